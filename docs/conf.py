@@ -1,0 +1,51 @@
+"""Configuration of the documentation: sphinx-build -W docs docs/_build/html."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version as installed_version
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+project = "ebm"
+author = "ebm developers"
+copyright = "2026, ebm developers"  # noqa: A001
+release = version = installed_version("ebm-framework")
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
+    "sphinxcontrib.bibtex",
+]
+exclude_patterns = ["_build", "auto_examples/*.py", "auto_examples/*.ipynb", "auto_examples/*.md5"]
+
+myst_enable_extensions = ["amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+
+bibtex_bibfiles = ["references.bib"]
+bibtex_default_style = "unsrt"
+bibtex_reference_style = "author_year"
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"/(plot|example)_",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+}
+
+html_theme = "furo"
+html_title = f"ebm {version}"
+html_static_path = ["_static"]
+html_show_sourcelink = False

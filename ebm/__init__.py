@@ -1,0 +1,61 @@
+"""Energy-based models, p(x) ∝ exp(−E(x)), with the exact answer beside every approximation.
+
+    model ── exact ──────────────▶ Ensemble / Moments           (the forward problem)
+    model ◀── inversion · fit ──── Ensemble / Moments ◀── data  (the inverse problem)
+"""
+
+import importlib
+from typing import Any
+
+from ebm import errors, inversion
+from ebm.ensembles import Ensemble, Estimate, Moments, WeightedStates
+from ebm.enumeration import ExactEnsemble, exact
+from ebm.errors import EbmError, EbmWarning
+from ebm.information import fisher_information
+from ebm.io import load, save
+from ebm.landscape import local_minima
+from ebm.learning import FitResult, fit
+from ebm.model import EnergyModel, ParametricModel
+from ebm.models import BoltzmannMachine, IsingModel, TabularModel
+from ebm.spaces import Binary, Levels, Reals, Spins
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Binary",
+    "BoltzmannMachine",
+    "EbmError",
+    "EbmWarning",
+    "EnergyModel",
+    "Ensemble",
+    "Estimate",
+    "ExactEnsemble",
+    "FitResult",
+    "IsingModel",
+    "Levels",
+    "Moments",
+    "ParametricModel",
+    "Reals",
+    "Spins",
+    "TabularModel",
+    "WeightedStates",
+    "datasets",
+    "errors",
+    "exact",
+    "fisher_information",
+    "fit",
+    "inversion",
+    "load",
+    "local_minima",
+    "plotting",
+    "save",
+]
+
+#: Modules imported when first asked for.
+_LAZY = ("datasets", "plotting")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(f"ebm.{name}")
+    raise AttributeError(f"module 'ebm' has no attribute {name!r}")

@@ -1,0 +1,176 @@
+"""What averages give: estimates with their errors, means and covariances in a stated coding."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.errors import CodingError, ModelError, ShapeError
+from ebm.spaces import Binary, Spins, StateSpace
+
+__all__ = ["Estimate", "Moments"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its standard error; zero error means exact.
+
+    Parameters
+    ----------
+    value : float or ndarray
+        The estimate.
+    standard_error : float or ndarray
+        One standard deviation of its sampling error, in the same units.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> print(ebm.Estimate(1.23456, 0.01))
+    1.235 ± 0.010
+    """
+
+    value: Any
+    standard_error: Any
+
+    def __str__(self) -> str:
+        if np.ndim(self.value):
+            return f"{self.value} ± {self.standard_error}"
+        if self.standard_error == 0:
+            return f"{self.value:.10g} (exact)"
+        digits = max(0, 1 - math.floor(math.log10(self.standard_error)))
+        return f"{self.value:.{digits}f} ± {self.standard_error:.{digits}f}"
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Means and covariances of the features of a space.
+
+    m_i = E[f_i],  C_ij = E[f_i f_j] − m_i m_j with 1/N (ddof = 0), f the states themselves for
+    two-valued units.
+
+    Parameters
+    ----------
+    space : StateSpace
+        The coding the moments are in.
+    mean : array_like, (n_features,)
+        m.
+    covariance : array_like, (n_features, n_features)
+        C, symmetric.
+    log_partition : float, optional
+        ln Z of the model they come from, if known.
+    sample_size : float
+        Number of samples behind them; ``inf`` for exact ones.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes are not those of the space.
+    ModelError
+        If a number is not finite or ``covariance`` is not symmetric.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> moments = ebm.Moments(ebm.Binary(2), [0.5, 0.25], [[0.25, 0.1], [0.1, 0.1875]])
+    >>> moments.second
+    array([[0.5  , 0.225],
+           [0.225, 0.25 ]])
+    """
+
+    space: StateSpace
+    mean: Any
+    covariance: Any
+    log_partition: float | None = None
+    sample_size: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.space, StateSpace):
+            raise ModelError(
+                f"space must be a state space such as ebm.Binary(5), got {self.space!r}"
+            )
+        d = self.space.n_features
+        mean = np.array(self.mean, dtype=np.float64)
+        covariance = np.array(self.covariance, dtype=np.float64)
+        for name, array, shape in (("mean", mean, (d,)), ("covariance", covariance, (d, d))):
+            if array.shape != shape:
+                raise ShapeError(f"{name} must have shape {shape}, got {array.shape}")
+            if not np.isfinite(array).all():
+                raise ModelError(f"{name} must be finite, got NaN or inf")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        scale = float(np.abs(covariance).max())
+        if np.abs(covariance - covariance.T).max() > 1e-8 * scale:
+            raise ModelError("covariance must be symmetric; give the full matrix, not one triangle")
+        if not self.sample_size > 0:
+            raise ModelError(f"sample_size must be positive, got {self.sample_size}")
+
+    def moments(self) -> Moments:
+        """These moments: they stand wherever an ensemble is asked for its moments."""
+        return self
+
+    @property
+    def second(self) -> Array:
+        """Uncentred second moments E[f_i f_j], (n_features, n_features)."""
+        return np.asarray(self.covariance + np.outer(self.mean, self.mean))
+
+    @property
+    def correlation(self) -> Array:
+        """Pearson correlations C_ij / √(C_ii C_jj); 0 beside a constant unit."""
+        deviation = np.sqrt(np.maximum(np.diag(self.covariance), 0))
+        scale = np.where(deviation > 0, deviation, np.inf)
+        correlation = self.covariance / np.outer(scale, scale)
+        np.fill_diagonal(correlation, 1.0)
+        return np.asarray(correlation)
+
+    def to(self, space: StateSpace | type[StateSpace]) -> Moments:
+        """The same moments in another two-valued coding, exactly: s = 2x − 1.
+
+        Parameters
+        ----------
+        space : StateSpace or class
+            ``ebm.Binary`` or ``ebm.Spins``, or a space; units are realigned by name.
+
+        Returns
+        -------
+        Moments
+            Means 2m − 1 and covariances 4C for spins, and back.
+
+        Raises
+        ------
+        CodingError
+            If there is no exact conversion.
+        NamesError
+            If both spaces have names, and not the same ones.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> moments = ebm.Moments(ebm.Binary(1), [0.75], [[0.1875]])
+        >>> moments.to(ebm.Spins).mean
+        array([0.5])
+        """
+        target = space(self.space.n, names=self.space.names) if isinstance(space, type) else space
+        if target == self.space:
+            return self
+        two_valued = isinstance(self.space, Binary | Spins) and isinstance(target, Binary | Spins)
+        if target.n != self.space.n or not (two_valued or type(target) is type(self.space)):
+            raise CodingError(f"moments over {self.space!r} cannot be converted to {target!r}")
+        mean, covariance = self.mean, self.covariance
+        if isinstance(self.space, Binary) and isinstance(target, Spins):
+            mean, covariance = 2 * mean - 1, 4 * covariance
+        elif isinstance(self.space, Spins) and isinstance(target, Binary):
+            mean, covariance = (1 + mean) / 2, covariance / 4
+        if self.space.names and target.names and self.space.names != target.names:
+            if not two_valued:
+                raise CodingError("only moments of two-valued units can be realigned by name")
+            order = target.order_of(self.space.names)
+            mean, covariance = mean[order], covariance[np.ix_(order, order)]
+        elif self.space.names and not target.names:
+            target = target.named(self.space.names)
+        return Moments(target, mean, covariance, self.log_partition, self.sample_size)

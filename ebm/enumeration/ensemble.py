@@ -1,0 +1,178 @@
+"""The exact ensemble of a finite model: every member exact, each stating what it costs."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.ensembles import Ensemble
+from ebm.enumeration.limits import SECONDS_BY_STREAMING, Limits, describe_size
+from ebm.errors import ShapeError
+from ebm.model import EnergyModel, checked_energy
+from ebm.randomness import RandomSource, generator
+from ebm.spaces import FiniteSpace
+
+__all__ = ["ExactEnsemble"]
+
+Array = NDArray[np.float64]
+
+
+class ExactEnsemble(Ensemble):
+    """p(x) = exp(−E(x)) / Z over all states of a finite model; made by :func:`ebm.exact`.
+
+    Attributes
+    ----------
+    model : EnergyModel
+        The model enumerated.
+    space : FiniteSpace
+        Its states.
+    log_partition : float
+        ln Z, known since the ensemble was made.
+    """
+
+    model: EnergyModel
+    space: FiniteSpace
+    log_partition: float
+    sample_size = math.inf
+
+    _limits: Limits
+    #: Log weight of each block of states that draws are made from, up to a common constant.
+    _block_log_weights: Array
+
+    @abstractmethod
+    def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
+        """Independent states from one block, (n_draws, n)."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r}, log_partition={self.log_partition:.12g})"
+
+    @property
+    def free_energy(self) -> float:
+        """−ln Z in units of k_B T."""
+        return -self.log_partition
+
+    def log_probability(self, states: ArrayLike) -> Array:
+        """ln p(x) = −E(x) − ln Z in nats, (..., n) -> (...); one energy evaluation.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> machine = ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])
+        >>> ebm.exact(machine).log_probability([0, 1]).round(4)
+        np.float64(-1.3863)
+        """
+        return -checked_energy(self.model, self.space.check(states)) - self.log_partition
+
+    def mean_energy(self) -> float:
+        """⟨E⟩ in units of k_B T; a pass over all states unless the model is pairwise."""
+        return float(self.expectation(lambda states: checked_energy(self.model, states)))
+
+    def entropy(self, base: float | None = None) -> float:
+        """S = ln Z + ⟨E⟩ in nats, or in another base; costs what ``mean_energy`` costs.
+
+        Parameters
+        ----------
+        base : float, optional
+            2 for bits.
+
+        Returns
+        -------
+        float
+            The entropy.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> ebm.exact(ebm.IsingModel([[0, 0], [0, 0]], [0, 0])).entropy(base=2)
+        2.0
+        """
+        nats = self.log_partition + self.mean_energy()
+        return nats / math.log(base) if base else nats
+
+    @property
+    def states(self) -> Array:
+        """All states in the order of ``space.states_at``, (size, n); memory 8 n · size bytes."""
+        self._require_streaming(f"the table of all {describe_size(self.space.size)}", self.space.n)
+        return self.space.states_at(np.arange(int(self.space.size)))
+
+    @property
+    def weights(self) -> Array:
+        """The full distribution in the order of ``space.states_at``, (size,); one pass."""
+        self._require_streaming(f"the distribution over {describe_size(self.space.size)}", 2)
+        return np.concatenate([weights for _, weights in self.blocks()])
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """All states (m, n) and their probabilities (m,), block by block; memory constant."""
+        self._require_streaming(f"streaming {describe_size(self.space.size)}", 0)
+        for states in self.space.enumerate():
+            yield states, np.exp(self.log_probability(states))
+
+    def sample(self, n_draws: int, rng: RandomSource = None) -> Array:
+        """Independent exact draws; memory constant, the blocks drawn from are rebuilt.
+
+        Parameters
+        ----------
+        n_draws : int
+            How many states.
+        rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray, (n_draws, n)
+            The states.
+
+        Raises
+        ------
+        ShapeError
+            If ``n_draws`` is not a positive integer.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> ebm.exact(ebm.BoltzmannMachine([[0, 9], [9, 0]], [-4, -4])).sample(3, rng=1).shape
+        (3, 2)
+        """
+        if isinstance(n_draws, bool) or not hasattr(n_draws, "__index__") or n_draws < 1:
+            raise ShapeError(f"n_draws must be a positive integer, got {n_draws!r}")
+        stream = generator(rng)
+        logs = self._block_log_weights
+        probabilities = np.exp(logs - logs.max())
+        counts = stream.multinomial(n_draws, probabilities / probabilities.sum())
+        drawn = [
+            self._draw_in_block(int(block), int(counts[block]), stream)
+            for block in np.flatnonzero(counts)
+        ]
+        # The blocks come in order; a permutation makes the draws exchangeable.
+        return stream.permutation(np.concatenate(drawn))
+
+    def _require_streaming(self, what: str, numbers_per_state: int) -> None:
+        size = float(self.space.size)
+        self._limits.require(
+            what, SECONDS_BY_STREAMING * size, 8.0 * numbers_per_state * size,
+            "ask for moments, log_probability or draws, which need no pass over the states",
+        )
+
+    def _log_partition(self) -> float:
+        return self.log_partition
+
+
+def choose(weights: Array, n_draws: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Indices drawn in proportion to non-negative weights, (n_draws,)."""
+    cumulative = np.cumsum(weights.ravel())
+    draws = np.searchsorted(cumulative, rng.random(n_draws) * cumulative[-1], side="right")
+    # Rounding can put a draw past the last state of positive weight.
+    return np.minimum(draws, int(np.flatnonzero(weights.ravel())[-1])).astype(np.intp)
+
+
+def log_sum(log_weights: Any) -> float:
+    """ln Σ exp, stable, −inf where all are."""
+    top = float(np.max(log_weights))
+    if top == -math.inf:
+        return top
+    return top + math.log(float(np.exp(np.asarray(log_weights) - top).sum()))

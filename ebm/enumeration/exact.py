@@ -1,0 +1,70 @@
+"""The function :func:`ebm.exact`: which enumeration a model allows."""
+
+from __future__ import annotations
+
+from ebm.enumeration.blocked import BlockedEnumeration
+from ebm.enumeration.ensemble import ExactEnsemble
+from ebm.enumeration.limits import Limits
+from ebm.enumeration.pairwise import PairwiseEnumeration
+from ebm.errors import ModelError
+from ebm.model import EnergyModel, checked_space, is_pairwise
+from ebm.parallel import number_of_jobs
+from ebm.spaces import FiniteSpace
+
+__all__ = ["exact"]
+
+
+def exact(
+    model: EnergyModel,
+    *,
+    max_seconds: float = 60.0,
+    max_memory: float = 4 * 2.0**30,
+    n_jobs: int | None = None,
+) -> ExactEnsemble:
+    """Enumerate a model: ln Z, moments, entropy, probabilities and draws, all exact.
+
+    Z = Σ_x exp(−E(x)). A pairwise model (one with ``quadratic_form``) of 2^n states costs three
+    matrix products, about 0.1 ns per state and thread, at constant memory; any other finite model
+    costs one evaluation of ``energy`` per state.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        Over a finite space.
+    max_seconds : float
+        Refuse, before any work, what would take longer.
+    max_memory : float
+        Refuse, before any work, what would take more bytes.
+    n_jobs : int, optional
+        Threads; None means all cores. The result does not depend on it.
+
+    Returns
+    -------
+    ExactEnsemble
+        The distribution, to be averaged over.
+
+    Raises
+    ------
+    ModelError
+        If the model is not finite, or breaks the contract of :class:`ebm.EnergyModel`.
+
+    Notes
+    -----
+    Raises :class:`ebm.errors.EnumerationLimitError` when a limit would be exceeded.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ring = ebm.IsingModel([[0, 1, 1], [1, 0, 1], [1, 1, 0]], [0, 0, 0])
+    >>> ebm.exact(ring).log_partition
+    3.7470...
+    """
+    space = checked_space(model)
+    limits = Limits(max_seconds, max_memory)
+    if not isinstance(space, FiniteSpace):
+        raise ModelError(
+            f"exact enumeration needs a finite space, {type(model).__name__} lives on {space!r}"
+        )
+    if is_pairwise(model):
+        return PairwiseEnumeration(model, space, limits, number_of_jobs(n_jobs))
+    return BlockedEnumeration(model, space, limits)

@@ -1,0 +1,190 @@
+"""The exact ensemble of a pairwise model: three matrix products instead of a loop over states."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.ensembles import Moments
+from ebm.enumeration.ensemble import ExactEnsemble, choose
+from ebm.enumeration.factors import Factors
+from ebm.enumeration.fourth import MOST_BITS, fourth_moments
+from ebm.enumeration.halves import Halves, all_energies, sum_by_halves
+from ebm.enumeration.limits import (
+    SECONDS_BY_HALVES,
+    SECONDS_BY_PRODUCTS,
+    Limits,
+    describe_size,
+)
+from ebm.enumeration.products import Totals, sum_certified
+from ebm.enumeration.splitting import Split, split
+from ebm.parallel import single_threaded_blas
+from ebm.spaces import FiniteSpace
+
+__all__ = ["PairwiseEnumeration"]
+
+Array = NDArray[np.float64]
+
+#: Draws whose middle group is drawn at once, to bound memory.
+DRAWS_AT_ONCE = 2**12
+
+
+class PairwiseEnumeration(ExactEnsemble):
+    """Z, means and covariances from three matrix products for each block of states.
+
+    Parameters
+    ----------
+    model : EnergyModel with ``quadratic_form``
+        The model.
+    space : FiniteSpace
+        Its states.
+    limits : Limits
+        What it may cost.
+    n_jobs : int
+        Threads.
+    """
+
+    def __init__(self, model: Any, space: FiniteSpace, limits: Limits, n_jobs: int) -> None:
+        self.model, self.space, self._limits, self._n_jobs = model, space, limits, n_jobs
+        self._require(SECONDS_BY_PRODUCTS)
+        self._form = model.quadratic_form()
+        #: None where only sums in the log domain are certain.
+        self._parts: Split | None = None
+        self._with_potential = False
+        totals = self._sum()
+        self.log_partition = totals.log_total - self._form.constant
+        self._block_log_weights = totals.block_logs
+        covariance = totals.second - np.outer(totals.mean, totals.mean)
+        covariance = (covariance + covariance.T) / 2
+        self._moments = Moments(space, totals.mean, covariance, self.log_partition)
+
+    def moments(self) -> Moments:
+        """Means and covariances of the features, and ln Z; already known."""
+        return self._moments
+
+    def mean_energy(self) -> float:
+        """⟨E⟩ in units of k_B T, from the moments."""
+        matrix, vector, constant = self._form
+        pairs = float(np.vdot(matrix, self._moments.second))
+        return constant - float(vector @ self._moments.mean) - 0.5 * pairs
+
+    @property
+    def weights(self) -> Array:
+        """The full distribution in the order of ``space.states_at``, (size,); one pass."""
+        self._require_streaming(f"the distribution over {describe_size(self.space.size)}", 2)
+        return np.exp(-all_energies(self._form, self.space) - self.log_partition)
+
+    def fourth_moments(self, center: ArrayLike) -> Array:
+        """E[d_i d_j d_k d_l] for d = (features − center, 1); about 2n/3 matrix products.
+
+        Parameters
+        ----------
+        center : array_like, (n_features,)
+            Where the features are taken about.
+
+        Returns
+        -------
+        ndarray, (n_features + 1,) * 4
+            The last index value is the constant 1, so lower moments are in the tensor too.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> spins = ebm.exact(ebm.IsingModel([[0, 1], [1, 0]], [0, 0]))
+        >>> spins.fourth_moments([0, 0])[0, 1, 2, 2].round(6)
+        np.float64(0.761594)
+        """
+        size = float(self.space.size)
+        d = self.space.n_features
+        self._limits.require(
+            f"all fourth moments over {describe_size(self.space.size)}",
+            SECONDS_BY_PRODUCTS * size * d / self._n_jobs,
+            math.inf if size > 2.0**MOST_BITS else 64 * size ** (2 / 3) + 16.0 * d**4,
+            "do without standard errors",
+        )
+        center = np.asarray(center, dtype=np.float64)
+        if self._parts is None:
+            return self._streamed_fourth_moments(center)
+        return fourth_moments(
+            self._form, self.space, center, self._n_jobs, with_potential=self._with_potential
+        )
+
+    def _streamed_fourth_moments(self, center: Array) -> Array:
+        d = len(center) + 1
+        total = np.zeros((d * d, d * d))
+        for states, weights in self.blocks():
+            about = np.column_stack([self.space.features(states) - center, np.ones(len(states))])
+            pairs = (about[:, :, None] * about[:, None, :]).reshape(len(states), -1)
+            total += pairs.T @ (weights[:, None] * pairs)
+        return total.reshape(d, d, d, d)
+
+    def _require(self, seconds_per_state: float) -> None:
+        size = float(self.space.size)
+        fixed = size / min(size, 2.0**30)
+        self._limits.require(
+            f"enumerating {describe_size(self.space.size)}",
+            seconds_per_state * size / self._n_jobs,
+            8 * 2.0**20 * 6 * min(self._n_jobs, fixed) if size > 2.0**26 else 48 * size ** (2 / 3),
+            "sample the model or use an approximation instead",
+        )
+
+    def _sum(self) -> Totals:
+        parts = split(self.space)
+        certified = sum_certified(self._form, parts, self._n_jobs)
+        if certified is not None:
+            totals, self._with_potential = certified
+            self._parts = parts
+            return totals
+        self._require(SECONDS_BY_HALVES)
+        return sum_by_halves(Halves(self._form, self.space), self._n_jobs)
+
+    def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
+        if self._parts is None:
+            return self._draw_by_halves(block, n_draws, rng)
+        parts = self._parts
+        factors = Factors(self._form, parts, with_potential=self._with_potential)
+        with single_threaded_blas():
+            f, g, r, _ = factors.matrices(block, *factors.buffers())
+            p_ac = r * (f @ g)
+        i, k = np.divmod(choose(p_ac, n_draws, rng), parts.c.size)
+        j = np.concatenate(
+            [
+                _choose_rows(f[i[part]] * g[:, k[part]].T, rng)
+                for part in _parts_of(n_draws)
+            ]
+        )
+        z = np.full(n_draws, block)
+        return self._joined(zip(parts, (i, j, k, z), strict=True))
+
+    def _draw_by_halves(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
+        halves = Halves(self._form, self.space)
+        first, log_weights = halves.block(block)
+        drawn = choose(np.exp(log_weights - log_weights.max()), n_draws, rng)
+        i, j = np.divmod(drawn, halves.second.size)
+        return self._joined([(first, i), (halves.second, j)])
+
+    def _joined(self, drawn: Any) -> Array:
+        """States from the drawn rows of each group's table of features."""
+        features = np.concatenate([group.table[rows] for group, rows in drawn], axis=1)
+        per_unit = self.space.value_features
+        if per_unit.shape[1] == 1:
+            return features
+        one_hot = features.reshape(len(features), self.space.n, -1)
+        return self.space.values[one_hot.argmax(axis=2)]
+
+
+def _parts_of(n_draws: int) -> list[slice]:
+    starts = range(0, n_draws, DRAWS_AT_ONCE)
+    return [slice(start, min(start + DRAWS_AT_ONCE, n_draws)) for start in starts]
+
+
+def _choose_rows(weights: Array, rng: np.random.Generator) -> NDArray[np.intp]:
+    """One index for each row, in proportion to the row's weights."""
+    cumulative = np.cumsum(weights, axis=1)
+    thresholds = rng.random(len(weights)) * cumulative[:, -1]
+    # Strictly below the total, so a state of weight zero is never the one.
+    below = np.minimum(thresholds, np.nextafter(cumulative[:, -1], 0))
+    return np.asarray((cumulative <= below[:, None]).sum(axis=1))

@@ -1,0 +1,173 @@
+"""What can go wrong: each error is a sentence saying what was got, what is wanted, what to try."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+__all__ = [
+    "CodingError",
+    "ConstantUnitError",
+    "EbmError",
+    "EbmWarning",
+    "EnumerationLimitError",
+    "FewSamplesWarning",
+    "FileFormatError",
+    "LimitError",
+    "MemoryLimitError",
+    "MissingExtraError",
+    "MissingValueError",
+    "ModelError",
+    "NamesError",
+    "NoMaximumWarning",
+    "ShapeError",
+    "require_extra",
+    "require_memory",
+]
+
+
+class EbmError(ValueError):
+    """Root of the errors that a call with other arguments would not have raised."""
+
+
+class ShapeError(EbmError):
+    """An array has the wrong number of axes, rows or columns."""
+
+
+class CodingError(EbmError):
+    """Values outside the coding of the state space, such as −1 in a {0,1} column."""
+
+
+class NamesError(EbmError):
+    """Unit names that are missing, duplicated or not those of the space."""
+
+
+class MissingValueError(EbmError):
+    """NaN, None or an empty cell where a value is needed."""
+
+
+class ConstantUnitError(EbmError):
+    """A unit that never changes, so that no finite bias describes it."""
+
+
+class ModelError(EbmError):
+    """A model does not keep the contract of :class:`ebm.EnergyModel`."""
+
+
+class FileFormatError(EbmError):
+    """A file is not what the reader expects."""
+
+
+class LimitError(EbmError):
+    """The work asked for would exceed a stated limit; raised before any work."""
+
+
+class EnumerationLimitError(LimitError):
+    """Exact enumeration would take longer, or more memory, than allowed."""
+
+
+class MemoryLimitError(LimitError):
+    """An array would be larger than the memory allowed for it."""
+
+
+class MissingExtraError(ImportError):
+    """An optional package is missing; the message names the extra that brings it."""
+
+
+class EbmWarning(UserWarning):
+    """Root of the warnings."""
+
+
+class NoMaximumWarning(EbmWarning):
+    """The likelihood has no maximum at finite parameters."""
+
+
+class FewSamplesWarning(EbmWarning):
+    """Fewer rows than units: covariances are singular."""
+
+
+def require_extra(module: str, extra: str) -> ModuleType:
+    """Import an optional package, or say which extra installs it.
+
+    Parameters
+    ----------
+    module : str
+        Name to import, such as ``"matplotlib.pyplot"``.
+    extra : str
+        Name of the extra of ``ebm-framework`` that brings it.
+
+    Returns
+    -------
+    ModuleType
+        The imported module.
+
+    Raises
+    ------
+    MissingExtraError
+        If the package is not installed.
+
+    Examples
+    --------
+    >>> from ebm.errors import require_extra
+    >>> require_extra("math", "plot").pi > 3
+    True
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.split(".")[0]
+        raise MissingExtraError(
+            f"this needs {package}, which is not installed: pip install 'ebm-framework[{extra}]'"
+        ) from error
+
+
+def require_memory(n_bytes: float, limit: float, what: str, remedy: str) -> None:
+    """Refuse an allocation above a limit before it is made.
+
+    Parameters
+    ----------
+    n_bytes, limit : float
+        Bytes needed and bytes allowed.
+    what, remedy : str
+        What would be allocated, and what to do instead.
+
+    Raises
+    ------
+    MemoryLimitError
+        If ``n_bytes > limit``.
+
+    Examples
+    --------
+    >>> from ebm.errors import require_memory
+    >>> require_memory(1e3, 1e6, "the table", "use fewer rows")
+    """
+    if n_bytes > limit:
+        raise MemoryLimitError(
+            f"{what} would take {format_bytes(n_bytes)}, the limit is {format_bytes(limit)}: {remedy}"
+        )
+
+
+def format_bytes(n_bytes: float) -> str:
+    """Bytes in the unit that reads best.
+
+    Parameters
+    ----------
+    n_bytes : float
+        Number of bytes.
+
+    Returns
+    -------
+    str
+        Such as ``"1.5 GiB"``.
+
+    Examples
+    --------
+    >>> from ebm.errors import format_bytes
+    >>> format_bytes(3 * 2**29)
+    '1.5 GiB'
+    """
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if n_bytes < 1024:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1024
+    return f"{n_bytes:.3g} PiB"

@@ -1,0 +1,107 @@
+"""The energy landscape: states that no single change improves; [EBM] Theorem 4."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.enumeration.halves import all_energies
+from ebm.enumeration.limits import SECONDS_BY_HALVES, SECONDS_BY_STREAMING, Limits, describe_size
+from ebm.errors import ModelError
+from ebm.model import EnergyModel, checked_energy, checked_space, is_pairwise
+from ebm.spaces import FiniteSpace
+
+__all__ = ["LocalMinima", "local_minima"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LocalMinima:
+    """Local minima of an energy, lowest first.
+
+    Parameters
+    ----------
+    states : ndarray, (n_minima, n)
+        The states.
+    energies : ndarray, (n_minima,)
+        Their energies in units of k_B T.
+    """
+
+    states: Array
+    energies: Array
+
+    def __len__(self) -> int:
+        return len(self.energies)
+
+
+def local_minima(
+    model: EnergyModel, *, max_seconds: float = 60.0, max_memory: float = 2.0**30
+) -> LocalMinima:
+    """All states whose energy no change of a single unit lowers: the local maxima of p.
+
+    E(x) ≤ E(x′) for every x′ that differs from x in one unit; states of equal energy beside each
+    other all count.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        Over a finite space of at most 2^24 states or so: every energy is held.
+    max_seconds : float
+        Refuse, before any work, what would take longer.
+    max_memory : float
+        Refuse, before any work, what would take more bytes.
+
+    Returns
+    -------
+    LocalMinima
+        Lowest energy first.
+
+    Raises
+    ------
+    ModelError
+        If the model is not finite.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> pair = ebm.IsingModel([[0, 1], [1, 0]], [0.1, 0])
+    >>> ebm.local_minima(pair).states
+    array([[ 1.,  1.],
+           [-1., -1.]])
+    """
+    space = checked_space(model)
+    if not isinstance(space, FiniteSpace):
+        raise ModelError(f"local minima by enumeration need a finite space, got {space!r}")
+    pairwise = is_pairwise(model)
+    rate = SECONDS_BY_HALVES if pairwise else SECONDS_BY_STREAMING
+    size = float(space.size)
+    Limits(max_seconds, max_memory).require(
+        f"comparing the energies of {describe_size(space.size)}",
+        (rate + 2e-9 * space.n) * size,
+        25.0 * size,
+        "use fewer units",
+    )
+    energies = _energies(model, space)
+    found = np.flatnonzero(_is_minimum(energies, space.n, len(space.values)))
+    found = found[np.argsort(energies[found], kind="stable")]
+    return LocalMinima(space.states_at(found), energies[found])
+
+
+def _energies(model: Any, space: FiniteSpace) -> Array:
+    if is_pairwise(model):
+        return all_energies(model.quadratic_form(), space)
+    return np.concatenate([checked_energy(model, states) for states in space.enumerate()])
+
+
+def _is_minimum(energies: Array, n: int, q: int) -> NDArray[np.bool_]:
+    """Whether each state is lowest along each of its n lines of q states."""
+    lowest = np.isfinite(energies)
+    for unit in range(n):
+        # The first unit is the slowest index.
+        lines = energies.reshape(q**unit, q, -1)
+        lowest &= (lines == lines.min(axis=1, keepdims=True)).ravel()
+    return np.asarray(lowest)

@@ -1,0 +1,139 @@
+"""When the likelihood has no maximum: data on a face of the moment polytope.
+
+A pairwise family can give probability zero only in the limit of infinite parameters. Data that
+never show some combination of units may pull it there: a unit that never changes, an empty cell of
+a pair's table, and in general a face of the polytope of possible moments
+:cite:`barndorff1978,rinaldo2009`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.ensembles import Moments
+from ebm.errors import ConstantUnitError
+from ebm.spaces import Binary
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+#: A probability below this counts as zero: moments carry rounding errors.
+EMPTY = 1e-12
+#: Relative eigenvalue of the scaled Fisher information below which its direction is flat.
+FLAT = 1e-8
+
+
+def require_changing_units(moments: Moments) -> None:
+    """Refuse units that never change.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of two-valued units.
+
+    Raises
+    ------
+    ConstantUnitError
+        If there is one; it is named.
+    """
+    mean = moments.to(Binary).mean
+    constant = np.flatnonzero((mean < EMPTY) | (mean > 1 - EMPTY))
+    if len(constant):
+        names = ", ".join(repr(moments.space.labels[i]) for i in constant[:6])
+        raise ConstantUnitError(
+            f"unit {names} never changes, so its bias has no finite best value: leave it out, or "
+            "add a penalty, for example l2=1e-3"
+        )
+
+
+def empty_cells(moments: Moments, pairs: tuple[Indices, Indices]) -> list[str]:
+    """Sentences about pairs of units with a combination of values that never occurs.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of two-valued units.
+    pairs : (ndarray, ndarray)
+        The pairs to look at.
+
+    Returns
+    -------
+    list of str
+        One sentence for each such pair.
+    """
+    binary = moments.to(Binary)
+    i, j = pairs
+    both = binary.second[i, j]
+    mean_i, mean_j = binary.mean[i], binary.mean[j]
+    cells = np.array([both, mean_i - both, mean_j - both, 1 - mean_i - mean_j + both])
+    labels = binary.space.labels
+    sentences = []
+    for k in np.flatnonzero((cells < EMPTY).any(axis=0)):
+        first, second = repr(labels[i[k]]), repr(labels[j[k]])
+        sentences.append(f"units {first} and {second} {_describe(cells[:, k] < EMPTY)}")
+    return sentences
+
+
+def _describe(empty: NDArray[np.bool_]) -> str:
+    """What is never seen of a pair with these empty cells (11, 10, 01, 00)."""
+    if empty[1] and empty[2]:
+        return "are always equal"
+    if empty[0] and empty[3]:
+        return "are always opposite"
+    texts = ("are never both on", "are never on and off", "are never off and on",
+             "are never both off")
+    return " and ".join(text for text, flag in zip(texts, empty, strict=True) if flag)
+
+
+def units_of_direction(
+    direction: Array, pairs: tuple[Indices, Indices], labels: Sequence[str]
+) -> list[str]:
+    """Names of the units whose parameters make up most of a direction.
+
+    Parameters
+    ----------
+    direction : ndarray, (p,)
+        In the order linear parameters, then pairs.
+    pairs : (ndarray, ndarray)
+        Index arrays i, j of the pairs.
+    labels : sequence of str
+        Unit names.
+
+    Returns
+    -------
+    list of str
+        In the order of the units.
+    """
+    n = len(labels)
+    large = np.abs(direction) > 0.3 * np.abs(direction).max()
+    in_pair = large[n:]
+    units = set(np.flatnonzero(large[:n]).tolist())
+    units |= set(pairs[0][in_pair].tolist()) | set(pairs[1][in_pair].tolist())
+    return [labels[unit] for unit in sorted(units)]
+
+
+def missing_maximum(cells: Sequence[str], units: Sequence[str]) -> str:
+    """The sentence that says there is no maximum, and what to do.
+
+    Parameters
+    ----------
+    cells : sequence of str
+        What :func:`empty_cells` found.
+    units : sequence of str
+        Units of the flat direction.
+
+    Returns
+    -------
+    str
+        For an error, a warning or a report.
+    """
+    reason = "; ".join(cells[:4]) + (f"; and {len(cells) - 4} more pairs" if len(cells) > 4 else "")
+    if not reason:
+        reason = f"some combination of {', '.join(map(repr, units))} never occurs"
+    return (
+        f"the likelihood has no maximum at finite parameters: {reason}. The parameters of "
+        f"{', '.join(map(repr, units))} would grow without bound; add a penalty, for example l2=1e-3"
+    )

@@ -1,0 +1,176 @@
+"""Maximum likelihood by L-BFGS, for models too large or too general for Newton steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.errors import EbmError
+from ebm.learning.newton import Optimum, PairwiseLoss
+from ebm.learning.result import FitStep
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class GeneralLoss:
+    """The penalised loss L(θ) = E_D[E] + ln Z + ½ l2 |θ|² of any parametric model.
+
+    Parameters
+    ----------
+    family : ParametricModel
+        Where the search starts.
+    data : Ensemble
+        What E_D averages over.
+    l2 : float
+        Penalty on the parameters.
+    average : callable
+        Model to an ensemble that knows ln Z.
+    """
+
+    family: Any
+    data: Any
+    l2: float
+    average: Callable[[Any], Any]
+
+    def start(self) -> Any:
+        """The model given."""
+        return self.family
+
+    def log_likelihood(self, model: Any, ensemble: Any) -> float:
+        """Mean ln p of a sample, in nats."""
+        return -float(self.data.expectation(model.energy)) - float(ensemble.log_partition)
+
+    def value(self, model: Any, ensemble: Any) -> float:
+        """L(θ), penalty included."""
+        theta = model.parameters
+        return 0.5 * self.l2 * float(theta @ theta) - self.log_likelihood(model, ensemble)
+
+    def gradient(self, model: Any, ensemble: Any) -> Array:
+        """∂L/∂θ, [EBM] eq 7 with the penalty's part."""
+        data, own = model.mean_energy_gradient(self.data), model.mean_energy_gradient(ensemble)
+        return np.asarray(data - own + self.l2 * model.parameters)
+
+    def scaling(self) -> Array:
+        """Steps in units of the deviation of ∂E/∂θ over the data, (p, p)."""
+        mean = self.family.mean_energy_gradient(self.data)
+        square = self.data.expectation(lambda x: self.family.energy_gradient(x) ** 2)
+        deviation = np.sqrt(np.maximum(square - mean**2, 0))
+        return np.diag(1 / np.where(deviation > 0, deviation, 1.0))
+
+
+def pairwise_scaling(loss: PairwiseLoss) -> Array:
+    """Steps in centred parameters, each in units of the deviation of its feature, (p, p).
+
+    Parameters
+    ----------
+    loss : PairwiseLoss
+        The features are taken to be independent, with the variances of the data.
+
+    Returns
+    -------
+    ndarray, (p, p)
+        Multiplies scaled steps to give steps of the model's parameters.
+    """
+    variance = np.maximum(loss.target.covariance.diagonal(), 1 / (4 * _samples(loss)))
+    i, j = loss.family.pairs
+    deviation = np.sqrt(np.concatenate([variance, variance[i] * variance[j]]))
+    return loss.to_model_gauge() / deviation
+
+
+def _samples(loss: PairwiseLoss) -> float:
+    return loss.target.sample_size if np.isfinite(loss.target.sample_size) else 1e12
+
+
+def quasi_newton(
+    loss: Any,
+    scaling: Array,
+    *,
+    tolerance: float,
+    max_iterations: int,
+    report: Callable[[FitStep], None],
+) -> Optimum:
+    """Minimise a loss by L-BFGS in scaled parameters, θ = θ_start + scaling @ φ.
+
+    Parameters
+    ----------
+    loss : PairwiseLoss or GeneralLoss
+        What to minimise.
+    scaling : ndarray, (p, p)
+        To scaled parameters.
+    tolerance : float
+        Largest scaled gradient accepted.
+    max_iterations : int
+        Most iterations.
+    report : callable
+        Called with every step.
+
+    Returns
+    -------
+    Optimum
+        The best model met, whatever ended the search.
+    """
+    search = _Search(loss, scaling, report)
+    reason = "rounding"
+    try:
+        from scipy.optimize import minimize
+
+        minimize(
+            search.value_and_gradient,
+            np.zeros(scaling.shape[1]),
+            jac=True,
+            method="L-BFGS-B",
+            callback=search.count,
+            options={
+                "maxiter": max_iterations, "maxfun": 10 * max_iterations, "maxcor": 30,
+                "gtol": tolerance, "ftol": 1e-16,
+            },
+        )
+        if search.iteration >= max_iterations:
+            reason = "iterations"
+    except KeyboardInterrupt:
+        reason = "interrupted"
+    if search.norm <= tolerance:
+        reason = "converged"
+    return Optimum(search.model, search.ensemble, search.norm, tuple(search.history), reason, None)
+
+
+class _Search:
+    """The loss along scaled parameters, remembering the best point met."""
+
+    def __init__(self, loss: Any, scaling: Array, report: Callable[[FitStep], None]) -> None:
+        self._loss, self._scaling, self._report = loss, scaling, report
+        self._start = loss.start()
+        self.model, self.ensemble = self._start, None
+        self._best, self.norm = np.inf, np.inf
+        self.iteration = 0
+        self.history: list[FitStep] = []
+
+    def value_and_gradient(self, scaled: Array) -> tuple[float, Array]:
+        model = self._start.with_parameters(self._start.parameters + self._scaling @ scaled)
+        ensemble = self._loss.average(model)
+        if getattr(ensemble, "log_partition", None) is None:
+            raise EbmError(
+                "average must know ln Z: give a function from a model to an ensemble with "
+                f"log_partition, such as ebm.exact; got {type(ensemble).__name__}"
+            )
+        value = self._loss.value(model, ensemble)
+        gradient = self._scaling.T @ self._loss.gradient(model, ensemble)
+        if value < self._best:
+            self._best, self.model, self.ensemble = value, model, ensemble
+            self.norm = float(np.abs(gradient).max())
+        if not self.history:
+            self.count()
+        return value, gradient
+
+    def count(self, _: Any = None) -> None:
+        """Record an iteration."""
+        likelihood = self._loss.log_likelihood(self.model, self.ensemble)
+        step = FitStep(self.iteration, likelihood, self.norm, 1.0)
+        self.iteration += 1
+        self.history.append(step)
+        self._report(step)

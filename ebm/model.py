@@ -1,0 +1,214 @@
+"""The interfaces of models: what a user writes, and what more each part of the library asks for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.errors import ModelError
+from ebm.spaces import StateSpace
+
+__all__ = [
+    "EnergyModel",
+    "Pairwise",
+    "ParametricModel",
+    "QuadraticForm",
+    "checked_energy",
+    "checked_space",
+    "is_pairwise",
+]
+
+Array = NDArray[np.float64]
+
+
+class EnergyModel(ABC):
+    """A point of a family of energies, p(x) = exp(−E(x)) / Z; [EBM] Definition 1, eq 1.
+
+    Two members are enough for exact enumeration, exact draws, landscapes and Metropolis sampling:
+
+    ``space``
+        An attribute, field or property: the :class:`~ebm.spaces.StateSpace` of the states.
+    ``energy(states)``
+        Energies in units of k_B T, (..., n) -> (...). ``+inf`` forbids a state; NaN and ``-inf``
+        are errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ebm
+    >>> class HardCore(ebm.EnergyModel):
+    ...     space = ebm.Binary(3)
+    ...     def energy(self, states):
+    ...         x = np.asarray(states)
+    ...         blocked = (x[..., 1:] * x[..., :-1]).any(-1)
+    ...         return np.where(blocked, np.inf, -0.5 * x.sum(-1))
+    >>> round(float(np.exp(ebm.exact(HardCore()).log_partition)), 4)
+    8.6644
+    """
+
+    space: StateSpace
+
+    @abstractmethod
+    def energy(self, states: ArrayLike) -> Array:
+        """Energy of each state in units of k_B T, (..., n) -> (...)."""
+
+
+class ParametricModel(EnergyModel):
+    """An energy model with parameters: enough for learning, Fisher information, natural gradient."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> Array:
+        """The independent parameters as one flat vector, (p,)."""
+
+    @abstractmethod
+    def with_parameters(self, theta: ArrayLike) -> Self:
+        """The same model at other parameters, (p,)."""
+
+    @abstractmethod
+    def energy_gradient(self, states: ArrayLike) -> Array:
+        """∂E/∂θ at each state, (..., n) -> (..., p)."""
+
+    def mean_energy_gradient(self, average: Any) -> Array:
+        """Average of ∂E/∂θ over an ensemble, (p,): one side of the learning rule, [EBM] eq 7.
+
+        Parameters
+        ----------
+        average : Ensemble
+            What to average over. Models that need only its moments override this method.
+
+        Returns
+        -------
+        ndarray, (p,)
+            E_average[∂E/∂θ].
+        """
+        return np.asarray(average.expectation(self.energy_gradient))
+
+    def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
+        """Directional derivative Σ_k direction_k ∂E/∂θ_k, (..., n) -> (...)."""
+        return self.energy_gradient(states) @ np.asarray(direction, dtype=np.float64)
+
+
+class QuadraticForm(NamedTuple):
+    """E = −½ Σ A_ij f_i f_j − Σ v_i f_i + k over the features f of the states.
+
+    ``matrix`` A is symmetric, (d, d); ``vector`` v, (d,); ``constant`` k in units of k_B T.
+    """
+
+    matrix: Array
+    vector: Array
+    constant: float
+
+
+class Pairwise(Protocol):
+    """Capability of models whose energy is a quadratic form over ``space.features(states)``."""
+
+    def quadratic_form(self) -> QuadraticForm:
+        """The energy as a quadratic form."""
+        ...
+
+
+def is_pairwise(model: Any) -> bool:
+    """Whether a model has the capability :class:`Pairwise`.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        Any model.
+
+    Returns
+    -------
+    bool
+        Whether it has a method ``quadratic_form``.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.model import is_pairwise
+    >>> is_pairwise(ebm.TabularModel([0, 0], ebm.Binary(1)))
+    False
+    """
+    return callable(getattr(model, "quadratic_form", None))
+
+
+def checked_space(model: Any) -> StateSpace:
+    """The space of a model, or an error saying what a model must have.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        Anything a caller passed as a model.
+
+    Returns
+    -------
+    StateSpace
+        ``model.space``.
+
+    Raises
+    ------
+    ModelError
+        If ``model`` has no usable ``space`` or no ``energy``.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.model import checked_space
+    >>> checked_space(ebm.IsingModel([[0, 1], [1, 0]], [0, 0]))
+    Spins(n=2, names=None)
+    """
+    space = getattr(model, "space", None)
+    if not isinstance(space, StateSpace):
+        raise ModelError(
+            f"{type(model).__name__}.space must be a state space such as ebm.Binary(5), "
+            f"got {type(space).__name__}"
+        )
+    if not callable(getattr(model, "energy", None)):
+        raise ModelError(f"{type(model).__name__} must have a method energy(states)")
+    return space
+
+
+def checked_energy(model: EnergyModel, states: Array) -> Array:
+    """Energies of ``states``, with the model's answer checked.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        Any model.
+    states : ndarray, (m, n)
+        States of its space.
+
+    Returns
+    -------
+    ndarray of float64, (m,)
+        Finite or ``+inf``.
+
+    Raises
+    ------
+    ModelError
+        If the energies have another shape, or one is NaN or ``-inf``; the state is named.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.model import checked_energy
+    >>> checked_energy(ebm.IsingModel([[0, 1], [1, 0]], [0, 0]), [[1, 1], [1, -1]])
+    array([-1.,  1.])
+    """
+    energies = np.asarray(model.energy(states), dtype=np.float64)
+    states = np.asarray(states)
+    if energies.shape != states.shape[:-1]:
+        raise ModelError(
+            f"{type(model).__name__}.energy must map states of shape {states.shape} to "
+            f"{states.shape[:-1]}, got {energies.shape}: sum over the last axis"
+        )
+    wrong = np.isnan(energies) | (energies == -np.inf)
+    if wrong.any():
+        first = states[tuple(np.argwhere(wrong)[0])]
+        raise ModelError(
+            f"{type(model).__name__}.energy is {energies[wrong][0]} at the state {first}; "
+            "energies must be finite, or +inf to forbid a state"
+        )
+    return energies

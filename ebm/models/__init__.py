@@ -1,0 +1,7 @@
+"""Models: values θ of families of energies, frozen, in units of k_B T."""
+
+from ebm.models.boltzmann import BoltzmannMachine
+from ebm.models.ising import IsingModel
+from ebm.models.tabular import TabularModel
+
+__all__ = ["BoltzmannMachine", "IsingModel", "TabularModel"]

@@ -1,0 +1,154 @@
+"""Symmetric coupling matrices, dense or sparse: checked, copied, read-only.
+
+A sparse matrix keeps the pattern of its stored entries, zeros included: the pattern says which
+couplings are parameters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.errors import ModelError, ShapeError
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+def is_sparse(matrix: Any) -> bool:
+    """Whether ``matrix`` is a scipy.sparse matrix or array."""
+    return hasattr(matrix, "tocoo")
+
+
+def read_only(array: ArrayLike) -> Array:
+    """A read-only float64 copy."""
+    copy = np.array(array, dtype=np.float64)
+    copy.setflags(write=False)
+    return copy
+
+
+def vector(values: ArrayLike, n: int, name: str) -> Array:
+    """A read-only vector of n finite numbers; one number stands for n equal ones."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim == 0:
+        array = np.broadcast_to(array, (n,))
+    if array.shape != (n,):
+        raise ShapeError(f"{name} must have shape ({n},), got {array.shape}")
+    require_finite(array, name)
+    return read_only(array)
+
+
+def length(values: ArrayLike, name: str) -> int:
+    """Number of entries of a one-dimensional argument."""
+    shape = np.shape(values)
+    if len(shape) != 1 or shape[0] == 0:
+        raise ShapeError(f"{name} must have shape (n,) with n ≥ 1, got {shape}")
+    return shape[0]
+
+
+def scalar(value: Any, name: str) -> float:
+    """A finite number as a float."""
+    array = np.asarray(value, dtype=np.float64)
+    if array.ndim:
+        raise ShapeError(f"{name} must be one number, got shape {array.shape}")
+    require_finite(array, name)
+    return float(array)
+
+
+def require_finite(array: Array, name: str) -> None:
+    """Refuse NaN and infinities, naming the first place."""
+    if not np.isfinite(array).all():
+        place = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
+        raise ModelError(f"{name} must be finite, got {array[place]} at {place}")
+
+
+def symmetric(matrix: Any, n: int, name: str) -> Any:
+    """The symmetric part (A + Aᵀ)/2 of an (n, n) matrix, read-only, dense or CSR as given."""
+    if not is_sparse(matrix):
+        matrix = np.asarray(matrix, dtype=np.float64)
+    if matrix.shape != (n, n):
+        raise ShapeError(f"{name} must have shape ({n}, {n}), got {matrix.shape}")
+    if not is_sparse(matrix):
+        require_finite(matrix, name)
+        return read_only(matrix / 2 + matrix.T / 2)
+    entries = matrix.tocoo()
+    require_finite(np.asarray(entries.data, dtype=np.float64), f"stored {name}")
+    return _assemble(entries.row, entries.col, entries.data / 2.0, n)
+
+
+def from_pairs(pairs: tuple[Indices, Indices], values: Array, diagonal: Array, like: Any) -> Any:
+    """The symmetric matrix with ``values`` at ``pairs`` and this diagonal, stored as ``like``."""
+    i, j = pairs
+    n = len(diagonal)
+    if is_sparse(like):
+        on_diagonal = np.flatnonzero(diagonal)
+        rows, columns = np.append(i, on_diagonal), np.append(j, on_diagonal)
+        # A diagonal entry meets its own mirror image, so half of it is stored.
+        return _assemble(rows, columns, np.append(values, diagonal[on_diagonal] / 2), n)
+    matrix = np.diag(diagonal)
+    matrix[i, j] = matrix[j, i] = values
+    return matrix
+
+
+def free_pairs(matrix: Any) -> tuple[Indices, Indices]:
+    """Index arrays i < j of the couplings that are parameters, row by row."""
+    if not is_sparse(matrix):
+        i, j = np.triu_indices(matrix.shape[0], 1)
+        return i, j
+    entries = matrix.tocoo()
+    upper = entries.row < entries.col
+    return entries.row[upper].astype(np.intp), entries.col[upper].astype(np.intp)
+
+
+def at_pairs(matrix: Any, pairs: tuple[Indices, Indices]) -> Array:
+    """Entries of the matrix at index pairs, (n_pairs,)."""
+    if not is_sparse(matrix):
+        return np.asarray(matrix[pairs])
+    # The stored upper entries in row order are the free pairs themselves.
+    entries = matrix.tocoo()
+    return np.asarray(entries.data[entries.row < entries.col])
+
+
+def diagonal(matrix: Any) -> Array:
+    """The diagonal, (n,)."""
+    return np.asarray(matrix.diagonal(), dtype=np.float64)
+
+
+def without_diagonal(matrix: Any) -> Any:
+    """The matrix with a zero diagonal, in the same storage."""
+    n = matrix.shape[0]
+    pairs = free_pairs(matrix)
+    return from_pairs(pairs, at_pairs(matrix, pairs), np.zeros(n), like=matrix)
+
+
+def dense(matrix: Any) -> Array:
+    """The matrix as a dense array."""
+    return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
+
+
+def apply(matrix: Any, states: Array) -> Array:
+    """Σ_j A_ij x_j for a stack of states, (..., n) -> (..., n)."""
+    flat = states.reshape(-1, states.shape[-1])
+    return np.asarray(flat @ matrix).reshape(states.shape)
+
+
+def equal(first: Any, second: Any) -> bool:
+    """Whether two coupling matrices have the same storage and the same entries."""
+    if is_sparse(first) != is_sparse(second) or first.shape != second.shape:
+        return False
+    if is_sparse(first):
+        return bool(abs(first - second).max() == 0)
+    return bool(np.array_equal(first, second))
+
+
+def _assemble(rows: Any, columns: Any, halves: Any, n: int) -> Any:
+    """CSR matrix with ``halves`` at (row, column) and again at (column, row)."""
+    from scipy.sparse import coo_array
+
+    both = (np.append(rows, columns), np.append(columns, rows))
+    matrix = coo_array((np.append(halves, halves), both), shape=(n, n)).tocsr()
+    matrix.sum_duplicates()
+    matrix.data.setflags(write=False)
+    return matrix

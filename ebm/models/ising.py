@@ -1,0 +1,148 @@
+"""The Ising model on {−1,1}^n."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.models import couplings
+from ebm.models.pairwise import PairwiseModel
+from ebm.spaces import Spins
+
+if TYPE_CHECKING:
+    from ebm.models.boltzmann import BoltzmannMachine
+
+__all__ = ["IsingModel"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IsingModel(PairwiseModel):
+    """E(s) = −½ Σ_ij J_ij s_i s_j − Σ_i h_i s_i + offset, s ∈ {−1,1}^n.
+
+    Parameters
+    ----------
+    couplings : array_like or scipy.sparse, (n, n)
+        J in units of k_B T. Only its symmetric part is kept; each pair counts once in the energy,
+        as J_ij s_i s_j. Of a sparse matrix the stored entries are the parameters.
+    fields : array_like, (n,)
+        h.
+    offset : float
+        A constant in the energy, no parameter.
+    names : sequence of str, optional
+        Unit names.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not belong together.
+    ModelError
+        If a number is not finite.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0]).energy([[1, 1], [1, -1]])
+    array([-1.5,  0.5])
+    """
+
+    couplings: Any
+    fields: Any
+    offset: float = field(default=0.0, kw_only=True)
+    names: Sequence[str] | None = field(default=None, kw_only=True)
+    space: Spins = field(init=False)
+
+    def __post_init__(self) -> None:
+        fields = couplings.vector(self.fields, couplings.length(self.fields, "fields"), "fields")
+        space = Spins(len(fields), names=self.names)
+        checked = {
+            "space": space,
+            "names": space.names,
+            "couplings": couplings.symmetric(self.couplings, space.n, "couplings"),
+            "fields": fields,
+            "offset": couplings.scalar(self.offset, "offset"),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"IsingModel(n={self.n}, {len(self.pairs[0])} couplings, {self.space!r})"
+
+    @property
+    def _matrix(self) -> Any:
+        return self.couplings
+
+    @property
+    def _vector(self) -> Array:
+        return np.asarray(self.fields)
+
+    @property
+    def feature_center(self) -> Array:
+        """Zero: spins are not centred, (n,)."""
+        return np.zeros(self.space.n)
+
+    def _replaced(self, matrix: Any, vector: Array, offset: float) -> Self:
+        return replace(self, couplings=matrix, fields=vector, offset=offset)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Such as ``"h[0]"`` and ``"J[0, 1]"``, in the order of ``parameters``."""
+        return self._named_parameters("h", "J")
+
+    def input(self, states: ArrayLike) -> Array:
+        """Local field Σ_{j≠i} J_ij s_j + h_i of each unit, (..., n) -> (..., n).
+
+        Examples
+        --------
+        >>> import ebm
+        >>> ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0]).input([1, -1])
+        array([-0.5,  1. ])
+        """
+        s = self.space.check(states)
+        others = couplings.apply(self.couplings, s) - couplings.diagonal(self.couplings) * s
+        return np.asarray(others + self.fields)
+
+    def conditional(self, states: ArrayLike) -> Array:
+        """p(s_i = 1 | all other units) = σ(2 input_i), (..., n) -> (..., n).
+
+        Examples
+        --------
+        >>> import ebm
+        >>> ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0]).conditional([1, -1]).round(3)
+        array([0.269, 0.881])
+        """
+        from scipy.special import expit
+
+        return np.asarray(expit(2 * self.input(states)))
+
+    def to_binary(self) -> BoltzmannMachine:
+        """The same energy over x = (1 + s)/2, at centre 0.
+
+        W = 4J, b = 2h − 2ΣJ, and Σh − ½Σ_ij J_ij goes to the offset.
+
+        Returns
+        -------
+        BoltzmannMachine
+            With E(x) = E(s) at s = 2x − 1, so the same ln Z.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0]).to_binary().biases
+        array([-1., -2.])
+        """
+        from ebm.models.boltzmann import BoltzmannMachine
+
+        off = couplings.without_diagonal(self.couplings)
+        row_sums = couplings.apply(off, np.ones(self.n))
+        # s² = 1: a diagonal of J is a constant.
+        trace = float(couplings.diagonal(self.couplings).sum())
+        constant = float(self.fields.sum()) - 0.5 * float(row_sums.sum()) - 0.5 * trace
+        return BoltzmannMachine(
+            4 * off, 2 * self.fields - 2 * row_sums, offset=self.offset + constant, names=self.names
+        )

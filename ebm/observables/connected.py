@@ -1,0 +1,180 @@
+"""Pair and triple moments and the parts of them that fewer units do not explain."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.ensembles import Ensemble, Moments
+from ebm.enumeration import exact
+from ebm.errors import ShapeError, require_memory
+from ebm.models import BoltzmannMachine
+from ebm.observables.activity import activity, machine_of
+from ebm.spaces import Binary
+
+__all__ = ["central_pairs", "central_triples", "third_moments", "triples"]
+
+Array = NDArray[np.float64]
+Indices = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
+
+_MEMORY_LIMIT = 2.0**30
+
+
+def triples(n: int) -> Indices:
+    """Index arrays i < j < k of all triples of n units, each (n(n−1)(n−2)/6,).
+
+    Parameters
+    ----------
+    n : int
+        Number of units.
+
+    Returns
+    -------
+    tuple of three ndarrays
+        In lexicographic order; empty below three units.
+
+    Examples
+    --------
+    >>> from ebm.observables import triples
+    >>> [index.tolist() for index in triples(4)]
+    [[0, 0, 0, 1], [1, 1, 2, 2], [2, 3, 3, 3]]
+    """
+    unit = np.arange(n)
+    i, j, k = np.nonzero((unit[:, None, None] < unit[:, None]) & (unit[:, None] < unit)[None, :, :])
+    return i, j, k
+
+
+def third_moments(ensemble: Ensemble) -> Array:
+    """E[x_i x_j x_k] for i < j < k.
+
+    By one pass over the states, n matrix products for each block. For the exact ensemble of a
+    Boltzmann machine or Ising model from E[x_i x_j x_k] = ⟨x_i⟩ E[x_j x_k | x_i = 1]: given one
+    unit the others are again a pairwise model, so n enumerations of n − 1 units suffice.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        Data, samples, or an enumeration; two-valued units.
+
+    Returns
+    -------
+    ndarray, (n_triples,)
+        In the order of :func:`triples`.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.observables import third_moments
+    >>> third_moments(ebm.Ensemble.from_data([[1, 1, 1], [1, 1, 0], [1, 1, 1], [0, 0, 0]]))
+    array([0.5])
+    """
+    n = ensemble.space.n
+    require_memory(8.0 * n**3, _MEMORY_LIMIT, f"triple moments of {n} units", "choose fewer units")
+    machine = machine_of(ensemble)
+    table = _third_by_passing(ensemble) if machine is None else _third_by_conditioning(machine)
+    return table[triples(n)]
+
+
+def central_pairs(moments: Moments) -> tuple[Array, Array]:
+    """Covariances C_ij = ⟨δx_i δx_j⟩, i < j, and the standard deviation of δx_i δx_j.
+
+    ⟨(δx)²…⟩ follows from x² = x: δx² = v + u δx with v = m(1−m) and u = 1 − 2m.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of two-valued units.
+
+    Returns
+    -------
+    value, deviation : ndarray, (n_pairs,)
+        The standard error of an average over N samples is ``deviation / √N``.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.observables import central_pairs
+    >>> central_pairs(ebm.Moments(ebm.Binary(2), [0.5, 0.5], [[0.25, 0], [0, 0.25]]))
+    (array([0.]), array([0.25]))
+    """
+    binary = moments.to(Binary)
+    i, j = np.triu_indices(binary.space.n, 1)
+    v, u = _variance_and_slope(binary)
+    c = binary.covariance[i, j]
+    second = v[i] * v[j] + u[i] * u[j] * c
+    return c, np.sqrt(np.maximum(second - c**2, 0))
+
+
+def central_triples(moments: Moments, third: ArrayLike) -> tuple[Array, Array]:
+    """Connected triple moments ⟨δx_i δx_j δx_k⟩ and the standard deviation of δx_i δx_j δx_k.
+
+    Zero where three units share no more than their pairs do (to first order in the couplings).
+
+    Parameters
+    ----------
+    moments : Moments
+        Means and covariances, in either two-valued coding.
+    third : array_like, (n_triples,)
+        E[x_i x_j x_k] in the order of :func:`triples`.
+
+    Returns
+    -------
+    value, deviation : ndarray, (n_triples,)
+        The standard error of an average over N samples is ``deviation / √N``.
+
+    Raises
+    ------
+    ShapeError
+        If there is not one third moment for each triple.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.observables import central_triples
+    >>> moments = ebm.Moments(ebm.Binary(3), [0.5] * 3, [[0.25, 0, 0], [0, 0.25, 0], [0, 0, 0.25]])
+    >>> central_triples(moments, [0.125])
+    (array([0.]), array([0.125]))
+    """
+    binary = moments.to(Binary)
+    i, j, k = triples(binary.space.n)
+    raw = np.asarray(third, dtype=np.float64)
+    if raw.shape != i.shape:
+        raise ShapeError(
+            f"third must have shape {i.shape}, one entry for each triple, got {raw.shape}"
+        )
+    m, c = binary.mean, binary.covariance
+    value = raw - m[i] * c[j, k] - m[j] * c[i, k] - m[k] * c[i, j] - m[i] * m[j] * m[k]
+    v, u = _variance_and_slope(binary)
+    second = v[i] * v[j] * v[k] + u[i] * u[j] * u[k] * value
+    for a, b, d in ((i, j, k), (j, i, k), (k, i, j)):
+        second += v[a] * u[b] * u[d] * c[b, d]
+    return value, np.sqrt(np.maximum(second - value**2, 0))
+
+
+def _third_by_passing(ensemble: Ensemble) -> Array:
+    n = ensemble.space.n
+    total = np.zeros((n, n, n))
+    for states, weights in ensemble.blocks():
+        x = activity(ensemble, states)
+        for i in range(n):
+            total[i] += (x * (weights * x[:, i])[:, None]).T @ x
+    return total
+
+
+def _third_by_conditioning(machine: BoltzmannMachine) -> Array:
+    mean = exact(machine).moments().mean
+    matrix, vector, _ = machine.quadratic_form()
+    n = machine.space.n
+    total = np.zeros((n, n, n))
+    # The last two units are never the first of a triple.
+    for i in range(n - 2):
+        rest = np.delete(np.arange(n), i)
+        given = BoltzmannMachine(matrix[np.ix_(rest, rest)], vector[rest] + matrix[rest, i])
+        total[i][np.ix_(rest, rest)] = mean[i] * exact(given).moments().second
+    return total
+
+
+def _variance_and_slope(binary: Moments) -> tuple[Array, Array]:
+    """V and u in δx² = v + u δx."""
+    m = binary.mean
+    return m * (1 - m), 1 - 2 * m

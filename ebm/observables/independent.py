@@ -1,0 +1,34 @@
+"""The independent model, what any coupled one is measured against."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["independent_entropy"]
+
+Array = NDArray[np.float64]
+
+
+def independent_entropy(rates: ArrayLike) -> float:
+    """Entropy S₁ = −Σ_i [p_i log₂ p_i + (1−p_i) log₂(1−p_i)] of independent units, in bits.
+
+    Parameters
+    ----------
+    rates : array_like, (n,)
+        p_i, the probability that unit i is active.
+
+    Returns
+    -------
+    float
+        S₁; 0·log 0 counts 0.
+
+    Examples
+    --------
+    >>> from ebm.observables import independent_entropy
+    >>> independent_entropy([0.5, 0.5, 1.0])
+    2.0
+    """
+    p = np.asarray(rates, dtype=np.float64)
+    both = np.stack([p, 1 - p])
+    return -float((both * np.log2(np.where(both > 0, both, 1.0))).sum())

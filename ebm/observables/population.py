@@ -1,0 +1,107 @@
+"""How many units are active at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.ensembles import Ensemble
+from ebm.enumeration import exact
+from ebm.models import BoltzmannMachine
+from ebm.observables.activity import activity, machine_of
+from ebm.spaces import Binary
+
+__all__ = ["independent_population_count", "population_count"]
+
+Array = NDArray[np.float64]
+
+_BLOCK = 2**22
+
+
+def population_count(ensemble: Ensemble) -> Array:
+    """P(K), the probability that K units are active at once.
+
+    By one pass over the states; for the exact ensemble of a Boltzmann machine or Ising model by
+    one matrix product of its two halves, each ordered by its own count.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        Data, samples, or an enumeration; two-valued units.
+
+    Returns
+    -------
+    ndarray, (n + 1,)
+        For K = 0 … n, summing to 1.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.observables import population_count
+    >>> population_count(ebm.Ensemble.from_data([[1, 1], [1, 0], [0, 1], [0, 0]]))
+    array([0.25, 0.5 , 0.25])
+    """
+    machine = machine_of(ensemble)
+    if machine is not None:
+        return _count_by_halves(machine)
+    n = ensemble.space.n
+    total = np.zeros(n + 1)
+    for states, weights in ensemble.blocks():
+        count = activity(ensemble, states).sum(axis=1).astype(np.intp)
+        total += np.bincount(count, weights=weights, minlength=n + 1)
+    return total
+
+
+def independent_population_count(rates: ArrayLike) -> Array:
+    """P(K) of independent units, the coefficients of Π_i (1 − p_i + p_i z).
+
+    Parameters
+    ----------
+    rates : array_like, (n,)
+        p_i, the probability that unit i is active.
+
+    Returns
+    -------
+    ndarray, (n + 1,)
+        For K = 0 … n.
+
+    Examples
+    --------
+    >>> from ebm.observables import independent_population_count
+    >>> independent_population_count([0.5, 0.5])
+    array([0.25, 0.5 , 0.25])
+    """
+    total = np.ones(1)
+    for rate in np.asarray(rates, dtype=np.float64):
+        total = np.convolve(total, [1 - rate, rate])
+    return total
+
+
+def _count_by_halves(machine: BoltzmannMachine) -> Array:
+    matrix, vector, constant = machine.quadratic_form()
+    n = machine.space.n
+    first, second = slice(0, n // 2), slice(n // 2, n)
+    a, log_a, count_a = _half(matrix[first, first], vector[first])
+    b, log_b, count_b = _half(matrix[second, second], vector[second])
+    edges = np.searchsorted(count_b, np.arange(n - n // 2 + 1))
+    log_a -= constant + exact(machine).log_partition
+    total = np.zeros(n + 1)
+    rows = max(1, _BLOCK // len(b))
+    for start in range(0, len(a), rows):
+        block = slice(start, start + rows)
+        # Logarithms of probabilities: they are at most 0, so exp cannot overflow.
+        p = np.exp(a[block] @ matrix[first, second] @ b.T + log_a[block, None] + log_b)
+        by_count = np.add.reduceat(p, edges, axis=1)
+        for count in range(by_count.shape[1]):
+            total += np.bincount(count_a[block] + count, by_count[:, count], minlength=n + 1)
+    return total
+
+
+def _half(matrix: Array, vector: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+    """All states of some units ordered by their count, their log weights and counts."""
+    n = len(vector)
+    states = Binary(n).states_at(np.arange(2**n)) if n else np.zeros((1, 0))
+    count = states.sum(axis=1).astype(np.intp)
+    order = np.argsort(count, kind="stable")
+    states = states[order]
+    return states, 0.5 * ((states @ matrix) * states).sum(axis=1) + states @ vector, count[order]

@@ -1,0 +1,132 @@
+"""What all panels share: colors that the color-blind can tell apart, axes, error bars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.ensembles import Ensemble
+from ebm.enumeration import exact
+from ebm.errors import require_extra
+from ebm.model import EnergyModel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "DATA",
+    "INDEPENDENT",
+    "MODEL",
+    "axes_or_new",
+    "ensemble_of",
+    "label_units",
+]
+
+#: Black and blue of Okabe and Ito's palette, and gray.
+DATA = "#000000"
+MODEL = "#0072B2"
+INDEPENDENT = "#8C8C8C"
+
+#: Up to this many units are named on an axis.
+MAX_NAMED_UNITS = 30
+
+
+def axes_or_new(ax: Axes | None) -> Axes:
+    """The axes given, or those of a new figure.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Without top and right spines.
+
+    Examples
+    --------
+    >>> from ebm.plotting.style import axes_or_new
+    >>> axes_or_new(None).spines["top"].get_visible()
+    False
+    """
+    if ax is None:
+        ax = require_extra("matplotlib.pyplot", "plot").subplots(layout="constrained")[1]
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def ensemble_of(model: EnergyModel | Ensemble) -> Any:
+    """The exact ensemble of a model; an ensemble stays as it is.
+
+    Parameters
+    ----------
+    model : EnergyModel or Ensemble
+        What a caller passed as a model.
+
+    Returns
+    -------
+    Ensemble
+        To take moments and probabilities from.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.plotting.style import ensemble_of
+    >>> ensemble_of(ebm.IsingModel([[0]], [0])).moments().mean
+    array([0.])
+    """
+    return exact(model) if isinstance(model, EnergyModel) else model
+
+
+def label_units(axis: Any, labels: tuple[str, ...], *, rotation: float = 0) -> None:
+    """Name the units along an axis if there is room, otherwise number them.
+
+    Parameters
+    ----------
+    axis : matplotlib.axis.Axis
+        ``ax.xaxis`` or ``ax.yaxis``.
+    labels : tuple of str
+        Unit names.
+    rotation : float, default 0
+        Of the names, in degrees.
+
+    Examples
+    --------
+    >>> from ebm.plotting.style import axes_or_new, label_units
+    >>> ax = axes_or_new(None); label_units(ax.xaxis, ("a", "b"))
+    >>> [text.get_text() for text in ax.get_xticklabels()]
+    ['a', 'b']
+    """
+    if len(labels) <= MAX_NAMED_UNITS:
+        axis.set_ticks(range(len(labels)), labels=labels, rotation=rotation, fontsize="small")
+    else:
+        ticker = require_extra("matplotlib.ticker", "plot")
+        axis.set_major_locator(ticker.MaxNLocator(integer=True))
+
+
+def binomial_error(p: ArrayLike, sample_size: float) -> NDArray[np.float64]:
+    """Standard error √(p(1−p)/N) of a relative frequency.
+
+    Parameters
+    ----------
+    p : array_like
+        Frequencies.
+    sample_size : float
+        N; inf gives zero.
+
+    Returns
+    -------
+    ndarray
+        In the shape of ``p``.
+
+    Examples
+    --------
+    >>> from ebm.plotting.style import binomial_error
+    >>> binomial_error([0.5, 0.0], 100)
+    array([0.05, 0.  ])
+    """
+    p = np.asarray(p, dtype=np.float64)
+    return np.asarray(np.sqrt(np.clip(p * (1 - p), 0, None) / sample_size))

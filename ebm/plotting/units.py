@@ -1,0 +1,134 @@
+"""Panels with units on their axes: rates and the coupling matrix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.ensembles import Ensemble
+from ebm.errors import ModelError
+from ebm.model import EnergyModel, is_pairwise
+from ebm.plotting.style import (
+    DATA,
+    MODEL,
+    axes_or_new,
+    binomial_error,
+    ensemble_of,
+    label_units,
+)
+from ebm.spaces import Binary, Spins
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["couplings", "rates"]
+
+#: Rates further apart than this factor are drawn on a logarithmic axis.
+_LOG_FROM = 20.0
+
+
+def rates(
+    data: Ensemble, model: EnergyModel | Ensemble | None = None, *, ax: Axes | None = None
+) -> Axes:
+    """How often each unit is active, with binomial standard errors.
+
+    Parameters
+    ----------
+    data : Ensemble
+        The data, two-valued units.
+    model : EnergyModel or Ensemble, optional
+        A model to draw beside them.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Unit against probability that it is active.
+
+    Examples
+    --------
+    >>> import ebm, ebm.plotting
+    >>> data = ebm.Ensemble.from_data([[0, 1], [1, 1], [0, 0]], names=["a", "b"])
+    >>> ebm.plotting.rates(data).get_ylabel()
+    'probability active'
+    """
+    ax = axes_or_new(ax)
+    moments = data.moments().to(Binary)
+    unit = np.arange(moments.space.n)
+    if model is not None:
+        fitted = ensemble_of(model).moments().to(Binary).mean
+        ax.plot(unit, fitted, "_", color=MODEL, ms=11, mew=2, label="model")
+    error = binomial_error(moments.mean, data.sample_size)
+    ax.errorbar(unit, moments.mean, error, fmt="o", color=DATA, ms=3, lw=1, label="data")
+    smallest, largest = moments.mean.min(), moments.mean.max()
+    if 0 < _LOG_FROM * smallest < largest:
+        ax.set_yscale("log")
+    else:
+        ax.set_ylim(0, min(1.0, 1.15 * largest) if largest else 1.0)
+    label_units(ax.xaxis, moments.space.labels, rotation=90)
+    ax.set_xlabel("unit")
+    ax.set_ylabel("probability active")
+    ax.legend(
+        frameon=False, fontsize="small", ncols=2, loc="lower right", bbox_to_anchor=(1, 1),
+        borderaxespad=0,
+    )  # fmt: skip
+    return ax
+
+
+def couplings(model: Any, below: Any = None, *, ax: Axes | None = None) -> Axes:
+    """The coupling matrix on a diverging map that is white at zero.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine, IsingModel or other pairwise model of two-valued units
+        Whose couplings to draw; the diagonal, a bias, is left out.
+    below : model, optional
+        Another model over the same space, whose couplings take the triangle below the diagonal;
+        those beyond the colors of the first model have the color of its largest.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With a color bar in units of k_B T.
+
+    Examples
+    --------
+    >>> import ebm, ebm.plotting
+    >>> machine = ebm.BoltzmannMachine([[0, 2], [2, 0]], [-1, 0.5], names=["a", "b"])
+    >>> ebm.plotting.couplings(machine).images[0].get_clim()
+    (-2.0, 2.0)
+    """
+    matrix = _coupling_matrix(model)
+    largest = float(np.nanmax(np.abs(matrix), initial=0.0)) or 1.0
+    if below is not None:
+        lower = np.tril_indices(len(matrix), -1)
+        matrix[lower] = _coupling_matrix(below)[lower]
+    beyond = bool(np.nanmax(np.abs(matrix), initial=0.0) > largest)
+    ax = axes_or_new(ax)
+    image = ax.imshow(matrix, cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest")
+    ax.set_facecolor("0.85")
+    label_units(ax.xaxis, model.space.labels, rotation=90)
+    label_units(ax.yaxis, model.space.labels)
+    ax.set_xlabel("unit")
+    ax.set_ylabel("unit")
+    letter = "W" if isinstance(model.space, Binary) else "J"
+    bar = ax.figure.colorbar(image, ax=ax, shrink=0.85, extend="both" if beyond else "neither")
+    bar.set_label(f"coupling ${letter}_{{ij}}$ ($k_B T$)")
+    bar.outline.set_visible(False)
+    return ax
+
+
+def _coupling_matrix(model: Any) -> NDArray[np.float64]:
+    """Couplings with NaN, drawn as nothing, on the diagonal."""
+    if not is_pairwise(model) or not isinstance(model.space, Binary | Spins):
+        raise ModelError(
+            f"couplings are drawn for pairwise models of two-valued units, got {model!r}"
+        )
+    matrix = np.array(model.quadratic_form().matrix)
+    np.fill_diagonal(matrix, np.nan)
+    return matrix

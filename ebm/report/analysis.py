@@ -1,0 +1,236 @@
+"""From data to a report: the exact fit where it is possible, the mean-field inversion anywhere."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ebm.ensembles import Ensemble, WeightedStates
+from ebm.enumeration import ExactEnsemble
+from ebm.errors import CodingError, ConstantUnitError, EbmWarning, LimitError
+from ebm.inversion import mean_field
+from ebm.learning import FitResult, fit
+from ebm.models import BoltzmannMachine, IsingModel
+from ebm.randomness import RandomSource
+from ebm.report.data import entropies, summarize_data
+from ebm.report.fitted import couplings_of, goodness, minima, summarize_fit
+from ebm.report.inverted import compare_inversion
+from ebm.report.parts import (
+    Comparison,
+    Coupling,
+    DataSummary,
+    Entropies,
+    FitSummary,
+    Goodness,
+    Minimum,
+    json_safe,
+)
+from ebm.report.text import render
+from ebm.spaces import Binary, Spins, StateSpace
+
+__all__ = ["Report", "analyze"]
+
+#: Most units for an exact fit, and for a search of all local minima.
+MAX_UNITS_EXACT = 28
+MAX_UNITS_MINIMA = 24
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Report:
+    """What the data and the fitted model say; ``print(report)`` shows it.
+
+    Parameters
+    ----------
+    data : WeightedStates
+        The data.
+    result : FitResult or None
+        The exact fit; None for more than 28 units.
+    inversion : BoltzmannMachine, IsingModel or None
+        The mean-field inversion; None where a unit is constant.
+    route : str
+        Which way was taken, a sentence.
+    summary, fit, entropies, couplings, comparison, goodness, minima : records
+        The sections, see :mod:`ebm.report.parts`; None where something cannot be known.
+    warnings : tuple of str
+        What a reader should know before believing the numbers.
+    """
+
+    data: WeightedStates
+    result: FitResult | None
+    inversion: Any
+    route: str
+    summary: DataSummary
+    fit: FitSummary | None
+    entropies: Entropies
+    couplings: tuple[Coupling, ...]
+    comparison: Comparison | None
+    goodness: Goodness | None
+    minima: tuple[Minimum, ...] | None
+    warnings: tuple[str, ...]
+
+    @property
+    def model(self) -> Any:
+        """The model to use: the exact fit, or the inversion where there is none."""
+        return self.inversion if self.result is None else self.result.model
+
+    @property
+    def ensemble(self) -> ExactEnsemble | None:
+        """The exact ensemble of the fitted model."""
+        return None if self.result is None else self.result.ensemble
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers of the report, as JSON can hold them: what is not known is None."""
+        sections = (
+            "route", "summary", "fit", "entropies", "couplings", "comparison", "goodness",
+            "minima", "warnings",
+        )  # fmt: skip
+        return {name: json_safe(getattr(self, name)) for name in sections}
+
+    def __str__(self) -> str:
+        return render(self)
+
+    def __repr__(self) -> str:
+        return f"Report({self.data!r}, {self.route!r})"
+
+
+def analyze(
+    data: Any,
+    *,
+    l2: float = 0.0,
+    space: StateSpace | type[StateSpace] | None = None,
+    center: ArrayLike | str = 0.0,
+    names: Sequence[str] | None = None,
+    notes: Sequence[str] = (),
+    rng: RandomSource = 0,
+) -> Report:
+    """Fit a Boltzmann machine to binary data and report how good it is.
+
+    Up to 28 units: exact maximum likelihood, exact statistics, and the mean-field inversion
+    ([EBM] eq 38) beside it. Above: the mean-field inversion alone, and no statistics of the model.
+
+    Parameters
+    ----------
+    data : array_like, pandas.DataFrame or WeightedStates, (n_rows, n_units)
+        Rows are samples.
+    l2 : float, default 0
+        Penalty of the fit, see :func:`ebm.fit`.
+    space : StateSpace or class, optional
+        The coding; None means {0, 1}, ``ebm.Spins`` −1 and 1 (and an Ising model).
+    center : float, array_like or "mean", default 0
+        Centre of the machine that is returned; no effect on its probabilities.
+    names : sequence of str, optional
+        Unit names, where the data bring none.
+    notes : sequence of str
+        Sentences to add to the warnings, such as those of a :class:`ebm.tables.Table`.
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator, default 0
+        For the data sets drawn from the model as a yardstick.
+
+    Returns
+    -------
+    Report
+        Printable; ``to_dict()`` for JSON, ``ebm.plotting.report_figure(report)`` for a figure.
+
+    Examples
+    --------
+    >>> import ebm.report
+    >>> report = ebm.report.analyze([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> report.entropies.independent, round(report.fit.log_likelihood, 4)
+    (2.0, -1.3863)
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EbmWarning)
+        if not isinstance(data, WeightedStates):
+            data = Ensemble.from_data(data, space=space, names=names)
+        place = _center(data, center)
+        result, route = _fitted(data, place, l2)
+        inversion, trouble = _inverted(data, place)
+        sections = _sections(data, result, inversion, l2, rng)
+    said = [*notes, *_messages(caught), *(result.warnings if result else ()), *trouble]
+    return Report(
+        data=data,
+        result=result,
+        inversion=inversion,
+        route=route,
+        summary=summarize_data(data),
+        warnings=tuple(dict.fromkeys(said)),
+        **sections,
+    )
+
+
+def _center(data: WeightedStates, center: ArrayLike | str) -> Any:
+    """The centre as numbers; None for spins, which have none."""
+    if isinstance(data.space, Spins):
+        if not np.array_equal(center, 0.0):
+            raise CodingError(f"spins have no centre, got center={center!r}: leave it out")
+        return None
+    if not isinstance(data.space, Binary):
+        raise CodingError(f"a report needs two-valued units, got {data.space!r}")
+    if isinstance(center, str):
+        if center != "mean":
+            raise CodingError(f"center must be numbers or 'mean', got {center!r}")
+        return data.moments().mean
+    return center
+
+
+def _fitted(data: WeightedStates, center: Any, l2: float) -> tuple[FitResult | None, str]:
+    """The exact fit, or None, and a sentence on the way taken."""
+    n = data.space.n
+    inversion_only = "no exact fit, first-order mean-field inversion only"
+    if n > MAX_UNITS_EXACT:
+        return None, f"{n} units, more than {MAX_UNITS_EXACT}: {inversion_only}"
+    zeros, names = np.zeros((n, n)), data.space.names
+    start: Any = (
+        IsingModel(zeros, np.zeros(n), names=names)
+        if center is None
+        else BoltzmannMachine(zeros, np.zeros(n), center=center, names=names)
+    )
+    try:
+        result = fit(start, data, l2=l2)
+    except LimitError as error:
+        return None, f"{inversion_only}: {error}"
+    penalty = f", penalty l2 = {l2:g}" if l2 else ""
+    return result, f"exact maximum likelihood, all 2^{n} states enumerated{penalty}"
+
+
+def _inverted(data: WeightedStates, center: Any) -> tuple[Any, list[str]]:
+    """The mean-field inversion in the centre asked for, or None and the reason."""
+    try:
+        model: Any = mean_field(data.moments())
+    except ConstantUnitError as error:
+        return None, [f"No mean-field inversion: {error}"]
+    return model if center is None else model.recentered(center), []
+
+
+def _sections(
+    data: WeightedStates, result: FitResult | None, inversion: Any, l2: float, rng: RandomSource
+) -> dict[str, Any]:
+    """The sections that depend on which model there is."""
+    if result is None:
+        couplings = () if inversion is None else couplings_of(inversion)
+        unknown = dict.fromkeys(("fit", "comparison", "goodness", "minima"))
+        return {"entropies": entropies(data), "couplings": couplings, **unknown}
+    n, model, ensemble = data.space.n, result.model, result.ensemble
+    compared = n > 1 and inversion is not None
+    return {
+        "fit": summarize_fit(result, l2),
+        "entropies": entropies(data, ensemble.entropy(base=2)),
+        "couplings": couplings_of(model, result.standard_errors),
+        "comparison": compare_inversion(inversion, model, data) if compared else None,
+        "goodness": goodness(data, ensemble, result.n_parameters, rng),
+        "minima": minima(model, ensemble) if n <= MAX_UNITS_MINIMA else None,
+    }
+
+
+def _messages(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Texts of our own warnings; those of others are passed on."""
+    for warning in caught:
+        if not issubclass(warning.category, EbmWarning):
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    return [str(item.message) for item in caught if issubclass(item.category, EbmWarning)]

@@ -1,0 +1,102 @@
+"""Section of a report on the mean-field inversion: against the exact fit, and against the data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.ensembles import WeightedStates
+from ebm.enumeration import ExactEnsemble, exact
+from ebm.observables import central_pairs
+from ebm.report.parts import Comparison
+from ebm.spaces import Binary
+
+__all__ = ["compare_inversion"]
+
+Array = NDArray[np.float64]
+
+
+def compare_inversion(inversion: Any, fitted: Any, data: WeightedStates) -> Comparison:
+    """How far the mean-field inversion is from the exact fit, and its exact moments from the data.
+
+    Parameters
+    ----------
+    inversion : BoltzmannMachine or IsingModel
+        From :func:`ebm.inversion.mean_field`.
+    fitted : BoltzmannMachine or IsingModel
+        The exact fit, over the same space of at least two units.
+    data : WeightedStates
+        What both were made from.
+
+    Returns
+    -------
+    Comparison
+        Couplings against couplings, moments against moments.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.report.inverted import compare_inversion
+    >>> data = ebm.Ensemble.from_data([[0, 1], [1, 1], [0, 0], [1, 0]])
+    >>> flat = ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])
+    >>> compare_inversion(flat, flat, data).rms_difference
+    0.0
+    """
+    i, j = np.triu_indices(data.space.n, 1)
+    approximate = inversion.quadratic_form().matrix[i, j]
+    true = fitted.quadratic_form().matrix[i, j]
+    worst = int(np.argmax(np.abs(approximate - true)))
+    ensemble = exact(inversion)
+    (rate_error, rate_z), (covariance_error, covariance_z) = _moment_errors(ensemble, data)
+    return Comparison(
+        rms_difference=_rms(approximate - true),
+        correlation=_correlation(approximate, true),
+        gamma=_ratio(_rms(approximate - true), _rms(true)),
+        worst=(data.space.labels[i[worst]], data.space.labels[j[worst]]),
+        worst_exact=float(true[worst]),
+        worst_mean_field=float(approximate[worst]),
+        log_likelihood=float(data.weights @ ensemble.log_probability(data.states)),
+        rate_error=rate_error,
+        covariance_error=covariance_error,
+        rate_z=rate_z,
+        covariance_z=covariance_z,
+    )
+
+
+def _moment_errors(
+    ensemble: ExactEnsemble, data: WeightedStates
+) -> tuple[tuple[float, float | None], tuple[float, float | None]]:
+    """Rms of model minus data for rates and covariances, plain and in standard errors."""
+    observed, predicted = data.moments().to(Binary), ensemble.moments().to(Binary)
+    rates = predicted.mean - observed.mean
+    deviation = np.sqrt(np.maximum(observed.mean * (1 - observed.mean), 0))
+    pairs, pair_deviation = central_pairs(observed)
+    covariances = central_pairs(predicted)[0] - pairs
+    scale = math.sqrt(data.sample_size)
+    return (
+        (_rms(rates), _rms_z(rates, deviation / scale)),
+        (_rms(covariances), _rms_z(covariances, pair_deviation / scale)),
+    )
+
+
+def _rms(values: ArrayLike) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
+
+
+def _rms_z(differences: Array, errors: Array) -> float | None:
+    """None where a standard error is zero: that says nothing about the size of a difference."""
+    return _rms(differences / errors) if (errors > 0).all() else None
+
+
+def _ratio(numerator: float, denominator: float) -> float | None:
+    return numerator / denominator if denominator > 0 else None
+
+
+def _correlation(first: Array, second: Array) -> float | None:
+    """Pearson's correlation; None for fewer than three pairs or without variation."""
+    if len(first) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    return float(np.corrcoef(first, second)[0, 1])

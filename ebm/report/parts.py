@@ -1,0 +1,242 @@
+"""The numbers of a report, one small record for each of its sections."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "Comparison",
+    "Coupling",
+    "DataSummary",
+    "Entropies",
+    "FitSummary",
+    "Goodness",
+    "Minimum",
+    "json_safe",
+]
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """What was read.
+
+    Parameters
+    ----------
+    n_rows, n_units, n_patterns : int
+        Rows, columns, distinct rows.
+    sample_size : float
+        Σ of the weights; the number of rows without weights.
+    coding : str
+        ``"{0, 1}"`` or ``"{-1, 1}"``.
+    names : tuple of str
+        One for each unit.
+    rates : tuple of float
+        Probability that each unit is active (1).
+    """
+
+    n_rows: int
+    n_units: int
+    n_patterns: int
+    sample_size: float
+    coding: str
+    names: tuple[str, ...]
+    rates: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class FitSummary:
+    """How the fit went.
+
+    Parameters
+    ----------
+    log_likelihood, log_likelihood_bits : float
+        Mean for each row, in nats and in bits.
+    n_parameters, n_iterations : int
+        Size of the problem and of its solution.
+    converged, message : bool, str
+        Whether the maximum was reached, and why the fit ended.
+    aic, bic : float
+        Information criteria, in nats.
+    l2 : float
+        Strength of the penalty.
+    """
+
+    log_likelihood: float
+    log_likelihood_bits: float
+    n_parameters: int
+    n_iterations: int
+    converged: bool
+    message: str
+    aic: float
+    bic: float
+    l2: float
+
+
+@dataclass(frozen=True)
+class Entropies:
+    """Entropies in bits, from independent units to the data.
+
+    Parameters
+    ----------
+    independent : float
+        S₁, of independent units with the rates of the data.
+    pairwise : float or None
+        S₂, of the fitted model; None where it cannot be known.
+    plug_in : float
+        Of the observed frequencies; biased low by about (K−1)/(2N ln 2).
+    bias : float
+        That estimate of the bias, from K patterns seen in N rows.
+    corrected : float
+        ``plug_in + bias``, the estimate of Miller and Madow.
+    captured, captured_corrected : float or None
+        I₂/I_N = (S₁ − S₂)/(S₁ − S), with the plug-in and with the corrected entropy for S.
+    """
+
+    independent: float
+    pairwise: float | None
+    plug_in: float
+    bias: float
+    corrected: float
+    captured: float | None
+    captured_corrected: float | None
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """One coupling.
+
+    Parameters
+    ----------
+    units : tuple of str
+        Its two units.
+    value : float
+        W or J, in units of k_B T.
+    standard_error : float or None
+        None where it is not known.
+    """
+
+    units: tuple[str, str]
+    value: float
+    standard_error: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The mean-field inversion against the exact fit and against the data.
+
+    Parameters
+    ----------
+    rms_difference : float
+        √⟨(W_mf − W)²⟩ over pairs.
+    correlation : float or None
+        Of W_mf and W over pairs.
+    gamma : float or None
+        √(Σ(W_mf − W)² / ΣW²).
+    worst : tuple of str
+        The pair that differs most.
+    worst_exact, worst_mean_field : float
+        Its two couplings.
+    log_likelihood : float
+        Of the data under the mean-field model, mean for each row, in nats.
+    rate_error, covariance_error : float
+        Root mean square over units, over pairs, of the exact moments of the mean-field model
+        minus those of the data.
+    rate_z, covariance_z : float or None
+        The same in units of the standard errors of the data.
+    """
+
+    rms_difference: float
+    correlation: float | None
+    gamma: float | None
+    worst: tuple[str, str]
+    worst_exact: float
+    worst_mean_field: float
+    log_likelihood: float
+    rate_error: float
+    covariance_error: float
+    rate_z: float | None
+    covariance_z: float | None
+
+
+@dataclass(frozen=True)
+class Goodness:
+    """How much of the data the fitted model leaves unexplained.
+
+    Parameters
+    ----------
+    kl_bits : float
+        KL(data‖model) of a row.
+    kl_expected_bits, kl_expected_deviation : float or None
+        Mean and deviation of the same number over data of the same size drawn from the model.
+    n_triples : int
+        Number of connected triple moments; none of them is fitted.
+    triple_rms_z : float or None
+        Their root mean square difference in standard errors, about 1 for a true model.
+    worst_triple : tuple of str
+        The triple that differs most; empty below three units.
+    worst_triple_z : float or None
+        By how many standard errors.
+    """
+
+    kl_bits: float
+    kl_expected_bits: float | None
+    kl_expected_deviation: float | None
+    n_triples: int
+    triple_rms_z: float | None
+    worst_triple: tuple[str, ...]
+    worst_triple_z: float | None
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """A local minimum of the energy under changes of one unit.
+
+    Parameters
+    ----------
+    state : tuple of int
+        The state.
+    energy : float
+        In units of k_B T.
+    probability : float
+        Of this one state.
+    """
+
+    state: tuple[int, ...]
+    energy: float
+    probability: float
+
+
+def json_safe(value: Any) -> Any:
+    """A value as JSON can hold it: records as dictionaries, NaN and infinities as None.
+
+    Parameters
+    ----------
+    value : object
+        Records, tuples, dictionaries, numbers, numpy arrays, text.
+
+    Returns
+    -------
+    object
+        Built of dict, list, str, int, float, bool and None only.
+
+    Examples
+    --------
+    >>> from ebm.report.parts import json_safe
+    >>> json_safe({"x": (1, float("nan"))})
+    {'x': [1, None]}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return json_safe(asdict(value))
+    if isinstance(value, dict):
+        return {str(key): json_safe(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return json_safe(value.tolist())
+    if isinstance(value, list | tuple):
+        return [json_safe(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

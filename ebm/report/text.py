@@ -1,0 +1,229 @@
+"""A report as text, at most 80 columns wide."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from ebm.report.parts import Coupling
+
+if TYPE_CHECKING:
+    from ebm.report.analysis import Report
+
+__all__ = ["render"]
+
+WIDTH = 80
+_LABEL = 34
+_MAX_COUPLINGS = 10
+_MAX_MINIMA = 10
+_MAX_NAMED_RATES = 30
+
+
+def render(report: Report) -> str:
+    """The report as text.
+
+    Parameters
+    ----------
+    report : Report
+        From :func:`ebm.report.analyze`.
+
+    Returns
+    -------
+    str
+        Lines of at most 80 columns, as far as unit names allow.
+    """
+    parts: Sequence[Callable[[Report], list[str]]] = (
+        _data, _fit, _entropies, _couplings, _comparison, _goodness, _minima, _warnings,
+    )  # fmt: skip
+    sections = [part(report) for part in parts]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines)
+
+
+def _data(report: Report) -> list[str]:
+    s = report.summary
+    ordered = sorted(s.rates)
+    middle = (ordered[(s.n_units - 1) // 2] + ordered[s.n_units // 2]) / 2
+    weighted = s.sample_size != s.n_rows
+    lines = [
+        "Data",
+        _line("rows x units", f"{s.n_rows} x {s.n_units}, coded {s.coding}"),
+        *([_line("sum of weights", f"{s.sample_size:g}")] if weighted else []),
+        _line("distinct patterns", f"{s.n_patterns}"),
+        _line(
+            "rate (probability active)",
+            f"min {ordered[0]:.4g}, median {middle:.4g}, max {ordered[-1]:.4g}",
+        ),
+    ]
+    if s.n_units <= _MAX_NAMED_RATES:
+        cells = [f"{name} {rate:.4f}" for name, rate in zip(s.names, s.rates, strict=True)]
+        lines += _in_columns(cells)
+    return lines
+
+
+def _fit(report: Report) -> list[str]:
+    lines = ["Fit", *_wrapped(report.route)]
+    s = report.fit
+    if s is None:
+        return [
+            *lines,
+            *_wrapped(
+                "Not known without enumeration, and left out: likelihood, entropy, moments and "
+                "local minima of the model, errors of its couplings."
+            ),
+        ]
+    bits = f"{s.log_likelihood:.6f} nats = {s.log_likelihood_bits:.6f} bits"
+    state = "converged" if s.converged else "NOT CONVERGED"
+    return [
+        *lines,
+        _line("log-likelihood per row", bits),
+        _line("parameters", f"{s.n_parameters}"),
+        _line("AIC, BIC", f"{s.aic:.2f}, {s.bic:.2f}"),
+        _line("iterations", f"{s.n_iterations}, {state}"),
+        *_wrapped(s.message),
+    ]
+
+
+def _entropies(report: Report) -> list[str]:
+    s = report.entropies
+    lines = ["Entropy (bits per row)", _line("S1, independent units", f"{s.independent:.4f}")]
+    if s.pairwise is not None:
+        lines.append(_line("S2, pairwise model", f"{s.pairwise:.4f}"))
+    lines += [
+        _line("S, plug-in of the data", f"{s.plug_in:.4f}"),
+        _line("S, bias-corrected (Miller-Madow)", f"{s.corrected:.4f}"),
+    ]
+    if s.captured is not None:
+        lines.append(_line("I2/I_N = (S1-S2)/(S1-S)", f"{s.captured:.3f}"))
+    if s.captured_corrected is not None:
+        lines.append(_line("  with the corrected S", f"{s.captured_corrected:.3f}"))
+    n_patterns, n_rows = report.summary.n_patterns, report.summary.sample_size
+    sparse = 10 * n_patterns > n_rows
+    return lines + _wrapped(
+        f"The plug-in entropy is biased low, by about (K-1)/(2N ln 2) = {s.bias:.4f} bits for "
+        f"K = {n_patterns} patterns in N = {n_rows:g} rows"
+        + ("; K is not small against N, so this is less than the bias." if sparse else ".")
+    )
+
+
+def _couplings(report: Report) -> list[str]:
+    if not report.couplings:
+        return []
+    shown = report.couplings[:_MAX_COUPLINGS]
+    kind = "exact fit" if report.result else "mean-field inversion, first order"
+    letter = "W" if report.summary.coding == "{0, 1}" else "J"
+    return [
+        f"Strongest couplings {letter} in units of k_B T ({kind}; {len(report.couplings)} in all)",
+        *_table([[_pair(c.units), *_value_and_error(c)] for c in shown], "<>>"),
+    ]
+
+
+def _comparison(report: Report) -> list[str]:
+    s = report.comparison
+    if s is None:
+        return []
+    lines = [
+        "Mean-field inversion (first order) against the exact fit",
+        _line("couplings, rms difference", f"{s.rms_difference:.4f}"),
+    ]
+    if s.gamma is not None:
+        lines.append(_line("  relative, (sum D^2/sum W^2)^1/2", f"{s.gamma:.3f}"))
+    if s.correlation is not None:
+        lines.append(_line("  correlation", f"{s.correlation:.4f}"))
+    return [
+        *lines,
+        _line("  worst pair", _pair(s.worst)),
+        _line("    exact, mean field", f"{s.worst_exact:+.4f}, {s.worst_mean_field:+.4f}"),
+        _line("log-likelihood per row", f"{s.log_likelihood:.6f} nats"),
+        _line("rates of its model, rms error", f"{s.rate_error:.3g}{_in_errors(s.rate_z)}"),
+        _line("covariances, rms error", f"{s.covariance_error:.3g}{_in_errors(s.covariance_z)}"),
+    ]
+
+
+def _goodness(report: Report) -> list[str]:
+    s = report.goodness
+    if s is None:
+        return []
+    lines = [
+        "What the pairwise model leaves out",
+        _line("KL(data||model)", f"{s.kl_bits:.5f} bits"),
+    ]
+    if s.kl_expected_bits is not None:
+        lines.append(
+            _line(
+                "  expected by chance",
+                f"{s.kl_expected_bits:.5f} ± {s.kl_expected_deviation:.5f} bits",
+            )
+        )
+    if s.triple_rms_z is not None:
+        lines += [
+            _line(
+                "connected triples, not fitted",
+                f"rms {s.triple_rms_z:.2f} standard errors ({s.n_triples} triples)",
+            ),
+            _line("  worst", f"{', '.join(s.worst_triple)}: {s.worst_triple_z:+.1f}"),
+        ]
+    return lines
+
+
+def _minima(report: Report) -> list[str]:
+    if report.minima is None:
+        return []
+    names = report.summary.names
+    rows = []
+    for minimum in report.minima[:_MAX_MINIMA]:
+        active = [name for name, x in zip(names, minimum.state, strict=True) if x == 1]
+        pattern = "".join("1" if x == 1 else "0" for x in minimum.state)
+        text = textwrap.shorten(", ".join(active) or "none", 30, placeholder=" ...")
+        rows.append([pattern, f"{minimum.energy:.4f}", f"{minimum.probability:.3g}", text])
+    plural = "um" if len(report.minima) == 1 else "a"
+    return [
+        f"{len(report.minima)} local minim{plural} of the energy (changes of one unit)",
+        *_table([["state", "energy", "probability", "active"], *rows], "<>><"),
+    ]
+
+
+def _warnings(report: Report) -> list[str]:
+    if not report.warnings:
+        return []
+    return ["Warnings", *(line for text in report.warnings for line in _wrapped(text, "  - "))]
+
+
+def _line(label: str, value: str) -> str:
+    return f"  {label:<{_LABEL}}{value}"
+
+
+def _wrapped(text: str, first: str = "  ") -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=" " * len(first))
+
+
+def _pair(units: Sequence[str]) -> str:
+    return " -- ".join(units)
+
+
+def _value_and_error(coupling: Coupling) -> tuple[str, str]:
+    error = coupling.standard_error
+    return f"{coupling.value:+.4f}", "" if error is None else f"± {error:.4f}"
+
+
+def _in_errors(z: float | None) -> str:
+    return "" if z is None else f" ({z:.3g} standard errors)"
+
+
+def _table(rows: Sequence[Sequence[str]], alignment: str) -> list[str]:
+    """Rows with columns as wide as their widest cell, each aligned by ``<`` or ``>``."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(alignment))]
+    formats = [f"{side}{width}" for side, width in zip(alignment, widths, strict=True)]
+    lines = ("  ".join(map(format, row, formats)) for row in rows)
+    return [f"  {line.rstrip()}" for line in lines]
+
+
+def _in_columns(cells: Iterable[str]) -> list[str]:
+    """Cells side by side, as many to a line as fit."""
+    cells = list(cells)
+    width = max(map(len, cells)) + 3
+    per_line = max(1, (WIDTH - 4) // width)
+    return [
+        ("    " + "".join(f"{cell:<{width}}" for cell in cells[k : k + per_line])).rstrip()
+        for k in range(0, len(cells), per_line)
+    ]

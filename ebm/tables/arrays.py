@@ -1,0 +1,145 @@
+"""numpy files: one two-dimensional array, found without guessing and never unpickled."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.errors import FileFormatError, NamesError, ShapeError
+from ebm.tables.columns import default_names, require_distinct
+from ebm.tables.raw import RawTable
+
+__all__ = ["read_npy", "read_npz"]
+
+_DATA_KEYS = ("X", "states")
+_NAME_KEYS = ("names", "columns")
+_MODEL_KEY = "ebm_model"
+
+
+def read_npy(path: Path) -> RawTable:
+    """Read a two-dimensional array from a ``.npy`` file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    RawTable
+        Columns named ``"column 0"``, …
+
+    Examples
+    --------
+    >>> import numpy as np, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "x.npy"); np.save(path, np.eye(2))
+    >>> read_npy(path).names
+    ('column 0', 'column 1')
+    """
+    with path.open("rb") as file:
+        return _raw(_load(file, path), None, str(path))
+
+
+def read_npz(path: Path) -> RawTable:
+    """Read the data matrix ``X`` or ``states``, or the only matrix, of a ``.npz`` file.
+
+    Names are taken from a one-dimensional text array ``names`` or ``columns``, if there is one.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    RawTable
+        The matrix with its names.
+
+    Raises
+    ------
+    FileFormatError
+        If the file holds a saved model, no matrix, or several that could be the data.
+
+    Examples
+    --------
+    >>> import numpy as np, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "x.npz")
+    >>> np.savez(path, X=np.eye(2), names=["a", "b"])
+    >>> read_npz(path).names
+    ('a', 'b')
+    """
+    with path.open("rb") as file:
+        arrays = _load(file, path)
+        if not isinstance(arrays, Mapping):
+            raise FileFormatError(f"{path} is one array, wanted an archive: rename it to .npy")
+        if _MODEL_KEY in arrays:
+            raise FileFormatError(f"{path} holds a saved model, wanted data: read it with ebm.load")
+        shapes = {key: _member(arrays, key, path).shape for key in arrays}
+        key = _data_key(shapes, path)
+        return _raw(_member(arrays, key, path), _names(arrays, path), f"{path}, array {key!r}")
+
+
+def _load(file: BinaryIO, path: Path) -> Any:
+    try:
+        return np.load(file, allow_pickle=False)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise FileFormatError(
+            f"{path} cannot be read as a numpy file of numbers ({error}): "
+            "write it with numpy.save or numpy.savez from an array of numbers"
+        ) from error
+
+
+def _member(arrays: Any, key: str, path: Path) -> NDArray[Any]:
+    try:
+        return np.asarray(arrays[key])
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise FileFormatError(
+            f"array {key!r} in {path} cannot be read ({error}): "
+            "save it again as an array of numbers, not of objects"
+        ) from error
+
+
+def _data_key(shapes: dict[str, tuple[int, ...]], path: Path) -> str:
+    matrices = [key for key, shape in shapes.items() if len(shape) == 2]
+    named = [key for key in _DATA_KEYS if key in matrices]
+    candidates = named or matrices
+    if len(candidates) == 1:
+        return candidates[0]
+    found = ", ".join(f"{key} {shape}" for key, shape in shapes.items()) or "no arrays"
+    if {"indices", "indptr"} <= set(shapes):
+        found += " (a scipy.sparse matrix: save its .toarray())"
+    trouble = "several matrices that could be the data" if candidates else "no matrix"
+    raise FileFormatError(
+        f"{path} holds {trouble}, wanted one two-dimensional array X (rows, units); found {found}"
+    )
+
+
+def _names(arrays: Any, path: Path) -> tuple[str, ...] | None:
+    for key in _NAME_KEYS:
+        if key in arrays:
+            values = _member(arrays, key, path)
+            if values.ndim == 1 and values.dtype.kind == "U":
+                return tuple(str(name) for name in values)
+    return None
+
+
+def _raw(array: Any, names: tuple[str, ...] | None, origin: str) -> RawTable:
+    """The array as a table, its shape, type and names checked."""
+    if not isinstance(array, np.ndarray):
+        raise FileFormatError(f"{origin} is an archive, wanted one array: rename it to .npz")
+    if array.ndim != 2 or not array.size:
+        raise ShapeError(f"{origin} has shape {array.shape}, wanted (rows, units), both at least 1")
+    names = default_names(array.shape[1]) if names is None else names
+    if len(names) != array.shape[1]:
+        raise NamesError(f"{origin} has {array.shape[1]} columns but {len(names)} names")
+    require_distinct(names, f"the list of names in {origin}")
+    if array.dtype.kind in "biuf":
+        return RawTable(names, array)
+    if array.dtype.kind == "U":
+        return RawTable(names, [[str(cell) for cell in column] for column in array.T])
+    raise FileFormatError(f"{origin} has type {array.dtype}, wanted numbers or booleans")

@@ -1,0 +1,212 @@
+"""The table a reader gets: chosen columns, complete rows, and what was done to obtain them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.errors import CodingError, FileFormatError, MissingValueError
+from ebm.tables.arrays import read_npy, read_npz
+from ebm.tables.columns import choose_columns
+from ebm.tables.raw import RawTable
+from ebm.tables.text import read_text
+
+__all__ = ["Table", "binarize", "read_table"]
+
+_READERS: dict[str, Callable[[Path], RawTable]] = {
+    ".csv": read_text,
+    ".tsv": read_text,
+    ".txt": read_text,
+    ".npy": read_npy,
+    ".npz": read_npz,
+}
+_MAX_SHOWN = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of numbers with named columns, without missing values.
+
+    Parameters
+    ----------
+    states : ndarray, shape (n_rows, n_columns)
+        int8 where every value is a small integer, float64 otherwise; read-only.
+    names : tuple of str
+        One name per column.
+    n_rows_read : int
+        Data rows in the file.
+    n_rows_dropped : int
+        Rows left out because a chosen column was missing.
+    notes : tuple of str
+        Sentences on what a reader of the results should know.
+    """
+
+    states: NDArray[Any]
+    names: tuple[str, ...]
+    n_rows_read: int
+    n_rows_dropped: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    columns: Sequence[str | int] | None = None,
+    drop_missing: bool = False,
+    threshold: float | None = None,
+) -> Table:
+    r"""Read a data file into rows of numbers with named columns.
+
+    Reads ``.csv``, ``.tsv``, ``.txt`` (gzipped too: ``.csv.gz``), ``.npy`` and ``.npz``. The coding
+    of the values is neither checked nor guessed here: that is the state space's work.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; its suffix says how it is read.
+    columns : sequence of str or int, optional
+        Columns to take, by name or by position from 0; default all.
+    drop_missing : bool, default False
+        Leave out the rows with a missing value in the chosen columns; their number is noted.
+    threshold : float, optional
+        Replace every value by 1 where it is greater than the threshold and by 0 elsewhere.
+
+    Returns
+    -------
+    Table
+        States, shape (n_rows, n_columns), and names.
+
+    Raises
+    ------
+    FileFormatError
+        If the suffix is not one of the above.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "votes.csv")
+    >>> n_written = path.write_text("a,b\n0,1\n1,1\n")
+    >>> read_table(path, columns=["b"]).states.tolist()
+    [[1], [1]]
+    """
+    path = Path(path)
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    kind = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else path.suffix.lower()
+    if kind not in _READERS or (path.suffix.lower() == ".gz" and kind in (".npy", ".npz")):
+        raise FileFormatError(
+            f"{path} has the suffix {''.join(path.suffixes[-2:]) or 'none'}, wanted "
+            ".csv, .tsv, .txt (or one of these with .gz), .npy or .npz: rename or convert the file"
+        )
+    raw = _READERS[kind](path)
+    chosen = choose_columns(raw.names, columns)
+    names = tuple(raw.names[index] for index in chosen)
+    values, n_dropped = _complete_rows(raw.numbers(chosen), names, drop_missing=drop_missing)
+    notes = (*raw.notes, *_shape_notes(values), *_dropped_notes(n_dropped, raw.n_rows))
+    if threshold is not None:
+        values = binarize(values, threshold)
+        notes += (f"Values greater than {threshold:g} were set to 1, all others to 0.",)
+    return Table(_compact(values, names), names, raw.n_rows, n_dropped, notes)
+
+
+def binarize(values: ArrayLike, threshold: float) -> NDArray[np.int8]:
+    """Cut values in two: x = 1 where value > threshold, 0 elsewhere.
+
+    Parameters
+    ----------
+    values : array_like
+        Numbers of any shape.
+    threshold : float
+        The cut; a value equal to it becomes 0.
+
+    Returns
+    -------
+    ndarray of int8
+        Zeros and ones in the shape of ``values``.
+
+    Raises
+    ------
+    CodingError
+        If the threshold is not a finite number.
+    MissingValueError
+        If a value is NaN.
+
+    Examples
+    --------
+    >>> from ebm.tables import binarize
+    >>> binarize([1, 2, 3], 2).tolist()
+    [0, 0, 1]
+    """
+    if not np.isfinite(threshold):
+        raise CodingError(f"threshold must be a finite number, got {threshold}")
+    array = np.asarray(values)
+    n_missing = int(np.isnan(array).sum()) if array.dtype.kind == "f" else 0
+    if n_missing:
+        raise MissingValueError(
+            f"values has {n_missing} missing values, neither above nor below a threshold: "
+            "drop those rows first"
+        )
+    return (array > threshold).astype(np.int8)
+
+
+def _complete_rows(
+    values: NDArray[Any], names: Sequence[str], *, drop_missing: bool
+) -> tuple[NDArray[Any], int]:
+    """The rows without a missing value, and how many were left out."""
+    if values.dtype.kind != "f":
+        return values, 0
+    missing = np.isnan(values)
+    incomplete = missing.any(axis=1)
+    n_incomplete = int(incomplete.sum())
+    if not n_incomplete:
+        return values, 0
+    if drop_missing and n_incomplete < len(values):
+        return values[~incomplete], n_incomplete
+    counts = {name: int(count) for name, count in zip(names, missing.sum(axis=0), strict=True)}
+    listed = [f"{name!r} ({count} rows)" for name, count in counts.items() if count]
+    more = f" and {len(listed) - _MAX_SHOWN} more columns" if len(listed) > _MAX_SHOWN else ""
+    remedy = (
+        "choose other columns with columns= (--columns)"
+        if drop_missing
+        else "drop those rows with drop_missing=True (--drop-missing) or choose other columns"
+    )
+    raise MissingValueError(
+        f"missing values in {', '.join(listed[:_MAX_SHOWN])}{more}: "
+        f"{n_incomplete} of {len(values)} rows are incomplete; {remedy}"
+    )
+
+
+def _compact(values: NDArray[Any], names: Sequence[str]) -> NDArray[Any]:
+    """The values as read-only int8 if they are small integers, otherwise float64."""
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise CodingError(
+            f"column {names[column]!r} has the value {values[row, column]} in data row {row + 1}, "
+            "wanted finite numbers: correct the cell"
+        )
+    with np.errstate(invalid="ignore"):
+        small = values.astype(np.int8)
+    states = small if np.array_equal(small, values) else values.astype(np.float64)
+    states.setflags(write=False)
+    return states
+
+
+def _shape_notes(values: NDArray[Any]) -> tuple[str, ...]:
+    n_rows, n_columns = values.shape
+    if n_rows >= n_columns / 100:
+        return ()
+    return (
+        f"{n_rows} rows of {n_columns} columns: this looks transposed, rows are samples "
+        "and columns are units.",
+    )
+
+
+def _dropped_notes(n_dropped: int, n_rows: int) -> tuple[str, ...]:
+    if not n_dropped:
+        return ()
+    return (f"{n_dropped} of {n_rows} rows have a missing value and were left out.",)

@@ -1,0 +1,446 @@
+"""Files of every kind, and every way in which a file can be wrong."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from ebm.errors import (
+    CodingError,
+    EbmError,
+    FileFormatError,
+    MissingValueError,
+    NamesError,
+    ShapeError,
+)
+from ebm.tables import Table, binarize, read_table
+
+ROWS = [[0, 1, 1], [1, 0, 1], [0, 0, 1], [0, 1, 1]]
+BIT = st.integers(0, 1)
+FILE_TEST = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def saved(write: Callable[..., None]) -> bytes:
+    file = io.BytesIO()
+    write(file, np.eye(2))
+    return file.getvalue()
+
+
+NPY, NPZ = saved(np.save), saved(np.savez)
+
+
+def write(folder: Path, text: str, name: str = "data.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def lines(delimiter: str, header: str | None = None) -> str:
+    rows = [delimiter.join(map(str, row)) for row in ROWS]
+    return "\n".join(([header] if header is not None else []) + rows) + "\n"
+
+
+def same(table: Table, rows: object = ROWS) -> bool:
+    return bool(np.array_equal(table.states, np.asarray(rows)))
+
+
+# Reading
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", " ", "   "])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".txt", ".csv.gz", ".TXT"])
+def test_every_delimiter_and_suffix_gives_the_same_table(
+    tmp_path: Path, delimiter: str, suffix: str
+) -> None:
+    text = lines(delimiter, delimiter.join(["a", "b", "c"])).encode()
+    path = tmp_path / f"data{suffix}"
+    path.write_bytes(gzip.compress(text) if suffix.endswith(".gz") else text)
+    table = read_table(path)
+    assert table.names == ("a", "b", "c")
+    assert same(table)
+    assert table.states.dtype == np.int8
+    assert (table.n_rows_read, table.n_rows_dropped, table.notes) == (4, 0, ())
+
+
+def test_without_a_header_the_first_line_is_data(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, lines(",")))
+    assert table.names == ("column 0", "column 1", "column 2")
+    assert same(table)
+
+
+def test_a_missing_cell_in_the_first_line_does_not_make_it_a_header(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, "NA,1\n" + "1,0\n" * 3), drop_missing=True)
+    assert table.names == ("column 0", "column 1")
+    assert (table.n_rows_read, table.n_rows_dropped) == (4, 1)
+
+
+@pytest.mark.parametrize("header", ["a,b,c", '"a","b","c"', "\ufeffa,b,c", "# a,b,c", "a, b, c"])
+def test_header_with_quotes_mark_or_byte_order_mark(tmp_path: Path, header: str) -> None:
+    assert read_table(write(tmp_path, lines(",", header))).names == ("a", "b", "c")
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\n\n"])
+@pytest.mark.parametrize("cell", ["1", "x"])
+def test_line_ends_and_blank_lines(tmp_path: Path, line_end: str, cell: str) -> None:
+    # The text column sends the file through the slow reader.
+    rows = ["", "a,b,t", f"0,1,{cell}", f"1,1,{cell}", ""]
+    path = tmp_path / "data.csv"
+    path.write_bytes(line_end.join(rows).encode())
+    assert same(read_table(path, columns=["a", "b"]), [[0, 1], [1, 1]])
+
+
+def test_file_of_one_column_with_a_name_of_two_words(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, "cell 0\n1\n0\n"))
+    assert table.names == ("cell 0",)
+    assert same(table, [[1], [0]])
+
+
+def test_quoted_empty_cell_of_one_column_is_a_missing_value(tmp_path: Path) -> None:
+    with pytest.raises(MissingValueError, match="1 of 3 rows"):
+        read_table(write(tmp_path, 'a\n1\n""\n0\n'))
+
+
+def test_an_unnamed_index_column_is_named_by_its_place(tmp_path: Path) -> None:
+    assert read_table(write(tmp_path, ",a\n0,1\n1,0\n")).names == ("column 0", "a")
+
+
+def test_numbers_among_header_names_are_pointed_out(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, "0,1,yes\n1,0,1\n"))
+    assert "add a header line if it is data" in table.notes[0]
+
+
+@given(
+    states=hnp.arrays(np.int8, hnp.array_shapes(min_dims=2, max_dims=2), elements=BIT),
+    cell=st.sampled_from(["{}", "{}.0", "{}e0", " {} ", '"{}"']),
+    text_column=st.booleans(),
+)
+@FILE_TEST
+def test_any_binary_table_survives_any_way_of_writing_numbers(
+    tmp_path: Path, states: np.ndarray, cell: str, text_column: bool
+) -> None:
+    names = [f"u{i}" for i in range(states.shape[1])]
+    out = io.StringIO()
+    out.write(",".join(names + ["label"] * text_column) + "\n")
+    for row in states:
+        out.write(",".join([cell.format(x) for x in row] + ["p"] * text_column) + "\n")
+    table = read_table(write(tmp_path, out.getvalue()), columns=names)
+    assert same(table, states)
+
+
+@given(
+    names=st.lists(
+        st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1).filter(
+            lambda name: name == name.strip() and not name.lstrip("-+.").isnumeric()
+        ),
+        min_size=2,
+        max_size=4,
+        unique=True,
+    ).filter(lambda names: not names[0].startswith(("# ", "\ufeff")))
+)
+@FILE_TEST
+def test_names_survive_quoting(tmp_path: Path, names: list[str]) -> None:
+    out = io.StringIO()
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL)
+    writer.writerows([["name " + name for name in names], [1] * len(names)])
+    table = read_table(write(tmp_path, out.getvalue()))
+    assert table.names == tuple("name " + name for name in names)
+
+
+@pytest.mark.parametrize("words", [("True", "False"), ("TRUE", "FALSE")])
+def test_logical_words_are_read_as_numbers(tmp_path: Path, words: tuple[str, str]) -> None:
+    table = read_table(write(tmp_path, f"a,b\n{words[0]},{words[1]}\n{words[1]},1\n"))
+    assert same(table, [[1, 0], [0, 1]])
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_numpy_files_of_every_type(tmp_path: Path, dtype: type, order: str) -> None:
+    array = np.array(ROWS, dtype=dtype, order=order)
+    np.save(tmp_path / "x.npy", array)
+    np.savez(tmp_path / "x.npz", X=array, weights=np.ones(4), names=["a", "b", "c"])
+    assert same(read_table(tmp_path / "x.npy"))
+    assert same(read_table(tmp_path / "x.npz"))
+    assert read_table(tmp_path / "x.npz").names == ("a", "b", "c")
+
+
+def test_npz_of_text_cells_is_parsed_and_columns_names_it(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", X=np.array([["0", "y"], ["1", "n"]]), columns=["a", "b"])
+    assert same(read_table(tmp_path / "x.npz", columns=["a"]), [[0], [1]])
+
+
+def test_only_matrix_of_an_archive_is_the_data(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", anything=np.array(ROWS), rate=np.ones(3))
+    assert same(read_table(tmp_path / "x.npz"))
+
+
+def test_values_that_are_no_small_integers_stay_floats(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, "a,b\n0.5,300\n1,2\n"))
+    assert table.states.dtype == np.float64
+    assert same(table, [[0.5, 300], [1, 2]])
+
+
+def test_the_table_is_read_only_and_its_source_is_not(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, lines(",")))
+    with pytest.raises(ValueError, match="read-only"):
+        table.states[0, 0] = 1
+
+
+# Columns
+
+
+def test_columns_come_in_the_order_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path, lines(",", "a,b,c"))
+    table = read_table(path, columns=["c", "a"])
+    assert table.names == ("c", "a")
+    assert same(table, np.array(ROWS)[:, [2, 0]])
+
+
+def test_a_number_is_a_position_unless_it_is_a_name(tmp_path: Path) -> None:
+    by_position = read_table(write(tmp_path, lines(",", "a,b,c")), columns=["2", 0])
+    assert by_position.names == ("c", "a")
+    by_name = read_table(write(tmp_path, lines(",", "x,0,2")), columns=["2", "0"])
+    assert by_name.names == ("2", "0")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["Kenedy"], "did you mean 'Kennedy'"),
+        (["kennedy"], "'Kennedy'"),
+        (["7"], "no column is named '7'"),
+        (["-1"], "no column is named '-1'"),
+        (["Kennedy", "0"], "'Kennedy' 2 times"),
+        ([], "columns is empty"),
+    ],
+)
+def test_wrong_columns_are_named(tmp_path: Path, columns: list[str], message: str) -> None:
+    path = write(tmp_path, "Kennedy,Souter\n0,1\n1,1\n")
+    with pytest.raises(NamesError, match=message):
+        read_table(path, columns=columns)
+
+
+def test_repeated_header_names_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(NamesError, match=r"'a' 2 times.*distinct"):
+        read_table(write(tmp_path, "a,b,a\n0,1,0\n"))
+
+
+# Missing values
+
+
+@pytest.mark.parametrize("cell", ["", "NA", "NaN", "nan", "?", "N/A", "null", " "])
+@pytest.mark.parametrize("drop_missing", [False, True])
+def test_missing_cells(tmp_path: Path, cell: str, drop_missing: bool) -> None:
+    path = write(tmp_path, f"a,b,c\n0,1,1\n{cell},0,1\n0,0,{cell}\n{cell},1,1\n")
+    if drop_missing:
+        table = read_table(path, drop_missing=True)
+        assert same(table, [[0, 1, 1]])
+        assert (table.n_rows_read, table.n_rows_dropped) == (4, 3)
+        assert any("3 of 4 rows" in note for note in table.notes)
+    else:
+        with pytest.raises(MissingValueError) as error:
+            read_table(path)
+        for part in ("'a' (2 rows)", "'c' (1 rows)", "3 of 4 rows", "--drop-missing"):
+            assert part in str(error.value)
+        assert "'b'" not in str(error.value)
+
+
+def test_only_chosen_columns_count_as_missing(tmp_path: Path) -> None:
+    path = write(tmp_path, "a,b\n0,1\n1,NA\n")
+    table = read_table(path, columns=["a"], drop_missing=True)
+    assert same(table, [[0], [1]])
+    assert table.n_rows_dropped == 0
+
+
+@pytest.mark.parametrize("drop_missing", [False, True])
+def test_nothing_left_after_dropping_is_an_error(tmp_path: Path, drop_missing: bool) -> None:
+    with pytest.raises(MissingValueError, match="2 of 2 rows"):
+        read_table(write(tmp_path, "a,b\nNA,1\n1,NA\n"), drop_missing=drop_missing)
+
+
+def test_nan_in_a_numpy_file(tmp_path: Path) -> None:
+    array = np.array(ROWS, dtype=float)
+    array[2, 1] = np.nan
+    np.save(tmp_path / "x.npy", array)
+    with pytest.raises(MissingValueError, match=r"'column 1' \(1 rows\)"):
+        read_table(tmp_path / "x.npy")
+
+
+# Threshold
+
+
+def test_threshold_is_strict() -> None:
+    assert binarize([1, 2, 3], 2).tolist() == [0, 0, 1]
+
+
+@given(
+    hnp.arrays(np.float64, 5, elements=st.floats(-9, 9)),
+    st.floats(-9, 9),
+)
+def test_binarize_matches_its_definition(values: np.ndarray, threshold: float) -> None:
+    assert binarize(values, threshold).tolist() == [int(v > threshold) for v in values]
+
+
+def test_binarize_reads_bytes_that_would_wrap() -> None:
+    assert binarize(np.array([127, -128], dtype=np.int8), 126.5).tolist() == [1, 0]
+    assert binarize(np.array([0, 200], dtype=np.uint8), -1).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("threshold", [np.nan, np.inf])
+def test_threshold_must_be_finite(threshold: float) -> None:
+    with pytest.raises(CodingError, match="finite"):
+        binarize([0, 1], threshold)
+
+
+def test_binarize_does_not_call_nan_zero() -> None:
+    with pytest.raises(MissingValueError, match="1 missing"):
+        binarize([0.0, np.nan], 0.5)
+
+
+def test_threshold_of_a_file_is_noted(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, "a,b\n0,3\n1,2\n"), threshold=1)
+    assert same(table, [[0, 1], [0, 1]])
+    assert "greater than 1" in table.notes[-1]
+
+
+# Files that are wrong
+
+
+@pytest.mark.parametrize("rows", [["y,1", "n,0"], ["n,0", "y,1", "y,1"]])
+def test_two_labels_suggest_a_mapping(tmp_path: Path, rows: list[str]) -> None:
+    with pytest.raises(CodingError, match=r"column 'a' .*'y'.*map\(.*--columns.* b$"):
+        read_table(write(tmp_path, "\n".join(["a,b", *rows])))
+
+
+def test_text_column_is_named_with_its_row(tmp_path: Path) -> None:
+    path = write(tmp_path, "a,party,c\n0,0,x\n1,rep,y\n0,dem,z\n1,ind,z\n")
+    with pytest.raises(CodingError) as error:
+        read_table(path)
+    for part in ("'party'", "'rep'", "data row 2", "1 more columns", "--columns"):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize("cell", ["o", "1,5", "1_0", "0x1"])
+def test_first_bad_cell_is_named(tmp_path: Path, cell: str) -> None:
+    path = write(tmp_path, f"a;b\n0;1\n0;{cell}\n1;1\n")
+    with pytest.raises(CodingError, match=r"column 'b'.*data row 2"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("cell", ["inf", "-Infinity", "1e999"])
+def test_infinite_cells_are_refused(tmp_path: Path, cell: str) -> None:
+    with pytest.raises(CodingError, match=r"column 'b'.*inf.*data row 2"):
+        read_table(write(tmp_path, f"a,b\n0,1\n0,{cell}\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n0,1\n0,1,1\n", "data row 2 .* has 3 cells, the first line has 2"),
+        ("a,b\n0\n0\n", "data row 1 .* has 1 cells"),
+        ("a,b\n0,1,1\n1,1,1\n", "data row 1 .*without row names"),
+        ("0,1\n0,1\n0\n", "data row 3"),
+        ("", "is empty"),
+        ("\n \n", "is empty"),
+        ("a,b\n", "no rows of data"),
+    ],
+)
+def test_ragged_and_empty_files(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        read_table(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.csv", b"a,b\n0,\xff\xfe1\n", "not UTF-8"),
+        ("x.csv", "a,b\n0,1\n".encode("utf-16"), "not UTF-8"),
+        ("x.csv", b'a,b\n0,"1\n0,1\n', "text table"),
+        ("x.csv.gz", b"a,b\n0,1\n", "text table"),
+        ("x.csv.gz", gzip.compress(b"a,b\n0,1\n" * 99)[:-9], "text table"),
+        ("x.npy", b"a,b\n0,1\n", "numpy file"),
+        ("x.npz", b"", "numpy file"),
+        ("x.npz", NPY, "rename it to .npy"),
+        ("x.npy", NPZ, "rename it to .npz"),
+        ("x.npz", b"PK\x03\x04 no archive", "numpy file"),
+        ("x.xlsx", b"", "suffix .xlsx"),
+        ("x", b"0,1", "suffix none"),
+        ("x.npy.gz", b"", "suffix .npy.gz"),
+        (".gz", b"", "suffix none"),
+    ],
+)
+def test_unreadable_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(FileFormatError, match=message) as error:
+        read_table(tmp_path / name)
+    assert name in str(error.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"absent\.csv"):
+        read_table(tmp_path / "absent.csv")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"X": np.eye(2), "states": np.eye(2)}, "several matrices"),
+        ({"a": np.eye(2), "b": np.eye(2)}, r"several matrices.*a \(2, 2\), b \(2, 2\)"),
+        ({"a": np.ones(2)}, "no matrix"),
+        ({}, "no arrays"),
+        ({"X": np.array([[object()]])}, "not of objects"),
+        ({"X": np.eye(2) * 1j}, "complex128"),
+        ({"data": np.ones(2), "indices": np.ones(2), "indptr": np.ones(2)}, "scipy.sparse"),
+        ({"ebm_model": np.array("{}"), "weights": np.eye(2)}, r"saved model.*ebm\.load"),
+    ],
+)
+def test_archives_that_are_not_one_matrix(
+    tmp_path: Path, arrays: dict[str, np.ndarray], message: str
+) -> None:
+    np.savez(tmp_path / "x.npz", **arrays)
+    with pytest.raises(FileFormatError, match=message):
+        read_table(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2, 2), (0, 3), (3, 0), ()])
+def test_arrays_of_a_wrong_shape(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(shape))
+    with pytest.raises(ShapeError, match="wanted \\(rows, units\\)"):
+        read_table(tmp_path / "x.npy")
+
+
+def test_names_that_do_not_fit_the_matrix(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", X=np.eye(3), names=["a", "b"])
+    with pytest.raises(NamesError, match="3 columns but 2 names"):
+        read_table(tmp_path / "x.npz")
+
+
+def test_fifteen_rows_of_forty_thousand_columns_look_transposed(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((15, 40000), dtype=np.int8))
+    assert "transposed" in read_table(tmp_path / "x.npy").notes[0]
+    np.save(tmp_path / "y.npy", np.zeros((40000, 15), dtype=np.int8))
+    assert read_table(tmp_path / "y.npy").notes == ()
+
+
+@given(st.binary(max_size=60), st.sampled_from([".csv", ".txt", ".csv.gz", ".npy", ".npz"]))
+@settings(FILE_TEST, max_examples=200)
+def test_no_bytes_raise_anything_but_a_named_error(
+    tmp_path: Path, content: bytes, suffix: str
+) -> None:
+    path = tmp_path / f"noise{suffix}"
+    path.write_bytes(content)
+    try:
+        table = read_table(path)
+    except EbmError:
+        return
+    assert np.isfinite(table.states).all()
