@@ -1,11 +1,11 @@
 """Energy-based models, p(x) ∝ exp(−E(x)), with the exact answer beside every approximation.
 
-    model ── exact ──────────────▶ Ensemble / Moments           (the forward problem)
-    model ◀── inversion · fit ──── Ensemble / Moments ◀── data  (the inverse problem)
+model ── exact ──────────────▶ Ensemble / Moments           (the forward problem)
+model ◀── inversion · fit ──── Ensemble / Moments ◀── data  (the inverse problem)
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ebm import errors, inversion
 from ebm.ensembles import Ensemble, Estimate, Moments, WeightedStates
@@ -18,6 +18,9 @@ from ebm.learning import FitResult, fit
 from ebm.model import EnergyModel, ParametricModel
 from ebm.models import BoltzmannMachine, IsingModel, TabularModel
 from ebm.spaces import Binary, Levels, Reals, Spins
+
+if TYPE_CHECKING:
+    from ebm import datasets, plotting
 
 __version__ = "0.1.0"
 

@@ -143,7 +143,8 @@ def require_memory(n_bytes: float, limit: float, what: str, remedy: str) -> None
     """
     if n_bytes > limit:
         raise MemoryLimitError(
-            f"{what} would take {format_bytes(n_bytes)}, the limit is {format_bytes(limit)}: {remedy}"
+            f"{what} would take {format_bytes(n_bytes)}, "
+            f"the limit is {format_bytes(limit)}: {remedy}"
         )
 
 

@@ -57,7 +57,7 @@ class EnergyModel(ABC):
 
 
 class ParametricModel(EnergyModel):
-    """An energy model with parameters: enough for learning, Fisher information, natural gradient."""
+    """An energy model with parameters: enough for learning and Fisher information."""
 
     @property
     @abstractmethod

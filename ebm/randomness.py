@@ -1,4 +1,4 @@
-"""The ``rng`` argument (SPEC 7): None, an integer, a SeedSequence or a Generator; never global state."""
+"""The ``rng`` argument (SPEC 7): None, an integer, a SeedSequence or a Generator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def generator(rng: RandomSource = None) -> np.random.Generator:
     known = (int, np.integer, np.random.SeedSequence, np.random.Generator)
     if isinstance(rng, bool) or not (rng is None or isinstance(rng, known)):
         raise TypeError(
-            f"rng must be None, an integer, a SeedSequence or a Generator, got {type(rng).__name__}; "
-            "wrap other sources with numpy.random.default_rng"
+            f"rng must be None, an integer, a SeedSequence or a Generator, "
+            f"got {type(rng).__name__}; wrap other sources with numpy.random.default_rng"
         )
     return np.random.default_rng(rng)

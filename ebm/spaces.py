@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -120,7 +120,17 @@ class StateSpace(ABC):
         return replace(self, names=names)
 
     def order_of(self, names: Sequence[str]) -> NDArray[np.intp]:
-        """Positions at which columns called ``names`` hold the units of this space, (n,).
+        """Positions at which columns called ``names`` hold the units of this space.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Column names.
+
+        Returns
+        -------
+        ndarray of int, (n,)
+            ``columns[positions]`` are in the order of the space.
 
         Raises
         ------
@@ -152,7 +162,9 @@ class StateSpace(ABC):
         except ValueError:
             return ShapeError("states must be rows of equal length")
         if columns.ndim != 2 or columns.shape[1] != self.n:
-            return ShapeError(f"states must be numbers of shape (..., {self.n}), got {columns.shape}")
+            return ShapeError(
+                f"states must be numbers of shape (..., {self.n}), got {columns.shape}"
+            )
         for label, column in zip(self.labels, columns.T, strict=True):
             texts = {value for value in column if isinstance(value, str)}
             if texts:
@@ -198,7 +210,7 @@ class FiniteSpace(StateSpace):
     @property
     def size(self) -> float:
         """Number of states q^n, an exact integer."""
-        return len(self.values) ** self.n
+        return int(len(self.values) ** self.n)
 
     @property
     def value_features(self) -> Array:
@@ -227,22 +239,21 @@ class FiniteSpace(StateSpace):
                [1., 0., 0.]])
         """
         index = np.asarray(indices, dtype=np.int64)[..., None]
-        q = len(self.values)
-        if q**self.n > 2**62:
-            raise ShapeError(f"states of {self.n} units cannot be numbered by 64-bit integers")
-        return self.values[index // q ** np.arange(self.n - 1, -1, -1) % q]
+        return np.asarray(self.values[index // self._place_values() % len(self.values)])
 
     def index(self, states: ArrayLike) -> NDArray[np.int64]:
         """Number of each state in the order of :meth:`states_at`, (..., n) -> (...)."""
         digits = np.searchsorted(self.values, self.check(states))
-        q = len(self.values)
-        if q**self.n > 2**62:
+        return np.asarray(digits @ self._place_values())
+
+    def _place_values(self) -> NDArray[np.int64]:
+        """What a step of each unit adds to the number of a state, (n,)."""
+        if self.size > 2**62:
             raise ShapeError(f"states of {self.n} units cannot be numbered by 64-bit integers")
-        numbers: NDArray[np.int64] = digits @ q ** np.arange(self.n - 1, -1, -1)
-        return numbers
+        return np.asarray(len(self.values) ** np.arange(self.n - 1, -1, -1), dtype=np.int64)
 
     def enumerate(self, block_size: int = 2**14) -> Iterator[Array]:
-        """All states in blocks of at most ``block_size`` rows, in the order of :meth:`states_at`."""
+        """All states in blocks of at most ``block_size`` rows, in the order of ``states_at``."""
         for start in range(0, int(self.size), block_size):
             yield self.states_at(np.arange(start, min(start + block_size, int(self.size))))
 
@@ -275,7 +286,7 @@ class Binary(FiniteSpace):
         return np.array([0.0, 1.0])
 
     def _valid(self, states: Array) -> NDArray[np.bool_]:
-        return (states == 0) | (states == 1)
+        return np.asarray((states == 0) | (states == 1))
 
     def _coding(self) -> str:
         return "0 or 1"
@@ -310,7 +321,7 @@ class Spins(FiniteSpace):
         return np.array([-1.0, 1.0])
 
     def _valid(self, states: Array) -> NDArray[np.bool_]:
-        return (states == 1) | (states == -1)
+        return np.asarray((states == 1) | (states == -1))
 
     def _coding(self) -> str:
         return "−1 or 1"
@@ -351,7 +362,7 @@ class Levels(FiniteSpace):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.q, bool) or not hasattr(self.q, "__index__") or self.q < 2:
-            raise ShapeError(f"q must be an integer of at least 2 (values per unit), got {self.q!r}")
+            raise ShapeError(f"q must be an integer ≥ 2, values per unit, got {self.q!r}")
         object.__setattr__(self, "q", int(self.q))
 
     @property
@@ -375,7 +386,7 @@ class Levels(FiniteSpace):
         return np.eye(self.q)[levels].reshape(*levels.shape[:-1], -1)
 
     def _valid(self, states: Array) -> NDArray[np.bool_]:
-        return (states >= 0) & (states < self.q) & (states == np.floor(states))
+        return np.asarray((states >= 0) & (states < self.q) & (states == np.floor(states)))
 
     def _coding(self) -> str:
         return f"an integer from 0 to {self.q - 1}"

@@ -54,9 +54,7 @@ class WeightedStates(Ensemble):
     n_rows: int
 
     def __repr__(self) -> str:
-        return (
-            f"WeightedStates({self.n_rows} rows, {len(self.states)} distinct, {self.space!r})"
-        )
+        return f"WeightedStates({self.n_rows} rows, {len(self.states)} distinct, {self.space!r})"
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """Blocks of distinct states (m, n) and their frequencies (m,)."""
@@ -116,6 +114,11 @@ def from_data(
     WeightedStates
         Equal rows counted together.
 
+    Raises
+    ------
+    NamesError
+        If ``names`` contradict the column names of a frame.
+
     Examples
     --------
     >>> from ebm.ensembles.data import from_data
@@ -150,7 +153,9 @@ def _columns(X: Any) -> tuple[NDArray[Any], tuple[str, ...] | None]:
         return _frame_values(X), tuple(str(name) for name in X.columns)
     if hasattr(X, "tocsr"):
         require_memory(
-            8.0 * math.prod(X.shape), MEMORY_LIMIT, f"a dense copy of the {X.shape} sparse data",
+            8.0 * math.prod(X.shape),
+            MEMORY_LIMIT,
+            f"a dense copy of the {X.shape} sparse data",
             "choose fewer columns",
         )
         X = X.toarray()
@@ -207,7 +212,9 @@ def _checked_weights(weights: ArrayLike | None, n_rows: int) -> Array | None:
         return None
     array = np.asarray(weights, dtype=np.float64)
     if array.shape != (n_rows,):
-        raise ShapeError(f"weights must have shape ({n_rows},), one for each row, got {array.shape}")
+        raise ShapeError(
+            f"weights must have shape ({n_rows},), one for each row, got {array.shape}"
+        )
     if not np.isfinite(array).all() or (array < 0).any():
         raise ModelError("weights must be finite and not negative")
     if not array.any():
@@ -227,16 +234,14 @@ def _warn_if_few(n_rows: int, n: int) -> None:
     )
 
 
-def _counted(
-    space: StateSpace, rows: Array, weights: Array | None
-) -> tuple[NDArray[Any], Array]:
+def _counted(space: StateSpace, rows: Array, weights: Array | None) -> tuple[NDArray[Any], Array]:
     """Distinct rows in lexicographic order, and the total weight of each."""
     if isinstance(space, Binary | Spins):
         # Eight units to the byte: sorting packed words is many times faster than sorting rows.
         packed = np.packbits(rows > 0, axis=1)
         words = np.zeros((len(rows), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
         words[:, : packed.shape[1]] = packed
-        keys = words.view(">u8").astype(np.uint64)
+        keys: NDArray[Any] = words.view(">u8").astype(np.uint64)
         keys = keys[:, 0] if keys.shape[1] == 1 else keys
         rows = rows.astype(np.int8)
     elif isinstance(space, FiniteSpace):

@@ -89,7 +89,9 @@ class Ensemble(ABC):
         mean = self.expectation(f)
         k = mean.size
         require_memory(
-            8.0 * k**2, MEMORY_LIMIT, f"the covariance of {k} observables",
+            8.0 * k**2,
+            MEMORY_LIMIT,
+            f"the covariance of {k} observables",
             "take fewer observables at a time",
         )
         total = np.zeros((k, k))
@@ -111,7 +113,9 @@ class Ensemble(ABC):
         """Means and covariances of the features of the space."""
         d = self.space.n_features
         require_memory(
-            8.0 * d * d, MEMORY_LIMIT, f"the covariance of {d} features",
+            8.0 * d * d,
+            MEMORY_LIMIT,
+            f"the covariance of {d} features",
             "choose fewer units; are the data transposed (rows must be samples)?",
         )
         mean, second, shift = np.zeros(d), np.zeros((d, d)), None
@@ -125,7 +129,10 @@ class Ensemble(ABC):
         covariance = second - np.outer(mean, mean)
         offset = np.zeros(d) if shift is None else shift
         return Moments(
-            self.space, offset + mean, (covariance + covariance.T) / 2, self._log_partition(),
+            self.space,
+            offset + mean,
+            (covariance + covariance.T) / 2,
+            self._log_partition(),
             self.sample_size,
         )
 

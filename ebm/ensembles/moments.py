@@ -128,6 +128,38 @@ class Moments:
         np.fill_diagonal(correlation, 1.0)
         return np.asarray(correlation)
 
+    def two_valued(self) -> Moments:
+        """These moments, once they are known to be those of two-valued units.
+
+        x² = x makes the variance m(1 − m) in {0,1}, and s² = 1 makes it 1 − m² in ±1.
+
+        Returns
+        -------
+        Moments
+            The same.
+
+        Raises
+        ------
+        CodingError
+            If the space is not two-valued, or the variances are not those of its means, as with
+            ``numpy.cov``, which divides by N − 1.
+        """
+        if not isinstance(self.space, Binary | Spins):
+            raise CodingError(f"moments of two-valued units are wanted, got {self.space!r}")
+        binary = self.to(Binary)
+        expected = binary.mean * (1 - binary.mean)
+        # Rounding to single precision passes, a division by N − 1 does not.
+        wrong = np.abs(np.diag(binary.covariance) - expected) > 1e-6 * np.abs(expected) + 1e-12
+        outside = (binary.mean < -1e-12) | (binary.mean > 1 + 1e-12)
+        if (wrong | outside).any():
+            unit = int(np.flatnonzero(wrong | outside)[0])
+            raise CodingError(
+                f"unit {self.space.labels[unit]!r} has mean {self.mean[unit]:.6g} and variance "
+                f"{self.covariance[unit, unit]:.6g}, which no unit of {type(self.space).__name__} "
+                "has: covariances are with 1/N, numpy.cov(rows.T, ddof=0)"
+            )
+        return self
+
     def to(self, space: StateSpace | type[StateSpace]) -> Moments:
         """The same moments in another two-valued coding, exactly: s = 2x − 1.
 

@@ -36,7 +36,9 @@ class BlockedEnumeration(ExactEnsemble):
     def __init__(self, model: EnergyModel, space: FiniteSpace, limits: Limits) -> None:
         self.model, self.space, self._limits = model, space, limits
         limits.require(
-            f"enumerating {describe_size(space.size)}", self._seconds(), 64.0 * BLOCK * space.n,
+            f"enumerating {describe_size(space.size)}",
+            self._seconds(),
+            64.0 * BLOCK * space.n,
             "sample the model instead",
         )
         logs = [float(np.logaddexp.reduce(-self._energies(block))) for block in self._indices()]

@@ -57,7 +57,17 @@ class ExactEnsemble(Ensemble):
         return -self.log_partition
 
     def log_probability(self, states: ArrayLike) -> Array:
-        """ln p(x) = −E(x) − ln Z in nats, (..., n) -> (...); one energy evaluation.
+        """Log probabilities ln p(x) = −E(x) − ln Z in nats; one evaluation of the energy.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            States in the coding of the space.
+
+        Returns
+        -------
+        ndarray, (...)
+            −inf for a forbidden state.
 
         Examples
         --------
@@ -154,7 +164,9 @@ class ExactEnsemble(Ensemble):
     def _require_streaming(self, what: str, numbers_per_state: int) -> None:
         size = float(self.space.size)
         self._limits.require(
-            what, SECONDS_BY_STREAMING * size, 8.0 * numbers_per_state * size,
+            what,
+            SECONDS_BY_STREAMING * size,
+            8.0 * numbers_per_state * size,
             "ask for moments, log_probability or draws, which need no pass over the states",
         )
 
@@ -167,7 +179,8 @@ def choose(weights: Array, n_draws: int, rng: np.random.Generator) -> NDArray[np
     cumulative = np.cumsum(weights.ravel())
     draws = np.searchsorted(cumulative, rng.random(n_draws) * cumulative[-1], side="right")
     # Rounding can put a draw past the last state of positive weight.
-    return np.minimum(draws, int(np.flatnonzero(weights.ravel())[-1])).astype(np.intp)
+    last = int(np.flatnonzero(weights.ravel())[-1])
+    return np.asarray(np.minimum(draws, last), dtype=np.intp)
 
 
 def log_sum(log_weights: Any) -> float:

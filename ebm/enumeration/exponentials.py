@@ -80,7 +80,10 @@ class Exponentials:
     def _fill(self, column_logs: Array | None, out: Array) -> float | None:
         """Fill exp(f A g + column_logs − scale), all normal and at most 1; returns the scale.
 
-        None, and nothing filled, where the entries could underflow.
+        Returns
+        -------
+        float or None
+            None, and nothing filled, where the entries could underflow.
         """
         first = self._first if column_logs is None else self._first + column_logs
         top = float(first.max())

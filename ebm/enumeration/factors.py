@@ -126,4 +126,3 @@ class Factors:
             k = (log_g[j].T + log_h[i].T).argmax(axis=0)
         best = int((log_f[i, j] + log_g[j, k] + log_h[i, k]).argmax())
         return np.asarray((log_g[:, k[best]] - log_f[i[best]]) / 2)
-

@@ -8,7 +8,7 @@ marginals; those across all three take one product for each feature of a and of 
 from __future__ import annotations
 
 from functools import cache
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 
 #: Bits of state up to which no unit is fixed, so that one set of factors holds everything.
 MOST_BITS = 33
+#: Number of states up to which one thread is fastest.
+SINGLE_THREADED = 2**22
 
 
 def fourth_moments(
@@ -52,7 +54,9 @@ def fourth_moments(
     with single_threaded_blas():
         factors = Factors(form, parts, with_potential=with_potential)
         matrices = factors.matrices(0, *factors.buffers())
-        return _FourthMoments(parts, matrices, center).tensor(n_jobs)
+        # Threads cost more than they save on small products.
+        jobs = n_jobs if float(space.size) > SINGLE_THREADED else 1
+        return _FourthMoments(parts, matrices, center).tensor(jobs)
 
 
 class _FourthMoments:
@@ -65,7 +69,7 @@ class _FourthMoments:
         self._singles[2] = np.column_stack([self._singles[2], np.ones(parts.c.size)])
         self._doubles = [_products(x, x) for x in self._singles]
         edges = [group.features.start for group in parts[:3]] + [len(center) + 1]
-        self._indices = [slice(i, j) for i, j in zip(edges[:-1], edges[1:], strict=True)]
+        self._indices = [slice(i, j) for i, j in pairwise(edges)]
 
     def tensor(self, n_jobs: int) -> Array:
         """The whole tensor, each block put in place under all permutations of its indices."""

@@ -95,8 +95,13 @@ def format_seconds(seconds: float) -> str:
     >>> format_seconds(7200)
     '2 h'
     """
-    for unit, size, following in (("ms", 1e-3, 1.0), ("s", 1, 120), ("min", 60, 7200),
-                                  ("h", 3600, 172800), ("days", 86400, 6.3e7)):
+    for unit, size, following in (
+        ("ms", 1e-3, 1.0),
+        ("s", 1, 120),
+        ("min", 60, 7200),
+        ("h", 3600, 172800),
+        ("days", 86400, 6.3e7),
+    ):
         if seconds < following:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 3.156e7:.3g} years"

@@ -69,7 +69,7 @@ class PairwiseEnumeration(ExactEnsemble):
         """⟨E⟩ in units of k_B T, from the moments."""
         matrix, vector, constant = self._form
         pairs = float(np.vdot(matrix, self._moments.second))
-        return constant - float(vector @ self._moments.mean) - 0.5 * pairs
+        return float(constant - vector @ self._moments.mean - 0.5 * pairs)
 
     @property
     def weights(self) -> Array:
@@ -151,10 +151,7 @@ class PairwiseEnumeration(ExactEnsemble):
             p_ac = r * (f @ g)
         i, k = np.divmod(choose(p_ac, n_draws, rng), parts.c.size)
         j = np.concatenate(
-            [
-                _choose_rows(f[i[part]] * g[:, k[part]].T, rng)
-                for part in _parts_of(n_draws)
-            ]
+            [_choose_rows(f[i[part]] * g[:, k[part]].T, rng) for part in _parts_of(n_draws)]
         )
         z = np.full(n_draws, block)
         return self._joined(zip(parts, (i, j, k, z), strict=True))
@@ -173,7 +170,7 @@ class PairwiseEnumeration(ExactEnsemble):
         if per_unit.shape[1] == 1:
             return features
         one_hot = features.reshape(len(features), self.space.n, -1)
-        return self.space.values[one_hot.argmax(axis=2)]
+        return np.asarray(self.space.values[one_hot.argmax(axis=2)])
 
 
 def _parts_of(n_draws: int) -> list[slice]:

@@ -32,7 +32,7 @@ class BlockSums(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Sums over all states: ln Σ, means, uncentred second moments, and the log sum of each block."""
+    """Sums over all states: ln Σ, means, uncentred second moments, the log sum of each block."""
 
     log_total: float
     mean: Array
@@ -81,9 +81,7 @@ def sum_by_products(
         return combine(block for chunk in map_blocks(sums, chunks, jobs) for block in chunk)
 
 
-def sum_certified(
-    form: QuadraticForm, parts: Split, n_jobs: int
-) -> tuple[Totals, bool] | None:
+def sum_certified(form: QuadraticForm, parts: Split, n_jobs: int) -> tuple[Totals, bool] | None:
     """Totals that lost nothing to underflow, and whether they needed the potential.
 
     Parameters
@@ -130,7 +128,9 @@ def combine(blocks: Iterator[BlockSums]) -> Totals:
             scale, total = block
             continue
         new_scale = max(scale, block.scale)
-        total = math.exp(scale - new_scale) * total + math.exp(block.scale - new_scale) * block.second
+        total = (
+            math.exp(scale - new_scale) * total + math.exp(block.scale - new_scale) * block.second
+        )
         scale = new_scale
     weight = float(total[-1, -1])
     if not weight > 0:
@@ -145,7 +145,7 @@ class _Workspace:
 
     def __init__(self, factors: Factors) -> None:
         self._factors = factors
-        a, b, c, fixed = factors.parts
+        _, b, c, _ = factors.parts
         self._f, self._r = factors.buffers()
         self._p_ac, self._p_ab = np.empty_like(self._r), np.empty_like(self._f)
         self._p_bc = np.empty((b.size, c.size))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -122,7 +123,7 @@ def split(
 def _split(space: FiniteSpace, group_bits: float, undivided_bits: float) -> Split:
     sizes = split_sizes(space.n, len(space.values), group_bits, undivided_bits)
     edges = np.concatenate([[0], np.cumsum(sizes)]).tolist()
-    groups = [Group.of(space, start, stop) for start, stop in zip(edges[:-1], edges[1:], strict=True)]
+    groups = [Group.of(space, start, stop) for start, stop in pairwise(edges)]
     return Split(*groups)
 
 

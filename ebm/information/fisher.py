@@ -11,6 +11,7 @@ from ebm.ensembles import Ensemble
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.model import ParametricModel
+from ebm.models.pairwise import PairwiseModel
 
 __all__ = ["FisherInformation", "fisher_information", "pair_fisher"]
 
@@ -136,7 +137,7 @@ class FisherInformation:
 def fisher_information(
     source: ParametricModel | ExactEnsemble, average: Ensemble | None = None
 ) -> FisherInformation:
-    """F = Cov[∂E/∂θ] over the model's own distribution; MATH of [EBM] Theorem 5.
+    """F = Cov[∂E/∂θ] over the model's own distribution; cf. [EBM] Theorem 5.
 
     The Hessian of −ln p averaged over the model; for energies affine in θ also the Hessian of the
     loss over any data.
@@ -170,7 +171,7 @@ def fisher_information(
         raise ModelError(f"{type(model).__name__} has no parameters: it is no ebm.ParametricModel")
     if average is None:
         average = source if isinstance(source, ExactEnsemble) else exact(model)
-    if hasattr(average, "fourth_moments") and hasattr(model, "pairs"):
+    if isinstance(model, PairwiseModel) and hasattr(average, "fourth_moments"):
         return FisherInformation(pair_fisher(average, model.pairs, model.feature_center))
     return FisherInformation(average.covariance(model.energy_gradient))
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.ensembles import Moments
-from ebm.errors import CodingError, ConstantUnitError, EbmError
+from ebm.errors import ConstantUnitError, EbmError
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.models.couplings import vector
 from ebm.spaces import Binary, Spins
@@ -50,10 +50,12 @@ def mean_field(
     ------
     EbmError
         If ``order`` is not 1.
-    CodingError
-        If the units are not two-valued.
     ConstantUnitError
         If a unit never changes; it is named.
+
+    Notes
+    -----
+    :meth:`Moments.two_valued` refuses other units, and covariances that are not with 1/N.
 
     Examples
     --------
@@ -65,9 +67,7 @@ def mean_field(
     """
     if order != 1:
         raise EbmError(f"order must be 1, got {order!r}: higher orders are not offered")
-    moments = moments.moments()
-    if not isinstance(moments.space, Binary | Spins):
-        raise CodingError(f"mean_field needs two-valued units, got moments over {moments.space!r}")
+    moments = moments.moments().two_valued()
     binary = moments.to(Binary)
     mean = binary.mean
     variance = mean * (1 - mean)

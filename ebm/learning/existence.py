@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.ensembles import Moments
-from ebm.errors import ConstantUnitError
+from ebm.errors import ConstantUnitError, EbmError
 from ebm.spaces import Binary
 
 Array = NDArray[np.float64]
@@ -49,6 +49,41 @@ def require_changing_units(moments: Moments) -> None:
         )
 
 
+def require_possible(moments: Moments, pairs: tuple[Indices, Indices]) -> None:
+    """Refuse means and covariances that no distribution has.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of two-valued units.
+    pairs : (ndarray, ndarray)
+        The pairs to look at.
+
+    Raises
+    ------
+    EbmError
+        If the table of a pair has a negative cell; the pair is named.
+    """
+    cells = _pair_tables(moments, pairs)
+    wrong = np.flatnonzero((cells < -1e-9).any(axis=0))
+    if len(wrong):
+        first, second = (repr(moments.space.labels[index[wrong[0]]]) for index in pairs)
+        raise EbmError(
+            f"no distribution has these moments: the table of units {first} and {second} would "
+            f"hold the probability {cells[:, wrong[0]].min():.3g}; covariances must be given with "
+            "1/N, and in the coding of the space"
+        )
+
+
+def _pair_tables(moments: Moments, pairs: tuple[Indices, Indices]) -> Array:
+    """Probabilities of (on, on), (on, off), (off, on), (off, off) for each pair, (4, n_pairs)."""
+    binary = moments.to(Binary)
+    i, j = pairs
+    both = binary.second[i, j]
+    mean_i, mean_j = binary.mean[i], binary.mean[j]
+    return np.array([both, mean_i - both, mean_j - both, 1 - mean_i - mean_j + both])
+
+
 def empty_cells(moments: Moments, pairs: tuple[Indices, Indices]) -> list[str]:
     """Sentences about pairs of units with a combination of values that never occurs.
 
@@ -64,12 +99,9 @@ def empty_cells(moments: Moments, pairs: tuple[Indices, Indices]) -> list[str]:
     list of str
         One sentence for each such pair.
     """
-    binary = moments.to(Binary)
+    cells = _pair_tables(moments, pairs)
     i, j = pairs
-    both = binary.second[i, j]
-    mean_i, mean_j = binary.mean[i], binary.mean[j]
-    cells = np.array([both, mean_i - both, mean_j - both, 1 - mean_i - mean_j + both])
-    labels = binary.space.labels
+    labels = moments.space.labels
     sentences = []
     for k in np.flatnonzero((cells < EMPTY).any(axis=0)):
         first, second = repr(labels[i[k]]), repr(labels[j[k]])
@@ -83,8 +115,12 @@ def _describe(empty: NDArray[np.bool_]) -> str:
         return "are always equal"
     if empty[0] and empty[3]:
         return "are always opposite"
-    texts = ("are never both on", "are never on and off", "are never off and on",
-             "are never both off")
+    texts = (
+        "are never both on",
+        "are never on and off",
+        "are never off and on",
+        "are never both off",
+    )
     return " and ".join(text for text, flag in zip(texts, empty, strict=True) if flag)
 
 
@@ -135,5 +171,5 @@ def missing_maximum(cells: Sequence[str], units: Sequence[str]) -> str:
         reason = f"some combination of {', '.join(map(repr, units))} never occurs"
     return (
         f"the likelihood has no maximum at finite parameters: {reason}. The parameters of "
-        f"{', '.join(map(repr, units))} would grow without bound; add a penalty, for example l2=1e-3"
+        f"{', '.join(map(repr, units))} would grow without bound; add a penalty, such as l2=1e-3"
     )

@@ -6,6 +6,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,13 @@ from ebm.ensembles.data import from_data
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError, NoMaximumWarning
 from ebm.information.fisher import FisherInformation, pair_fisher
-from ebm.learning.existence import empty_cells, missing_maximum, require_changing_units
-from ebm.learning.newton import Optimum, PairwiseLoss, flat_units, newton
+from ebm.learning.existence import (
+    empty_cells,
+    missing_maximum,
+    require_changing_units,
+    require_possible,
+)
+from ebm.learning.newton import Optimum, PairwiseLoss, flat_units, is_flat, newton
 from ebm.learning.quasi_newton import GeneralLoss, pairwise_scaling, quasi_newton
 from ebm.learning.result import FitResult, FitStep
 from ebm.model import ParametricModel, checked_space
@@ -102,7 +108,9 @@ def fit(
     """
     space = checked_space(model)
     if not isinstance(model, ParametricModel):
-        raise ModelError(f"{type(model).__name__} has no parameters to fit: it is no ParametricModel")
+        raise ModelError(
+            f"{type(model).__name__} has no parameters to fit: it is no ParametricModel"
+        )
     if not (math.isfinite(l2) and l2 >= 0):
         raise EbmError(f"l2 must be a finite number ≥ 0, got {l2!r}")
     if isinstance(data, Ensemble | Moments):
@@ -117,20 +125,30 @@ def fit(
         raise ModelError(f"{type(model).__name__} does not learn from moments alone: give rows")
     loss = GeneralLoss(model, data, l2, average)
     optimum = quasi_newton(
-        loss, loss.scaling(), tolerance=max(tolerance, 1e-8),
-        max_iterations=max_iterations or 1000, report=report,
+        loss,
+        loss.scaling(),
+        tolerance=max(tolerance, 1e-8),
+        max_iterations=max_iterations or 1000,
+        report=report,
     )
     return _result(loss, optimum, data.sample_size, None, None, ())
 
 
 def _fit_pairwise(
-    model: PairwiseModel, moments: Moments, average: Any, l2: float, tolerance: float,
-    max_iterations: int | None, report: Callable[[FitStep], None],
+    model: PairwiseModel,
+    moments: Moments,
+    average: Any,
+    l2: float,
+    tolerance: float,
+    max_iterations: int | None,
+    report: Callable[[FitStep], None],
 ) -> FitResult:
     """Newton steps where the Fisher information is at hand, L-BFGS elsewhere."""
-    target = moments.to(model.space)
+    target = moments.to(model.space).two_valued()
     loss = PairwiseLoss(model, target, l2, average)
     cells: list[str] = []
+    messages: list[str] = []
+    require_possible(target, model.pairs)
     if l2 == 0:
         require_changing_units(target)
         cells = empty_cells(target, model.pairs)
@@ -138,33 +156,35 @@ def _fit_pairwise(
         optimum = newton(
             loss, tolerance=tolerance, max_iterations=max_iterations or 100, report=report
         )
-        fisher, notes = optimum.fisher, ()
+        fisher = optimum.fisher
     else:
         optimum = quasi_newton(
-            loss, pairwise_scaling(loss), tolerance=max(tolerance, 1e-7),
-            max_iterations=max_iterations or 1000, report=report,
+            loss,
+            pairwise_scaling(loss),
+            tolerance=max(tolerance, 1e-7),
+            max_iterations=max_iterations or 1000,
+            report=report,
         )
-        fisher, notes = _fisher_where_affordable(loss, optimum)
-    messages = [*notes]
-    if l2 == 0 and fisher is not None and (units := flat_units(fisher, loss)):
-        messages.insert(0, missing_maximum(cells, units))
+        fisher, messages = _fisher_where_affordable(loss, optimum)
+    if l2 == 0 and fisher is not None and is_flat(fisher):
+        optimum = replace(optimum, reason="flat")
+        messages.insert(0, missing_maximum(cells, flat_units(fisher, loss)))
         warnings.warn(messages[0], NoMaximumWarning, stacklevel=4)
-        optimum = Optimum(**{**optimum.__dict__, "reason": "flat"})
     errors, own = _standard_errors(loss, fisher, optimum.reason)
     return _result(loss, optimum, target.sample_size, errors, own, tuple(messages))
 
 
 def _fisher_where_affordable(
     loss: PairwiseLoss, optimum: Optimum
-) -> tuple[Array | None, tuple[str, ...]]:
+) -> tuple[Array | None, list[str]]:
     """Fisher information in centred parameters after a fit without it, or why there is none."""
     try:
-        return pair_fisher(optimum.ensemble, loss.family.pairs, loss.target.mean), ()
+        return pair_fisher(optimum.ensemble, loss.family.pairs, loss.target.mean), []
     except LimitError as error:
-        return None, (f"no standard errors: {error}",)
+        return None, [f"no standard errors: {error}"]
     except AttributeError:
         kind = type(optimum.ensemble).__name__
-        return None, (f"no standard errors: {kind} has no fourth moments",)
+        return None, [f"no standard errors: {kind} has no fourth moments"]
 
 
 def _standard_errors(
@@ -195,8 +215,12 @@ def _standard_errors(
 
 
 def _result(
-    loss: Any, optimum: Optimum, sample_size: float, errors: Array | None,
-    fisher: Array | None, messages: tuple[str, ...],
+    loss: Any,
+    optimum: Optimum,
+    sample_size: float,
+    errors: Array | None,
+    fisher: Array | None,
+    messages: tuple[str, ...],
 ) -> FitResult:
     return FitResult(
         model=optimum.model,

@@ -18,6 +18,7 @@ from ebm.ensembles import Moments
 from ebm.information.fisher import pair_fisher
 from ebm.learning.existence import FLAT, units_of_direction
 from ebm.learning.result import FitStep
+from ebm.parallel import single_threaded_blas
 from ebm.spaces import Spins
 
 Array = NDArray[np.float64]
@@ -144,41 +145,77 @@ def newton(
     Optimum
         The last model, whatever ended the search.
     """
-    gauge = loss.to_model_gauge()
-    model = loss.start()
-    ensemble = loss.average(model)
-    history: list[FitStep] = []
-    reason = "iterations"
-    norm, fisher = np.inf, np.empty((0, 0))
-    try:
-        for iteration in range(max_iterations + 1):
-            fisher = pair_fisher(ensemble, loss.family.pairs, loss.target.mean)
-            gradient = gauge.T @ loss.gradient(model, ensemble)
-            norm = _scaled_norm(gradient, fisher)
-            if norm <= tolerance:
-                reason = "converged"
-            elif loss.l2 == 0 and flat_direction(fisher) is not None:
-                reason = "flat"
-            moved = None
-            if reason == "iterations" and iteration < max_iterations:
-                hessian = fisher + loss.l2 * gauge.T @ gauge
-                moved = _line_search(loss, model, ensemble, gradient, hessian, gauge)
-                reason = "iterations" if moved else "rounding"
-            step = FitStep(
-                iteration, loss.log_likelihood(model, ensemble), norm, moved[2] if moved else 0.0
-            )
-            history.append(step)
-            report(step)
-            if moved is None:
-                break
-            model, ensemble, _ = moved
-    except KeyboardInterrupt:
-        reason = "interrupted"
-    return Optimum(model, ensemble, norm, tuple(history), reason, fisher if fisher.size else None)
+    search = _Search(loss, tolerance, max_iterations)
+    with single_threaded_blas():
+        try:
+            while not search.reason:
+                report(search.advance())
+        except KeyboardInterrupt:
+            search.reason = "interrupted"
+    return Optimum(
+        search.model,
+        search.ensemble,
+        search.norm,
+        tuple(search.history),
+        search.reason,
+        search.fisher if search.fisher.size else None,
+    )
 
 
-def flat_direction(fisher: Array) -> Array | None:
-    """The direction along which a Fisher information vanishes, or None where it is regular.
+class _Search:
+    """Where a Newton search stands; ``reason`` is empty until it ends."""
+
+    def __init__(self, loss: PairwiseLoss, tolerance: float, max_iterations: int) -> None:
+        self._loss, self._tolerance, self._most = loss, tolerance, max_iterations
+        self._gauge = loss.to_model_gauge()
+        self.model = loss.start()
+        self.ensemble = loss.average(self.model)
+        self.history: list[FitStep] = []
+        self.reason, self.norm = "", np.inf
+        self.fisher = np.empty((0, 0))
+
+    def advance(self) -> FitStep:
+        """Look at the gradient here; unless that ends the search, take a step."""
+        loss = self._loss
+        self.fisher = pair_fisher(self.ensemble, loss.family.pairs, loss.target.mean)
+        gradient = self._gauge.T @ loss.gradient(self.model, self.ensemble)
+        self.norm = _scaled_norm(gradient, self.fisher)
+        self.reason = self._verdict()
+        likelihood = loss.log_likelihood(self.model, self.ensemble)
+        length = 0.0 if self.reason else self._step(gradient, self.fisher)
+        self.history.append(FitStep(len(self.history), likelihood, self.norm, length))
+        return self.history[-1]
+
+    def _verdict(self) -> str:
+        if self._loss.l2 == 0 and is_flat(self.fisher):
+            return "flat"
+        if self.norm <= self._tolerance:
+            return "converged"
+        return "iterations" if len(self.history) >= self._most else ""
+
+    def _step(self, gradient: Array, fisher: Array) -> float:
+        """Move down along the Newton direction; returns the length of the step, 0 for none."""
+        loss, theta = self._loss, self.model.parameters
+        hessian = fisher + loss.l2 * self._gauge.T @ self._gauge
+        direction = _solve_scaled(hessian, gradient)
+        slope = -float(gradient @ direction)
+        value = loss.value(self.model, self.ensemble)
+        # Losses are known to a few units in the last place of their largest terms.
+        noise = 1e-14 * (1 + abs(value) + abs(float(self.ensemble.log_partition)))
+        length = 1.0
+        while length > 1e-8:
+            trial = self.model.with_parameters(theta - length * (self._gauge @ direction))
+            ensemble = loss.average(trial)
+            if loss.value(trial, ensemble) <= value + 1e-4 * length * slope + noise:
+                self.model, self.ensemble = trial, ensemble
+                return length
+            length /= 2
+        self.reason = "rounding"
+        return 0.0
+
+
+def is_flat(fisher: Array) -> bool:
+    """Whether a Fisher information in centred parameters vanishes along some direction.
 
     Parameters
     ----------
@@ -187,44 +224,48 @@ def flat_direction(fisher: Array) -> Array | None:
 
     Returns
     -------
-    ndarray, (p,), or None
-        In units of the inverse standard deviations of the features.
+    bool
+        Whether a relative eigenvalue, features scaled to variance one, is below ``FLAT``.
     """
-    deviation = np.sqrt(np.maximum(fisher.diagonal(), np.finfo(float).tiny))
-    values, vectors = np.linalg.eigh(fisher / np.outer(deviation, deviation))
-    return np.asarray(vectors[:, 0]) if values[0] < FLAT * values[-1] else None
+    values = np.linalg.eigvalsh(_scaled(fisher))
+    return bool(values[0] < FLAT * values[-1])
 
 
 def flat_units(fisher: Array, loss: PairwiseLoss) -> list[str]:
-    """Names of the units of the flat direction, empty where there is none."""
-    direction = flat_direction(fisher)
-    if direction is None:
-        return []
-    return units_of_direction(direction, loss.family.pairs, loss.family.space.labels)
+    """Names of the units along whose parameters a flat Fisher information vanishes.
+
+    Parameters
+    ----------
+    fisher : ndarray, (p, p)
+        In centred parameters.
+    loss : PairwiseLoss
+        Knows pairs and names.
+
+    Returns
+    -------
+    list of str
+        In the order of the units.
+    """
+    _, vectors = np.linalg.eigh(_scaled(fisher))
+    return units_of_direction(vectors[:, 0], loss.family.pairs, loss.family.space.labels)
+
+
+def _deviations(fisher: Array) -> Array:
+    return np.asarray(np.sqrt(np.maximum(fisher.diagonal(), np.finfo(float).tiny)))
+
+
+def _scaled(fisher: Array) -> Array:
+    """The Fisher information of features scaled to variance one."""
+    deviation = _deviations(fisher)
+    return np.asarray(fisher / np.outer(deviation, deviation))
 
 
 def _scaled_norm(gradient: Array, fisher: Array) -> float:
     """Largest gradient in units of the standard deviation of its feature."""
-    deviation = np.sqrt(np.maximum(fisher.diagonal(), np.finfo(float).tiny))
-    return float(np.abs(gradient / deviation).max())
+    return float(np.abs(gradient / _deviations(fisher)).max())
 
 
-def _line_search(
-    loss: PairwiseLoss, model: Any, ensemble: Any, gradient: Array, hessian: Array, gauge: Array
-) -> tuple[Any, Any, float] | None:
-    """The model a step further down, or None where rounding hides all progress."""
-    deviation = np.sqrt(hessian.diagonal())
-    scaled = np.linalg.solve(hessian / np.outer(deviation, deviation), gradient / deviation)
-    direction = scaled / deviation
-    slope = -float(gradient @ direction)
-    value = loss.value(model, ensemble)
-    # Losses are known to a few units in the last place of their largest terms.
-    noise = 1e-14 * (1 + abs(value) + abs(float(ensemble.log_partition)))
-    step = 1.0
-    while step > 1e-8:
-        trial = model.with_parameters(model.parameters - step * (gauge @ direction))
-        trial_ensemble = loss.average(trial)
-        if loss.value(trial, trial_ensemble) <= value + 1e-4 * step * slope + noise:
-            return trial, trial_ensemble, step
-        step /= 2
-    return None
+def _solve_scaled(hessian: Array, gradient: Array) -> Array:
+    """H⁻¹ g with the diagonal of H scaled to one first."""
+    deviation = _deviations(hessian)
+    return np.asarray(np.linalg.solve(_scaled(hessian), gradient / deviation) / deviation)

@@ -60,7 +60,7 @@ class GeneralLoss:
         mean = self.family.mean_energy_gradient(self.data)
         square = self.data.expectation(lambda x: self.family.energy_gradient(x) ** 2)
         deviation = np.sqrt(np.maximum(square - mean**2, 0))
-        return np.diag(1 / np.where(deviation > 0, deviation, 1.0))
+        return np.asarray(np.diag(1 / np.where(deviation > 0, deviation, 1.0)))
 
 
 def pairwise_scaling(loss: PairwiseLoss) -> Array:
@@ -79,7 +79,7 @@ def pairwise_scaling(loss: PairwiseLoss) -> Array:
     variance = np.maximum(loss.target.covariance.diagonal(), 1 / (4 * _samples(loss)))
     i, j = loss.family.pairs
     deviation = np.sqrt(np.concatenate([variance, variance[i] * variance[j]]))
-    return loss.to_model_gauge() / deviation
+    return np.asarray(loss.to_model_gauge() / deviation)
 
 
 def _samples(loss: PairwiseLoss) -> float:
@@ -117,8 +117,9 @@ def quasi_newton(
     search = _Search(loss, scaling, report)
     reason = "rounding"
     try:
-        from scipy.optimize import minimize
+        from scipy import optimize
 
+        minimize: Any = optimize.minimize
         minimize(
             search.value_and_gradient,
             np.zeros(scaling.shape[1]),
@@ -126,8 +127,11 @@ def quasi_newton(
             method="L-BFGS-B",
             callback=search.count,
             options={
-                "maxiter": max_iterations, "maxfun": 10 * max_iterations, "maxcor": 30,
-                "gtol": tolerance, "ftol": 1e-16,
+                "maxiter": max_iterations,
+                "maxfun": 10 * max_iterations,
+                "maxcor": 30,
+                "gtol": tolerance,
+                "ftol": 1e-16,
             },
         )
         if search.iteration >= max_iterations:

@@ -126,7 +126,17 @@ class BoltzmannMachine(PairwiseModel):
         return np.asarray(others + self.biases + (0.5 - self.center) * own)
 
     def conditional(self, states: ArrayLike) -> Array:
-        """p(x_α = 1 | all other units) for each unit, (..., n) -> (..., n); [EBM] eq 13.
+        """p(x_α = 1 | all other units) = σ(input_α) for each unit; [EBM] eq 13.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            States; unit α's own value does not enter.
+
+        Returns
+        -------
+        ndarray, (..., n)
+            Probabilities.
 
         Examples
         --------
@@ -160,7 +170,10 @@ class BoltzmannMachine(PairwiseModel):
         array([0. , 1.5])
         """
         new = couplings.vector(center, self.n, "center")
-        w_new, w_old = couplings.apply(self.weights, new), couplings.apply(self.weights, self.center)
+        w_new, w_old = (
+            couplings.apply(self.weights, new),
+            couplings.apply(self.weights, self.center),
+        )
         shift = 0.5 * float(new @ w_new - self.center @ w_old)
         return replace(
             self, biases=self.biases + w_new - w_old, center=new, offset=self.offset + shift
@@ -170,6 +183,11 @@ class BoltzmannMachine(PairwiseModel):
         """The same energy with the diagonal of W folded into biases and offset.
 
         x² = x turns ½W_αα(x−x̂)² into (½−x̂)W_αα x + ½W_αα x̂².
+
+        Returns
+        -------
+        BoltzmannMachine
+            With zero diagonal and the same energies.
 
         Examples
         --------

@@ -45,7 +45,7 @@ def length(values: ArrayLike, name: str) -> int:
     shape = np.shape(values)
     if len(shape) != 1 or shape[0] == 0:
         raise ShapeError(f"{name} must have shape (n,) with n ≥ 1, got {shape}")
-    return shape[0]
+    return int(shape[0])
 
 
 def scalar(value: Any, name: str) -> float:

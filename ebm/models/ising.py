@@ -95,7 +95,17 @@ class IsingModel(PairwiseModel):
         return self._named_parameters("h", "J")
 
     def input(self, states: ArrayLike) -> Array:
-        """Local field Σ_{j≠i} J_ij s_j + h_i of each unit, (..., n) -> (..., n).
+        """Local field of each unit, Σ_{j≠i} J_ij s_j + h_i.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            States; unit i's own value does not enter.
+
+        Returns
+        -------
+        ndarray, (..., n)
+            In units of k_B T.
 
         Examples
         --------
@@ -108,7 +118,17 @@ class IsingModel(PairwiseModel):
         return np.asarray(others + self.fields)
 
     def conditional(self, states: ArrayLike) -> Array:
-        """p(s_i = 1 | all other units) = σ(2 input_i), (..., n) -> (..., n).
+        """p(s_i = 1 | all other units) = σ(2 input_i) for each unit.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            States; unit i's own value does not enter.
+
+        Returns
+        -------
+        ndarray, (..., n)
+            Probabilities.
 
         Examples
         --------

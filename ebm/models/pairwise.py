@@ -107,9 +107,19 @@ class PairwiseModel(ParametricModel):
         return self._replaced(matrix, theta[: self.n], self.offset)
 
     def energy_gradient(self, states: ArrayLike) -> Array:
-        """∂E/∂θ = −(x_i, (x_i − c_i)(x_j − c_j) for i < j), (..., n) -> (..., p); [EBM] eq 7.
+        """∂E/∂θ = −(x_i, (x_i − c_i)(x_j − c_j) for the pairs); one side of [EBM] eq 7.
 
         Without the ½ of the energy: A_ij and A_ji are one parameter.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            States in the coding of the space.
+
+        Returns
+        -------
+        ndarray, (..., p)
+            In the order of ``parameters``.
         """
         x = self.space.check(states)
         d = x - self.feature_center
@@ -152,4 +162,7 @@ class PairwiseModel(ParametricModel):
     def _named_parameters(self, linear: str, coupling: str) -> tuple[str, ...]:
         labels = self.space.labels
         single = [f"{linear}[{label}]" for label in labels]
-        return (*single, *(f"{coupling}[{labels[i]}, {labels[j]}]" for i, j in zip(*self.pairs)))
+        return (
+            *single,
+            *(f"{coupling}[{labels[i]}, {labels[j]}]" for i, j in zip(*self.pairs, strict=True)),
+        )

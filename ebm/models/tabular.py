@@ -54,7 +54,9 @@ class TabularModel(EnergyModel):
                 f"{self.space!r}, got {len(table)}"
             )
         if np.isnan(table).any() or (table == -np.inf).any() or not np.isfinite(table).any():
-            raise ModelError("energies must be finite, or +inf for some states; got NaN, -inf or only +inf")
+            raise ModelError(
+                "energies must be finite, or +inf for some states; got NaN, -inf or only +inf"
+            )
         table.setflags(write=False)
         object.__setattr__(self, "energies", table)
 

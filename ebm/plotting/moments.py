@@ -60,7 +60,7 @@ def moments_comparison(
     Raises
     ------
     ShapeError
-        If the order is neither 2 nor 3.
+        If the order is neither 2 nor 3, or there are fewer units.
 
     Examples
     --------
@@ -72,21 +72,22 @@ def moments_comparison(
     """
     if order not in _LABELS:
         raise ShapeError(f"order must be 2 (pairs) or 3 (triples), got {order!r}")
+    if data.space.n < order:
+        raise ShapeError(f"moments of order {order} need as many units, got {data.space.n}")
     ax = axes_or_new(ax)
     observed, deviation = _connected(data, order)
     predicted, _ = _connected(ensemble_of(model), order)
     power = _power_of_ten(observed, predicted)
     x, y, error = (a / 10.0**power for a in (observed, predicted, deviation))
     many = len(x) > _MAX_BARS
-    if not many:
-        bars = error / np.sqrt(data.sample_size)
-        ax.errorbar(x, y, xerr=bars, fmt="none", ecolor=color, elinewidth=0.7, alpha=0.3)
+    bars = np.zeros_like(error) if many else error / np.sqrt(data.sample_size)
+    ax.errorbar(x, y, xerr=bars, fmt="none", ecolor=color, elinewidth=0.7, alpha=0.3)
     ax.plot(x, y, "o", color=color, ms=1.5 if many else 3, mew=0, alpha=0.8, rasterized=many)
     ax.axline((0, 0), slope=1, color="0.6", lw=0.8, zorder=0)
     unit = rf" ($10^{{{power}}}$)" if power else ""
     ax.set_xlabel(f"data: {_LABELS[order]}{unit}")
     ax.set_ylabel(f"model: {_LABELS[order]}{unit}")
-    low, high = min(x.min(), y.min(), 0), max(x.max(), y.max(), 0)
+    low, high = min((x - bars).min(), y.min(), 0), max((x + bars).max(), y.max(), 0)
     limits = (low - 0.06 * (high - low), high + 0.06 * (high - low) or 1)
     ax.set(xlim=limits, ylim=limits)
     ax.locator_params(nbins=5)

@@ -19,15 +19,15 @@ from ebm.models import BoltzmannMachine, IsingModel
 from ebm.randomness import RandomSource
 from ebm.report.data import entropies, summarize_data
 from ebm.report.fitted import couplings_of, goodness, minima, summarize_fit
-from ebm.report.inverted import compare_inversion
+from ebm.report.inverted import compare_inversion, sampling_errors
 from ebm.report.parts import (
     Comparison,
-    Coupling,
+    Couplings,
     DataSummary,
     Entropies,
     FitSummary,
     Goodness,
-    Minimum,
+    Minima,
     json_safe,
 )
 from ebm.report.text import render
@@ -52,6 +52,8 @@ class Report:
         The exact fit; None for more than 28 units.
     inversion : BoltzmannMachine, IsingModel or None
         The mean-field inversion; None where a unit is constant.
+    model : BoltzmannMachine, IsingModel or None
+        The model to use, in the centre asked for: the exact fit, or the inversion without one.
     route : str
         Which way was taken, a sentence.
     summary, fit, entropies, couplings, comparison, goodness, minima : records
@@ -63,20 +65,16 @@ class Report:
     data: WeightedStates
     result: FitResult | None
     inversion: Any
+    model: Any
     route: str
     summary: DataSummary
     fit: FitSummary | None
     entropies: Entropies
-    couplings: tuple[Coupling, ...]
+    couplings: Couplings | None
     comparison: Comparison | None
     goodness: Goodness | None
-    minima: tuple[Minimum, ...] | None
+    minima: Minima | None
     warnings: tuple[str, ...]
-
-    @property
-    def model(self) -> Any:
-        """The model to use: the exact fit, or the inversion where there is none."""
-        return self.inversion if self.result is None else self.result.model
 
     @property
     def ensemble(self) -> ExactEnsemble | None:
@@ -122,7 +120,7 @@ def analyze(
     space : StateSpace or class, optional
         The coding; None means {0, 1}, ``ebm.Spins`` −1 and 1 (and an Ising model).
     center : float, array_like or "mean", default 0
-        Centre of the machine that is returned; no effect on its probabilities.
+        Centre of ``Report.model``, a gauge: it changes no probability and no penalty.
     names : sequence of str, optional
         Unit names, where the data bring none.
     notes : sequence of str
@@ -147,14 +145,16 @@ def analyze(
         if not isinstance(data, WeightedStates):
             data = Ensemble.from_data(data, space=space, names=names)
         place = _center(data, center)
-        result, route = _fitted(data, place, l2)
-        inversion, trouble = _inverted(data, place)
+        result, route = _fitted(data, l2)
+        inversion, trouble = _inverted(data)
         sections = _sections(data, result, inversion, l2, rng)
+    model: Any = inversion if result is None else result.model
     said = [*notes, *_messages(caught), *(result.warnings if result else ()), *trouble]
     return Report(
         data=data,
         result=result,
         inversion=inversion,
+        model=model if model is None or place is None else model.recentered(place),
         route=route,
         summary=summarize_data(data),
         warnings=tuple(dict.fromkeys(said)),
@@ -177,18 +177,14 @@ def _center(data: WeightedStates, center: ArrayLike | str) -> Any:
     return center
 
 
-def _fitted(data: WeightedStates, center: Any, l2: float) -> tuple[FitResult | None, str]:
+def _fitted(data: WeightedStates, l2: float) -> tuple[FitResult | None, str]:
     """The exact fit, or None, and a sentence on the way taken."""
     n = data.space.n
     inversion_only = "no exact fit, first-order mean-field inversion only"
     if n > MAX_UNITS_EXACT:
         return None, f"{n} units, more than {MAX_UNITS_EXACT}: {inversion_only}"
-    zeros, names = np.zeros((n, n)), data.space.names
-    start: Any = (
-        IsingModel(zeros, np.zeros(n), names=names)
-        if center is None
-        else BoltzmannMachine(zeros, np.zeros(n), center=center, names=names)
-    )
+    family = IsingModel if isinstance(data.space, Spins) else BoltzmannMachine
+    start: Any = family(np.zeros((n, n)), np.zeros(n), names=data.space.names)
     try:
         result = fit(start, data, l2=l2)
     except LimitError as error:
@@ -197,13 +193,12 @@ def _fitted(data: WeightedStates, center: Any, l2: float) -> tuple[FitResult | N
     return result, f"exact maximum likelihood, all 2^{n} states enumerated{penalty}"
 
 
-def _inverted(data: WeightedStates, center: Any) -> tuple[Any, list[str]]:
-    """The mean-field inversion in the centre asked for, or None and the reason."""
+def _inverted(data: WeightedStates) -> tuple[Any, list[str]]:
+    """The mean-field inversion, or None and the reason."""
     try:
-        model: Any = mean_field(data.moments())
+        return mean_field(data.moments()), []
     except ConstantUnitError as error:
         return None, [f"No mean-field inversion: {error}"]
-    return model if center is None else model.recentered(center), []
 
 
 def _sections(
@@ -211,15 +206,16 @@ def _sections(
 ) -> dict[str, Any]:
     """The sections that depend on which model there is."""
     if result is None:
-        couplings = () if inversion is None else couplings_of(inversion)
+        couplings = None if inversion is None else couplings_of(inversion, sampling_errors(data))
         unknown = dict.fromkeys(("fit", "comparison", "goodness", "minima"))
         return {"entropies": entropies(data), "couplings": couplings, **unknown}
     n, model, ensemble = data.space.n, result.model, result.ensemble
+    errors = None if result.standard_errors is None else result.standard_errors[n:]
     compared = n > 1 and inversion is not None
     return {
         "fit": summarize_fit(result, l2),
         "entropies": entropies(data, ensemble.entropy(base=2)),
-        "couplings": couplings_of(model, result.standard_errors),
+        "couplings": couplings_of(model, errors),
         "comparison": compare_inversion(inversion, model, data) if compared else None,
         "goodness": goodness(data, ensemble, result.n_parameters, rng),
         "minima": minima(model, ensemble) if n <= MAX_UNITS_MINIMA else None,

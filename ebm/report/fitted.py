@@ -16,7 +16,7 @@ from ebm.landscape import local_minima
 from ebm.learning import FitResult
 from ebm.observables import central_triples, third_moments, triples
 from ebm.randomness import RandomSource, generator
-from ebm.report.parts import Coupling, FitSummary, Goodness, Minimum
+from ebm.report.parts import Coupling, Couplings, FitSummary, Goodness, Minima, Minimum
 
 __all__ = ["couplings_of", "expected_divergence", "goodness", "minima", "summarize_fit"]
 
@@ -26,6 +26,8 @@ Array = NDArray[np.float64]
 _N_DRAWN_SETS = 20
 #: Above so many rows the draws take longer than they are worth.
 _MAX_DRAWN_ROWS = 10**6
+#: Couplings and minima listed one by one.
+_MAX_LISTED = 1000
 
 
 def summarize_fit(result: FitResult, l2: float) -> FitSummary:
@@ -47,7 +49,7 @@ def summarize_fit(result: FitResult, l2: float) -> FitSummary:
         log_likelihood=result.log_likelihood,
         log_likelihood_bits=result.log_likelihood / math.log(2),
         n_parameters=result.n_parameters,
-        n_iterations=result.history[-1].iteration if result.history else 0,
+        n_iterations=result.n_iterations,
         converged=result.converged,
         message=result.message,
         aic=result.aic,
@@ -56,19 +58,19 @@ def summarize_fit(result: FitResult, l2: float) -> FitSummary:
     )
 
 
-def couplings_of(model: Any, standard_errors: Array | None = None) -> tuple[Coupling, ...]:
-    """All couplings of a pairwise model, the strongest first.
+def couplings_of(model: Any, standard_errors: Array | None = None) -> Couplings:
+    """The strongest couplings of a pairwise model.
 
     Parameters
     ----------
     model : BoltzmannMachine or IsingModel
         The model.
-    standard_errors : ndarray, (p,), optional
-        In the order of ``model.parameters``.
+    standard_errors : ndarray, (n_pairs,), optional
+        In the order of ``model.pairs``.
 
     Returns
     -------
-    tuple of Coupling
+    Couplings
         By falling modulus.
 
     Examples
@@ -76,23 +78,22 @@ def couplings_of(model: Any, standard_errors: Array | None = None) -> tuple[Coup
     >>> import ebm
     >>> from ebm.report.fitted import couplings_of
     >>> weights = [[0, 1, 0], [1, 0, -2], [0, -2, 0]]
-    >>> couplings_of(ebm.BoltzmannMachine(weights, [0, 0, 0], names=["a", "b", "c"]))[0].units
+    >>> machine = ebm.BoltzmannMachine(weights, [0, 0, 0], names=["a", "b", "c"])
+    >>> couplings_of(machine).strongest[0].units
     ('b', 'c')
     """
     i, j = model.pairs
     values = model.parameters[model.n :]
-    errors = np.full(len(values), np.nan)
-    if standard_errors is not None:
-        errors = np.asarray(standard_errors)[model.n :]
     labels = model.space.labels
-    return tuple(
+    strongest = tuple(
         Coupling(
             units=(labels[i[k]], labels[j[k]]),
             value=float(values[k]),
-            standard_error=float(errors[k]) if np.isfinite(errors[k]) else None,
+            standard_error=None if standard_errors is None else float(standard_errors[k]),
         )
-        for k in np.argsort(-np.abs(values), kind="stable")
+        for k in np.argsort(-np.abs(values), kind="stable")[:_MAX_LISTED]
     )
+    return Couplings(n_couplings=len(values), strongest=strongest)
 
 
 def goodness(
@@ -171,8 +172,8 @@ def expected_divergence(
     return max(float(np.mean(drawn)) - refit, 0.0), float(np.std(drawn, ddof=1))
 
 
-def minima(model: Any, ensemble: ExactEnsemble) -> tuple[Minimum, ...]:
-    """Local minima of the energy under changes of one unit, the deepest first.
+def minima(model: Any, ensemble: ExactEnsemble) -> Minima:
+    """Local minima of the energy under changes of one unit.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ def minima(model: Any, ensemble: ExactEnsemble) -> tuple[Minimum, ...]:
 
     Returns
     -------
-    tuple of Minimum
+    Minima
         By rising energy.
 
     Examples
@@ -191,19 +192,17 @@ def minima(model: Any, ensemble: ExactEnsemble) -> tuple[Minimum, ...]:
     >>> import ebm
     >>> from ebm.report.fitted import minima
     >>> ferromagnet = ebm.IsingModel([[0, 1], [1, 0]], [0.1, 0])
-    >>> [minimum.state for minimum in minima(ferromagnet, ebm.exact(ferromagnet))]
+    >>> [minimum.state for minimum in minima(ferromagnet, ebm.exact(ferromagnet)).deepest]
     [(1, 1), (-1, -1)]
     """
     found = local_minima(model)
-    probabilities = np.exp(ensemble.log_probability(found.states))
-    return tuple(
-        Minimum(
-            state=tuple(int(value) for value in found.states[k]),
-            energy=float(found.energies[k]),
-            probability=float(probabilities[k]),
-        )
-        for k in np.argsort(found.energies, kind="stable")
+    states, energies = found.states[:_MAX_LISTED], found.energies[:_MAX_LISTED]
+    probabilities = np.exp(ensemble.log_probability(states))
+    deepest = tuple(
+        Minimum(tuple(int(value) for value in state), float(energy), float(probability))
+        for state, energy, probability in zip(states, energies, probabilities, strict=True)
     )
+    return Minima(n_minima=len(found), deepest=deepest)
 
 
 def _counted(states: Array, ensemble: Ensemble) -> WeightedStates:

@@ -12,9 +12,9 @@ from ebm.ensembles import WeightedStates
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.observables import central_pairs
 from ebm.report.parts import Comparison
-from ebm.spaces import Binary
+from ebm.spaces import Binary, Spins
 
-__all__ = ["compare_inversion"]
+__all__ = ["compare_inversion", "sampling_errors"]
 
 Array = NDArray[np.float64]
 
@@ -64,6 +64,43 @@ def compare_inversion(inversion: Any, fitted: Any, data: WeightedStates) -> Comp
         rate_z=rate_z,
         covariance_z=covariance_z,
     )
+
+
+def sampling_errors(data: WeightedStates) -> Array:
+    """Standard errors of the couplings of the mean-field inversion, from sampling alone.
+
+    To first order in 1/N the error of Ŵ = Ĉ_ij/(v_i v_j) is the mean over the samples of
+    (δ_i δ_j − C)/(v_i v_j) − W (u_i δ_i/v_i + u_j δ_j/v_j),  v = m(1−m),  u = 1 − 2m.
+    How far first order in the couplings is from the truth it does not say.
+
+    Parameters
+    ----------
+    data : WeightedStates
+        Data of units that change.
+
+    Returns
+    -------
+    ndarray, (n_pairs,)
+        In units of k_B T, for i < j row by row.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.report.inverted import sampling_errors
+    >>> sampling_errors(ebm.Ensemble.from_data([[0, 0], [0, 1], [1, 0], [1, 1]]))
+    array([2.])
+    """
+    moments = data.moments().to(Binary)
+    i, j = np.triu_indices(data.space.n, 1)
+    c, deviation = central_pairs(moments)
+    m = moments.mean
+    v, u = m * (1 - m), 1 - 2 * m
+    vv = v[i] * v[j]
+    w = c / vv
+    slopes = u[i] ** 2 / v[i] + u[j] ** 2 / v[j]
+    variance = (deviation / vv) ** 2 - 2 * w**2 * slopes + w**2 * (slopes + 2 * u[i] * u[j] * w)
+    errors = np.sqrt(np.maximum(variance, 0) / data.sample_size)
+    return np.asarray(errors / 4 if isinstance(data.space, Spins) else errors)
 
 
 def _moment_errors(

@@ -11,10 +11,12 @@ import numpy as np
 __all__ = [
     "Comparison",
     "Coupling",
+    "Couplings",
     "DataSummary",
     "Entropies",
     "FitSummary",
     "Goodness",
+    "Minima",
     "Minimum",
     "json_safe",
 ]
@@ -116,12 +118,28 @@ class Coupling:
     value : float
         W or J, in units of k_B T.
     standard_error : float or None
-        None where it is not known.
+        None where it is not known; inf where the data do not bound the coupling.
     """
 
     units: tuple[str, str]
     value: float
     standard_error: float | None
+
+
+@dataclass(frozen=True)
+class Couplings:
+    """The strongest couplings of a model.
+
+    Parameters
+    ----------
+    n_couplings : int
+        How many the model has.
+    strongest : tuple of Coupling
+        By falling modulus, all of them up to a thousand.
+    """
+
+    n_couplings: int
+    strongest: tuple[Coupling, ...]
 
 
 @dataclass(frozen=True)
@@ -208,6 +226,22 @@ class Minimum:
     state: tuple[int, ...]
     energy: float
     probability: float
+
+
+@dataclass(frozen=True)
+class Minima:
+    """The local minima of a model.
+
+    Parameters
+    ----------
+    n_minima : int
+        How many there are.
+    deepest : tuple of Minimum
+        By rising energy, all of them up to a thousand.
+    """
+
+    n_minima: int
+    deepest: tuple[Minimum, ...]
 
 
 def json_safe(value: Any) -> Any:

@@ -18,6 +18,7 @@ _LABEL = 34
 _MAX_COUPLINGS = 10
 _MAX_MINIMA = 10
 _MAX_NAMED_RATES = 30
+_MAX_NAME = 20
 
 
 def render(report: Report) -> str:
@@ -56,8 +57,9 @@ def _data(report: Report) -> list[str]:
         ),
     ]
     if s.n_units <= _MAX_NAMED_RATES:
-        cells = [f"{name} {rate:.4f}" for name, rate in zip(s.names, s.rates, strict=True)]
-        lines += _in_columns(cells)
+        width = max(len(_short(name)) for name in s.names)
+        rates = zip(s.names, s.rates, strict=True)
+        lines += _in_columns([f"{_short(name):<{width}} {rate:.4f}" for name, rate in rates])
     return lines
 
 
@@ -69,18 +71,19 @@ def _fit(report: Report) -> list[str]:
             *lines,
             *_wrapped(
                 "Not known without enumeration, and left out: likelihood, entropy, moments and "
-                "local minima of the model, errors of its couplings."
+                "local minima of the model. The inversion is of first order in the couplings: "
+                "those beyond about 1 k_B T are outside its reach, whatever their standard error "
+                "(sampling only)."
             ),
         ]
     bits = f"{s.log_likelihood:.6f} nats = {s.log_likelihood_bits:.6f} bits"
-    state = "converged" if s.converged else "NOT CONVERGED"
     return [
         *lines,
         _line("log-likelihood per row", bits),
         _line("parameters", f"{s.n_parameters}"),
         _line("AIC, BIC", f"{s.aic:.2f}, {s.bic:.2f}"),
-        _line("iterations", f"{s.n_iterations}, {state}"),
-        *_wrapped(s.message),
+        _line("iterations", f"{s.n_iterations}"),
+        *_wrapped(s.message if s.converged else f"NOT CONVERGED: {s.message}"),
     ]
 
 
@@ -107,14 +110,14 @@ def _entropies(report: Report) -> list[str]:
 
 
 def _couplings(report: Report) -> list[str]:
-    if not report.couplings:
+    if report.couplings is None or not report.couplings.strongest:
         return []
-    shown = report.couplings[:_MAX_COUPLINGS]
-    kind = "exact fit" if report.result else "mean-field inversion, first order"
+    n_couplings, shown = report.couplings.n_couplings, report.couplings.strongest
+    kind = "exact fit" if report.result else "mean field"
     letter = "W" if report.summary.coding == "{0, 1}" else "J"
     return [
-        f"Strongest couplings {letter} in units of k_B T ({kind}; {len(report.couplings)} in all)",
-        *_table([[_pair(c.units), *_value_and_error(c)] for c in shown], "<>>"),
+        f"Strongest couplings {letter} in units of k_B T ({kind}; {n_couplings} in all)",
+        *_table([[_pair(c.units), *_value_and_error(c)] for c in shown[:_MAX_COUPLINGS]], "<>>"),
     ]
 
 
@@ -161,7 +164,7 @@ def _goodness(report: Report) -> list[str]:
                 "connected triples, not fitted",
                 f"rms {s.triple_rms_z:.2f} standard errors ({s.n_triples} triples)",
             ),
-            _line("  worst", f"{', '.join(s.worst_triple)}: {s.worst_triple_z:+.1f}"),
+            *_wrapped(f"worst: {', '.join(s.worst_triple)}: {s.worst_triple_z:+.1f}", "    "),
         ]
     return lines
 
@@ -171,14 +174,17 @@ def _minima(report: Report) -> list[str]:
         return []
     names = report.summary.names
     rows = []
-    for minimum in report.minima[:_MAX_MINIMA]:
+    for minimum in report.minima.deepest[:_MAX_MINIMA]:
         active = [name for name, x in zip(names, minimum.state, strict=True) if x == 1]
         pattern = "".join("1" if x == 1 else "0" for x in minimum.state)
-        text = textwrap.shorten(", ".join(active) or "none", 30, placeholder=" ...")
-        rows.append([pattern, f"{minimum.energy:.4f}", f"{minimum.probability:.3g}", text])
-    plural = "um" if len(report.minima) == 1 else "a"
+        numbers = [pattern, f"{minimum.energy:.4f}", f"{minimum.probability:.3g}"]
+        room = max(20, WIDTH - len(pattern) - 30)
+        text = textwrap.shorten(", ".join(active) or "none", room, placeholder=" …")
+        rows.append([*numbers, text])
+    n_minima = report.minima.n_minima
+    plural = "um" if n_minima == 1 else "a"
     return [
-        f"{len(report.minima)} local minim{plural} of the energy (changes of one unit)",
+        f"{n_minima} local minim{plural} of the energy (changes of one unit)",
         *_table([["state", "energy", "probability", "active"], *rows], "<>><"),
     ]
 
@@ -198,7 +204,12 @@ def _wrapped(text: str, first: str = "  ") -> list[str]:
 
 
 def _pair(units: Sequence[str]) -> str:
-    return " -- ".join(units)
+    return " -- ".join(_short(unit) for unit in units)
+
+
+def _short(name: str) -> str:
+    """A name that leaves room for numbers beside two of its kind."""
+    return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
 
 
 def _value_and_error(coupling: Coupling) -> tuple[str, str]:

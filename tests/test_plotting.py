@@ -1,0 +1,247 @@
+"""Figures show the numbers they claim to show, with the right errors and names."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import combinations
+from types import SimpleNamespace
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from matplotlib.colors import to_hex
+
+from ebm import plotting
+from ebm.ensembles import Ensemble
+from ebm.enumeration import exact
+from ebm.errors import MissingExtraError, ModelError, ShapeError
+from ebm.inversion import mean_field
+from ebm.models import BoltzmannMachine, TabularModel
+from ebm.plotting.style import DATA, MODEL
+from ebm.spaces import Binary, Spins
+
+mpl.use("agg")
+
+N_ROWS = 400
+NAMES = ["left", "right", "up", "down"]
+
+
+@pytest.fixture(autouse=True)
+def close_figures() -> Iterator[None]:
+    yield
+    pyplot.close("all")
+
+
+def states(n: int = 4) -> np.ndarray:
+    """Correlated rows with different rates."""
+    rng = np.random.default_rng(5)
+    common = rng.random((N_ROWS, 1)) < 0.4
+    return ((rng.random((N_ROWS, n)) < np.linspace(0.2, 0.5, n)) | (common & True)).astype(np.int8)
+
+
+def data(n: int = 4, space: Any = Binary) -> Any:
+    rows = states(n) if space is Binary else 2 * states(n) - 1
+    return Ensemble.from_data(rows, space=space, names=NAMES[:n])
+
+
+def machine(n: int = 4) -> BoltzmannMachine:
+    weights = np.linspace(-1, 2, n * n).reshape(n, n)
+    return BoltzmannMachine(weights, np.linspace(-1, 0, n), names=NAMES[:n])
+
+
+def bars(ax: Any, axis: int) -> list[tuple[float, float]]:
+    """Ends of the error bars along one axis."""
+    segments = [s for c in ax.collections if hasattr(c, "get_segments") for s in c.get_segments()]
+    return [(float(s[0][axis]), float(s[-1][axis])) for s in segments]
+
+
+def line(ax: Any, color: str, marker: str) -> np.ndarray:
+    """Points of the one line drawn in a color with a marker, (m, 2)."""
+    found = [
+        item
+        for item in ax.lines
+        if to_hex(item.get_color()).lower() == color.lower() and item.get_marker() == marker
+    ]
+    assert len(found) == 1
+    return np.column_stack([np.asarray(values, dtype=float) for values in found[0].get_data()])
+
+
+@pytest.mark.parametrize("space", [Binary, Spins])
+def test_rates_show_frequencies_with_binomial_errors(space: Any) -> None:
+    ax = plotting.rates(data(space=space), machine())
+    p = states().mean(axis=0)
+    error = np.sqrt(p * (1 - p) / N_ROWS)
+    assert np.allclose(line(ax, DATA, "o")[:, 1], p)
+    assert np.allclose(bars(ax, 1), np.column_stack([p - error, p + error]))
+    assert np.allclose(line(ax, MODEL, "_")[:, 1], exact(machine()).moments().mean)
+    assert [text.get_text() for text in ax.get_xticklabels()] == NAMES
+
+
+def test_rates_far_apart_are_drawn_on_a_logarithmic_axis() -> None:
+    rows = np.zeros((1000, 2))
+    rows[:500, 0] = rows[:10, 1] = 1
+    assert plotting.rates(Ensemble.from_data(rows)).get_yscale() == "log"
+    assert plotting.rates(data()).get_yscale() == "linear"
+
+
+def test_rates_of_silent_units_are_drawn() -> None:
+    assert plotting.rates(Ensemble.from_data(np.zeros((5, 3)))).get_ylim() == (0, 1)
+
+
+def test_many_units_are_numbered_instead_of_named() -> None:
+    ax = plotting.rates(Ensemble.from_data(np.eye(40)))
+    assert len(ax.get_xticks()) < 15
+
+
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("space", [Binary, Spins])
+def test_connected_moments_of_model_against_data(order: Any, space: Any) -> None:
+    ax = plotting.moments_comparison(data(space=space), machine(), order=order)
+    d = states() - states().mean(axis=0)
+    products = np.array([d[:, list(k)].prod(axis=1) for k in combinations(range(4), order)])
+    ensemble = exact(machine())
+    e = ensemble.states - ensemble.moments().mean
+    predicted = [
+        ensemble.weights @ e[:, list(k)].prod(axis=1) for k in combinations(range(4), order)
+    ]
+    power = int(ax.get_xlabel().split("{")[-1].split("}")[0]) if "10^" in ax.get_xlabel() else 0
+    points = line(ax, MODEL, "o") * 10.0**power
+    assert np.allclose(points, np.column_stack([products.mean(axis=1), predicted]))
+    half = np.diff(bars(ax, 0), axis=1)[:, 0] / 2 * 10.0**power
+    assert np.allclose(half, products.std(axis=1) / np.sqrt(N_ROWS))
+
+
+def test_both_axes_of_a_comparison_have_the_same_limits() -> None:
+    ax = plotting.moments_comparison(data(), machine(), order=3)
+    assert ax.get_xlim() == ax.get_ylim()
+    points = line(ax, MODEL, "o")
+    assert ax.get_xlim()[0] < points.min()
+    assert points.max() < ax.get_xlim()[1]
+
+
+@pytest.mark.parametrize(("order", "n"), [(1, 4), (4, 4), (3, 2)])
+def test_orders_that_cannot_be_drawn(order: Any, n: int) -> None:
+    with pytest.raises(ShapeError, match="order"):
+        plotting.moments_comparison(data(n), machine(n), order=order)
+
+
+def test_population_count_of_data_model_and_independent_units() -> None:
+    ax = plotting.population_count(data(), machine())
+    p = np.bincount(states().sum(axis=1), minlength=5) / N_ROWS
+    points = line(ax, DATA, "o")
+    assert np.allclose(points, np.column_stack([np.arange(5), p])[p > 0])
+    ensemble = exact(machine())
+    count = ensemble.states.sum(axis=1).astype(int)
+    assert np.allclose(line(ax, MODEL, "None")[:, 1], np.bincount(count, ensemble.weights))
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["independent units", "pairwise model", "data"]
+
+
+def test_error_bar_of_a_count_seen_once_stays_on_the_logarithmic_axis() -> None:
+    rows = np.zeros((100, 3))
+    rows[0] = 1
+    ax = plotting.population_count(Ensemble.from_data(rows))
+    low, high = bars(ax, 1)[-1]
+    assert 0 < low < 0.01 < high
+
+
+def test_couplings_are_white_at_zero_and_gray_on_the_diagonal() -> None:
+    model = machine()
+    ax = plotting.couplings(model)
+    image = ax.images[0]
+    shown = np.ma.filled(image.get_array(), np.nan)
+    off = ~np.eye(4, dtype=bool)
+    assert np.isnan(shown.diagonal()).all()
+    assert np.array_equal(shown[off], model.weights[off])
+    low, high = image.get_clim()
+    assert -low == high == np.abs(model.weights[off]).max()
+    assert [text.get_text() for text in ax.get_yticklabels()] == NAMES
+
+
+def test_couplings_of_a_second_model_go_below_the_diagonal() -> None:
+    first, second = machine(), machine().scaled(3.0)
+    image = plotting.couplings(first, second).images[0]
+    shown = np.ma.filled(image.get_array(), np.nan)
+    upper, lower = np.triu_indices(4, 1), np.tril_indices(4, -1)
+    assert np.array_equal(shown[upper], first.weights[upper])
+    assert np.array_equal(shown[lower], second.weights[lower])
+    assert image.get_clim()[1] == np.abs(first.weights[upper]).max()
+    assert image.colorbar is not None
+    assert image.colorbar.extend == "both"
+
+
+def test_couplings_of_uncoupled_units_are_drawn() -> None:
+    ax = plotting.couplings(BoltzmannMachine(np.zeros((1, 1)), [0.5]))
+    assert ax.images[0].get_clim() == (-1, 1)
+
+
+def test_couplings_of_a_model_without_any_are_refused() -> None:
+    with pytest.raises(ModelError, match="pairwise"):
+        plotting.couplings(TabularModel([0, 1], Binary(1)))
+
+
+@pytest.mark.parametrize("space", [Binary, Spins])
+def test_pattern_probabilities_against_frequencies(space: Any) -> None:
+    rows = data(space=space)
+    model: Any = machine() if space is Binary else machine().to_spins()
+    ax = plotting.pattern_probabilities(rows, model)
+    points = line(ax, MODEL, "o")
+    assert np.allclose(points[:, 0], np.exp(exact(model).log_probability(rows.states)))
+    assert np.array_equal(points[:, 1], rows.weights)
+    p = states().mean(axis=0)
+    x = (rows.states > 0).astype(float)
+    alone = (x * p + (1 - x) * (1 - p)).prod(axis=1)
+    assert np.allclose(line(ax, "#8C8C8C", "o")[:, 0], alone)
+
+
+def test_band_of_pattern_probabilities_is_two_standard_errors() -> None:
+    ax = plotting.pattern_probabilities(data(), machine())
+    (band,) = ax.collections
+    vertices = band.get_paths()[0].vertices
+    at_one_percent = vertices[np.abs(np.log(vertices[:, 0] / 0.01)) < 0.02]
+    expected = at_one_percent[:, 0] + 2 * np.sqrt(at_one_percent[:, 0] * 0.99 / N_ROWS)
+    assert np.any(np.isclose(at_one_percent[:, 1], expected, rtol=1e-3))
+
+
+def report(n: int = 4, *, fitted: bool = True, inverted: bool = True) -> Any:
+    rows = data(n)
+    return SimpleNamespace(
+        data=rows,
+        ensemble=exact(machine(n)) if fitted else None,
+        inversion=mean_field(rows.moments()) if inverted else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("made_from", "n_panels"),
+    [
+        (report(), 6),
+        (report(inverted=False), 6),
+        (report(fitted=False), 3),
+        (report(fitted=False, inverted=False), 2),
+        (report(2), 5),
+        (report(1), 3),
+    ],
+)
+def test_report_figure_has_the_panels_that_can_be_known(made_from: Any, n_panels: int) -> None:
+    figure = plotting.report_figure(made_from)
+    panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
+    assert [ax.get_title(loc="left") for ax in panels] == list("abcdef"[:n_panels])
+    assert all(ax.get_xlabel() and ax.get_ylabel() for ax in panels)
+    figure.draw_without_rendering()
+
+
+def test_given_axes_are_drawn_on_and_returned() -> None:
+    figure, axes = pyplot.subplots(1, 2)
+    assert plotting.rates(data(), ax=axes[1]) is axes[1]
+    assert not axes[0].has_data()
+    assert pyplot.get_fignums() == [figure.number]
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(MissingExtraError, match=r"ebm-framework\[plot\]"):
+        plotting.rates(data())
