@@ -185,8 +185,10 @@ def _write(report: Report, arguments: argparse.Namespace) -> None:
             file.write(text.encode() + b"\n")
     if arguments.figure is not None:
         kind = arguments.figure.suffix.lower().removeprefix(".")
+        figure = report_figure(report)
         with atomic_write(arguments.figure, overwrite=arguments.force) as file:
-            report_figure(report).savefig(file, format=kind, dpi=200)
+            figure.savefig(file, format=kind, dpi=200)
+        require_extra("matplotlib.pyplot", "plot").close(figure)
 
 
 def _sentence(error: BaseException) -> str:

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.enumeration.halves import all_energies
-from ebm.enumeration.limits import SECONDS_BY_HALVES, SECONDS_BY_STREAMING, Limits, describe_size
+from ebm.enumeration.limits import (
+    SECONDS_BY_HALVES,
+    SECONDS_BY_STREAMING,
+    Limits,
+    describe_size,
+    number_of_states,
+)
 from ebm.errors import ModelError
 from ebm.model import EnergyModel, checked_energy, checked_space, is_pairwise
 from ebm.spaces import FiniteSpace
@@ -78,9 +84,9 @@ def local_minima(
         raise ModelError(f"local minima by enumeration need a finite space, got {space!r}")
     pairwise = is_pairwise(model)
     rate = SECONDS_BY_HALVES if pairwise else SECONDS_BY_STREAMING
-    size = float(space.size)
+    size = number_of_states(space)
     Limits(max_seconds, max_memory).require(
-        f"comparing the energies of {describe_size(space.size)}",
+        f"comparing the energies of {describe_size(space)}",
         (rate + 2e-9 * space.n) * size,
         25.0 * size,
         "use fewer units",

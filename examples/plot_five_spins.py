@@ -68,10 +68,13 @@ left.scatter(
 )  # fmt: skip
 for k in np.flatnonzero(is_minimum):
     text = "".join("↑" if s > 0 else "↓" for s in exact.states[k])
-    left.annotate(text, (position[k], energies[k]), (0, -16), textcoords="offset points", ha="center")
+    left.annotate(
+        text, (position[k], energies[k]), (0, -20), textcoords="offset points", ha="center",
+        bbox={"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1},
+    )  # fmt: skip
 left.set(xlabel="number of up spins", ylabel="energy / $k_BT$", title="area: probability")
-left.set_ylim(energies.min() - 0.9)
-left.legend(loc="upper center")
+left.set(xlim=(-0.6, 5.6), ylim=(energies.min() - 0.9, None))
+left.legend(loc="upper left")
 image = right.imshow(moments.covariance, cmap="RdBu_r", vmin=-1, vmax=1)
 right.set(title="covariance", xlabel="spin", ylabel="spin", xticks=range(5), yticks=range(5))
 figure.colorbar(image, ax=right, shrink=0.7)

@@ -48,7 +48,7 @@ n_particles = minima.states.sum(axis=1)
 print(f"{len(n_particles)} local minima, with {n_particles.min():.0f} to {n_particles.max():.0f} particles")
 
 # %%
-# Density and entropy while the gas is compressed, and exact independent draws at three pressures.
+# Density and entropy against the chemical potential, and exact independent draws at three values of μ.
 
 potentials = np.linspace(-4, 6, 21)
 ensembles = [ebm.exact(HardSquares(mu)) for mu in potentials]
@@ -59,7 +59,7 @@ figure, axes = plt.subplots(1, 4, figsize=(10, 3), width_ratios=[1.8, 1, 1, 1], 
 axes[0].plot(potentials, density, label="density per site")
 axes[0].plot(potentials, entropy, label="entropy per site / nats")
 axes[0].set(xlabel="chemical potential μ / $k_BT$", ylim=(0, None))
-axes[0].legend()
+axes[0].legend(loc="center right")
 for axis, mu in zip(axes[1:], (-2.0, 1.0, 6.0), strict=True):
     draw = ebm.exact(HardSquares(mu)).sample(1, rng=3)[0].reshape(rows, columns)
     y, x = np.nonzero(draw)
@@ -68,4 +68,5 @@ for axis, mu in zip(axes[1:], (-2.0, 1.0, 6.0), strict=True):
     axis.set(xlim=(-0.6, columns - 0.4), ylim=(-0.6, rows - 0.4))
     axis.set(xticks=range(columns), yticks=range(rows), xticklabels=[], yticklabels=[])
     axis.grid(color="0.85")
+    axis.set_axisbelow(True)
 plt.show()

@@ -16,19 +16,9 @@ from ebm.enumeration import exact
 from ebm.errors import CodingError, ShapeError
 from ebm.models import BoltzmannMachine, TabularModel
 from ebm.spaces import Binary, Levels, Spins
+from tests.strategies import pairwise_models
 
 MACHINES = settings(max_examples=25, deadline=None)
-
-
-@st.composite
-def machines(draw: Any, n_min: int = 1, n_max: int = 6) -> Any:
-    """Boltzmann machines and their spin form, coupled enough for every moment to matter."""
-    n = draw(st.integers(n_min, n_max))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    machine = BoltzmannMachine(
-        2 * rng.normal(size=(n, n)), rng.normal(size=n), center=rng.random(n), offset=3.0
-    )
-    return machine.to_spins() if draw(st.booleans()) else machine
 
 
 def enumerated(model: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -44,7 +34,7 @@ def as_table(model: Any) -> Any:
     return TabularModel(model.energy(states), model.space)
 
 
-@given(machines())
+@given(pairwise_models(max_units=6))
 @MACHINES
 def test_third_moments_by_both_routes(model: Any) -> None:
     x, p = enumerated(model)
@@ -55,7 +45,7 @@ def test_third_moments_by_both_routes(model: Any) -> None:
         assert np.allclose(observables.third_moments(ensemble), wanted, rtol=1e-10, atol=1e-14)
 
 
-@given(machines())
+@given(pairwise_models(max_units=6))
 @MACHINES
 def test_population_count_by_both_routes(model: Any) -> None:
     x, p = enumerated(model)
@@ -65,7 +55,7 @@ def test_population_count_by_both_routes(model: Any) -> None:
         assert np.allclose(observables.population_count(ensemble), wanted, rtol=1e-10, atol=1e-14)
 
 
-@given(machines(n_min=3))
+@given(pairwise_models(min_units=3, max_units=6))
 @MACHINES
 def test_connected_moments_and_their_deviations(model: Any) -> None:
     x, p = enumerated(model)

@@ -39,7 +39,7 @@ def states(n: int = 4) -> np.ndarray:
     """Correlated rows with different rates."""
     rng = np.random.default_rng(5)
     common = rng.random((N_ROWS, 1)) < 0.4
-    return ((rng.random((N_ROWS, n)) < np.linspace(0.2, 0.5, n)) | (common & True)).astype(np.int8)
+    return ((rng.random((N_ROWS, n)) < np.linspace(0.2, 0.5, n)) | common).astype(np.int8)
 
 
 def data(n: int = 4, space: Any = Binary) -> Any:

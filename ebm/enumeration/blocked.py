@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ebm.ensembles import Moments
 from ebm.enumeration.ensemble import ExactEnsemble, choose
-from ebm.enumeration.limits import SECONDS_BY_STREAMING, Limits, describe_size
+from ebm.enumeration.limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
 from ebm.errors import ModelError
 from ebm.model import EnergyModel, checked_energy
 from ebm.spaces import FiniteSpace
@@ -36,10 +36,10 @@ class BlockedEnumeration(ExactEnsemble):
     def __init__(self, model: EnergyModel, space: FiniteSpace, limits: Limits) -> None:
         self.model, self.space, self._limits = model, space, limits
         limits.require(
-            f"enumerating {describe_size(space.size)}",
+            f"enumerating {describe_size(space)}",
             self._seconds(),
             64.0 * BLOCK * space.n,
-            "sample the model instead",
+            "take fewer units",
         )
         logs = [float(np.logaddexp.reduce(-self._energies(block))) for block in self._indices()]
         self._block_log_weights = np.array(logs)
@@ -62,7 +62,7 @@ class BlockedEnumeration(ExactEnsemble):
 
     def _seconds(self) -> float:
         """Time of the whole pass: a nominal rate, or the measured one where the pass is long."""
-        size = float(self.space.size)
+        size = number_of_states(self.space)
         nominal = size * SECONDS_BY_STREAMING
         if size < 16 * BLOCK or nominal > 100 * self._limits.max_seconds:
             return nominal

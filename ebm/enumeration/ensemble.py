@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.ensembles import Ensemble
-from ebm.enumeration.limits import SECONDS_BY_STREAMING, Limits, describe_size
+from ebm.enumeration.limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
 from ebm.errors import ShapeError
 from ebm.model import EnergyModel, checked_energy
 from ebm.randomness import RandomSource, generator
@@ -107,18 +107,18 @@ class ExactEnsemble(Ensemble):
     @property
     def states(self) -> Array:
         """All states in the order of ``space.states_at``, (size, n); memory 8 n · size bytes."""
-        self._require_streaming(f"the table of all {describe_size(self.space.size)}", self.space.n)
+        self._require_streaming(f"the table of all {describe_size(self.space)}", self.space.n)
         return self.space.states_at(np.arange(int(self.space.size)))
 
     @property
     def weights(self) -> Array:
         """The full distribution in the order of ``space.states_at``, (size,); one pass."""
-        self._require_streaming(f"the distribution over {describe_size(self.space.size)}", 2)
+        self._require_streaming(f"the distribution over {describe_size(self.space)}", 2)
         return np.concatenate([weights for _, weights in self.blocks()])
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """All states (m, n) and their probabilities (m,), block by block; memory constant."""
-        self._require_streaming(f"streaming {describe_size(self.space.size)}", 0)
+        self._require_streaming(f"streaming {describe_size(self.space)}", 0)
         for states in self.space.enumerate():
             yield states, np.exp(self.log_probability(states))
 
@@ -162,7 +162,7 @@ class ExactEnsemble(Ensemble):
         return stream.permutation(np.concatenate(drawn))
 
     def _require_streaming(self, what: str, numbers_per_state: int) -> None:
-        size = float(self.space.size)
+        size = number_of_states(self.space)
         self._limits.require(
             what,
             SECONDS_BY_STREAMING * size,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ebm.errors import EnumerationLimitError, ShapeError, format_bytes
+from ebm.spaces import FiniteSpace
 
 __all__ = ["Limits"]
 
@@ -95,25 +96,37 @@ def format_seconds(seconds: float) -> str:
     >>> format_seconds(7200)
     '2 h'
     """
-    for unit, size, following in (
-        ("ms", 1e-3, 1.0),
-        ("s", 1, 120),
-        ("min", 60, 7200),
-        ("h", 3600, 172800),
-        ("days", 86400, 6.3e7),
-    ):
+    units = {"ms": (1e-3, 1), "s": (1, 120), "min": (60, 7200), "h": (3600, 172800)}
+    for unit, (size, following) in units.items():
         if seconds < following:
             return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 3.156e7:.3g} years"
+    days = seconds / 86400
+    return f"{days:.3g} days" if days < 730 else f"{days / 365.25:.3g} years"
 
 
-def describe_size(size: float) -> str:
-    """A number of states as a power of two.
+def number_of_states(space: FiniteSpace) -> float:
+    """The size of a space as a float, at most 1e300.
 
     Parameters
     ----------
-    size : float
-        Number of states, an integer of any size.
+    space : FiniteSpace
+        A space of any size.
+
+    Returns
+    -------
+    float
+        For estimates of cost.
+    """
+    return float(min(space.size, 10**300))
+
+
+def describe_size(space: FiniteSpace) -> str:
+    """The number of states as a power.
+
+    Parameters
+    ----------
+    space : FiniteSpace
+        A space of any size.
 
     Returns
     -------
@@ -122,13 +135,9 @@ def describe_size(size: float) -> str:
 
     Examples
     --------
+    >>> import ebm
     >>> from ebm.enumeration.limits import describe_size
-    >>> describe_size(3**40)
-    '2^63.4 states'
+    >>> describe_size(ebm.Levels(40, 3))
+    '3^40 states'
     """
-    bits = int(size).bit_length() - 1
-    if 2**bits != size:
-        import math
-
-        return f"2^{math.log2(size):.1f} states"
-    return f"2^{bits} states"
+    return f"{len(space.values)}^{space.n} states"

@@ -18,6 +18,7 @@ from ebm.enumeration.limits import (
     SECONDS_BY_PRODUCTS,
     Limits,
     describe_size,
+    number_of_states,
 )
 from ebm.enumeration.products import Totals, sum_certified
 from ebm.enumeration.splitting import Split, split
@@ -74,7 +75,7 @@ class PairwiseEnumeration(ExactEnsemble):
     @property
     def weights(self) -> Array:
         """The full distribution in the order of ``space.states_at``, (size,); one pass."""
-        self._require_streaming(f"the distribution over {describe_size(self.space.size)}", 2)
+        self._require_streaming(f"the distribution over {describe_size(self.space)}", 2)
         return np.exp(-all_energies(self._form, self.space) - self.log_partition)
 
     def fourth_moments(self, center: ArrayLike) -> Array:
@@ -97,10 +98,10 @@ class PairwiseEnumeration(ExactEnsemble):
         >>> spins.fourth_moments([0, 0])[0, 1, 2, 2].round(6)
         np.float64(0.761594)
         """
-        size = float(self.space.size)
+        size = number_of_states(self.space)
         d = self.space.n_features
         self._limits.require(
-            f"all fourth moments over {describe_size(self.space.size)}",
+            f"all fourth moments over {describe_size(self.space)}",
             SECONDS_BY_PRODUCTS * size * d / self._n_jobs,
             math.inf if size > 2.0**MOST_BITS else 64 * size ** (2 / 3) + 16.0 * d**4,
             "do without standard errors",
@@ -122,13 +123,13 @@ class PairwiseEnumeration(ExactEnsemble):
         return total.reshape(d, d, d, d)
 
     def _require(self, seconds_per_state: float) -> None:
-        size = float(self.space.size)
+        size = number_of_states(self.space)
         fixed = size / min(size, 2.0**30)
         self._limits.require(
-            f"enumerating {describe_size(self.space.size)}",
+            f"enumerating {describe_size(self.space)}",
             seconds_per_state * size / self._n_jobs,
             8 * 2.0**20 * 6 * min(self._n_jobs, fixed) if size > 2.0**26 else 48 * size ** (2 / 3),
-            "sample the model or use an approximation instead",
+            "take fewer units",
         )
 
     def _sum(self) -> Totals:

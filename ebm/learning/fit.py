@@ -52,8 +52,8 @@ def fit(
 
     Solves the learning rule E_D[∂E/∂θ] = E_model[∂E/∂θ], [EBM] eq 7, by minimising
     L(θ) = E_D[E] + ln Z + ½ l2 |θ|². Boltzmann machines and Ising models of at most 28 units take
-    damped Newton steps on exact moments from the independent model; larger ones, and any other
-    parametric model, L-BFGS on scaled parameters.
+    damped Newton steps on exact moments from the independent model; larger ones, other averages
+    and any other parametric model L-BFGS on scaled parameters.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def _fit_pairwise(
     if l2 == 0:
         require_changing_units(target)
         cells = empty_cells(target, model.pairs)
-    if average is exact and model.n <= NEWTON_UNITS:
+    if model.n <= NEWTON_UNITS and hasattr(average(loss.start()), "fourth_moments"):
         optimum = newton(
             loss, tolerance=tolerance, max_iterations=max_iterations or 100, report=report
         )

@@ -1,0 +1,226 @@
+"""What every state space knows, and the space of real coordinates."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.errors import CodingError, MissingValueError, NamesError, ShapeError
+from ebm.randomness import RandomSource, generator
+from ebm.spaces.names import checked_names, shown
+
+__all__ = ["Reals", "StateSpace"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class StateSpace(ABC):
+    """Where states live: ``n`` units, each with a value, optionally each with a name.
+
+    Parameters
+    ----------
+    n : int
+        Number of units, at least 1.
+    names : sequence of str, optional
+        One name for each unit, all different.
+
+    Raises
+    ------
+    ShapeError
+        If ``n`` is not a positive integer.
+    NamesError
+        If there are not exactly ``n`` different names.
+    """
+
+    n: int
+    names: Sequence[str] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.n, bool) or not hasattr(self.n, "__index__") or self.n < 1:
+            raise ShapeError(f"n must be a positive integer (number of units), got {self.n!r}")
+        object.__setattr__(self, "n", int(self.n))
+        if self.names is not None:
+            object.__setattr__(self, "names", checked_names(self.names, self.n))
+
+    @property
+    @abstractmethod
+    def size(self) -> float:
+        """Number of states; ``inf`` for a continuum."""
+
+    @abstractmethod
+    def _valid(self, states: Array) -> NDArray[np.bool_]:
+        """Which entries belong to the coding, the shape of ``states``."""
+
+    @abstractmethod
+    def random(self, n_states: int, rng: RandomSource = None) -> Array:
+        """Independent states without preference, (n_states, n)."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names, or ``"0"``, ``"1"``, … where there are none."""
+        return tuple(self.names) if self.names else tuple(str(i) for i in range(self.n))
+
+    @property
+    def n_features(self) -> int:
+        """Length of one row of :meth:`features`."""
+        return self.n
+
+    def features(self, states: ArrayLike) -> Array:
+        """What moments are taken of: the states themselves, (..., n) -> (..., n_features)."""
+        return self.check(states)
+
+    def check(self, states: ArrayLike) -> Array:
+        """Validate states of any numeric type and return them as float64.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            One state or any stack of states.
+
+        Returns
+        -------
+        ndarray of float64, (..., n)
+            The same states; the input itself when it is already a float64 array.
+
+        Raises
+        ------
+        ShapeError
+            If the last axis is not ``n`` long.
+        CodingError
+            If a value does not belong to the coding; the unit and the values are named.
+        MissingValueError
+            If a value is NaN; the units are named.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> ebm.Binary(2).check([[0, 1], [True, False]])
+        array([[0., 1.],
+               [1., 0.]])
+        """
+        array = self._as_float(states)
+        if array.ndim == 0 or array.shape[-1] != self.n:
+            raise ShapeError(f"states must have shape (..., {self.n}), got {array.shape}")
+        if not self._valid(array).all():
+            self._complain(array.reshape(-1, self.n))
+        return array
+
+    def named(self, names: Sequence[str] | None) -> Self:
+        """The same space with these names (or none)."""
+        return replace(self, names=names)
+
+    def order_of(self, names: Sequence[str]) -> NDArray[np.intp]:
+        """Positions at which columns called ``names`` hold the units of this space.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Column names.
+
+        Returns
+        -------
+        ndarray of int, (n,)
+            ``columns[positions]`` are in the order of the space.
+
+        Raises
+        ------
+        NamesError
+            If ``names`` are not the names of the space in some order.
+        """
+        given = [str(name) for name in names]
+        wanted = list(self.names or given)
+        if sorted(given) != sorted(wanted):
+            missing = [name for name in wanted if name not in given]
+            unknown = [name for name in given if name not in wanted]
+            raise NamesError(
+                f"the columns must be the units {shown(wanted)}; "
+                f"missing: {shown(missing)}, unknown: {shown(unknown)}"
+            )
+        position = {name: k for k, name in enumerate(given)}
+        return np.array([position[name] for name in wanted], dtype=np.intp)
+
+    def _as_float(self, states: ArrayLike) -> Array:
+        try:
+            return np.asarray(states, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise self._not_numbers(states) from error
+
+    def _not_numbers(self, states: ArrayLike) -> Exception:
+        """The error for states that are not numbers, naming the first such column."""
+        try:
+            columns = np.atleast_2d(np.asarray(states, dtype=object))
+        except ValueError:
+            return ShapeError("states must be rows of equal length")
+        if columns.ndim != 2 or columns.shape[1] != self.n:
+            return ShapeError(
+                f"states must be numbers of shape (..., {self.n}), got {columns.shape}"
+            )
+        for label, column in zip(self.labels, columns.T, strict=True):
+            texts = {value for value in column if isinstance(value, str)}
+            if texts:
+                return CodingError(
+                    f"column {label!r} holds text ({shown(sorted(texts))}) where numbers are "
+                    "wanted; map it first, for example (column == 'y').astype(int)"
+                )
+        return CodingError("states must be numbers, got objects of other types")
+
+    def _complain(self, rows: Array) -> None:
+        """Raise the error that names the first unit whose values are not in the coding."""
+        missing = np.isnan(rows)
+        if missing.any():
+            units = [self.labels[i] for i in np.flatnonzero(missing.any(axis=0))]
+            raise MissingValueError(
+                f"{int(missing.any(axis=1).sum())} of {len(rows)} rows have missing values (NaN), "
+                f"in {shown(units)}: drop these rows or fill them in"
+            )
+        unit = int(np.flatnonzero(~self._valid(rows).all(axis=0))[0])
+        values = np.unique(rows[:, unit])
+        listed = ", ".join(f"{v:g}" for v in values[:5]) + (", …" if len(values) > 5 else "")
+        raise CodingError(
+            f"unit {self.labels[unit]!r} has the values {listed} where {self._coding()} is wanted"
+            f"{self._suggestion(values)}"
+        )
+
+    def _coding(self) -> str:
+        return "a finite number"
+
+    def _suggestion(self, values: Array) -> str:
+        return ""
+
+
+@dataclass(frozen=True)
+class Reals(StateSpace):
+    """R^n, for models over continuous states or over parameters.
+
+    Parameters
+    ----------
+    n : int
+        Number of coordinates.
+    names : sequence of str, optional
+        Their names.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ebm.Reals(2).check([1, 2])
+    array([1., 2.])
+    """
+
+    @property
+    def size(self) -> float:
+        """Infinite."""
+        return math.inf
+
+    def random(self, n_states: int, rng: RandomSource = None) -> Array:
+        """Independent standard normal states, (n_states, n)."""
+        return generator(rng).standard_normal((n_states, self.n))
+
+    def _valid(self, states: Array) -> NDArray[np.bool_]:
+        return np.isfinite(states)

@@ -1,0 +1,443 @@
+"""Every number of a report against its definition, and what a report says in hard cases."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from ebm import datasets, inversion
+from ebm.ensembles import Ensemble
+from ebm.enumeration import exact
+from ebm.errors import CodingError, ConstantUnitError, EnumerationLimitError
+from ebm.learning import fit
+from ebm.models import BoltzmannMachine
+from ebm.report import analysis, analyze
+from ebm.report.data import entropies
+from ebm.report.fitted import couplings_of, expected_divergence, goodness, minima
+from ebm.report.inverted import compare_inversion, sampling_errors
+from ebm.spaces import Binary, Levels, Spins
+from tests.statistical import FALSE_FAIL_RATE
+
+NAMES = ["a", "b", "c", "d", "e"]
+
+
+def machine(n: int = 5, scale: float = 1.0) -> BoltzmannMachine:
+    rng = np.random.default_rng(11)
+    weights = scale * rng.normal(size=(n, n))
+    return BoltzmannMachine(weights, rng.normal(size=n) - 0.5).canonical()
+
+
+def drawn(n_rows: int = 3000, seed: int = 1, model: Any = None) -> np.ndarray:
+    return exact(machine() if model is None else model).sample(n_rows, rng=seed).astype(np.int8)
+
+
+def parity_rows(n_rows: int = 2000) -> np.ndarray:
+    """Three units of which every two are independent and the third is their parity, mostly."""
+    rng = np.random.default_rng(3)
+    rows = rng.integers(0, 2, size=(n_rows, 3))
+    rows[:, 2] = np.where(rng.random(n_rows) < 0.9, rows[:, 0] ^ rows[:, 1], rows[:, 2])
+    return rows
+
+
+# Reference
+
+
+def test_bundled_spikes_reproduce_the_reference_fit() -> None:
+    data = datasets.spikes()
+    report = analyze(data.states, names=data.names)
+    assert report.fit is not None
+    assert report.fit.log_likelihood == pytest.approx(-3.453698, abs=5e-7)
+    assert report.entropies.independent == pytest.approx(5.0446, abs=5e-5)
+    assert report.entropies.pairwise == pytest.approx(4.9826, abs=5e-5)
+    assert report.entropies.plug_in == pytest.approx(4.9703, abs=5e-5)
+    assert report.minima is not None
+    assert [m.state for m in report.minima.deepest] == [(0,) * 10]
+    assert report.summary.names == data.names
+    assert report.fit.converged
+
+
+# Sections by definition
+
+
+def test_entropies_by_definition() -> None:
+    rows = drawn(200)
+    data = Ensemble.from_data(rows)
+    s = entropies(data, 3.0)
+    p = rows.mean(axis=0)
+    _, counts = np.unique(rows, axis=0, return_counts=True)
+    q = counts / 200
+    assert s.independent == pytest.approx(-(p * np.log2(p) + (1 - p) * np.log2(1 - p)).sum())
+    assert s.plug_in == pytest.approx(-(q * np.log2(q)).sum())
+    assert s.bias == pytest.approx((len(q) - 1) / (400 * math.log(2)))
+    assert s.corrected == s.plug_in + s.bias
+    assert s.captured == pytest.approx((s.independent - 3.0) / (s.independent - s.plug_in))
+    assert s.captured_corrected is not None
+    assert s.captured_corrected > s.captured
+
+
+def test_bias_note_has_the_right_sign_and_size() -> None:
+    # Data from uniform bits: the true entropy is 5 bits.
+    plug_in, corrected = [], []
+    for seed in range(40):
+        s = entropies(Ensemble.from_data(np.random.default_rng(seed).integers(0, 2, (500, 5))))
+        plug_in.append(s.plug_in)
+        corrected.append(s.corrected)
+    assert np.mean(plug_in) < 4.96
+    assert np.mean(corrected) == pytest.approx(5.0, abs=0.005)
+
+
+@pytest.mark.parametrize("rows", [[[0, 0], [0, 1], [1, 0], [1, 1]], [[1, 0], [1, 0]]])
+def test_no_dependence_leaves_no_share_to_state(rows: list[list[int]]) -> None:
+    s = entropies(Ensemble.from_data(rows), 0.5)
+    assert s.captured is None
+
+
+def test_weights_count_as_rows() -> None:
+    rows = drawn(300)
+    doubled = Ensemble.from_data(np.repeat(rows, 2, axis=0))
+    weighted = Ensemble.from_data(rows, weights=np.full(300, 2.0))
+    assert entropies(weighted) == entropies(doubled)
+    first, second = analyze(weighted).to_dict(), analyze(doubled).to_dict()
+    assert first["fit"] == second["fit"]
+    assert first["goodness"] == second["goodness"]
+
+
+def test_couplings_come_by_falling_modulus_with_their_errors() -> None:
+    data = Ensemble.from_data(drawn(), names=NAMES)
+    report = analyze(data)
+    result = fit(BoltzmannMachine(np.zeros((5, 5)), np.zeros(5)), data)
+    assert report.couplings is not None
+    listed = report.couplings.strongest
+    sizes = [abs(c.value) for c in listed]
+    assert sizes == sorted(sizes, reverse=True)
+    assert report.couplings.n_couplings == len(listed) == 10
+    wanted = {
+        (NAMES[i], NAMES[j]): (result.model.weights[i, j], result.standard_errors[5 + k])
+        for k, (i, j) in enumerate(combinations(range(5), 2))
+    }
+    for c in listed:
+        assert (c.value, c.standard_error) == pytest.approx(wanted[c.units], rel=1e-6)
+
+
+def test_couplings_lie_within_their_errors_of_the_truth() -> None:
+    report = analyze(drawn(20_000))
+    assert report.couplings is not None
+    truth = machine().weights
+    z = [
+        (c.value - truth[int(c.units[0]), int(c.units[1])]) / (c.standard_error or 0)
+        for c in report.couplings.strongest
+    ]
+    assert max(map(abs, z)) < norm.isf(FALSE_FAIL_RATE / 2 / len(z))
+
+
+@pytest.mark.parametrize("space", [Binary, Spins])
+def test_comparison_by_definition(space: Any) -> None:
+    rows = drawn(4000)
+    data = Ensemble.from_data(rows if space is Binary else 2 * rows - 1, space=space)
+    approximate = inversion.mean_field(data.moments())
+    fitted: Any = machine() if space is Binary else machine().to_spins()
+    s = compare_inversion(approximate, fitted, data)
+    i, j = np.triu_indices(5, 1)
+    w = approximate.quadratic_form().matrix[i, j]
+    v = fitted.quadratic_form().matrix[i, j]
+    assert s.rms_difference == pytest.approx(math.sqrt(np.mean((w - v) ** 2)))
+    assert s.gamma == pytest.approx(math.sqrt(((w - v) ** 2).sum() / (v**2).sum()))
+    assert s.correlation == pytest.approx(np.corrcoef(w, v)[0, 1])
+    worst = int(np.argmax(np.abs(w - v)))
+    assert s.worst == (str(i[worst]), str(j[worst]))
+    assert (s.worst_exact, s.worst_mean_field) == (v[worst], w[worst])
+    ensemble = exact(approximate)
+    x, p = (ensemble.states > 0).astype(float), ensemble.weights
+    mean, observed = p @ x, rows.mean(axis=0)
+    cov = (x * p[:, None]).T @ x - np.outer(mean, mean)
+    assert s.rate_error == pytest.approx(math.sqrt(np.mean((mean - observed) ** 2)))
+    wanted = (cov - np.cov(rows.T, ddof=0))[i, j]
+    assert s.covariance_error == pytest.approx(math.sqrt(np.mean(wanted**2)))
+    error = np.sqrt(observed * (1 - observed) / 4000)
+    assert s.rate_z == pytest.approx(math.sqrt(np.mean(((mean - observed) / error) ** 2)))
+    assert s.log_likelihood == pytest.approx(
+        float(data.weights @ ensemble.log_probability(data.states))
+    )
+
+
+def test_comparison_of_equal_models_is_zero() -> None:
+    data = Ensemble.from_data(drawn())
+    s = compare_inversion(machine(), machine(), data)
+    assert (s.rms_difference, s.gamma, s.correlation) == (0, 0, pytest.approx(1))
+
+
+@pytest.mark.parametrize("space", [Binary, Spins])
+def test_sampling_errors_are_those_of_the_linearized_inversion(space: Any) -> None:
+    rows = drawn(500)
+    data = Ensemble.from_data(rows if space is Binary else 2 * rows - 1, space=space)
+    m = rows.mean(axis=0)
+    d, v = rows - m, m * (1 - m)
+    wanted = []
+    for i, j in combinations(range(5), 2):
+        c = np.mean(d[:, i] * d[:, j])
+        w = c / (v[i] * v[j])
+        drift = (1 - 2 * m[i]) * d[:, i] / v[i] + (1 - 2 * m[j]) * d[:, j] / v[j]
+        influence = (d[:, i] * d[:, j] - c) / (v[i] * v[j]) - w * drift
+        wanted.append(influence.std() / math.sqrt(500) / (1 if space is Binary else 4))
+    assert np.allclose(sampling_errors(data), wanted, rtol=1e-10)
+
+
+def test_goodness_by_definition() -> None:
+    rows = drawn(2000)
+    data, ensemble = Ensemble.from_data(rows, names=NAMES), exact(machine())
+    s = goodness(data, ensemble, 15)
+    states, counts = np.unique(rows, axis=0, return_counts=True)
+    q = counts / 2000
+    assert s.kl_bits == pytest.approx(
+        q @ (np.log2(q) - ensemble.log_probability(states) / math.log(2))
+    )
+    x, p = ensemble.states, ensemble.weights
+    d, e = rows - rows.mean(axis=0), x - p @ x
+    z = []
+    for k in combinations(range(5), 3):
+        f, g = d[:, list(k)].prod(axis=1), e[:, list(k)].prod(axis=1)
+        z.append((f.mean() - p @ g) / math.sqrt((p @ g**2 - (p @ g) ** 2) / 2000))
+    assert s.triple_rms_z == pytest.approx(math.sqrt(np.mean(np.square(z))))
+    worst = int(np.argmax(np.abs(z)))
+    assert s.worst_triple_z == pytest.approx(z[worst])
+    assert s.worst_triple == tuple(NAMES[k] for k in list(combinations(range(5), 3))[worst])
+
+
+def test_yardstick_accepts_a_pairwise_world_and_rejects_another() -> None:
+    for seed in range(3):
+        good = analyze(drawn(2000, seed)).goodness
+        assert good is not None
+        assert good.kl_expected_bits is not None
+        assert good.kl_expected_deviation is not None
+        assert abs(good.kl_bits - good.kl_expected_bits) < 5 * good.kl_expected_deviation
+        assert good.triple_rms_z is not None
+        assert good.triple_rms_z < 2
+    bad = analyze(parity_rows()).goodness
+    assert bad is not None
+    assert bad.kl_expected_bits is not None
+    assert bad.kl_expected_deviation is not None
+    assert bad.kl_bits > bad.kl_expected_bits + 20 * bad.kl_expected_deviation
+    assert bad.triple_rms_z is not None
+    assert bad.triple_rms_z > 20
+
+
+def test_yardstick_is_reproducible_and_left_out_where_too_long() -> None:
+    ensemble = exact(machine())
+    assert expected_divergence(500, ensemble, 15, 7) == expected_divergence(500, ensemble, 15, 7)
+    assert expected_divergence(500, ensemble, 15, 7) != expected_divergence(500, ensemble, 15, 8)
+    assert expected_divergence(2e6, ensemble, 15, 7) == (None, None)
+
+
+def test_minima_are_listed_with_their_probabilities() -> None:
+    model = BoltzmannMachine(4 * (np.ones((4, 4)) - np.eye(4)), np.full(4, -5.8))
+    found = minima(model, exact(model))
+    assert found.n_minima == 2
+    assert [m.state for m in found.deepest] == [(1, 1, 1, 1), (0, 0, 0, 0)]
+    for m in found.deepest:
+        assert m.energy == pytest.approx(float(model.energy(m.state)))
+        assert m.probability == pytest.approx(
+            math.exp(float(exact(model).log_probability(m.state)))
+        )
+
+
+def test_long_lists_are_cut_and_counted() -> None:
+    flat = BoltzmannMachine(np.zeros((11, 11)), np.zeros(11))
+    assert minima(flat, exact(flat)).n_minima == 2**11
+    assert len(minima(flat, exact(flat)).deepest) == 1000
+    large = BoltzmannMachine(np.zeros((60, 60)), np.zeros(60))
+    assert couplings_of(large).n_couplings == 1770
+    assert len(couplings_of(large).strongest) == 1000
+
+
+# Codings and centres
+
+
+def test_both_codings_tell_the_same_story() -> None:
+    rows = drawn(2000)
+    binary, spins = analyze(rows).to_dict(), analyze(2 * rows - 1, space=Spins).to_dict()
+    assert binary["fit"]["log_likelihood"] == pytest.approx(
+        spins["fit"]["log_likelihood"], abs=1e-10
+    )
+    assert binary["entropies"] == pytest.approx(spins["entropies"], abs=1e-8)
+    assert binary["summary"]["rates"] == pytest.approx(spins["summary"]["rates"])
+    assert binary["goodness"]["triple_rms_z"] == pytest.approx(
+        spins["goodness"]["triple_rms_z"], rel=1e-6
+    )
+    for w, j in zip(binary["couplings"]["strongest"], spins["couplings"]["strongest"], strict=True):
+        assert w["units"] == j["units"]
+        assert w["value"] == pytest.approx(4 * j["value"], rel=1e-6)
+        assert w["standard_error"] == pytest.approx(4 * j["standard_error"], rel=1e-6)
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+def test_the_centre_changes_the_biases_and_nothing_else(l2: float) -> None:
+    rows = drawn(500)
+    plain, centered = analyze(rows, l2=l2), analyze(rows, l2=l2, center="mean")
+    assert plain.to_dict() == centered.to_dict()
+    assert np.allclose(centered.model.center, rows.mean(axis=0))
+    assert not np.allclose(centered.model.biases, plain.model.biases)
+    states = plain.data.space.states_at(range(32))
+    assert np.allclose(plain.model.energy(states), centered.model.energy(states), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("space", "center", "message"),
+    [
+        (Spins, "mean", "spins have no centre"),
+        (Binary, "median", "numbers or 'mean'"),
+        (Levels(5, 2), 0.0, "two-valued"),
+    ],
+)
+def test_wrong_centres_and_spaces(space: Any, center: Any, message: str) -> None:
+    rows = drawn(50)
+    with pytest.raises(CodingError, match=message):
+        analyze(2 * rows - 1 if space is Spins else rows, space=space, center=center)
+
+
+# What cannot be known, and what must be said
+
+
+def test_more_units_than_can_be_enumerated() -> None:
+    rows = np.random.default_rng(2).integers(0, 2, size=(300, 29))
+    report = analyze(rows, center="mean")
+    assert (
+        report.result is report.fit is report.comparison is report.goodness is report.minima is None
+    )
+    assert report.entropies.pairwise is report.entropies.captured is None
+    assert report.ensemble is None
+    assert "29 units" in report.route
+    alone = inversion.mean_field(report.data.moments())
+    assert np.allclose(report.model.parameters, alone.parameters, rtol=1e-12)
+    assert report.couplings is not None
+    assert report.couplings.strongest[0].standard_error is not None
+    text = str(report)
+    assert "no exact fit" in text
+    for word in ("log-likelihood", "AIC", "S2", "I2/I_N", "KL("):
+        assert word not in text.replace("Not known without enumeration", "")
+
+
+def test_a_refused_enumeration_takes_the_other_route(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise EnumerationLimitError("would take 3 h")
+
+    monkeypatch.setattr(analysis, "fit", refuse)
+    report = analyze(drawn(50))
+    assert report.fit is None
+    assert "would take 3 h" in report.route
+
+
+def test_a_constant_unit_is_refused_or_penalized() -> None:
+    rows = drawn(50)
+    rows[:, 2] = 1
+    with pytest.raises(ConstantUnitError, match="'c'"):
+        analyze(rows, names=NAMES)
+    report = analyze(rows, names=NAMES, l2=0.01)
+    assert report.inversion is report.comparison is None
+    assert any("No mean-field inversion" in text and "'c'" in text for text in report.warnings)
+    assert report.fit is not None
+    assert math.isfinite(report.fit.log_likelihood)
+
+
+def test_more_than_28_units_with_a_constant_one_still_reports_the_data() -> None:
+    rows = np.random.default_rng(2).integers(0, 2, size=(300, 29))
+    rows[:, 4] = 0
+    report = analyze(rows)
+    assert report.model is report.couplings is None
+    assert any("'4'" in text for text in report.warnings)
+    assert "29" in str(report)
+
+
+@pytest.mark.parametrize("complement", [False, True])
+def test_equal_and_opposite_columns_are_named_and_cured(complement: bool) -> None:
+    rows = drawn(400)
+    rows[:, 1] = 1 - rows[:, 0] if complement else rows[:, 0]
+    report = analyze(rows, names=NAMES)
+    assert any("'a'" in text and "'b'" in text for text in report.warnings)
+    json.dumps(report.to_dict(), allow_nan=False)
+    penalized = analyze(rows, names=NAMES, l2=0.01)
+    assert penalized.couplings is not None
+    assert abs(penalized.couplings.strongest[0].value) < 100
+    assert penalized.fit is not None
+    assert penalized.fit.converged
+
+
+def test_three_units_that_never_show_a_pattern_are_named() -> None:
+    rows = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]] * 20)
+    report = analyze(rows, names=NAMES[:3])
+    assert any(all(repr(name) in text for name in NAMES[:3]) for text in report.warnings)
+    unbounded = report.to_dict()["couplings"]["strongest"]
+    assert any(c["standard_error"] is None for c in unbounded)
+    assert "inf" in str(report)
+
+
+def test_warnings_go_into_the_report_and_nowhere_else() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report = analyze(np.eye(6)[:4], l2=0.1, notes=["Half of the rows are missing."])
+    assert report.warnings[0] == "Half of the rows are missing."
+    assert any("rows for 6 units" in text for text in report.warnings)
+    assert "Half of the rows are missing." in str(report)
+    assert len(set(report.warnings)) == len(report.warnings)
+
+
+def test_warnings_of_others_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def noisy(*arguments: Any, **options: Any) -> Any:
+        warnings.warn("not ours", RuntimeWarning, stacklevel=1)
+        return fit(*arguments, **options)
+
+    monkeypatch.setattr(analysis, "fit", noisy)
+    with pytest.warns(RuntimeWarning, match="not ours"):
+        report = analyze(drawn(50), l2=0.1)
+    assert not report.warnings
+
+
+# Forms
+
+
+HARD = [
+    pytest.param([[1], [0], [1]], {}, id="one unit"),
+    pytest.param([[1, 0], [0, 1], [0, 0]], {}, id="two units"),
+    pytest.param([[1, 0, 1]], {"l2": 0.1}, id="one row"),
+    pytest.param([[1, 0], [1, 0]], {"l2": 0.1}, id="constant columns"),
+    pytest.param(np.eye(40, dtype=int)[:30], {}, id="forty units, few rows"),
+    pytest.param(np.array([[True, False], [False, True]]), {"l2": 1.0}, id="booleans"),
+    pytest.param([[1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]], {"space": Spins}, id="spins"),
+]
+
+
+@pytest.mark.parametrize(("rows", "options"), HARD)
+def test_hard_data_give_finite_text_and_json(rows: Any, options: dict[str, Any]) -> None:
+    report = analyze(rows, **options)
+    record = json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    assert record["summary"]["n_rows"] == len(rows)
+    assert "nan" not in str(report).lower()
+
+
+def test_text_is_at_most_80_columns_with_long_names() -> None:
+    names = [f"export_administration_act_of_south_africa_{k}" for k in range(5)]
+    text = str(analyze(drawn(), names=names, notes=["word " * 60]))
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_text_shows_the_numbers_of_the_record() -> None:
+    report = analyze(drawn(), names=NAMES)
+    text = str(report)
+    assert report.fit is not None
+    assert report.couplings is not None
+    strongest = report.couplings.strongest[0]
+    for number in (
+        f"{report.fit.log_likelihood:.6f} nats",
+        f"{report.entropies.pairwise:.4f}",
+        f"{report.entropies.captured:.3f}",
+        f"{strongest.units[0]} -- {strongest.units[1]}  {strongest.value:+.4f}",
+        f"{report.fit.bic:.2f}",
+    ):
+        assert number in text
+    assert "NOT CONVERGED" not in text
