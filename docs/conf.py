@@ -9,7 +9,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 project = "ebm"
 author = "ebm developers"
-copyright = "2026, ebm developers"  # noqa: A001
+copyright = "2026, ebm developers"
 release = version = installed_version("ebm-framework")
 
 extensions = [

@@ -3,9 +3,9 @@ First-order inversion against the truth
 =======================================
 
 Near zero coupling the covariance of two units is proportional to their coupling, and
-W = C / (variance × variance) inverts the relation (eq 38 of the theory page). How far does it reach?
-Take a machine, compute its exact moments, invert them, and compare with the couplings that made
-them, while the couplings grow.
+W = C / (variance × variance) inverts the relation (eq 38 of the theory page). How far does it
+reach? Take a machine, compute its exact moments, invert them, and compare with the couplings that
+made them, while the couplings grow.
 """
 
 import matplotlib.pyplot as plt
@@ -27,9 +27,9 @@ def moments_at(strength):
 
 
 # %%
-# The error of the inversion, and the error of an exact fit to the same moments. A formula that is
-# right to first order leaves an error of second order: slope 2 on logarithmic axes, from the weakest
-# couplings to where the expansion breaks down.
+# The error of the inversion, and the error of an exact fit to the same moments, set by the
+# tolerance of the fit. A formula that is right to first order leaves an error of second order:
+# slope 2 on logarithmic axes, until the expansion breaks down.
 
 strengths = np.geomspace(0.01, 10, 25)
 first_order, exact_fit = [], []
@@ -55,8 +55,8 @@ left.loglog(rms, first_order, "o-", markersize=3, label="first-order inversion")
 left.loglog(rms, exact_fit, "s-", markersize=3, label="exact fit")
 left.loglog(rms, first_order[0] * (rms / rms[0]) ** 2, color="0.6", linestyle="--", label="slope 2")
 left.loglog(rms, rms, color="0.8", linestyle=":", label="100 % error")
-left.set(xlabel="rms coupling", ylabel="rms error of the couplings", ylim=(1e-17, 1e3))
-left.legend(fontsize="small")
+left.set(xlabel="rms coupling", ylabel="rms error of the couplings", ylim=(1e-17, 1e9))
+left.legend(fontsize="small", loc="upper left")
 for axis, strength in ((middle, 0.5), (right, 3.0)):
     truth = strength * shape[pairs]
     inverted = ebm.inversion.mean_field(moments_at(strength)).weights[pairs]

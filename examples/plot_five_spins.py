@@ -66,13 +66,15 @@ left.scatter(
     position[is_minimum], energies[is_minimum], s=600 * exact.weights[is_minimum] + 8,
     color="C3", label="local minima",
 )  # fmt: skip
-for k in np.flatnonzero(is_minimum):
-    text = "".join("↑" if s > 0 else "↓" for s in exact.states[k])
-    left.annotate(
-        text, (position[k], energies[k]), (0, -20), textcoords="offset points", ha="center",
-        bbox={"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1},
-    )  # fmt: skip
-left.set(xlabel="number of up spins", ylabel="energy / $k_BT$", title="area: probability")
+for state, offset in zip(minima.states, [(0, -20), (0, -20), (0, -20), (36, -4)], strict=True):
+    k = ring.space.index(state)
+    text = "".join("↑" if s > 0 else "↓" for s in state)
+    left.annotate(text, (position[k], energies[k]), offset, textcoords="offset points", ha="center")
+left.set(
+    xlabel="number of up spins",
+    ylabel="energy / $k_BT$",
+    title="32 states; larger dots are more probable",
+)
 left.set(xlim=(-0.6, 5.6), ylim=(energies.min() - 0.9, None))
 left.legend(loc="upper left")
 image = right.imshow(moments.covariance, cmap="RdBu_r", vmin=-1, vmax=1)

@@ -45,21 +45,25 @@ assert round(float(np.exp(gas.log_partition))) == 1234
 
 minima = ebm.local_minima(HardSquares(3.0))
 n_particles = minima.states.sum(axis=1)
-print(f"{len(n_particles)} local minima, with {n_particles.min():.0f} to {n_particles.max():.0f} particles")
+fewest, most = n_particles.min(), n_particles.max()
+print(f"{len(minima)} local minima, with {fewest:.0f} to {most:.0f} particles")
 
 # %%
-# Density and entropy against the chemical potential, and exact independent draws at three values of μ.
+# Density and entropy against the chemical potential, and exact independent draws at three values
+# of it.
 
 potentials = np.linspace(-4, 6, 21)
 ensembles = [ebm.exact(HardSquares(mu)) for mu in potentials]
 density = [e.moments().mean.mean() for e in ensembles]
 entropy = [e.entropy() / (rows * columns) for e in ensembles]
 
-figure, axes = plt.subplots(1, 4, figsize=(10, 3), width_ratios=[1.8, 1, 1, 1], layout="constrained")
+figure, axes = plt.subplots(
+    1, 4, figsize=(10, 3), width_ratios=[1.8, 1, 1, 1], layout="constrained"
+)
 axes[0].plot(potentials, density, label="density per site")
 axes[0].plot(potentials, entropy, label="entropy per site / nats")
-axes[0].set(xlabel="chemical potential μ / $k_BT$", ylim=(0, None))
-axes[0].legend(loc="center right")
+axes[0].set(xlabel="chemical potential μ / $k_BT$", ylim=(0, 0.7))
+axes[0].legend(loc="upper left")
 for axis, mu in zip(axes[1:], (-2.0, 1.0, 6.0), strict=True):
     draw = ebm.exact(HardSquares(mu)).sample(1, rng=3)[0].reshape(rows, columns)
     y, x = np.nonzero(draw)

@@ -26,6 +26,7 @@ from ebm.learning.existence import (
 from ebm.learning.newton import Optimum, PairwiseLoss, flat_units, is_flat, newton
 from ebm.learning.quasi_newton import GeneralLoss, pairwise_scaling, quasi_newton
 from ebm.learning.result import FitResult, FitStep
+from ebm.learning.uncertainty import in_model_gauge, standard_errors
 from ebm.model import ParametricModel, checked_space
 from ebm.models.pairwise import PairwiseModel
 
@@ -166,11 +167,17 @@ def _fit_pairwise(
             report=report,
         )
         fisher, messages = _fisher_where_affordable(loss, optimum)
-    if l2 == 0 and fisher is not None and is_flat(fisher):
+    flat = l2 == 0 and fisher is not None and is_flat(fisher)
+    # An empty cell of a coupled pair is proof, whatever the optimizer saw.
+    if flat or cells:
         optimum = replace(optimum, reason="flat")
-        messages.insert(0, missing_maximum(cells, flat_units(fisher, loss)))
+        units = flat_units(fisher, loss) if fisher is not None else []
+        messages.insert(0, missing_maximum(cells, units))
         warnings.warn(messages[0], NoMaximumWarning, stacklevel=4)
-    errors, own = _standard_errors(loss, fisher, optimum.reason)
+    if fisher is None:
+        return _result(loss, optimum, target.sample_size, None, None, tuple(messages))
+    errors = standard_errors(loss, fisher, flat=optimum.reason == "flat")
+    own = in_model_gauge(loss, fisher)
     return _result(loss, optimum, target.sample_size, errors, own, tuple(messages))
 
 
@@ -185,33 +192,6 @@ def _fisher_where_affordable(
     except AttributeError:
         kind = type(optimum.ensemble).__name__
         return None, [f"no standard errors: {kind} has no fourth moments"]
-
-
-def _standard_errors(
-    loss: PairwiseLoss, fisher: Array | None, reason: str
-) -> tuple[Array | None, Array | None]:
-    """Standard errors, and the Fisher information, in the model's own parameters."""
-    if fisher is None:
-        return None, None
-    gauge = loss.to_model_gauge()
-    back = np.linalg.inv(gauge)
-    own = back.T @ fisher @ back
-    n = loss.target.sample_size
-    if not math.isfinite(n):
-        return np.zeros(len(own)), own
-    deviation = np.sqrt(np.maximum(fisher.diagonal(), np.finfo(float).tiny))
-    hessian = (fisher + loss.l2 * gauge.T @ gauge) / np.outer(deviation, deviation)
-    values, vectors = np.linalg.eigh(hessian)
-    flat = values < 1e-8 * values[-1] if reason == "flat" else np.zeros(len(values), bool)
-    # Rows: the model's parameters; columns: independent directions.
-    directions = gauge @ (vectors / deviation[:, None])
-    root = directions[:, ~flat] / values[~flat] @ vectors[:, ~flat].T
-    scaled = fisher / np.outer(deviation, deviation)
-    variance = np.einsum("ij,jk,ik->i", root, scaled, root) / n
-    errors = np.sqrt(np.maximum(variance, 0))
-    share = np.abs(directions[:, flat]).max(axis=1, initial=0) * deviation.min()
-    errors[share > 1e-3 * share.max(initial=0)] = math.inf if flat.any() else 0.0
-    return errors, own
 
 
 def _result(

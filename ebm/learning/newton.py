@@ -48,7 +48,7 @@ class PairwiseLoss:
     def start(self) -> Any:
         """The independent model with the means of the data, kept off the corners."""
         n = self.target.sample_size
-        margin = 1 / (2 * n) if np.isfinite(n) else 1e-9
+        margin = min(1 / (2 * n), 0.25) if np.isfinite(n) else 1e-9
         theta = np.zeros_like(self.family.parameters)
         units = self.family.space.n
         bare = self.family.with_parameters(theta)

@@ -8,6 +8,25 @@ from ebm.errors import NamesError
 
 
 def checked_names(names: Sequence[str], n: int) -> tuple[str, ...]:
+    """The names as a tuple of n different strings.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Unit names.
+    n : int
+        Number of units.
+
+    Returns
+    -------
+    tuple of str
+        The names.
+
+    Raises
+    ------
+    NamesError
+        If they are not n different names.
+    """
     if isinstance(names, str):
         raise NamesError(f"names must be a sequence of {n} names, got the string {names!r}")
     given = tuple(str(name) for name in names)
@@ -20,7 +39,20 @@ def checked_names(names: Sequence[str], n: int) -> tuple[str, ...]:
 
 
 def shown(names: Sequence[str], most: int = 6) -> str:
-    """Names for a message, the first few of them."""
+    """Names for a message, the first few of them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names to show.
+    most : int
+        How many at most.
+
+    Returns
+    -------
+    str
+        Quoted and joined by commas.
+    """
     if not names:
         return "none"
     more = f", … ({len(names) - most} more)" if len(names) > most else ""
