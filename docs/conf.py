@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib.metadata import version as installed_version
 
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -47,5 +48,13 @@ sphinx_gallery_conf = {
 
 html_theme = "furo"
 html_title = f"ebm {version}"
-html_static_path = ["_static"]
 html_show_sourcelink = False
+
+
+def escape_bars(app, what, name, obj, options, lines):
+    """Let |θ| in a docstring mean a modulus, not a reStructuredText substitution."""
+    lines[:] = [re.sub(r"(?<!`)\|([^\s|`]+)\|(?!`)", r"\\|\1\\|", line) for line in lines]
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", escape_bars)

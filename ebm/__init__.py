@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ebm import errors, inversion
+from ebm.effective import MarginalModel, marginalize
 from ebm.ensembles import Ensemble, Estimate, Moments, WeightedStates
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import EbmError, EbmWarning
@@ -16,7 +17,14 @@ from ebm.io import load, save
 from ebm.landscape import local_minima
 from ebm.learning import FitResult, fit
 from ebm.model import EnergyModel, ParametricModel
-from ebm.models import BoltzmannMachine, IsingModel, TabularModel
+from ebm.models import (
+    BoltzmannMachine,
+    InteractionModel,
+    IsingModel,
+    RestrictedBoltzmannMachine,
+    TabularModel,
+)
+from ebm.sampling import Gibbs, Metropolis, Samples, sample
 from ebm.spaces import Binary, Levels, Reals, Spins
 
 if TYPE_CHECKING:
@@ -34,11 +42,17 @@ __all__ = [
     "Estimate",
     "ExactEnsemble",
     "FitResult",
+    "Gibbs",
+    "InteractionModel",
     "IsingModel",
     "Levels",
+    "MarginalModel",
+    "Metropolis",
     "Moments",
     "ParametricModel",
     "Reals",
+    "RestrictedBoltzmannMachine",
+    "Samples",
     "Spins",
     "TabularModel",
     "WeightedStates",
@@ -50,7 +64,9 @@ __all__ = [
     "inversion",
     "load",
     "local_minima",
+    "marginalize",
     "plotting",
+    "sample",
     "save",
 ]
 

@@ -24,7 +24,7 @@ from ebm.tables import read_table
 __all__ = ["main"]
 
 _FAILED, _INTERRUPTED = 2, 130
-#: From so many units on a fit takes long enough to say so.
+#: From so many units on a fit takes long enough to show its iterations.
 _SLOW_UNITS = 22
 
 
@@ -52,18 +52,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A narrow terminal encoding must not stop a report.
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     try:
-        _run(arguments)
+        report = _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has seen enough; Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print("ebm: interrupted", file=sys.stderr)
         return _INTERRUPTED
     except (EbmError, MissingExtraError, OSError, MemoryError) as error:
         print(f"ebm: {_sentence(error)}", file=sys.stderr)
         return _FAILED
-    return 0
+    # A fit that was interrupted is reported and written as far as it came.
+    stopped = report.fit is not None and report.fit.message.startswith("interrupted")
+    return _INTERRUPTED if stopped else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -83,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--l2", type=_penalty, default=0.0, metavar="X", help="penalty")
         command.add_argument(
             "--center", choices=["none", "mean"], default="none",
-            help="centre of the model that is written; changes no probability",
+            help="center of the model that is written; changes no probability",
         )  # fmt: skip
         command.add_argument("--out", type=Path, metavar="model.npz", help="write the model")
         command.add_argument("--figure", type=Path, metavar="report.png", help="draw the report")
@@ -96,11 +99,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(arguments: argparse.Namespace) -> None:
+def _run(arguments: argparse.Namespace) -> Report:
     _check_outputs(arguments)
     report = _fit_file(arguments) if arguments.command == "fit" else _fit_demo(arguments)
     print(report)
     _write(report, arguments)
+    return report
 
 
 def _fit_file(arguments: argparse.Namespace) -> Report:
@@ -134,8 +138,6 @@ def _analyzed(
     notes: Sequence[str],
     spins: bool,
 ) -> Report:
-    if len(names) >= _SLOW_UNITS:
-        print(f"ebm: working on {len(names)} units, this can take a while", file=sys.stderr)
     return analyze(
         states,
         space=Spins if spins else Binary,
@@ -144,6 +146,7 @@ def _analyzed(
         center="mean" if arguments.center == "mean" else 0.0,
         notes=notes,
         rng=arguments.seed,
+        progress=len(names) >= _SLOW_UNITS,
     )
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "NamesError",
     "NoMaximumWarning",
     "ShapeError",
+    "StuckUnitWarning",
     "require_extra",
     "require_memory",
 ]
@@ -80,6 +81,10 @@ class EbmWarning(UserWarning):
 
 class NoMaximumWarning(EbmWarning):
     """The likelihood has no maximum at finite parameters."""
+
+
+class StuckUnitWarning(EbmWarning):
+    """A unit never changes along the chains."""
 
 
 class FewSamplesWarning(EbmWarning):
@@ -169,6 +174,9 @@ def format_bytes(n_bytes: float) -> str:
     """
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if n_bytes < 1024:
-            return f"{n_bytes:.3g} {unit}"
+            break
         n_bytes /= 1024
-    return f"{n_bytes:.3g} PiB"
+    else:
+        unit = "PiB"
+    # Through float, so that 1000 does not become 1e+03.
+    return f"{float(f'{n_bytes:.3g}'):g} {unit}"

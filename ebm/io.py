@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 
 from ebm.errors import EbmError, FileFormatError
 from ebm.model import EnergyModel
-from ebm.models import BoltzmannMachine, IsingModel, TabularModel
+from ebm.models import (
+    BoltzmannMachine,
+    IsingModel,
+    RestrictedBoltzmannMachine,
+    TabularModel,
+)
 from ebm.spaces import Binary, Levels, Reals, Spins, StateSpace
 
 __all__ = ["atomic_write", "load", "save"]
@@ -30,6 +35,14 @@ _SPACES: dict[str, type[StateSpace]] = {
 _FIELDS: dict[type[EnergyModel], tuple[str, ...]] = {
     BoltzmannMachine: ("weights", "biases", "center", "offset"),
     IsingModel: ("couplings", "fields", "offset"),
+    RestrictedBoltzmannMachine: (
+        "weights",
+        "visible_biases",
+        "hidden_biases",
+        "visible_center",
+        "hidden_center",
+        "offset",
+    ),
     TabularModel: ("energies",),
 }
 _CLASSES: dict[str, type[EnergyModel]] = {model.__name__: model for model in _FIELDS}

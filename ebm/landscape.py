@@ -17,7 +17,7 @@ from ebm.enumeration.limits import (
     number_of_states,
 )
 from ebm.errors import ModelError
-from ebm.model import EnergyModel, checked_energy, checked_space, is_pairwise
+from ebm.model import EnergyModel, checked_energy, checked_form, checked_space, is_pairwise
 from ebm.spaces import FiniteSpace
 
 __all__ = ["LocalMinima", "local_minima"]
@@ -99,7 +99,7 @@ def local_minima(
 
 def _energies(model: Any, space: FiniteSpace) -> Array:
     if is_pairwise(model):
-        return all_energies(model.quadratic_form(), space)
+        return all_energies(checked_form(model, space), space)
     return np.concatenate([checked_energy(model, states) for states in space.enumerate()])
 
 

@@ -67,6 +67,24 @@ def _blas_controller() -> Any:
     return ThreadpoolController()
 
 
+def _change_limit(change: Callable[[], Any]) -> Any:
+    """Change BLAS limits from whatever thread comes first or last.
+
+    threadpoolctl from 3.8 on lets only the thread that limited OpenBLAS first change it again,
+    unless its hold is cleared.
+    """
+    clears = [
+        getattr(c, "clear_controlling_thread", None) for c in _blas_controller().lib_controllers
+    ]
+    try:
+        for clear in filter(None, clears):
+            clear(force=True)
+        return change()
+    finally:
+        for clear in filter(None, clears):
+            clear(force=True)
+
+
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
     """Hold BLAS at one thread; nested and concurrent uses are counted, the last one restores it.
@@ -85,7 +103,7 @@ def single_threaded_blas() -> Iterator[None]:
     global _holders, _limiter
     with _lock:
         if _holders == 0:
-            _limiter = _blas_controller().limit(limits=1, user_api="blas")
+            _limiter = _change_limit(lambda: _blas_controller().limit(limits=1, user_api="blas"))
         _holders += 1
     try:
         yield
@@ -93,7 +111,7 @@ def single_threaded_blas() -> Iterator[None]:
         with _lock:
             _holders -= 1
             if _holders == 0:
-                _limiter.restore_original_limits()
+                _change_limit(_limiter.restore_original_limits)
                 _limiter = None
 
 

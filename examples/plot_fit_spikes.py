@@ -42,6 +42,7 @@ plt.show()
 
 # %%
 # Independent cells would have 5.04 bits per bin, the pairwise model has 4.98, and the data slightly
-# less. Rates, pairs and the counts agree; the triples scatter a little more than sampling alone
-# explains, and the divergence of the data from the model is above its expected value by more than
-# two standard deviations. Something beyond pairs is there, and it is small.
+# less. Rates, pairs and nearly all counts agree. The connected triples of the model are mostly
+# larger than those of the data, by more than sampling explains, and the divergence of the data from
+# the model is above its expected value by two standard deviations. Something beyond pairs is there,
+# and it is small.

@@ -45,11 +45,11 @@ assert np.isclose(machine.conditional(state)[2], pair[1] / pair.sum())
 print(f"p(x_2 = 1 | rest) = {machine.conditional(state)[2]:.4f}")
 
 # %%
-# The landscape: states sorted by energy, lines between states that differ in one spin. A local
-# minimum has no lower neighbor; it is a local maximum of the probability.
+# The landscape: energy against the number of up spins, with lines between states that differ in
+# one spin. A local minimum has no lower neighbor; it is a local maximum of the probability.
 
 minima = ebm.local_minima(ring)
-is_minimum = np.isin(ring.space.index(exact.states), ring.space.index(minima.states))
+found = ring.space.index(minima.states)
 
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(9.5, 4.2), width_ratios=[2.3, 1], layout="constrained"
@@ -61,20 +61,13 @@ for count in range(6):
     position[members] += np.linspace(-0.33, 0.33, len(members)) if len(members) > 1 else 0.0
 for a, b in zip(*np.nonzero(np.triu(exact.states @ exact.states.T == 3)), strict=True):
     left.plot(position[[a, b]], energies[[a, b]], color="0.85", linewidth=0.6, zorder=0)
-left.scatter(position, energies, s=600 * exact.weights + 8, color="C0", label="states")
-left.scatter(
-    position[is_minimum], energies[is_minimum], s=600 * exact.weights[is_minimum] + 8,
-    color="C3", label="local minima",
-)  # fmt: skip
-for state, offset in zip(minima.states, [(0, -20), (0, -20), (0, -20), (36, -4)], strict=True):
-    k = ring.space.index(state)
-    text = "".join("↑" if s > 0 else "↓" for s in state)
+size = 600 * exact.weights + 8
+left.scatter(position, energies, s=size, color="C0", label="states")
+left.scatter(position[found], energies[found], s=size[found], color="C3", label="local minima")
+for k, offset in zip(found, [(0, -20), (0, -20), (0, -20), (36, -4)], strict=True):
+    text = "".join("↑" if s > 0 else "↓" for s in exact.states[k])
     left.annotate(text, (position[k], energies[k]), offset, textcoords="offset points", ha="center")
-left.set(
-    xlabel="number of up spins",
-    ylabel="energy / $k_BT$",
-    title="32 states; larger dots are more probable",
-)
+left.set(xlabel="number of up spins", ylabel="energy / $k_BT$", title="larger is more probable")
 left.set(xlim=(-0.6, 5.6), ylim=(energies.min() - 0.9, None))
 left.legend(loc="upper left")
 image = right.imshow(moments.covariance, cmap="RdBu_r", vmin=-1, vmax=1)

@@ -40,13 +40,14 @@ print(f"Z = {np.exp(gas.log_partition):.6f}, entropy = {gas.entropy():.6f} = ln 
 assert round(float(np.exp(gas.log_partition))) == 1234
 
 # %%
-# The densest states are local minima of the energy: no single particle can be added. There are
-# many of them, most far from close packing.
+# For μ > 0 a local minimum of the energy is a state to which no particle can be added. Only two of
+# them, the two colors of the checkerboard, are the densest packing; most are stuck on the way.
 
 minima = ebm.local_minima(HardSquares(3.0))
 n_particles = minima.states.sum(axis=1)
 fewest, most = n_particles.min(), n_particles.max()
 print(f"{len(minima)} local minima, with {fewest:.0f} to {most:.0f} particles")
+assert (n_particles == most).sum() == 2
 
 # %%
 # Density and entropy against the chemical potential, and exact independent draws at three values

@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 
+import ebm
+
 
 def all_states(space):
     """Every state by itertools: the last unit fastest."""
@@ -52,3 +54,113 @@ def mean_log_likelihood(model, rows):
     """Mean of ln p over rows, by enumeration."""
     log_z, _ = distribution(model)
     return float(np.mean(-np.asarray(model.energy(rows)) - log_z))
+
+
+def counted(rows, weights=None):
+    """Total weight of each distinct row, as a dictionary of tuples."""
+    totals = {}
+    for k, row in enumerate(rows):
+        key = tuple(float(value) for value in row)
+        totals[key] = totals.get(key, 0.0) + (1.0 if weights is None else float(weights[k]))
+    return totals
+
+
+def conditional(model, state, unit):
+    """p(unit takes its last value | the others as in ``state``), from the energies alone."""
+    weights = []
+    for value in model.space.values:
+        changed = np.array(state, dtype=float)
+        changed[unit] = value
+        weights.append(math.exp(-float(model.energy(changed))))
+    return weights[-1] / sum(weights)
+
+
+class LinearFamily(ebm.ParametricModel):
+    """E(x; θ) = E₀(x) − Σ_k θ_k f_k(x), as a user would write it."""
+
+    def __init__(self, space, features, theta, base=None):
+        self.space = space
+        self.features = features
+        self.theta = np.array(theta, dtype=float)
+        self.base = base
+
+    @property
+    def parameters(self):
+        return self.theta
+
+    def with_parameters(self, theta):
+        return LinearFamily(self.space, self.features, theta, self.base)
+
+    def energy(self, states):
+        states = np.asarray(states, dtype=float)
+        energies = -self.features(states) @ self.theta
+        return energies if self.base is None else energies + self.base(states)
+
+    def energy_gradient(self, states):
+        return -self.features(np.asarray(states, dtype=float))
+
+
+def fourth_moments(model, center):
+    """E[d_i d_j d_k d_l] for d = (features − center, 1), state by state."""
+    _, p = distribution(model)
+    d = model.space.features(all_states(model.space)) - center
+    d = np.column_stack([d, np.ones(len(d))])
+    total = np.zeros((d.shape[1],) * 4)
+    for weight, row in zip(p[p > 0], d[p > 0], strict=True):
+        total += weight * np.einsum("i,j,k,l->ijkl", row, row, row, row)
+    return total
+
+
+def covariance(model, observable):
+    """Cov of a vector observable over the whole distribution."""
+    _, p = distribution(model)
+    values = np.asarray(observable(all_states(model.space)))[p > 0]
+    p = p[p > 0]
+    deviation = values - p @ values
+    return deviation.T @ (deviation * p[:, None])
+
+
+def local_minima(model):
+    """States that no change of one unit improves, by trying every change."""
+    found = []
+    for state in all_states(model.space):
+        own = float(model.energy(state))
+        neighbors = []
+        for unit in range(model.space.n):
+            for value in model.space.values:
+                neighbor = state.copy()
+                neighbor[unit] = value
+                neighbors.append(float(model.energy(neighbor)))
+        if math.isfinite(own) and own <= min(neighbors):
+            found.append((own, tuple(state)))
+    return found
+
+
+def maximum_exists(rows, pairs):
+    """Whether the likelihood of a pairwise {0,1} family has a maximum on these rows.
+
+    There is none where some θ has θ·f(x) at its largest on every row seen, and smaller on some
+    state never seen: a linear program over all 2^n states.
+    """
+    from scipy.optimize import linprog
+
+    n = rows.shape[1]
+    states = np.array(list(itertools.product([0, 1], repeat=n)))
+    i, j = pairs
+    table = np.column_stack([states, states[:, i] * states[:, j], -np.ones(len(states))])
+    seen = np.unique(rows @ (1 << np.arange(n)[::-1])).astype(int)
+    unseen = np.setdiff1d(np.arange(len(states)), seen)
+    if len(unseen) == 0:
+        return True
+    below = np.vstack([table[unseen], -table[unseen]])
+    bounds = np.concatenate([np.zeros(len(unseen)), np.ones(len(unseen))])
+    answer = linprog(
+        table[unseen].sum(axis=0),
+        A_ub=below,
+        b_ub=bounds,
+        A_eq=table[seen],
+        b_eq=np.zeros(len(seen)),
+        bounds=(None, None),
+    )
+    assert answer.status == 0
+    return answer.fun > -1e-7

@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import ebm
+from tests.user_models import CoupledLevels, HardCore
 
 
 def generators():
@@ -55,3 +56,82 @@ def binary_rows(draw, min_units=1, max_units=5, n_rows=200):
     patterns = ebm.Binary(n).states_at(np.arange(2**n))
     drawn = patterns[rng.choice(2**n, size=n_rows, p=rng.dirichlet(np.ones(2**n)))]
     return np.concatenate([patterns, drawn]).astype(np.int8)
+
+
+@st.composite
+def finite_spaces(draw, max_units=4):
+    """A finite space of any kind, with names or without."""
+    n = draw(st.integers(1, max_units))
+    names = draw(st.none() | st.just([f"unit {i}" for i in range(n)]))
+    kind = draw(st.sampled_from([ebm.Binary, ebm.Spins, ebm.Levels]))
+    if kind is ebm.Levels:
+        return ebm.Levels(n, draw(st.integers(2, 4)), names=names)
+    return kind(n, names=names)
+
+
+@st.composite
+def weighted_states(draw, max_units=4):
+    """Arrays (space, rows, weights): rows with repeats, integer weights, some zero."""
+    space = draw(finite_spaces(max_units=max_units))
+    rng = draw(generators())
+    n_rows = draw(st.integers(space.n, 30))
+    weights = rng.integers(0, 4, n_rows)
+    weights[: space.n] += 1
+    return space, space.random(n_rows, rng), weights
+
+
+@st.composite
+def sparse_patterns(draw, max_units=6):
+    """A symmetric matrix as (CSR, dense): some entries not stored, some stored though zero."""
+    from scipy.sparse import coo_array
+
+    n = draw(st.integers(1, max_units))
+    rng = draw(generators())
+    stored = np.tril(rng.random((n, n)) < 0.6)
+    values = rng.normal(size=(n, n)) * (rng.random((n, n)) < 0.7)
+    i, j = np.nonzero(stored)
+    off = i != j
+    rows, columns = np.append(i, j[off]), np.append(j, i[off])
+    matrix = coo_array(
+        (np.append(values[i, j], values[i, j][off]), (rows, columns)), shape=(n, n)
+    ).tocsr()
+    return matrix, matrix.toarray()
+
+
+@st.composite
+def level_models(draw, max_units=4, scale=1.0):
+    """Pairwise models of units with two to four levels."""
+    n, q = draw(st.integers(1, max_units)), draw(st.integers(2, 4))
+    rng = draw(generators())
+    d = n * q
+    return CoupledLevels(
+        rng.normal(0, scale, (d, d)), rng.normal(0, scale, d), q, constant=rng.normal()
+    )
+
+
+@st.composite
+def forbidding_models(draw, max_units=7):
+    """Models of two members, some energies +inf: a chain with exclusion or a table."""
+    if draw(st.booleans()):
+        return draw(tabular_models())
+    rng = draw(generators())
+    return HardCore(rng.normal(0, 1, draw(st.integers(1, max_units))))
+
+
+def quadratic_models(**kwargs):
+    """Models of every pairwise kind."""
+    return pairwise_models(**kwargs) | level_models()
+
+
+@st.composite
+def rows_that_may_miss_patterns(draw, min_units=2, max_units=5):
+    """Rows of {0,1} over a random choice of patterns, no column constant."""
+    n = draw(st.integers(min_units, max_units))
+    rng = draw(generators())
+    all_patterns = ebm.Binary(n).states_at(np.arange(2**n))
+    k = draw(st.integers(2, 2**n))
+    patterns = all_patterns[rng.choice(2**n, k, replace=False)]
+    constant = patterns.std(axis=0) == 0
+    patterns[0, constant] = 1 - patterns[0, constant]
+    rows = patterns[rng.integers(0, k, k + 60)]
+    return np.concatenate([patterns, rows]).astype(np.int8)

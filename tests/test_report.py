@@ -256,7 +256,7 @@ def test_long_lists_are_cut_and_counted() -> None:
     assert len(couplings_of(large).strongest) == 1000
 
 
-# Codings and centres
+# Codings and centers
 
 
 def test_both_codings_tell_the_same_story() -> None:
@@ -277,7 +277,7 @@ def test_both_codings_tell_the_same_story() -> None:
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.1])
-def test_the_centre_changes_the_biases_and_nothing_else(l2: float) -> None:
+def test_the_center_changes_the_biases_and_nothing_else(l2: float) -> None:
     rows = drawn(500)
     plain, centered = analyze(rows, l2=l2), analyze(rows, l2=l2, center="mean")
     assert plain.to_dict() == centered.to_dict()
@@ -290,12 +290,12 @@ def test_the_centre_changes_the_biases_and_nothing_else(l2: float) -> None:
 @pytest.mark.parametrize(
     ("space", "center", "message"),
     [
-        (Spins, "mean", "spins have no centre"),
+        (Spins, "mean", "spins have no center"),
         (Binary, "median", "numbers or 'mean'"),
         (Levels(5, 2), 0.0, "two-valued"),
     ],
 )
-def test_wrong_centres_and_spaces(space: Any, center: Any, message: str) -> None:
+def test_wrong_centers_and_spaces(space: Any, center: Any, message: str) -> None:
     rows = drawn(50)
     with pytest.raises(CodingError, match=message):
         analyze(2 * rows - 1 if space is Spins else rows, space=space, center=center)

@@ -117,7 +117,7 @@ def from_data(
     Raises
     ------
     NamesError
-        If ``names`` contradict the column names of a frame.
+        If ``names`` are one string, or contradict the column names of a frame.
 
     Examples
     --------
@@ -128,6 +128,8 @@ def from_data(
     values, own_names = _columns(X)
     if own_names is not None and names is not None and tuple(names) != own_names:
         raise NamesError("names must not be given beside a frame that has other column names")
+    if isinstance(names, str):
+        raise NamesError(f"names must be a sequence of names, got the string {names!r}")
     found = own_names if names is None else tuple(names)
     space, order = _resolved(space, values.shape[1], found)
     rows = space.check(values if order is None else values[:, order])
@@ -137,11 +139,13 @@ def from_data(
     _warn_if_few(len(rows), space.n)
     total = float(len(rows) if frequencies is None else frequencies.sum())
     states, counts = _counted(space, rows, frequencies)
-    states.setflags(write=False)
+    shares = counts / total
+    for array in (states, shares):
+        array.setflags(write=False)
     return WeightedStates(
         space=space,
         states=states,
-        weights=counts / total,
+        weights=shares,
         sample_size=total,
         n_rows=len(values),
     )
@@ -196,7 +200,7 @@ def _resolved(
     """The space of the data, and the order in which to take the columns."""
     if space is None:
         space = Binary
-    if isinstance(space, type):
+    if isinstance(space, type) and issubclass(space, StateSpace):
         return space(n, names=names), None
     if not isinstance(space, StateSpace):
         raise ModelError(f"space must be a state space such as ebm.Spins, got {space!r}")

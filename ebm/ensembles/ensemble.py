@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.ensembles.moments import Estimate, Moments
-from ebm.errors import ShapeError, require_memory
+from ebm.errors import CodingError, ModelError, NamesError, ShapeError, require_memory
+from ebm.parallel import single_threaded_blas
 from ebm.spaces import StateSpace
 
 if TYPE_CHECKING:
     from ebm.ensembles.data import WeightedStates
 
-__all__ = ["Ensemble", "Observable"]
+__all__ = ["Ensemble", "Observable", "require_units"]
 
 Array = NDArray[np.float64]
 #: A function of states (m, n) with one value, or array of values, for each: (m,) or (m, …).
@@ -64,8 +65,8 @@ class Ensemble(ABC):
             If ``f`` does not return one value for each state.
         """
         total: Any = 0.0
-        for states, weights in self.blocks():
-            values = _observed(f, states)
+        for states, weights in self._quiet_blocks():
+            values = observed(f, states)
             if not np.isfinite(values).all():
                 weights, values = weights[weights > 0], values[weights > 0]
             total = total + np.tensordot(weights, values, axes=1)
@@ -95,9 +96,9 @@ class Ensemble(ABC):
             "take fewer observables at a time",
         )
         total = np.zeros((k, k))
-        for states, weights in self.blocks():
+        for states, weights in self._quiet_blocks():
             kept = weights > 0
-            deviation = (_observed(f, states)[kept] - mean).reshape(-1, k)
+            deviation = (observed(f, states)[kept] - mean).reshape(-1, k)
             total += deviation.T @ (deviation * weights[kept, None])
         return np.asarray(total if mean.ndim else total[0, 0])
 
@@ -106,7 +107,7 @@ class Ensemble(ABC):
         value = self.expectation(f)
         if math.isinf(self.sample_size):
             return Estimate(value[()], np.zeros_like(value)[()])
-        square = self.expectation(lambda x: (_observed(f, x) - value) ** 2)
+        square = self.expectation(lambda x: (observed(f, x) - value) ** 2)
         return Estimate(value[()], np.sqrt(square / self.sample_size)[()])
 
     def moments(self) -> Moments:
@@ -119,7 +120,7 @@ class Ensemble(ABC):
             "choose fewer units; are the data transposed (rows must be samples)?",
         )
         mean, second, shift = np.zeros(d), np.zeros((d, d)), None
-        for states, weights in self.blocks():
+        for states, weights in self._quiet_blocks():
             features = self.space.features(states)
             # Moments about a typical row: no digits are lost to large means.
             shift = features[0] if shift is None else shift
@@ -135,6 +136,11 @@ class Ensemble(ABC):
             self._log_partition(),
             self.sample_size,
         )
+
+    def _quiet_blocks(self) -> Iterator[tuple[Array, Array]]:
+        """The blocks, with BLAS on one thread: its products here are too thin to share."""
+        with single_threaded_blas():
+            yield from self.blocks()
 
     def _log_partition(self) -> float | None:
         return None
@@ -179,7 +185,38 @@ class Ensemble(ABC):
         return from_data(X, space=space, weights=weights, names=names)
 
 
-def _observed(f: Observable, states: Array) -> Array:
+def require_units(ensemble: Any, space: StateSpace) -> None:
+    """Refuse an ensemble whose states are not those of a model's space.
+
+    Parameters
+    ----------
+    ensemble : Any
+        What a caller gave to be averaged over.
+    space : StateSpace
+        The space of the model.
+
+    Raises
+    ------
+    ModelError
+        If it is no ensemble of states.
+    CodingError
+        If its states are coded otherwise, or of other length.
+    NamesError
+        If its units have other names, or the same ones in another order.
+    """
+    if not isinstance(ensemble, Ensemble):
+        raise ModelError(
+            f"an ensemble of states is wanted, got {type(ensemble).__name__}: give "
+            "ebm.exact(model) or ebm.Ensemble.from_data(rows)"
+        )
+    own = ensemble.space
+    if own.named(None) != space.named(None):
+        raise CodingError(f"states of {space!r} are wanted, got an ensemble over {own!r}")
+    if own.names and space.names and own.names != space.names:
+        raise NamesError(f"the units must be {space.names} in this order, got {own.names}")
+
+
+def observed(f: Observable, states: Array) -> Array:
     """The values of an observable, one for each state."""
     values = np.asarray(f(states), dtype=np.float64)
     if values.ndim == 0 or len(values) != len(states):

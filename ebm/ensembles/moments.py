@@ -43,6 +43,8 @@ class Estimate:
             return f"{self.value} ± {self.standard_error}"
         if self.standard_error == 0:
             return f"{self.value:.10g} (exact)"
+        if not math.isfinite(self.standard_error):
+            return f"{self.value:.10g} ± {self.standard_error}"
         digits = max(0, 1 - math.floor(math.log10(self.standard_error)))
         return f"{self.value:.{digits}f} ± {self.standard_error:.{digits}f}"
 
@@ -104,8 +106,7 @@ class Moments:
                 raise ModelError(f"{name} must be finite, got NaN or inf")
             array.setflags(write=False)
             object.__setattr__(self, name, array)
-        scale = float(np.abs(covariance).max())
-        if np.abs(covariance - covariance.T).max() > 1e-8 * scale:
+        if not _is_symmetric(self.covariance):
             raise ModelError("covariance must be symmetric; give the full matrix, not one triangle")
         if not self.sample_size > 0:
             raise ModelError(f"sample_size must be positive, got {self.sample_size}")
@@ -206,3 +207,10 @@ class Moments:
         elif self.space.names and not target.names:
             target = target.named(self.space.names)
         return Moments(target, mean, covariance, self.log_partition, self.sample_size)
+
+
+def _is_symmetric(matrix: Array) -> bool:
+    """Up to rounding of its largest entry."""
+    if np.array_equal(matrix, matrix.T):
+        return True
+    return bool(np.abs(matrix - matrix.T).max() <= 1e-8 * np.abs(matrix).max())

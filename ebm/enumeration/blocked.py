@@ -13,6 +13,7 @@ from ebm.enumeration.ensemble import ExactEnsemble, choose
 from ebm.enumeration.limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
 from ebm.errors import ModelError
 from ebm.model import EnergyModel, checked_energy
+from ebm.parallel import single_threaded_blas
 from ebm.spaces import FiniteSpace
 
 __all__ = ["BlockedEnumeration"]
@@ -41,7 +42,8 @@ class BlockedEnumeration(ExactEnsemble):
             64.0 * BLOCK * space.n,
             "take fewer units",
         )
-        logs = [float(np.logaddexp.reduce(-self._energies(block))) for block in self._indices()]
+        with single_threaded_blas():
+            logs = [float(np.logaddexp.reduce(-self._energies(k))) for k in self._indices()]
         self._block_log_weights = np.array(logs)
         self.log_partition = float(np.logaddexp.reduce(self._block_log_weights))
         if self.log_partition == -np.inf:

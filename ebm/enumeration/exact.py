@@ -6,10 +6,11 @@ from ebm.enumeration.blocked import BlockedEnumeration
 from ebm.enumeration.ensemble import ExactEnsemble
 from ebm.enumeration.limits import Limits
 from ebm.enumeration.pairwise import PairwiseEnumeration
+from ebm.enumeration.restricted import RestrictedEnumeration
 from ebm.errors import ModelError
-from ebm.model import EnergyModel, checked_space, is_pairwise
+from ebm.model import EnergyModel, checked_space, is_layered, is_pairwise
 from ebm.parallel import number_of_jobs
-from ebm.spaces import FiniteSpace
+from ebm.spaces import Binary, FiniteSpace
 
 __all__ = ["exact"]
 
@@ -24,8 +25,9 @@ def exact(
     """Enumerate a model: ln Z, moments, entropy, probabilities and draws, all exact.
 
     Z = Σ_x exp(−E(x)). A pairwise model (one with ``quadratic_form``) of 2^n states costs three
-    matrix products, about 0.1 ns per state and thread, at constant memory; any other finite model
-    costs one evaluation of ``energy`` per state.
+    matrix products, about 0.1 ns per state and thread, at constant memory; a restricted machine of
+    n visible and m hidden units about 0.4 ns for each of the 2^min(n, m) states of its smaller
+    layer and each unit of the other; any other finite model one ``energy`` per state.
 
     Parameters
     ----------
@@ -67,4 +69,6 @@ def exact(
         )
     if is_pairwise(model):
         return PairwiseEnumeration(model, space, limits, number_of_jobs(n_jobs))
+    if is_layered(model) and isinstance(space, Binary):
+        return RestrictedEnumeration(model, space, limits, number_of_jobs(n_jobs))
     return BlockedEnumeration(model, space, limits)

@@ -32,12 +32,14 @@ class Exponentials:
     """
 
     def __init__(self, form: QuadraticForm, rows: Group, columns: Group) -> None:
-        self._left = cross(form, rows, columns)
-        self._columns = columns
-        self._first = self._left[0] @ columns.table.T
-        # Logs of the factors by which a row changes when one unit leaves its first value.
+        self._form, self._rows, self._columns = form, rows, columns
         coupling = form.matrix[rows.features, columns.features]
-        steps = (rows.changes @ coupling) @ columns.table.T
+        n_units, n_changes, width = rows.changes.shape
+        changes = rows.changes.reshape(n_units * n_changes, width)
+        logs = np.concatenate([rows.table[:1], changes]) @ coupling @ columns.table.T
+        self._first = logs[0]
+        # Logs of the factors by which a row changes when one unit leaves its first value.
+        steps = logs[1:].reshape(n_units, n_changes, columns.size)
         # Each unit moves a log by at most this much, up or down.
         self._rise = float(np.abs(steps).max(axis=(1, 2), initial=0).sum())
         self._span = 2 * self._rise
@@ -45,7 +47,8 @@ class Exponentials:
 
     def logs(self) -> Array:
         """f A g, (rows, columns)."""
-        return np.asarray(self._left @ self._columns.table.T)
+        left = cross(self._form, self._rows, self._columns)
+        return np.asarray(left @ self._columns.table.T)
 
     def fill_scaled_rows(self, column_logs: Array, out: Array) -> Array:
         """Fill exp(f A g + column_logs − row maxima); returns the row maxima (logs)."""

@@ -7,13 +7,14 @@ marginals; those across all three take one product for each feature of a and of 
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from itertools import pairwise, permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.enumeration.factors import FactorMatrices, Factors
+from ebm.enumeration.factors import CERTIFIED, FactorMatrices, Factors, log_lost_share
 from ebm.enumeration.splitting import Group, Split, split
 from ebm.model import QuadraticForm
 from ebm.parallel import map_blocks, single_threaded_blas
@@ -28,8 +29,8 @@ SINGLE_THREADED = 2**22
 
 
 def fourth_moments(
-    form: QuadraticForm, space: FiniteSpace, center: Array, n_jobs: int, *, with_potential: bool
-) -> Array:
+    form: QuadraticForm, space: FiniteSpace, center: Array, n_jobs: int
+) -> Array | None:
     """E[d_i d_j d_k d_l] for d = (features − center, 1), (n_features + 1, …) four times.
 
     Parameters
@@ -42,21 +43,23 @@ def fourth_moments(
         Where features are taken about.
     n_jobs : int
         Threads; the result does not depend on it.
-    with_potential : bool
-        Whether the factors need balancing.
 
     Returns
     -------
-    ndarray, (n_features + 1,) * 4
-        Symmetric in all four indices; index −1 is the constant.
+    ndarray, (n_features + 1,) * 4, or None
+        Symmetric in all four indices; index −1 is the constant. None where the factors could not
+        be certified to lose nothing to underflow, even with a potential.
     """
     parts = split(space, group_bits=MOST_BITS / 3, undivided_bits=MOST_BITS + 1)
+    # Threads cost more than they save on small products.
+    jobs = n_jobs if float(space.size) > SINGLE_THREADED else 1
     with single_threaded_blas():
-        factors = Factors(form, parts, with_potential=with_potential)
-        matrices = factors.matrices(0, *factors.buffers())
-        # Threads cost more than they save on small products.
-        jobs = n_jobs if float(space.size) > SINGLE_THREADED else 1
-        return _FourthMoments(parts, matrices, center).tensor(jobs)
+        for with_potential in (False, True):
+            factors = Factors(form, parts, with_potential=with_potential)
+            moments = _FourthMoments(parts, factors.matrices(0, *factors.buffers()), center)
+            if log_lost_share(float(space.size), 0.0, moments.log_total) < CERTIFIED:
+                return moments.tensor(jobs)
+    return None
 
 
 class _FourthMoments:
@@ -70,20 +73,26 @@ class _FourthMoments:
         self._doubles = [_products(x, x) for x in self._singles]
         edges = [group.features.start for group in parts[:3]] + [len(center) + 1]
         self._indices = [slice(i, j) for i, j in pairwise(edges)]
+        self._joint = self._pair_marginals()
+        self._total = float(self._joint[0, 2].sum())
+
+    @property
+    def log_total(self) -> float:
+        """ln Σ F G R; the factors' scale is left out."""
+        return math.log(self._total) if self._total > 0 else -math.inf
 
     def tensor(self, n_jobs: int) -> Array:
         """The whole tensor, each block put in place under all permutations of its indices."""
         size = self._indices[2].stop
         tensor = np.empty((size,) * 4)
-        joint = self._pair_marginals()
-        total = float(joint[0, 2].sum())
+        joint = self._joint
         for (i, j), p in joint.items():
             self._put_two_groups(tensor, i, j, p)
         self._put_one_group(tensor, 0, joint[0, 1].sum(axis=1))
         self._put_one_group(tensor, 1, joint[0, 1].sum(axis=0))
         self._put_one_group(tensor, 2, joint[0, 2].sum(axis=0))
         self._put_three_groups(tensor, n_jobs)
-        tensor /= total
+        tensor /= self._total
         return tensor
 
     def _pair_marginals(self) -> dict[tuple[int, int], Array]:

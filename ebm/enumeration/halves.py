@@ -57,19 +57,7 @@ class Halves:
         first, log_weights = self.block(index)
         scale = float(log_weights.max())
         p = np.exp(log_weights - scale)
-        rows, columns = p.sum(axis=1), p.sum(axis=0)
-        f, g = first.table_and_one, self.second.table
-        across = f.T @ p @ g
-        # Features in the order first half, second half, constant 1.
-        k = f.shape[1] - 1
-        corner = f.T @ (rows[:, None] * f)
-        moments = np.empty((k + g.shape[1] + 1,) * 2)
-        own = np.r_[0:k, -1]
-        moments[np.ix_(own, own)] = corner
-        moments[k:-1, k:-1] = g.T @ (columns[:, None] * g)
-        moments[own, k:-1] = across
-        moments[k:-1, own] = across.T
-        return BlockSums(scale, moments)
+        return BlockSums(scale, second_moments(p, first.table, self.second.table))
 
     def _first(self, rows: NDArray[np.int64]) -> Group:
         per_unit = self._space.value_features
@@ -78,6 +66,34 @@ class Halves:
         table = per_unit[digits].reshape(len(rows), -1)
         units = slice(0, self._n_first)
         return Group(units, slice(0, self._n_first * width), table, np.empty((0, 0, 0)))
+
+
+def second_moments(p: Array, first: Array, second: Array) -> Array:
+    """Σ p g gᵀ for g = (f, f', 1), from weights of two tables of features.
+
+    Parameters
+    ----------
+    p : ndarray, (m, m')
+        A weight for each row of the one table with each of the other.
+    first, second : ndarray, (m, k) and (m', k')
+        The tables.
+
+    Returns
+    -------
+    ndarray, (k + k' + 1, k + k' + 1)
+        Symmetric; the last entry is Σ p.
+    """
+    rows, columns = p.sum(axis=1), p.sum(axis=0)
+    k = first.shape[1]
+    moments = np.empty((k + second.shape[1] + 1,) * 2)
+    moments[:k, :k] = first.T @ (rows[:, None] * first)
+    moments[k:-1, k:-1] = second.T @ (columns[:, None] * second)
+    moments[:k, k:-1] = first.T @ p @ second
+    moments[k:-1, :k] = moments[:k, k:-1].T
+    moments[:k, -1] = moments[-1, :k] = first.T @ rows
+    moments[k:-1, -1] = moments[-1, k:-1] = second.T @ columns
+    moments[-1, -1] = rows.sum()
+    return moments
 
 
 def sum_by_halves(halves: Halves, n_jobs: int) -> Totals:

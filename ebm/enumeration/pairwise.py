@@ -16,12 +16,15 @@ from ebm.enumeration.halves import Halves, all_energies, sum_by_halves
 from ebm.enumeration.limits import (
     SECONDS_BY_HALVES,
     SECONDS_BY_PRODUCTS,
+    SECONDS_BY_QUADRUPLES,
+    SECONDS_BY_STREAMING,
     Limits,
     describe_size,
     number_of_states,
 )
 from ebm.enumeration.products import Totals, sum_certified
 from ebm.enumeration.splitting import Split, split
+from ebm.model import checked_form
 from ebm.parallel import single_threaded_blas
 from ebm.spaces import FiniteSpace
 
@@ -51,7 +54,7 @@ class PairwiseEnumeration(ExactEnsemble):
     def __init__(self, model: Any, space: FiniteSpace, limits: Limits, n_jobs: int) -> None:
         self.model, self.space, self._limits, self._n_jobs = model, space, limits, n_jobs
         self._require(SECONDS_BY_PRODUCTS)
-        self._form = model.quadratic_form()
+        self._form = checked_form(model, space)
         #: None where only sums in the log domain are certain.
         self._parts: Split | None = None
         self._with_potential = False
@@ -109,12 +112,17 @@ class PairwiseEnumeration(ExactEnsemble):
         center = np.asarray(center, dtype=np.float64)
         if self._parts is None:
             return self._streamed_fourth_moments(center)
-        return fourth_moments(
-            self._form, self.space, center, self._n_jobs, with_potential=self._with_potential
-        )
+        tensor = fourth_moments(self._form, self.space, center, self._n_jobs)
+        return self._streamed_fourth_moments(center) if tensor is None else tensor
 
     def _streamed_fourth_moments(self, center: Array) -> Array:
         d = len(center) + 1
+        self._limits.require(
+            f"all fourth moments over {describe_size(self.space)} in the log domain",
+            number_of_states(self.space) * (SECONDS_BY_STREAMING + SECONDS_BY_QUADRUPLES * d**4),
+            32.0 * 2**14 * d * d,
+            "do without standard errors",
+        )
         total = np.zeros((d * d, d * d))
         for states, weights in self.blocks():
             about = np.column_stack([self.space.features(states) - center, np.ones(len(states))])

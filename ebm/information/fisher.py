@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.ensembles import Ensemble
+from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.model import ParametricModel
@@ -171,6 +172,7 @@ def fisher_information(
         raise ModelError(f"{type(model).__name__} has no parameters: it is no ebm.ParametricModel")
     if average is None:
         average = source if isinstance(source, ExactEnsemble) else exact(model)
+    require_units(average, model.space)
     if isinstance(model, PairwiseModel) and hasattr(average, "fourth_moments"):
         return FisherInformation(pair_fisher(average, model.pairs, model.feature_center))
     return FisherInformation(average.covariance(model.energy_gradient))

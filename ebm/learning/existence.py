@@ -84,6 +84,24 @@ def _pair_tables(moments: Moments, pairs: tuple[Indices, Indices]) -> Array:
     return np.array([both, mean_i - both, mean_j - both, 1 - mean_i - mean_j + both])
 
 
+def empty_pairs(moments: Moments, pairs: tuple[Indices, Indices]) -> Indices:
+    """Which pairs have a combination of values that never occurs, so that no coupling is best.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of two-valued units.
+    pairs : (ndarray, ndarray)
+        The pairs to look at.
+
+    Returns
+    -------
+    ndarray of int
+        Positions in ``pairs``.
+    """
+    return np.flatnonzero((_pair_tables(moments, pairs) < EMPTY).any(axis=0))
+
+
 def empty_cells(moments: Moments, pairs: tuple[Indices, Indices]) -> list[str]:
     """Sentences about pairs of units with a combination of values that never occurs.
 
@@ -103,7 +121,7 @@ def empty_cells(moments: Moments, pairs: tuple[Indices, Indices]) -> list[str]:
     i, j = pairs
     labels = moments.space.labels
     sentences = []
-    for k in np.flatnonzero((cells < EMPTY).any(axis=0)):
+    for k in empty_pairs(moments, pairs):
         first, second = repr(labels[i[k]]), repr(labels[j[k]])
         sentences.append(f"units {first} and {second} {_describe(cells[:, k] < EMPTY)}")
     return sentences
@@ -159,7 +177,7 @@ def missing_maximum(cells: Sequence[str], units: Sequence[str]) -> str:
     cells : sequence of str
         What :func:`empty_cells` found.
     units : sequence of str
-        Units of the flat direction.
+        Units of the flat direction, empty where it is not known.
 
     Returns
     -------
@@ -169,7 +187,8 @@ def missing_maximum(cells: Sequence[str], units: Sequence[str]) -> str:
     reason = "; ".join(cells[:4]) + (f"; and {len(cells) - 4} more pairs" if len(cells) > 4 else "")
     if not reason:
         reason = f"some combination of {', '.join(map(repr, units))} never occurs"
+    growing = ", ".join(map(repr, units)) or "these units"
     return (
         f"the likelihood has no maximum at finite parameters: {reason}. The parameters of "
-        f"{', '.join(map(repr, units))} would grow without bound; add a penalty, such as l2=1e-3"
+        f"{growing} would grow without bound; add a penalty, such as l2=1e-3"
     )

@@ -14,11 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.data import from_data
+from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError, NoMaximumWarning
 from ebm.information.fisher import FisherInformation, pair_fisher
 from ebm.learning.existence import (
     empty_cells,
+    empty_pairs,
     missing_maximum,
     require_changing_units,
     require_possible,
@@ -114,6 +116,8 @@ def fit(
         )
     if not (math.isfinite(l2) and l2 >= 0):
         raise EbmError(f"l2 must be a finite number ≥ 0, got {l2!r}")
+    if not tolerance > 0:
+        raise EbmError(f"tolerance must be a positive number, got {tolerance!r}")
     if isinstance(data, Ensemble | Moments):
         if weights is not None:
             raise EbmError("weights belong to rows; this ensemble already has its own")
@@ -124,12 +128,13 @@ def fit(
         return _fit_pairwise(model, data.moments(), average, l2, tolerance, max_iterations, report)
     if isinstance(data, Moments):
         raise ModelError(f"{type(model).__name__} does not learn from moments alone: give rows")
+    require_units(data, space)
     loss = GeneralLoss(model, data, l2, average)
     optimum = quasi_newton(
         loss,
         loss.scaling(),
-        tolerance=max(tolerance, 1e-8),
-        max_iterations=max_iterations or 1000,
+        tolerance=max(tolerance, 1e-7),
+        max_iterations=1000 if max_iterations is None else max_iterations,
         report=report,
     )
     return _result(loss, optimum, data.sample_size, None, None, ())
@@ -155,7 +160,10 @@ def _fit_pairwise(
         cells = empty_cells(target, model.pairs)
     if model.n <= NEWTON_UNITS and hasattr(average(loss.start()), "fourth_moments"):
         optimum = newton(
-            loss, tolerance=tolerance, max_iterations=max_iterations or 100, report=report
+            loss,
+            tolerance=tolerance,
+            max_iterations=100 if max_iterations is None else max_iterations,
+            report=report,
         )
         fisher = optimum.fisher
     else:
@@ -163,7 +171,7 @@ def _fit_pairwise(
             loss,
             pairwise_scaling(loss),
             tolerance=max(tolerance, 1e-7),
-            max_iterations=max_iterations or 1000,
+            max_iterations=1000 if max_iterations is None else max_iterations,
             report=report,
         )
         fisher, messages = _fisher_where_affordable(loss, optimum)
@@ -177,6 +185,8 @@ def _fit_pairwise(
     if fisher is None:
         return _result(loss, optimum, target.sample_size, None, None, tuple(messages))
     errors = standard_errors(loss, fisher, flat=optimum.reason == "flat")
+    if cells:
+        errors[model.n + empty_pairs(target, model.pairs)] = math.inf
     own = in_model_gauge(loss, fisher)
     return _result(loss, optimum, target.sample_size, errors, own, tuple(messages))
 

@@ -113,6 +113,11 @@ def quasi_newton(
     -------
     Optimum
         The best model met, whatever ended the search.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If interrupted before there is anything to return.
     """
     search = _Search(loss, scaling, report)
     reason = "rounding"
@@ -137,6 +142,8 @@ def quasi_newton(
         if search.iteration >= max_iterations:
             reason = "iterations"
     except KeyboardInterrupt:
+        if search.ensemble is None:
+            raise
         reason = "interrupted"
     if search.norm <= tolerance:
         reason = "converged"
@@ -149,7 +156,8 @@ class _Search:
     def __init__(self, loss: Any, scaling: Array, report: Callable[[FitStep], None]) -> None:
         self._loss, self._scaling, self._report = loss, scaling, report
         self._start = loss.start()
-        self.model, self.ensemble = self._start, None
+        self.model = self._start
+        self.ensemble: Any = None
         self._best, self.norm = np.inf, np.inf
         self.iteration = 0
         self.history: list[FitStep] = []

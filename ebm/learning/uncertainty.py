@@ -57,7 +57,9 @@ def standard_errors(loss: PairwiseLoss, fisher: Array, *, flat: bool) -> Array:
     deviation = np.sqrt(np.maximum(fisher.diagonal(), np.finfo(float).tiny))
     scale = np.outer(deviation, deviation)
     values, vectors = np.linalg.eigh((fisher + loss.l2 * gauge.T @ gauge) / scale)
-    kept = values > FLAT * values[-1] if flat else np.ones(len(values), dtype=bool)
+    # L-BFGS may stop before an eigenvalue falls that low: the smallest counts in any case.
+    lowest = max(FLAT * values[-1], values[0])
+    kept = values > lowest if flat else np.ones(len(values), dtype=bool)
     # Columns: what one unit along each eigenvector changes in the model's parameters.
     moves = (gauge / deviation) @ vectors
     response = moves[:, kept] / values[kept] @ vectors[:, kept].T

@@ -1,7 +1,15 @@
 """Models: values θ of families of energies, frozen, in units of k_B T."""
 
 from ebm.models.boltzmann import BoltzmannMachine
+from ebm.models.interactions import InteractionModel
 from ebm.models.ising import IsingModel
+from ebm.models.restricted import RestrictedBoltzmannMachine
 from ebm.models.tabular import TabularModel
 
-__all__ = ["BoltzmannMachine", "IsingModel", "TabularModel"]
+__all__ = [
+    "BoltzmannMachine",
+    "InteractionModel",
+    "IsingModel",
+    "RestrictedBoltzmannMachine",
+    "TabularModel",
+]

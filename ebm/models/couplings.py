@@ -74,8 +74,11 @@ def symmetric(matrix: Any, n: int, name: str) -> Any:
         require_finite(matrix, name)
         return read_only(matrix / 2 + matrix.T / 2)
     entries = matrix.tocoo()
-    require_finite(np.asarray(entries.data, dtype=np.float64), f"stored {name}")
-    return _assemble(entries.row, entries.col, entries.data / 2.0, n)
+    values = np.asarray(entries.data, dtype=np.float64)
+    for k in np.flatnonzero(~np.isfinite(values))[:1]:
+        place = (int(entries.row[k]), int(entries.col[k]))
+        raise ModelError(f"{name} must be finite, got {values[k]} at {place}")
+    return _assemble(entries.row, entries.col, values / 2, n)
 
 
 def from_pairs(pairs: tuple[Indices, Indices], values: Array, diagonal: Array, like: Any) -> Any:
@@ -135,11 +138,16 @@ def apply(matrix: Any, states: Array) -> Array:
 
 
 def equal(first: Any, second: Any) -> bool:
-    """Whether two coupling matrices have the same storage and the same entries."""
+    """Whether two matrices have the same storage, the same free pairs and the same entries."""
     if is_sparse(first) != is_sparse(second) or first.shape != second.shape:
         return False
     if is_sparse(first):
-        return bool(abs(first - second).max() == 0)
+        pairs = free_pairs(first)
+        return (
+            np.array_equal(pairs, free_pairs(second))
+            and np.array_equal(at_pairs(first, pairs), at_pairs(second, pairs))
+            and np.array_equal(diagonal(first), diagonal(second))
+        )
     return bool(np.array_equal(first, second))
 
 

@@ -66,13 +66,20 @@ class PairwiseModel(ParametricModel):
         coupled = (couplings.apply(self._matrix, d) * d).sum(axis=-1)
         return np.asarray(-0.5 * coupled - x @ self._vector + self.offset)
 
+    @property
+    def coupling_matrix(self) -> Any:
+        """The symmetric couplings A, dense or CSR as stored."""
+        return self._matrix
+
+    def linear_form(self) -> Array:
+        """w = v − Ac, the linear terms at centre 0, (n,)."""
+        return np.asarray(self._vector - couplings.apply(self._matrix, self.feature_center))
+
     def quadratic_form(self) -> QuadraticForm:
         """The energy as −½ xAx − w·x + k with w = v − Ac and k = offset − ½ cAc."""
         c = self.feature_center
-        ac = couplings.apply(self._matrix, c)
-        return QuadraticForm(
-            couplings.dense(self._matrix), self._vector - ac, float(self.offset - 0.5 * c @ ac)
-        )
+        constant = self.offset - 0.5 * float(c @ couplings.apply(self._matrix, c))
+        return QuadraticForm(couplings.dense(self._matrix), self.linear_form(), constant)
 
     @property
     def parameters(self) -> Array:

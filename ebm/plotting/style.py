@@ -101,7 +101,9 @@ def label_units(axis: Any, labels: tuple[str, ...], *, rotation: float = 0) -> N
     ['a', 'b']
     """
     if len(labels) <= MAX_NAMED_UNITS:
-        axis.set_ticks(range(len(labels)), labels=labels, rotation=rotation, fontsize="small")
+        # Points that keep names apart along the two inches of a panel.
+        size = min(8.0, 135 / len(labels))
+        axis.set_ticks(range(len(labels)), labels=labels, rotation=rotation, fontsize=size)
     else:
         ticker = require_extra("matplotlib.ticker", "plot")
         axis.set_major_locator(ticker.MaxNLocator(integer=True))

@@ -60,7 +60,7 @@ def rates(
     unit = np.arange(moments.space.n)
     if model is not None:
         fitted = ensemble_of(model).moments().to(Binary).mean
-        ax.plot(unit, fitted, "_", color=MODEL, ms=11, mew=2, label="model")
+        ax.plot(unit, fitted, "_", color=MODEL, ms=min(11, 150 / len(unit)), mew=2, label="model")
     error = binomial_error(moments.mean, data.sample_size)
     ax.errorbar(unit, moments.mean, error, fmt="o", color=DATA, ms=3, lw=1, label="data")
     smallest, largest = moments.mean.min(), moments.mean.max()

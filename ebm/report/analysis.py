@@ -53,7 +53,7 @@ class Report:
     inversion : BoltzmannMachine, IsingModel or None
         The mean-field inversion; None where a unit is constant.
     model : BoltzmannMachine, IsingModel or None
-        The model to use, in the centre asked for: the exact fit, or the inversion without one.
+        The model to use, in the center asked for: the exact fit, or the inversion without one.
     route : str
         Which way was taken, a sentence.
     summary, fit, entropies, couplings, comparison, goodness, minima : records
@@ -105,6 +105,7 @@ def analyze(
     names: Sequence[str] | None = None,
     notes: Sequence[str] = (),
     rng: RandomSource = 0,
+    progress: bool = False,
 ) -> Report:
     """Fit a Boltzmann machine to binary data and report how good it is.
 
@@ -120,13 +121,15 @@ def analyze(
     space : StateSpace or class, optional
         The coding; None means {0, 1}, ``ebm.Spins`` −1 and 1 (and an Ising model).
     center : float, array_like or "mean", default 0
-        Centre of ``Report.model``, a gauge: it changes no probability and no penalty.
+        Center of ``Report.model``, a gauge: it changes no probability and no penalty.
     names : sequence of str, optional
         Unit names, where the data bring none.
     notes : sequence of str
         Sentences to add to the warnings, such as those of a :class:`ebm.tables.Table`.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator, default 0
         For the data sets drawn from the model as a yardstick.
+    progress : bool, default False
+        Show each iteration of the fit on the standard error stream.
 
     Returns
     -------
@@ -145,7 +148,7 @@ def analyze(
         if not isinstance(data, WeightedStates):
             data = Ensemble.from_data(data, space=space, names=names)
         place = _center(data, center)
-        result, route = _fitted(data, l2)
+        result, route = _fitted(data, l2, progress)
         inversion, trouble = _inverted(data)
         sections = _sections(data, result, inversion, l2, rng)
     model: Any = inversion if result is None else result.model
@@ -163,10 +166,10 @@ def analyze(
 
 
 def _center(data: WeightedStates, center: ArrayLike | str) -> Any:
-    """The centre as numbers; None for spins, which have none."""
+    """The center as numbers; None for spins, which have none."""
     if isinstance(data.space, Spins):
         if not np.array_equal(center, 0.0):
-            raise CodingError(f"spins have no centre, got center={center!r}: leave it out")
+            raise CodingError(f"spins have no center, got center={center!r}: leave it out")
         return None
     if not isinstance(data.space, Binary):
         raise CodingError(f"a report needs two-valued units, got {data.space!r}")
@@ -177,7 +180,7 @@ def _center(data: WeightedStates, center: ArrayLike | str) -> Any:
     return center
 
 
-def _fitted(data: WeightedStates, l2: float) -> tuple[FitResult | None, str]:
+def _fitted(data: WeightedStates, l2: float, progress: bool) -> tuple[FitResult | None, str]:
     """The exact fit, or None, and a sentence on the way taken."""
     n = data.space.n
     inversion_only = "no exact fit, first-order mean-field inversion only"
@@ -186,7 +189,7 @@ def _fitted(data: WeightedStates, l2: float) -> tuple[FitResult | None, str]:
     family = IsingModel if isinstance(data.space, Spins) else BoltzmannMachine
     start: Any = family(np.zeros((n, n)), np.zeros(n), names=data.space.names)
     try:
-        result = fit(start, data, l2=l2)
+        result = fit(start, data, l2=l2, progress=progress)
     except LimitError as error:
         return None, f"{inversion_only}: {error}"
     penalty = f", penalty l2 = {l2:g}" if l2 else ""

@@ -50,6 +50,11 @@ class FiniteSpace(StateSpace):
         ndarray, (..., n)
             The states; the inverse of :meth:`index`.
 
+        Raises
+        ------
+        ShapeError
+            If a number is outside the space.
+
         Examples
         --------
         >>> import ebm
@@ -59,6 +64,11 @@ class FiniteSpace(StateSpace):
                [1., 0., 0.]])
         """
         index = np.asarray(indices, dtype=np.int64)[..., None]
+        outside = index[(index < 0) | (index >= self.size)]
+        if outside.size:
+            raise ShapeError(
+                f"numbers of states must be from 0 to {self.size - 1}, got {outside[0]}"
+            )
         return np.asarray(self.values[index // self._place_values() % len(self.values)])
 
     def index(self, states: ArrayLike) -> NDArray[np.int64]:

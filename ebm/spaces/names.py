@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from ebm.errors import NamesError
@@ -32,7 +33,7 @@ def checked_names(names: Sequence[str], n: int) -> tuple[str, ...]:
     given = tuple(str(name) for name in names)
     if len(given) != n:
         raise NamesError(f"names must hold one name for each of the {n} units, got {len(given)}")
-    repeated = sorted({name for name in given if given.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(given).items() if count > 1)
     if repeated:
         raise NamesError(f"unit names must differ, got {shown(repeated)} more than once")
     return given

@@ -134,7 +134,7 @@ class StateSpace(ABC):
         NamesError
             If ``names`` are not the names of the space in some order.
         """
-        given = [str(name) for name in names]
+        given = list(checked_names(names, len(names)))
         wanted = list(self.names or given)
         if sorted(given) != sorted(wanted):
             missing = [name for name in wanted if name not in given]
@@ -158,12 +158,14 @@ class StateSpace(ABC):
             columns = np.atleast_2d(np.asarray(states, dtype=object))
         except ValueError:
             return ShapeError("states must be rows of equal length")
+        if any(isinstance(value, list | tuple | np.ndarray) for value in columns.flat):
+            return ShapeError("states must be rows of equal length")
         if columns.ndim != 2 or columns.shape[1] != self.n:
             return ShapeError(
                 f"states must be numbers of shape (..., {self.n}), got {columns.shape}"
             )
         for label, column in zip(self.labels, columns.T, strict=True):
-            texts = {value for value in column if isinstance(value, str)}
+            texts = {value for value in column if isinstance(value, str) and not _is_number(value)}
             if texts:
                 return CodingError(
                     f"column {label!r} holds text ({shown(sorted(texts))}) where numbers are "
@@ -182,7 +184,8 @@ class StateSpace(ABC):
             )
         unit = int(np.flatnonzero(~self._valid(rows).all(axis=0))[0])
         values = np.unique(rows[:, unit])
-        listed = ", ".join(f"{v:g}" for v in values[:5]) + (", …" if len(values) > 5 else "")
+        first = (values if len(values) <= 5 else values[~self._valid(values)])[:5]
+        listed = ", ".join(f"{v:g}" for v in first) + (", …" if len(values) > len(first) else "")
         raise CodingError(
             f"unit {self.labels[unit]!r} has the values {listed} where {self._coding()} is wanted"
             f"{self._suggestion(values)}"
@@ -224,3 +227,11 @@ class Reals(StateSpace):
 
     def _valid(self, states: Array) -> NDArray[np.bool_]:
         return np.isfinite(states)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,174 @@
+"""Gibbs sweeps over {0,1} units: random thresholds, dense machines, sparse machines, layers.
+
+A unit with log-odds f becomes 1 where f exceeds logit(u) for a uniform u = (r + ½)/2³²: an exact
+heat bath but for tails of 2⁻³³. Thresholds are made in bulk, so no exponential is taken for an
+update. Random bits come from xoshiro256++ in lanes, one stream for each block of chains.
+
+Arrays of states and fields are (units, chains), float32, chains innermost: the chains of a block
+are what the compiler vectorizes over. Callers and what they call stay in this file: a cache on disk
+does not see other files change.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ebm._kernels.jit import kernel
+
+_f = np.float32
+_u = np.uint64
+#: Units for which thresholds are made at once.
+SITES = 16
+#: Thresholds whose exponents are split off at a time.
+CHUNK = 256
+
+
+@kernel
+def fill_words(stream, words):
+    """Fill ``words`` from a stream (4, lanes) of xoshiro256++ states; lanes divides the length."""
+    lanes = stream.shape[1]
+    s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
+    for block in range(words.shape[0] // lanes):
+        out = words[block * lanes : (block + 1) * lanes]
+        for lane in range(lanes):
+            a, b, c, d = s0[lane], s1[lane], s2[lane], s3[lane]
+            total = a + d
+            out[lane] = ((total << _u(23)) | (total >> _u(41))) + a
+            shifted = b << _u(17)
+            c ^= a
+            d ^= b
+            b ^= c
+            a ^= d
+            c ^= shifted
+            s0[lane], s1[lane], s2[lane] = a, b, c
+            s3[lane] = (d << _u(45)) | (d >> _u(19))
+
+
+@kernel
+def _odds(bits, out):
+    """Fill u / (1 − u) with full relative accuracy in both tails."""
+    for i in range(out.shape[0]):
+        out[i] = (_f(bits[i]) + _f(0.5)) / (_f(np.uint32(~bits[i])) + _f(0.5))
+
+
+@kernel
+def _split(bits, exponents):
+    """Take the exponents out of the bits of float32 numbers, leaving mantissas in [√½, √2)."""
+    for i in range(exponents.shape[0]):
+        exponents[i] = (bits[i] - np.int32(0x3F3504F3)) >> np.int32(23)
+        bits[i] -= exponents[i] << np.int32(23)
+
+
+@kernel
+def _logs(mantissas, exponents):
+    """Replace m by ln(m 2^e): ln m = 2 artanh t, t = (m − 1)/(m + 1), |t| < 0.172."""
+    for i in range(exponents.shape[0]):
+        t = (mantissas[i] - _f(1)) / (mantissas[i] + _f(1))
+        s = t * t
+        series = _f(1 / 5) + s * (_f(1 / 7) + s * _f(1 / 9))
+        series = _f(2) * t * (_f(1) + s * (_f(1 / 3) + s * series))
+        mantissas[i] = series + _f(exponents[i]) * _f(0.6931471805599453)
+
+
+@kernel
+def fill_thresholds(stream, words, thresholds):
+    """Fill thresholds logit(u), float32; ``words`` is a buffer of half their number, rounded up."""
+    fill_words(stream, words)
+    bits = words.view(np.uint32)
+    exponents = np.empty(CHUNK, np.int32)
+    for start in range(0, thresholds.shape[0], CHUNK):
+        stop = min(start + CHUNK, thresholds.shape[0])
+        part, powers = thresholds[start:stop], exponents[: stop - start]
+        _odds(bits[start:stop], part)
+        _split(part.view(np.int32), powers)
+        _logs(part, powers)
+
+
+@kernel
+def _flip(field, threshold, state, change):
+    """Heat bath of one unit in all chains; ``change`` is new − old."""
+    for c in range(state.shape[0]):
+        new = _f(1) if field[c] > threshold[c] else _f(0)
+        change[c] = new - state[c]
+        state[c] = new
+
+
+@kernel
+def _add(field, weight, change):
+    for c in range(field.shape[0]):
+        field[c] += weight * change[c]
+
+
+@kernel
+def update_sites(fields, biases, weights, stream, states):
+    """Heat bath of some units one after the other: fields and states (units, chains).
+
+    ``fields`` come in as Σ_j W_ij x_j over all units; ``weights`` couple these units to each other.
+    """
+    units, chains = states.shape
+    lanes = stream.shape[1]
+    words = np.empty((units * chains // 2 + lanes) // lanes * lanes, np.uint64)
+    thresholds = np.empty(units * chains, np.float32)
+    change = np.empty(chains, np.float32)
+    fill_thresholds(stream, words, thresholds)
+    for i in range(units):
+        # logit(u) − b in place of adding b to every field.
+        threshold = thresholds[i * chains : (i + 1) * chains]
+        for c in range(chains):
+            threshold[c] -= biases[i]
+        _flip(fields[i], threshold, states[i], change)
+        for later in range(i + 1, units):
+            _add(fields[later], weights[i, later], change)
+
+
+@kernel
+def sweep_dense_few(states, fields, weights, stream, n_sweeps):
+    """The same chain for few chains: states and fields (chains, n), units innermost.
+
+    Fields are touched only when a unit flips.
+    """
+    chains, n = states.shape
+    lanes = stream.shape[1]
+    words = np.empty((n // 2 + lanes) // lanes * lanes, np.uint64)
+    thresholds = np.empty(n, np.float32)
+    for _ in range(n_sweeps):
+        for c in range(chains):
+            fill_thresholds(stream, words, thresholds)
+            for i in range(n):
+                new = _f(1) if fields[c, i] > thresholds[i] else _f(0)
+                if new != states[c, i]:
+                    _add(fields[c], new - states[c, i], weights[i])
+                    states[c, i] = new
+
+
+@kernel
+def sweep_sparse(states, biases, starts, neighbors, weights, stream, n_sweeps):
+    """Sequential sweeps of a sparse machine in CSR form with zero diagonal, any degrees."""
+    n, chains = states.shape
+    lanes = stream.shape[1]
+    words = np.empty((SITES * chains // 2 + lanes) // lanes * lanes, np.uint64)
+    thresholds = np.empty(SITES * chains, np.float32)
+    field = np.empty(chains, np.float32)
+    change = np.empty(chains, np.float32)
+    for _ in range(n_sweeps):
+        for i in range(n):
+            if i % SITES == 0:
+                fill_thresholds(stream, words, thresholds)
+            field[:] = biases[i]
+            for k in range(starts[i], starts[i + 1]):
+                _add(field, weights[k], states[neighbors[k]])
+            place = i % SITES * chains
+            _flip(field, thresholds[place : place + chains], states[i], change)
+
+
+@kernel
+def update_layer(inputs, biases, stream, states):
+    """Heat bath of a layer of independent units: inputs and states (chains, units)."""
+    chains, units = states.shape
+    lanes = stream.shape[1]
+    words = np.empty((units // 2 + lanes) // lanes * lanes, np.uint64)
+    thresholds = np.empty(units, np.float32)
+    for c in range(chains):
+        fill_thresholds(stream, words, thresholds)
+        for i in range(units):
+            states[c, i] = _f(1) if inputs[c, i] + biases[i] > thresholds[i] else _f(0)

@@ -1,0 +1,306 @@
+"""The restricted Boltzmann machine, its hidden layer summed out; [EBM] Example 11."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.errors import ShapeError
+from ebm.model import LayeredForm
+from ebm.models import couplings
+from ebm.models.boltzmann import BoltzmannMachine
+from ebm.models.layered import CHUNK, LayeredModel
+from ebm.spaces import Binary
+
+__all__ = ["RestrictedBoltzmannMachine"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RestrictedBoltzmannMachine(LayeredModel):
+    """E(v, h) = −Σ_αβ U_αβ (v_α−v̂_α)(h_β−ĥ_β) − b·v − c·h + offset; [EBM] eq 16.
+
+    Its states are the visible units v ∈ {0,1}^n and its energy is the effective one,
+    E_eff(v) = −ln Σ_h exp(−E(v, h)), with every constant, so that ln Z is that of both layers.
+
+    Parameters
+    ----------
+    weights : array_like, (n, m)
+        U, a row for each visible and a column for each hidden unit.
+    visible_biases : array_like, (n,)
+        b, in the gauge of the given centres.
+    hidden_biases : array_like, (m,)
+        c.
+    visible_center, hidden_center : float or array_like, (n,) and (m,)
+        v̂ and ĥ, any real vectors.
+    offset : float
+        A constant in the energy, no parameter.
+    names : sequence of str, optional
+        Names of the visible units.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not belong together.
+    ModelError
+        If a number is not finite.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> machine = ebm.RestrictedBoltzmannMachine([[2.0], [-1.0]], [0.5, 0.0], [-1.0])
+    >>> machine.energy([[0, 0], [1, 0]]).round(4)
+    array([-0.3133, -1.8133])
+    """
+
+    weights: Any
+    visible_biases: Any
+    hidden_biases: Any
+    visible_center: Any = field(default=0.0, kw_only=True)
+    hidden_center: Any = field(default=0.0, kw_only=True)
+    offset: float = field(default=0.0, kw_only=True)
+    names: Sequence[str] | None = field(default=None, kw_only=True)
+    space: Binary = field(init=False)
+
+    def __post_init__(self) -> None:
+        n = couplings.length(self.visible_biases, "visible_biases")
+        m = couplings.length(self.hidden_biases, "hidden_biases")
+        space = Binary(n, names=self.names)
+        checked = {
+            "space": space,
+            "names": space.names,
+            "weights": _matrix(self.weights, n, m),
+            "visible_biases": couplings.vector(self.visible_biases, n, "visible_biases"),
+            "hidden_biases": couplings.vector(self.hidden_biases, m, "hidden_biases"),
+            "visible_center": couplings.vector(self.visible_center, n, "visible_center"),
+            "hidden_center": couplings.vector(self.hidden_center, m, "hidden_center"),
+            "offset": couplings.scalar(self.offset, "offset"),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"RestrictedBoltzmannMachine(n={self.n}, n_hidden={self.n_hidden}, {self.space!r})"
+
+    def energy(self, states: ArrayLike) -> Array:
+        """Effective energy of each visible state, (..., n) -> (...); [EBM] eq 17 completed.
+
+        E_eff(v) = −b·v + (v−v̂)·Uĥ − Σ_β s₊(c_β + Σ_α U_αβ(v_α−v̂_α)) + offset with
+        s₊(x) = ln(1 + eˣ), right for inputs of any size. The source drops −v̂·Uĥ.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            Visible states.
+
+        Returns
+        -------
+        ndarray, (...)
+            In units of k_B T.
+        """
+        v = self.space.check(states)
+        linear = (v - self.visible_center) @ (self.weights @ self.hidden_center)
+        linear -= v @ self.visible_biases
+        return np.asarray(linear - self._by_rows(_softplus_sums, v) + self.offset)
+
+    def hidden_input(self, states: ArrayLike) -> Array:
+        """Log-odds of the hidden units, c_β + Σ_α U_αβ (v_α−v̂_α), (..., n) -> (..., m)."""
+        v = self.space.check(states)
+        return np.asarray((v - self.visible_center) @ self.weights + self.hidden_biases)
+
+    def visible_input(self, hidden: ArrayLike) -> Array:
+        """Log-odds of the visible units, b_α + Σ_β U_αβ (h_β−ĥ_β), (..., m) -> (..., n)."""
+        h = Binary(self.n_hidden).check(hidden)
+        return np.asarray((h - self.hidden_center) @ self.weights.T + self.visible_biases)
+
+    def hidden_conditional(self, states: ArrayLike) -> Array:
+        """p(h_β = 1 | v) = σ(hidden_input), (..., n) -> (..., m).
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            Visible states.
+
+        Returns
+        -------
+        ndarray, (..., m)
+            Probabilities; the hidden units are independent given v.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> machine = ebm.RestrictedBoltzmannMachine([[2.0], [-1.0]], [0.5, 0.0], [-1.0])
+        >>> machine.hidden_conditional([1, 0]).round(4)
+        array([0.7311])
+        """
+        from scipy.special import expit
+
+        return np.asarray(expit(self.hidden_input(states)))
+
+    def visible_conditional(self, hidden: ArrayLike) -> Array:
+        """p(v_α = 1 | h) = σ(visible_input), (..., m) -> (..., n)."""
+        from scipy.special import expit
+
+        return np.asarray(expit(self.visible_input(hidden)))
+
+    def layered_form(self) -> LayeredForm:
+        """The energy of both layers about centre 0, −v·Uh − b·v − c·h + k."""
+        from_hidden, from_visible = (
+            self.weights @ self.hidden_center,
+            self.visible_center @ self.weights,
+        )
+        return LayeredForm(
+            self.weights,
+            self.visible_biases - from_hidden,
+            self.hidden_biases - from_visible,
+            self.offset - float(self.visible_center @ from_hidden),
+        )
+
+    def joint(self) -> BoltzmannMachine:
+        """The Boltzmann machine of both layers, [EBM] eq 19: W = [[0, U], [Uᵀ, 0]].
+
+        Returns
+        -------
+        BoltzmannMachine
+            On n + m units, the visible ones first, with the same ln Z. Where the visible units
+            have names, the hidden ones are called ``"h0"``, ``"h1"``, …
+
+        Examples
+        --------
+        >>> import ebm
+        >>> ebm.RestrictedBoltzmannMachine([[2.0], [-1.0]], [0.5, 0.0], [-1.0]).joint().weights
+        array([[ 0.,  0.,  2.],
+               [ 0.,  0., -1.],
+               [ 2., -1.,  0.]])
+        """
+        n = self.n
+        weights = np.zeros((n + self.n_hidden,) * 2)
+        weights[:n, n:] = self.weights
+        weights[n:, :n] = self.weights.T
+        return BoltzmannMachine(
+            weights,
+            np.concatenate([self.visible_biases, self.hidden_biases]),
+            center=np.concatenate([self.visible_center, self.hidden_center]),
+            offset=self.offset,
+            names=self._joint_names(),
+        )
+
+    def transposed(self) -> RestrictedBoltzmannMachine:
+        """The machine with its layers exchanged: the hidden units become the states.
+
+        Returns
+        -------
+        RestrictedBoltzmannMachine
+            With the same joint energy and ln Z. Its units have no names.
+        """
+        return RestrictedBoltzmannMachine(
+            self.weights.T,
+            self.hidden_biases,
+            self.visible_biases,
+            visible_center=self.hidden_center,
+            hidden_center=self.visible_center,
+            offset=self.offset,
+        )
+
+    def recentered(
+        self, visible_center: ArrayLike, hidden_center: ArrayLike
+    ) -> RestrictedBoltzmannMachine:
+        """The same energy written about other centres, a gauge change.
+
+        b' = b + U(ĥ'−ĥ), c' = c + Uᵀ(v̂'−v̂), offset' = offset + v̂'·Uĥ' − v̂·Uĥ: every E(v, h),
+        E_eff(v) and ln Z stay.
+
+        Parameters
+        ----------
+        visible_center, hidden_center : float or array_like, (n,) and (m,)
+            The new centres.
+
+        Returns
+        -------
+        RestrictedBoltzmannMachine
+            With the same energies and other biases.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> machine = ebm.RestrictedBoltzmannMachine([[2.0], [-1.0]], [0.5, 0.0], [-1.0])
+        >>> machine.recentered(0.5, 0.5).hidden_biases
+        array([-0.5])
+        """
+        v = couplings.vector(visible_center, self.n, "visible_center")
+        h = couplings.vector(hidden_center, self.n_hidden, "hidden_center")
+        u = self.weights
+        constant = v @ u @ h - self.visible_center @ u @ self.hidden_center
+        return replace(
+            self,
+            visible_biases=self.visible_biases + u @ (h - self.hidden_center),
+            hidden_biases=self.hidden_biases + (v - self.visible_center) @ u,
+            visible_center=v,
+            hidden_center=h,
+            offset=self.offset + float(constant),
+        )
+
+    def scaled(self, beta: float) -> Self:
+        """The machine whose *joint* energy is βE(v, h); its effective energy is not βE_eff(v)."""
+        return self._replaced(
+            beta * self.weights,
+            beta * self.visible_biases,
+            beta * self.hidden_biases,
+            beta * self.offset,
+        )
+
+    def equals(self, other: Any) -> bool:
+        """Whether ``other`` is a restricted machine with the same space and the same numbers."""
+        return (
+            isinstance(other, RestrictedBoltzmannMachine)
+            and other.space == self.space
+            and other.offset == self.offset
+            and np.array_equal(other.weights, self.weights)
+            and np.array_equal(other.parameters, self.parameters)
+            and np.array_equal(other.visible_center, self.visible_center)
+            and np.array_equal(other.hidden_center, self.hidden_center)
+        )
+
+    def _by_rows(self, function: Callable[[Array], Array], v: Array) -> Array:
+        """A function of the hidden inputs of each state, a bounded number of them at a time."""
+        flat = v.reshape(-1, self.n)
+        values = np.empty(len(flat))
+        rows = max(1, CHUNK // self.n_hidden)
+        for start in range(0, len(flat), rows):
+            part = slice(start, start + rows)
+            values[part] = function(self.hidden_input(flat[part]))
+        return values.reshape(v.shape[:-1])
+
+    def _joint_names(self) -> tuple[str, ...] | None:
+        if self.names is None:
+            return None
+        prefix = "h"
+        while any(f"{prefix}{b}" in self.names for b in range(self.n_hidden)):
+            prefix += "_"
+        return (*self.names, *(f"{prefix}{b}" for b in range(self.n_hidden)))
+
+    def _replaced(self, weights: Array, visible: Array, hidden: Array, offset: float) -> Self:
+        return replace(
+            self, weights=weights, visible_biases=visible, hidden_biases=hidden, offset=offset
+        )
+
+
+def _softplus_sums(inputs: Array) -> Array:
+    return np.asarray(np.logaddexp(0, inputs).sum(axis=-1))
+
+
+def _matrix(weights: Any, n: int, m: int) -> Array:
+    """The weights, checked, a read-only copy."""
+    matrix = np.asarray(couplings.dense(weights), dtype=np.float64)
+    if matrix.shape != (n, m):
+        raise ShapeError(
+            f"weights must have shape ({n}, {m}), a row for each visible and a column for each "
+            f"hidden unit, got {matrix.shape}"
+        )
+    couplings.require_finite(matrix, "weights")
+    return couplings.read_only(matrix)

@@ -1,0 +1,177 @@
+"""The function :func:`ebm.sample`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.errors import ModelError, ShapeError, require_memory
+from ebm.model import EnergyModel, checked_energy, checked_space
+from ebm.parallel import map_blocks, number_of_jobs, single_threaded_blas
+from ebm.randomness import RandomSource, generator
+from ebm.sampling.samplers import Gibbs, Sampler
+from ebm.sampling.samples import ChainState, Samples
+from ebm.sampling.streams import block_slices, new_streams
+from ebm.sampling.sweepers import Sweeper
+
+__all__ = ["sample"]
+
+Array = NDArray[np.float64]
+
+#: Largest array of draws that is kept, in bytes.
+MEMORY_LIMIT = 8 * 2**30
+
+
+def sample(
+    model: EnergyModel,
+    sampler: Sampler | None = None,
+    *,
+    n_draws: int,
+    n_chains: int = 4,
+    rng: RandomSource = None,
+    burn_in: int | None = None,
+    thin: int = 1,
+    initial: ArrayLike | ChainState | None = None,
+    progress: bool = False,
+    n_jobs: int | None = None,
+) -> Samples:
+    """Draw from a model by Markov chains that leave its distribution unchanged.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        Over a finite space.
+    sampler : Sampler, optional
+        How the chains move; ``ebm.Gibbs()`` if not given.
+    n_draws : int
+        Draws kept from each chain.
+    n_chains : int
+        Number of chains; those of ``initial`` where it has several.
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+        Source of randomness. The draws do not depend on ``n_jobs``.
+    burn_in : int, optional
+        Sweeps (n site updates each) before the first draw: 100, or 0 when chains are taken up.
+    thin : int
+        Sweeps from one draw to the next.
+    initial : array_like, (n,) or (n_chains, n), or ChainState, optional
+        Where to start: states, or ``samples.final`` to go on as if the chains had never stopped.
+        Independent uniform states if not given.
+    progress : bool
+        Show a progress bar (needs tqdm).
+    n_jobs : int, optional
+        Threads; None means all cores.
+
+    Returns
+    -------
+    Samples
+        An ensemble with its own errors, ``.chains`` (chain, draw, unit) and ``.final``.
+
+    Raises
+    ------
+    ShapeError
+        If a count is not a positive integer, or ``initial`` does not fit.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ring = ebm.IsingModel([[0, 1, 1], [1, 0, 1], [1, 1, 0]], [0.2, 0, 0])
+    >>> samples = ebm.sample(ring, n_draws=1000, rng=1)
+    >>> bool(abs(samples.moments().mean - ebm.exact(ring).moments().mean).max() < 0.1)
+    True
+    """
+    space = checked_space(model)
+    if burn_in is None:
+        burn_in = 0 if isinstance(initial, ChainState) else 100
+    counts = {"n_draws": n_draws, "n_chains": n_chains, "thin": thin, "burn_in": burn_in + 1}
+    for name, count in counts.items():
+        if isinstance(count, bool) or not hasattr(count, "__index__") or count < 1:
+            raise ShapeError(f"{name} must be a positive integer, got {count!r}")
+    start = _start(model, initial, n_chains, rng)
+    chosen = Gibbs() if sampler is None else sampler
+    sweeper = chosen.sweeper(model, len(start.states))
+    require_memory(
+        float(len(start.states)) * n_draws * space.n,
+        MEMORY_LIMIT,
+        f"{len(start.states)} chains of {n_draws} draws of {space.n} units",
+        "draw fewer, or raise thin",
+    )
+    chains = np.empty((len(start.states), n_draws, space.n), dtype=np.int8)
+    final = _run(sweeper, start, chains, burn_in, thin, number_of_jobs(n_jobs), progress)
+    return Samples(space, chains, final)
+
+
+def _start(model: EnergyModel, initial: Any, n_chains: int, rng: RandomSource) -> ChainState:
+    """Initial states with finite energy, and fresh streams unless chains are taken up."""
+    space = checked_space(model)
+    if isinstance(initial, ChainState):
+        return ChainState(space.check(initial.states), initial.streams.copy())
+    source = generator(rng)
+    if initial is None:
+        states = _allowed_states(model, n_chains, source)
+    else:
+        states = space.check(initial)
+        if states.ndim > 2:
+            raise ShapeError(
+                f"initial must have shape ({space.n},) or (n_chains, {space.n}), got {states.shape}"
+            )
+        states = np.broadcast_to(states, (n_chains, space.n)) if states.ndim == 1 else states
+        if not np.isfinite(checked_energy(model, states)).all():
+            raise ModelError("initial must hold states of finite energy, one is forbidden (+inf)")
+    return ChainState(np.array(states), new_streams(source, len(block_slices(len(states)))))
+
+
+def _allowed_states(model: EnergyModel, n_chains: int, source: np.random.Generator) -> Array:
+    """Uniform states, drawn again where the energy is +inf."""
+    space = checked_space(model)
+    states = space.random(n_chains, source)
+    for _ in range(1000):
+        forbidden = np.isinf(checked_energy(model, states))
+        if not forbidden.any():
+            return states
+        states[forbidden] = space.random(int(forbidden.sum()), source)
+    raise ModelError("found no state of finite energy at random: give one as initial")
+
+
+def _run(
+    sweeper: Sweeper,
+    start: ChainState,
+    chains: NDArray[Any],
+    burn_in: int,
+    thin: int,
+    n_jobs: int,
+    progress: bool,
+) -> ChainState:
+    """Advance all blocks of chains, filling in the draws."""
+    blocks = block_slices(len(start.states))
+    states, streams = start.states.copy(), start.streams
+    tick, close = _ticker(progress, len(blocks) * chains.shape[1])
+
+    def run(block: int) -> None:
+        rows = blocks[block]
+        work = sweeper.load(states[rows])
+        if burn_in:
+            sweeper.advance(work, streams[block], burn_in)
+        for draw in range(chains.shape[1]):
+            sweeper.advance(work, streams[block], thin)
+            chains[rows, draw] = sweeper.read(work)
+            tick()
+        states[rows] = sweeper.read(work)
+
+    with single_threaded_blas():
+        for _ in map_blocks(run, range(len(blocks)), min(n_jobs, len(blocks))):
+            pass
+    close()
+    return ChainState(states.astype(np.int8), streams)
+
+
+def _ticker(progress: bool, total: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """What to call after each draw, and at the end."""
+    if not progress:
+        return (lambda: None), (lambda: None)
+    from ebm.errors import require_extra
+
+    bar = require_extra("tqdm", "progress").tqdm(total=total, unit="draw")
+    return (lambda: bar.update(1)), bar.close

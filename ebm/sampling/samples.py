@@ -1,0 +1,118 @@
+"""Draws from Markov chains as an ensemble that knows its own errors."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.ensembles import Ensemble, Estimate
+from ebm.ensembles.ensemble import Observable, observed
+from ebm.errors import StuckUnitWarning
+from ebm.sampling.diagnostics import effective_sample_size, split_r_hat
+from ebm.spaces import StateSpace
+
+__all__ = ["ChainState", "Samples"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ChainState:
+    """Where chains stand: handed to ``initial``, they go on as if they had never stopped.
+
+    Parameters
+    ----------
+    states : ndarray, (chain, n)
+        The last states.
+    streams : ndarray of uint64, (block, 4, lanes)
+        The random streams, one for each block of chains.
+    """
+
+    states: NDArray[Any]
+    streams: NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Samples(Ensemble):
+    """Draws of several chains; made by :func:`ebm.sample`.
+
+    Parameters
+    ----------
+    space : StateSpace
+        Coding and names.
+    chains : ndarray, (chain, draw, n)
+        The draws.
+    final : ChainState
+        Where the chains stand, to go on from.
+    """
+
+    space: StateSpace
+    chains: NDArray[Any]
+    final: ChainState
+
+    def __repr__(self) -> str:
+        n_chains, n_draws, _ = self.chains.shape
+        return f"Samples({n_chains} chains x {n_draws} draws, {self.space!r})"
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """All draws, chain after chain, with equal weights."""
+        flat = self.chains.reshape(-1, self.space.n)
+        rows = max(1, 2**22 // self.space.n)
+        for start in range(0, len(flat), rows):
+            block = flat[start : start + rows].astype(np.float64)
+            yield block, np.full(len(block), 1 / len(flat))
+
+    @cached_property
+    def r_hat(self) -> Array:
+        """Split R̂ of each unit, (n,); NaN for a unit that never changes."""
+        self._warn_of_stuck_units()
+        return split_r_hat(self.chains)
+
+    @cached_property
+    def ess(self) -> Array:
+        """Effective number of draws for the mean of each unit, (n,); NaN if it never changes."""
+        self._warn_of_stuck_units()
+        return effective_sample_size(self.chains)
+
+    @property
+    def sample_size(self) -> float:  # type: ignore[override]
+        """The smallest effective number of draws over the units that change."""
+        sizes = self.ess[np.isfinite(self.ess)]
+        return float(sizes.min()) if len(sizes) else math.nan
+
+    def estimate(self, f: Observable) -> Estimate:
+        """E[f(x)] with its Monte-Carlo standard error, autocorrelations included.
+
+        Parameters
+        ----------
+        f : callable
+            Maps states (m, n) to values (m,) or (m, …).
+
+        Returns
+        -------
+        Estimate
+            The error is NaN where f never changes along the chains.
+        """
+        values = np.stack([observed(f, chain.astype(np.float64)) for chain in self.chains])
+        mean = values.mean(axis=(0, 1))
+        error = np.sqrt(values.var(axis=(0, 1)) / effective_sample_size(values))
+        return Estimate(mean[()], error[()])
+
+    def _warn_of_stuck_units(self) -> None:
+        first = self.chains[:1, :1]
+        stuck = np.flatnonzero((self.chains == first).all(axis=(0, 1)))
+        if len(stuck):
+            names = ", ".join(repr(self.space.labels[unit]) for unit in stuck[:6])
+            warnings.warn(
+                f"unit {names} never changes in these chains: its errors are unknown (NaN); draw "
+                "more, or sample at a higher temperature",
+                StuckUnitWarning,
+                stacklevel=3,
+            )

@@ -1,0 +1,238 @@
+"""Speed as ratios: each task beside a named alternative, both in one process, runs interleaved.
+
+    python tests/benchmarks/ratios.py [task ...]
+
+Times are minima over the repeats; nothing asserts on them. The goals are those of issue 2.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import threadpoolctl
+
+import ebm
+from ebm.parallel import number_of_jobs
+
+REPEATS = 5
+CHUNK_BITS = 14
+
+
+class Row(NamedTuple):
+    """One line of the table; ``ratio`` is alternative / ebm unless the task says otherwise."""
+
+    task: str
+    alternative: str
+    other: float
+    own: float
+    ratio: float
+    goal: str
+
+
+def interleaved(
+    functions: list[Callable[[], object]],
+    repeats: int = REPEATS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[float]:
+    """Shortest time of each function; all of them once a round, so that all meet the same noise."""
+    for function in functions:
+        function()
+    best = [np.inf] * len(functions)
+    for _ in range(repeats):
+        for k, function in enumerate(functions):
+            start = clock()
+            function()
+            best[k] = min(best[k], clock() - start)
+    return best
+
+
+def machine(n: int) -> ebm.BoltzmannMachine:
+    """A dense machine of n units with couplings of a fitted network's size."""
+    rng = np.random.default_rng(n)
+    weights = np.triu(rng.normal(0, 2 / np.sqrt(n), (n, n)), 1)
+    return ebm.BoltzmannMachine(weights + weights.T, rng.normal(0, 0.5, n))
+
+
+def chunked_numpy(model: ebm.BoltzmannMachine) -> tuple[float, np.ndarray, np.ndarray]:
+    """ln Z, means and covariance as a careful user of numpy would: 2^14 states at a time."""
+    n, weights, biases = model.n, model.weights, model.biases
+    low = np.arange(2**CHUNK_BITS)[:, None] >> np.arange(CHUNK_BITS) & 1
+    x = np.zeros((len(low), n))
+    x[:, :CHUNK_BITS] = low
+    top, z, first, second = -np.inf, 0.0, np.zeros(n), np.zeros((n, n))
+    for high in range(2 ** (n - CHUNK_BITS)):
+        x[:, CHUNK_BITS:] = high >> np.arange(n - CHUNK_BITS) & 1
+        logs = np.einsum("ij,ij->i", x, 0.5 * (x @ weights) + biases)
+        new = max(top, logs.max())
+        shrink = np.exp(top - new)
+        w = np.exp(logs - new)
+        z = z * shrink + w.sum()
+        first = first * shrink + w @ x
+        second = second * shrink + (x * w[:, None]).T @ x
+        top = new
+    mean = first / z
+    return top + np.log(z), mean, second / z - np.outer(mean, mean)
+
+
+def against_numpy(n: int, goal: str) -> list[Row]:
+    """ln Z, means and covariance: one thread by CPU time, then the defaults by wall time."""
+    model = machine(n)
+    log_z, mean, covariance = chunked_numpy(model)
+    moments = ebm.exact(model).moments()
+    assert abs(moments.log_partition - log_z) < 1e-9
+    assert np.abs(moments.mean - mean).max() < 1e-9
+    assert np.abs(moments.covariance - covariance).max() < 1e-9
+
+    def many() -> None:
+        for _ in range(20):
+            ebm.exact(model, n_jobs=1)
+
+    with threadpoolctl.threadpool_limits(1):
+        other, own = interleaved([lambda: chunked_numpy(model), many], clock=time.process_time)
+    own /= 20
+    rows = [Row(f"n = {n}, one thread, CPU", "chunked numpy", other, own, other / own, goal)]
+
+    def many_default() -> None:
+        for _ in range(20):
+            ebm.exact(model)
+
+    other, own = interleaved([lambda: chunked_numpy(model), many_default])
+    own /= 20
+    rows.append(Row(f"n = {n}, defaults, wall", "chunked numpy", other, own, other / own, ""))
+    return rows
+
+
+def against_products(n: int = 28) -> list[Row]:
+    """ebm.exact against nothing but the three products, of the sizes it uses itself."""
+    from ebm.enumeration.splitting import split
+
+    model = machine(n)
+    a, b, c, fixed = (group.size for group in split(model.space))
+    rng = np.random.default_rng(0)
+    f, g, r = rng.random((a, b)), rng.random((b, c)), rng.random((a, c))
+    ac, ab, bc = np.empty((a, c)), np.empty((a, b)), np.empty((b, c))
+
+    def bare() -> None:
+        for _ in range(fixed):
+            np.matmul(f, g, out=ac)
+            np.matmul(r, g.T, out=ab)
+            np.matmul(f.T, r, out=bc)
+
+    with threadpoolctl.threadpool_limits(1):
+        other, own = interleaved(
+            [bare, lambda: ebm.exact(model, n_jobs=1)], repeats=15, clock=time.process_time
+        )
+    label = f"n = {n}, one thread, CPU (ebm / alternative)"
+    rows = [Row(label, f"three bare products of 2^{n}", other, own, own / other, "<= 1.25")]
+    other, own = interleaved([bare, lambda: ebm.exact(model)], repeats=15)
+    label = f"n = {n}, defaults, wall (ebm / alternative)"
+    return [*rows, Row(label, "the same, threads in BLAS", other, own, own / other, "")]
+
+
+def large(n: int = 32) -> list[Row]:
+    """Wall time and peak memory of 2^32 states in a fresh process."""
+    script = f"""
+import resource, sys, time
+sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
+from ratios import machine
+import ebm
+ebm.exact(machine(12))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+times = []
+for _ in range({REPEATS}):
+    start = time.perf_counter()
+    ebm.exact(machine({n}))
+    times.append(time.perf_counter() - start)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(min(times), before / 1024, after / 1024)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+    wall, before, after = map(float, done.stdout.split())
+    return [
+        Row(f"n = {n}, wall", "none", np.nan, wall, np.nan, "about 1 s"),
+        Row(f"n = {n}, peak MiB", "after import", before, after, np.nan, "< 1024"),
+    ]
+
+
+def fits() -> list[Row]:
+    """Maximum likelihood with standard errors, from rows."""
+    rows = []
+    for n, n_rows, repeats, goal in (
+        (10, 10_000, 20, "< 0.020"),
+        (20, 100_000, 5, "< 0.5"),
+        (28, 100_000, 2, "< 15"),
+    ):
+        sample = ebm.exact(machine(n)).sample(n_rows, rng=0).astype(np.int8)
+        family = ebm.BoltzmannMachine(np.zeros((n, n)), np.zeros(n))
+        result = ebm.fit(family, sample)
+        assert result.converged
+        (own,) = interleaved([lambda f=family, s=sample: ebm.fit(f, s)], repeats)
+        label = f"fit n = {n}, {n_rows} rows, {result.n_iterations} steps, wall"
+        rows.append(Row(label, "none", np.nan, own, np.nan, goal))
+    return rows
+
+
+def imports() -> list[Row]:
+    """`import ebm` beside `import numpy`, each in fresh interpreters."""
+
+    def run(module: str) -> Callable[[], object]:
+        return lambda: subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+
+    other, own = interleaved([run("numpy"), run("ebm")], repeats=15)
+    return [Row("import, wall, ebm − numpy", "import numpy", other, own, own - other, "<= 0.15")]
+
+
+TASKS: dict[str, Callable[[], list[Row]]] = {
+    "import": imports,
+    "n20": lambda: against_numpy(20, ">= 300"),
+    "n24": lambda: against_numpy(24, ">= 700"),
+    "n28": against_products,
+    "n32": large,
+    "fit": fits,
+}
+
+
+def features() -> str:
+    """The processor as far as speed depends on it."""
+    name, flags = platform.processor() or platform.machine(), set()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key.strip() == "model name":
+                    name = value.strip()
+                elif key.strip() == "flags":
+                    flags = set(value.split()) & {"avx2", "fma", "avx512f"}
+    except OSError:
+        pass
+    blas = {pool.get("architecture", "?") for pool in threadpoolctl.threadpool_info()}
+    return f"{name}, {number_of_jobs()} cores, {' '.join(sorted(flags))}, BLAS kernel {blas}"
+
+
+def main(names: list[str]) -> None:
+    """Print the table, a task at a time."""
+    print(f"{features()}; Python {platform.python_version()}, numpy {np.__version__}")
+    print(f"{'task':52}{'alternative':32}{'other':>11}{'ebm':>11}{'ratio':>9}  goal")
+    for name in names or TASKS:
+        for row in TASKS[name]():
+            print(
+                f"{row.task:52}{row.alternative:32}{row.other:11.4g}{row.own:11.4g}"
+                f"{row.ratio:9.3g}  {row.goal}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"peak memory of this process: {peak:.0f} MiB")

@@ -1,0 +1,137 @@
+"""L-BFGS: the same maximum as Newton's, from averages that know no fourth moments."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import ebm
+from ebm.errors import EbmError
+from ebm.learning.quasi_newton import GeneralLoss
+from tests import oracles, strategies
+
+
+def by_moments(model):
+    """An average that makes ebm.fit take L-BFGS."""
+    return ebm.exact(model).moments()
+
+
+class TestAgainstNewton:
+    @given(strategies.binary_rows(min_units=2))
+    @settings(max_examples=12)
+    def test_both_codings(self, rows):
+        n = rows.shape[1]
+        for family, data in (
+            (ebm.BoltzmannMachine(np.zeros((n, n)), np.zeros(n), center=0.7), rows),
+            (ebm.IsingModel(np.zeros((n, n)), np.zeros(n)), 2 * rows.astype(int) - 1),
+        ):
+            slow, fast = ebm.fit(family, data, average=by_moments), ebm.fit(family, data)
+            assert slow.converged
+            assert fast.converged
+            own, target = slow.ensemble, fast.ensemble.moments()
+            np.testing.assert_allclose(own.mean, target.mean, atol=1e-6)
+            np.testing.assert_allclose(own.covariance, target.covariance, atol=1e-6)
+            assert slow.log_likelihood == pytest.approx(fast.log_likelihood, abs=1e-11)
+
+    @pytest.mark.parametrize("l2", [0.0, 1e-3])
+    def test_ten_spiking_cells(self, l2):
+        """FAULTS 26: sparse spikes, for which plain L-BFGS took 2459 iterations."""
+        spikes = ebm.datasets.spikes()
+        for family, rows in (
+            (ebm.BoltzmannMachine(np.zeros((10, 10)), np.zeros(10)), spikes.states),
+            (ebm.IsingModel(np.zeros((10, 10)), np.zeros(10)), 2 * spikes.states - 1),
+        ):
+            slow = ebm.fit(family, rows, l2=l2, average=by_moments)
+            fast = ebm.fit(family, rows, l2=l2)
+            assert slow.converged
+            assert slow.n_iterations <= 150
+            # Where data are rare the likelihood is flat: compare in standard errors.
+            difference = slow.model.parameters - fast.model.parameters
+            assert np.abs(difference / fast.standard_errors).max() < 1e-3
+            # Without a penalty the likelihood itself is at its maximum.
+            within = 1e-10 if l2 == 0 else 1e-6
+            assert slow.log_likelihood == pytest.approx(fast.log_likelihood, abs=within)
+
+    def test_center_does_not_change_the_number_of_iterations(self):
+        # The search runs about the data means whatever the centre.
+        rows = ebm.datasets.spikes().states
+        counts = {
+            ebm.fit(
+                ebm.BoltzmannMachine(np.zeros((10, 10)), np.zeros(10), center=center),
+                rows,
+                average=by_moments,
+            ).n_iterations
+            for center in (0.0, 0.5, -3.0)
+        }
+        assert max(counts) - min(counts) <= 10
+
+    def test_no_standard_errors_without_fourth_moments(self):
+        rows = np.concatenate([ebm.Binary(3).states_at(np.arange(8))] * 3)
+        family = ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3))
+        result = ebm.fit(family, rows, average=by_moments)
+        assert result.standard_errors is None
+        assert result.fisher is None
+        assert result.warnings == ("no standard errors: Moments has no fourth moments",)
+
+    def test_most_iterations(self):
+        rows = ebm.datasets.spikes().states
+        family = ebm.BoltzmannMachine(np.zeros((10, 10)), np.zeros(10))
+        result = ebm.fit(family, rows, average=by_moments, max_iterations=3)
+        assert not result.converged
+        assert "raise max_iterations" in result.message
+        assert len(result.history) <= 5
+        likelihood = oracles.mean_log_likelihood(result.model, rows)
+        assert result.log_likelihood == pytest.approx(likelihood, rel=1e-9)
+
+
+class TestAverages:
+    def test_average_without_log_partition(self):
+        rows = np.concatenate([ebm.Binary(3).states_at(np.arange(8))] * 3)
+        family = ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3))
+        data = ebm.Ensemble.from_data(rows)
+        with pytest.raises(EbmError, match=r"average must know ln Z.*WeightedStates"):
+            ebm.fit(family, rows, average=lambda model: data)
+
+    def test_limits_are_lifted_through_average(self):
+        family = ebm.BoltzmannMachine(np.zeros((6, 6)), np.zeros(6))
+        rows = np.random.default_rng(0).integers(0, 2, (500, 6))
+        with pytest.raises(EbmError, match="max_seconds"):
+            ebm.fit(family, rows, average=lambda model: ebm.exact(model, max_seconds=1e-12))
+        assert ebm.fit(family, rows, average=lambda m: ebm.exact(m, max_seconds=600)).converged
+
+
+class TestGeneralLoss:
+    def loss(self, l2=0.2):
+        def features(x):
+            return np.stack([x[..., 0], x[..., 0] * x[..., 1], x.sum(axis=-1) ** 2], axis=-1)
+
+        rng = np.random.default_rng(0)
+        data = ebm.Ensemble.from_data(rng.integers(0, 2, (60, 3)))
+        family = oracles.LinearFamily(ebm.Binary(3), features, [0.3, -0.2, 0.1])
+        return GeneralLoss(family, data, l2, ebm.exact)
+
+    def test_gradient_is_the_slope_of_the_value(self):
+        loss = self.loss()
+
+        def value(theta):
+            model = loss.family.with_parameters(theta)
+            return loss.value(model, ebm.exact(model))
+
+        slopes = oracles.finite_difference(value, loss.family.parameters)
+        gradient = loss.gradient(loss.family, ebm.exact(loss.family))
+        np.testing.assert_allclose(gradient, slopes, atol=1e-8)
+
+    def test_scaling_is_by_the_deviations_over_the_data(self):
+        loss = self.loss()
+        features = loss.family.features(loss.data.states.astype(float))
+        weights = loss.data.weights
+        variance = weights @ features**2 - (weights @ features) ** 2
+        np.testing.assert_allclose(np.diag(loss.scaling()), 1 / np.sqrt(variance), rtol=1e-10)
+
+    def test_a_feature_that_never_changes_is_left_where_it_is(self):
+        def features(x):
+            return np.stack([x[..., 0], np.ones(x.shape[:-1])], axis=-1)
+
+        family = oracles.LinearFamily(ebm.Binary(2), features, [0.0, 0.7])
+        result = ebm.fit(family, [[0, 1], [1, 1], [1, 0]])
+        assert result.converged
+        np.testing.assert_allclose(result.model.parameters, [np.log(2), 0.7], atol=1e-6)

@@ -1,0 +1,144 @@
+"""Storage of symmetric couplings, dense and sparse, against plain loops."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+
+import ebm
+from ebm.errors import ModelError, ShapeError
+from ebm.models import couplings
+from tests.strategies import generators, sparse_patterns
+
+STORED = scipy.sparse.coo_array(([0.0, 2.0, 0.0, 5.0], ([0, 1, 2, 2], [1, 2, 2, 0])), shape=(3, 3))
+
+
+@given(sparse_patterns())
+def test_symmetric_part_by_a_loop(pattern):
+    """(A + Aᵀ)/2 entry by entry, from one triangle or from both, in the storage given."""
+    matrix, full = pattern
+    n = len(full)
+    for part, dense in (
+        (matrix, full),
+        (scipy.sparse.triu(matrix), np.triu(full)),
+        (scipy.sparse.tril(matrix), np.tril(full)),
+    ):
+        wanted = [[(dense[i, j] + dense[j, i]) / 2 for j in range(n)] for i in range(n)]
+        np.testing.assert_array_equal(couplings.symmetric(dense, n, "W"), wanted)
+        symmetric = couplings.symmetric(part, n, "W")
+        assert symmetric.format == "csr"
+        np.testing.assert_array_equal(couplings.dense(symmetric), wanted)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"])
+@pytest.mark.parametrize("make", [scipy.sparse.coo_array, scipy.sparse.coo_matrix])
+def test_every_sparse_format_is_read(kind, make):
+    """Arrays and matrices of scipy.sparse, integers too."""
+    full = np.array([[1, 2, 0], [2, 0, -3], [0, -3, 0]])
+    symmetric = couplings.symmetric(make(full).asformat(kind), 3, "W")
+    np.testing.assert_array_equal(couplings.dense(symmetric), full)
+    i, j = couplings.free_pairs(symmetric)
+    assert {(0, 1), (1, 2)} <= set(zip(i, j, strict=True))
+
+
+def test_repeated_entries_are_summed():
+    """A COO matrix may give a coupling in parts."""
+    parts = scipy.sparse.coo_array(([1.0, 2.0, 3.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
+    np.testing.assert_array_equal(
+        couplings.dense(couplings.symmetric(parts, 2, "W")), [[0, 3], [3, 0]]
+    )
+
+
+def test_stored_zeros_are_pairs():
+    """One stored triangle makes a pair; an explicit zero is a parameter, no entry is none."""
+    symmetric = couplings.symmetric(STORED, 3, "W")
+    i, j = couplings.free_pairs(symmetric)
+    assert list(zip(i, j, strict=True)) == [(0, 1), (0, 2), (1, 2)]
+    np.testing.assert_array_equal(couplings.at_pairs(symmetric, (i, j)), [0, 2.5, 1])
+    fewer = couplings.symmetric(scipy.sparse.csr_array(STORED.toarray()), 3, "W")
+    assert list(zip(*couplings.free_pairs(fewer), strict=True)) == [(0, 2), (1, 2)]
+
+
+@given(sparse_patterns(), generators())
+def test_pairs_and_diagonal_make_the_matrix(pattern, rng):
+    """from_pairs(at_pairs, diagonal) is the matrix itself, dense and sparse."""
+    matrix, full = pattern
+    n = len(full)
+    for own in (couplings.symmetric(matrix, n, "W"), couplings.symmetric(full, n, "W")):
+        pairs = couplings.free_pairs(own)
+        values, diagonal = couplings.at_pairs(own, pairs), couplings.diagonal(own)
+        np.testing.assert_array_equal(diagonal, np.diag(full))
+        again = couplings.from_pairs(pairs, values, diagonal, like=own)
+        assert couplings.equal(again, own)
+        changed = rng.normal(size=len(values))
+        other = couplings.from_pairs(pairs, changed, diagonal, like=own)
+        np.testing.assert_array_equal(couplings.at_pairs(other, pairs), changed)
+        np.testing.assert_array_equal(couplings.dense(other), couplings.dense(other).T)
+        bare = couplings.without_diagonal(own)
+        np.testing.assert_array_equal(couplings.dense(bare), full - np.diag(np.diag(full)))
+        assert couplings.is_sparse(bare) == couplings.is_sparse(own)
+
+
+@given(sparse_patterns(), generators())
+def test_apply_is_the_matrix_product(pattern, rng):
+    """Σ_j A_ij x_j for stacks of states, one state and none."""
+    matrix, full = pattern
+    n = len(full)
+    states = rng.normal(size=(2, 3, n))
+    for own in (couplings.symmetric(matrix, n, "W"), couplings.symmetric(full, n, "W")):
+        wanted = np.einsum("ij,abj->abi", full, states)
+        np.testing.assert_allclose(couplings.apply(own, states), wanted, atol=1e-13)
+        np.testing.assert_allclose(couplings.apply(own, states[0, 0]), wanted[0, 0], atol=1e-13)
+        assert couplings.apply(own, states[:, :0]).shape == (2, 0, n)
+
+
+def test_the_largest_numbers_do_not_overflow():
+    """Half of each before the sum."""
+    large = np.full((2, 2), 1.7e308)
+    for matrix in (large, scipy.sparse.csr_array(large)):
+        np.testing.assert_array_equal(couplings.dense(couplings.symmetric(matrix, 2, "W")), large)
+
+
+def test_equal_sees_storage_values_and_pattern():
+    """Another value, storage, size, or another set of stored pairs is another matrix."""
+    full = np.array([[0.0, 2.0], [2.0, 1.0]])
+    sparse = couplings.symmetric(scipy.sparse.csr_array(full), 2, "W")
+    assert couplings.equal(full, full.copy())
+    assert couplings.equal(sparse, couplings.symmetric(scipy.sparse.coo_array(full), 2, "W"))
+    assert not couplings.equal(full, sparse)
+    assert not couplings.equal(full, full + 1e-12)
+    assert not couplings.equal(full, np.zeros((3, 3)))
+    assert not couplings.equal(
+        sparse, couplings.symmetric(scipy.sparse.csr_array(2 * full), 2, "W")
+    )
+    zeros = [scipy.sparse.csr_array((2, 2)), 0.0 * sparse]
+    models = [ebm.BoltzmannMachine(matrix, [0, 0]) for matrix in zeros]
+    assert [len(model.parameters) for model in models] == [2, 3]
+    assert not models[0].equals(models[1])
+    diagonal = scipy.sparse.coo_array(([0.0], ([0], [0])), shape=(2, 2))
+    assert models[0].equals(ebm.BoltzmannMachine(diagonal, [0, 0]))
+
+
+def test_vectors_are_checked_copies():
+    """One number stands for all; n finite numbers, read-only."""
+    given_values = np.arange(3.0)
+    vector = couplings.vector(given_values, 3, "b")
+    given_values[0] = 9
+    np.testing.assert_array_equal(vector, range(3))
+    with pytest.raises(ValueError, match="read-only"):
+        vector[0] = 1
+    np.testing.assert_array_equal(couplings.vector(2, 3, "b"), [2, 2, 2])
+    with pytest.raises(ShapeError, match=r"b must have shape \(3,\), got \(3, 1\)"):
+        couplings.vector(np.zeros((3, 1)), 3, "b")
+    with pytest.raises(ModelError, match=r"b must be finite, got inf at \(2,\)"):
+        couplings.vector([0, 0, np.inf], 3, "b")
+
+
+def test_bad_entries_of_a_sparse_matrix_are_placed():
+    """NaN is named by its row and column, as in a dense one."""
+    matrix = scipy.sparse.coo_array(([1.0, np.nan], ([0, 2], [1, 1])), shape=(3, 3))
+    for stored in (matrix, matrix.tocsr(), matrix.toarray()):
+        with pytest.raises(ModelError, match=r"W must be finite, got nan at \(2, 1\)"):
+            couplings.symmetric(stored, 3, "W")
+    with pytest.raises(ShapeError, match=r"W must have shape \(2, 2\), got \(3, 3\)"):
+        couplings.symmetric(matrix, 2, "W")

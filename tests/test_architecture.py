@@ -1,0 +1,196 @@
+"""The house rules: who imports whom, what an import costs, public names, sizes."""
+
+import ast
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ebm
+
+PACKAGE = Path(ebm.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+#: A module imports from earlier rungs, and inside its own subpackage, only.
+RUNGS = (
+    "errors",
+    "randomness parallel",
+    "spaces",
+    "_kernels",
+    "model ensembles",
+    "models",
+    "enumeration",
+    "sampling",
+    "perturbation",
+    "effective information landscape observables",
+    "learning",
+    "inversion",
+    "networks plotting datasets tables io",
+    "report",
+    "cli",
+    "__main__",
+)
+RUNG = {name: height for height, names in enumerate(RUNGS) for name in names.split()}
+
+#: Names that `ebm` offers to everybody; a name is added here with its feature, never removed.
+PUBLIC = """
+    Binary BoltzmannMachine EbmError EbmWarning EnergyModel Ensemble Estimate ExactEnsemble
+    FitResult IsingModel Levels Moments ParametricModel Reals Spins TabularModel WeightedStates
+    datasets errors exact fisher_information fit inversion load local_minima plotting save
+"""
+
+#: What `import ebm` must leave alone.
+HEAVY = {
+    "joblib",
+    "matplotlib",
+    "networkx",
+    "numba",
+    "pandas",
+    "scipy",
+    "sklearn",
+    "threadpoolctl",
+    "torch",
+    "tqdm",
+}
+
+
+def part_of(path):
+    """The rung-bearing name of a file: its first name below ``ebm``."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_parts(tree):
+    """(line, part of ebm) for each import anywhere in a module, functions included.
+
+    ``from ebm import name`` imports the part of that name; a name that is no part, such as
+    ``__version__``, stands for ``ebm`` itself, the part ``""``.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            found = [f"ebm.<relative: {node.module}>"]
+        elif isinstance(node, ast.ImportFrom) and node.module == "ebm":
+            found = [f"ebm.{alias.name}" if alias.name in RUNG else "ebm" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found = [node.module or ""]
+        else:
+            continue
+        for name in found:
+            if name.split(".")[0] == "ebm":
+                yield node.lineno, name.partition(".")[2].partition(".")[0]
+
+
+def breaches(source, part):
+    """Lines of a module of ``part`` that import what they may not."""
+    own = RUNG[part]
+    lines = []
+    for line, other in imported_parts(ast.parse(source)):
+        # The package itself imports nearly everything: only the last rungs may.
+        height = RUNG.get(other, RUNG["report"] if other == "" else len(RUNGS))
+        if other != part and height >= own:
+            lines.append(f"line {line}: {part} imports ebm.{other}".rstrip("."))
+    return lines
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_modules_import_from_earlier_rungs(path):
+    """Read from the source, so that imports inside functions count."""
+    if path != PACKAGE / "__init__.py":
+        assert part_of(path) in RUNG, f"{part_of(path)} has no rung"
+        assert breaches(path.read_text("utf-8"), part_of(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("part", "source"),
+    [
+        ("spaces", "from ebm.models import BoltzmannMachine"),
+        ("spaces", "import ebm.models.boltzmann"),
+        ("spaces", "from ebm import models"),
+        ("models", "def f():\n    from ebm.enumeration import exact"),
+        ("landscape", "from ebm.observables import activity"),
+        ("models", "from ebm import BoltzmannMachine"),
+        ("learning", "import ebm"),
+        ("learning", "from . import fit"),
+        ("report", "from ebm import __version__"),
+    ],
+)
+def test_the_reader_of_imports_sees_a_breach(part, source):
+    """The test above can fail."""
+    assert len(breaches(source, part)) == 1
+
+
+def test_the_reader_of_imports_allows_what_is_below():
+    """Earlier rungs, the own subpackage, other packages."""
+    source = "import numpy\nfrom ebm.errors import EbmError\nfrom ebm.models import couplings\n"
+    assert breaches(source, "models") == []
+    assert breaches("from ebm import __version__, datasets", "cli") == []
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    """Modules that ``import ebm`` adds to those of numpy, in a fresh process."""
+    script = """
+import json, sys
+import numpy.random, numpy.typing
+before = set(sys.modules)
+import ebm
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60
+    )
+    return json.loads(done.stdout)
+
+
+def test_import_loads_numpy_and_the_standard_library_only(loaded):
+    """All else waits for its first use."""
+    packages = {name.split(".")[0] for name in loaded}
+    assert packages & HEAVY == set()
+    assert packages - set(sys.stdlib_module_names) == {"ebm"}
+
+
+def test_import_adds_little(loaded):
+    """Few modules beyond our own; plotting, data sets and the command line are not among ours."""
+    assert len([name for name in loaded if name.split(".")[0] != "ebm"]) <= 40
+    late = {"ebm.plotting", "ebm.datasets", "ebm.report", "ebm.tables", "ebm.cli", "ebm._kernels"}
+    assert late.isdisjoint(loaded)
+
+
+def test_public_names_are_those_agreed():
+    """Sorted, complete, and each of them there."""
+    assert ebm.__all__ == sorted(PUBLIC.split())
+    for name in ebm.__all__:
+        assert getattr(ebm, name) is not None
+    with pytest.raises(AttributeError, match="module 'ebm' has no attribute 'no_such_name'"):
+        ebm.no_such_name  # noqa: B018
+
+
+def test_every_list_of_public_names_is_sorted_and_true():
+    """__all__ of every module holds different names, sorted, that exist."""
+    for path in FILES:
+        name = ".".join(["ebm", *path.relative_to(PACKAGE).with_suffix("").parts])
+        if path.stem in {"__main__", "__init__"}:
+            name = name.removesuffix(".__init__")
+        if path.stem == "__main__":
+            continue
+        module = importlib.import_module(name)
+        names = getattr(module, "__all__", [])
+        assert list(names) == sorted(set(names)), name
+        assert [public for public in names if not hasattr(module, public)] == [], name
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_assert_guards_against_a_users_mistake(path):
+    """``python -O`` drops assert statements: errors are raised."""
+    tree = ast.parse(path.read_text("utf-8"))
+    assert [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_file_is_long(path):
+    """At most 400 lines: a longer file is two files."""
+    assert len(path.read_text("utf-8").splitlines()) <= 400

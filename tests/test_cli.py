@@ -1,0 +1,377 @@
+"""The command line: what it writes, what it refuses, and how it says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ebm
+from ebm import cli
+from ebm.cli import main
+from ebm.enumeration import exact
+from ebm.models import BoltzmannMachine, IsingModel
+from ebm.report import analysis
+
+HEADER = "Ann,Bob,Cid"
+
+
+@pytest.fixture
+def rows() -> np.ndarray:
+    machine = BoltzmannMachine([[0, 1, -1], [1, 0, 0.5], [-1, 0.5, 0]], [-0.5, 0.2, 0.4])
+    return exact(machine).sample(400, rng=4).astype(int)
+
+
+@pytest.fixture
+def table(tmp_path: Path, rows: np.ndarray) -> Path:
+    path = tmp_path / "votes.csv"
+    np.savetxt(path, rows, fmt="%d", delimiter=",", header=HEADER, comments="")
+    return path
+
+
+def failure(capsys: pytest.CaptureFixture[str], *argv: Any) -> str:
+    """The one sentence of a command that fails, without a report."""
+    assert main([str(argument) for argument in argv]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("ebm: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    return err
+
+
+# The main job
+
+
+def test_fit_prints_a_report_and_writes_model_numbers_and_figure(
+    table: Path, rows: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, figure, numbers = (tmp_path / name for name in ("m.npz", "r.png", "r.json"))
+    argv = ["fit", str(table), "--out", str(out), "--figure", str(figure), "--json", str(numbers)]
+    assert main(argv) == 0
+    text, err = capsys.readouterr()
+    assert err == ""
+    assert "400 x 3" in text
+    model = ebm.load(out)
+    assert model.names == ("Ann", "Bob", "Cid")
+    assert np.allclose(exact(model).moments().mean, rows.mean(axis=0), atol=1e-8)
+    record = json.loads(numbers.read_text(encoding="utf-8"))
+    assert record["fit"]["converged"] is True
+    assert f"{record['fit']['log_likelihood']:.6f}" in text
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_fit_equals_five_lines_of_python(
+    table: Path, rows: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", str(table), "--out", str(tmp_path / "m"), "--l2", "0.01"]) == 0
+    result = ebm.fit(BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)), rows, l2=0.01)
+    assert np.allclose(ebm.load(tmp_path / "m").parameters, result.model.parameters, atol=1e-9)
+    assert "l2 = 0.01" in capsys.readouterr().out
+
+
+def test_center_of_the_written_model(table: Path, rows: np.ndarray, tmp_path: Path) -> None:
+    for center in ("none", "mean"):
+        assert main(["fit", str(table), "--out", str(tmp_path / center), "--center", center]) == 0
+    plain, centered = ebm.load(tmp_path / "none"), ebm.load(tmp_path / "mean")
+    assert not plain.center.any()
+    assert np.allclose(centered.center, rows.mean(axis=0))
+    states = plain.space.states_at(range(8))
+    assert np.allclose(plain.energy(states), centered.energy(states))
+
+
+def test_spins(rows: np.ndarray, tmp_path: Path) -> None:
+    np.save(tmp_path / "s.npy", 2 * rows - 1)
+    assert main(["fit", str(tmp_path / "s.npy"), "--spins", "--out", str(tmp_path / "m.npz")]) == 0
+    model = ebm.load(tmp_path / "m.npz")
+    assert isinstance(model, IsingModel)
+    assert np.allclose(exact(model).moments().mean, 2 * rows.mean(axis=0) - 1, atol=1e-8)
+
+
+def test_columns_threshold_and_missing_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text('a,"b, c",party\n1,5,x\n3,2,y\nNA,5,y\n3,5,z\n1,2,z\n', encoding="utf-8")
+    argv = ["fit", str(path), "--columns", 'a,"b, c"', "--drop-missing", "--threshold", "2"]
+    assert main(argv) == 0
+    text = capsys.readouterr().out
+    assert "4 x 2" in text
+    assert "a    0.5000   b, c 0.5000" in text
+    assert "1 of 5 rows have a missing value" in text
+    assert "greater than 2 were set to 1" in text
+
+
+def test_more_than_28_columns_writes_the_inversion(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(0, 2, (200, 30)))
+    argv = ["fit", str(tmp_path / "x.npy"), "--out", str(tmp_path / "m.npz")]
+    assert main([*argv, "--figure", str(tmp_path / "r.pdf")]) == 0
+    assert "no exact fit" in capsys.readouterr().out
+    assert ebm.load(tmp_path / "m.npz").n == 30
+    assert (tmp_path / "r.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_demo_reproduces_the_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--json", str(tmp_path / "r.json")]) == 0
+    text, err = capsys.readouterr()
+    assert err == ""
+    for number in ("-3.453698 nats", "5.0446", "4.9826", "4.9703", "1 local minimum"):
+        assert number in text
+    assert "maxent_toolbox" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_seed_moves_only_the_yardstick(table: Path, tmp_path: Path) -> None:
+    records = []
+    for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        assert main(["fit", str(table), "--seed", seed, "--json", str(tmp_path / name)]) == 0
+        records.append(json.loads((tmp_path / name).read_text(encoding="utf-8")))
+    assert records[0] == records[1]
+    assert records[0]["goodness"] != records[2]["goodness"]
+    assert records[0]["fit"] == records[2]["fit"]
+
+
+def test_large_fits_show_their_iterations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, table: Path
+) -> None:
+    monkeypatch.setattr(cli, "_SLOW_UNITS", 3)
+    assert main(["fit", str(table)]) == 0
+    assert "iteration 0" in capsys.readouterr().err
+
+
+# Files that are there
+
+
+@pytest.mark.parametrize("option", ["--out", "--json", "--figure"])
+def test_existing_files_are_refused_before_any_work(
+    table: Path,
+    tmp_path: Path,
+    option: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "r.png"
+    path.write_text("precious", encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr(cli, "read_table", None)
+        message = failure(capsys, "fit", table, option, path)
+    assert "r.png" in message
+    assert "--force" in message
+    assert path.read_text(encoding="utf-8") == "precious"
+    assert main(["fit", str(table), option, str(path), "--force"]) == 0
+    assert path.read_bytes() != b"precious"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--out", "a", "--json", "a"], "a is named twice"),
+        (["--out", "absent/m.npz"], "absent: no such folder"),
+        (["--figure", "report.doc"], "no suffix of a figure"),
+        (["--figure", "report"], "no suffix of a figure"),
+    ],
+)
+def test_outputs_that_cannot_be_written_are_refused_first(
+    table: Path,
+    options: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "read_table", None)
+    assert message in failure(capsys, "fit", table, *options)
+
+
+def test_the_data_file_is_never_overwritten(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = table.read_bytes()
+    assert "named twice" in failure(capsys, "fit", table, "--out", table, "--force")
+    assert table.read_bytes() == before
+
+
+def test_a_failing_command_leaves_an_old_output_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.csv").write_text("a,b\n0,7\n1,1\n", encoding="utf-8")
+    (tmp_path / "m.npz").write_text("old", encoding="utf-8")
+    failure(capsys, "fit", tmp_path / "bad.csv", "--out", tmp_path / "m.npz", "--force")
+    assert (tmp_path / "m.npz").read_text(encoding="utf-8") == "old"
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "parts"),
+    [
+        ("a,b\n0,1\n1,2\n", [], ["'b'", "1, 2", "0 or 1", "--threshold", "--columns"]),
+        ("a,b\n-1,1\n1,1\n", [], ["'a'", "-1, 1", "--spins"]),
+        ("a,b\n0,1\n1,1\n0,0\n", ["--spins"], ["'a'", "0, 1"]),
+        ("a,b\ny,1\nn,0\n", [], ["'a'", "'y'", "'n'", "--columns"]),
+        ("a,b\n0,1\nNA,1\n", [], ["'a'", "1 of 2 rows", "--drop-missing"]),
+        ("a,b\n0,1\n0,0\n", [], ["'a'", "never changes", "l2"]),
+        ("a,b\n0,1\n1,1,1\n", [], ["data row 2"]),
+        ("", [], ["empty"]),
+        ("a,b\n0,1\n1,0\n", ["--columns", "a,c"], ["'c'", "'a', 'b'"]),
+        ("a,b\n0,1\n1,0\n", ["--columns", ""], ["columns is empty"]),
+        ("a,b\n0,1\n1,0\n", ["--threshold", "nan"], ["threshold", "finite"]),
+    ],
+)
+def test_bad_data_end_in_one_sentence(
+    tmp_path: Path,
+    text: str,
+    options: list[str],
+    parts: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(text, encoding="utf-8")
+    message = failure(capsys, "fit", path, *options)
+    for part in parts:
+        assert part in message
+
+
+@pytest.mark.parametrize("name", ["absent.csv", "folder.csv"])
+def test_files_that_cannot_be_opened(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    assert name in failure(capsys, "fit", tmp_path / name)
+
+
+def test_a_transposed_table_is_refused_with_a_hint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "x.npy", np.ones((15, 40000), dtype=np.int8))
+    assert "transposed" in failure(capsys, "fit", tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["fit"],
+        ["fit", "x.csv", "--l2", "-1"],
+        ["fit", "x.csv", "--l2", "nan"],
+        ["fit", "x.csv", "--seed", "-1"],
+        ["fit", "x.csv", "--center", "median"],
+        ["demo", "x.csv"],
+    ],
+)
+def test_wrong_usage_exits_with_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as error:
+        main(argv)
+    assert error.value.code == 2
+    assert "usage: ebm" in capsys.readouterr().err
+
+
+def test_no_model_to_write_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (200, 30))
+    rows[:, 3] = 0
+    np.save(tmp_path / "x.npy", rows)
+    assert main(["fit", str(tmp_path / "x.npy"), "--out", str(tmp_path / "m.npz")]) == 2
+    out, err = capsys.readouterr()
+    assert "never changes" in out
+    assert err.startswith("ebm: there is no model")
+    assert not (tmp_path / "m.npz").exists()
+
+
+# Surroundings
+
+
+def test_only_the_figure_needs_matplotlib(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["fit", str(table)]) == 0
+    capsys.readouterr()
+    message = failure(capsys, "fit", table, "--figure", table.with_suffix(".png"))
+    assert "pip install 'ebm-framework[plot]'" in message
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "message"),
+    [
+        (KeyboardInterrupt(), 130, "ebm: interrupted"),
+        (MemoryError(), 2, "ebm: not enough memory"),
+        (PermissionError(13, "Permission denied", "x.csv"), 2, "ebm: x.csv: permission denied"),
+    ],
+)
+def test_interruptions_have_their_own_codes(
+    table: Path,
+    raised: BaseException,
+    code: int,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def stop(*_: Any, **__: Any) -> Any:
+        raise raised
+
+    monkeypatch.setattr(cli, "analyze", stop)
+    assert main(["fit", str(table)]) == code
+    assert capsys.readouterr().err == message + "\n"
+
+
+def test_an_interrupted_fit_is_reported_but_is_no_success(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit = analysis.fit
+
+    def interrupted(model: Any, data: Any, **options: Any) -> Any:
+        calls = []
+
+        def average(model: Any) -> Any:
+            calls.append(model)
+            if len(calls) == 4:
+                raise KeyboardInterrupt
+            return exact(model)
+
+        return fit(model, data, average=average, **options)
+
+    monkeypatch.setattr(analysis, "fit", interrupted)
+    assert main(["fit", str(table)]) == 130
+    assert "NOT CONVERGED: interrupted" in capsys.readouterr().out
+
+
+def command(*argv: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(Path(ebm.__file__).parents[1])}
+    return subprocess.run(
+        [sys.executable, "-m", "ebm", *argv],
+        capture_output=True, text=True, encoding="utf-8", env=environment, check=False, **options,
+    )  # fmt: skip
+
+
+def test_the_module_is_a_command(table: Path) -> None:
+    done = command("fit", str(table))
+    assert done.returncode == 0
+    assert "400 x 3" in done.stdout
+    assert done.stderr == ""
+    assert command("--version").stdout == f"ebm {ebm.__version__}\n"
+
+
+def test_the_module_fails_like_a_command(tmp_path: Path) -> None:
+    done = command("fit", str(tmp_path / "absent.csv"))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == f"ebm: {tmp_path / 'absent.csv'}: no such file or directory\n"
+
+
+def test_a_closed_pipe_is_no_traceback(table: Path) -> None:
+    line = f"{sys.executable} -m ebm fit {table} | true"
+    environment = os.environ | {"PYTHONPATH": str(Path(ebm.__file__).parents[1])}
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.stderr == ""
