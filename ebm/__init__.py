@@ -15,14 +15,24 @@ from ebm.errors import EbmError, EbmWarning
 from ebm.information import fisher_information
 from ebm.io import load, save
 from ebm.landscape import local_minima
-from ebm.learning import FitResult, fit
+from ebm.learning import (
+    Adam,
+    ContrastiveDivergence,
+    FitResult,
+    GradientDescent,
+    PersistentChains,
+    fit,
+)
 from ebm.model import EnergyModel, ParametricModel
 from ebm.models import (
     BoltzmannMachine,
     InteractionModel,
     IsingModel,
+    PottsModel,
     RestrictedBoltzmannMachine,
     TabularModel,
+    from_graph,
+    to_graph,
 )
 from ebm.sampling import Gibbs, Metropolis, Samples, sample
 from ebm.spaces import Binary, Levels, Reals, Spins
@@ -33,8 +43,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Adam",
     "Binary",
     "BoltzmannMachine",
+    "ContrastiveDivergence",
     "EbmError",
     "EbmWarning",
     "EnergyModel",
@@ -43,6 +55,7 @@ __all__ = [
     "ExactEnsemble",
     "FitResult",
     "Gibbs",
+    "GradientDescent",
     "InteractionModel",
     "IsingModel",
     "Levels",
@@ -50,6 +63,8 @@ __all__ = [
     "Metropolis",
     "Moments",
     "ParametricModel",
+    "PersistentChains",
+    "PottsModel",
     "Reals",
     "RestrictedBoltzmannMachine",
     "Samples",
@@ -61,6 +76,7 @@ __all__ = [
     "exact",
     "fisher_information",
     "fit",
+    "from_graph",
     "inversion",
     "load",
     "local_minima",
@@ -68,6 +84,7 @@ __all__ = [
     "plotting",
     "sample",
     "save",
+    "to_graph",
 ]
 
 #: Modules imported when first asked for.

@@ -8,6 +8,7 @@ from types import ModuleType
 __all__ = [
     "CodingError",
     "ConstantUnitError",
+    "DivergenceError",
     "EbmError",
     "EbmWarning",
     "EnumerationLimitError",
@@ -53,6 +54,28 @@ class ConstantUnitError(EbmError):
 
 class ModelError(EbmError):
     """A model does not keep the contract of :class:`ebm.EnergyModel`."""
+
+
+class DivergenceError(EbmError):
+    """Learning that ran away: an update that is not finite, or beyond any use.
+
+    Parameters
+    ----------
+    message : str
+        The sentence.
+    update : int
+        The first such update, from 1.
+    parameter : str
+        Name of the parameter that went farthest.
+    model : Any
+        The model before it.
+    """
+
+    def __init__(
+        self, message: str, *, update: int = 0, parameter: str = "", model: object = None
+    ) -> None:
+        super().__init__(message)
+        self.update, self.parameter, self.model = update, parameter, model
 
 
 class FileFormatError(EbmError):
@@ -172,11 +195,9 @@ def format_bytes(n_bytes: float) -> str:
     >>> format_bytes(3 * 2**29)
     '1.5 GiB'
     """
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
-        if n_bytes < 1024:
-            break
+    units = ["PiB", "TiB", "GiB", "MiB", "KiB", "bytes"]
+    while n_bytes >= 1024 and len(units) > 1:
         n_bytes /= 1024
-    else:
-        unit = "PiB"
+        units.pop()
     # Through float, so that 1000 does not become 1e+03.
-    return f"{float(f'{n_bytes:.3g}'):g} {unit}"
+    return f"{float(f'{n_bytes:.3g}'):g} {units[-1]}"

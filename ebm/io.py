@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import secrets
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,13 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.errors import EbmError, FileFormatError
+from ebm.files import atomic_write
 from ebm.model import EnergyModel
 from ebm.models import (
     BoltzmannMachine,
+    InteractionModel,
     IsingModel,
+    PottsModel,
     RestrictedBoltzmannMachine,
     TabularModel,
 )
+from ebm.models.conversions import arrays_of_terms, terms_of_arrays
 from ebm.spaces import Binary, Levels, Reals, Spins, StateSpace
 
 __all__ = ["atomic_write", "load", "save"]
@@ -34,7 +35,9 @@ _SPACES: dict[str, type[StateSpace]] = {
 }
 _FIELDS: dict[type[EnergyModel], tuple[str, ...]] = {
     BoltzmannMachine: ("weights", "biases", "center", "offset"),
+    InteractionModel: ("terms", "offset"),
     IsingModel: ("couplings", "fields", "offset"),
+    PottsModel: ("couplings", "fields", "offset"),
     RestrictedBoltzmannMachine: (
         "weights",
         "visible_biases",
@@ -53,8 +56,8 @@ def save(model: EnergyModel, path: str | os.PathLike[str], *, overwrite: bool = 
 
     Parameters
     ----------
-    model : BoltzmannMachine, IsingModel or TabularModel
-        The model, dense or sparse.
+    model : EnergyModel
+        Of any class of this library that has parameters, or a TabularModel; dense or sparse.
     path : str or path-like
         Where to write, taken as it is: no suffix is added.
     overwrite : bool, default False
@@ -100,7 +103,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    BoltzmannMachine, IsingModel or TabularModel
+    EnergyModel
         Equal to the model that was saved: ``model.equals(load(path))``.
 
     Raises
@@ -124,7 +127,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         model = _CLASSES[header["class"]]
         fields = {name: _field(name, arrays) for name in _FIELDS[model]}
         belongs: dict[str, Any] = {"space": space}
-        if model is not TabularModel:
+        if model not in (InteractionModel, TabularModel):
             belongs = {"names": space.names}
         return model(**fields, **belongs)
     except (KeyError, TypeError, ValueError) as error:
@@ -132,52 +135,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise FileFormatError(
             f"{path} is a damaged model file ({reason}): save it again"
         ) from error
-
-
-@contextmanager
-def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[BinaryIO]:
-    """Open a file that appears under its name only when it is complete.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Where the file is to appear.
-    overwrite : bool, default False
-        Replace a file that is there.
-
-    Yields
-    ------
-    BinaryIO
-        A file to write to; after an error inside the block nothing has changed.
-
-    Raises
-    ------
-    FileExistsError
-        If there is a file already and ``overwrite`` is False.
-    FileNotFoundError
-        If the folder does not exist.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "note.txt")
-    >>> with atomic_write(path) as file:
-    ...     n_bytes = file.write(b"done")
-    >>> path.read_text()
-    'done'
-    """
-    path = Path(path)
-    if path.exists() and not overwrite:
-        raise FileExistsError(errno.EEXIST, "the file exists, pass overwrite=True", str(path))
-    if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with part.open("xb") as file:
-            yield file
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _space_record(space: StateSpace) -> dict[str, Any]:
@@ -191,7 +148,9 @@ def _space(record: Mapping[str, Any]) -> StateSpace:
 
 
 def _field_arrays(name: str, value: Any) -> dict[str, Any]:
-    """One field as arrays: itself, or the three arrays and the size of a sparse matrix."""
+    """One field as arrays: itself, or the three arrays of a sparse matrix or of a mapping."""
+    if isinstance(value, Mapping):
+        return {f"{name}.{part}": array for part, array in arrays_of_terms(value).items()}
     if not hasattr(value, "tocsr"):
         return {name: np.asarray(value)}
     rows = value.tocsr()
@@ -202,6 +161,10 @@ def _field_arrays(name: str, value: Any) -> dict[str, Any]:
 def _field(name: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
     if name in arrays:
         return arrays[name]
+    if f"{name}.sizes" in arrays:
+        return terms_of_arrays(
+            arrays[f"{name}.sizes"], arrays[f"{name}.units"], arrays[f"{name}.coefficients"]
+        )
     from scipy.sparse import csr_array
 
     data, indices, indptr = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))

@@ -77,6 +77,14 @@ class ParametricModel(EnergyModel):
     def energy_gradient(self, states: ArrayLike) -> Array:
         """∂E/∂θ at each state, (..., n) -> (..., p)."""
 
+    @property
+    def is_coupling(self) -> NDArray[np.bool_]:
+        """Which parameters couple units, (p,): those that the penalty of a fit acts on.
+
+        All of them, unless a model knows better.
+        """
+        return np.ones(len(self.parameters), dtype=bool)
+
     def mean_energy_gradient(self, average: Any) -> Array:
         """Average of ∂E/∂θ over an ensemble, (p,): one side of the learning rule, [EBM] eq 7.
 
@@ -304,6 +312,8 @@ def checked_space(model: Any) -> StateSpace:
     >>> checked_space(ebm.IsingModel([[0, 1], [1, 0]], [0, 0]))
     Spins(n=2, names=None)
     """
+    if isinstance(model, type):
+        raise ModelError(f"model must be a model, got the class {model.__name__}: give its numbers")
     space = getattr(model, "space", None)
     if not isinstance(space, StateSpace):
         raise ModelError(

@@ -68,11 +68,9 @@ def _blas_controller() -> Any:
 
 
 def _change_limit(change: Callable[[], Any]) -> Any:
-    """Change BLAS limits from whatever thread comes first or last.
-
-    threadpoolctl from 3.8 on lets only the thread that limited OpenBLAS first change it again,
-    unless its hold is cleared.
-    """
+    """Change BLAS limits from whatever thread comes first or last; the result of ``change``."""
+    # threadpoolctl 3.8 lets only the thread that limited OpenBLAS first change it again, unless
+    # its hold is cleared.
     clears = [
         getattr(c, "clear_controlling_thread", None) for c in _blas_controller().lib_controllers
     ]

@@ -1,5 +1,7 @@
 """Every hypothesis strategy of the tests. None of them stays at a symmetric point."""
 
+import itertools
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -135,3 +137,41 @@ def rows_that_may_miss_patterns(draw, min_units=2, max_units=5):
     patterns[0, constant] = 1 - patterns[0, constant]
     rows = patterns[rng.integers(0, k, k + 60)]
     return np.concatenate([patterns, rows]).astype(np.int8)
+
+
+@st.composite
+def restricted_machines(draw, max_visible=6, max_hidden=6, scale=1.5):
+    """Random weights, biases of both layers, centres of both layers and offset."""
+    n, m = draw(st.integers(1, max_visible)), draw(st.integers(1, max_hidden))
+    rng = draw(generators())
+    return ebm.RestrictedBoltzmannMachine(
+        rng.normal(0, scale, (n, m)),
+        rng.normal(0, scale, n),
+        rng.normal(0, scale, m),
+        visible_center=rng.uniform(-1, 2, n),
+        hidden_center=rng.uniform(-1, 2, m),
+        offset=rng.normal(),
+    )
+
+
+@st.composite
+def interaction_models(draw, max_units=5, max_order=4, scale=1.0):
+    """Random terms of up to ``max_order`` units, not all there, in any order and either coding."""
+    n = draw(st.integers(1, max_units))
+    kind = draw(st.sampled_from([ebm.Binary, ebm.Spins]))
+    rng = draw(generators())
+    orders = range(1, min(n, max_order) + 1)
+    all_terms = [units for k in orders for units in itertools.combinations(range(n), k)]
+    kept = rng.permutation(len(all_terms))[: rng.integers(0, len(all_terms) + 1)]
+    terms = {tuple(rng.permutation(all_terms[k])): rng.normal(0, scale) for k in kept}
+    return ebm.InteractionModel(terms, kind(n), offset=rng.normal())
+
+
+@st.composite
+def potts_models(draw, max_units=4, scale=1.0):
+    """Random couplings and fields of units with two to four values, in no particular gauge."""
+    n, q = draw(st.integers(1, max_units)), draw(st.integers(2, 4))
+    rng = draw(generators())
+    couplings = rng.normal(0, scale, (n, n, q, q))
+    couplings[range(n), range(n)] = 0
+    return ebm.PottsModel(couplings, rng.normal(0, scale, (n, q)), offset=rng.normal())

@@ -17,7 +17,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 #: A module imports from earlier rungs, and inside its own subpackage, only.
 RUNGS = (
     "errors",
-    "randomness parallel",
+    "arrays",
+    "files randomness parallel",
     "spaces",
     "_kernels",
     "model ensembles",
@@ -37,9 +38,12 @@ RUNG = {name: height for height, names in enumerate(RUNGS) for name in names.spl
 
 #: Names that `ebm` offers to everybody; a name is added here with its feature, never removed.
 PUBLIC = """
-    Binary BoltzmannMachine EbmError EbmWarning EnergyModel Ensemble Estimate ExactEnsemble
-    FitResult IsingModel Levels Moments ParametricModel Reals Spins TabularModel WeightedStates
-    datasets errors exact fisher_information fit inversion load local_minima plotting save
+    Adam Binary BoltzmannMachine ContrastiveDivergence EbmError EbmWarning EnergyModel Ensemble
+    Estimate ExactEnsemble FitResult Gibbs GradientDescent InteractionModel IsingModel Levels
+    MarginalModel Metropolis Moments ParametricModel PersistentChains PottsModel Reals
+    RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates datasets errors exact
+    fisher_information fit from_graph inversion load local_minima marginalize plotting sample save
+    to_graph
 """
 
 #: What `import ebm` must leave alone.

@@ -217,3 +217,19 @@ assert work() == first
     if not hasattr(os, "fork"):
         pytest.skip("no fork on this system")
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+def test_blas_is_held_though_another_thread_has_limited_it():
+    """The fixture's thread has set a limit of its own; a worker still gets one thread, and back."""
+    seen = []
+
+    def work():
+        with single_threaded_blas():
+            seen.append(blas_threads())
+
+    other = threading.Thread(target=work)
+    other.start()
+    other.join(PATIENCE)
+    assert seen == [{1}]
+    assert blas_threads() == {2}

@@ -102,7 +102,7 @@ def test_numbers_of_the_supreme_court():
 def test_house_votes_with_a_penalty():
     """The penalty is on fields and couplings of the {0,1} coding at centre 0."""
     data = reference.load("housevotes84")
-    result = ebm.fit(binary(16), reference.moments(data), l2=1e-3)
+    result = ebm.fit(binary(16), reference.moments(data), l2=1e-3, l2_biases=1e-3)
     assert result.converged
     assert np.isfinite(result.standard_errors).all()
     spins = result.model.to_spins()
@@ -115,7 +115,7 @@ def test_house_votes_with_a_penalty():
     check_minima(spins, wanted["minima"])
     # In another coding or at another centre the same l2 is another penalty.
     for family in (ising(16), binary(16, center=0.5)):
-        other = ebm.fit(family, reference.moments(data), l2=1e-3)
+        other = ebm.fit(family, reference.moments(data), l2=1e-3, l2_biases=1e-3)
         assert other.log_likelihood != pytest.approx(wanted["log_likelihood"], abs=1e-4)
 
 

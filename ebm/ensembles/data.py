@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_floats, holds_text
 from ebm.ensembles.ensemble import MEMORY_LIMIT, Ensemble
 from ebm.errors import (
     CodingError,
@@ -21,6 +22,7 @@ from ebm.errors import (
     require_memory,
 )
 from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
+from ebm.spaces.names import checked_names
 
 __all__ = ["WeightedStates", "from_data"]
 
@@ -132,10 +134,13 @@ def from_data(
         raise NamesError(f"names must be a sequence of names, got the string {names!r}")
     found = own_names if names is None else tuple(names)
     space, order = _resolved(space, values.shape[1], found)
-    rows = space.check(values if order is None else values[:, order])
-    frequencies = _checked_weights(weights, len(rows))
+    values = values if order is None else values[:, order]
+    frequencies = _checked_weights(weights, len(values))
+    n_rows = len(values)
     if frequencies is not None:
-        rows, frequencies = rows[frequencies > 0], frequencies[frequencies > 0]
+        # A row of weight zero is as good as absent, whatever it holds.
+        values, frequencies = values[frequencies > 0], frequencies[frequencies > 0]
+    rows = space.check(values)
     _warn_if_few(len(rows), space.n)
     total = float(len(rows) if frequencies is None else frequencies.sum())
     states, counts = _counted(space, rows, frequencies)
@@ -147,7 +152,7 @@ def from_data(
         states=states,
         weights=shares,
         sample_size=total,
-        n_rows=len(values),
+        n_rows=n_rows,
     )
 
 
@@ -164,7 +169,8 @@ def _columns(X: Any) -> tuple[NDArray[Any], tuple[str, ...] | None]:
         )
         X = X.toarray()
     try:
-        values = np.asarray(X)
+        # asanyarray keeps the mask of a masked array, whose entries are missing values.
+        values = np.asanyarray(X)
     except ValueError as error:
         raise ShapeError("data must be rows of equal length, (n_samples, n_units)") from error
     if values.ndim != 2:
@@ -181,17 +187,26 @@ def _frame_values(frame: Any) -> NDArray[Any]:
     """Values of a pandas frame as floats; text columns and empty frames are named."""
     if 0 in frame.shape:
         raise ShapeError(f"data must have at least one row and one column, got {frame.shape}")
-    columns = []
-    for name, column in frame.items():
+    checked_names([str(name) for name in frame.columns], frame.shape[1])
+    return np.column_stack([_column_values(name, frame[name]) for name in frame.columns])
+
+
+def _column_values(name: Any, column: Any) -> Array:
+    """One column as floats, missing values as NaN."""
+    try:
+        if holds_text(np.asarray(column.to_numpy())):
+            raise TypeError("text")
         try:
-            columns.append(column.to_numpy(dtype=np.float64, na_value=np.nan))
-        except (TypeError, ValueError) as error:
-            shown = ", ".join(repr(value) for value in list(column.unique())[:4])
-            raise CodingError(
-                f"column {str(name)!r} holds {shown} where numbers are wanted; "
-                "drop it or map it first, for example (column == 'y').astype(int)"
-            ) from error
-    return np.column_stack(columns)
+            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+        except TypeError:
+            # Frames of other makes have a plain to_numpy().
+            return np.asarray(column.to_numpy(), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        shown = ", ".join(repr(value) for value in list(column.unique())[:4])
+        raise CodingError(
+            f"column {str(name)!r} holds {shown} where numbers are wanted; "
+            "drop it or map it first, for example (column == 'y').astype(int)"
+        ) from error
 
 
 def _resolved(
@@ -214,7 +229,7 @@ def _resolved(
 def _checked_weights(weights: ArrayLike | None, n_rows: int) -> Array | None:
     if weights is None:
         return None
-    array = np.asarray(weights, dtype=np.float64)
+    array = as_floats(weights, "weights")
     if array.shape != (n_rows,):
         raise ShapeError(
             f"weights must have shape ({n_rows},), one for each row, got {array.shape}"

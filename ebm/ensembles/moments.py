@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.arrays import as_floats
 from ebm.errors import CodingError, ModelError, ShapeError
 from ebm.spaces import Binary, Spins, StateSpace
 
@@ -42,7 +43,7 @@ class Estimate:
         if np.ndim(self.value):
             return f"{self.value} ± {self.standard_error}"
         if self.standard_error == 0:
-            return f"{self.value:.10g} (exact)"
+            return f"{self.value:.10g} ± 0"
         if not math.isfinite(self.standard_error):
             return f"{self.value:.10g} ± {self.standard_error}"
         digits = max(0, 1 - math.floor(math.log10(self.standard_error)))
@@ -97,8 +98,8 @@ class Moments:
                 f"space must be a state space such as ebm.Binary(5), got {self.space!r}"
             )
         d = self.space.n_features
-        mean = np.array(self.mean, dtype=np.float64)
-        covariance = np.array(self.covariance, dtype=np.float64)
+        mean = as_floats(self.mean, "mean").copy()
+        covariance = as_floats(self.covariance, "covariance").copy()
         for name, array, shape in (("mean", mean, (d,)), ("covariance", covariance, (d, d))):
             if array.shape != shape:
                 raise ShapeError(f"{name} must have shape {shape}, got {array.shape}")
@@ -188,7 +189,11 @@ class Moments:
         >>> moments.to(ebm.Spins).mean
         array([0.5])
         """
-        target = space(self.space.n, names=self.space.names) if isinstance(space, type) else space
+        if isinstance(space, type) and issubclass(space, StateSpace):
+            space = space(self.space.n, names=self.space.names)
+        if not isinstance(space, StateSpace):
+            raise CodingError(f"space must be a space such as ebm.Spins, got {space!r}")
+        target = space
         if target == self.space:
             return self
         two_valued = isinstance(self.space, Binary | Spins) and isinstance(target, Binary | Spins)

@@ -21,6 +21,8 @@ A factor is at least 1, so what underflows in α_S or β_S ≤ e^300 is lost bes
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,25 +31,30 @@ from ebm.enumeration.products import BlockSums
 from ebm.enumeration.subsets import (
     MEMBERS,
     TOGETHER,
-    doubled,
     safe_runs,
     states_of,
-    subset_products,
+    subset_tables,
 )
 from ebm.model import LayeredForm
 
 Array = NDArray[np.float64]
 
-#: Units of x in the second half, units of the first half that vary within a block, and the states
-#: of a block, all at most.
+#: Units of x in the second half, and units of the first half that vary within a block, at most.
 COLUMN_BITS = 8
 ROW_BITS = 7
-BLOCK = 2 ** (COLUMN_BITS + ROW_BITS)
 #: Largest f of a unit whose factors may be multiplied, and largest |ln α|, |ln β|.
 SAFE_INPUT = 200.0
 SAFE_REACH = 600.0
 #: Factors 1 + e^{−|f|} ≤ 2 that may be multiplied.
 SAFE_DOUBLINGS = 1000
+
+
+class Workspace(NamedTuple):
+    """Buffers of one worker, used again for each of its blocks."""
+
+    product: Array
+    factor: Array
+    alpha: Array
 
 
 class LayerWeights:
@@ -71,9 +78,8 @@ class LayerWeights:
         self._own = own + weights[:, self._over].sum(axis=1)
         self._constant = float(other[self._over].sum()) - constant
         k = len(own)
-        self._n_columns = min(COLUMN_BITS, (k + 1) // 2)
+        self._n_rows, self._n_columns = block_bits(k)
         self._cut = k - self._n_columns
-        self._n_rows = min(ROW_BITS, self._cut)
         self._columns = states_of(self._n_columns, np.arange(2**self._n_columns))
         self._prepare_products(np.minimum(top, -bottom))
 
@@ -92,28 +98,29 @@ class LayerWeights:
         size = 2 ** (self._n_columns + self._n_rows)
         return states_of(len(self._own), np.arange(size) + block * size)
 
-    def buffers(self) -> tuple[Array, Array]:
-        """Arrays (rows, columns) to be handed to :meth:`log_weights` again and again."""
-        shape = 2**self._n_rows, len(self._columns)
-        return np.empty(shape), np.empty(shape)
+    def workspace(self) -> Workspace:
+        """Buffers to be handed to the other methods again and again."""
+        n_rows, n_columns = 2**self._n_rows, len(self._columns)
+        alpha = np.empty((*self._beta.shape[:2], n_rows))
+        return Workspace(np.empty((n_rows, n_columns)), np.empty((n_rows, n_columns)), alpha)
 
-    def log_weights(self, block: int, product: Array, factor: Array) -> Array:
+    def log_weights(self, block: int, work: Workspace) -> Array:
         """L(x) less the constant of the form, for each state of a block.
 
         Parameters
         ----------
         block : int
             Which block.
-        product, factor : ndarray, (rows, columns)
+        work : Workspace
             Buffers.
 
         Returns
         -------
         ndarray, (rows, columns)
-            Raveled in the order of :meth:`states`.
+            A new array, raveled in the order of :meth:`states`.
         """
-        rows = self._rows(block)
-        alpha, beta = self._alpha(rows), self._beta
+        rows, (product, factor, _) = self._rows(block), work
+        alpha, beta = self._alpha(rows, work), self._beta
         own = self._own[: self._cut], self._own[self._cut :]
         logs = np.add.outer(rows @ own[0] + self._constant, self._columns @ own[1])
         for start, stop in self._runs:
@@ -123,18 +130,18 @@ class LayerWeights:
                 product *= factor
             logs += np.log(product, out=product)
         if len(self._unsafe):
-            self._add_in_log_domain(rows, logs, product, factor)
-        return logs
+            self._add_in_log_domain(rows, logs, work)
+        return np.asarray(logs)
 
-    def sums(self, block: int, product: Array, factor: Array) -> BlockSums:
+    def sums(self, block: int, work: Workspace) -> BlockSums:
         """Σ p g gᵀ over a block for g = (x, 1), p the weights."""
-        logs = self.log_weights(block, product, factor)
+        logs = self.log_weights(block, work)
         scale = float(logs.max())
         logs -= scale
         p = np.exp(logs, out=logs)
         return BlockSums(scale, second_moments(p, self._rows(block), self._columns))
 
-    def sums_of_other(self, block: int, p: Array, factor: Array) -> tuple[Array, Array]:
+    def sums_of_other(self, block: int, p: Array, work: Workspace) -> tuple[Array, Array]:
         """Σ p xσᵀ and Σ p σ over a block, σ_j = e^{f_j} / (1 + e^{f_j}) the means of the others.
 
         With Q = p / Π_j (1 + α_j β_j) over three units, Σ_a p σ_j = Σ_{S∋j} β_S Σ_a α_S Q, and the
@@ -146,8 +153,8 @@ class LayerWeights:
             Which block.
         p : ndarray, (rows, columns)
             Weights of its states.
-        factor : ndarray, (rows, columns)
-            Buffer.
+        work : Workspace
+            Buffers.
 
         Returns
         -------
@@ -159,12 +166,10 @@ class LayerWeights:
         by_row, by_column = np.empty((self._m, len(rows))), np.empty((self._m, len(self._columns)))
         m_safe = len(self._safe)
         by_row[self._safe], by_column[self._safe] = (
-            part.reshape(-1, part.shape[-1])[:m_safe]
-            for part in self._products_with(rows, p, factor)
+            part.reshape(-1, part.shape[-1])[:m_safe] for part in self._products_with(rows, p, work)
         )
-        for j in self._unsafe:
-            inputs = self._inputs(rows, j, factor)
-            sigma = sigmoid(inputs)
+        for j in self._unsafe.tolist():
+            sigma = sigmoid(self._inputs(rows, j, work.factor))
             sigma *= p
             by_row[j], by_column[j] = sigma.sum(axis=1), sigma.sum(axis=0)
         # Units turned over have the means 1 − σ.
@@ -191,7 +196,7 @@ class LayerWeights:
         spread = np.maximum(np.abs(upper).sum(axis=0), np.abs(lower).sum(axis=0))
         safe = (top <= SAFE_INPUT) & (np.abs(top) / 2 + spread <= SAFE_REACH)
         self._safe, self._unsafe = np.flatnonzero(safe), np.flatnonzero(~safe)
-        self._beta = subset_products(doubled(np.exp(shift[safe]), np.exp(lower[:, safe])))
+        self._beta = subset_tables(np.exp(shift[safe]), np.exp(lower[:, safe]))
         self._first, self._upper = (self._other - shift)[safe], upper[:, safe]
         self._row_steps = np.exp(self._upper[self._cut - self._n_rows :])
         self._runs = safe_runs(np.logaddexp(0, top[safe]))
@@ -201,14 +206,14 @@ class LayerWeights:
         n_rows = 2**self._n_rows
         return states_of(self._cut, np.arange(n_rows) + block * n_rows)
 
-    def _alpha(self, rows: Array) -> Array:
+    def _alpha(self, rows: Array, work: Workspace) -> Array:
         """α_S of each row of a block; in the first row the units that vary are 0."""
         first = np.exp(self._first + rows[0] @ self._upper)
-        return subset_products(doubled(first, self._row_steps))
+        return subset_tables(first, self._row_steps, work.alpha)
 
-    def _products_with(self, rows: Array, p: Array, factor: Array) -> tuple[Array, Array]:
+    def _products_with(self, rows: Array, p: Array, work: Workspace) -> tuple[Array, Array]:
         """Σ_c p σ and Σ_a p σ of the safe units, (groups, 3, rows) and (groups, 3, columns)."""
-        alpha, beta = self._alpha(rows), self._beta
+        alpha, beta, factor = self._alpha(rows, work), self._beta, work.factor
         by_row = np.empty((len(alpha), TOGETHER, len(rows)))
         by_column = np.empty((len(alpha), TOGETHER, len(self._columns)))
         for group in range(len(alpha)):
@@ -223,11 +228,12 @@ class LayerWeights:
         from_rows = rows @ self._weights[: self._cut, j] + self._other[j]
         return np.add.outer(from_rows, self._columns @ self._weights[self._cut :, j], out=out)
 
-    def _add_in_log_domain(self, rows: Array, logs: Array, product: Array, factor: Array) -> None:
+    def _add_in_log_domain(self, rows: Array, logs: Array, work: Workspace) -> None:
         """Add s₊(f) = max(f, 0) + ln(1 + e^{−|f|}) of the units that are not safe."""
+        product, factor, _ = work
         for start in range(0, len(self._unsafe), SAFE_DOUBLINGS):
             product[:] = 1
-            for j in self._unsafe[start : start + SAFE_DOUBLINGS]:
+            for j in self._unsafe[start : start + SAFE_DOUBLINGS].tolist():
                 inputs = self._inputs(rows, j, factor)
                 logs += np.maximum(inputs, 0)
                 np.negative(np.abs(inputs, out=factor), out=factor)
@@ -235,6 +241,12 @@ class LayerWeights:
                 factor += 1
                 product *= factor
             logs += np.log(product, out=product)
+
+
+def block_bits(k: int) -> tuple[int, int]:
+    """Units of the first and of the second half that vary within a block of 2^k states."""
+    n_columns = min(COLUMN_BITS, (k + 1) // 2)
+    return min(ROW_BITS, k - n_columns), n_columns
 
 
 def sigmoid(inputs: Array) -> Array:

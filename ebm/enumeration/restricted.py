@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ebm.ensembles import Moments
 from ebm.enumeration.ensemble import ExactEnsemble, choose
-from ebm.enumeration.layers import BLOCK, LayerWeights
+from ebm.enumeration.layers import LayerWeights, Workspace, block_bits
 from ebm.enumeration.limits import (
     SECONDS_BY_STREAMING,
     Limits,
@@ -27,6 +27,8 @@ from ebm.spaces import Binary
 __all__ = ["LayerMoments", "RestrictedEnumeration"]
 
 Array = NDArray[np.float64]
+#: Number, log weights and probabilities of a block, and buffers, to sums over its states.
+OfBlock = Callable[[int, Array, Array, Workspace], tuple[Array, ...]]
 
 #: Means of units of the other layer held at a time by one thread.
 CHUNK = 2**19
@@ -89,11 +91,12 @@ class RestrictedEnumeration(ExactEnsemble):
         n, self._n_hidden = form.weights.shape
         self.layer = layer or ("visible" if n <= self._n_hidden else "hidden")
         form = form if self.layer == "visible" else form.transposed()
-        k, self._n_other = form.weights.shape
-        self._n_states = number_of_states(Binary(k))
+        self._k, self._n_other = form.weights.shape
+        own_space = Binary(self._k)
+        self._n_states = number_of_states(own_space)
         self._is_small = self._n_states * self._n_other < SMALL
         self._n_jobs = 1 if self._is_small else n_jobs
-        self._what = f"the {describe_size(Binary(k))} of the {self.layer} layer"
+        self._what = f"the {describe_size(own_space)} of the {self.layer} layer"
         self._require(f"enumerating {self._what}", SECONDS_BY_PRODUCTS * self._n_other)
         self._layer = LayerWeights(form)
         in_log_domain = SECONDS_BY_LOGS * self._layer.n_in_log_domain
@@ -139,10 +142,9 @@ class RestrictedEnumeration(ExactEnsemble):
             f"E[v hᵀ] from {self._what}", SECONDS_BY_MEANS * self._n_other + in_log_domain
         )
 
-        def sums(block: int, logs: Array, p: Array) -> tuple[Array, ...]:
-            return self._layer.sums_of_other(block, p, logs)
-
-        products, other = self._accumulated(sums)
+        products, other = self._averages(
+            lambda block, _, p, work: self._layer.sums_of_other(block, p, work)
+        )
         if self.layer == "visible":
             return LayerMoments(self._totals.mean, other, products)
         return LayerMoments(other, self._totals.mean, products.T)
@@ -151,8 +153,8 @@ class RestrictedEnumeration(ExactEnsemble):
         """⟨E_eff⟩ in units of k_B T, a pass over the visible states."""
         if self.layer == "hidden":
             return super().mean_energy()
-        (energy,) = self._accumulated(lambda block, logs, p: (-np.vdot(p, logs),))
-        return float(energy)
+        (log_weight,) = self._averages(lambda _, logs, p, __: (np.array([np.vdot(p, logs)]),))
+        return -float(log_weight[0])
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """All visible states (m, n) and their probabilities (m,), block by block."""
@@ -160,20 +162,20 @@ class RestrictedEnumeration(ExactEnsemble):
             yield from super().blocks()
             return
         self._require_streaming(f"streaming {describe_size(self.space)}", 0)
-        for block, _, p in self._distribution(range(self._layer.n_blocks)):
+        for block, _, p, _ in self._distribution(range(self._layer.n_blocks)):
             yield self._layer.states(block), p.ravel()
 
-    def _distribution(self, blocks: range) -> Iterator[tuple[int, Array, Array]]:
-        """Number, log weights and probabilities of blocks of the enumerated layer."""
-        buffers = self._layer.buffers()
+    def _distribution(self, blocks: range) -> Iterator[tuple[int, Array, Array, Workspace]]:
+        """Number, log weights and probabilities of blocks of the enumerated layer, and buffers."""
+        work = self._layer.workspace()
         for block in blocks:
-            logs = self._layer.log_weights(block, *buffers)
-            yield block, logs, np.exp(logs - self.log_partition)
+            logs = self._layer.log_weights(block, work)
+            yield block, logs, np.exp(logs - self.log_partition), work
 
     def _sum(self) -> Totals:
         def sums(blocks: range) -> Totals:
-            buffers = self._layer.buffers()
-            return combine(self._layer.sums(block, *buffers) for block in blocks)
+            work = self._layer.workspace()
+            return combine(self._layer.sums(block, work) for block in blocks)
 
         with self._blas():
             parts = list(map_blocks(sums, self._chunks(), self._n_jobs))
@@ -182,16 +184,19 @@ class RestrictedEnumeration(ExactEnsemble):
         totals = combine(BlockSums(part.log_total, _with_one(part)) for part in parts)
         return totals._replace(block_logs=np.concatenate([part.block_logs for part in parts]))
 
-    def _accumulated(
-        self, of_block: Callable[[int, Array, Array], tuple[Array, ...]]
-    ) -> tuple[Array, ...]:
-        """Sums over the blocks of the enumerated layer, in the same order with any threads."""
+    def _averages(self, of_block: OfBlock) -> list[Array]:
+        """Sums over all states from those of each block, added in one order by any threads."""
 
         def sums(blocks: range) -> tuple[Array, ...]:
-            return _added(of_block(*block) for block in self._distribution(blocks))
+            return _added(
+                (np.asarray(p.sum()), *of_block(block, logs, p, work))
+                for block, logs, p, work in self._distribution(blocks)
+            )
 
         with self._blas():
-            return _added(map_blocks(sums, self._chunks(), self._n_jobs))
+            total, *parts = _added(map_blocks(sums, self._chunks(), self._n_jobs))
+        # Rounding of ln Z leaves a sum of probabilities that is not quite 1.
+        return [part / total for part in parts]
 
     def _chunks(self) -> list[range]:
         """The blocks, dealt to the same few tasks whatever the number of threads."""
@@ -214,11 +219,11 @@ class RestrictedEnumeration(ExactEnsemble):
         self._require(
             f"the moments of the {other} layer from {self._what}",
             m * (SECONDS_BY_LOGS + m * SECONDS_BY_PAIRS),
-            16.0 * m * m * (self._n_jobs + 1),
+            8.0 * (2 * m * m + 4 * CHUNK) * (self._n_jobs + 1),
         )
         rows = max(1, CHUNK // m)
 
-        def sums(block: int, logs: Array, p: Array) -> tuple[Array, ...]:
+        def sums(block: int, _: Array, p: Array, __: Workspace) -> tuple[Array, ...]:
             states, weights = self._layer.states(block), p.reshape(-1, 1)
             mean, second = np.zeros(m), np.zeros((m, m))
             for start in range(0, len(states), rows):
@@ -229,7 +234,8 @@ class RestrictedEnumeration(ExactEnsemble):
                 second += sigma.T @ weighted
             return mean, second
 
-        return self._as_moments(*self._accumulated(sums), other)
+        mean, second = self._averages(sums)
+        return self._as_moments(mean, second, other)
 
     def _as_moments(self, mean: Array, second: Array, layer: str) -> Moments:
         """Moments of one layer from E[x] and, off the diagonal, E[xxᵀ]."""
@@ -240,7 +246,7 @@ class RestrictedEnumeration(ExactEnsemble):
         return Moments(space, mean, (covariance + covariance.T) / 2, self.log_partition)
 
     def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
-        logs = self._layer.log_weights(block, *self._layer.buffers())
+        logs = self._layer.log_weights(block, self._layer.workspace())
         drawn = choose(np.exp(logs - logs.max()), n_draws, rng)
         states = self._layer.states(block)[drawn]
         if self.layer == "visible":
@@ -254,8 +260,10 @@ class RestrictedEnumeration(ExactEnsemble):
 
     def _require(self, what: str, seconds_per_state: float, n_bytes: float = 0.0) -> None:
         seconds = self._n_states * (SECONDS_PER_STATE + seconds_per_state) / self._n_jobs
-        states = 8.0 * min(self._n_states, BLOCK) * (8 + self.space.n)
-        self._limits.require(what, seconds, states + n_bytes, "take fewer units")
+        rows, columns = (2**bits for bits in block_bits(self._k))
+        block = 6 * rows * columns * self._n_jobs
+        tables = 5 * self._n_other * (columns + rows * self._n_jobs)
+        self._limits.require(what, seconds, 8.0 * (block + tables) + n_bytes, "take fewer units")
 
     def _require_streaming(self, what: str, numbers_per_state: int) -> None:
         if self.layer == "visible":

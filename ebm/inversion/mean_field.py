@@ -49,7 +49,7 @@ def mean_field(
     Raises
     ------
     EbmError
-        If ``order`` is not 1.
+        If ``order`` is not 1, or ``moments`` are something else.
     ConstantUnitError
         If a unit never changes; it is named.
 
@@ -67,6 +67,11 @@ def mean_field(
     """
     if order != 1:
         raise EbmError(f"order must be 1, got {order!r}: higher orders are not offered")
+    if not callable(getattr(moments, "moments", None)):
+        raise EbmError(
+            f"moments must be Moments or an ensemble, got {type(moments).__name__}: "
+            "for rows of data give ebm.Ensemble.from_data(rows)"
+        )
     moments = moments.moments().two_valued()
     binary = moments.to(Binary)
     mean = binary.mean

@@ -1,6 +1,18 @@
 """Learning: from data to the parameters of a model."""
 
+from ebm.learning.averages import ContrastiveDivergence, PersistentChains
 from ebm.learning.fit import fit
-from ebm.learning.result import FitResult, FitStep
+from ebm.learning.optimizers import Adam, Decay, GradientDescent
+from ebm.learning.result import FitEpoch, FitResult, FitStep
 
-__all__ = ["FitResult", "FitStep", "fit"]
+__all__ = [
+    "Adam",
+    "ContrastiveDivergence",
+    "Decay",
+    "FitEpoch",
+    "FitResult",
+    "FitStep",
+    "GradientDescent",
+    "PersistentChains",
+    "fit",
+]

@@ -8,6 +8,7 @@ a pair's table, and in general a face of the polytope of possible moments
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from ebm.ensembles import Moments
 from ebm.errors import ConstantUnitError, EbmError
 from ebm.spaces import Binary
+from ebm.spaces.names import shown
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -42,11 +44,30 @@ def require_changing_units(moments: Moments) -> None:
     mean = moments.to(Binary).mean
     constant = np.flatnonzero((mean < EMPTY) | (mean > 1 - EMPTY))
     if len(constant):
-        names = ", ".join(repr(moments.space.labels[i]) for i in constant[:6])
-        raise ConstantUnitError(
-            f"unit {names} never changes, so its bias has no finite best value: leave it out, or "
-            "add a penalty, for example l2=1e-3"
+        names = shown([moments.space.labels[i] for i in constant])
+        subject = (
+            f"unit {names} never changes" if len(constant) == 1 else f"units {names} never change"
         )
+        raise ConstantUnitError(
+            f"{subject}, so no finite bias is best: leave them out, or hold biases by a penalty, "
+            f"such as l2_biases={gentle_penalty(moments.sample_size)}"
+        )
+
+
+def gentle_penalty(sample_size: float) -> str:
+    """A penalty as strong as one observation among N, 1/N, to be suggested in messages.
+
+    Parameters
+    ----------
+    sample_size : float
+        N; ``inf`` for exact moments.
+
+    Returns
+    -------
+    str
+        The number, one digit.
+    """
+    return f"{1 / sample_size if math.isfinite(sample_size) else 1e-6:.0e}"
 
 
 def require_possible(moments: Moments, pairs: tuple[Indices, Indices]) -> None:
@@ -169,7 +190,7 @@ def units_of_direction(
     return [labels[unit] for unit in sorted(units)]
 
 
-def missing_maximum(cells: Sequence[str], units: Sequence[str]) -> str:
+def missing_maximum(cells: Sequence[str], units: Sequence[str], sample_size: float) -> str:
     """The sentence that says there is no maximum, and what to do.
 
     Parameters
@@ -178,6 +199,8 @@ def missing_maximum(cells: Sequence[str], units: Sequence[str]) -> str:
         What :func:`empty_cells` found.
     units : sequence of str
         Units of the flat direction, empty where it is not known.
+    sample_size : float
+        N, for the size of the penalty that is suggested.
 
     Returns
     -------
@@ -190,5 +213,6 @@ def missing_maximum(cells: Sequence[str], units: Sequence[str]) -> str:
     growing = ", ".join(map(repr, units)) or "these units"
     return (
         f"the likelihood has no maximum at finite parameters: {reason}. The parameters of "
-        f"{growing} would grow without bound; add a penalty, such as l2=1e-3"
+        f"{growing} would grow without bound; add a penalty on couplings, such as "
+        f"l2={gentle_penalty(sample_size)}"
     )

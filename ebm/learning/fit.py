@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError, NoMaximumWarning
 from ebm.information.fisher import FisherInformation, pair_fisher
+from ebm.learning.averages import Route, as_route, has_memory
+from ebm.learning.descend import descend
 from ebm.learning.existence import (
     empty_cells,
     empty_pairs,
@@ -26,11 +29,13 @@ from ebm.learning.existence import (
     require_possible,
 )
 from ebm.learning.newton import Optimum, PairwiseLoss, flat_units, is_flat, newton
+from ebm.learning.optimizers import Optimizer
 from ebm.learning.quasi_newton import GeneralLoss, pairwise_scaling, quasi_newton
 from ebm.learning.result import FitResult, FitStep
 from ebm.learning.uncertainty import in_model_gauge, standard_errors
 from ebm.model import ParametricModel, checked_space
 from ebm.models.pairwise import PairwiseModel
+from ebm.randomness import RandomSource
 
 __all__ = ["fit"]
 
@@ -44,19 +49,31 @@ def fit(
     model: ParametricModel,
     data: Any,
     *,
-    average: Callable[[Any], Any] = exact,
+    average: Callable[[Any], Any] | Route = exact,
     l2: float = 0.0,
+    l2_biases: float = 0.0,
     weights: ArrayLike | None = None,
     tolerance: float = 1e-9,
     max_iterations: int | None = None,
     progress: bool = False,
+    optimizer: Optimizer | None = None,
+    n_epochs: int | None = None,
+    batch_size: int | None = None,
+    l1: float = 0.0,
+    centering: bool = True,
+    validation: Any = None,
+    rng: RandomSource = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> FitResult:
     """Fit a model to data by maximum likelihood.
 
     Solves the learning rule E_D[∂E/∂θ] = E_model[∂E/∂θ], [EBM] eq 7, by minimising
-    L(θ) = E_D[E] + ln Z + ½ l2 |θ|². Boltzmann machines and Ising models of at most 28 units take
-    damped Newton steps on exact moments from the independent model; larger ones, other averages
-    and any other parametric model L-BFGS on scaled parameters.
+    L(θ) = E_D[E] + ln Z + ½ l2 Σ W² + ½ l2_biases Σ b². Boltzmann machines and Ising models of at
+    most 28 units take damped Newton steps on exact moments from the independent model; larger ones,
+    other averages and any other parametric model L-BFGS on scaled parameters. With an
+    ``optimizer``, or an average that has a memory, such as ``ebm.PersistentChains()``, the fit
+    takes gradient steps on batches of rows instead, from the parameters of ``model``; it needs no
+    ln Z.
 
     Parameters
     ----------
@@ -66,12 +83,17 @@ def fit(
     data : array_like, DataFrame, Ensemble or Moments
         Rows in the coding of the model, or an ensemble, or, for pairwise families, moments in
         either two-valued coding.
-    average : callable
+    average : callable or route
         From a model to an ensemble that knows ln Z. To lift a limit of enumeration:
-        ``average=lambda model: ebm.exact(model, max_seconds=600)``.
+        ``average=lambda model: ebm.exact(model, max_seconds=600)``. Or an average with memory,
+        ``ebm.PersistentChains()`` or ``ebm.ContrastiveDivergence()``. With an ``optimizer`` any
+        ensemble will do.
     l2 : float
-        Penalty on ``model.parameters`` as they stand, in the model's own coding and centre, biases
-        included, against the mean log-likelihood of a sample in nats.
+        Penalty on the parameters that couple units, ``model.is_coupling``, each pair once, against
+        the mean log-likelihood of a sample in nats. It is the same in every gauge, but not in both
+        codings: W = 4J. 1/N is a mild one, a normal prior of width 1.
+    l2_biases : float
+        Penalty on the other parameters, in the coding and at the center of the model given.
     weights : array_like, (n_samples,), optional
         Frequencies of the rows.
     tolerance : float
@@ -79,7 +101,29 @@ def fit(
     max_iterations : int, optional
         Most iterations; 100 Newton steps or 1000 of L-BFGS if not given.
     progress : bool
-        Show each iteration on the standard error stream.
+        Show each iteration on the standard error stream; a bar of epochs (needs tqdm) for gradient
+        steps.
+    optimizer : Optimizer, optional
+        Asks for gradient steps: ``ebm.Adam(0.001)``, ``ebm.GradientDescent(0.05)``. For averages
+        with memory one that suits the model, with a falling rate, if not given.
+    n_epochs : int, optional
+        Most passes over the rows; 100 with batches, 5000 where all rows are one batch.
+    batch_size : int, optional
+        Rows for each gradient step. If not given, all rows for pairwise families, which need only
+        their moments, and for averages without memory; 100 elsewhere.
+    l1 : float
+        Penalty l1 Σ|W| on the same parameters as ``l2``, for gradient steps; by its subgradient,
+        so that couplings come near to zero, not to it.
+    centering : bool
+        Whether gradient steps are taken in the gauge centered at the means of data and model,
+        which do not depend on the coding of a unit. The model comes back in its own centre.
+    validation : array_like or Ensemble, optional
+        Rows that are not learnt from: the history says how their energy compares.
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+        Source of the randomness of gradient steps.
+    checkpoint : path-like, optional
+        File written after every epoch of gradient steps. If it is there, the fit goes on from it
+        as if it had never stopped.
 
     Returns
     -------
@@ -92,13 +136,20 @@ def fit(
     ------
     ModelError
         If the model has no parameters, or needs rows and gets moments.
+    DivergenceError
+        If a gradient step is not finite or runs away.
     EbmError
-        If ``l2`` is negative, or ``weights`` come without rows.
+        If a setting is out of range or belongs to gradient steps that were not asked for, or
+        ``weights`` come without rows.
 
     Notes
     -----
-    With a penalty the standard errors are those of the penalised estimator,
-    H⁻¹ F H⁻¹ / N with H = F + l2·1.
+    With a penalty the standard errors are those of the penalized estimator, H⁻¹ F H⁻¹ / N with H
+    the Hessian of L, and the moments of the model are not those of the data.
+
+    Gradient steps end at ``n_epochs``; for pairwise families when, for five epochs, the moments of
+    data and model differ by less than a quarter of their standard errors; with all rows and an
+    exact average when the gradient is below ``tolerance``. Ctrl-C returns the model as it is.
 
     Examples
     --------
@@ -114,8 +165,9 @@ def fit(
         raise ModelError(
             f"{type(model).__name__} has no parameters to fit: it is no ParametricModel"
         )
-    if not (math.isfinite(l2) and l2 >= 0):
-        raise EbmError(f"l2 must be a finite number ≥ 0, got {l2!r}")
+    for name, value in (("l2", l2), ("l2_biases", l2_biases)):
+        if not (math.isfinite(value) and value >= 0):
+            raise EbmError(f"{name} must be a finite number ≥ 0, got {value!r}")
     if not tolerance > 0:
         raise EbmError(f"tolerance must be a positive number, got {tolerance!r}")
     if isinstance(data, Ensemble | Moments):
@@ -123,42 +175,74 @@ def fit(
             raise EbmError("weights belong to rows; this ensemble already has its own")
     else:
         data = from_data(data, space=space, weights=weights)
+    if optimizer is not None or has_memory(average):
+        return descend(
+            model,
+            data,
+            average=average,
+            optimizer=optimizer,
+            n_epochs=n_epochs,
+            batch_size=batch_size,
+            l2=l2,
+            l2_biases=l2_biases,
+            l1=l1,
+            centering=centering,
+            tolerance=tolerance,
+            validation=validation,
+            rng=rng,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+    for name, given in (
+        ("n_epochs", n_epochs is not None),
+        ("batch_size", batch_size is not None),
+        ("l1", l1 != 0),
+        ("validation", validation is not None),
+        ("checkpoint", checkpoint is not None),
+    ):
+        if given:
+            raise EbmError(
+                f"{name} belongs to gradient steps: give optimizer=ebm.Adam(0.01), or an average "
+                "with memory such as ebm.PersistentChains()"
+            )
+    exact_average: Any = average
+    as_route(average)
     report = _reporter(progress)
     if isinstance(model, PairwiseModel):
-        return _fit_pairwise(model, data.moments(), average, l2, tolerance, max_iterations, report)
+        loss = PairwiseLoss(
+            model, data.moments().to(model.space).two_valued(), l2, exact_average, l2_biases
+        )
+        return _fit_pairwise(loss, tolerance, max_iterations, report)
     if isinstance(data, Moments):
         raise ModelError(f"{type(model).__name__} does not learn from moments alone: give rows")
     require_units(data, space)
-    loss = GeneralLoss(model, data, l2, average)
+    general = GeneralLoss(model, data, l2, exact_average, l2_biases)
     optimum = quasi_newton(
-        loss,
-        loss.scaling(),
+        general,
+        general.scaling(),
         tolerance=max(tolerance, 1e-7),
         max_iterations=1000 if max_iterations is None else max_iterations,
         report=report,
     )
-    return _result(loss, optimum, data.sample_size, None, None, ())
+    return _result(general, optimum, data.sample_size, None, None, ())
 
 
 def _fit_pairwise(
-    model: PairwiseModel,
-    moments: Moments,
-    average: Any,
-    l2: float,
+    loss: PairwiseLoss,
     tolerance: float,
     max_iterations: int | None,
     report: Callable[[FitStep], None],
 ) -> FitResult:
     """Newton steps where the Fisher information is at hand, L-BFGS elsewhere."""
-    target = moments.to(model.space).two_valued()
-    loss = PairwiseLoss(model, target, l2, average)
+    model, target = loss.family, loss.target
     cells: list[str] = []
     messages: list[str] = []
     require_possible(target, model.pairs)
-    if l2 == 0:
+    if loss.l2_biases == 0:
         require_changing_units(target)
+    if loss.l2 == 0:
         cells = empty_cells(target, model.pairs)
-    if model.n <= NEWTON_UNITS and hasattr(average(loss.start()), "fourth_moments"):
+    if model.n <= NEWTON_UNITS and hasattr(loss.average(loss.start()), "fourth_moments"):
         optimum = newton(
             loss,
             tolerance=tolerance,
@@ -175,12 +259,12 @@ def _fit_pairwise(
             report=report,
         )
         fisher, messages = _fisher_where_affordable(loss, optimum)
-    flat = l2 == 0 and fisher is not None and is_flat(fisher)
+    flat = loss.l2 == 0 and fisher is not None and is_flat(loss.curvature(fisher))
     # An empty cell of a coupled pair is proof, whatever the optimizer saw.
     if flat or cells:
         optimum = replace(optimum, reason="flat")
         units = flat_units(fisher, loss) if fisher is not None else []
-        messages.insert(0, missing_maximum(cells, units))
+        messages.insert(0, missing_maximum(cells, units, target.sample_size))
         warnings.warn(messages[0], NoMaximumWarning, stacklevel=4)
     if fisher is None:
         return _result(loss, optimum, target.sample_size, None, None, tuple(messages))

@@ -1,6 +1,6 @@
 """Maximum likelihood of pairwise families by damped Newton steps on exact moments.
 
-The loss L(θ) = E_D[E] + ln Z + ½ l2 |θ|² is convex. Gradient and Fisher information are taken about
+The loss L(θ) = E_D[E] + ln Z + ½ Σ_k λ_k θ_k² is convex. Gradient and Fisher information are taken about
 the means of the data, where they are well scaled; a linear map A takes steps there to the gauge of
 the model, θ = A θ_centred + constant.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class PairwiseLoss:
-    """The penalised loss of a pairwise family on target moments.
+    """The penalized loss of a pairwise family on target moments.
 
     Parameters
     ----------
@@ -35,15 +36,23 @@ class PairwiseLoss:
     target : Moments
         Means and covariances of the data, in the space of the family.
     l2 : float
-        Penalty ½ l2 |θ|² on the parameters of the family.
+        λ_k of the couplings; in every gauge the same penalty.
     average : callable
         Model to exact ensemble.
+    l2_biases : float
+        λ_k of the biases or fields, in the gauge of the family.
     """
 
     family: Any
     target: Moments
     l2: float
     average: Callable[[Any], Any]
+    l2_biases: float = 0.0
+
+    @cached_property
+    def penalty(self) -> Array:
+        """λ_k for each parameter, (p,)."""
+        return np.where(self.family.is_coupling, self.l2, self.l2_biases)
 
     def start(self) -> Any:
         """The independent model with the means of the data, kept off the corners."""
@@ -74,13 +83,22 @@ class PairwiseLoss:
 
     def value(self, model: Any, ensemble: Any) -> float:
         """L(θ), penalty included."""
-        theta = model.parameters
-        return 0.5 * self.l2 * float(theta @ theta) - self.log_likelihood(model, ensemble)
+        penalty = 0.5 * float(self.penalty @ model.parameters**2)
+        return penalty - self.log_likelihood(model, ensemble)
 
     def gradient(self, model: Any, ensemble: Any) -> Array:
         """∂L/∂θ in the gauge of the model, [EBM] eq 7 with the penalty's part."""
+        return np.asarray(self.misfit(model, ensemble) + self.penalty * model.parameters)
+
+    def misfit(self, model: Any, ensemble: Any) -> Array:
+        """E_D[∂E/∂θ] − E_model[∂E/∂θ] in the gauge of the model, the penalty left out."""
         data, own = model.mean_energy_gradient(self.target), model.mean_energy_gradient(ensemble)
-        return np.asarray(data - own + self.l2 * model.parameters)
+        return np.asarray(data - own)
+
+    def curvature(self, fisher: Array) -> Array:
+        """Hessian of L in centred parameters, F + Aᵀ diag(λ) A, (p, p)."""
+        gauge = self.to_model_gauge()
+        return np.asarray(fisher + gauge.T @ (self.penalty[:, None] * gauge))
 
     def to_model_gauge(self) -> Array:
         """A: changes of centred parameters to changes of the model's own, (p, p)."""
@@ -187,7 +205,7 @@ class _Search:
         return self.history[-1]
 
     def _verdict(self) -> str:
-        if self._loss.l2 == 0 and is_flat(self.fisher):
+        if self._loss.l2 == 0 and is_flat(self._loss.curvature(self.fisher)):
             return "flat"
         if self.norm <= self._tolerance:
             return "converged"
@@ -196,8 +214,7 @@ class _Search:
     def _step(self, gradient: Array, fisher: Array) -> float:
         """Move down along the Newton direction; returns the length of the step, 0 for none."""
         loss, theta = self._loss, self.model.parameters
-        hessian = fisher + loss.l2 * self._gauge.T @ self._gauge
-        direction = _solve_scaled(hessian, gradient)
+        direction = _solve_scaled(loss.curvature(fisher), gradient)
         slope = -float(gradient @ direction)
         value = loss.value(self.model, self.ensemble)
         # Losses are known to a few units in the last place of their largest terms.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class GeneralLoss:
-    """The penalised loss L(θ) = E_D[E] + ln Z + ½ l2 |θ|² of any parametric model.
+    """The penalized loss L(θ) = E_D[E] + ln Z + ½ Σ_k λ_k θ_k² of any parametric model.
 
     Parameters
     ----------
@@ -27,15 +28,23 @@ class GeneralLoss:
     data : Ensemble
         What E_D averages over.
     l2 : float
-        Penalty on the parameters.
+        λ_k of the parameters that couple units.
     average : callable
         Model to an ensemble that knows ln Z.
+    l2_biases : float
+        λ_k of all other parameters.
     """
 
     family: Any
     data: Any
     l2: float
     average: Callable[[Any], Any]
+    l2_biases: float = 0.0
+
+    @cached_property
+    def penalty(self) -> Array:
+        """λ_k for each parameter, (p,)."""
+        return np.where(self.family.is_coupling, self.l2, self.l2_biases)
 
     def start(self) -> Any:
         """The model given."""
@@ -47,13 +56,13 @@ class GeneralLoss:
 
     def value(self, model: Any, ensemble: Any) -> float:
         """L(θ), penalty included."""
-        theta = model.parameters
-        return 0.5 * self.l2 * float(theta @ theta) - self.log_likelihood(model, ensemble)
+        penalty = 0.5 * float(self.penalty @ model.parameters**2)
+        return penalty - self.log_likelihood(model, ensemble)
 
     def gradient(self, model: Any, ensemble: Any) -> Array:
         """∂L/∂θ, [EBM] eq 7 with the penalty's part."""
         data, own = model.mean_energy_gradient(self.data), model.mean_energy_gradient(ensemble)
-        return np.asarray(data - own + self.l2 * model.parameters)
+        return np.asarray(data - own + self.penalty * model.parameters)
 
     def scaling(self) -> Array:
         """Steps in units of the deviation of ∂E/∂θ over the data, (p, p)."""

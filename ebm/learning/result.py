@@ -13,7 +13,7 @@ from ebm.errors import EbmError
 from ebm.information import FisherInformation
 from ebm.model import ParametricModel
 
-__all__ = ["FitResult", "FitStep"]
+__all__ = ["FitEpoch", "FitResult", "FitStep"]
 
 Array = NDArray[np.float64]
 
@@ -41,6 +41,42 @@ class FitStep:
     step: float
 
 
+@dataclass(frozen=True)
+class FitEpoch(FitStep):
+    """One epoch of learning by gradients: each row of the data once.
+
+    Where an epoch is a single update, the first hundred are recorded, then about a hundred for
+    each power of ten, and each line stands for all updates since the one before.
+    ``log_likelihood`` is that before the last update, NaN where the average does not know ln Z.
+    ``gradient_norm`` is that of the mean gradient, ``step`` the largest change of a parameter.
+
+    Parameters
+    ----------
+    iteration : int
+        Epochs finished, from 1.
+    n_updates : int
+        Updates made since the start.
+    moment_error : float
+        Root mean square over the parameters of the misfit E_D[∂E/∂θ] − E_model[∂E/∂θ], penalty
+        included, in units of its standard error: sampling error of the data and Monte-Carlo error
+        of the chains together. A running mean over epochs, about 1 where only noise is left. NaN
+        where the chains do not follow the model.
+    reconstruction_error : float
+        Mean squared error of E[v | E[h | v]] on some rows; NaN for models without hidden units.
+    free_energy_gap : float
+        Mean energy of the validation rows less that of as many rows learnt from, in units of
+        k_B T; it grows when the model learns rows by heart. NaN without validation rows.
+    largest_parameter : float
+        max |θ| in the coordinates of the model.
+    """
+
+    n_updates: int
+    moment_error: float
+    reconstruction_error: float
+    free_energy_gap: float
+    largest_parameter: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class FitResult:
     """A fitted model with its errors and the history of the fit.
@@ -53,8 +89,8 @@ class FitResult:
         Whether a maximum was found.
     message : str
         Why the fit ended, in a sentence.
-    log_likelihood : float
-        Mean log-likelihood of a sample in nats.
+    log_likelihood : float or None
+        Mean log-likelihood of a sample in nats; None where the average does not know ln Z.
     gradient_norm : float
         As in :class:`FitStep`, at the end.
     sample_size : float
@@ -67,7 +103,7 @@ class FitResult:
     ensemble : Any
         The average at the fitted model, exact by default.
     history : tuple of FitStep
-        One entry for each iteration.
+        One entry for each iteration; of :class:`FitEpoch` after learning by gradients.
     warnings : tuple of str
         What a reader of the result must know.
     """
@@ -75,7 +111,7 @@ class FitResult:
     model: ParametricModel
     converged: bool
     message: str
-    log_likelihood: float
+    log_likelihood: float | None
     gradient_norm: float
     sample_size: float
     standard_errors: Array | None
@@ -86,15 +122,17 @@ class FitResult:
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "not converged"
+        known = self.log_likelihood is not None
+        likelihood = f"{self.log_likelihood:.6f}" if known else "unknown"
         return (
             f"FitResult({self.model!r}, {state} in {self.n_iterations} iterations, "
-            f"log_likelihood={self.log_likelihood:.6f})"
+            f"log_likelihood={likelihood})"
         )
 
     @property
     def n_iterations(self) -> int:
-        """Number of steps taken."""
-        return max(0, len(self.history) - 1)
+        """Number of steps taken, or of epochs."""
+        return self.history[-1].iteration if self.history else 0
 
     @property
     def n_parameters(self) -> int:
@@ -114,13 +152,21 @@ class FitResult:
     @property
     def aic(self) -> float:
         """Akaike's criterion 2p − 2Nℓ; ℓ in nats per sample."""
-        return 2 * self.n_parameters - 2 * self._finite_sample_size() * self.log_likelihood
+        return 2 * self.n_parameters - 2 * self._finite_sample_size() * self._likelihood()
 
     @property
     def bic(self) -> float:
         """Schwarz's criterion p ln N − 2Nℓ; ℓ in nats per sample."""
         n = self._finite_sample_size()
-        return self.n_parameters * math.log(n) - 2 * n * self.log_likelihood
+        return self.n_parameters * math.log(n) - 2 * n * self._likelihood()
+
+    def _likelihood(self) -> float:
+        if self.log_likelihood is None:
+            raise EbmError(
+                "AIC and BIC need the log-likelihood, and this fit never knew ln Z: estimate it, "
+                "or fit with average=ebm.exact"
+            )
+        return self.log_likelihood
 
     def _finite_sample_size(self) -> float:
         if not math.isfinite(self.sample_size):

@@ -33,7 +33,7 @@ def in_model_gauge(loss: PairwiseLoss, fisher: Array) -> Array:
 
 
 def standard_errors(loss: PairwiseLoss, fisher: Array, *, flat: bool) -> Array:
-    """Standard errors √diag(A H⁻¹ F H⁻¹ Aᵀ / N) with H = F + l2 AᵀA.
+    """Standard errors √diag(A H⁻¹ F H⁻¹ Aᵀ / N) with H = F + Aᵀ diag(λ) A.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def standard_errors(loss: PairwiseLoss, fisher: Array, *, flat: bool) -> Array:
     gauge = loss.to_model_gauge()
     deviation = np.sqrt(np.maximum(fisher.diagonal(), np.finfo(float).tiny))
     scale = np.outer(deviation, deviation)
-    values, vectors = np.linalg.eigh((fisher + loss.l2 * gauge.T @ gauge) / scale)
+    values, vectors = np.linalg.eigh(loss.curvature(fisher) / scale)
     # L-BFGS may stop before an eigenvalue falls that low: the smallest counts in any case.
     lowest = max(FLAT * values[-1], values[0])
     kept = values > lowest if flat else np.ones(len(values), dtype=bool)

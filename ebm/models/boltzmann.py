@@ -29,8 +29,8 @@ class BoltzmannMachine(PairwiseModel):
     ----------
     weights : array_like or scipy.sparse, (n, n)
         W. Only its symmetric part matters and is kept; each pair counts once in the energy, as
-        W_αβ (x_α−x̂_α)(x_β−x̂_β). A diagonal is allowed and acts as a bias. Of a sparse matrix the
-        stored entries are the parameters.
+        W_αβ (x_α−x̂_α)(x_β−x̂_β). One triangle alone is refused. A diagonal is allowed and acts as a
+        bias. Of a sparse matrix the stored entries are the parameters.
     biases : array_like, (n,)
         b, in the gauge of the given centre.
     center : float or array_like, (n,)
@@ -45,7 +45,7 @@ class BoltzmannMachine(PairwiseModel):
     ShapeError
         If the shapes do not belong together.
     ModelError
-        If a number is not finite.
+        If a number is not finite, or ``weights`` are one triangle of a matrix.
 
     Examples
     --------

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_floats
 from ebm.errors import ModelError, ShapeError
 
 Array = NDArray[np.float64]
@@ -31,7 +32,7 @@ def read_only(array: ArrayLike) -> Array:
 
 def vector(values: ArrayLike, n: int, name: str) -> Array:
     """A read-only vector of n finite numbers; one number stands for n equal ones."""
-    array = np.asarray(values, dtype=np.float64)
+    array = as_floats(values, name)
     if array.ndim == 0:
         array = np.broadcast_to(array, (n,))
     if array.shape != (n,):
@@ -50,7 +51,7 @@ def length(values: ArrayLike, name: str) -> int:
 
 def scalar(value: Any, name: str) -> float:
     """A finite number as a float."""
-    array = np.asarray(value, dtype=np.float64)
+    array = as_floats(value, name)
     if array.ndim:
         raise ShapeError(f"{name} must be one number, got shape {array.shape}")
     require_finite(array, name)
@@ -67,18 +68,30 @@ def require_finite(array: Array, name: str) -> None:
 def symmetric(matrix: Any, n: int, name: str) -> Any:
     """The symmetric part (A + Aᵀ)/2 of an (n, n) matrix, read-only, dense or CSR as given."""
     if not is_sparse(matrix):
-        matrix = np.asarray(matrix, dtype=np.float64)
+        matrix = as_floats(matrix, name)
     if matrix.shape != (n, n):
         raise ShapeError(f"{name} must have shape ({n}, {n}), got {matrix.shape}")
     if not is_sparse(matrix):
         require_finite(matrix, name)
+        _refuse_triangle(np.triu(matrix, 1).any(), np.tril(matrix, -1).any(), name)
         return read_only(matrix / 2 + matrix.T / 2)
     entries = matrix.tocoo()
     values = np.asarray(entries.data, dtype=np.float64)
     for k in np.flatnonzero(~np.isfinite(values))[:1]:
         place = (int(entries.row[k]), int(entries.col[k]))
         raise ModelError(f"{name} must be finite, got {values[k]} at {place}")
+    above, below = entries.row < entries.col, entries.row > entries.col
+    _refuse_triangle(values[above].any(), values[below].any(), name)
     return _assemble(entries.row, entries.col, values / 2, n)
+
+
+def _refuse_triangle(above: Any, below: Any, name: str) -> None:
+    """Refuse one triangle of a matrix: its symmetric part would halve every coupling."""
+    if bool(above) != bool(below):
+        raise ModelError(
+            f"{name} must be symmetric, got one triangle, of which each pair would count half: "
+            "give A + A.T"
+        )
 
 
 def from_pairs(pairs: tuple[Indices, Indices], values: Array, diagonal: Array, like: Any) -> Any:

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.ensembles.ensemble import require_units
-from ebm.errors import ModelError, ShapeError
+from ebm.errors import ModelError
 from ebm.model import ParametricModel, QuadraticForm
 from ebm.models import couplings
 from ebm.models.boltzmann import BoltzmannMachine
-from ebm.models.ising import IsingModel
 from ebm.models.conversions import expanded, quadratic_of_terms, terms_of_pairwise
+from ebm.models.ising import IsingModel
 from ebm.models.terms import Products, Units, checked_terms
 from ebm.spaces import Binary, Spins
 
@@ -103,10 +103,7 @@ class InteractionModel(ParametricModel):
 
     def with_parameters(self, theta: ArrayLike) -> Self:
         """The same terms with other coefficients, (p,); the offset stays."""
-        theta = np.asarray(theta, dtype=np.float64)
-        if theta.shape != (len(self.terms),):
-            raise ShapeError(f"theta must have shape ({len(self.terms)},), got {theta.shape}")
-        couplings.require_finite(theta, "theta")
+        theta = couplings.vector(np.atleast_1d(theta), len(self.terms), "theta")
         model = replace(self, terms=dict(zip(self.terms, theta.tolist(), strict=True)))
         # The tree of products depends on the terms alone.
         model.__dict__["_products"] = self._products
@@ -119,7 +116,7 @@ class InteractionModel(ParametricModel):
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
         """−Σ_A direction_A Π_{i∈A} x_i, (..., n) -> (...); memory does not grow with p."""
         x = self.space.check(states)
-        direction = np.asarray(direction, dtype=np.float64)
+        direction = couplings.vector(np.atleast_1d(direction), len(self.terms), "direction")
         sums = self._products.combined(x.reshape(-1, self.n), direction)
         return np.asarray(-sums.reshape(x.shape[:-1]))
 

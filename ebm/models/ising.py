@@ -29,7 +29,8 @@ class IsingModel(PairwiseModel):
     ----------
     couplings : array_like or scipy.sparse, (n, n)
         J in units of k_B T. Only its symmetric part is kept; each pair counts once in the energy,
-        as J_ij s_i s_j. Of a sparse matrix the stored entries are the parameters.
+        as J_ij s_i s_j. One triangle alone is refused. Of a sparse matrix the stored entries are
+        the parameters.
     fields : array_like, (n,)
         h.
     offset : float
@@ -42,7 +43,7 @@ class IsingModel(PairwiseModel):
     ShapeError
         If the shapes do not belong together.
     ModelError
-        If a number is not finite.
+        If a number is not finite, or ``couplings`` are one triangle of a matrix.
 
     Examples
     --------

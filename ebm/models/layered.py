@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_floats
 from ebm.errors import ModelError, ShapeError
-from ebm.model import ParametricModel
+from ebm.model import LayeredForm, ParametricModel
 from ebm.spaces import Binary
 
 Array = NDArray[np.float64]
@@ -52,6 +53,19 @@ class LayeredModel(ParametricModel):
         """Number of hidden units, m."""
         return len(self.hidden_biases)
 
+    def layered_form(self) -> LayeredForm:
+        """The energy of both layers about centre 0, −v·Uh − b·v − c·h + k."""
+        from_hidden, from_visible = (
+            self.weights @ self.hidden_center,
+            self.visible_center @ self.weights,
+        )
+        return LayeredForm(
+            self.weights,
+            self.visible_biases - from_hidden,
+            self.hidden_biases - from_visible,
+            self.offset - float(self.visible_center @ from_hidden),
+        )
+
     @property
     def parameters(self) -> Array:
         """b, then c, then the rows of U, (n + m + n m,)."""
@@ -66,6 +80,12 @@ class LayeredModel(ParametricModel):
             *(f"c[{b}]" for b in hidden),
             *(f"U[{a}, {b}]" for a in visible for b in hidden),
         )
+
+    @property
+    def is_coupling(self) -> NDArray[np.bool_]:
+        """False for the biases, True for the weights, (p,)."""
+        biases = self.n + self.n_hidden
+        return np.arange(biases + self.weights.size) >= biases
 
     def with_parameters(self, theta: ArrayLike) -> Self:
         """The same model at other parameters; centres, offset and names stay.
@@ -124,7 +144,8 @@ class LayeredModel(ParametricModel):
         ModelError
             If ``average`` has no states: the moments of visible units do not suffice.
         """
-        if getattr(average, "model", None) is self and hasattr(average, "layer_moments"):
+        is_own = getattr(average, "model", None) is self
+        if is_own and hasattr(average, "layer_moments"):
             return self._gradient_from_layers(*average.layer_moments())
         if not hasattr(average, "blocks"):
             raise ModelError(
@@ -159,11 +180,11 @@ class LayeredModel(ParametricModel):
         """The mean gradient from E[v], E[h] and E[v hᵀ]."""
         about = products - np.outer(self.visible_center, h) - np.outer(v, self.hidden_center)
         about += np.outer(self.visible_center, self.hidden_center)
-        return -np.concatenate([v, h, about.ravel()])
+        return np.asarray(-np.concatenate([v, h, about.ravel()]))
 
     def _split(self, theta: ArrayLike, name: str) -> tuple[Array, Array, Array]:
         """A vector of parameters as its parts b (n,), c (m,) and U (n, m)."""
-        theta = np.asarray(theta, dtype=np.float64)
+        theta = as_floats(theta, name)
         n, m = self.n, self.n_hidden
         if theta.shape != (n + m + n * m,):
             raise ShapeError(f"{name} must have shape ({n + m + n * m},), got {theta.shape}")

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_floats
 from ebm.errors import ShapeError
 from ebm.model import ParametricModel, QuadraticForm
 from ebm.models import couplings
@@ -86,6 +87,11 @@ class PairwiseModel(ParametricModel):
         """The linear parameters, then the couplings in the order of ``pairs``, (p,)."""
         return np.concatenate([self._vector, couplings.at_pairs(self._matrix, self.pairs)])
 
+    @property
+    def is_coupling(self) -> NDArray[np.bool_]:
+        """False for the linear parameters, True for the couplings, (p,)."""
+        return np.arange(self.n + len(self.pairs[0])) >= self.n
+
     def with_parameters(self, theta: ArrayLike) -> Self:
         """The same family at other parameters.
 
@@ -104,7 +110,7 @@ class PairwiseModel(ParametricModel):
         ShapeError
             If ``theta`` has not p entries.
         """
-        theta = np.asarray(theta, dtype=np.float64)
+        theta = as_floats(theta, "theta")
         p = self.n + len(self.pairs[0])
         if theta.shape != (p,):
             raise ShapeError(f"theta must have shape ({p},), got {theta.shape}")

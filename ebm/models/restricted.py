@@ -9,11 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.ensembles import Ensemble
+from ebm.ensembles.data import from_data
 from ebm.errors import ShapeError
-from ebm.model import LayeredForm
 from ebm.models import couplings
 from ebm.models.boltzmann import BoltzmannMachine
 from ebm.models.layered import CHUNK, LayeredModel
+from ebm.randomness import RandomSource, generator
 from ebm.spaces import Binary
 
 __all__ = ["RestrictedBoltzmannMachine"]
@@ -84,6 +86,65 @@ class RestrictedBoltzmannMachine(LayeredModel):
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
+    @classmethod
+    def for_data(
+        cls,
+        data: Any,
+        n_hidden: int,
+        *,
+        weights: ArrayLike | None = None,
+        scale: float = 0.01,
+        names: Sequence[str] | None = None,
+        rng: RandomSource = None,
+    ) -> Self:
+        """A machine to start learning from: independent visible units, hardly coupled.
+
+        The visible biases are the log-odds of the means of the data, kept 1/(2N) away from 0 and
+        1; the weights are normal with deviation ``scale``; the hidden biases are 0.
+
+        Parameters
+        ----------
+        data : array_like, DataFrame or Ensemble
+            Rows of {0,1}.
+        n_hidden : int
+            Number of hidden units, m.
+        weights : array_like, (n_samples,), optional
+            Frequencies of the rows.
+        scale : float
+            Standard deviation of the weights; without it all hidden units would stay alike.
+        names : sequence of str, optional
+            Names of the visible units, where the data have none.
+        rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        RestrictedBoltzmannMachine
+            With both centres 0.
+
+        Raises
+        ------
+        ShapeError
+            If ``n_hidden`` is no positive integer.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> rows = [[0, 1], [1, 1], [0, 1], [0, 1]]
+        >>> ebm.RestrictedBoltzmannMachine.for_data(rows, 3, rng=0).visible_biases.round(3)
+        array([-1.099,  1.946])
+        """
+        if isinstance(n_hidden, bool) or not hasattr(n_hidden, "__index__") or n_hidden < 1:
+            raise ShapeError(f"n_hidden must be a positive integer, got {n_hidden!r}")
+        if not isinstance(data, Ensemble):
+            data = from_data(data, weights=weights, names=names)
+        mean = np.asarray(data.expectation(lambda x: x))
+        edge = 1 / (2 * data.sample_size)
+        mean = np.clip(mean, edge, 1 - edge) if edge < 0.5 else 0 * mean + 0.5
+        drawn = generator(rng).normal(0, scale, (len(mean), int(n_hidden)))
+        log_odds = np.log(mean) - np.log1p(-mean)
+        return cls(drawn, log_odds, np.zeros(int(n_hidden)), names=data.space.names)
+
     def __repr__(self) -> str:
         return f"RestrictedBoltzmannMachine(n={self.n}, n_hidden={self.n_hidden}, {self.space!r})"
 
@@ -147,19 +208,6 @@ class RestrictedBoltzmannMachine(LayeredModel):
         from scipy.special import expit
 
         return np.asarray(expit(self.visible_input(hidden)))
-
-    def layered_form(self) -> LayeredForm:
-        """The energy of both layers about centre 0, −v·Uh − b·v − c·h + k."""
-        from_hidden, from_visible = (
-            self.weights @ self.hidden_center,
-            self.visible_center @ self.weights,
-        )
-        return LayeredForm(
-            self.weights,
-            self.visible_biases - from_hidden,
-            self.hidden_biases - from_visible,
-            self.offset - float(self.visible_center @ from_hidden),
-        )
 
     def joint(self) -> BoltzmannMachine:
         """The Boltzmann machine of both layers, [EBM] eq 19: W = [[0, U], [Uᵀ, 0]].

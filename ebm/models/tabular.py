@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_floats
 from ebm.errors import ModelError, ShapeError
 from ebm.model import EnergyModel
 from ebm.spaces import FiniteSpace
@@ -47,7 +48,9 @@ class TabularModel(EnergyModel):
     space: FiniteSpace
 
     def __post_init__(self) -> None:
-        table = np.array(self.energies, dtype=np.float64).ravel()
+        if not isinstance(self.space, FiniteSpace):
+            raise ModelError(f"space must be finite, such as ebm.Binary(3), got {self.space!r}")
+        table = as_floats(self.energies, "energies").flatten()
         if len(table) != self.space.size:
             raise ShapeError(
                 f"energies must have one entry for each of the {self.space.size} states of "
@@ -91,7 +94,7 @@ class TabularModel(EnergyModel):
         >>> ebm.exact(model).weights
         array([0.5, 0. , 0. , 0.5])
         """
-        table = np.asarray(p, dtype=np.float64)
+        table = as_floats(p, "p")
         if not (table >= 0).all():
             raise ModelError("p must not be negative or NaN")
         if abs(table.sum() - 1) > 1e-9:

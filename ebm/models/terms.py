@@ -6,6 +6,7 @@ product on level k is its parent on level k − 1 times one more unit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -20,8 +21,8 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Units = tuple[int, ...]
 
-#: Products held at a time.
-CHUNK = 2**17
+#: Products held at a time, but those of a few states at least: short rows are slow.
+CHUNK, FEWEST_ROWS = 2**17, 16
 
 
 class _Level(NamedTuple):
@@ -72,8 +73,8 @@ class Products:
         return sums
 
     def _walk(self, states: Array) -> Iterator[tuple[slice, _Level, Array]]:
-        """Chunks of states; of each the products (n_nodes, rows), level by level, soon overwritten."""
-        step = max(1, CHUNK // self._width)
+        """Chunks of states; the products (n_nodes, rows) of each level, soon overwritten."""
+        step = max(FEWEST_ROWS, CHUNK // self._width)
         # Fresh arrays of this size would cost more than the products.
         space = np.empty((3, min(step, max(1, len(states))) * self._width))
         for start in range(0, len(states), step):
@@ -172,9 +173,9 @@ def _checked_units(key: Any, space: FiniteSpace) -> Units:
 
 
 def _coefficient(value: Any, units: Units) -> float:
+    if type(value) is float and math.isfinite(value):
+        return value
     try:
         return couplings.scalar(value, f"the coefficient of {units}")
     except EbmError as error:
         raise ModelError(str(error)) from error
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"the coefficient of {units} must be a number, got {value!r}") from error

@@ -7,13 +7,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm.ensembles import Ensemble
 from ebm.enumeration import ExactEnsemble
-from ebm.errors import CodingError
+from ebm.errors import CodingError, EnumerationLimitError
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.spaces import Binary, Spins
 
-__all__ = ["activity", "machine_of"]
+__all__ = ["MAX_UNITS", "activity", "affordable_machine_of", "machine_of"]
 
 Array = NDArray[np.float64]
+
+#: Most units of a model that is enumerated again for an observable: 2^28 states at a time.
+MAX_UNITS = 28
 
 
 def activity(ensemble: Ensemble, states: ArrayLike) -> Array:
@@ -74,3 +77,39 @@ def machine_of(ensemble: Ensemble) -> BoltzmannMachine | None:
     if isinstance(model, IsingModel):
         return model.to_binary()
     return model if isinstance(model, BoltzmannMachine) else None
+
+
+def affordable_machine_of(ensemble: Ensemble, what: str) -> BoltzmannMachine | None:
+    """The same for an observable that has to enumerate it again, refused above 28 units.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        Any ensemble.
+    what : str
+        The observable, for the message.
+
+    Returns
+    -------
+    BoltzmannMachine or None
+        As :func:`machine_of`.
+
+    Raises
+    ------
+    EnumerationLimitError
+        If it has more than 28 units.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.observables.activity import affordable_machine_of
+    >>> affordable_machine_of(ebm.Ensemble.from_data([[0], [1]]), "P(K)") is None
+    True
+    """
+    machine = machine_of(ensemble)
+    if machine is not None and machine.n > MAX_UNITS:
+        raise EnumerationLimitError(
+            f"{what} of {machine.n} units would enumerate more than 2^{MAX_UNITS} states again: "
+            "draw from the ensemble instead, ebm.Ensemble.from_data(ensemble.sample(100_000))"
+        )
+    return machine

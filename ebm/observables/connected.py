@@ -9,7 +9,7 @@ from ebm.ensembles import Ensemble, Moments
 from ebm.enumeration import exact
 from ebm.errors import ShapeError, require_memory
 from ebm.models import BoltzmannMachine
-from ebm.observables.activity import activity, machine_of
+from ebm.observables.activity import activity, affordable_machine_of
 from ebm.spaces import Binary
 
 __all__ = ["central_pairs", "central_triples", "third_moments", "triples"]
@@ -70,7 +70,7 @@ def third_moments(ensemble: Ensemble) -> Array:
     """
     n = ensemble.space.n
     require_memory(8.0 * n**3, _MEMORY_LIMIT, f"triple moments of {n} units", "choose fewer units")
-    machine = machine_of(ensemble)
+    machine = affordable_machine_of(ensemble, "triple moments")
     table = _third_by_passing(ensemble) if machine is None else _third_by_conditioning(machine)
     return table[triples(n)]
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebm.ensembles import Ensemble
 from ebm.enumeration import exact
 from ebm.models import BoltzmannMachine
-from ebm.observables.activity import activity, machine_of
+from ebm.observables.activity import activity, affordable_machine_of
 from ebm.spaces import Binary
 
 __all__ = ["independent_population_count", "population_count"]
@@ -22,7 +22,7 @@ def population_count(ensemble: Ensemble) -> Array:
     """P(K), the probability that K units are active at once.
 
     By one pass over the states; for the exact ensemble of a Boltzmann machine or Ising model by
-    one matrix product of its two halves, each ordered by its own count.
+    one matrix product of its two halves, each ordered by its own count, up to 28 units.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def population_count(ensemble: Ensemble) -> Array:
     >>> population_count(ebm.Ensemble.from_data([[1, 1], [1, 0], [0, 1], [0, 0]]))
     array([0.25, 0.5 , 0.25])
     """
-    machine = machine_of(ensemble)
+    machine = affordable_machine_of(ensemble, "P(K)")
     if machine is not None:
         return _count_by_halves(machine)
     n = ensemble.space.n

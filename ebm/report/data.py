@@ -43,7 +43,9 @@ def summarize_data(data: WeightedStates) -> DataSummary:
     )
 
 
-def entropies(data: WeightedStates, pairwise: float | None = None) -> Entropies:
+def entropies(
+    data: WeightedStates, model: float | None = None, *, reproduces: bool = True
+) -> Entropies:
     """S₁, S₂ and the entropy of the data, in bits, with the bias of the last.
 
     The plug-in entropy is low by about (K−1)/(2N ln 2) bits for K patterns seen in N rows
@@ -53,8 +55,10 @@ def entropies(data: WeightedStates, pairwise: float | None = None) -> Entropies:
     ----------
     data : WeightedStates
         The data.
-    pairwise : float, optional
-        S₂ in bits, the entropy of the fitted model.
+    model : float, optional
+        The entropy of the fitted model in bits.
+    reproduces : bool, default True
+        Whether the model has the rates and pairs of the data, so that its entropy is S₂.
 
     Returns
     -------
@@ -72,8 +76,10 @@ def entropies(data: WeightedStates, pairwise: float | None = None) -> Entropies:
     alone = independent_entropy(data.moments().to(Binary).mean)
     plug_in = data.entropy(base=2)
     bias = (len(data.states) - 1) / (2 * data.sample_size * math.log(2))
+    pairwise = model if reproduces else None
     return Entropies(
         independent=alone,
+        model=model,
         pairwise=pairwise,
         plug_in=plug_in,
         bias=bias,

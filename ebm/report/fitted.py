@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,51 +12,164 @@ from numpy.typing import NDArray
 
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import ExactEnsemble
-from ebm.errors import FewSamplesWarning
+from ebm.errors import FewSamplesWarning, ModelError
 from ebm.landscape import local_minima
 from ebm.learning import FitResult
-from ebm.observables import central_triples, third_moments, triples
+from ebm.observables import MAX_UNITS, central_pairs, central_triples, third_moments, triples
 from ebm.randomness import RandomSource, generator
-from ebm.report.parts import Coupling, Couplings, FitSummary, Goodness, Minima, Minimum
+from ebm.report.parts import (
+    Coupling,
+    Couplings,
+    FitSummary,
+    Goodness,
+    Minima,
+    Minimum,
+    Misfit,
+)
+from ebm.spaces import Binary
 
-__all__ = ["couplings_of", "expected_divergence", "goodness", "minima", "summarize_fit"]
+__all__ = [
+    "couplings_of",
+    "effective_parameters",
+    "expected_divergence",
+    "goodness",
+    "minima",
+    "misfits",
+    "summarize_fit",
+]
 
 Array = NDArray[np.float64]
 
 #: Data sets drawn from the model to know how large KL(data‖model) is by chance.
 _N_DRAWN_SETS = 20
-#: Above so many rows the draws take longer than they are worth.
+#: Rows of one such set, and weights looked at for all of them, above which they are left out.
 _MAX_DRAWN_ROWS = 10**6
+_MAX_DRAWN_WEIGHTS = 2.0**31
+#: Rows drawn at once: each call goes through the states again.
+_ROWS_AT_ONCE = 2**18
 #: Couplings and minima listed one by one.
 _MAX_LISTED = 1000
 
 
-def summarize_fit(result: FitResult, l2: float) -> FitSummary:
+def summarize_fit(
+    result: FitResult, data: WeightedStates, l2: float = 0.0, l2_biases: float = 0.0
+) -> FitSummary:
     """How the fit went.
 
     Parameters
     ----------
     result : FitResult
-        From :func:`ebm.fit`.
-    l2 : float
+        From :func:`ebm.fit`, by exact averages.
+    data : WeightedStates
+        What was fitted.
+    l2, l2_biases : float
         The penalty it was made with.
 
     Returns
     -------
     FitSummary
         Its numbers.
+
+    Raises
+    ------
+    ModelError
+        If the log-likelihood is not known.
     """
+    if result.log_likelihood is None:
+        raise ModelError("this fit never knew ln Z: there is no log-likelihood to report")
+    penalized = l2 > 0 or l2_biases > 0
+    rates, pairs = misfits(data, result.ensemble)
     return FitSummary(
         log_likelihood=result.log_likelihood,
         log_likelihood_bits=result.log_likelihood / math.log(2),
         n_parameters=result.n_parameters,
+        effective_parameters=effective_parameters(result, l2, l2_biases),
         n_iterations=result.n_iterations,
         converged=result.converged,
         message=result.message,
-        aic=result.aic,
-        bic=result.bic,
+        aic=None if penalized else result.aic,
+        bic=None if penalized else result.bic,
         l2=l2,
+        l2_biases=l2_biases,
+        rate_misfit=rates,
+        pair_misfit=pairs,
     )
+
+
+def misfits(data: WeightedStates, ensemble: ExactEnsemble) -> tuple[Misfit | None, Misfit | None]:
+    """The rate and the pair that the model reproduces worst.
+
+    Parameters
+    ----------
+    data : WeightedStates
+        The data.
+    ensemble : ExactEnsemble
+        The fitted model, enumerated.
+
+    Returns
+    -------
+    rates, pairs : Misfit or None
+        In standard errors of the model for as many rows.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.report.fitted import misfits
+    >>> data = ebm.Ensemble.from_data([[1, 0], [1, 1], [1, 0], [0, 1]], names=["a", "b"])
+    >>> misfits(data, ebm.exact(ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])))
+    (Misfit(units=('a',), z=1.0), Misfit(units=('a', 'b'), z=-1.0))
+    """
+    observed, predicted = data.moments().to(Binary), ensemble.moments().to(Binary)
+    scale = math.sqrt(data.sample_size)
+    m, labels = predicted.mean, data.space.labels
+    i, j = np.triu_indices(len(m), 1)
+    (pairs, _), (expected, deviation) = central_pairs(observed), central_pairs(predicted)
+    return (
+        _worst(observed.mean - m, np.sqrt(m * (1 - m)) / scale, [(name,) for name in labels]),
+        _worst(
+            pairs - expected,
+            deviation / scale,
+            [(labels[a], labels[b]) for a, b in zip(i, j, strict=True)],
+        ),
+    )
+
+
+def effective_parameters(result: FitResult, l2: float, l2_biases: float) -> float | None:
+    """2 tr A − tr A² for A = H⁻¹ F, which is p without a penalty.
+
+    Twice the log-likelihood that a penalized fit with the Hessian H = F + penalty gains, on
+    average, from the noise of the data.
+
+    Parameters
+    ----------
+    result : FitResult
+        The fit, with its Fisher information F.
+    l2, l2_biases : float
+        The penalty it was made with.
+
+    Returns
+    -------
+    float or None
+        None where the Fisher information is not known.
+
+    Examples
+    --------
+    >>> import ebm, numpy as np
+    >>> from ebm.report.fitted import effective_parameters
+    >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1]]
+    >>> fit = ebm.fit(ebm.IsingModel(np.zeros((2, 2)), np.zeros(2)), rows, l2=1.0)
+    >>> effective_parameters(fit, 1.0, 0.0)
+    2.75
+    """
+    if not (l2 or l2_biases):
+        return float(result.n_parameters)
+    if result.fisher is None:
+        return None
+    fisher, model = result.fisher.dense(), result.model
+    penalty = np.full(len(fisher), l2)
+    penalty[: model.space.n] = l2_biases
+    share = np.linalg.solve(fisher + np.diag(penalty), fisher)
+    return float(2 * np.trace(share) - np.sum(share * share.T))
 
 
 def couplings_of(model: Any, standard_errors: Array | None = None) -> Couplings:
@@ -97,13 +211,13 @@ def couplings_of(model: Any, standard_errors: Array | None = None) -> Couplings:
 
 
 def goodness(
-    data: WeightedStates, ensemble: ExactEnsemble, n_parameters: int, rng: RandomSource = 0
+    data: WeightedStates, ensemble: ExactEnsemble, n_parameters: float, rng: RandomSource = 0
 ) -> Goodness:
     """What the model leaves unexplained: KL(data‖model) and the triples, which are not fitted.
 
     Triples are compared as ⟨δx_i δx_j δx_k⟩ in standard errors of the model. Their error is taken
     as if rates and pairs had not been fitted to the same data: for strongly coupled units that
-    makes the differences look smaller than they are.
+    makes the differences look smaller than they are. They are left out above 28 units.
 
     Parameters
     ----------
@@ -111,8 +225,8 @@ def goodness(
         The data.
     ensemble : ExactEnsemble
         The fitted model, enumerated.
-    n_parameters : int
-        How many parameters were fitted to these data.
+    n_parameters : float
+        How many parameters were fitted to these data, effectively.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator, default 0
         For the data sets drawn from the model.
 
@@ -122,27 +236,28 @@ def goodness(
         The comparison.
     """
     expected, deviation = expected_divergence(data.sample_size, ensemble, n_parameters, rng)
-    z = _triple_z(data, ensemble)
+    n, labels = data.space.n, data.space.labels
+    z = _triple_z(data, ensemble) if n <= MAX_UNITS else np.empty(0)
     worst = int(np.argmax(np.abs(z))) if len(z) else 0
-    labels = data.space.labels
     return Goodness(
         kl_bits=_divergence(data, ensemble),
         kl_expected_bits=expected,
         kl_expected_deviation=deviation,
-        n_triples=len(z),
+        n_triples=math.comb(n, 3),
         triple_rms_z=float(np.sqrt(np.mean(z**2))) if len(z) else None,
-        worst_triple=tuple(labels[k[worst]] for k in triples(data.space.n)) if len(z) else (),
+        worst_triple=tuple(labels[k[worst]] for k in triples(n)) if len(z) else (),
         worst_triple_z=float(z[worst]) if len(z) else None,
     )
 
 
 def expected_divergence(
-    sample_size: float, ensemble: ExactEnsemble, n_parameters: int, rng: RandomSource
+    sample_size: float, ensemble: ExactEnsemble, n_parameters: float, rng: RandomSource
 ) -> tuple[float | None, float | None]:
     """Mean and deviation of KL(data‖model) in bits over data drawn from the model itself.
 
     The model is not fitted again to each drawn data set; a fit would lower the divergence by
-    p/(2N) nats on average (Wilks), and that is subtracted.
+    p/(2N) nats on average (Wilks), and that is subtracted. With few rows it may be more than what
+    it is subtracted from, and then there is no mean to state.
 
     Parameters
     ----------
@@ -150,26 +265,28 @@ def expected_divergence(
         N, rows of each data set.
     ensemble : ExactEnsemble
         The model.
-    n_parameters : int
-        p.
+    n_parameters : float
+        p, or with a penalty the effective number.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness.
 
     Returns
     -------
     mean, deviation : float or None
-        None above 10⁶ rows, where the draws would take too long.
+        The mean is None if it is below resolution. Both are None above 10⁶ rows, and above fewer
+        for more than 20 units, where the draws would take too long.
     """
     n_rows = round(sample_size)
-    if not 1 <= n_rows <= _MAX_DRAWN_ROWS:
+    # Of each row one third of the units is drawn given the others.
+    weights = _N_DRAWN_SETS * n_rows * 2.0 ** (ensemble.space.n / 3)
+    if not 1 <= n_rows <= _MAX_DRAWN_ROWS or weights > _MAX_DRAWN_WEIGHTS:
         return None, None
-    stream = generator(rng)
     drawn = [
-        _divergence(_counted(ensemble.sample(n_rows, stream), ensemble), ensemble)
-        for _ in range(_N_DRAWN_SETS)
+        _divergence(_counted(rows, ensemble), ensemble)
+        for rows in _drawn_sets(ensemble, n_rows, generator(rng))
     ]
-    refit = n_parameters / (2 * n_rows * math.log(2))
-    return max(float(np.mean(drawn)) - refit, 0.0), float(np.std(drawn, ddof=1))
+    mean = float(np.mean(drawn)) - n_parameters / (2 * n_rows * math.log(2))
+    return mean if mean > 0 else None, float(np.std(drawn, ddof=1))
 
 
 def minima(model: Any, ensemble: ExactEnsemble) -> Minima:
@@ -203,6 +320,25 @@ def minima(model: Any, ensemble: ExactEnsemble) -> Minima:
         for state, energy, probability in zip(states, energies, probabilities, strict=True)
     )
     return Minima(n_minima=len(found), deepest=deepest)
+
+
+def _worst(difference: Array, error: Array, units: list[tuple[str, ...]]) -> Misfit | None:
+    """The largest difference in standard errors; None where no error is above zero."""
+    z = np.divide(difference, error, out=np.zeros_like(error), where=error > 0)
+    if not (error > 0).any():
+        return None
+    worst = int(np.argmax(np.abs(z)))
+    return Misfit(units[worst], float(z[worst]))
+
+
+def _drawn_sets(
+    ensemble: ExactEnsemble, n_rows: int, stream: np.random.Generator
+) -> Iterator[Array]:
+    """Sets of so many rows, drawn together as far as memory allows."""
+    at_once = min(max(1, _ROWS_AT_ONCE // n_rows), _N_DRAWN_SETS)
+    for start in range(0, _N_DRAWN_SETS, at_once):
+        n_sets = min(at_once, _N_DRAWN_SETS - start)
+        yield from ensemble.sample(n_sets * n_rows, stream).reshape(n_sets, n_rows, -1)
 
 
 def _counted(states: Array, ensemble: Ensemble) -> WeightedStates:

@@ -19,7 +19,9 @@ __all__ = ["compare_inversion", "sampling_errors"]
 Array = NDArray[np.float64]
 
 
-def compare_inversion(inversion: Any, fitted: Any, data: WeightedStates) -> Comparison:
+def compare_inversion(
+    inversion: Any, fitted: Any, data: WeightedStates, bounded: ArrayLike = True
+) -> Comparison:
     """How far the mean-field inversion is from the exact fit, and its exact moments from the data.
 
     Parameters
@@ -30,6 +32,9 @@ def compare_inversion(inversion: Any, fitted: Any, data: WeightedStates) -> Comp
         The exact fit, over the same space of at least two units.
     data : WeightedStates
         What both were made from.
+    bounded : array_like of bool, (n_pairs,), optional
+        Which couplings of the fit have a finite value; those that grow without bound stop
+        anywhere, and are not compared. Default all.
 
     Returns
     -------
@@ -46,18 +51,22 @@ def compare_inversion(inversion: Any, fitted: Any, data: WeightedStates) -> Comp
     0.0
     """
     i, j = np.triu_indices(data.space.n, 1)
-    approximate = inversion.quadratic_form().matrix[i, j]
-    true = fitted.quadratic_form().matrix[i, j]
-    worst = int(np.argmax(np.abs(approximate - true)))
+    pairs = np.flatnonzero(np.broadcast_to(bounded, i.shape))
+    approximate = inversion.quadratic_form().matrix[i, j][pairs]
+    true = fitted.quadratic_form().matrix[i, j][pairs]
+    difference = np.abs(approximate - true)
+    worst = np.argsort(-difference, kind="stable")[:1]
     ensemble = exact(inversion)
     (rate_error, rate_z), (covariance_error, covariance_z) = _moment_errors(ensemble, data)
     return Comparison(
-        rms_difference=_rms(approximate - true),
+        n_couplings=len(i),
+        n_compared=len(pairs),
+        rms_difference=_rms(difference) if len(pairs) else None,
         correlation=_correlation(approximate, true),
-        gamma=_ratio(_rms(approximate - true), _rms(true)),
-        worst=(data.space.labels[i[worst]], data.space.labels[j[worst]]),
-        worst_exact=float(true[worst]),
-        worst_mean_field=float(approximate[worst]),
+        gamma=_ratio(_rms(difference), _rms(true)) if len(pairs) else None,
+        worst=tuple(data.space.labels[k] for index in (i, j) for k in index[pairs[worst]]),
+        worst_exact=float(true[worst[0]]) if len(pairs) else None,
+        worst_mean_field=float(approximate[worst[0]]) if len(pairs) else None,
         log_likelihood=float(data.weights @ ensemble.log_probability(data.states)),
         rate_error=rate_error,
         covariance_error=covariance_error,

@@ -18,6 +18,7 @@ __all__ = [
     "Goodness",
     "Minima",
     "Minimum",
+    "Misfit",
     "json_safe",
 ]
 
@@ -50,6 +51,22 @@ class DataSummary:
 
 
 @dataclass(frozen=True)
+class Misfit:
+    """The rate, or the pair, that the model reproduces worst.
+
+    Parameters
+    ----------
+    units : tuple of str
+        Its one or two units.
+    z : float
+        Data minus model, of the rate or the covariance, in standard errors of the model.
+    """
+
+    units: tuple[str, ...]
+    z: float
+
+
+@dataclass(frozen=True)
 class FitSummary:
     """How the fit went.
 
@@ -59,23 +76,37 @@ class FitSummary:
         Mean for each row, in nats and in bits.
     n_parameters, n_iterations : int
         Size of the problem and of its solution.
+    effective_parameters : float or None
+        As many as a fit without a penalty would need to gain as much likelihood from noise.
     converged, message : bool, str
         Whether the maximum was reached, and why the fit ended.
-    aic, bic : float
-        Information criteria, in nats.
-    l2 : float
+    aic, bic : float or None
+        Information criteria, in nats; None with a penalty, since they are about maxima.
+    l2, l2_biases : float
         Strength of the penalty.
+    rate_misfit, pair_misfit : Misfit or None
+        The largest; about zero at a maximum without a penalty. None where there is no pair, or
+        nothing to measure in.
     """
 
     log_likelihood: float
     log_likelihood_bits: float
     n_parameters: int
+    effective_parameters: float | None
     n_iterations: int
     converged: bool
     message: str
-    aic: float
-    bic: float
+    aic: float | None
+    bic: float | None
     l2: float
+    l2_biases: float
+    rate_misfit: Misfit | None
+    pair_misfit: Misfit | None
+
+    @property
+    def penalized(self) -> bool:
+        """Whether there was a penalty."""
+        return self.l2 > 0 or self.l2_biases > 0
 
 
 @dataclass(frozen=True)
@@ -86,8 +117,11 @@ class Entropies:
     ----------
     independent : float
         S₁, of independent units with the rates of the data.
+    model : float or None
+        Of the fitted model; None where it cannot be known.
     pairwise : float or None
-        S₂, of the fitted model; None where it cannot be known.
+        S₂, the largest entropy of all distributions with the rates and pairs of the data. It is
+        that of the model if the model has them: not with a penalty, nor before convergence.
     plug_in : float
         Of the observed frequencies; biased low by about (K−1)/(2N ln 2).
     bias : float
@@ -99,6 +133,7 @@ class Entropies:
     """
 
     independent: float
+    model: float | None
     pairwise: float | None
     plug_in: float
     bias: float
@@ -148,15 +183,18 @@ class Comparison:
 
     Parameters
     ----------
-    rms_difference : float
-        √⟨(W_mf − W)²⟩ over pairs.
+    n_couplings, n_compared : int
+        Pairs, and those of them whose coupling the data bound. No other has an exact value to
+        compare with.
+    rms_difference : float or None
+        √⟨(W_mf − W)²⟩ over the pairs compared; None without any.
     correlation : float or None
-        Of W_mf and W over pairs.
+        Of W_mf and W over these.
     gamma : float or None
         √(Σ(W_mf − W)² / ΣW²).
     worst : tuple of str
-        The pair that differs most.
-    worst_exact, worst_mean_field : float
+        The pair that differs most; empty without any.
+    worst_exact, worst_mean_field : float or None
         Its two couplings.
     log_likelihood : float
         Of the data under the mean-field model, mean for each row, in nats.
@@ -167,12 +205,14 @@ class Comparison:
         The same in units of the standard errors of the data.
     """
 
-    rms_difference: float
+    n_couplings: int
+    n_compared: int
+    rms_difference: float | None
     correlation: float | None
     gamma: float | None
-    worst: tuple[str, str]
-    worst_exact: float
-    worst_mean_field: float
+    worst: tuple[str, ...]
+    worst_exact: float | None
+    worst_mean_field: float | None
     log_likelihood: float
     rate_error: float
     covariance_error: float
@@ -188,14 +228,18 @@ class Goodness:
     ----------
     kl_bits : float
         KL(data‖model) of a row.
-    kl_expected_bits, kl_expected_deviation : float or None
-        Mean and deviation of the same number over data of the same size drawn from the model.
+    kl_expected_bits : float or None
+        Mean of the same number over data of the same size drawn from the model. None where the
+        rows are too few to tell it from zero, or so many that the draws would take too long.
+    kl_expected_deviation : float or None
+        Its deviation between such data sets; None without draws.
     n_triples : int
         Number of connected triple moments; none of them is fitted.
     triple_rms_z : float or None
-        Their root mean square difference in standard errors, about 1 for a true model.
+        Their root mean square difference in standard errors, about 1 for a true model. None below
+        three units and above 28, as the next ones.
     worst_triple : tuple of str
-        The triple that differs most; empty below three units.
+        The triple that differs most; empty where there is none.
     worst_triple_z : float or None
         By how many standard errors.
     """

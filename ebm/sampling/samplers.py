@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ebm.errors import ModelError
-from ebm.model import EnergyModel, checked_space, is_pairwise
+from ebm.model import EnergyModel, checked_space, is_layered, is_pairwise
 from ebm.models import couplings
 from ebm.models.pairwise import PairwiseModel
 from ebm.sampling.general import EnergySweeper, LevelsSweeper, MetropolisSweeper
@@ -66,8 +66,9 @@ class Gibbs:
             Advances blocks of chains.
         """
         space = _finite_space(model)
-        if callable(getattr(model, "hidden_input", None)):
-            return LayerSweeper(model)
+        if is_layered(model):
+            layered: Any = model
+            return LayerSweeper(layered.layered_form(), space)
         if isinstance(model, PairwiseModel) and couplings.is_sparse(model.coupling_matrix):
             return _sparse_sweeper(model)
         if is_pairwise(model) and isinstance(space, Binary | Spins):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.model import QuadraticForm
+from ebm.model import LayeredForm, QuadraticForm
 from ebm.spaces import FiniteSpace, Spins
 
 Array = NDArray[np.float64]
@@ -138,24 +138,24 @@ class SparseSweeper(_TwoValued):
 
 
 class LayerSweeper(_TwoValued):
-    """A restricted machine: all hidden units given the visible ones, then the other way round.
+    """A machine with a hidden layer: all hidden units given the visible ones, then back.
 
     Parameters
     ----------
-    model : RestrictedBoltzmannMachine
-        The states are its visible units.
+    form : LayeredForm
+        Energy of both layers.
+    space : FiniteSpace
+        The visible states, {0,1}^n.
     """
 
     chains_last = False
 
-    def __init__(self, model: Any) -> None:
-        super().__init__(model.space)
-        weights = np.asarray(model.weights)
-        self._up = np.ascontiguousarray(weights, dtype=np.float32)
-        self._down = np.ascontiguousarray(weights.T, dtype=np.float32)
-        hidden = model.hidden_biases - model.visible_center @ weights
-        visible = model.visible_biases - weights @ model.hidden_center
-        self._hidden, self._visible = hidden.astype(np.float32), visible.astype(np.float32)
+    def __init__(self, form: LayeredForm, space: FiniteSpace) -> None:
+        super().__init__(space)
+        self._up = np.ascontiguousarray(form.weights, dtype=np.float32)
+        self._down = np.ascontiguousarray(form.weights.T, dtype=np.float32)
+        self._visible = form.visible.astype(np.float32)
+        self._hidden = form.hidden.astype(np.float32)
 
     def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
         """Sweeps v → h → v."""

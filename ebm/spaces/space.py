@@ -11,7 +11,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.errors import CodingError, MissingValueError, NamesError, ShapeError
+from ebm.arrays import holds_text
+from ebm.errors import CodingError, EbmError, MissingValueError, NamesError, ShapeError
 from ebm.randomness import RandomSource, generator
 from ebm.spaces.names import checked_names, shown
 
@@ -107,7 +108,9 @@ class StateSpace(ABC):
         """
         array = self._as_float(states)
         if array.ndim == 0 or array.shape[-1] != self.n:
-            raise ShapeError(f"states must have shape (..., {self.n}), got {array.shape}")
+            turned = array.ndim == 2 and array.shape[0] == self.n
+            hint = "; the table looks transposed: rows must be samples" if turned else ""
+            raise ShapeError(f"states must have shape (..., {self.n}), got {array.shape}{hint}")
         if not self._valid(array).all():
             self._complain(array.reshape(-1, self.n))
         return array
@@ -147,9 +150,17 @@ class StateSpace(ABC):
         return np.array([position[name] for name in wanted], dtype=np.intp)
 
     def _as_float(self, states: ArrayLike) -> Array:
+        if isinstance(states, np.ma.MaskedArray):
+            # A masked entry is a missing one.
+            states = np.ma.filled(states.astype(np.float64), np.nan)
         try:
-            return np.asarray(states, dtype=np.float64)
+            array = np.asarray(states)
+            if holds_text(array) or array.dtype.kind == "c":
+                raise self._not_numbers(states)
+            return np.asarray(array, dtype=np.float64)
         except (TypeError, ValueError) as error:
+            if isinstance(error, EbmError):
+                raise
             raise self._not_numbers(states) from error
 
     def _not_numbers(self, states: ArrayLike) -> Exception:
@@ -164,14 +175,16 @@ class StateSpace(ABC):
             return ShapeError(
                 f"states must be numbers of shape (..., {self.n}), got {columns.shape}"
             )
-        for label, column in zip(self.labels, columns.T, strict=True):
-            texts = {value for value in column if isinstance(value, str) and not _is_number(value)}
-            if texts:
-                return CodingError(
-                    f"column {label!r} holds text ({shown(sorted(texts))}) where numbers are "
-                    "wanted; map it first, for example (column == 'y').astype(int)"
-                )
-        return CodingError("states must be numbers, got objects of other types")
+        texts = [{value for value in column if isinstance(value, str)} for column in columns.T]
+        # Words say more than numbers written as text, so they are named first.
+        for found in ([w for w in t if not _is_number(w)] for t in texts), texts:
+            for label, words in zip(self.labels, found, strict=True):
+                if words:
+                    return CodingError(
+                        f"column {label!r} holds text ({shown(sorted(words))}) where numbers are "
+                        "wanted; map it first, for example (column == 'y').astype(int)"
+                    )
+        return CodingError("states must be real numbers, got objects of other types")
 
     def _complain(self, rows: Array) -> None:
         """Raise the error that names the first unit whose values are not in the coding."""

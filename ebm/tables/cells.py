@@ -8,12 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.errors import CodingError
+from ebm.tables.columns import listed
 
 __all__ = ["is_missing", "is_value", "numbers"]
 
 _MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 _LOGICAL = {"true": 1.0, "false": 0.0}
 _MAX_SHOWN = 4
+#: Names that a message gives to paste.
+_MAX_LISTED = 40
+#: Labels of which the first is 0 and the second is 1.
+_PAIRS = (
+    "n y", "no yes", "f t", "off on", "- +", "absent present", "against for", "closed open",
+    "con pro", "dead alive", "disagree agree", "fail pass", "failure success",
+    "healthy sick", "inactive active", "low high", "nay aye", "nay yea", "neg pos",
+    "negative positive", "reject accept", "wrong right",
+)  # fmt: skip
 
 
 def is_missing(text: str) -> bool:
@@ -129,24 +139,43 @@ def _complaint(bad: list[str], column: Sequence[str], good: list[str]) -> str:
     row = next(row for row, text in enumerate(column) if _cell(text) is None)
     only_labels = all(_cell(text) is None or is_missing(text) for text in set(column))
     others = f" ({len(bad) - 1} more columns hold text too)" if len(bad) > 1 else ""
-    leave_out = f"or leave the column out with columns= (--columns){_suggestion(good)}"
+    end = _leaving_out(bad, good)
+    if len(bad) == 1 and len(set(column)) == len(column) < len(good):
+        # One name for each row, and few rows.
+        end += ". If these are names of units, the table is transposed: rows must be samples"
     if only_labels and len(labels) == 2:
-        first, second = labels
+        zero, one, certain = _in_order(*labels)
         return (
-            f"column {bad[0]!r} holds the labels {first!r} and {second!r}, wanted numbers{others}: "
-            f"say which of them is 1, for example frame[{bad[0]!r}].map({{{first!r}: 0, "
-            f"{second!r}: 1}}) in pandas, {leave_out}"
+            f"column {bad[0]!r} holds the labels {labels[0]!r} and {labels[1]!r}, "
+            f"wanted numbers{others}: say which of them is 1, for example "
+            f"frame[{bad[0]!r}].map({{{zero!r}: 0, {one!r}: 1}}) in pandas"
+            f"{'' if certain else ', or the other way round'}{end}"
         )
     shown = ", ".join(repr(label) for label in labels[:_MAX_SHOWN])
     more = ", …" if len(labels) > _MAX_SHOWN else ""
     return (
         f"column {bad[0]!r} holds text ({shown}{more}; first in data row {row + 1}), "
-        f"wanted numbers{others}: correct the cells, {leave_out}"
+        f"wanted numbers{others}: correct the cells{end}"
     )
 
 
-def _suggestion(good: list[str]) -> str:
+def _in_order(first: str, second: str) -> tuple[str, str, bool]:
+    """Two labels, that which means 0 first, and whether that is certain."""
+    for pair in _PAIRS:
+        zero, one = pair.split()
+        if (first.strip().lower(), second.strip().lower()) == (zero, one):
+            return first, second, True
+        if (first.strip().lower(), second.strip().lower()) == (one, zero):
+            return second, first, True
+    return min(first, second), max(first, second), False
+
+
+def _leaving_out(bad: list[str], good: list[str]) -> str:
+    """Advice to do without columns of text, with the shorter of the two lists that say so."""
     if not good:
         return ""
-    shown = ",".join(good[:_MAX_SHOWN]) + (",…" if len(good) > _MAX_SHOWN else "")
-    return f", the columns that hold numbers are {shown}"
+    if min(len(bad), len(good)) > _MAX_LISTED:
+        return "; or take the columns that hold numbers with columns= (--columns)"
+    if len(bad) <= len(good):
+        return f"; or leave out what holds text with exclude= (--exclude {listed(bad)})"
+    return f"; or take what holds numbers with columns= (--columns {listed(good)})"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
+import io
+import re
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 
 from ebm.errors import NamesError
 
-__all__ = ["choose_columns", "default_names", "require_distinct"]
+__all__ = ["choose_columns", "default_names", "listed", "require_distinct"]
 
 
 def default_names(n_columns: int) -> tuple[str, ...]:
@@ -62,7 +66,11 @@ def require_distinct(names: Sequence[str], origin: str) -> None:
         )
 
 
-def choose_columns(names: Sequence[str], wanted: Sequence[str | int] | None) -> list[int]:
+def choose_columns(
+    names: Sequence[str],
+    wanted: Sequence[str | int] | None,
+    unwanted: Sequence[str | int] | None = None,
+) -> list[int]:
     """Positions of the columns asked for, in the order asked for.
 
     Parameters
@@ -70,8 +78,10 @@ def choose_columns(names: Sequence[str], wanted: Sequence[str | int] | None) -> 
     names : sequence of str
         All column names.
     wanted : sequence of str or int, or None
-        Names; a number counts columns from 0 and is used where no column has that name.
-        None means all.
+        Names. Where no column has that name, a number counts columns from 0, and ``"3-7"`` is the
+        columns from 3 to 7. None means all.
+    unwanted : sequence of str or int, optional
+        Columns to leave out of these, named in the same way.
 
     Returns
     -------
@@ -81,30 +91,66 @@ def choose_columns(names: Sequence[str], wanted: Sequence[str | int] | None) -> 
     Raises
     ------
     NamesError
-        If a column is unknown or asked for twice, or none is asked for.
+        If a column is unknown or asked for twice, or none is left.
 
     Examples
     --------
     >>> from ebm.tables.columns import choose_columns
     >>> choose_columns(["a", "b", "c"], ["c", "0"])
     [2, 0]
+    >>> choose_columns(["a", "b", "c"], None, ["b"])
+    [0, 2]
     """
-    if wanted is None:
-        return list(range(len(names)))
-    if isinstance(wanted, str):
-        wanted = [wanted]
-    chosen = [_position(names, str(name)) for name in wanted]
+    chosen = list(range(len(names))) if wanted is None else _positions(names, wanted)
     if not chosen:
         raise NamesError("columns is empty, wanted at least one name: leave it out to take all")
     require_distinct([names[index] for index in chosen], "the list of wanted columns")
-    return chosen
+    left_out = set(_positions(names, unwanted or ()))
+    kept = [index for index in chosen if index not in left_out]
+    if not kept:
+        raise NamesError("exclude leaves no column, wanted at least one: exclude fewer")
+    return kept
 
 
-def _position(names: Sequence[str], wanted: str) -> int:
+def listed(names: Sequence[str]) -> str:
+    """Names as the options ``--columns`` and ``--exclude`` take them, to paste into a shell.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Column names.
+
+    Returns
+    -------
+    str
+        Comma-separated; quoted where a name needs it.
+
+    Examples
+    --------
+    >>> from ebm.tables.columns import listed
+    >>> listed(["a", "b"]), listed(["cell 0"])
+    ('a,b', "'cell 0'")
+    """
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return shlex.quote(line.getvalue())
+
+
+def _positions(names: Sequence[str], wanted: Sequence[str | int]) -> list[int]:
+    texts = [wanted] if isinstance(wanted, str) else map(str, wanted)
+    return [index for text in texts for index in _matching(names, text)]
+
+
+def _matching(names: Sequence[str], wanted: str) -> Sequence[int]:
+    """Positions that one name, number or range stands for."""
     if wanted in names:
-        return list(names).index(wanted)
-    if wanted.isdecimal() and int(wanted) < len(names):
-        return int(wanted)
+        return [list(names).index(wanted)]
+    # Without [0-9] other digits, which int() reads too, would count.
+    if re.fullmatch("[0-9]+", wanted) and int(wanted) < len(names):
+        return [int(wanted)]
+    ends = re.fullmatch("([0-9]+)-([0-9]+)", wanted)
+    if ends and int(ends[1]) <= int(ends[2]) < len(names):
+        return range(int(ends[1]), int(ends[2]) + 1)
     close = difflib.get_close_matches(wanted, names, n=3, cutoff=0.5)
     if not close:
         close = [name for name in names if name.lower() == wanted.strip().lower()]

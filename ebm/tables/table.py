@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm.errors import CodingError, FileFormatError, MissingValueError
 from ebm.tables.arrays import read_npy, read_npz
-from ebm.tables.columns import choose_columns
+from ebm.tables.columns import choose_columns, listed
 from ebm.tables.raw import RawTable
 from ebm.tables.text import read_text
 
@@ -45,6 +45,8 @@ class Table:
         Rows left out because a chosen column was missing.
     notes : tuple of str
         Sentences on what a reader of the results should know.
+    doubt : str
+        Why this may not be the table that was meant, to be said before any work; often empty.
     """
 
     states: NDArray[Any]
@@ -52,12 +54,14 @@ class Table:
     n_rows_read: int
     n_rows_dropped: int = 0
     notes: tuple[str, ...] = ()
+    doubt: str = ""
 
 
 def read_table(
     path: str | os.PathLike[str],
     *,
     columns: Sequence[str | int] | None = None,
+    exclude: Sequence[str | int] | None = None,
     drop_missing: bool = False,
     threshold: float | None = None,
 ) -> Table:
@@ -71,7 +75,10 @@ def read_table(
     path : str or path-like
         The file; its suffix says how it is read.
     columns : sequence of str or int, optional
-        Columns to take, by name or by position from 0; default all.
+        Columns to take; default all. By name, or where no column has that name by position from 0,
+        ``"3-7"`` for those from 3 to 7.
+    exclude : sequence of str or int, optional
+        Columns to leave out of these, named in the same way.
     drop_missing : bool, default False
         Leave out the rows with a missing value in the chosen columns; their number is noted.
     threshold : float, optional
@@ -104,14 +111,18 @@ def read_table(
             ".csv, .tsv, .txt (or one of these with .gz), .npy or .npz: rename or convert the file"
         )
     raw = _READERS[kind](path)
-    chosen = choose_columns(raw.names, columns)
+    chosen = choose_columns(raw.names, columns, exclude)
     names = tuple(raw.names[index] for index in chosen)
     values, n_dropped = _complete_rows(raw.numbers(chosen), names, drop_missing=drop_missing)
-    notes = (*raw.notes, *_shape_notes(values), *_dropped_notes(n_dropped, raw.n_rows))
+    notes = (*raw.notes, *_dropped_notes(n_dropped, raw.n_rows))
     if threshold is not None:
+        notes += (
+            f"Values greater than {threshold:g} were set to 1, all others to 0.",
+            *_order_notes(values, names),
+        )
         values = binarize(values, threshold)
-        notes += (f"Values greater than {threshold:g} were set to 1, all others to 0.",)
-    return Table(_compact(values, names), names, raw.n_rows, n_dropped, notes)
+    states = _compact(values, names)
+    return Table(states, names, raw.n_rows, n_dropped, notes, _shape_doubt(*states.shape))
 
 
 def binarize(values: ArrayLike, threshold: float) -> NDArray[np.int8]:
@@ -171,9 +182,10 @@ def _complete_rows(
     listed = [f"{name!r} ({count} rows)" for name, count in counts.items() if count]
     more = f" and {len(listed) - _MAX_SHOWN} more columns" if len(listed) > _MAX_SHOWN else ""
     remedy = (
-        "choose other columns with columns= (--columns)"
+        "leave columns out with exclude= (--exclude)"
         if drop_missing
-        else "drop those rows with drop_missing=True (--drop-missing) or choose other columns"
+        else "drop those rows with drop_missing=True (--drop-missing), or leave columns out with "
+        "exclude= (--exclude)"
     )
     raise MissingValueError(
         f"missing values in {', '.join(listed[:_MAX_SHOWN])}{more}: "
@@ -196,13 +208,26 @@ def _compact(values: NDArray[Any], names: Sequence[str]) -> NDArray[Any]:
     return states
 
 
-def _shape_notes(values: NDArray[Any]) -> tuple[str, ...]:
-    n_rows, n_columns = values.shape
-    if n_rows >= n_columns / 100:
-        return ()
+def _shape_doubt(n_rows: int, n_columns: int) -> str:
+    if n_columns <= 10 * n_rows:
+        return ""
     return (
         f"{n_rows} rows of {n_columns} columns: this looks transposed, rows are samples "
-        "and columns are units.",
+        "and columns are units"
+    )
+
+
+def _order_notes(values: NDArray[Any], names: Sequence[str]) -> tuple[str, ...]:
+    """Columns that number the rows; two rows in order say nothing yet."""
+    rising = (values[1:] > values[:-1]).all(axis=0)
+    found = [name for name, flag in zip(names, rising, strict=True) if flag]
+    if not found or len(values) < 3:
+        return ()
+    shown = ", ".join(map(repr, found[:_MAX_SHOWN])) + (", …" if len(found) > _MAX_SHOWN else "")
+    return (
+        f"Strictly increasing from row to row, like an index or a time: {shown}. Cut in two, such "
+        "a column says only in which part of the file a row is: leave it out with exclude= "
+        f"(--exclude {listed(found)}).",
     )
 
 

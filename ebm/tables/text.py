@@ -31,13 +31,16 @@ class _Layout:
     header: tuple[str, ...] | None
     n_columns: int
     first_data_line: int
+    notes: tuple[str, ...] = ()
 
 
 def read_text(path: Path) -> RawTable:
     r"""Read a delimited text file, gzipped or not.
 
     The delimiter is the one of ``,`` ``;`` tab that is most frequent in the first line, otherwise
-    blanks. The first line is a header if any of its cells is neither a number nor missing.
+    blanks. The first line is a header if any of its cells is neither a number nor missing, or if it
+    is 0, 1, …, k − 1 with k ≥ 3, the names of a pandas frame without names. A header may follow a
+    ``#``, as :func:`numpy.savetxt` writes it; other comments are not read.
 
     Parameters
     ----------
@@ -67,7 +70,7 @@ def read_text(path: Path) -> RawTable:
         return RawTable(
             _names(layout, path),
             _slow(path, layout) if content is None else content,
-            _notes(layout),
+            layout.notes,
         )
     except UnicodeDecodeError as error:
         raise FileFormatError(
@@ -96,13 +99,52 @@ def _layout(path: Path) -> _Layout:
                 break
     if not lines:
         raise ShapeError(f"{path} is empty, wanted a table with at least one row of data")
+    marked = lines[0].lstrip().startswith("#")
+    if marked:
+        lines[0] = lines[0].lstrip().removeprefix("#").lstrip(" ") or "\n"
     delimiter = _delimiter(lines)
-    cells = [cell.strip() for cell in next(_rows(iter(lines), delimiter))]
-    is_header = any(not is_value(cell) and not is_missing(cell) for cell in cells)
+    rows = [[cell.strip() for cell in next(_rows(iter([line]), delimiter), [])] for line in lines]
+    _refuse_comment(path, marked, rows)
+    _refuse_row_names(path, rows)
+    is_header = _is_header(rows[0])
     if is_header and len(lines) < 2:
         raise ShapeError(f"{path} has a header line but no rows of data")
-    header = tuple(cells) if is_header else None
-    return _Layout(delimiter, header, len(cells), first + is_header)
+    header = tuple(rows[0]) if is_header else None
+    return _Layout(delimiter, header, len(rows[0]), first + is_header, _notes(rows[0], is_header))
+
+
+def _is_header(cells: list[str]) -> bool:
+    names = any(not is_value(cell) and not is_missing(cell) for cell in cells)
+    return names or _are_counted(cells) or (cells[0] == "" and _are_counted(cells[1:]))
+
+
+def _are_counted(cells: list[str]) -> bool:
+    """Whether cells are 0, 1, …, at least to 2, which no row of zeros and ones is."""
+    return len(cells) > 2 and cells == [str(index) for index in range(len(cells))]
+
+
+def _refuse_comment(path: Path, marked: bool, rows: list[list[str]]) -> None:
+    """A marked line is a header if it has a name for each cell of a line of data, or refused."""
+    if not marked:
+        return
+    names = not any(is_value(cell) for cell in rows[0]) or _are_counted(rows[0])
+    if not (names and len(rows) == 2 and len(rows[0]) == len(rows[1]) and not _is_header(rows[1])):
+        raise FileFormatError(
+            f"the first line of {path} starts with '#', and comments are not read: "
+            "remove such lines, so that the file begins with the names of its columns or with data"
+        )
+
+
+def _refuse_row_names(path: Path, rows: list[list[str]]) -> None:
+    """A table without a header whose rows begin with names: the numbers after the first repeat."""
+    named = [_is_header(row[:1]) and all(is_value(cell) for cell in row[1:]) for row in rows]
+    if len(named) == 2 and all(named) and len(set(rows[0])) < len(rows[0]):
+        raise FileFormatError(
+            f"the lines of {path} begin with names ({rows[0][0]!r}, {rows[1][0]!r}) and go on "
+            "with numbers. If these are names of units, the table is transposed: rows must be "
+            "samples and columns units, pandas.read_csv(…, header=None, index_col=0).T turns it. "
+            "If they are names of samples, add a header line and leave that column out (--exclude)"
+        )
 
 
 def _delimiter(lines: list[str]) -> str:
@@ -124,17 +166,29 @@ def _rows(lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:
 def _names(layout: _Layout, path: Path) -> tuple[str, ...]:
     names = default_names(layout.n_columns)
     if layout.header is not None:
-        # numpy.savetxt marks its header with "# "; an unnamed column is named by its place.
-        header = (layout.header[0].removeprefix("# "), *layout.header[1:])
-        names = tuple(given or place for given, place in zip(header, names, strict=True))
+        # An unnamed column is named by its place.
+        names = tuple(given or place for given, place in zip(layout.header, names, strict=True))
     require_distinct(names, f"the header of {path}")
     return names
 
 
-def _notes(layout: _Layout) -> tuple[str, ...]:
-    numeric = [name for name in layout.header or () if is_value(name)]
+def _notes(cells: list[str], is_header: bool) -> tuple[str, ...]:
+    """What was decided about the first line where it could be meant otherwise."""
+    if not is_header:
+        doubtful = cells == ["0", "1"]
+        text = (
+            "The first line, 0 and 1, was read as data: if these are the names of the columns, "
+            "as pandas writes them for a frame without names, replace them by other names."
+        )
+        return (text,) if doubtful else ()
+    numeric = [cell for cell in cells if is_value(cell)]
     if not numeric:
         return ()
+    if _are_counted(numeric):
+        return (
+            f"The first line, 0, 1, …, {numeric[-1]}, was read as the names of the columns, as "
+            "pandas writes them for a frame without names: add a header line if it is data.",
+        )
     return (
         f"The first line was read as a header although it holds the number {numeric[0]}: "
         "add a header line if it is data.",
@@ -179,6 +233,8 @@ def _is_blank(row: list[str], layout: _Layout) -> bool:
 def _ragged(path: Path, layout: _Layout, row: int, cells: list[str]) -> str:
     names = layout.header is not None and row == 1 and len(cells) == layout.n_columns + 1
     hint = "write it without row names" if names else "correct that row"
+    if cells[0].startswith("#"):
+        hint = "comments are not read, remove that line"
     return (
         f"data row {row} of {path} has {len(cells)} cells, "
         f"the first line has {layout.n_columns}: {hint}"

@@ -62,21 +62,29 @@ def machine(n: int) -> ebm.BoltzmannMachine:
 
 
 def chunked_numpy(model: ebm.BoltzmannMachine) -> tuple[float, np.ndarray, np.ndarray]:
-    """ln Z, means and covariance as a careful user of numpy would: 2^14 states at a time."""
+    """ln Z, means and covariance as a careful user of numpy would: 2^14 states at a time.
+
+    All large arrays are made once and used again.
+    """
     n, weights, biases = model.n, model.weights, model.biases
-    low = np.arange(2**CHUNK_BITS)[:, None] >> np.arange(CHUNK_BITS) & 1
-    x = np.zeros((len(low), n))
-    x[:, :CHUNK_BITS] = low
+    x = np.zeros((2**CHUNK_BITS, n))
+    x[:, :CHUNK_BITS] = np.arange(2**CHUNK_BITS)[:, None] >> np.arange(CHUNK_BITS) & 1
+    work, logs = np.empty_like(x), np.empty(len(x))
     top, z, first, second = -np.inf, 0.0, np.zeros(n), np.zeros((n, n))
     for high in range(2 ** (n - CHUNK_BITS)):
         x[:, CHUNK_BITS:] = high >> np.arange(n - CHUNK_BITS) & 1
-        logs = np.einsum("ij,ij->i", x, 0.5 * (x @ weights) + biases)
+        np.matmul(x, weights, out=work)
+        work *= 0.5
+        work += biases
+        np.einsum("ij,ij->i", x, work, out=logs)
         new = max(top, logs.max())
         shrink = np.exp(top - new)
-        w = np.exp(logs - new)
+        logs -= new
+        w = np.exp(logs, out=logs)
         z = z * shrink + w.sum()
         first = first * shrink + w @ x
-        second = second * shrink + (x * w[:, None]).T @ x
+        np.multiply(x, w[:, None], out=work)
+        second = second * shrink + work.T @ x
         top = new
     mean = first / z
     return top + np.log(z), mean, second / z - np.outer(mean, mean)

@@ -5,14 +5,14 @@ import numpy as np
 import ebm
 
 
-def underflow_adversary(k=8):
-    """Groups of k: a and c are on, and push every b by −50k and +50k; plain factors underflow.
+def underflow_adversary(k=8, strength=50.0):
+    """Groups of k: a and c are on, and push every b by ∓strength·k; plain factors underflow.
 
-    ln Z = 4000 k + k ln 2: a and c all on, b free.
+    ln Z = 4000 k + k ln 2: a and c all on, b free. The products F G are exp(−strength k²).
     """
     a, b, c = (slice(i * k, (i + 1) * k) for i in range(3))
     weights = np.zeros((3 * k, 3 * k))
-    weights[a, b], weights[b, c] = -50, 50
+    weights[a, b], weights[b, c] = -strength, strength
     biases = np.zeros(3 * k)
     biases[a] = biases[c] = 2000
     return ebm.BoltzmannMachine(weights + weights.T, biases)

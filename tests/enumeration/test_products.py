@@ -114,6 +114,25 @@ class TestCertificate:
         assert certified is not None
         assert certified[1]
 
+    def test_sums_that_lost_digits_but_not_all_are_flagged_too(self):
+        # F G = exp(−735) is a subnormal number of a few digits: a plausible sum, and a wrong one.
+        model = underflow_adversary(4, strength=735 / 16)
+        exact = 16000 + 4 * math.log(2)
+        plain = sum_by_products(form_of(model), split(model.space), 1, with_potential=False)
+        assert 1e-9 < abs(plain.log_total - exact) < 1e-2
+        assert not plain.log_lost_share(2.0**12) < CERTIFIED
+        certified = sum_certified(form_of(model), split(model.space), 1)
+        assert certified is not None
+        assert certified[1]
+        assert certified[0].log_total == pytest.approx(exact, rel=1e-15)
+
+    def test_certificate_has_a_margin(self):
+        # The bound on the share lost is e⁻⁴⁰, far below rounding; what is near it still passes.
+        model = underflow_adversary(4, strength=650 / 16)
+        plain = sum_by_products(form_of(model), split(model.space), 1, with_potential=False)
+        assert -60 < plain.log_lost_share(2.0**12) < CERTIFIED
+        check_totals(plain, model)
+
     def test_what_no_potential_balances_is_refused_and_summed_by_halves(self):
         model = two_mode_adversary()
         assert sum_certified(form_of(model), split(model.space), 1) is None

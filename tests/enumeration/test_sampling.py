@@ -155,6 +155,29 @@ class TestMutantSamplers:
         assert distribution_p_value(draws, p, model.space) < FALSE_FAIL_RATE / 100
 
 
+class Always:
+    """A source whose every number is the same."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def random(self, size):
+        return np.full(size, self.value)
+
+
+@pytest.mark.parametrize("value", [0.0, np.nextafter(1, 0)])
+def test_numbers_at_the_ends_draw_no_state_of_weight_zero(value):
+    weights = np.array([0.0, 0.1, 0.0, 0.7, 0.3, 0.0])
+    wanted = 1 if value == 0 else 4
+    assert (ensemble.choose(weights, 5, Always(value)) == wanted).all()
+    rows = np.stack([weights, 1e-300 * weights, 1e300 * weights])
+    assert (pairwise._choose_rows(rows, Always(value)) == wanted).all()
+    # The smallest double times a number below one is itself.
+    smallest = np.array([[0.0, 0.0, 5e-324, 0.0]])
+    assert pairwise._choose_rows(smallest, Always(value)) == 2
+    assert ensemble.choose(smallest, 1, Always(value)) == 2
+
+
 def test_forbidden_states_are_never_drawn():
     model = HardCore([1.0, -0.5, 2.0, 0.3, 1.1, -0.2])
     draws = ebm.exact(model).sample(N_DRAWS, rng=0)

@@ -104,7 +104,7 @@ class TestMaximum:
     def test_penalty_is_on_the_parameters_as_they_stand(self, data, rows, l2):
         family = data.draw(families(rows.shape[1]))
         rows = in_coding_of(family, rows)
-        result = ebm.fit(family, rows, l2=l2)
+        result = ebm.fit(family, rows, l2=l2, l2_biases=l2)
         assert result.converged
 
         def objective(theta):
@@ -117,8 +117,18 @@ class TestMaximum:
         likelihood = oracles.mean_log_likelihood(result.model, rows)
         assert result.log_likelihood == pytest.approx(likelihood, rel=1e-10)
 
+    @given(strategies.binary_rows(min_units=2, max_units=4), st.sampled_from([1e-3, 0.1]))
+    @settings(max_examples=20)
+    def test_penalty_on_couplings_is_the_same_in_every_gauge(self, rows, l2):
+        """Only biases depend on the center; means are matched whatever the penalty."""
+        n = rows.shape[1]
+        one, other = (ebm.fit(machine(n, center=c), rows, l2=l2).model for c in (0.0, 0.7))
+        np.testing.assert_allclose(one.weights, other.weights, atol=1e-9)
+        np.testing.assert_allclose(one.recentered(0.7).biases, other.biases, atol=1e-8)
+        np.testing.assert_allclose(ebm.exact(one).moments().mean, rows.mean(axis=0), atol=1e-9)
+
     def test_strong_penalty_shrinks_to_zero(self):
-        result = ebm.fit(machine(3), some_rows(3), l2=1e6)
+        result = ebm.fit(machine(3), some_rows(3), l2=1e6, l2_biases=1e6)
         assert np.abs(result.model.parameters).max() < 1e-5
 
     def test_one_unit_is_the_logit(self):
@@ -278,7 +288,7 @@ class TestSparsePatterns:
     def test_absent_couplings_stay_absent(self, l2):
         rows = some_rows(5)
         family = ebm.BoltzmannMachine(self.pattern(), np.zeros(5), center=0.2)
-        result = ebm.fit(family, rows, l2=l2)
+        result = ebm.fit(family, rows, l2=l2, l2_biases=l2)
         assert result.converged
         weights = result.model.weights
         assert sparse.issparse(weights)
@@ -329,7 +339,7 @@ class TestErrorsAndCriteria:
 
     def test_standard_errors_of_the_penalised_estimator(self):
         rows, l2 = some_rows(), 0.05
-        result = ebm.fit(machine(4, center=0.3), rows, l2=l2)
+        result = ebm.fit(machine(4, center=0.3), rows, l2=l2, l2_biases=l2)
         fisher = oracles.covariance(result.model, result.model.energy_gradient)
         inverse = np.linalg.inv(fisher + l2 * np.eye(len(fisher)))
         expected = np.sqrt(np.diag(inverse @ fisher @ inverse) / len(rows))

@@ -83,6 +83,29 @@ class TestAgainstNewton:
         assert result.log_likelihood == pytest.approx(likelihood, rel=1e-9)
 
 
+    @pytest.mark.parametrize("call", range(3, 9))
+    def test_interrupted_in_a_line_search_it_returns_the_best_point_met(self, call):
+        # Spikes as a far start for a strong penalty: trial points are often worse.
+        rows = ebm.datasets.spikes().states[:500, 4:9]
+        met = []
+
+        def average(model):
+            if len(met) == call:
+                raise KeyboardInterrupt
+            met.append(model)
+            return by_moments(model)
+
+        family = ebm.BoltzmannMachine(np.zeros((5, 5)), np.zeros(5), center=2.0)
+        result = ebm.fit(family, rows, average=average, l2=0.02, l2_biases=0.02)
+        losses = [
+            0.01 * model.parameters @ model.parameters - oracles.mean_log_likelihood(model, rows)
+            for model in met
+        ]
+        assert result.message.startswith("interrupted")
+        own = 0.01 * result.model.parameters @ result.model.parameters - result.log_likelihood
+        assert own == pytest.approx(min(losses), rel=1e-12)
+
+
 class TestAverages:
     def test_average_without_log_partition(self):
         rows = np.concatenate([ebm.Binary(3).states_at(np.arange(8))] * 3)

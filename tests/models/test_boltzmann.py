@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,13 +16,16 @@ from tests.strategies import boltzmann_machines, generators
 
 
 def test_energy_of_two_units_by_hand():
-    """A pair counts once, as W₁₂ x₁ x₂, whichever triangle it is given in."""
+    """A pair counts once, as W₁₂ x₁ x₂; of unequal halves the mean counts, one alone is refused."""
     machine = ebm.BoltzmannMachine([[0, 2], [2, 0]], [-1, 0.5])
     np.testing.assert_array_equal(
         machine.energy([[0, 0], [0, 1], [1, 0], [1, 1]]), [0, -0.5, 1, -1.5]
     )
-    for matrix in ([[0, 4], [0, 0]], [[0, 0], [4, 0]], [[0, 1], [3, 0]]):
-        assert ebm.BoltzmannMachine(matrix, [-1, 0.5]).equals(machine)
+    assert ebm.BoltzmannMachine([[0, 1], [3, 0]], [-1, 0.5]).equals(machine)
+    for matrix in ([[0, 2], [0, 0]], [[0, 0], [2, 0]]):
+        for stored in (np.array(matrix), scipy.sparse.csr_array(matrix)):
+            with pytest.raises(ebm.errors.ModelError, match=r"weights .* one triangle.*A \+ A\.T"):
+                ebm.BoltzmannMachine(stored, [-1, 0.5])
 
 
 def test_energy_about_a_centre_by_hand():

@@ -94,6 +94,51 @@ def test_a_users_two_member_model_does_not_drift(sampler):
     check_distribution(states, exact.weights, Frustrated.space)
 
 
+def restricted(seed=11):
+    rng = np.random.default_rng(seed)
+    return ebm.RestrictedBoltzmannMachine(
+        rng.normal(0, 2, (6, 4)),
+        rng.normal(size=6),
+        rng.normal(size=4),
+        visible_center=rng.uniform(size=6),
+        hidden_center=rng.uniform(size=4),
+    )
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, 1.7])
+def test_layers_do_not_drift(beta):
+    model = restricted().scaled(beta)
+    states, exact = drifted(model)
+    check_distribution(states, exact.weights, model.space)
+
+
+def test_a_wrong_center_of_the_hidden_layer_is_caught():
+    right = restricted()
+    wrong = ebm.RestrictedBoltzmannMachine(
+        right.weights, right.visible_biases, right.hidden_biases,
+        visible_center=right.visible_center,
+    )  # fmt: skip
+    states, exact = drifted(wrong, start=right)
+    assert distribution_p_value(states, exact.weights, right.space) < FALSE_FAIL_RATE
+
+
+@pytest.mark.parametrize("q", [2, 3, 4])
+def test_levels_do_not_drift(q):
+    rng = np.random.default_rng(q)
+    couplings = rng.normal(0, 1.5, (4, 4, q, q))
+    couplings[np.arange(4), np.arange(4)] = 0
+    model = ebm.PottsModel(couplings, rng.normal(size=(4, q)))
+    states, exact = drifted(model)
+    check_distribution(states, exact.weights, model.space)
+
+
+def test_many_body_terms_do_not_drift():
+    terms = {(0, 1, 2): 1.2, (1, 3): -0.8, (0,): 0.4, (0, 2, 3): -1.5}
+    model = ebm.InteractionModel(terms, ebm.Spins(4))
+    states, exact = drifted(model, n_chains=5000)
+    check_distribution(states, exact.weights, model.space)
+
+
 def test_metropolis_does_not_drift_for_pairs():
     model = machine(8)
     states, exact = drifted(model, ebm.Metropolis())

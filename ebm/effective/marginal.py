@@ -12,23 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.effective.tracing import TraceByEnergy, TraceByProducts
 from ebm.enumeration.limits import Limits, describe_size, number_of_states
 from ebm.errors import ModelError, NamesError, ShapeError
-from ebm.model import EnergyModel, checked_energy, checked_form, checked_space, is_pairwise
+from ebm.model import EnergyModel, checked_space, is_pairwise
 from ebm.models import InteractionModel
 from ebm.spaces import Binary, FiniteSpace, Spins
 
 __all__ = ["MarginalModel", "marginalize"]
 
 Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
-#: Joint states of kept and traced units held at a time, and traced ones among them.
+#: Joint states of kept and traced units held at a time.
 CHUNK = 2**18
-TRACED_CHUNK = 2**10
-#: Seconds for one joint state, by matrix products and through ``energy``.
-SECONDS_BY_PRODUCTS = 1e-8
-SECONDS_BY_ENERGY = 2e-7
+#: Bytes of one interaction, and seconds to add or subtract one energy.
+BYTES_PER_TERM = 400.0
+SECONDS_PER_SUM = 1e-6
 
 
 def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> MarginalModel:
@@ -110,10 +109,11 @@ class MarginalModel(EnergyModel):
         return f"MarginalModel({self.model!r}, keep={self.keep})"
 
     @cached_property
-    def _trace(self) -> _ByProducts | _ByEnergy:
+    def _trace(self) -> TraceByProducts | TraceByEnergy:
         kept = np.array(self.keep, dtype=np.intp)
         traced = np.setdiff1d(np.arange(self.model.space.n), kept)
-        return (_ByProducts if is_pairwise(self.model) else _ByEnergy)(self.model, kept, traced)
+        trace = TraceByProducts if is_pairwise(self.model) else TraceByEnergy
+        return trace(self.model, kept, traced)
 
     def energy(self, states: ArrayLike) -> Array:
         """Effective energy −ln Σ_h exp(−E(v, h)) of each state, (..., n) -> (...).
@@ -185,10 +185,10 @@ class MarginalModel(EnergyModel):
         Examples
         --------
         >>> import ebm
-        >>> machine = ebm.RestrictedBoltzmannMachine([[3.6], [2.8]], [0, 0], [-0.3])
-        >>> pair = ebm.marginalize(machine, [0, 1]).interactions()
-        >>> [(units, round(value, 4)) for units, value in pair.terms.items()]
-        [((0,), 2.7568), ((1,), 2.0252), ((0, 1), 0.7669)]
+        >>> machine = ebm.RestrictedBoltzmannMachine([[0.9], [0.7]], [0, 0], [-0.3])
+        >>> pair = ebm.marginalize(machine, keep=[0, 1]).interactions()
+        >>> {units: round(value, 6) for units, value in pair.terms.items()}
+        {(0,): 0.483133, (1,): 0.35866, (0, 1): 0.14486}
         """
         n = self.space.n
         if not isinstance(self.space, Binary | Spins):
@@ -208,17 +208,19 @@ class MarginalModel(EnergyModel):
     def _by_transform(self, order: int) -> dict[tuple[int, ...], float]:
         """Coefficients from the energies of all states."""
         n = self.space.n
-        self._require_energies(number_of_states(self.space), describe_size(self.space))
-        table = -self._energies(self.space.states_at(np.arange(2**n))).reshape((2,) * n)
-        for axis in range(n):
-            low, high = np.moveaxis(table, axis, 0)
-            pair = [low, high - low] if isinstance(self.space, Binary) else [low + high, high - low]
-            table = np.stack(pair, axis)
-        if isinstance(self.space, Spins):
-            table = table / 2**n
-        units = np.arange(n)
+        size = number_of_states(self.space)
+        self._require_interactions(describe_size(self.space), size, size)
+        table = -self._energies(self.space.states_at(np.arange(2**n)))
+        for unit in range(n):
+            # The unit at its first and at its second value.
+            pair = table.reshape(2**unit, 2, -1)
+            low, high = pair[:, 0], pair[:, 1]
+            if isinstance(self.space, Binary):
+                high -= low
+            else:
+                pair[:] = np.stack([(low + high) / 2, (high - low) / 2], axis=1)
         return {
-            subset: float(table[tuple(np.isin(units, subset).astype(int))])
+            subset: float(table[sum(2 ** (n - 1 - unit) for unit in subset)])
             for subset in _subsets(n, order)
         }
 
@@ -226,7 +228,8 @@ class MarginalModel(EnergyModel):
         """Coefficients over {0,1} from the states with at most ``order`` units at 1."""
         n = self.space.n
         count = sum(math.comb(n, size) for size in range(order + 1))
-        self._require_energies(float(count) * 2**order, f"{count} subsets of the {n} units")
+        what = f"{count} subsets of the {n} units"
+        self._require_interactions(what, float(count), float(count) * 2**order)
         subsets = list(_subsets(n, order))
         states = np.zeros((len(subsets), n))
         for row, subset in zip(states, subsets, strict=True):
@@ -237,10 +240,12 @@ class MarginalModel(EnergyModel):
             coefficients[subset] = -energy - math.fsum(coefficients[part] for part in below)
         return coefficients
 
-    def _require_energies(self, count: float, what: str) -> None:
-        seconds = count * (self._trace.seconds + SECONDS_BY_ENERGY)
+    def _require_interactions(self, what: str, n_energies: float, n_sums: float) -> None:
         Limits().require(
-            f"the interactions of {what}", seconds, 400 * count, "give a smaller max_order"
+            f"the interactions of {what}",
+            n_energies * self._trace.seconds + n_sums * SECONDS_PER_SUM,
+            n_energies * BYTES_PER_TERM,
+            "give a smaller max_order, or keep fewer units",
         )
 
     def _energies(self, states: Array) -> Array:
@@ -248,98 +253,6 @@ class MarginalModel(EnergyModel):
         if not np.isfinite(energies).all():
             raise ModelError("interactions are finite, but some states have energy +inf")
         return energies
-
-
-class _ByProducts:
-    """Traced units of a pairwise model, each group that hangs together summed on its own.
-
-    With f the features of the kept units and g those of a group, exp(−E) is summed over g at
-    field f A_kg: a matrix product for all kept states and all states of equally large groups.
-    """
-
-    def __init__(self, model: Any, kept: Indices, traced: Indices) -> None:
-        self._space: Any = model.space
-        form = checked_form(model, self._space)
-        self._width = self._space.value_features.shape[1]
-        rows = self._features(kept)
-        self._own = form.matrix[np.ix_(rows, rows)]
-        self._vector, self._constant = form.vector[rows], form.constant
-        self._groups = []
-        for units in self._groups_of_one_size(form.matrix, traced):
-            columns = self._features(units.ravel()).reshape(len(units), -1)
-            inside = np.stack([form.matrix[np.ix_(c, c)] for c in columns])
-            self._groups.append((form.matrix[rows][:, columns], inside, form.vector[columns]))
-        q = len(self._space.values)
-        sizes = [(len(inside), inside.shape[1] // self._width) for _, inside, _ in self._groups]
-        self.seconds = SECONDS_BY_PRODUCTS * sum(count * float(q) ** k for count, k in sizes)
-        self.n_terms = max((n * min(q**k, TRACED_CHUNK) for n, k in sizes), default=1)
-
-    def energy(self, states: Array) -> Array:
-        """E_eff of a block of kept states."""
-        f = self._kept_space(states.shape[1]).features(states)
-        energies = self._constant - f @ self._vector - 0.5 * ((f @ self._own) * f).sum(axis=1)
-        for across, inside, vector in self._groups:
-            log_sums = np.full((len(f), len(inside)), -np.inf)
-            for g in self._tables(inside.shape[1] // self._width):
-                own = vector @ g.T + 0.5 * np.einsum("tc,kcd,td->kt", g, inside, g)
-                logs = f @ (across @ g.T).reshape(f.shape[1], -1)
-                logs = logs.reshape(len(f), *own.shape) + own
-                top = logs.max(axis=2)
-                part = np.log(np.exp(logs - top[:, :, None]).sum(axis=2)) + top
-                log_sums = np.logaddexp(log_sums, part)
-            energies -= log_sums.sum(axis=1)
-        return np.asarray(energies)
-
-    def _groups_of_one_size(self, matrix: Array, traced: Indices) -> Iterator[Indices]:
-        """Traced units that interact, directly or through others: (n_groups, size) for each size."""
-        if not len(traced):
-            return
-        from scipy.sparse.csgraph import connected_components
-
-        n = self._space.n
-        linked = np.abs(matrix).reshape(n, self._width, n, self._width).max(axis=(1, 3)) > 0
-        _, labels = connected_components(linked[np.ix_(traced, traced)], directed=False)
-        groups = [traced[labels == label] for label in range(labels.max() + 1)]
-        for size in sorted({len(group) for group in groups}):
-            yield np.stack([group for group in groups if len(group) == size])
-
-    def _tables(self, size: int) -> Iterator[Array]:
-        """Features of all states of ``size`` units, some at a time."""
-        space = self._kept_space(size)
-        for states in space.enumerate(TRACED_CHUNK):
-            yield space.features(states)
-
-    def _kept_space(self, n: int) -> Any:
-        return replace(self._space, n=n, names=None)
-
-    def _features(self, units: Indices) -> Indices:
-        return (units[:, None] * self._width + np.arange(self._width)).ravel()
-
-
-class _ByEnergy:
-    """Traced units of any finite model: every one of their states, through ``energy``."""
-
-    def __init__(self, model: EnergyModel, kept: Indices, traced: Indices) -> None:
-        self._model, self._kept, self._traced = model, kept, traced
-        space: Any = model.space
-        self._space = replace(space, n=len(traced), names=None) if len(traced) else None
-        size = number_of_states(self._space) if self._space else 1.0
-        self.seconds = SECONDS_BY_ENERGY * size
-        self.n_terms = int(min(size, TRACED_CHUNK))
-
-    def energy(self, states: Array) -> Array:
-        """E_eff of a block of kept states."""
-        log_sums = np.full(len(states), -np.inf)
-        for hidden in (
-            [np.empty((1, 0))] if self._space is None else self._space.enumerate(TRACED_CHUNK)
-        ):
-            joint = np.empty((len(states), len(hidden), self._model.space.n))
-            joint[:, :, self._kept] = states[:, None]
-            joint[:, :, self._traced] = hidden
-            energies = checked_energy(self._model, joint.reshape(-1, joint.shape[2]))
-            part = np.logaddexp.reduce(-energies.reshape(joint.shape[:2]), axis=1)
-            log_sums = np.logaddexp(log_sums, part)
-        return -log_sums
 
 
 def _positions(keep: Any, space: FiniteSpace) -> tuple[int, ...]:

@@ -1,0 +1,81 @@
+"""Numbers in, float64 arrays out, or an error that names the argument."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.errors import ModelError, ShapeError
+
+__all__ = ["as_floats", "holds_text"]
+
+
+def as_floats(values: Any, name: str) -> NDArray[np.float64]:
+    """Turn an argument into a float64 array without guessing what it means.
+
+    Parameters
+    ----------
+    values : array_like
+        Real numbers of any type; not changed.
+    name : str
+        Name of the argument.
+
+    Returns
+    -------
+    ndarray of float64
+        The argument itself where it is such an array already.
+
+    Raises
+    ------
+    ModelError
+        If it holds text, complex numbers, masked entries or other objects.
+    ShapeError
+        If it is nested and ragged.
+
+    Examples
+    --------
+    >>> from ebm.arrays import as_floats
+    >>> as_floats([1, True], "biases")
+    array([1., 1.])
+    """
+    if np.ma.is_masked(values):
+        raise ModelError(f"{name} must have no masked entries: fill them in first")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ShapeError(f"{name} must not be ragged: all its rows need the same length") from error
+    if holds_text(array):
+        raise ModelError(f"{name} must hold numbers, got text")
+    if array.dtype.kind == "c":
+        raise ModelError(f"{name} must hold real numbers, got complex ones")
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{name} must hold numbers, got {array.dtype} objects") from error
+
+
+def holds_text(array: NDArray[Any]) -> bool:
+    """Whether any entry is text, which numpy would quietly read as a number where it can.
+
+    Parameters
+    ----------
+    array : ndarray
+        Of any dtype.
+
+    Returns
+    -------
+    bool
+        True also for bytes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebm.arrays import holds_text
+    >>> holds_text(np.array(["0", "1"]))
+    True
+    """
+    if array.dtype.kind == "O":
+        return any(isinstance(value, str | bytes) for value in array.flat)
+    return array.dtype.kind in "USaT"

@@ -1,0 +1,59 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+__all__ = ["atomic_write"]
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[BinaryIO]:
+    """Open a file that appears under its name only when it is complete.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Where the file is to appear.
+    overwrite : bool, default False
+        Replace a file that is there.
+
+    Yields
+    ------
+    BinaryIO
+        A file to write to; after an error inside the block nothing has changed.
+
+    Raises
+    ------
+    FileExistsError
+        If there is a file already and ``overwrite`` is False.
+    FileNotFoundError
+        If the folder does not exist.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "note.txt")
+    >>> with atomic_write(path) as file:
+    ...     n_bytes = file.write(b"done")
+    >>> path.read_text()
+    'done'
+    """
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise FileExistsError(errno.EEXIST, "the file exists, pass overwrite=True", str(path))
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with part.open("xb") as file:
+            yield file
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,363 @@
+"""Averages over the model for learning: chains that follow it, chains from the data, or no chains.
+
+A route has two members. ``start(model, data, rng)`` gives its state; ``step(model, batch, state)``
+gives an ensemble that stands for the model, and the next state. A state is an array, or a
+dictionary, tuple or dataclass of arrays: it is what a checkpoint holds. It is never changed in
+place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.ensembles import Ensemble, Moments
+from ebm.errors import ModelError
+from ebm.learning.batches import Batch, Rows, positive_integer
+from ebm.model import EnergyModel, checked_space
+from ebm.parallel import map_blocks, number_of_jobs, single_threaded_blas
+from ebm.sampling import ChainState, Gibbs
+from ebm.sampling.samplers import Sampler
+from ebm.sampling.streams import block_slices, new_streams
+from ebm.spaces import Binary, Spins, StateSpace
+
+__all__ = ["ContrastiveDivergence", "PersistentChains", "Route", "as_route", "has_memory"]
+
+Array = NDArray[np.float64]
+
+
+class Route(Protocol):
+    """What the training loop asks of an average."""
+
+    def start(self, model: Any, data: Any, rng: np.random.Generator) -> Any:
+        """The state before the first update."""
+        ...
+
+    def step(self, model: Any, batch: Any, state: Any) -> tuple[Any, Any]:
+        """An ensemble in place of the model, and the next state."""
+        ...
+
+
+@dataclass(frozen=True)
+class PersistentChains:
+    """Chains that go on from update to update, following the model: persistent CD, or SML.
+
+    While the rate is small against the mixing of the chains they sample the model, and the
+    gradient is that of the likelihood :cite:`tieleman2008,younes1999`. They start at rows of the
+    data.
+
+    Parameters
+    ----------
+    n_chains : int
+        Number of chains.
+    sweeps : int
+        Sweeps between updates.
+    sampler : Sampler, optional
+        How the chains move; ``ebm.Gibbs()`` if not given.
+
+    Raises
+    ------
+    EbmError
+        If a number is not a positive integer.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
+    >>> family = ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])
+    >>> result = ebm.fit(family, rows * 1000, average=ebm.PersistentChains(1000), rng=0)
+    >>> result.converged, bool(abs(result.model.weights[0, 1] - 1.3863) < 0.1)
+    (True, True)
+    """
+
+    n_chains: int = 100
+    sweeps: int = 1
+    sampler: Sampler | None = None
+
+    def __post_init__(self) -> None:
+        positive_integer(self.n_chains, "n_chains")
+        positive_integer(self.sweeps, "sweeps")
+
+    def start(self, model: EnergyModel, data: Any, rng: np.random.Generator) -> ChainState:
+        """Chains at rows of the data, or at independent units where there are only moments.
+
+        Parameters
+        ----------
+        model : EnergyModel
+            Over a finite space.
+        data : Ensemble or Moments
+            Where to start.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ChainState
+            States and random streams.
+        """
+        states = _starting_states(checked_space(model), data, self.n_chains, rng)
+        return ChainState(states, new_streams(rng, len(block_slices(self.n_chains))))
+
+    def step(
+        self, model: EnergyModel, batch: Any, state: ChainState
+    ) -> tuple[Ensemble, ChainState]:
+        """Some sweeps on.
+
+        Parameters
+        ----------
+        model : EnergyModel
+            The model as it is now.
+        batch : Any
+            Not looked at.
+        state : ChainState
+            Where the chains stand.
+
+        Returns
+        -------
+        (Ensemble, ChainState)
+            The states after the sweeps, with equal weights.
+        """
+        moved = advance(model, self.sampler or Gibbs(), state, self.sweeps)
+        n = len(moved.states)
+        return Batch(checked_space(model), moved.states, np.full(n, 1 / n), float(n)), moved
+
+
+@dataclass(frozen=True)
+class ContrastiveDivergence:
+    """Chains of k sweeps from the rows of each batch, CD-k.
+
+    Its fixed point is not the maximum of the likelihood, nearer to it the larger k
+    :cite:`hinton2002`; how far off is not seen in the moments of its chains.
+
+    Parameters
+    ----------
+    k : int
+        Sweeps from the data.
+    sampler : Sampler, optional
+        How the chains move; ``ebm.Gibbs()`` if not given.
+
+    Raises
+    ------
+    EbmError
+        If ``k`` is not a positive integer.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> rows = [[0, 0, 0], [1, 1, 0], [1, 1, 1], [0, 0, 1]] * 10
+    >>> start = ebm.RestrictedBoltzmannMachine.for_data(rows, 2, rng=0)
+    >>> result = ebm.fit(start, rows, average=ebm.ContrastiveDivergence(1), n_epochs=20, rng=0)
+    >>> len(result.history)
+    20
+    """
+
+    k: int = 1
+    sampler: Sampler | None = None
+
+    #: The moments of its chains are not those of the model.
+    follows_model = False
+
+    def __post_init__(self) -> None:
+        positive_integer(self.k, "k")
+
+    def start(
+        self, model: EnergyModel, data: Any, rng: np.random.Generator
+    ) -> Mapping[str, NDArray[np.uint64]]:
+        """Random streams, and the seed of more of them should batches grow.
+
+        Parameters
+        ----------
+        model : EnergyModel
+            Over a finite space.
+        data : Ensemble
+            Rows.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        dict of ndarray
+            The state.
+        """
+        seed = rng.integers(0, 2**64, 4, dtype=np.uint64)
+        return {"seed": seed, "streams": _streams(seed, 1)}
+
+    def step(
+        self, model: EnergyModel, batch: Any, state: Mapping[str, NDArray[np.uint64]]
+    ) -> tuple[Ensemble, Mapping[str, NDArray[np.uint64]]]:
+        """k sweeps from the rows of a batch.
+
+        Parameters
+        ----------
+        model : EnergyModel
+            The model as it is now.
+        batch : Batch
+            Rows and their weights.
+        state : dict of ndarray
+            Random streams.
+
+        Returns
+        -------
+        (Ensemble, dict of ndarray)
+            The states after the sweeps, with the weights of the rows.
+
+        Raises
+        ------
+        ModelError
+            If ``batch`` has no rows.
+        """
+        if not isinstance(batch, Batch):
+            raise ModelError(
+                "ContrastiveDivergence starts from rows, these data are moments: give rows, or "
+                "average=ebm.PersistentChains()"
+            )
+        streams, needed = state["streams"], len(block_slices(len(batch.states)))
+        if needed > len(streams):
+            more = _streams(state["seed"], needed)[len(streams) :]
+            streams = np.concatenate([streams, more])
+        start = ChainState(batch.states, streams)
+        moved = advance(model, self.sampler or Gibbs(), start, self.k)
+        ensemble = Batch(checked_space(model), moved.states, batch.weights, batch.sample_size)
+        return ensemble, {"seed": state["seed"], "streams": moved.streams}
+
+
+@dataclass(frozen=True)
+class Memoryless:
+    """A function from a model to an ensemble, such as ``ebm.exact``, as a route.
+
+    Parameters
+    ----------
+    average : callable
+        Called with every model.
+    """
+
+    average: Callable[[Any], Any]
+
+    def start(self, model: Any, data: Any, rng: np.random.Generator) -> tuple[()]:
+        """Nothing to remember."""
+        return ()
+
+    def step(self, model: Any, batch: Any, state: tuple[()]) -> tuple[Any, tuple[()]]:
+        """The ensemble of the model."""
+        return self.average(model), ()
+
+
+def has_memory(average: Any) -> bool:
+    """Whether an average is a route with ``start`` and ``step``.
+
+    Parameters
+    ----------
+    average : Any
+        What a caller gave.
+
+    Returns
+    -------
+    bool
+        Whether it has both members.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.learning.averages import has_memory
+    >>> has_memory(ebm.PersistentChains()), has_memory(ebm.exact)
+    (True, False)
+    """
+    return callable(getattr(average, "start", None)) and callable(getattr(average, "step", None))
+
+
+def as_route(average: Any) -> Route:
+    """An average as a route, or an error that says what an average is.
+
+    Parameters
+    ----------
+    average : Any
+        A route, a function from a model to an ensemble, or anything else.
+
+    Returns
+    -------
+    Route
+        The same average.
+
+    Raises
+    ------
+    ModelError
+        If it is neither.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.learning.averages import as_route
+    >>> type(as_route(ebm.exact)).__name__
+    'Memoryless'
+    """
+    if isinstance(average, type):
+        raise ModelError(f"average must be an object, got the class: write {average.__name__}()")
+    if has_memory(average):
+        route: Route = average
+        return route
+    if not callable(average):
+        raise ModelError(
+            "average must be a function from a model to an ensemble, such as ebm.exact, or have "
+            f"start and step, as ebm.PersistentChains(); got {average!r}"
+        )
+    return Memoryless(average)
+
+
+def advance(model: EnergyModel, sampler: Sampler, start: ChainState, n_sweeps: int) -> ChainState:
+    """Chains some sweeps on; neither states nor streams are changed in place.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        Over a finite space.
+    sampler : Sampler
+        How chains move.
+    start : ChainState
+        Where they stand; more streams than blocks of chains are left alone.
+    n_sweeps : int
+        How far.
+
+    Returns
+    -------
+    ChainState
+        Copies.
+    """
+    sweeper = sampler.sweeper(model, len(start.states))
+    states, streams = start.states.copy(), start.streams.copy()
+    blocks = block_slices(len(states))
+
+    def run(block: int) -> None:
+        work = sweeper.load(states[blocks[block]])
+        sweeper.advance(work, streams[block], n_sweeps)
+        states[blocks[block]] = sweeper.read(work)
+
+    with single_threaded_blas():
+        jobs = min(number_of_jobs(), len(blocks))
+        for _ in map_blocks(run, range(len(blocks)), jobs):
+            pass
+    return ChainState(states, streams)
+
+
+def _streams(seed: NDArray[np.uint64], n_blocks: int) -> NDArray[np.uint64]:
+    """The first streams of a seed: asking for more gives the same ones first."""
+    return new_streams(np.random.SeedSequence([int(word) for word in seed]), n_blocks)
+
+
+def _starting_states(
+    space: StateSpace, data: Any, n_chains: int, rng: np.random.Generator
+) -> NDArray[Any]:
+    """Rows drawn with their weights; independent units with the means where there are no rows."""
+    if isinstance(data, Moments):
+        if not isinstance(space, Binary | Spins):
+            raise ModelError(f"chains over {space!r} cannot start from moments: give rows")
+        ones = rng.random((n_chains, space.n)) < data.to(Binary).mean
+        low, high = space.values
+        return np.asarray(np.where(ones, high, low), dtype=np.int8)
+    rows = data if isinstance(data, Rows) else Rows.of(data)
+    drawn = rng.choice(len(rows), n_chains, p=rows.weights)
+    states: NDArray[Any] = rows.take(drawn).states
+    return states

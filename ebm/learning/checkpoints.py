@@ -1,0 +1,178 @@
+"""Checkpoints: all that a training loop holds, in one file without pickles.
+
+Nested dictionaries, tuples and dataclasses of arrays are laid out flat under dotted names. They
+are read back into a template of the same structure, which a fresh start provides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.errors import EbmError, FileFormatError
+from ebm.files import atomic_write
+
+__all__ = ["fingerprint", "read", "write"]
+
+FORMAT_VERSION = 1
+_HEADER = "ebm_checkpoint"
+#: Updates at which schedules are compared.
+_PROBES = (0, 1, 10, 100, 1000, 10_000, 100_000)
+
+
+def write(path: str | os.PathLike[str], settings: Mapping[str, str], state: Any) -> None:
+    """Write a checkpoint; until it is complete the one before stays.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Where.
+    settings : mapping of str to str
+        What a fit that resumes must have in common with this one.
+    state : Any
+        Nested arrays.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    _pack(state, "state", arrays)
+    header = json.dumps({"format_version": FORMAT_VERSION, "settings": dict(settings)})
+    with atomic_write(path, overwrite=True) as file:
+        np.savez(file, allow_pickle=False, **{_HEADER: np.array(header)}, **arrays)
+
+
+def read(path: str | os.PathLike[str], settings: Mapping[str, str], template: Any) -> Any:
+    """Read a checkpoint back.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    settings : mapping of str to str
+        Of the fit that resumes.
+    template : Any
+        A state of the same structure.
+
+    Returns
+    -------
+    Any
+        The state that was written.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is no checkpoint, or a damaged one.
+    EbmError
+        If it belongs to a fit with other settings; the first one that differs is named.
+    """
+    try:
+        with np.load(Path(path), allow_pickle=False) as archive:
+            arrays = dict(archive)
+        header = json.loads(str(arrays[_HEADER]))
+        version, found = int(header["format_version"]), dict(header["settings"])
+    except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise FileFormatError(
+            f"{path} is no checkpoint of ebm.fit: give another path, or remove it"
+        ) from error
+    if version > FORMAT_VERSION:
+        raise FileFormatError(
+            f"{path} has format version {version}, this version of ebm reads up to "
+            f"{FORMAT_VERSION}: upgrade ebm-framework"
+        )
+    for name in settings:
+        if found.get(name) != settings[name]:
+            raise EbmError(
+                f"the checkpoint {path} belongs to a fit with another {name}: "
+                f"{found.get(name)} there, {settings[name]} here; give another path, or remove it"
+            )
+    try:
+        return _unpack(template, "state", arrays)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileFormatError(f"{path} is a damaged checkpoint ({error}): remove it") from error
+
+
+def fingerprint(value: Any) -> str:
+    """A setting in words, the same in every process.
+
+    Parameters
+    ----------
+    value : Any
+        A number, a dataclass of settings, a function of a step number, an array.
+
+    Returns
+    -------
+    str
+        Arrays by a digest, schedules by some of their values, other functions by their name.
+    """
+    if isinstance(value, np.ndarray):
+        digest = hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=8).hexdigest()
+        return f"{value.dtype}{value.shape} {digest}"
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {field.name: getattr(value, field.name) for field in fields(value)}
+        words = {
+            name: _values(part) if name == "rate" and callable(part) else fingerprint(part)
+            for name, part in own.items()
+        }
+        return f"{type(value).__name__}({', '.join(f'{k}={word}' for k, word in words.items())})"
+    if callable(value):
+        return str(getattr(value, "__qualname__", type(value).__qualname__))
+    return str(value)
+
+
+def _values(schedule: Any) -> str:
+    """A learning-rate schedule by what it gives after some updates."""
+    found = []
+    for update in _PROBES:
+        try:
+            found.append(f"{float(schedule(update)):.6g}")
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            found.append("none")
+    return " ".join(found)
+
+
+def _pack(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> None:
+    for key, part in _parts(value):
+        _pack(part, f"{name}.{key}", arrays)
+    if not _is_nested(value):
+        array = np.asarray(value)
+        if array.dtype.hasobject:
+            raise EbmError(
+                f"a checkpoint holds arrays, and tuples, dictionaries and dataclasses of them; "
+                f"{name} is a {type(value).__name__}"
+            )
+        arrays[name] = array
+
+
+def _unpack(template: Any, name: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    parts = {key: _unpack(part, f"{name}.{key}", arrays) for key, part in _parts(template)}
+    if is_dataclass(template) and not isinstance(template, type):
+        return replace(template, **parts)
+    if isinstance(template, Mapping):
+        return parts
+    if isinstance(template, tuple | list):
+        return type(template)(parts.values())
+    array = arrays[name]
+    return array if isinstance(template, np.ndarray) else type(template)(array.item())
+
+
+def _is_nested(value: Any) -> bool:
+    nested = isinstance(value, Mapping | tuple | list)
+    return nested or (is_dataclass(value) and not isinstance(value, type))
+
+
+def _parts(value: Any) -> list[tuple[str, Any]]:
+    """The named parts of a nested value."""
+    if isinstance(value, Mapping):
+        return [(str(key), value[key]) for key in value]
+    if isinstance(value, tuple | list):
+        return [(str(k), part) for k, part in enumerate(value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [(field.name, getattr(value, field.name)) for field in fields(value)]
+    return []

@@ -1,0 +1,264 @@
+"""Optimizers: frozen settings and pure steps; all that changes is a dictionary of arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.errors import EbmError
+
+__all__ = ["Adam", "Decay", "GradientDescent", "Optimizer", "Rate"]
+
+Array = NDArray[np.float64]
+State = Mapping[str, NDArray[Any]]
+#: A learning rate, or a function of the number of updates made before.
+Rate = float | Callable[[int], float]
+
+
+class Optimizer(Protocol):
+    """What the training loop asks of an optimizer."""
+
+    def start(self, theta: Array) -> State:
+        """The state before the first update."""
+        ...
+
+    def step(self, theta: Array, gradient: Array, state: State) -> tuple[Array, State]:
+        """The next parameters and the next state; the arguments are left as they are."""
+        ...
+
+
+@dataclass(frozen=True)
+class Decay:
+    """The rate ``start / (1 + t / steps)`` after t updates.
+
+    Constant at first, then falling as 1/t, as stochastic approximation wants it
+    :cite:`robbins1951`.
+
+    Parameters
+    ----------
+    start : float
+        The first rate.
+    steps : float
+        Updates after which it has halved.
+
+    Examples
+    --------
+    >>> from ebm.learning import Decay
+    >>> Decay(0.1, 100)(300)
+    0.025
+    """
+
+    start: float
+    steps: float
+
+    def __post_init__(self) -> None:
+        _require_positive(self.start, "start")
+        _require_positive(self.steps, "steps")
+
+    def __call__(self, update: int) -> float:
+        """The rate after so many updates."""
+        return self.start / (1 + update / self.steps)
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """θ ← θ − rate · u with u ← momentum · u + ∂L/∂θ.
+
+    Parameters
+    ----------
+    rate : float or callable
+        Learning rate, or a function of the number of updates made before.
+    momentum : float
+        In [0, 1).
+
+    Raises
+    ------
+    EbmError
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebm.learning import GradientDescent
+    >>> optimizer = GradientDescent(0.5)
+    >>> theta = np.array([1.0])
+    >>> optimizer.step(theta, 2 * theta, optimizer.start(theta))[0]
+    array([0.])
+    """
+
+    rate: Rate
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require_rate(self.rate)
+        _require_fraction(self.momentum, "momentum")
+
+    def start(self, theta: Array) -> State:
+        """No updates yet, and no velocity.
+
+        Parameters
+        ----------
+        theta : ndarray, (p,)
+            The parameters to come.
+
+        Returns
+        -------
+        dict of ndarray
+            The state.
+        """
+        state: dict[str, NDArray[Any]] = {"updates": np.array(0)}
+        return state | ({"velocity": np.zeros_like(theta)} if self.momentum else {})
+
+    def step(self, theta: Array, gradient: Array, state: State) -> tuple[Array, State]:
+        """One update.
+
+        Parameters
+        ----------
+        theta, gradient : ndarray, (p,)
+            Parameters and the gradient of the loss there.
+        state : dict of ndarray
+            From :meth:`start` or the step before.
+
+        Returns
+        -------
+        (ndarray, dict of ndarray)
+            The next parameters and state.
+        """
+        updates = int(state["updates"])
+        following: dict[str, NDArray[Any]] = {"updates": np.array(updates + 1)}
+        if self.momentum:
+            gradient = self.momentum * state["velocity"] + gradient
+            following["velocity"] = gradient
+        return theta - rate_at(self.rate, updates) * gradient, following
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Steps of about one rate in every parameter, whatever the size of its gradient.
+
+    θ ← θ − rate · m̂ / (√v̂ + epsilon), m̂ and v̂ the running means of the gradient and its square,
+    corrected for their start at zero :cite:`kingma2015`.
+
+    Parameters
+    ----------
+    rate : float or callable
+        Learning rate, or a function of the number of updates made before.
+    beta1, beta2 : float
+        Memories of the two means, in [0, 1).
+    epsilon : float
+        Positive; bounds the steps where gradients vanish.
+
+    Raises
+    ------
+    EbmError
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebm.learning import Adam
+    >>> optimizer = Adam(0.1)
+    >>> theta = np.array([1.0, -1.0])
+    >>> optimizer.step(theta, np.array([5.0, 0.02]), optimizer.start(theta))[0].round(6)
+    array([ 0.9, -1.1])
+    """
+
+    rate: Rate
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    def __post_init__(self) -> None:
+        _require_rate(self.rate)
+        _require_fraction(self.beta1, "beta1")
+        _require_fraction(self.beta2, "beta2")
+        _require_positive(self.epsilon, "epsilon")
+
+    def start(self, theta: Array) -> State:
+        """No updates yet, and both means zero.
+
+        Parameters
+        ----------
+        theta : ndarray, (p,)
+            The parameters to come.
+
+        Returns
+        -------
+        dict of ndarray
+            The state.
+        """
+        zeros = np.zeros_like(theta)
+        return {"updates": np.array(0), "mean": zeros, "square": zeros.copy()}
+
+    def step(self, theta: Array, gradient: Array, state: State) -> tuple[Array, State]:
+        """One update.
+
+        Parameters
+        ----------
+        theta, gradient : ndarray, (p,)
+            Parameters and the gradient of the loss there.
+        state : dict of ndarray
+            From :meth:`start` or the step before.
+
+        Returns
+        -------
+        (ndarray, dict of ndarray)
+            The next parameters and state.
+        """
+        updates = int(state["updates"])
+        mean = self.beta1 * state["mean"] + (1 - self.beta1) * gradient
+        square = self.beta2 * state["square"] + (1 - self.beta2) * gradient**2
+        rate = rate_at(self.rate, updates) / (1 - self.beta1 ** (updates + 1))
+        scale = np.sqrt(square / (1 - self.beta2 ** (updates + 1))) + self.epsilon
+        following = {"updates": np.array(updates + 1), "mean": mean, "square": square}
+        return theta - rate * mean / scale, following
+
+
+def rate_at(rate: Rate, updates: int) -> float:
+    """The learning rate after so many updates, checked.
+
+    Parameters
+    ----------
+    rate : float or callable
+        A setting of an optimizer.
+    updates : int
+        Updates made before.
+
+    Returns
+    -------
+    float
+        Finite and not negative.
+
+    Raises
+    ------
+    EbmError
+        If a schedule gives anything else.
+    """
+    if not callable(rate):
+        return float(rate)
+    value = float(rate(updates))
+    if not (math.isfinite(value) and value >= 0):
+        raise EbmError(f"rate must be a finite number ≥ 0 after {updates} updates, got {value!r}")
+    return value
+
+
+def _require_rate(rate: Any) -> None:
+    if not callable(rate):
+        _require_positive(rate, "rate")
+
+
+def _require_positive(value: Any, name: str) -> None:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not (number and math.isfinite(value) and value > 0):
+        raise EbmError(f"{name} must be a positive number, got {value!r}")
+
+
+def _require_fraction(value: Any, name: str) -> None:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not (number and 0 <= value < 1):
+        raise EbmError(f"{name} must be at least 0 and less than 1, got {value!r}")

@@ -1,0 +1,238 @@
+"""Couplings as networkx graphs and back; strict about what comes in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.errors import ModelError, ShapeError
+from ebm.models import couplings
+from ebm.models.boltzmann import BoltzmannMachine
+from ebm.models.ising import IsingModel
+
+__all__ = ["from_graph", "to_graph"]
+
+Array = NDArray[np.float64]
+
+_CLASSES: dict[str, Any] = {"BoltzmannMachine": BoltzmannMachine, "IsingModel": IsingModel}
+#: What the linear parameter of a class is called, as a node attribute.
+_LINEAR = {BoltzmannMachine: "bias", IsingModel: "field"}
+#: Node attributes that mean nothing in a class.
+_FOREIGN = {BoltzmannMachine: ("field",), IsingModel: ("bias", "center")}
+
+
+def to_graph(model: BoltzmannMachine | IsingModel) -> Any:
+    """A model as a graph: units are nodes, couplings are edges.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine or IsingModel
+        Dense or sparse. A dense one has an edge where a coupling is not zero, a sparse one for
+        every stored coupling.
+
+    Returns
+    -------
+    networkx.Graph
+        Nodes are the unit names, or 0, …, n−1 without names, with the attribute ``bias`` or
+        ``field``, and ``center`` and ``self_coupling`` where any of these is not zero; edges have
+        the attribute ``weight``. ``graph.graph`` holds ``offset``, ``class`` and ``sparse``.
+
+    Raises
+    ------
+    ModelError
+        If the model is of another class.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> graph = ebm.to_graph(ebm.IsingModel([[0, 2], [2, 0]], [0.5, 0], names=["a", "b"]))
+    >>> graph.nodes["a"], graph.edges["a", "b"]
+    ({'field': 0.5}, {'weight': 2.0})
+    """
+    if type(model) not in _LINEAR:
+        raise ModelError(
+            f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}"
+        )
+    import networkx
+
+    sparse = couplings.is_sparse(model._matrix)
+    graph = networkx.Graph(offset=model.offset, sparse=sparse)
+    graph.graph["class"] = type(model).__name__
+    nodes: Any = model.names or range(model.n)
+    graph.add_nodes_from(nodes)
+    attributes = {
+        "center": model.feature_center,
+        "self_coupling": couplings.diagonal(model._matrix),
+    }
+    for name, values in {_LINEAR[type(model)]: model._vector, **attributes}.items():
+        if values.any() or name not in attributes:
+            for node, value in zip(nodes, values.tolist(), strict=True):
+                graph.nodes[node][name] = value
+    weights = couplings.at_pairs(model._matrix, model.pairs).tolist()
+    for i, j, weight in zip(*model.pairs, weights, strict=True):
+        if sparse or weight != 0:
+            graph.add_edge(nodes[i], nodes[j], weight=weight)
+    return graph
+
+
+def from_graph(
+    graph: Any,
+    cls: type[BoltzmannMachine] | type[IsingModel] | None = None,
+    *,
+    sparse: bool | None = None,
+) -> Any:
+    """A graph as a model: the inverse of :func:`to_graph`, for any undirected weighted graph.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+        Each edge with the attribute ``weight``; the nodes, in their order, with ``bias`` (for an
+        Ising model ``field``), or none of them.
+    cls : class, optional
+        ``ebm.BoltzmannMachine`` or ``ebm.IsingModel``. None means what the graph says in its
+        attribute ``class``, a Boltzmann machine where it says nothing.
+    sparse : bool, optional
+        Whether the edges alone are parameters, not all pairs. None means what the graph says in
+        its attribute ``sparse``, dense where it says nothing.
+
+    Returns
+    -------
+    BoltzmannMachine or IsingModel
+        Named by the nodes, unless these are 0, …, n−1 in this order.
+
+    Raises
+    ------
+    ModelError
+        If the graph is directed, has parallel edges, a self-loop, or an edge without a weight, if
+        only some nodes have an attribute, a value is no finite number, or ``cls`` is not the class
+        of the graph.
+    ShapeError
+        If the graph has no nodes.
+
+    Examples
+    --------
+    >>> import networkx
+    >>> import ebm
+    >>> ring = networkx.cycle_graph(4)
+    >>> networkx.set_edge_attributes(ring, 0.5, "weight")
+    >>> ebm.from_graph(ring, ebm.IsingModel).energy([1, 1, 1, -1])
+    array(0.)
+    """
+    _require_simple(graph)
+    cls = _class_of(graph, cls)
+    linear = _LINEAR[cls]
+    for name in _FOREIGN[cls]:
+        if any(name in data for _, data in graph.nodes(data=True)):
+            raise ModelError(
+                f"the nodes have the attribute {name!r}, which {cls.__name__} has not (its linear "
+                f"parameter is {linear!r}): give another cls, or rename or delete the attribute"
+            )
+    offset = _number(graph.graph.get("offset", 0.0), "the offset of the graph")
+    vector, own = _at_nodes(graph, linear), _at_nodes(graph, "self_coupling")
+    further = {"center": _at_nodes(graph, "center")} if cls is BoltzmannMachine else {}
+    like_sparse = bool(graph.graph.get("sparse", False)) if sparse is None else sparse
+    return cls(
+        _matrix(graph, own, sparse=like_sparse),
+        vector,
+        offset=offset,
+        names=_names(graph),
+        **further,
+    )
+
+
+def _require_simple(graph: Any) -> None:
+    for member in ("is_directed", "is_multigraph", "nodes", "edges"):
+        if not hasattr(graph, member):
+            raise ModelError(f"a networkx.Graph is wanted, got {type(graph).__name__}")
+    if graph.is_directed():
+        raise ModelError(
+            "couplings have no direction, got a directed graph: decide what both directions of an "
+            "edge amount to, then use graph.to_undirected()"
+        )
+    if graph.is_multigraph():
+        raise ModelError(
+            "two units have one coupling, got a multigraph: add up parallel edges into a "
+            "networkx.Graph"
+        )
+    if len(graph) == 0:
+        raise ShapeError("the graph has no nodes, a model has at least one unit")
+
+
+def _class_of(graph: Any, cls: Any) -> Any:
+    said = graph.graph.get("class")
+    if said is not None and said not in _CLASSES:
+        raise ModelError(f"the class of the graph must be one of {', '.join(_CLASSES)}, got {said}")
+    if cls is None:
+        return _CLASSES[said or "BoltzmannMachine"]
+    if cls not in _LINEAR:
+        raise ModelError(f"cls must be ebm.BoltzmannMachine or ebm.IsingModel, got {cls!r}")
+    if said not in (None, cls.__name__):
+        raise ModelError(
+            f"the graph says that its class is {said}, got cls={cls.__name__}: leave cls away and "
+            "convert the model"
+        )
+    return cls
+
+
+def _names(graph: Any) -> list[str] | None:
+    """The nodes as names, or None where they are 0, …, n−1 in this order."""
+    nodes: list[Hashable] = list(graph.nodes)
+    integers = all(isinstance(k, int | np.integer) and not isinstance(k, bool) for k in nodes)
+    if integers and nodes == list(range(len(nodes))):
+        return None
+    return [str(node) for node in nodes]
+
+
+def _at_nodes(graph: Any, name: str) -> Array:
+    """An attribute of all nodes, (n,); zero where no node has it."""
+    data = dict(graph.nodes(data=True))
+    having = [node for node in data if name in data[node]]
+    if not having:
+        return np.zeros(len(data))
+    if len(having) < len(data):
+        missing = next(node for node in data if name not in data[node])
+        raise ModelError(f"all nodes must have the attribute {name!r} or none, {missing!r} has not")
+    return np.array([_number(data[node][name], f"{name} of node {node!r}") for node in data])
+
+
+def _matrix(graph: Any, own: Array, *, sparse: bool) -> Any:
+    """The couplings with this diagonal, dense or CSR."""
+    position = {node: k for k, node in enumerate(graph.nodes)}
+    rows, columns, weights = [], [], []
+    for first, second, data in graph.edges(data=True):
+        if first == second:
+            raise ModelError(
+                f"node {first!r} has a self-loop: give it as the node attribute 'self_coupling'"
+            )
+        if "weight" not in data:
+            raise ModelError(
+                f"the edge {first!r}–{second!r} has no attribute 'weight': set it, or 1.0 for all "
+                "edges by networkx.set_edge_attributes(graph, 1.0, 'weight')"
+            )
+        rows.append(position[first])
+        columns.append(position[second])
+        weights.append(_number(data["weight"], f"weight of the edge {first!r}–{second!r}"))
+    pairs = (np.array(rows, dtype=np.intp), np.array(columns, dtype=np.intp))
+    like: Any = None
+    if sparse:
+        from scipy.sparse import csr_array
+
+        like = csr_array((len(own), len(own)))
+    return couplings.from_pairs(pairs, np.array(weights), own, like=like)
+
+
+def _number(value: Any, what: str) -> float:
+    # float() would read text silently.
+    if isinstance(value, str | bytes | bytearray):
+        raise ModelError(f"{what} must be a number, got the text {value!r}")
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{what} must be a number, got {value!r}") from error
+    if not math.isfinite(number):
+        raise ModelError(f"{what} must be finite, got {number}")
+    return number

@@ -1,0 +1,302 @@
+"""The Potts model: units of q values, coupled in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.arrays import as_floats
+from ebm.errors import ShapeError
+from ebm.model import ParametricModel, QuadraticForm
+from ebm.models import couplings, level_couplings
+from ebm.spaces import Levels
+
+__all__ = ["PottsModel"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PottsModel(ParametricModel):
+    """E(a) = −½ Σ_{i≠j} J_ij(a_i, a_j) − Σ_i h_i(a_i) + offset, a ∈ {0, …, q−1}^n.
+
+    A number added to h_i(a) for all a, or a function of a moved from h_i(a) to J_ij(a, b) for all
+    b, changes no probability. So the parameters are the entries in the gauge in which all those of
+    the last value are zero.
+
+    Parameters
+    ----------
+    couplings : array_like, (n, n, q, q)
+        J in units of k_B T, ``couplings[i, j, a, b]``. Only its symmetric part,
+        J_ij(a, b) = J_ji(b, a), is kept; each pair counts once in the energy. Equal couplings of
+        equal values, J_ij δ(a, b), are ``np.multiply.outer(J, np.eye(q))``.
+    fields : array_like, (n, q)
+        h.
+    offset : float
+        A constant in the energy, no parameter.
+    names : sequence of str, optional
+        Unit names.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not belong together, or there is only one value.
+    ModelError
+        If a number is not finite, a unit is coupled to itself, or only one triangle of the pairs
+        is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ebm
+    >>> ring = np.multiply.outer([[0, 1, 1], [1, 0, 1], [1, 1, 0]], np.eye(3))
+    >>> model = ebm.PottsModel(ring, np.zeros((3, 3)))
+    >>> model.energy([[0, 0, 0], [0, 0, 2], [0, 1, 2]])
+    array([-3., -1.,  0.])
+    """
+
+    couplings: Any
+    fields: Any
+    offset: float = field(default=0.0, kw_only=True)
+    names: Sequence[str] | None = field(default=None, kw_only=True)
+    space: Levels = field(init=False)
+
+    def __post_init__(self) -> None:
+        fields = as_floats(self.fields, "fields")
+        if fields.ndim != 2:
+            raise ShapeError(f"fields must have shape (n, q), got {fields.shape}")
+        couplings.require_finite(fields, "fields")
+        space = Levels(*fields.shape, names=self.names)
+        checked = {
+            "space": space,
+            "names": space.names,
+            "couplings": level_couplings.symmetric(self.couplings, space, "couplings"),
+            "fields": couplings.read_only(fields),
+            "offset": couplings.scalar(self.offset, "offset"),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"PottsModel(n={self.n}, q={self.q}, {len(self.pairs[0])} pairs, {self.space!r})"
+
+    @property
+    def n(self) -> int:
+        """Number of units."""
+        return self.space.n
+
+    @property
+    def q(self) -> int:
+        """Number of values of each unit."""
+        return self.space.q
+
+    @cached_property
+    def pairs(self) -> tuple[Indices, Indices]:
+        """Index arrays i < j of all pairs of units."""
+        i, j = np.triu_indices(self.n, 1)
+        return i, j
+
+    @cached_property
+    def _matrix(self) -> Array:
+        """The couplings as a matrix over one-hot features, (n q, n q)."""
+        d = self.space.n_features
+        return couplings.read_only(self.couplings.transpose(0, 2, 1, 3).reshape(d, d))
+
+    def energy(self, states: ArrayLike) -> Array:
+        """Energy of each state in units of k_B T, (..., n) -> (...)."""
+        checked = self.space.check(states)
+        levels = checked.reshape(-1, self.n).astype(np.intp)
+        sums = level_couplings.exponents(self.couplings, self.fields, levels)
+        return np.asarray(self.offset - sums.reshape(checked.shape[:-1]))
+
+    def quadratic_form(self) -> QuadraticForm:
+        """The energy as −½ fAf − v·f + k over one-hot features f."""
+        return QuadraticForm(self._matrix, self.fields.ravel(), self.offset)
+
+    def input(self, states: ArrayLike) -> Array:
+        """Log weight of each value of each unit given all other units.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            States; unit i's own value does not enter.
+
+        Returns
+        -------
+        ndarray, (..., n, q)
+            h_i(a) + Σ_{j≠i} J_ij(a, a_j).
+        """
+        features = self.space.features(states)
+        total = features @ self._matrix + self.fields.ravel()
+        return np.asarray(total.reshape(*features.shape[:-1], self.n, self.q))
+
+    def conditional(self, states: ArrayLike) -> Array:
+        """p(a_i = a | all other units) for each unit and value, the softmax of ``input``.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            States; unit i's own value does not enter.
+
+        Returns
+        -------
+        ndarray, (..., n, q)
+            Probabilities.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import ebm
+        >>> couplings = np.multiply.outer([[0, 1], [1, 0]], np.eye(3))
+        >>> ebm.PottsModel(couplings, np.zeros((2, 3))).conditional([0, 0])[0].round(3)
+        array([0.576, 0.212, 0.212])
+        """
+        from scipy.special import softmax
+
+        return np.asarray(softmax(self.input(states), axis=-1))
+
+    def last_state_zero(self) -> Self:
+        """The same energy in the gauge of the parameters: zero wherever a value is the last one.
+
+        Returns
+        -------
+        PottsModel
+            With h_i(q−1) = J_ij(a, q−1) = J_ij(q−1, b) = 0; the rest is in the offset.
+        """
+        return self._in_gauge(np.eye(self.q)[-1])
+
+    def zero_sum(self) -> Self:
+        """The same energy in the gauge of smallest couplings, Σ_a h_i(a) = Σ_a J_ij(a, b) = 0.
+
+        Returns
+        -------
+        PottsModel
+            What single units and a constant can say is in the fields and the offset.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import ebm
+        >>> couplings = np.multiply.outer([[0, 4], [4, 0]], np.eye(2))
+        >>> ebm.PottsModel(couplings, np.zeros((2, 2))).zero_sum().couplings[0, 1]
+        array([[ 1., -1.],
+               [-1.,  1.]])
+        """
+        return self._in_gauge(np.full(self.q, 1 / self.q))
+
+    def _in_gauge(self, weights: Array) -> Self:
+        matrix, fields, constant = level_couplings.in_gauge(self.couplings, self.fields, weights)
+        return replace(self, couplings=matrix, fields=fields, offset=self.offset + constant)
+
+    @cached_property
+    def _reduced(self) -> Self:
+        return self.last_state_zero()
+
+    @property
+    def parameters(self) -> Array:
+        """h_i(a), then J_ij(a, b) for i < j, no last values, of ``last_state_zero()``; (p,)."""
+        own = self._reduced
+        return level_couplings.to_vector(own.couplings, own.fields, self.pairs)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Such as ``"h[0](1)"`` and ``"J[0, 1](1, 2)"``, in the order of ``parameters``."""
+        labels, values = self.space.labels, range(self.q - 1)
+        single = [f"h[{label}]({a})" for label in labels for a in values]
+        coupled = [
+            f"J[{labels[i]}, {labels[j]}]({a}, {b})"
+            for i, j in zip(*self.pairs, strict=True)
+            for a in values
+            for b in values
+        ]
+        return (*single, *coupled)
+
+    def with_parameters(self, theta: ArrayLike) -> Self:
+        """The model at other parameters, in their gauge, with the offset of ``last_state_zero()``.
+
+        Parameters
+        ----------
+        theta : array_like, (p,)
+            In the order of ``parameters``.
+
+        Returns
+        -------
+        PottsModel
+            In the gauge in which the entries of the last value are zero.
+        """
+        return self._from_vector(theta, "theta", self._reduced.offset)
+
+    def _from_vector(self, theta: ArrayLike, name: str, offset: float) -> Self:
+        n_kept = self.q - 1
+        n_parameters = self.n * n_kept + len(self.pairs[0]) * n_kept**2
+        theta = couplings.vector(np.atleast_1d(theta), n_parameters, name)
+        matrix, fields = level_couplings.from_vector(theta, self.fields.shape, self.pairs)
+        return replace(self, couplings=matrix, fields=fields, offset=offset)
+
+    def energy_gradient(self, states: ArrayLike) -> Array:
+        """∂E/∂θ = −(δ(a_i, a), δ(a_i, a) δ(a_j, b)) in the order of ``parameters``.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            States.
+
+        Returns
+        -------
+        ndarray, (..., p)
+            Zero or −1.
+        """
+        features = self.space.features(states)
+        kept = features.reshape(*features.shape[:-1], self.n, self.q)[..., :-1]
+        i, j = self.pairs
+        both = kept[..., i, :, None] * kept[..., j, None, :]
+        shape = (*features.shape[:-1], -1)
+        return -np.concatenate([kept.reshape(shape), both.reshape(shape)], axis=-1)
+
+    def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
+        """direction · ∂E/∂θ, (..., n) -> (...); memory does not grow with p."""
+        return self._from_vector(direction, "direction", 0.0).energy(states)
+
+    def mean_energy_gradient(self, average: Any) -> Array:
+        """E[∂E/∂θ] from means and covariances of one-hot features, (p,); no states.
+
+        Parameters
+        ----------
+        average : Ensemble or Moments
+            Anything with ``moments()`` over the space of the model.
+
+        Returns
+        -------
+        ndarray, (p,)
+            In the order of ``parameters``.
+        """
+        moments = average.moments().to(self.space)
+        i, j = self.pairs
+        mean = moments.mean.reshape(self.n, self.q)[:, :-1]
+        second = moments.second.reshape(self.n, self.q, self.n, self.q)[i, :-1, j, :-1]
+        return -np.concatenate([mean.ravel(), second.ravel()])
+
+    def scaled(self, beta: float) -> Self:
+        """The model with energy βE: couplings, fields and offset times ``beta``."""
+        return replace(
+            self,
+            couplings=beta * self.couplings,
+            fields=beta * self.fields,
+            offset=beta * self.offset,
+        )
+
+    def equals(self, other: Any) -> bool:
+        """Whether ``other`` has the same space and the same numbers, gauge included."""
+        return (
+            isinstance(other, PottsModel)
+            and other.space == self.space
+            and other.offset == self.offset
+            and np.array_equal(other.fields, self.fields)
+            and np.array_equal(other.couplings, self.couplings)
+        )

@@ -1,0 +1,85 @@
+"""An epoch of PCD-1 beside the same epoch in plain numpy, both in one process, interleaved.
+
+    python tests/benchmarks/learning.py
+
+784 visible and 500 hidden units, 10 000 rows, batches of 500, 500 chains; the numpy epoch is in
+single precision, as the sweeps of ebm are.
+"""
+
+import sys
+import time
+
+import numpy as np
+
+import ebm
+
+N, M, ROWS, BATCH = 784, 500, 10_000, 500
+
+
+def plain_epoch(rows, order, chains, weights, b, c, rng, rate=0.01):
+    """PCD-1 as one would write it, without centering, checks or history."""
+    for start in range(0, len(rows), BATCH):
+        v = rows[order[start : start + BATCH]]
+        h = 1 / (1 + np.exp(-(v @ weights + c)))
+        up = 1 / (1 + np.exp(-(chains @ weights + c)))
+        hidden = (rng.random(up.shape, dtype=np.float32) < up).astype(np.float32)
+        down = 1 / (1 + np.exp(-(hidden @ weights.T + b)))
+        chains = (rng.random(down.shape, dtype=np.float32) < down).astype(np.float32)
+        own = 1 / (1 + np.exp(-(chains @ weights + c)))
+        weights += rate * (v.T @ h / len(v) - chains.T @ own / len(chains))
+        b += rate * (v.mean(axis=0) - chains.mean(axis=0))
+        c += rate * (h.mean(axis=0) - own.mean(axis=0))
+    return chains
+
+
+def main(repeats=5):
+    rng = np.random.default_rng(0)
+    rows = (rng.random((ROWS, N)) < rng.random(N)).astype(np.float32)
+    machine = ebm.RestrictedBoltzmannMachine.for_data(rows, M, rng=0)
+    state = {"chains": rows[:BATCH].copy()}
+    weights = machine.weights.astype(np.float32)
+    b, c = machine.visible_biases.astype(np.float32), machine.hidden_biases.astype(np.float32)
+
+    def numpy_epoch():
+        order = rng.permutation(ROWS)
+        state["chains"] = plain_epoch(rows, order, state["chains"], weights, b, c, rng)
+
+    data = ebm.Ensemble.from_data(rows)
+
+    def fit(n_epochs):
+        ebm.fit(
+            machine,
+            data,
+            average=ebm.PersistentChains(BATCH),
+            optimizer=ebm.GradientDescent(0.01),
+            batch_size=BATCH,
+            n_epochs=n_epochs,
+            rng=0,
+        )
+
+    def timed(function):
+        start = time.perf_counter()
+        function()
+        return time.perf_counter() - start
+
+    timed(numpy_epoch), timed(lambda: fit(1))
+    plain, own = np.inf, np.inf
+    for _ in range(repeats):
+        plain = min(plain, timed(numpy_epoch))
+        own = min(own, (timed(lambda: fit(4)) - timed(lambda: fit(1))) / 3)
+    print(
+        f"PCD-1 epoch {N}x{M}, {ROWS} rows, batch {BATCH}: numpy float32 {plain:.3f} s, "
+        f"ebm {own:.3f} s, ebm / numpy {own / plain:.2f}"
+    )
+
+
+if __name__ == "__main__":
+    if "--profile" in sys.argv:
+        import cProfile
+        import pstats
+
+        profile = cProfile.Profile()
+        profile.runcall(main, 1)
+        pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+    else:
+        main()

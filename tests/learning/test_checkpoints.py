@@ -1,0 +1,192 @@
+"""FAULTS 41 and 43: what is stopped goes on as if it had not, or says why it cannot."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import ebm
+from ebm.errors import EbmError, FileFormatError
+from ebm.learning import Decay
+
+ROWS = (np.random.default_rng(0).random((70, 6)) < 0.4).astype(np.int8)
+
+
+class Stopping:
+    """A constant rate that raises once, in the middle of an epoch."""
+
+    def __init__(self, at, error):
+        self.at, self.error = at, error
+
+    def __call__(self, update):
+        if update == self.at:
+            self.at = None
+            raise self.error
+        return 0.05
+
+
+def start(seed=0):
+    return ebm.RestrictedBoltzmannMachine.for_data(ROWS, 3, rng=seed)
+
+
+def train(model=None, rows=ROWS, **changes):
+    settings = {
+        "average": ebm.PersistentChains(20),
+        "optimizer": ebm.GradientDescent(lambda update: 0.05, momentum=0.5),
+        "batch_size": 30,
+        "n_epochs": 6,
+        "l2": 1e-3,
+        "rng": 7,
+    } | changes
+    return ebm.fit(start() if model is None else model, rows, **settings)
+
+
+def check_same(first, second):
+    assert np.array_equal(first.model.parameters, second.model.parameters)
+    assert repr(first.history) == repr(second.history)
+    assert first.message == second.message
+    for one, other in zip(first.ensemble.blocks(), second.ensemble.blocks(), strict=True):
+        assert np.array_equal(one[0], other[0])
+
+
+@pytest.mark.parametrize(
+    "average", [ebm.PersistentChains(20), ebm.ContrastiveDivergence(2), ebm.exact]
+)
+@pytest.mark.parametrize("kind", [ebm.GradientDescent, ebm.Adam])
+def test_resume_equals_the_uninterrupted_run(tmp_path, average, kind):
+    path = tmp_path / "run.npz"
+    with pytest.raises(RuntimeError, match="stop"):
+        train(average=average, optimizer=kind(Stopping(11, RuntimeError("stop"))), checkpoint=path)
+    resumed = train(average=average, optimizer=kind(lambda t: 0.05), checkpoint=path, rng=None)
+    whole = train(average=average, optimizer=kind(lambda t: 0.05))
+    assert len(resumed.history) == 6
+    check_same(resumed, whole)
+
+
+def test_pairwise_models_resume_too(tmp_path):
+    path = tmp_path / "run.npz"
+    family = ebm.BoltzmannMachine(np.zeros((6, 6)), np.zeros(6))
+    settings = {"batch_size": None, "optimizer": None, "rng": 3}
+    train(family, n_epochs=10, checkpoint=path, **settings)
+    resumed = train(family, n_epochs=40, checkpoint=path, **settings)
+    check_same(resumed, train(family, n_epochs=40, **settings))
+    # A run that is complete is read, not made again.
+    check_same(resumed, train(family, n_epochs=40, checkpoint=path, **settings))
+
+
+def test_interrupt_gives_the_last_model(tmp_path):
+    stopping = ebm.GradientDescent(Stopping(11, KeyboardInterrupt()), momentum=0.5)
+    result = train(optimizer=stopping)
+    assert result.message.startswith("interrupted after 3 epochs, 11 updates")
+    assert not result.converged
+    by_three = train(n_epochs=3)
+    assert result.history == by_three.history
+    assert not np.array_equal(result.model.parameters, by_three.model.parameters)
+
+
+def test_interrupt_before_anything_gives_the_start():
+    result = train(optimizer=ebm.GradientDescent(Stopping(0, KeyboardInterrupt())))
+    assert np.array_equal(result.model.parameters, start().parameters)
+    assert result.history == ()
+    assert "interrupted after 0 epochs" in result.message
+    assert "FitResult" in repr(result)
+
+
+CHANGES = [
+    ({"model": start(1)}, "start"),
+    ({"model": ebm.RestrictedBoltzmannMachine.for_data(ROWS, 4, rng=0)}, "number of parameters"),
+    ({"model": ebm.BoltzmannMachine(np.zeros((6, 6)), np.zeros(6))}, "model"),
+    ({"rows": 1 - ROWS}, "data"),
+    ({"average": ebm.PersistentChains(21)}, "average"),
+    ({"average": ebm.exact}, "average"),
+    ({"optimizer": ebm.Adam(0.05)}, "optimizer"),
+    ({"optimizer": ebm.GradientDescent(Decay(0.05, 10), momentum=0.5)}, "optimizer"),
+    ({"batch_size": 20}, "batch_size"),
+    ({"l2": 0.0}, "l2"),
+    ({"l2_biases": 0.1}, "l2_biases"),
+    ({"l1": 0.1}, "l1"),
+    ({"centering": False}, "centering"),
+]
+
+
+@pytest.mark.parametrize(("change", "name"), CHANGES)
+def test_a_checkpoint_of_another_fit_is_refused_by_name(tmp_path, change, name):
+    path = tmp_path / "run.npz"
+    train(n_epochs=1, checkpoint=path)
+    before = path.read_bytes()
+    with pytest.raises(EbmError, match=f"belongs to a fit with another {name}: "):
+        train(n_epochs=2, checkpoint=path, **change)
+    assert path.read_bytes() == before
+
+
+def test_files_that_are_no_checkpoints_are_refused(tmp_path):
+    path = tmp_path / "model.npz"
+    ebm.save(start(), path)
+    with pytest.raises(FileFormatError, match="is no checkpoint"):
+        train(checkpoint=path)
+    path.write_bytes(b"nothing")
+    with pytest.raises(FileFormatError, match="is no checkpoint"):
+        train(checkpoint=path)
+    path = tmp_path / "run.npz"
+    train(n_epochs=1, checkpoint=path)
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    del arrays["state.now.theta"]
+    np.savez(path, **arrays)
+    with pytest.raises(FileFormatError, match="damaged checkpoint"):
+        train(checkpoint=path)
+    header = json.loads(str(arrays["ebm_checkpoint"])) | {"format_version": 99}
+    np.savez(path, **arrays | {"ebm_checkpoint": np.array(json.dumps(header))})
+    with pytest.raises(FileFormatError, match="format version 99"):
+        train(checkpoint=path)
+
+
+def test_a_missing_folder_is_an_error_before_long(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        train(checkpoint=tmp_path / "none" / "run.npz")
+
+
+class Opaque:
+    """A route whose state no file can hold."""
+
+    def start(self, model, data, rng):
+        return object()
+
+    def step(self, model, batch, state):
+        return ebm.exact(model), state
+
+
+def test_a_route_of_ones_own_needs_arrays(tmp_path):
+    with pytest.raises(EbmError, match=r"state\.now\.route is a object"):
+        train(average=Opaque(), checkpoint=tmp_path / "run.npz")
+    assert train(average=Opaque(), n_epochs=1).model is not None
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import ebm
+rows = (np.random.default_rng(0).random((70, 6)) < 0.4).astype(np.int8)
+start = ebm.RestrictedBoltzmannMachine.for_data(rows, 3, rng=0)
+ebm.fit(start, rows, average=ebm.PersistentChains(20), optimizer=ebm.GradientDescent(0.05),
+        batch_size=30, n_epochs=10**6, rng=7, checkpoint=sys.argv[1])
+"""
+
+
+def test_a_killed_run_leaves_a_whole_checkpoint(tmp_path):
+    path = tmp_path / "run.npz"
+    with subprocess.Popen([sys.executable, "-c", SCRIPT, str(path)]) as process:
+        deadline = time.monotonic() + 60
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)
+        os.kill(process.pid, signal.SIGKILL)
+    with np.load(path) as archive:
+        done = len(archive["state.history"])
+    settings = {"optimizer": ebm.GradientDescent(0.05), "l2": 0.0, "n_epochs": done + 2}
+    check_same(train(checkpoint=path, **settings), train(**settings))
