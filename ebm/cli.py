@@ -13,19 +13,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ebm import __version__, datasets
 from ebm.errors import CodingError, EbmError, FileFormatError, MissingExtraError, require_extra
 from ebm.io import atomic_write, save
 from ebm.plotting import report_figure
-from ebm.report import Report, analyze
+from ebm.report import MAX_UNITS_EXACT, Report, analyze
 from ebm.spaces import Binary, Spins
-from ebm.tables import read_table
+from ebm.tables import Table, read_table
 
 __all__ = ["main"]
 
-_FAILED, _INTERRUPTED = 2, 130
-#: From so many units on a fit takes long enough to show its iterations.
-_SLOW_UNITS = 22
+_CONVERGED, _NOT_CONVERGED, _FAILED, _INTERRUPTED = 0, 1, 2, 130
+#: From so many units on a fit takes long enough to show its iterations, and minutes.
+_SLOW_UNITS, _VERY_SLOW_UNITS = 22, 29
+
+_EXIT_CODES = (
+    "Exit codes: 0 the fit converged, or there was none to make (above "
+    f"{MAX_UNITS_EXACT} columns); 1 it did not converge; 2 an error; 130 interrupted by Ctrl-C."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 if all went well, 2 after an error (one sentence on standard error), 130 after Ctrl-C.
+        0 if all went well, 1 if the fit did not converge, 2 after an error (one sentence on
+        standard error), 130 after Ctrl-C.
 
     Examples
     --------
@@ -53,11 +61,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     try:
         report = _run(arguments)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has seen enough; Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except KeyboardInterrupt:
         print("ebm: interrupted", file=sys.stderr)
         return _INTERRUPTED
@@ -65,25 +68,50 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"ebm: {_sentence(error)}", file=sys.stderr)
         return _FAILED
     # A fit that was interrupted is reported and written as far as it came.
-    stopped = report.fit is not None and report.fit.message.startswith("interrupted")
-    return _INTERRUPTED if stopped else 0
+    if report.fit is None or report.fit.converged:
+        return _CONVERGED
+    return _INTERRUPTED if report.fit.message.startswith("interrupted") else _NOT_CONVERGED
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="ebm", description="Fit a Boltzmann machine to binary data, exactly, and report on it."
+        prog="ebm",
+        description="Fit a Boltzmann machine to binary data, exactly, and report on it.",
+        epilog=_EXIT_CODES,
     )
     parser.add_argument("--version", action="version", version=f"ebm {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="{fit,demo}")
-    fit = commands.add_parser("fit", help="fit a data file", description="Fit a data file.")
+    fit = commands.add_parser(
+        "fit",
+        help="fit a data file",
+        description=f"Fit a data file: exactly up to {MAX_UNITS_EXACT} columns, which takes "
+        f"minutes from {_VERY_SLOW_UNITS} on, by the first-order inversion above.",
+        epilog=_EXIT_CODES,
+    )
     fit.add_argument("data", type=Path, metavar="DATA", help=".csv .tsv .txt (.gz) .npy .npz")
-    fit.add_argument("--columns", type=_names, help="columns to take: A,B,C", metavar="A,B,C")
+    fit.add_argument(
+        "--columns", type=_names, metavar="A,B,C",
+        help="columns to take, by name; 1,2,3 are positions counted from 0, and 3-7 a range of "
+        "them, where no column has that name",
+    )  # fmt: skip
+    fit.add_argument(
+        "--exclude", type=_names, metavar="A,B", help="columns to leave out, named as for --columns"
+    )
     fit.add_argument("--drop-missing", action="store_true", help="leave out incomplete rows")
-    fit.add_argument("--threshold", type=float, metavar="T", help="1 where a value is above T")
+    fit.add_argument(
+        "--threshold", type=float, metavar="T", help="1 where a value is above T, 0 elsewhere"
+    )
     fit.add_argument("--spins", action="store_true", help="data are coded -1 and 1")
     demo = commands.add_parser("demo", help="fit the bundled spikes of ten cells")
     for command in (fit, demo):
-        command.add_argument("--l2", type=_penalty, default=0.0, metavar="X", help="penalty")
+        command.add_argument(
+            "--l2", type=_penalty, default=0.0, metavar="X",
+            help="penalty on couplings, X/2 times the sum of their squares; 1/rows is a mild one",
+        )  # fmt: skip
+        command.add_argument(
+            "--l2-biases", type=_penalty, default=0.0, metavar="X",
+            help="the same for biases; needed only if a column never changes",
+        )  # fmt: skip
         command.add_argument(
             "--center", choices=["none", "mean"], default="none",
             help="center of the model that is written; changes no probability",
@@ -102,32 +130,53 @@ def _parser() -> argparse.ArgumentParser:
 def _run(arguments: argparse.Namespace) -> Report:
     _check_outputs(arguments)
     report = _fit_file(arguments) if arguments.command == "fit" else _fit_demo(arguments)
-    print(report)
+    _say(report)
     _write(report, arguments)
     return report
+
+
+def _say(*lines: Any) -> None:
+    try:
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough: go on in silence, there may be files to write.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fit_file(arguments: argparse.Namespace) -> Report:
     table = read_table(
         arguments.data,
         columns=arguments.columns,
+        exclude=arguments.exclude,
         drop_missing=arguments.drop_missing,
         threshold=arguments.threshold,
     )
+    if table.doubt:
+        print(f"ebm: {table.doubt}", file=sys.stderr)
     try:
         return _analyzed(table.states, table.names, arguments, table.notes, arguments.spins)
     except CodingError as error:
-        raise CodingError(
-            f"{error} (choose columns with --columns, cut numbers in two with --threshold, "
-            "or say --spins for -1 and 1)"
-        ) from error
+        raise CodingError(f"{error} ({_advice(table)})") from error
+
+
+def _advice(table: Table) -> str:
+    """What to do about numbers in another coding."""
+    values = np.unique(table.states)
+    if len(values) == 2 and values[0] != -1:
+        low, high = values
+        return f"--threshold {low:g} turns {low:g} into 0 and {high:g} into 1"
+    return (
+        "choose columns with --columns, leave some out with --exclude, cut numbers in two with "
+        "--threshold, or say --spins for -1 and 1"
+    )
 
 
 def _fit_demo(arguments: argparse.Namespace) -> Report:
     data = datasets.spikes()
-    for text in (data.description, f"Source: {data.source}"):
-        print(textwrap.fill(text, 80))
-    print()
+    texts = (data.description, f"Source: {data.source}")
+    _say(*(textwrap.fill(text, 80) for text in texts), "")
     return _analyzed(data.states, data.names, arguments, (), spins=False)
 
 
@@ -138,15 +187,23 @@ def _analyzed(
     notes: Sequence[str],
     spins: bool,
 ) -> Report:
+    n = len(names)
+    if _VERY_SLOW_UNITS <= n <= MAX_UNITS_EXACT:
+        print(
+            f"ebm: an exact fit of {n} columns sums over 2^{n} states many times and may take "
+            "minutes; Ctrl-C ends it with what it has",
+            file=sys.stderr,
+        )
     return analyze(
         states,
         space=Spins if spins else Binary,
         names=names,
         l2=arguments.l2,
+        l2_biases=arguments.l2_biases,
         center="mean" if arguments.center == "mean" else 0.0,
         notes=notes,
         rng=arguments.seed,
-        progress=len(names) >= _SLOW_UNITS,
+        progress=n >= _SLOW_UNITS,
     )
 
 
@@ -155,6 +212,8 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
     outputs = [p for p in (arguments.out, arguments.figure, arguments.json) if p is not None]
     data = getattr(arguments, "data", None)
     for index, path in enumerate(outputs):
+        if str(path) == "-":
+            raise FileFormatError("outputs go to files, '-' is none: name a file")
         if path in outputs[:index] or (data is not None and path.resolve() == data.resolve()):
             raise FileFormatError(f"{path} is named twice: give every file its own name")
         if path.exists() and not arguments.force:
@@ -178,9 +237,7 @@ def _check_figure(path: Path) -> None:
 
 
 def _write(report: Report, arguments: argparse.Namespace) -> None:
-    if arguments.out is not None:
-        if report.model is None:
-            raise EbmError(f"there is no model to write to {arguments.out}: see the warnings above")
+    if arguments.out is not None and report.model is not None:
         save(report.model, arguments.out, overwrite=arguments.force)
     if arguments.json is not None:
         text = json.dumps(report.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
@@ -192,6 +249,9 @@ def _write(report: Report, arguments: argparse.Namespace) -> None:
         with atomic_write(arguments.figure, overwrite=arguments.force) as file:
             figure.savefig(file, format=kind, dpi=200)
         require_extra("matplotlib.pyplot", "plot").close(figure)
+    # Last, so that the other files are there.
+    if arguments.out is not None and report.model is None:
+        raise EbmError(f"there is no model to write to {arguments.out}: see the warnings above")
 
 
 def _sentence(error: BaseException) -> str:
@@ -209,14 +269,20 @@ def _names(text: str) -> list[str]:
 
 
 def _penalty(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not (math.isfinite(value) and value >= 0):
-        raise argparse.ArgumentTypeError(f"must be a number of at least 0, got {text}")
+        raise argparse.ArgumentTypeError(f"must be a number of at least 0, got {text!r}")
     return value
 
 
 def _seed(text: str) -> int:
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
     if value < 0:
-        raise argparse.ArgumentTypeError(f"must be an integer of at least 0, got {text}")
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 0, got {text!r}")
     return value

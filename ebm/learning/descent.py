@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -159,7 +158,7 @@ class Descent:
         epochs = self.now.epochs
         if not self._takes_all_rows or epochs <= 100 or epochs == self._plan.n_epochs:
             return True
-        return epochs % 10 ** (len(str(epochs)) - 2) == 0
+        return bool(epochs % 10 ** (len(str(epochs)) - 2) == 0)
 
     def _record(self, at: Any, ensemble: Any) -> None:
         """A line of history, and whether there is anything but noise."""
@@ -322,6 +321,7 @@ class Descent:
             message=sentence,
             log_likelihood=self.log_likelihood(self.model, ensemble),
             gradient_norm=self.history[-1].gradient_norm if self.history else math.nan,
+            misfit=self.history[-1].gradient_norm if self.history else math.nan,
             sample_size=self._data.sample_size,
             standard_errors=None,
             fisher=None,

@@ -30,9 +30,9 @@ from ebm.learning.existence import (
 )
 from ebm.learning.newton import Optimum, PairwiseLoss, flat_units, is_flat, newton
 from ebm.learning.optimizers import Optimizer
-from ebm.learning.quasi_newton import GeneralLoss, pairwise_scaling, quasi_newton
+from ebm.learning.quasi_newton import GeneralLoss, quasi_newton
 from ebm.learning.result import FitResult, FitStep
-from ebm.learning.uncertainty import in_model_gauge, standard_errors
+from ebm.learning.uncertainty import general_errors, in_model_gauge, standard_errors
 from ebm.model import ParametricModel, checked_space
 from ebm.models.pairwise import PairwiseModel
 from ebm.randomness import RandomSource
@@ -175,6 +175,7 @@ def fit(
             raise EbmError("weights belong to rows; this ensemble already has its own")
     else:
         data = from_data(data, space=space, weights=weights)
+    model = _named(model, data.space.names)
     if optimizer is not None or has_memory(average):
         return descend(
             model,
@@ -224,7 +225,15 @@ def fit(
         max_iterations=1000 if max_iterations is None else max_iterations,
         report=report,
     )
-    return _result(general, optimum, data.sample_size, None, None, ())
+    errors, fisher, notes = general_errors(general, optimum.model, optimum.ensemble)
+    return _result(general, optimum, data.sample_size, errors, fisher, notes)
+
+
+def _named(model: Any, names: Any) -> Any:
+    """A model without names takes those of the data, where its family has names."""
+    if model.space.names or not names or "names" not in getattr(model, "__dataclass_fields__", {}):
+        return model
+    return replace(model, names=names)
 
 
 def _fit_pairwise(
@@ -253,7 +262,7 @@ def _fit_pairwise(
     else:
         optimum = quasi_newton(
             loss,
-            pairwise_scaling(loss),
+            loss.scaling(),
             tolerance=max(tolerance, 1e-7),
             max_iterations=1000 if max_iterations is None else max_iterations,
             report=report,
@@ -302,6 +311,7 @@ def _result(
         message=_message(optimum),
         log_likelihood=loss.log_likelihood(optimum.model, optimum.ensemble),
         gradient_norm=optimum.gradient_norm,
+        misfit=_largest_misfit(loss, optimum),
         sample_size=sample_size,
         standard_errors=errors,
         fisher=None if fisher is None else FisherInformation(fisher),
@@ -309,6 +319,12 @@ def _result(
         history=optimum.history,
         warnings=messages,
     )
+
+
+def _largest_misfit(loss: Any, optimum: Optimum) -> float:
+    """Of a fitted moment, in standard deviations of one sample."""
+    misfit = loss.misfit(optimum.model, optimum.ensemble)
+    return float(np.abs(loss.scaling().T @ misfit).max(initial=0))
 
 
 def _message(optimum: Optimum) -> str:

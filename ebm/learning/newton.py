@@ -1,8 +1,8 @@
 """Maximum likelihood of pairwise families by damped Newton steps on exact moments.
 
-The loss L(θ) = E_D[E] + ln Z + ½ Σ_k λ_k θ_k² is convex. Gradient and Fisher information are taken about
-the means of the data, where they are well scaled; a linear map A takes steps there to the gauge of
-the model, θ = A θ_centred + constant.
+The loss L(θ) = E_D[E] + ln Z + ½ Σ_k λ_k θ_k² is convex. Gradient and Fisher information are taken
+about the means of the data, where they are well scaled; a linear map A takes steps there to the
+gauge of the model, θ = A θ_centered + constant.
 """
 
 from __future__ import annotations
@@ -110,6 +110,21 @@ class PairwiseLoss:
         gauge[i, columns] = shift[j]
         gauge[j, columns] = shift[i]
         return gauge
+
+
+    def scaling(self) -> Array:
+        """Steps in centered parameters, each in units of the deviation of its feature.
+
+        Returns
+        -------
+        ndarray, (p, p)
+            The features are taken to be independent, with the variances of the data.
+        """
+        n = self.target.sample_size
+        variance = np.maximum(self.target.covariance.diagonal(), 1 / (4 * min(n, 1e12)))
+        i, j = self.family.pairs
+        deviation = np.sqrt(np.concatenate([variance, variance[i] * variance[j]]))
+        return np.asarray(self.to_model_gauge() / deviation)
 
 
 @dataclass(frozen=True, eq=False)

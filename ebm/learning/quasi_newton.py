@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.errors import EbmError
-from ebm.learning.newton import Optimum, PairwiseLoss
+from ebm.learning.newton import Optimum
 from ebm.learning.result import FitStep
 
 Array = NDArray[np.float64]
@@ -61,8 +61,12 @@ class GeneralLoss:
 
     def gradient(self, model: Any, ensemble: Any) -> Array:
         """∂L/∂θ, [EBM] eq 7 with the penalty's part."""
+        return np.asarray(self.misfit(model, ensemble) + self.penalty * model.parameters)
+
+    def misfit(self, model: Any, ensemble: Any) -> Array:
+        """E_D[∂E/∂θ] − E_model[∂E/∂θ], the penalty left out."""
         data, own = model.mean_energy_gradient(self.data), model.mean_energy_gradient(ensemble)
-        return np.asarray(data - own + self.penalty * model.parameters)
+        return np.asarray(data - own)
 
     def scaling(self) -> Array:
         """Steps in units of the deviation of ∂E/∂θ over the data, (p, p)."""
@@ -70,29 +74,6 @@ class GeneralLoss:
         square = self.data.expectation(lambda x: self.family.energy_gradient(x) ** 2)
         deviation = np.sqrt(np.maximum(square - mean**2, 0))
         return np.asarray(np.diag(1 / np.where(deviation > 0, deviation, 1.0)))
-
-
-def pairwise_scaling(loss: PairwiseLoss) -> Array:
-    """Steps in centred parameters, each in units of the deviation of its feature, (p, p).
-
-    Parameters
-    ----------
-    loss : PairwiseLoss
-        The features are taken to be independent, with the variances of the data.
-
-    Returns
-    -------
-    ndarray, (p, p)
-        Multiplies scaled steps to give steps of the model's parameters.
-    """
-    variance = np.maximum(loss.target.covariance.diagonal(), 1 / (4 * _samples(loss)))
-    i, j = loss.family.pairs
-    deviation = np.sqrt(np.concatenate([variance, variance[i] * variance[j]]))
-    return np.asarray(loss.to_model_gauge() / deviation)
-
-
-def _samples(loss: PairwiseLoss) -> float:
-    return loss.target.sample_size if np.isfinite(loss.target.sample_size) else 1e12
 
 
 def quasi_newton(

@@ -93,6 +93,9 @@ class FitResult:
         Mean log-likelihood of a sample in nats; None where the average does not know ln Z.
     gradient_norm : float
         As in :class:`FitStep`, at the end.
+    misfit : float
+        Largest difference of a fitted moment between data and model, in standard deviations of one
+        sample; the penalty has no part in it.
     sample_size : float
         Σ of the weights of the data.
     standard_errors : ndarray, (p,), or None
@@ -113,6 +116,7 @@ class FitResult:
     message: str
     log_likelihood: float | None
     gradient_norm: float
+    misfit: float
     sample_size: float
     standard_errors: Array | None
     fisher: FisherInformation | None
@@ -141,13 +145,13 @@ class FitResult:
 
     @property
     def moment_error(self) -> float:
-        """Largest misfit of a fitted moment in units of its standard error.
+        """Largest difference of a fitted moment between data and model, in standard errors.
 
-        Of one sample's standard deviation where the moments are exact. With a penalty this counts
-        the penalty's gradient too.
+        In standard deviations of one sample where the moments are exact. Near zero at a maximum
+        without a penalty.
         """
         n = self.sample_size
-        return self.gradient_norm * (math.sqrt(n) if math.isfinite(n) else 1.0)
+        return self.misfit * (math.sqrt(n) if math.isfinite(n) else 1.0)
 
     @property
     def aic(self) -> float:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.enumeration import ExactEnsemble
+from ebm.errors import LimitError
 from ebm.learning.existence import FLAT
 from ebm.learning.newton import PairwiseLoss
 
 Array = NDArray[np.float64]
+
+#: Largest number of parameters whose Fisher information is formed without being asked for.
+MOST_PARAMETERS = 1000
 
 
 def in_model_gauge(loss: PairwiseLoss, fisher: Array) -> Array:
@@ -68,3 +74,38 @@ def standard_errors(loss: PairwiseLoss, fisher: Array, *, flat: bool) -> Array:
         moved = np.abs(moves[:, ~kept]).max(axis=1)
         errors[moved > 1e-3 * moved.max()] = math.inf
     return np.asarray(errors)
+
+
+def general_errors(
+    loss: Any, model: Any, ensemble: Any
+) -> tuple[Array | None, Array | None, tuple[str, ...]]:
+    """Standard errors of any family from the covariance of ∂E/∂θ, where they can be had.
+
+    Parameters
+    ----------
+    loss : GeneralLoss
+        Knows the penalty and the data.
+    model : ParametricModel
+        The fitted model.
+    ensemble : Any
+        Its average.
+
+    Returns
+    -------
+    (ndarray or None, ndarray or None, tuple of str)
+        Standard errors, Fisher information of one sample, and why there are none.
+    """
+    if not isinstance(ensemble, ExactEnsemble) or len(model.parameters) > MOST_PARAMETERS:
+        return None, None, ("no standard errors: they need an exact average and few parameters",)
+    try:
+        fisher = ensemble.covariance(model.energy_gradient)
+    except LimitError as error:
+        return None, None, (f"no standard errors: {error}",)
+    hessian = fisher + np.diag(loss.penalty)
+    values, vectors = np.linalg.eigh(hessian)
+    if not values[0] > FLAT * values[-1]:
+        reason = "no standard errors: some direction of parameters changes nothing"
+        return None, fisher, (reason,)
+    inverse = vectors / values @ vectors.T
+    variance = np.einsum("ij,jk,ik->i", inverse, fisher, inverse) / loss.data.sample_size
+    return np.sqrt(variance), fisher, ()

@@ -39,7 +39,7 @@ def population_count(
     data : Ensemble
         The data, two-valued units; shown with binomial standard errors where K was seen.
     model : EnergyModel or Ensemble, optional
-        The model.
+        The model; of at most 28 units if it is to be enumerated.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure.
 
@@ -72,7 +72,7 @@ def population_count(
     )
     ax.set_yscale("log")
     ax.set_ylim(0.2 * observed[seen].min(), 2)
-    ax.set_xlim(-0.5, float(count[seen].max()) + 1.5)
+    ax.set_xlim(-0.5, min(float(count[seen].max()) + 1.5, float(count[-1]) + 0.5))
     ax.xaxis.set_major_locator(require_extra("matplotlib.ticker", "plot").MaxNLocator(integer=True))
     ax.set_xlabel("active units $K$")
     ax.set_ylabel("probability $P(K)$")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ebm.ensembles import WeightedStates
 from ebm.enumeration import ExactEnsemble
 from ebm.errors import require_extra
+from ebm.observables import MAX_UNITS
 from ebm.plotting.distributions import pattern_probabilities, population_count
 from ebm.plotting.moments import moments_comparison
 from ebm.plotting.units import couplings, rates
@@ -50,7 +51,8 @@ class Drawable(Protocol):
 def report_figure(report: Drawable) -> Figure:
     """Draw rates, pair and triple moments, P(K), couplings and pattern probabilities.
 
-    Where the data have too many units for an exact fit, the panels that need one are left out.
+    Where the data have too many units for an exact fit, the panels that need one are left out;
+    above 28 units also triples, and P(K) of the model.
 
     Parameters
     ----------
@@ -90,9 +92,10 @@ def _panels(report: Drawable) -> list[Panel]:
     panels: list[Panel] = [lambda ax: rates(data, fitted, ax=ax)]
     if fitted is not None and data.space.n > 1:
         panels.append(lambda ax: moments_comparison(data, fitted, order=2, ax=ax))
-    if fitted is not None and data.space.n > 2:
-        panels.append(lambda ax: moments_comparison(data, fitted, order=3, ax=ax))
-    panels.append(lambda ax: population_count(data, fitted, ax=ax))
+    affordable = fitted if data.space.n <= MAX_UNITS else None
+    if affordable is not None and data.space.n > 2:
+        panels.append(lambda ax: moments_comparison(data, affordable, order=3, ax=ax))
+    panels.append(lambda ax: population_count(data, affordable, ax=ax))
     if data.space.n > 1 and (fitted is not None or inverted is not None):
         panels.append(lambda ax: _both_couplings(report, ax))
     if fitted is not None:
@@ -102,9 +105,12 @@ def _panels(report: Drawable) -> list[Panel]:
 
 def _both_couplings(report: Drawable, ax: Axes) -> Axes:
     """The fitted couplings above the diagonal, those of the mean-field inversion below."""
-    if report.ensemble is None or report.inversion is None:
-        model = report.inversion if report.ensemble is None else report.ensemble.model
-        return couplings(model, ax=ax)
-    couplings(report.ensemble.model, report.inversion, ax=ax)
-    ax.set_xlabel("unit (below the diagonal: mean-field inversion)", fontsize="small")
+    if report.ensemble is None:
+        couplings(report.inversion, ax=ax)
+        ax.set_title("first-order inversion", loc="right", fontsize="small")
+    elif report.inversion is None:
+        couplings(report.ensemble.model, ax=ax)
+    else:
+        couplings(report.ensemble.model, report.inversion, ax=ax)
+        ax.set_xlabel("unit (below the diagonal: first-order inversion)", fontsize="small")
     return ax

@@ -27,6 +27,10 @@ __all__ = ["couplings", "rates"]
 
 #: Rates further apart than this factor are drawn on a logarithmic axis.
 _LOG_FROM = 20.0
+#: No color is kept for a coupling W beyond this (e⁴ is odds of 55; J = W/4) and beyond this many
+#: times the upper quartile, nor for one in so many that is beyond twice the others.
+_FAR, _TIMES_QUARTILE = 4.0, 3.0
+_ONE_IN, _TIMES_OTHERS = 50, 2.0
 
 
 def rates(
@@ -81,13 +85,16 @@ def rates(
 def couplings(model: Any, below: Any = None, *, ax: Axes | None = None) -> Axes:
     """The coupling matrix on a diverging map that is white at zero.
 
+    The colors end at the largest coupling that is not far from all others: one that grows without
+    bound would leave the others pale. Those beyond have the last color, and the color bar arrows.
+
     Parameters
     ----------
     model : BoltzmannMachine, IsingModel or other pairwise model of two-valued units
         Whose couplings to draw; the diagonal, a bias, is left out.
     below : model, optional
-        Another model over the same space, whose couplings take the triangle below the diagonal;
-        those beyond the colors of the first model have the color of its largest.
+        Another model over the same space, whose couplings take the triangle below the diagonal,
+        in the colors of the first.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure.
 
@@ -104,7 +111,7 @@ def couplings(model: Any, below: Any = None, *, ax: Axes | None = None) -> Axes:
     (-2.0, 2.0)
     """
     matrix = _coupling_matrix(model)
-    largest = float(np.nanmax(np.abs(matrix), initial=0.0)) or 1.0
+    largest = _end_of_colors(matrix, _FAR if isinstance(model.space, Binary) else _FAR / 4)
     if below is not None:
         lower = np.tril_indices(len(matrix), -1)
         matrix[lower] = _coupling_matrix(below)[lower]
@@ -118,9 +125,22 @@ def couplings(model: Any, below: Any = None, *, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("unit")
     letter = "W" if isinstance(model.space, Binary) else "J"
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.85, extend="both" if beyond else "neither")
-    bar.set_label(f"coupling ${letter}_{{ij}}$ ($k_B T$)")
+    arrows = f"\narrows: beyond ±{largest:.2g}" if beyond else ""
+    bar.set_label(f"coupling ${letter}_{{ij}}$ ($k_B T$){arrows}")
     bar.outline.set_visible(False)
     return ax
+
+
+def _end_of_colors(matrix: NDArray[np.float64], far: float) -> float:
+    """The largest modulus that is not far from the others; 1 without couplings."""
+    sizes = np.sort(np.abs(matrix[np.triu_indices(len(matrix), 1)]))
+    sizes = sizes[sizes > 0]
+    if not len(sizes):
+        return 1.0
+    quartile = sizes[3 * (len(sizes) - 1) // 4]
+    sizes = sizes[sizes <= max(far, _TIMES_QUARTILE * quartile)]
+    others = sizes[-1 - len(sizes) // _ONE_IN]
+    return float(sizes[sizes <= _TIMES_OTHERS * others][-1])
 
 
 def _coupling_matrix(model: Any) -> NDArray[np.float64]:

@@ -1,5 +1,5 @@
 """The report on a fit: what the data say, how good the model is, what cannot be known."""
 
-from ebm.report.analysis import Report, analyze
+from ebm.report.analysis import MAX_UNITS_EXACT, Report, analyze
 
-__all__ = ["Report", "analyze"]
+__all__ = ["MAX_UNITS_EXACT", "Report", "analyze"]

@@ -12,13 +12,25 @@ from numpy.typing import ArrayLike
 
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import ExactEnsemble
-from ebm.errors import CodingError, ConstantUnitError, EbmWarning, LimitError
+from ebm.errors import (
+    CodingError,
+    ConstantUnitError,
+    EbmWarning,
+    FewSamplesWarning,
+    LimitError,
+)
 from ebm.inversion import mean_field
 from ebm.learning import FitResult, fit
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.randomness import RandomSource
 from ebm.report.data import entropies, summarize_data
-from ebm.report.fitted import couplings_of, goodness, minima, summarize_fit
+from ebm.report.fitted import (
+    MAX_UNITS_MINIMA,
+    couplings_of,
+    goodness,
+    minima,
+    summarize_fit,
+)
 from ebm.report.inverted import compare_inversion, sampling_errors
 from ebm.report.parts import (
     Comparison,
@@ -33,11 +45,12 @@ from ebm.report.parts import (
 from ebm.report.text import render
 from ebm.spaces import Binary, Spins, StateSpace
 
-__all__ = ["Report", "analyze"]
+__all__ = ["MAX_UNITS_EXACT", "Report", "analyze"]
 
-#: Most units for an exact fit, and for a search of all local minima.
-MAX_UNITS_EXACT = 28
-MAX_UNITS_MINIMA = 24
+#: Most units for an exact fit.
+MAX_UNITS_EXACT = 32
+#: Largest misfit, in standard errors, of a model that counts as reproducing the data.
+_REPRODUCED = 0.01
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -49,7 +62,7 @@ class Report:
     data : WeightedStates
         The data.
     result : FitResult or None
-        The exact fit; None for more than 28 units.
+        The exact fit; None for more than 32 units.
     inversion : BoltzmannMachine, IsingModel or None
         The mean-field inversion; None where a unit is constant.
     model : BoltzmannMachine, IsingModel or None
@@ -100,6 +113,7 @@ def analyze(
     data: Any,
     *,
     l2: float = 0.0,
+    l2_biases: float = 0.0,
     space: StateSpace | type[StateSpace] | None = None,
     center: ArrayLike | str = 0.0,
     names: Sequence[str] | None = None,
@@ -109,19 +123,21 @@ def analyze(
 ) -> Report:
     """Fit a Boltzmann machine to binary data and report how good it is.
 
-    Up to 28 units: exact maximum likelihood, exact statistics, and the mean-field inversion
-    ([EBM] eq 38) beside it. Above: the mean-field inversion alone, and no statistics of the model.
+    Up to 32 units: exact maximum likelihood, exact statistics, and the mean-field inversion
+    ([EBM] eq 38) beside it; above 28 it may take minutes, and triples are left out. Above 32: the
+    mean-field inversion alone, first-order estimates, and no statistics of the model.
 
     Parameters
     ----------
     data : array_like, pandas.DataFrame or WeightedStates, (n_rows, n_units)
         Rows are samples.
-    l2 : float, default 0
-        Penalty of the fit, see :func:`ebm.fit`.
+    l2, l2_biases : float, default 0
+        Penalty of the fit on couplings and on biases, see :func:`ebm.fit`; the inversion has none.
     space : StateSpace or class, optional
         The coding; None means {0, 1}, ``ebm.Spins`` −1 and 1 (and an Ising model).
     center : float, array_like or "mean", default 0
-        Center of ``Report.model``, a gauge: it changes no probability and no penalty.
+        Center of ``Report.model``, a gauge: it changes no probability and no penalty. The penalty
+        on biases is about those at center 0.
     names : sequence of str, optional
         Unit names, where the data bring none.
     notes : sequence of str
@@ -148,11 +164,12 @@ def analyze(
         if not isinstance(data, WeightedStates):
             data = Ensemble.from_data(data, space=space, names=names)
         place = _center(data, center)
-        result, route = _fitted(data, l2, progress)
+        result, route = _fitted(data, (l2, l2_biases), progress)
         inversion, trouble = _inverted(data)
-        sections = _sections(data, result, inversion, l2, rng)
+        sections = _sections(data, result, inversion, (l2, l2_biases), rng)
     model: Any = inversion if result is None else result.model
-    said = [*notes, *_messages(caught), *(result.warnings if result else ()), *trouble]
+    messages = _messages(caught, data, fitted=result is not None)
+    said = [*notes, *messages, *(result.warnings if result else ()), *trouble]
     return Report(
         data=data,
         result=result,
@@ -180,20 +197,29 @@ def _center(data: WeightedStates, center: ArrayLike | str) -> Any:
     return center
 
 
-def _fitted(data: WeightedStates, l2: float, progress: bool) -> tuple[FitResult | None, str]:
+def _fitted(
+    data: WeightedStates, penalty: tuple[float, float], progress: bool
+) -> tuple[FitResult | None, str]:
     """The exact fit, or None, and a sentence on the way taken."""
     n = data.space.n
-    inversion_only = "no exact fit, first-order mean-field inversion only"
+    given = ", ".join(
+        f"{name} = {value:g}"
+        for name, value in zip(("l2", "l2_biases"), penalty, strict=True)
+        if value
+    )
+    inversion_only = "no exact fit, first-order mean-field inversion only" + (
+        f", on which the penalty {given} has no effect" if given else ""
+    )
     if n > MAX_UNITS_EXACT:
         return None, f"{n} units, more than {MAX_UNITS_EXACT}: {inversion_only}"
     family = IsingModel if isinstance(data.space, Spins) else BoltzmannMachine
     start: Any = family(np.zeros((n, n)), np.zeros(n), names=data.space.names)
     try:
-        result = fit(start, data, l2=l2, progress=progress)
+        result = fit(start, data, l2=penalty[0], l2_biases=penalty[1], progress=progress)
     except LimitError as error:
         return None, f"{inversion_only}: {error}"
-    penalty = f", penalty l2 = {l2:g}" if l2 else ""
-    return result, f"exact maximum likelihood, all 2^{n} states enumerated{penalty}"
+    kind = f"penalized maximum likelihood, {given}" if given else "exact maximum likelihood"
+    return result, f"{kind}, all 2^{n} states enumerated"
 
 
 def _inverted(data: WeightedStates) -> tuple[Any, list[str]]:
@@ -205,7 +231,11 @@ def _inverted(data: WeightedStates) -> tuple[Any, list[str]]:
 
 
 def _sections(
-    data: WeightedStates, result: FitResult | None, inversion: Any, l2: float, rng: RandomSource
+    data: WeightedStates,
+    result: FitResult | None,
+    inversion: Any,
+    penalty: tuple[float, float],
+    rng: RandomSource,
 ) -> dict[str, Any]:
     """The sections that depend on which model there is."""
     if result is None:
@@ -214,22 +244,42 @@ def _sections(
         return {"entropies": entropies(data), "couplings": couplings, **unknown}
     n, model, ensemble = data.space.n, result.model, result.ensemble
     errors = None if result.standard_errors is None else result.standard_errors[n:]
+    bounded = result.converged if errors is None else np.isfinite(errors)
     compared = n > 1 and inversion is not None
+    fitted = summarize_fit(result, data, *penalty)
+    freedom = fitted.effective_parameters or fitted.n_parameters
     return {
-        "fit": summarize_fit(result, l2),
-        "entropies": entropies(data, ensemble.entropy(base=2)),
+        "fit": fitted,
+        "entropies": entropies(data, ensemble.entropy(base=2), reproduces=_reproduces(fitted)),
         "couplings": couplings_of(model, errors),
-        "comparison": compare_inversion(inversion, model, data) if compared else None,
-        "goodness": goodness(data, ensemble, result.n_parameters, rng),
+        "comparison": compare_inversion(inversion, model, data, bounded) if compared else None,
+        "goodness": goodness(data, ensemble, freedom, rng),
         "minima": minima(model, ensemble) if n <= MAX_UNITS_MINIMA else None,
     }
 
 
-def _messages(caught: list[warnings.WarningMessage]) -> list[str]:
+def _reproduces(fitted: FitSummary) -> bool:
+    """Whether the model has the moments of the data, as the one of largest entropy has."""
+    misfits = (fitted.rate_misfit, fitted.pair_misfit)
+    return not fitted.penalized and all(abs(m.z) < _REPRODUCED for m in misfits if m is not None)
+
+
+def _messages(
+    caught: list[warnings.WarningMessage], data: WeightedStates, *, fitted: bool
+) -> list[str]:
     """Texts of our own warnings; those of others are passed on."""
+    texts = []
     for warning in caught:
         if not issubclass(warning.category, EbmWarning):
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
-    return [str(item.message) for item in caught if issubclass(item.category, EbmWarning)]
+        elif issubclass(warning.category, FewSamplesWarning) and not fitted:
+            # That warning advises a penalty, which the inversion has not.
+            texts.append(
+                f"{data.n_rows} rows for {data.space.n} units: most couplings are noise, take "
+                "fewer units or more rows"
+            )
+        else:
+            texts.append(str(warning.message))
+    return texts

@@ -29,6 +29,7 @@ from ebm.report.parts import (
 from ebm.spaces import Binary
 
 __all__ = [
+    "MAX_UNITS_MINIMA",
     "couplings_of",
     "effective_parameters",
     "expected_divergence",
@@ -47,6 +48,8 @@ _MAX_DRAWN_ROWS = 10**6
 _MAX_DRAWN_WEIGHTS = 2.0**31
 #: Rows drawn at once: each call goes through the states again.
 _ROWS_AT_ONCE = 2**18
+#: Most units for a search of all local minima.
+MAX_UNITS_MINIMA = 24
 #: Couplings and minima listed one by one.
 _MAX_LISTED = 1000
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ebm.report.parts import Coupling
+from ebm.observables import MAX_UNITS
+from ebm.report.fitted import MAX_UNITS_MINIMA
+from ebm.report.parts import Comparison, Coupling
 
 if TYPE_CHECKING:
     from ebm.report.analysis import Report
@@ -35,10 +38,21 @@ def render(report: Report) -> str:
         Lines of at most 80 columns, as far as unit names allow.
     """
     parts: Sequence[Callable[[Report], list[str]]] = (
-        _data, _fit, _entropies, _couplings, _comparison, _goodness, _minima, _warnings,
+        _trouble, _data, _fit, _entropies, _couplings, _comparison, _goodness, _minima, _warnings,
     )  # fmt: skip
     sections = [part(report) for part in parts]
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
+
+
+def _trouble(report: Report) -> list[str]:
+    """What must be read first."""
+    if report.fit is None or report.fit.converged:
+        return []
+    return _wrapped(
+        f"NOT CONVERGED: {report.fit.message}. What follows about the model is about the point "
+        "where the search stopped" + (", see the warnings below." if report.warnings else "."),
+        "",
+    )
 
 
 def _data(report: Report) -> list[str]:
@@ -64,26 +78,66 @@ def _data(report: Report) -> list[str]:
 
 
 def _fit(report: Report) -> list[str]:
-    lines = ["Fit", *_wrapped(report.route)]
     s = report.fit
     if s is None:
-        return [
-            *lines,
-            *_wrapped(
-                "Not known without enumeration, and left out: likelihood, entropy, moments and "
-                "local minima of the model. The inversion is of first order in the couplings: "
-                "those beyond about 1 k_B T are outside its reach, whatever their standard error "
-                "(sampling only)."
-            ),
-        ]
-    bits = f"{s.log_likelihood:.6f} nats = {s.log_likelihood_bits:.6f} bits"
-    return [
-        *lines,
-        _line("log-likelihood per row", bits),
-        _line("parameters", f"{s.n_parameters}"),
-        _line("AIC, BIC", f"{s.aic:.2f}, {s.bic:.2f}"),
+        return ["Fit", *_wrapped(report.route), *_no_fit(report)]
+    effective = s.effective_parameters
+    free = f", effectively {effective:.1f}" if s.penalized and effective is not None else ""
+    lines = [
+        "Fit",
+        *_wrapped(report.route),
+        _line(
+            "log-likelihood per row",
+            f"{s.log_likelihood:.6f} nats = {s.log_likelihood_bits:.6f} bits",
+        ),
+        _line("parameters", f"{s.n_parameters}{free}"),
+    ]
+    if s.aic is not None and s.bic is not None:
+        lines.append(_line("AIC, BIC", f"{s.aic:.2f}, {s.bic:.2f}"))
+    lines += [
         _line("iterations", f"{s.n_iterations}"),
-        *_wrapped(s.message if s.converged else f"NOT CONVERGED: {s.message}"),
+        *_wrapped(s.message if s.converged else f"not converged: {s.message}"),
+    ]
+    return lines + (_misfits(report) if s.penalized or not s.converged else [])
+
+
+def _misfits(report: Report) -> list[str]:
+    """How far a model that is not the maximum of the likelihood is from the data."""
+    s = report.fit
+    if s is None:
+        return []
+    lines = []
+    if s.penalized:
+        lines = _wrapped(
+            "A penalized model does not reproduce the rates and pairs of the data, so it is not "
+            "the model of maximum entropy. Its largest misfits:"
+        )
+    for label, misfit in (("rates", s.rate_misfit), ("pairs", s.pair_misfit)):
+        if misfit is not None:
+            text = f"{misfit.z:+.3g} standard errors, {_pair(misfit.units)}"
+            lines.append(_line(f"largest misfit of {label}", text))
+    return lines
+
+
+def _no_fit(report: Report) -> list[str]:
+    """What an inversion in place of a fit means."""
+    if report.model is None:
+        return []
+    letter = _letter(report)
+    return [
+        *_wrapped(
+            f"The couplings {letter} below are first-order estimates, often about twice too large "
+            "where units are strongly coupled or rare. Their ± is the error of sampling alone, and "
+            "does not say how far first order is from the truth."
+        ),
+        *_wrapped(
+            "The model, which --out writes, is this inversion and not a fit: its rates and pairs "
+            "are not those of the data. ebm.sample can draw from it."
+        ),
+        *_wrapped(
+            "Left out, because they take an enumeration: likelihood, entropy, moments and local "
+            "minima of the model."
+        ),
     ]
 
 
@@ -92,32 +146,66 @@ def _entropies(report: Report) -> list[str]:
     lines = ["Entropy (bits per row)", _line("S1, independent units", f"{s.independent:.4f}")]
     if s.pairwise is not None:
         lines.append(_line("S2, pairwise model", f"{s.pairwise:.4f}"))
+    elif s.model is not None:
+        penalized = report.fit is not None and report.fit.penalized
+        kind = "penalized model" if penalized else "model before convergence"
+        lines.append(_line(f"S, {kind}", f"{s.model:.4f}"))
     lines += [
         _line("S, plug-in of the data", f"{s.plug_in:.4f}"),
         _line("S, bias-corrected (Miller-Madow)", f"{s.corrected:.4f}"),
     ]
-    if s.captured is not None:
-        lines.append(_line("I2/I_N = (S1-S2)/(S1-S)", f"{s.captured:.3f}"))
-    if s.captured_corrected is not None:
-        lines.append(_line("  with the corrected S", f"{s.captured_corrected:.3f}"))
     n_patterns, n_rows = report.summary.n_patterns, report.summary.sample_size
     sparse = 10 * n_patterns > n_rows
+    return [
+        *lines,
+        *_share(report),
+        *_wrapped(
+            f"The plug-in entropy is biased low, by about (K-1)/(2N ln 2) = {s.bias:.4f} bits for "
+            f"K = {n_patterns} patterns in N = {n_rows:g} rows"
+            + ("; K is not small against N, so this is less than the bias." if sparse else ".")
+        ),
+    ]
+
+
+def _share(report: Report) -> list[str]:
+    """The share of the structure that pairs hold, and why it is left out or impossible."""
+    s = report.entropies
+    if s.pairwise is None and s.model is not None:
+        return _wrapped(
+            "The entropy of this model is not S2, which is the largest one among distributions "
+            "with the rates and pairs of the data: I2/I_N is left out."
+        )
+    if s.captured is None:
+        return []
+    share = s.captured_corrected
+    lines = [
+        _line("I2/I_N = (S1-S2)/(S1-S)", _fraction(s.captured)),
+        _line(
+            "  with the corrected S",
+            "none, corrected S is not below S1" if share is None else _fraction(share),
+        ),
+    ]
+    if share is not None and all(0 <= value <= 1 for value in (s.captured, share)):
+        return lines
     return lines + _wrapped(
-        f"The plug-in entropy is biased low, by about (K-1)/(2N ln 2) = {s.bias:.4f} bits for "
-        f"K = {n_patterns} patterns in N = {n_rows:g} rows"
-        + ("; K is not small against N, so this is less than the bias." if sparse else ".")
+        "S1 >= S2 >= S holds for the true S. The order is another one here because of the sampling "
+        "error of S: there are too few rows for this fraction."
     )
+
+
+def _fraction(value: float) -> str:
+    beyond = ", below 0" if value < 0 else ", above 1" if value > 1 else ""
+    return f"{value:.3f}{beyond}"
 
 
 def _couplings(report: Report) -> list[str]:
     if report.couplings is None or not report.couplings.strongest:
         return []
     n_couplings, shown = report.couplings.n_couplings, report.couplings.strongest
-    kind = "exact fit" if report.result else "mean field"
-    letter = "W" if report.summary.coding == "{0, 1}" else "J"
+    kind = _kind(report) if report.result else "first-order inversion"
     return [
-        f"Strongest couplings {letter} in units of k_B T ({kind}; {n_couplings} in all)",
-        *_table([[_pair(c.units), *_value_and_error(c)] for c in shown[:_MAX_COUPLINGS]], "<>>"),
+        f"Strongest couplings {_letter(report)} in units of k_B T ({kind}; {n_couplings} in all)",
+        *_table([[_pair(c.units), *_value_and_error(c)] for c in shown[:_MAX_COUPLINGS]], "<><"),
     ]
 
 
@@ -125,21 +213,32 @@ def _comparison(report: Report) -> list[str]:
     s = report.comparison
     if s is None:
         return []
-    lines = [
-        "Mean-field inversion (first order) against the exact fit",
-        _line("couplings, rms difference", f"{s.rms_difference:.4f}"),
+    return [
+        f"Mean-field inversion (first order) against the {_kind(report)}",
+        *_compared_couplings(s),
+        _line("log-likelihood per row", f"{s.log_likelihood:.6f} nats"),
+        _line("rates of its model, rms error", f"{s.rate_error:.3g}{_in_errors(s.rate_z)}"),
+        _line("covariances, rms error", f"{s.covariance_error:.3g}{_in_errors(s.covariance_z)}"),
     ]
+
+
+def _compared_couplings(s: Comparison) -> list[str]:
+    left_out = _wrapped(
+        f"{s.n_couplings - s.n_compared} of {s.n_couplings} couplings left out: the data do not "
+        "bound them, and they would grow for as long as the search goes on."
+    )
+    if s.rms_difference is None or s.worst_exact is None or s.worst_mean_field is None:
+        return left_out
+    lines = [_line("couplings, rms difference", f"{s.rms_difference:.4f}")]
     if s.gamma is not None:
         lines.append(_line("  relative, (sum D^2/sum W^2)^1/2", f"{s.gamma:.3f}"))
     if s.correlation is not None:
         lines.append(_line("  correlation", f"{s.correlation:.4f}"))
     return [
+        *(left_out if s.n_compared < s.n_couplings else []),
         *lines,
         _line("  worst pair", _pair(s.worst)),
-        _line("    exact, mean field", f"{s.worst_exact:+.4f}, {s.worst_mean_field:+.4f}"),
-        _line("log-likelihood per row", f"{s.log_likelihood:.6f} nats"),
-        _line("rates of its model, rms error", f"{s.rate_error:.3g}{_in_errors(s.rate_z)}"),
-        _line("covariances, rms error", f"{s.covariance_error:.3g}{_in_errors(s.covariance_z)}"),
+        _line("    fit, mean field", f"{s.worst_exact:+.4f}, {s.worst_mean_field:+.4f}"),
     ]
 
 
@@ -147,31 +246,39 @@ def _goodness(report: Report) -> list[str]:
     s = report.goodness
     if s is None:
         return []
+    penalized = report.fit is not None and report.fit.penalized
     lines = [
-        "What the pairwise model leaves out",
+        f"What the {'penalized' if penalized else 'pairwise'} model leaves out",
         _line("KL(data||model)", f"{s.kl_bits:.5f} bits"),
     ]
-    if s.kl_expected_bits is not None:
-        lines.append(
-            _line(
-                "  expected by chance",
-                f"{s.kl_expected_bits:.5f} ± {s.kl_expected_deviation:.5f} bits",
-            )
+    if s.kl_expected_deviation is not None:
+        expected = (
+            "below resolution: too few rows"
+            if s.kl_expected_bits is None
+            else f"{s.kl_expected_bits:.5f} ± {s.kl_expected_deviation:.5f} bits"
         )
+        lines.append(_line("  expected by chance", expected))
     if s.triple_rms_z is not None:
-        lines += [
+        return [
+            *lines,
             _line(
                 "connected triples, not fitted",
                 f"rms {s.triple_rms_z:.2f} standard errors ({s.n_triples} triples)",
             ),
             *_wrapped(f"worst: {', '.join(s.worst_triple)}: {s.worst_triple_z:+.1f}", "    "),
         ]
+    if report.summary.n_units > MAX_UNITS:
+        lines += _wrapped(
+            f"Left out above {MAX_UNITS} units, where they would take too long: connected triples, "
+            "and in the figure P(K) of the model."
+        )
     return lines
 
 
 def _minima(report: Report) -> list[str]:
     if report.minima is None:
-        return []
+        left_out = f"Local minima of the energy: left out above {MAX_UNITS_MINIMA} units"
+        return [] if report.fit is None else [left_out]
     names = report.summary.names
     rows = []
     for minimum in report.minima.deepest[:_MAX_MINIMA]:
@@ -214,7 +321,17 @@ def _short(name: str) -> str:
 
 def _value_and_error(coupling: Coupling) -> tuple[str, str]:
     error = coupling.standard_error
-    return f"{coupling.value:+.4f}", "" if error is None else f"± {error:.4f}"
+    if error is None:
+        return f"{coupling.value:+.4f}", ""
+    return f"{coupling.value:+.4f}", f"± {error:.4f}" if math.isfinite(error) else "± inf, no bound"
+
+
+def _letter(report: Report) -> str:
+    return "W" if report.summary.coding == "{0, 1}" else "J"
+
+
+def _kind(report: Report) -> str:
+    return "penalized fit" if report.fit is not None and report.fit.penalized else "exact fit"
 
 
 def _in_errors(z: float | None) -> str:

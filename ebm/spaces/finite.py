@@ -213,7 +213,7 @@ class Levels(FiniteSpace):
     def features(self, states: ArrayLike) -> Array:
         """One-hot features, (..., n) -> (..., n q)."""
         levels = self.check(states).astype(np.int64)
-        return np.eye(self.q)[levels].reshape(*levels.shape[:-1], -1)
+        return np.eye(self.q)[levels].reshape(*levels.shape[:-1], self.n_features)
 
     def _valid(self, states: Array) -> NDArray[np.bool_]:
         return np.asarray((states >= 0) & (states < self.q) & (states == np.floor(states)))

@@ -219,7 +219,7 @@ def _shape_doubt(n_rows: int, n_columns: int) -> str:
 
 def _order_notes(values: NDArray[Any], names: Sequence[str]) -> tuple[str, ...]:
     """Columns that number the rows; two rows in order say nothing yet."""
-    rising = (values[1:] > values[:-1]).all(axis=0)
+    rising = np.all(values[1:] > values[:-1], axis=0).tolist()
     found = [name for name, flag in zip(names, rising, strict=True) if flag]
     if not found or len(values) < 3:
         return ()

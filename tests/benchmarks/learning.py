@@ -32,7 +32,7 @@ def plain_epoch(rows, order, chains, weights, b, c, rng, rate=0.01):
     return chains
 
 
-def main(repeats=5):
+def main(repeats=8):
     rng = np.random.default_rng(0)
     rows = (rng.random((ROWS, N)) < rng.random(N)).astype(np.float32)
     machine = ebm.RestrictedBoltzmannMachine.for_data(rows, M, rng=0)

@@ -367,7 +367,7 @@ class TestErrorsAndCriteria:
         np.testing.assert_allclose(result.model.parameters, truth.parameters, atol=1e-7)
         np.testing.assert_array_equal(result.standard_errors, 0)
         assert result.log_likelihood == pytest.approx(-ebm.exact(truth).entropy(), rel=1e-9)
-        assert result.moment_error == result.gradient_norm
+        assert result.moment_error == result.misfit < 1e-12
         for name in ("aic", "bic"):
             with pytest.raises(EbmError, match="number of samples"):
                 getattr(result, name)
@@ -608,3 +608,42 @@ class TestGeneralFamilies:
             ebm.fit(family, ebm.Ensemble.from_data(rows, names=["b", "a", "c"]))
         named = ebm.Ensemble.from_data(rows, names=["a", "b", "c"])
         assert ebm.fit(family, named).converged
+
+
+class TestWhatTheResultSays:
+    def test_misfit_is_of_moments_and_not_of_the_penalty(self):
+        """With a penalty pairs are not matched, and the error says by how much."""
+        rows = some_rows(3)
+        result = ebm.fit(machine(3), rows, l2=0.1)
+        assert result.gradient_norm < 1e-9
+        second = ebm.exact(result.model).moments().covariance
+        miss = np.abs(second - np.cov(rows.T.astype(float), ddof=0))[np.triu_indices(3, 1)]
+        variance = np.diag(np.cov(rows.T.astype(float), ddof=0))
+        scale = np.sqrt(np.outer(variance, variance))[np.triu_indices(3, 1)]
+        assert result.misfit == pytest.approx((miss / scale).max(), rel=1e-6)
+        assert result.moment_error == pytest.approx(result.misfit * np.sqrt(len(rows)))
+
+    def test_names_of_a_frame_survive(self):
+        """FAULTS 8: an unnamed model takes the names of the data."""
+        frame = pd.DataFrame(some_rows(3), columns=["ann", "bob", "cat"])
+        result = ebm.fit(machine(3), frame)
+        assert result.model.space.names == ("ann", "bob", "cat")
+        assert result.model.parameter_names[-1] == "W[bob, cat]"
+        named = ebm.fit(machine(3), ebm.Ensemble.from_data(frame).moments())
+        assert named.model.space.names == ("ann", "bob", "cat")
+
+    def test_standard_errors_of_any_family(self):
+        """√(F⁻¹/N) for a family that is not pairwise."""
+        rows = 2 * some_rows(3).astype(int) - 1
+        family = ebm.InteractionModel({(0,): 0.0, (0, 1, 2): 0.0}, ebm.Spins(3))
+        result = ebm.fit(family, rows)
+        fisher = oracles.covariance(result.model, result.model.energy_gradient)
+        expected = np.sqrt(np.diag(np.linalg.inv(fisher)) / len(rows))
+        np.testing.assert_allclose(result.standard_errors, expected, rtol=1e-6)
+
+    def test_a_direction_that_changes_nothing_is_said(self):
+        rng = np.random.default_rng(0)
+        machine_ = ebm.RestrictedBoltzmannMachine(np.zeros((3, 2)), rng.normal(size=3), [0, 0])
+        result = ebm.fit(machine_, some_rows(3), max_iterations=1)
+        assert result.standard_errors is None
+        assert "changes nothing" in result.warnings[0]
