@@ -16,12 +16,20 @@ from typing import Any
 import numpy as np
 
 from ebm import __version__, datasets
-from ebm.errors import CodingError, EbmError, FileFormatError, MissingExtraError, require_extra
+from ebm.errors import (
+    CodingError,
+    ConstantUnitError,
+    EbmError,
+    FileFormatError,
+    MissingExtraError,
+    require_extra,
+)
 from ebm.io import atomic_write, save
 from ebm.plotting import report_figure
 from ebm.report import MAX_UNITS_EXACT, Report, analyze
 from ebm.spaces import Binary, Spins
 from ebm.tables import Table, read_table
+from ebm.tables.columns import listed
 
 __all__ = ["main"]
 
@@ -155,10 +163,18 @@ def _fit_file(arguments: argparse.Namespace) -> Report:
     )
     if table.doubt:
         print(f"ebm: {table.doubt}", file=sys.stderr)
+    constant = [
+        name for name, column in zip(table.names, table.states.T, strict=True) if not np.ptp(column)
+    ]
+    notes = [*table.notes]
+    if constant:
+        notes.append(f"Columns that never change: --exclude {listed(constant)}")
     try:
-        return _analyzed(table.states, table.names, arguments, table.notes, arguments.spins)
+        return _analyzed(table.states, table.names, arguments, notes, arguments.spins)
     except CodingError as error:
         raise CodingError(f"{error} ({_advice(table)})") from error
+    except ConstantUnitError as error:
+        raise ConstantUnitError(f"{error} (--exclude {listed(constant)})") from error
 
 
 def _advice(table: Table) -> str:

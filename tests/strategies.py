@@ -16,7 +16,7 @@ def generators():
 
 @st.composite
 def boltzmann_machines(draw, min_units=1, max_units=7, scale=1.5):
-    """Random weights with a diagonal, biases, centre and offset."""
+    """Random weights with a diagonal, biases, center and offset."""
     n = draw(st.integers(min_units, max_units))
     rng = draw(generators())
     weights = rng.normal(0, scale, (n, n))
@@ -141,7 +141,7 @@ def rows_that_may_miss_patterns(draw, min_units=2, max_units=5):
 
 @st.composite
 def restricted_machines(draw, max_visible=6, max_hidden=6, scale=1.5):
-    """Random weights, biases of both layers, centres of both layers and offset."""
+    """Random weights, biases of both layers, centers of both layers and offset."""
     n, m = draw(st.integers(1, max_visible)), draw(st.integers(1, max_hidden))
     rng = draw(generators())
     return ebm.RestrictedBoltzmannMachine(

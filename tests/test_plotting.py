@@ -49,7 +49,7 @@ def data(n: int = 4, space: Any = Binary) -> Any:
 
 def machine(n: int = 4) -> BoltzmannMachine:
     weights = np.linspace(-1, 2, n * n).reshape(n, n)
-    return BoltzmannMachine(weights, np.linspace(-1, 0, n), names=NAMES[:n])
+    return BoltzmannMachine(weights + weights.T, np.linspace(-1, 0, n), names=NAMES[:n])
 
 
 def bars(ax: Any, axis: int) -> list[tuple[float, float]]:

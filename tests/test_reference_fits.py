@@ -100,7 +100,7 @@ def test_numbers_of_the_supreme_court():
 
 
 def test_house_votes_with_a_penalty():
-    """The penalty is on fields and couplings of the {0,1} coding at centre 0."""
+    """The penalty is on fields and couplings of the {0,1} coding at center 0."""
     data = reference.load("housevotes84")
     result = ebm.fit(binary(16), reference.moments(data), l2=1e-3, l2_biases=1e-3)
     assert result.converged
@@ -113,7 +113,7 @@ def test_house_votes_with_a_penalty():
     assert result.log_likelihood == pytest.approx(wanted["log_likelihood"], abs=1e-8)
     assert ebm.exact(spins).entropy(base=2) == pytest.approx(wanted["entropy"], abs=1e-7)
     check_minima(spins, wanted["minima"])
-    # In another coding or at another centre the same l2 is another penalty.
+    # In another coding or at another center the same l2 is another penalty.
     for family in (ising(16), binary(16, center=0.5)):
         other = ebm.fit(family, reference.moments(data), l2=1e-3, l2_biases=1e-3)
         assert other.log_likelihood != pytest.approx(wanted["log_likelihood"], abs=1e-4)

@@ -139,7 +139,7 @@ def test_two_units_and_a_coupling_are_universal(rng):
 def test_entropy_of_the_fit_exceeds_that_of_the_data_by_their_divergence(rows, rng):
     """S(p_fit) − S(q) = KL(q ‖ p_fit) ≥ 0 for q with the fitted moments, here the data.
 
-    For a machine with any diagonal and centre: constants of the family must not matter.
+    For a machine with any diagonal and center: constants of the family must not matter.
     """
     n = rows.shape[1]
     family = ebm.BoltzmannMachine(
@@ -293,7 +293,7 @@ def test_the_fit_stands_where_the_gradient_vanishes(rows, rng):
 def test_conditionals_follow_equation_13(n, rng):
     """p(x_α=1 | rest) = σ(Σ_{β≠α} W_(αβ)(x_β−x̂_β) + b_α + (½−x̂_α)W_αα) from the joint table.
 
-    For W without symmetry, any diagonal and any centre, as a formula and as a method.
+    For W without symmetry, any diagonal and any center, as a formula and as a method.
     """
     w, b, center = rng.normal(0, 1.5, (n, n)), rng.normal(size=n), rng.normal(0, 2, n)
     machine = ebm.BoltzmannMachine(w, b, center=center)

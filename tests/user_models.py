@@ -16,7 +16,7 @@ class TwoMembers(ebm.EnergyModel):
 
 
 class HardCore(ebm.EnergyModel):
-    """Particles on a chain: no two neighbours both present, each other site with its own pull."""
+    """Particles on a chain: no two neighbors both present, each other site with its own pull."""
 
     def __init__(self, pulls):
         self.pulls = np.asarray(pulls, dtype=float)

@@ -1,6 +1,6 @@
 """All moments of a pairwise model up to fourth order, from about 2n/3 further matrix products.
 
-With the features of each group taken about a centre, d = f − c, and one constant feature more,
+With the features of each group taken about a center, d = f − c, and one constant feature more,
 E[d_i d_j d_k d_l] holds every lower moment too. Moments inside two groups follow from the pair
 marginals; those across all three take one product for each feature of a and of b.
 """

@@ -32,7 +32,7 @@ class BlockSums(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Sums over all states: ln Σ, means, uncentred second moments, the log sum of each block."""
+    """Sums over all states: ln Σ, means, uncentered second moments, the log sum of each block."""
 
     log_total: float
     mean: Array

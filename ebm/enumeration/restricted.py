@@ -128,7 +128,7 @@ class RestrictedEnumeration(ExactEnsemble):
         Returns
         -------
         LayerMoments
-            The averages of the learning rule, [EBM] eq 11, at centre 0.
+            The averages of the learning rule, [EBM] eq 11, at center 0.
 
         Examples
         --------

@@ -193,7 +193,7 @@ def pair_fisher(ensemble: Any, pairs: Any, center: Array) -> Array:
     Returns
     -------
     ndarray, (p, p)
-        The Fisher information of a pairwise family centred there.
+        The Fisher information of a pairwise family centered there.
     """
     fourth = ensemble.fourth_moments(center)
     constant = len(center)

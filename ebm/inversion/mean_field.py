@@ -27,7 +27,7 @@ def mean_field(
     """Couplings and biases from means and covariances, to first order in the couplings.
 
     W_μν = Ĉ_μν / ( x̂_μ(1−x̂_μ) x̂_ν(1−x̂_ν) ) for μ ≠ ν; [EBM] eq 38.
-    b_μ = logit x̂_μ − (½−x̂_μ) W_μμ at centre x̂, the exact form of [EBM] eq 37.
+    b_μ = logit x̂_μ − (½−x̂_μ) W_μμ at center x̂, the exact form of [EBM] eq 37.
 
     The field calls this the first-order, or high-temperature, inversion: its relative error grows
     in proportion to the couplings, so read it beside an exact fit wherever one can be had.
@@ -44,7 +44,7 @@ def mean_field(
     Returns
     -------
     BoltzmannMachine or IsingModel
-        In the coding of the moments, with their names; a Boltzmann machine is centred at x̂.
+        In the coding of the moments, with their names; a Boltzmann machine is centered at x̂.
 
     Raises
     ------

@@ -67,7 +67,7 @@ def fit(
 ) -> FitResult:
     """Fit a model to data by maximum likelihood.
 
-    Solves the learning rule E_D[∂E/∂θ] = E_model[∂E/∂θ], [EBM] eq 7, by minimising
+    Solves the learning rule E_D[∂E/∂θ] = E_model[∂E/∂θ], [EBM] eq 7, by minimizing
     L(θ) = E_D[E] + ln Z + ½ l2 Σ W² + ½ l2_biases Σ b². Boltzmann machines and Ising models of at
     most 28 units take damped Newton steps on exact moments from the independent model; larger ones,
     other averages and any other parametric model L-BFGS on scaled parameters. With an
@@ -78,7 +78,7 @@ def fit(
     Parameters
     ----------
     model : ParametricModel
-        The family: its centre, diagonal, offset, names and pattern of couplings are kept. Pairwise
+        The family: its center, diagonal, offset, names and pattern of couplings are kept. Pairwise
         families start from the independent model whatever its parameters, others from them.
     data : array_like, DataFrame, Ensemble or Moments
         Rows in the coding of the model, or an ensemble, or, for pairwise families, moments in
@@ -116,7 +116,7 @@ def fit(
         so that couplings come near to zero, not to it.
     centering : bool
         Whether gradient steps are taken in the gauge centered at the means of data and model,
-        which do not depend on the coding of a unit. The model comes back in its own centre.
+        which do not depend on the coding of a unit. The model comes back in its own center.
     validation : array_like or Ensemble, optional
         Rows that are not learnt from: the history says how their energy compares.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
@@ -287,7 +287,7 @@ def _fit_pairwise(
 def _fisher_where_affordable(
     loss: PairwiseLoss, optimum: Optimum
 ) -> tuple[Array | None, list[str]]:
-    """Fisher information in centred parameters after a fit without it, or why there is none."""
+    """Fisher information in centered parameters after a fit without it, or why there is none."""
     try:
         return pair_fisher(optimum.ensemble, loss.family.pairs, loss.target.mean), []
     except LimitError as error:

@@ -64,7 +64,9 @@ class PairGauge(Gauge):
 
     def __init__(self, model: PairwiseModel, mean: Array) -> None:
         self._n, self._pairs = model.n, model.pairs
-        self._shift = model.feature_center - mean
+        shift = model.feature_center - mean
+        i, j = model.pairs
+        self._first, self._second = shift[i], shift[j]
 
     def enter(self, theta: Array, center: Array) -> Array:
         """b' = b − W (x̂ − m)."""
@@ -76,14 +78,18 @@ class PairGauge(Gauge):
 
     def gradient(self, gradient: Array, center: Array) -> Array:
         """∂L/∂W' = ∂L/∂W + (∂L/∂b)(x̂ − m)ᵀ + its transpose."""
-        (i, j), d, b = self._pairs, self._shift, gradient[: self._n]
-        return np.concatenate([b, gradient[self._n :] + b[i] * d[j] + b[j] * d[i]])
+        (i, j), n = self._pairs, self._n
+        inner = gradient.copy()
+        inner[n:] += gradient[i] * self._second
+        inner[n:] += gradient[j] * self._first
+        return inner
 
     def _moved(self, theta: Array, sign: float) -> Array:
-        (i, j), d, n = self._pairs, self._shift, self._n
-        couplings = theta[n:]
-        onto = np.bincount(i, couplings * d[j], n) + np.bincount(j, couplings * d[i], n)
-        return np.concatenate([theta[:n] + sign * onto, couplings])
+        (i, j), n = self._pairs, self._n
+        moved, couplings = theta.copy(), theta[n:]
+        moved[:n] += sign * np.bincount(i, couplings * self._second, n)
+        moved[:n] += sign * np.bincount(j, couplings * self._first, n)
+        return moved
 
 
 class LayerGauge(Gauge):

@@ -96,12 +96,12 @@ class PairwiseLoss:
         return np.asarray(data - own)
 
     def curvature(self, fisher: Array) -> Array:
-        """Hessian of L in centred parameters, F + Aᵀ diag(λ) A, (p, p)."""
+        """Hessian of L in centered parameters, F + Aᵀ diag(λ) A, (p, p)."""
         gauge = self.to_model_gauge()
         return np.asarray(fisher + gauge.T @ (self.penalty[:, None] * gauge))
 
     def to_model_gauge(self) -> Array:
-        """A: changes of centred parameters to changes of the model's own, (p, p)."""
+        """A: changes of centered parameters to changes of the model's own, (p, p)."""
         i, j = self.family.pairs
         n = self.family.space.n
         shift = self.family.feature_center - self.target.mean
@@ -110,7 +110,6 @@ class PairwiseLoss:
         gauge[i, columns] = shift[j]
         gauge[j, columns] = shift[i]
         return gauge
-
 
     def scaling(self) -> Array:
         """Steps in centered parameters, each in units of the deviation of its feature.
@@ -142,7 +141,7 @@ class Optimum:
     reason : str
         ``"converged"``, ``"flat"``, ``"iterations"``, ``"rounding"`` or ``"interrupted"``.
     fisher : ndarray, (p, p), or None
-        Fisher information in centred parameters.
+        Fisher information in centered parameters.
     """
 
     model: Any
@@ -160,12 +159,12 @@ def newton(
     max_iterations: int,
     report: Callable[[FitStep], None],
 ) -> Optimum:
-    """Minimise a pairwise loss by Newton steps with a line search.
+    """Minimize a pairwise loss by Newton steps with a line search.
 
     Parameters
     ----------
     loss : PairwiseLoss
-        What to minimise.
+        What to minimize.
     tolerance : float
         Largest gradient accepted, in units of the standard deviations of the features.
     max_iterations : int
@@ -247,12 +246,12 @@ class _Search:
 
 
 def is_flat(fisher: Array) -> bool:
-    """Whether a Fisher information in centred parameters vanishes along some direction.
+    """Whether a Fisher information in centered parameters vanishes along some direction.
 
     Parameters
     ----------
     fisher : ndarray, (p, p)
-        In centred parameters.
+        In centered parameters.
 
     Returns
     -------
@@ -269,7 +268,7 @@ def flat_units(fisher: Array, loss: PairwiseLoss) -> list[str]:
     Parameters
     ----------
     fisher : ndarray, (p, p)
-        In centred parameters.
+        In centered parameters.
     loss : PairwiseLoss
         Knows pairs and names.
 

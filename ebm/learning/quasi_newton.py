@@ -84,12 +84,12 @@ def quasi_newton(
     max_iterations: int,
     report: Callable[[FitStep], None],
 ) -> Optimum:
-    """Minimise a loss by L-BFGS in scaled parameters, θ = θ_start + scaling @ φ.
+    """Minimize a loss by L-BFGS in scaled parameters, θ = θ_start + scaling @ φ.
 
     Parameters
     ----------
     loss : PairwiseLoss or GeneralLoss
-        What to minimise.
+        What to minimize.
     scaling : ndarray, (p, p)
         To scaled parameters.
     tolerance : float

@@ -29,7 +29,7 @@ class FitStep:
     log_likelihood : float
         Mean log-likelihood of a sample in nats, penalty not included.
     gradient_norm : float
-        Largest entry of the gradient of the penalised loss, each in units of the standard
+        Largest entry of the gradient of the penalized loss, each in units of the standard
         deviation of its feature under the model.
     step : float
         Length of the step taken from here, 1 for a full Newton step; 0 at the last.
@@ -84,7 +84,7 @@ class FitResult:
     Parameters
     ----------
     model : ParametricModel
-        The fitted model, in the centre and coding of the model given.
+        The fitted model, in the center and coding of the model given.
     converged : bool
         Whether a maximum was found.
     message : str

@@ -27,7 +27,7 @@ def in_model_gauge(loss: PairwiseLoss, fisher: Array) -> Array:
     loss : PairwiseLoss
         Knows the gauge A.
     fisher : ndarray, (p, p)
-        In centred parameters.
+        In centered parameters.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def standard_errors(loss: PairwiseLoss, fisher: Array, *, flat: bool) -> Array:
     loss : PairwiseLoss
         Knows the gauge A, the penalty and the number of samples N.
     fisher : ndarray, (p, p)
-        F of one sample, in centred parameters.
+        F of one sample, in centered parameters.
     flat : bool
         Whether the likelihood has no maximum: parameters that move along directions on which H
         vanishes then get ``inf``.

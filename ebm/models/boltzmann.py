@@ -32,7 +32,7 @@ class BoltzmannMachine(PairwiseModel):
         W_αβ (x_α−x̂_α)(x_β−x̂_β). One triangle alone is refused. A diagonal is allowed and acts as a
         bias. Of a sparse matrix the stored entries are the parameters.
     biases : array_like, (n,)
-        b, in the gauge of the given centre.
+        b, in the gauge of the given center.
     center : float or array_like, (n,)
         x̂, any real vector.
     offset : float
@@ -90,7 +90,7 @@ class BoltzmannMachine(PairwiseModel):
 
     @property
     def feature_center(self) -> Array:
-        """The centre x̂, (n,)."""
+        """The center x̂, (n,)."""
         return np.asarray(self.center)
 
     def _replaced(self, matrix: Any, vector: Array, offset: float) -> Self:
@@ -149,14 +149,14 @@ class BoltzmannMachine(PairwiseModel):
         return np.asarray(expit(self.input(states)))
 
     def recentered(self, center: ArrayLike) -> BoltzmannMachine:
-        """The same energy written about another centre, a gauge change.
+        """The same energy written about another center, a gauge change.
 
         b' = b + W(x̂'−x̂) and offset' = offset + ½(x̂'Wx̂' − x̂Wx̂): every E(x) and ln Z stay.
 
         Parameters
         ----------
         center : float or array_like, (n,)
-            The new centre x̂'.
+            The new center x̂'.
 
         Returns
         -------

@@ -58,7 +58,7 @@ def terms_of_pairwise(model: PairwiseModel) -> tuple[dict[Units, float], float]:
     Parameters
     ----------
     model : PairwiseModel
-        Centre and diagonal are folded into the linear terms and the offset, by x² = x or s² = 1.
+        Center and diagonal are folded into the linear terms and the offset, by x² = x or s² = 1.
 
     Returns
     -------

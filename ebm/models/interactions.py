@@ -210,7 +210,7 @@ class InteractionModel(ParametricModel):
         Parameters
         ----------
         model : BoltzmannMachine or IsingModel
-            Its centre and the diagonal of its couplings are folded into terms and offset.
+            Its center and the diagonal of its couplings are folded into terms and offset.
 
         Returns
         -------
@@ -230,7 +230,7 @@ class InteractionModel(ParametricModel):
         return cls(terms, model.space, offset=offset)
 
     def to_boltzmann(self) -> BoltzmannMachine:
-        """The same energy as a Boltzmann machine over {0,1}, at centre 0.
+        """The same energy as a Boltzmann machine over {0,1}, at center 0.
 
         Returns
         -------

@@ -84,7 +84,7 @@ class IsingModel(PairwiseModel):
 
     @property
     def feature_center(self) -> Array:
-        """Zero: spins are not centred, (n,)."""
+        """Zero: spins are not centered, (n,)."""
         return np.zeros(self.space.n)
 
     def _replaced(self, matrix: Any, vector: Array, offset: float) -> Self:
@@ -142,7 +142,7 @@ class IsingModel(PairwiseModel):
         return np.asarray(expit(2 * self.input(states)))
 
     def to_binary(self) -> BoltzmannMachine:
-        """The same energy over x = (1 + s)/2, at centre 0.
+        """The same energy over x = (1 + s)/2, at center 0.
 
         W = 4J, b = 2h − 2ΣJ, and Σh − ½Σ_ij J_ij goes to the offset.
 

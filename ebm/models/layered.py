@@ -23,7 +23,7 @@ CHUNK = 2**20
 class LayeredModel(ParametricModel):
     """E(v, h) = −(v−v̂)·U(h−ĥ) − b·v − c·h + offset, the hidden layer h summed out.
 
-    The parameters are b, then c, then the rows of U. Centres and offset are constants of the
+    The parameters are b, then c, then the rows of U. Centers and offset are constants of the
     family.
     """
 
@@ -54,7 +54,7 @@ class LayeredModel(ParametricModel):
         return len(self.hidden_biases)
 
     def layered_form(self) -> LayeredForm:
-        """The energy of both layers about centre 0, −v·Uh − b·v − c·h + k."""
+        """The energy of both layers about center 0, −v·Uh − b·v − c·h + k."""
         from_hidden, from_visible = (
             self.weights @ self.hidden_center,
             self.visible_center @ self.weights,
@@ -88,7 +88,7 @@ class LayeredModel(ParametricModel):
         return np.arange(biases + self.weights.size) >= biases
 
     def with_parameters(self, theta: ArrayLike) -> Self:
-        """The same model at other parameters; centres, offset and names stay.
+        """The same model at other parameters; centers, offset and names stay.
 
         Parameters
         ----------

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 class PairwiseModel(ParametricModel):
     """E(x) = −½ Σ A_ij (x_i − c_i)(x_j − c_j) − Σ v_i x_i + offset, A symmetric.
 
-    The parameters are v, then the couplings A_ij of the pairs i < j. The diagonal of A, the centre
+    The parameters are v, then the couplings A_ij of the pairs i < j. The diagonal of A, the center
     and the offset are constants of the family.
     """
 
@@ -41,7 +41,7 @@ class PairwiseModel(ParametricModel):
     @property
     @abstractmethod
     def feature_center(self) -> Array:
-        """The centre c, (n,)."""
+        """The center c, (n,)."""
 
     @abstractmethod
     def _replaced(self, matrix: Any, vector: Array, offset: float) -> Self:
@@ -73,7 +73,7 @@ class PairwiseModel(ParametricModel):
         return self._matrix
 
     def linear_form(self) -> Array:
-        """w = v − Ac, the linear terms at centre 0, (n,)."""
+        """w = v − Ac, the linear terms at center 0, (n,)."""
         return np.asarray(self._vector - couplings.apply(self._matrix, self.feature_center))
 
     def quadratic_form(self) -> QuadraticForm:
@@ -103,7 +103,7 @@ class PairwiseModel(ParametricModel):
         Returns
         -------
         model
-            With the diagonal, centre, offset and names of this one.
+            With the diagonal, center, offset and names of this one.
 
         Raises
         ------

@@ -35,7 +35,7 @@ class RestrictedBoltzmannMachine(LayeredModel):
     weights : array_like, (n, m)
         U, a row for each visible and a column for each hidden unit.
     visible_biases : array_like, (n,)
-        b, in the gauge of the given centres.
+        b, in the gauge of the given centers.
     hidden_biases : array_like, (m,)
         c.
     visible_center, hidden_center : float or array_like, (n,) and (m,)
@@ -120,7 +120,7 @@ class RestrictedBoltzmannMachine(LayeredModel):
         Returns
         -------
         RestrictedBoltzmannMachine
-            With both centres 0.
+            With both centers 0.
 
         Raises
         ------
@@ -258,7 +258,7 @@ class RestrictedBoltzmannMachine(LayeredModel):
     def recentered(
         self, visible_center: ArrayLike, hidden_center: ArrayLike
     ) -> RestrictedBoltzmannMachine:
-        """The same energy written about other centres, a gauge change.
+        """The same energy written about other centers, a gauge change.
 
         b' = b + U(ĥ'−ĥ), c' = c + Uᵀ(v̂'−v̂), offset' = offset + v̂'·Uĥ' − v̂·Uĥ: every E(v, h),
         E_eff(v) and ln Z stay.
@@ -266,7 +266,7 @@ class RestrictedBoltzmannMachine(LayeredModel):
         Parameters
         ----------
         visible_center, hidden_center : float or array_like, (n,) and (m,)
-            The new centres.
+            The new centers.
 
         Returns
         -------

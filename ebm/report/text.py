@@ -22,6 +22,8 @@ _MAX_COUPLINGS = 10
 _MAX_MINIMA = 10
 _MAX_NAMED_RATES = 30
 _MAX_NAME = 20
+#: A misfit below so many standard errors is none.
+_SMALL = 0.001
 
 
 def render(report: Report) -> str:
@@ -109,12 +111,13 @@ def _misfits(report: Report) -> list[str]:
     lines = []
     if s.penalized:
         lines = _wrapped(
-            "A penalized model does not reproduce the rates and pairs of the data, so it is not "
-            "the model of maximum entropy. Its largest misfits:"
+            "A penalized model does not reproduce all rates and pairs of the data, so it is not "
+            "the model of maximum entropy. Largest misfits, data minus model:"
         )
     for label, misfit in (("rates", s.rate_misfit), ("pairs", s.pair_misfit)):
         if misfit is not None:
-            text = f"{misfit.z:+.3g} standard errors, {_pair(misfit.units)}"
+            size = f"{misfit.z:+.3f}" if abs(misfit.z) >= _SMALL else f"below {_SMALL}"
+            text = f"{size} standard errors ({_pair(misfit.units)})"
             lines.append(_line(f"largest misfit of {label}", text))
     return lines
 

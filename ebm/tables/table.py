@@ -27,6 +27,7 @@ _READERS: dict[str, Callable[[Path], RawTable]] = {
     ".npz": read_npz,
 }
 _MAX_SHOWN = 6
+_MANY_COLUMNS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,11 +210,12 @@ def _compact(values: NDArray[Any], names: Sequence[str]) -> NDArray[Any]:
 
 
 def _shape_doubt(n_rows: int, n_columns: int) -> str:
-    if n_columns <= 10 * n_rows:
+    """Tables of few units may have few rows; many units take more samples than there are units."""
+    if n_columns <= 10 * n_rows and (n_columns <= _MANY_COLUMNS or n_columns <= n_rows):
         return ""
     return (
-        f"{n_rows} rows of {n_columns} columns: this looks transposed, rows are samples "
-        "and columns are units"
+        f"{n_rows} rows of {n_columns} columns: is this table transposed? "
+        "Rows are samples and columns are units"
     )
 
 

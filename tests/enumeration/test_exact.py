@@ -178,7 +178,7 @@ class TestKnownNumbers:
 
 class TestMembers:
     @given(strategies.quadratic_models() | strategies.forbidding_models())
-    def test_distribution_is_normalised_and_in_the_order_of_the_states(self, model):
+    def test_distribution_is_normalized_and_in_the_order_of_the_states(self, model):
         ensemble = ebm.exact(model)
         _, p = oracles.distribution(model)
         np.testing.assert_array_equal(ensemble.states, oracles.all_states(model.space))

@@ -23,7 +23,7 @@ LAYERS = ("visible", "hidden")
 
 
 def machine(n, m, scale=1.0, seed=0, **options):
-    """Random weights and biases, centres and an offset."""
+    """Random weights and biases, centers and an offset."""
     rng = np.random.default_rng(seed)
     return ebm.RestrictedBoltzmannMachine(
         rng.normal(0, scale, (n, m)),

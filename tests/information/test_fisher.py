@@ -99,7 +99,7 @@ class TestDefinition:
 
     @given(strategies.boltzmann_machines(min_units=2, max_units=5), strategies.generators())
     def test_determinant_does_not_depend_on_the_center(self, model, rng):
-        # A change of centre is a shear of the parameters.
+        # A change of center is a shear of the parameters.
         one = ebm.fisher_information(model)
         other = ebm.fisher_information(model.recentered(rng.normal(size=model.n)))
         signs, logs = zip(*(np.linalg.slogdet(f.dense()) for f in (one, other)), strict=True)

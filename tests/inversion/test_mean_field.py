@@ -21,7 +21,7 @@ def direction(seed):
 
 
 def moments_at(epsilon, seed):
-    """Exact moments of the machine with couplings ε W, centred at its own mean field."""
+    """Exact moments of the machine with couplings ε W, centered at its own mean field."""
     weights, biases = direction(seed)
     machine = ebm.BoltzmannMachine(epsilon * weights, biases, center=expit(biases))
     return ebm.exact(machine).moments(), machine
@@ -114,7 +114,7 @@ class TestOrder:
 
     @pytest.mark.parametrize("seed", range(4))
     def test_biases_read_at_center_zero_would_be_wrong_at_first_order(self, seed):
-        # The result is centred at the means; forgetting that costs an order.
+        # The result is centered at the means; forgetting that costs an order.
         def distance(moments, machine):
             model = mean_field(moments)
             wrong = ebm.BoltzmannMachine(model.weights, model.biases)

@@ -71,7 +71,7 @@ class TestMaximum:
         )
         np.testing.assert_allclose(own.mean, target.mean, atol=1e-8)
         np.testing.assert_allclose(own.covariance, target.covariance, atol=1e-8)
-        # Diagonal, centre, offset, names and coding are those of the family.
+        # Diagonal, center, offset, names and coding are those of the family.
         assert type(result.model) is type(family)
         assert result.model.space == family.space
         assert result.model.offset == family.offset
@@ -175,7 +175,7 @@ class TestWhatDoesNotMatter:
         np.testing.assert_allclose(
             ebm.exact(plain.model).weights, ebm.exact(other.model).weights, rtol=1e-8
         )
-        # Couplings and their errors do not depend on the centre either; biases do.
+        # Couplings and their errors do not depend on the center either; biases do.
         np.testing.assert_allclose(
             other.model.parameters[n:], plain.model.parameters[n:], rtol=1e-7, atol=1e-8
         )
@@ -337,7 +337,7 @@ class TestErrorsAndCriteria:
             np.testing.assert_allclose(result.standard_errors, expected, rtol=1e-7)
             np.testing.assert_allclose(result.fisher.dense(), fisher, rtol=1e-8, atol=1e-10)
 
-    def test_standard_errors_of_the_penalised_estimator(self):
+    def test_standard_errors_of_the_penalized_estimator(self):
         rows, l2 = some_rows(), 0.05
         result = ebm.fit(machine(4, center=0.3), rows, l2=l2, l2_biases=l2)
         fisher = oracles.covariance(result.model, result.model.energy_gradient)

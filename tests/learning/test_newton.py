@@ -31,7 +31,7 @@ def losses(draw):
 class TestLoss:
     @given(losses())
     @settings(max_examples=30)
-    def test_value_is_the_penalised_loss(self, case):
+    def test_value_is_the_penalized_loss(self, case):
         loss, rows = case
         model = loss.family
         coded = 2 * rows.astype(int) - 1 if isinstance(model, ebm.IsingModel) else rows
@@ -58,7 +58,7 @@ class TestLoss:
     @given(losses())
     @settings(max_examples=30)
     def test_gauge_is_the_change_to_parameters_about_the_data_means(self, case):
-        # Steps of centred parameters and the same steps mapped by A give one distribution.
+        # Steps of centered parameters and the same steps mapped by A give one distribution.
         loss, _ = case
         n = loss.family.n
         step = np.random.default_rng(0).normal(size=len(loss.family.parameters))
@@ -67,8 +67,8 @@ class TestLoss:
         i, j = loss.family.pairs
         states = oracles.all_states(loss.family.space)
         d = states - mean
-        centred = loss.family.energy(states) - states @ step[:n] - (d[:, i] * d[:, j]) @ step[n:]
-        assert np.ptp(moved.energy(states) - centred) < 1e-9
+        centered = loss.family.energy(states) - states @ step[:n] - (d[:, i] * d[:, j]) @ step[n:]
+        assert np.ptp(moved.energy(states) - centered) < 1e-9
 
     @given(losses())
     def test_start_is_the_independent_model(self, case):
@@ -147,8 +147,8 @@ class TestSteps:
         optimum = newton(loss, tolerance=1e-9, max_iterations=30, report=silent)
         assert optimum.ensemble.model is optimum.model
         mean = rows.mean(axis=0)
-        centred = optimum.model.recentered(mean)
-        expected = oracles.covariance(centred, centred.energy_gradient)
+        centered = optimum.model.recentered(mean)
+        expected = oracles.covariance(centered, centered.energy_gradient)
         np.testing.assert_allclose(optimum.fisher, expected, rtol=1e-9, atol=1e-12)
 
 

@@ -52,7 +52,7 @@ class TestAgainstNewton:
             assert slow.log_likelihood == pytest.approx(fast.log_likelihood, abs=within)
 
     def test_center_does_not_change_the_number_of_iterations(self):
-        # The search runs about the data means whatever the centre.
+        # The search runs about the data means whatever the center.
         rows = ebm.datasets.spikes().states
         counts = {
             ebm.fit(
@@ -81,7 +81,6 @@ class TestAgainstNewton:
         assert len(result.history) <= 5
         likelihood = oracles.mean_log_likelihood(result.model, rows)
         assert result.log_likelihood == pytest.approx(likelihood, rel=1e-9)
-
 
     @pytest.mark.parametrize("call", range(3, 9))
     def test_interrupted_in_a_line_search_it_returns_the_best_point_met(self, call):

@@ -12,7 +12,7 @@ N_SAMPLES = 4000
 
 
 def truth(n=5, seed=0):
-    """Couplings of order one with a diagonal and a centre, in which every pattern is common."""
+    """Couplings of order one with a diagonal and a center, in which every pattern is common."""
     rng = np.random.default_rng(seed)
     weights = np.triu(rng.normal(0, 0.9, (n, n)), 1)
     return ebm.BoltzmannMachine(

@@ -1,4 +1,4 @@
-"""The Boltzmann machine: gauges of the centre, the diagonal, and the way to spins."""
+"""The Boltzmann machine: gauges of the center, the diagonal, and the way to spins."""
 
 import math
 
@@ -28,7 +28,7 @@ def test_energy_of_two_units_by_hand():
                 ebm.BoltzmannMachine(stored, [-1, 0.5])
 
 
-def test_energy_about_a_centre_by_hand():
+def test_energy_about_a_center_by_hand():
     """−½·4(1−½)² − 2(1−½)(0−¼) − (−1) + 3 at x = (1, 0), and the diagonal at x = (0, 0)."""
     machine = ebm.BoltzmannMachine([[4, 2], [2, 0]], [-1, 0.5], center=[0.5, 0.25], offset=3.0)
     assert machine.energy([1, 0]) == -0.5 + 0.25 + 1 + 3
@@ -51,7 +51,7 @@ def test_input_by_hand():
 
 @given(boltzmann_machines(), generators())
 def test_recentring_keeps_every_energy(machine, rng):
-    """A gauge change: E(x), so p and ln Z, at any centre, diagonal included."""
+    """A gauge change: E(x), so p and ln Z, at any center, diagonal included."""
     states = all_states(machine.space)
     for center in (0.0, 0.5, rng.normal(0, 3, machine.n), ebm.exact(machine).moments().mean):
         moved = machine.recentered(center)
@@ -98,7 +98,7 @@ def test_canonical_constant_by_hand():
 
 @given(boltzmann_machines())
 def test_spin_form_has_the_same_energies(machine):
-    """E(s) = E(x) at s = 2x − 1 for any diagonal, centre and offset, so the same p and ln Z."""
+    """E(s) = E(x) at s = 2x − 1 for any diagonal, center and offset, so the same p and ln Z."""
     x = all_states(machine.space)
     ising = machine.to_spins()
     close(machine, ising.energy(2 * x - 1), machine.energy(x))
@@ -110,7 +110,7 @@ def test_spin_form_has_the_same_energies(machine):
 
 
 @given(boltzmann_machines())
-def test_there_and_back_is_the_canonical_form_at_centre_zero(machine):
+def test_there_and_back_is_the_canonical_form_at_center_zero(machine):
     """to_spins().to_binary() = recentered(0).canonical(), number by number."""
     back, wanted = machine.to_spins().to_binary(), machine.recentered(0).canonical()
     atol = 1e-12 * size_of_terms(machine)
@@ -149,7 +149,7 @@ def test_fits_of_flipped_data_negate_the_fields(n):
 
 
 @given(st.floats(-5, 5), st.floats(-5, 5))
-def test_one_number_is_a_centre_for_all(first, second):
+def test_one_number_is_a_center_for_all(first, second):
     """center=c stands for (c, …, c)."""
     machine = ebm.BoltzmannMachine(np.ones((3, 3)), np.zeros(3), center=first)
     assert machine.equals(
@@ -158,7 +158,7 @@ def test_one_number_is_a_centre_for_all(first, second):
     assert machine.recentered(second).equals(machine.recentered(np.full(3, second)))
 
 
-def test_centres_are_checked():
+def test_centers_are_checked():
     """A number or n finite numbers."""
     machine = ebm.BoltzmannMachine(np.ones((3, 3)), np.zeros(3))
     with pytest.raises(ShapeError, match=r"center must have shape \(3,\), got \(2,\)"):

@@ -75,7 +75,7 @@ class TestOut:
         assert graph.graph == {"offset": 0.7, "class": "BoltzmannMachine", "sparse": False}
         assert set(graph.nodes[0]) == {"bias"}
 
-    def test_centre_and_diagonal_are_kept_where_there_are_any(self):
+    def test_center_and_diagonal_are_kept_where_there_are_any(self):
         model = ebm.BoltzmannMachine([[3, 2], [2, 0]], [-1, 0.5], center=[0, 0.5])
         nodes = ebm.to_graph(model).nodes
         assert nodes[0] == {"bias": -1.0, "center": 0.0, "self_coupling": 3.0}

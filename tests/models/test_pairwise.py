@@ -42,7 +42,7 @@ def close(model, energies, wanted):
 
 @given(pairwise_models())
 def test_energy_is_the_sum_of_its_terms(model):
-    """[EBM] eq 12, term by term; for spins the same with centre 0."""
+    """[EBM] eq 12, term by term; for spins the same with center 0."""
     wanted = [
         pair_energy(x, matrix_of(model), vector_of(model), model.feature_center, model.offset)
         for x in all_states(model.space)

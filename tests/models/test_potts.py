@@ -41,7 +41,7 @@ def example(n=4, q=3, seed=0, **options):
 
 
 def ring(n, q, coupling):
-    """Equal neighbours on a ring have the energy −coupling; a triangle for n = 3."""
+    """Equal neighbors on a ring have the energy −coupling; a triangle for n = 3."""
     matrix = np.zeros((n, n))
     for i in range(n):
         matrix[i, (i + 1) % n] = matrix[(i + 1) % n, i] = coupling
@@ -120,7 +120,7 @@ class TestKnownResults:
         exact = ebm.exact(ring(n, q, coupling))
         wanted = math.log(transfer_matrix(n, q, coupling))
         assert exact.log_partition == pytest.approx(wanted, rel=1e-12)
-        # Mean number of equal neighbours: the slope of ln Z.
+        # Mean number of equal neighbors: the slope of ln Z.
         slope = oracles.finite_difference(
             lambda k: math.log(transfer_matrix(n, q, k[0])), [coupling]
         )[0]

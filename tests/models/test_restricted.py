@@ -447,7 +447,7 @@ class TestArguments:
         ],
     )
     def test_other_codings_are_refused(self, states, error):
-        """FAULTS 48: grey values, ±1 and NaN are not {0,1}."""
+        """FAULTS 48: gray values, ±1 and NaN are not {0,1}."""
         rbm = example()
         for function in (rbm.energy, rbm.hidden_input, rbm.energy_gradient):
             with pytest.raises(error):

@@ -114,7 +114,7 @@ def test_tables_that_are_no_energies_are_refused(energies, error, words):
     ],
 )
 def test_what_is_no_distribution_is_refused(p, error, words):
-    """Nothing is normalised or clipped in silence."""
+    """Nothing is normalized or clipped in silence."""
     with pytest.raises(error, match=words):
         ebm.TabularModel.from_probabilities(p, ebm.Binary(2))
 
