@@ -24,6 +24,9 @@ __all__ = ["LocalMinima", "local_minima"]
 
 Array = NDArray[np.float64]
 
+#: Energies closer than this, relative to the largest, are the same.
+TIE = 1e-13
+
 
 @dataclass(frozen=True, eq=False)
 class LocalMinima:
@@ -106,8 +109,10 @@ def _energies(model: Any, space: FiniteSpace) -> Array:
 def _is_minimum(energies: Array, n: int, q: int) -> NDArray[np.bool_]:
     """Whether each state is lowest along each of its n lines of q states."""
     lowest = np.isfinite(energies)
+    # Energies that are equal but for rounding are ties.
+    tie = TIE * float(np.abs(energies[lowest]).max(initial=0))
     for unit in range(n):
         # The first unit is the slowest index.
         lines = energies.reshape(q**unit, q, -1)
-        lowest &= (lines == lines.min(axis=1, keepdims=True)).ravel()
+        lowest &= (lines <= lines.min(axis=1, keepdims=True) + tie).ravel()
     return np.asarray(lowest)

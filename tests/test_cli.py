@@ -108,15 +108,51 @@ def test_columns_threshold_and_missing_rows(
     assert "greater than 2 were set to 1" in text
 
 
-def test_more_than_28_columns_writes_the_inversion(
+def test_more_than_32_columns_writes_the_inversion(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(0, 2, (200, 30)))
-    argv = ["fit", str(tmp_path / "x.npy"), "--out", str(tmp_path / "m.npz")]
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(0, 2, (200, 40)))
+    argv = ["fit", str(tmp_path / "x.npy"), "--out", str(tmp_path / "m.npz"), "--l2", "0.1"]
     assert main([*argv, "--figure", str(tmp_path / "r.pdf")]) == 0
-    assert "no exact fit" in capsys.readouterr().out
-    assert ebm.load(tmp_path / "m.npz").n == 30
+    out, err = capsys.readouterr()
+    assert "no exact fit" in out
+    assert "l2 = 0.1 has no effect" in " ".join(out.split())
+    assert err == ""
+    assert ebm.load(tmp_path / "m.npz").n == 40
     assert (tmp_path / "r.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_many_columns_are_said_to_take_minutes(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "_VERY_SLOW_UNITS", 3)
+    assert main(["fit", str(table)]) == 0
+    assert "2^3 states many times and may take minutes" in capsys.readouterr().err
+    monkeypatch.setattr(cli, "MAX_UNITS_EXACT", 2)
+    assert main(["fit", str(table)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_penalties_on_couplings_and_biases(
+    table: Path, rows: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["fit", str(table), "--l2", "0.02", "--l2-biases", "0.1", "--out", str(tmp_path / "m")]
+    assert main(argv) == 0
+    start = BoltzmannMachine(np.zeros((3, 3)), np.zeros(3))
+    result = ebm.fit(start, rows, l2=0.02, l2_biases=0.1)
+    assert np.allclose(ebm.load(tmp_path / "m").parameters, result.model.parameters, atol=1e-9)
+    assert "l2 = 0.02, l2_biases = 0.1" in capsys.readouterr().out
+
+
+def test_excluded_columns(table: Path, tmp_path: Path) -> None:
+    for option, value in (("--exclude", "Bob"), ("--columns", "0,2"), ("--columns", "Ann,Cid")):
+        assert (
+            main(["fit", str(table), option, value, "--out", str(tmp_path / "m"), "--force"]) == 0
+        )
+        assert ebm.load(tmp_path / "m").names == ("Ann", "Cid")
+    argv = ["--columns", "1-2", "--exclude", "Cid", "--out", str(tmp_path / "m"), "--force"]
+    assert main(["fit", str(table), *argv]) == 0
+    assert ebm.load(tmp_path / "m").names == ("Bob",)
 
 
 def test_demo_reproduces_the_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,7 +254,12 @@ def test_a_failing_command_leaves_an_old_output_alone(
         ("a,b\n0,1\n1,2\n", [], ["'b'", "1, 2", "0 or 1", "--threshold", "--columns"]),
         ("a,b\n-1,1\n1,1\n", [], ["'a'", "-1, 1", "--spins"]),
         ("a,b\n0,1\n1,1\n0,0\n", ["--spins"], ["'a'", "0, 1"]),
-        ("a,b\ny,1\nn,0\n", [], ["'a'", "'y'", "'n'", "--columns"]),
+        ("a,b\n0,3\n1,2\n", [], ["'b'", "2, 3", "--threshold", "--exclude"]),
+        ("a,b\n1,2\n2,1\n", [], ["'a'", "--threshold 1 turns 1 into 0 and 2 into 1"]),
+        ("a,b\n1,3\n3,1\n", ["--spins"], ["'a'", "1, 3", "--threshold 1"]),
+        ("a,b\ny,1\nn,0\n", [], ["'a'", "'y'", "'n'", "--exclude a)"]),
+        ("#2020\na,b\n0,1\n", [], ["comments are not read"]),
+        ("a,b c,d\n0,1,1\n1,1,1\n", [], ["'b c', 'd'", "never change", "--exclude 'b c,d'"]),
         ("a,b\n0,1\nNA,1\n", [], ["'a'", "1 of 2 rows", "--drop-missing"]),
         ("a,b\n0,1\n0,0\n", [], ["'a'", "never changes", "l2"]),
         ("a,b\n0,1\n1,1,1\n", [], ["data row 2"]),
@@ -250,11 +291,36 @@ def test_files_that_cannot_be_opened(
     assert name in failure(capsys, "fit", tmp_path / name)
 
 
-def test_a_transposed_table_is_refused_with_a_hint(
+@pytest.mark.parametrize("shape", [(15, 400), (40, 60)])
+def test_a_transposed_table_is_pointed_out_once_before_any_work(
+    tmp_path: Path,
+    shape: tuple[int, int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = np.random.default_rng(0).integers(0, 2, shape)
+    np.save(tmp_path / "x.npy", rows)
+
+    def checked(*arguments: Any, **options: Any) -> Any:
+        assert capsys.readouterr().err.count("transposed") == 1
+        return analysis.analyze(*arguments, **options)
+
+    monkeypatch.setattr(cli, "analyze", checked)
+    assert main(["fit", str(tmp_path / "x.npy")]) == 0
+    out, err = capsys.readouterr()
+    assert "transposed" not in out + err
+    assert f"{shape[0]} rows for {shape[1]} units" in out
+
+
+def test_a_large_transposed_table_is_refused_with_a_hint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.save(tmp_path / "x.npy", np.ones((15, 40000), dtype=np.int8))
-    assert "transposed" in failure(capsys, "fit", tmp_path / "x.npy")
+    assert main(["fit", str(tmp_path / "x.npy")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "15 rows of 40000 columns: is this table transposed?" in err
+    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize(
@@ -264,7 +330,11 @@ def test_a_transposed_table_is_refused_with_a_hint(
         ["fit"],
         ["fit", "x.csv", "--l2", "-1"],
         ["fit", "x.csv", "--l2", "nan"],
+        ["fit", "x.csv", "--l2", "abc"],
+        ["fit", "x.csv", "--l2-biases", "inf"],
         ["fit", "x.csv", "--seed", "-1"],
+        ["fit", "x.csv", "--seed", "1.5"],
+        ["fit", "x.csv", "--threshold", "abc"],
         ["fit", "x.csv", "--center", "median"],
         ["demo", "x.csv"],
     ],
@@ -273,18 +343,54 @@ def test_wrong_usage_exits_with_2(argv: list[str], capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as error:
         main(argv)
     assert error.value.code == 2
-    assert "usage: ebm" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert "usage: ebm" in message
+    assert " _" not in message  # no name of a private function
 
 
-def test_no_model_to_write_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = np.random.default_rng(0).integers(0, 2, (200, 30))
+def test_help_says_what_numbers_and_exit_codes_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as error:
+        main(["fit", "--help"])
+    assert error.value.code == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "positions counted from 0" in said
+    assert "1 it did not converge; 2 an error; 130 interrupted" in said
+
+
+@pytest.mark.parametrize("option", ["--out", "--figure", "--json"])
+def test_outputs_are_files(table: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "name a file" in failure(capsys, "fit", table, option, "-")
+
+
+def test_no_model_to_write_is_an_error_after_all_else_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (200, 40))
     rows[:, 3] = 0
     np.save(tmp_path / "x.npy", rows)
-    assert main(["fit", str(tmp_path / "x.npy"), "--out", str(tmp_path / "m.npz")]) == 2
+    outputs = [f"--{kind}={tmp_path / name}" for kind, name in
+               (("out", "m.npz"), ("json", "r.json"), ("figure", "r.png"))]  # fmt: skip
+    assert main(["fit", str(tmp_path / "x.npy"), *outputs]) == 2
     out, err = capsys.readouterr()
     assert "never changes" in out
+    assert "--exclude 'column 3'" in out
     assert err.startswith("ebm: there is no model")
     assert not (tmp_path / "m.npz").exists()
+    assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["couplings"] is None
+    assert (tmp_path / "r.png").exists()
+
+
+def test_a_fit_without_a_maximum_is_written_and_exits_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.csv").write_text("a,b\n" + "0,1\n1,0\n0,0\n" * 9, encoding="utf-8")
+    argv = ["fit", str(tmp_path / "x.csv"), "--out", str(tmp_path / "m.npz")]
+    assert main(argv) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("NOT CONVERGED")
+    assert err == ""
+    assert ebm.load(tmp_path / "m.npz").n == 2
+    assert main([*argv, "--l2", "0.04", "--force"]) == 0
 
 
 # Surroundings
@@ -369,9 +475,10 @@ def test_the_module_fails_like_a_command(tmp_path: Path) -> None:
 
 
 def test_a_closed_pipe_is_no_traceback(table: Path) -> None:
-    line = f"{sys.executable} -m ebm fit {table} | true"
+    line = f"{sys.executable} -m ebm fit {table} --out {table}.npz | true"
     environment = os.environ | {"PYTHONPATH": str(Path(ebm.__file__).parents[1])}
     done = subprocess.run(
         ["/bin/sh", "-c", line], capture_output=True, text=True, env=environment, check=False
     )
     assert done.stderr == ""
+    assert ebm.load(f"{table}.npz").n == 3

@@ -98,3 +98,12 @@ def test_continuous_space():
 
     with pytest.raises(ModelError, match="finite space"):
         ebm.local_minima(Bowl())
+
+
+def test_ties_up_to_rounding_count_in_every_coding():
+    """0.1 + 0.2 − 0.3 is not zero in floating point, and the states tie all the same."""
+    couplings = np.zeros((4, 4))
+    couplings[0, 1:] = couplings[1:, 0] = [0.1, 0.2, -0.3]
+    fields = [0.0, 2.0, 2.0, 2.0]
+    spins = ebm.IsingModel(couplings, fields)
+    assert len(ebm.local_minima(spins)) == len(ebm.local_minima(spins.to_binary())) == 2

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ebm import observables
 from ebm.ensembles import Ensemble
 from ebm.enumeration import exact
-from ebm.errors import CodingError, ShapeError
+from ebm.errors import CodingError, EnumerationLimitError, ShapeError
 from ebm.models import BoltzmannMachine, TabularModel
 from ebm.spaces import Binary, Levels, Spins
 from tests.strategies import pairwise_models
@@ -136,3 +136,13 @@ def test_third_moments_of_a_wrong_length_are_refused() -> None:
     moments = Ensemble.from_data(np.eye(4)).moments()
     with pytest.raises(ShapeError, match=r"shape \(4,\).*got \(3,\)"):
         observables.central_triples(moments, [0, 0, 0])
+
+
+@pytest.mark.parametrize("observable", [observables.third_moments, observables.population_count])
+def test_what_would_enumerate_too_much_again_is_refused(observable: Any) -> None:
+    n = observables.MAX_UNITS + 1
+    ensemble = exact(BoltzmannMachine(np.zeros((n, n)), np.linspace(-2, 0, n)))
+    with pytest.raises(EnumerationLimitError, match=r"29 units .* draw from the ensemble"):
+        observable(ensemble)
+    drawn = Ensemble.from_data(ensemble.sample(100, rng=1))
+    assert len(observable(drawn)) >= n

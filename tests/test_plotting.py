@@ -140,6 +140,13 @@ def test_population_count_of_data_model_and_independent_units() -> None:
     assert labels == ["independent units", "pairwise model", "data"]
 
 
+def test_axis_of_the_count_ends_at_the_number_of_units() -> None:
+    rows = np.zeros((100, 3))
+    assert plotting.population_count(Ensemble.from_data(rows)).get_xlim() == (-0.5, 1.5)
+    rows[0] = 1
+    assert plotting.population_count(Ensemble.from_data(rows)).get_xlim() == (-0.5, 3.5)
+
+
 def test_error_bar_of_a_count_seen_once_stays_on_the_logarithmic_axis() -> None:
     rows = np.zeros((100, 3))
     rows[0] = 1
@@ -171,6 +178,37 @@ def test_couplings_of_a_second_model_go_below_the_diagonal() -> None:
     assert image.get_clim()[1] == np.abs(first.weights[upper]).max()
     assert image.colorbar is not None
     assert image.colorbar.extend == "both"
+
+
+def far(*values: float, n: int = 5) -> BoltzmannMachine:
+    """Couplings between 0.1 and 1, but for the first few."""
+    pairs = np.linspace(0.1, 1, n * (n - 1) // 2)
+    pairs[: len(values)] = values
+    weights = np.zeros((n, n))
+    weights[np.triu_indices(n, 1)] = pairs
+    return BoltzmannMachine(weights + weights.T, np.zeros(n))
+
+
+@pytest.mark.parametrize(
+    ("model", "largest", "label"),
+    [
+        (far(-18.0), 1.0, "±1"),
+        (far(-18.0, 25.0), 1.0, "±1"),
+        (far(-18.0).to_spins(), 0.25, "±0.25"),
+        (far(3.0, n=20), 1.0, "±1"),
+        (far(3.0), 3.0, ""),
+        (far().scaled(20.0), 20.0, ""),
+        (far(-18.0, n=2), 18.0, ""),
+    ],
+)
+def test_colors_of_couplings_are_not_set_by_one_that_diverges(
+    model: Any, largest: float, label: str
+) -> None:
+    image = plotting.couplings(model).images[0]
+    assert image.get_clim() == pytest.approx((-largest, largest))
+    assert image.colorbar is not None
+    assert (image.colorbar.extend == "both") == bool(label)
+    assert ("arrows: beyond " + label in image.colorbar.ax.get_ylabel()) == bool(label)
 
 
 def test_couplings_of_uncoupled_units_are_drawn() -> None:
@@ -232,6 +270,27 @@ def test_report_figure_has_the_panels_that_can_be_known(made_from: Any, n_panels
     assert [ax.get_title(loc="left") for ax in panels] == list("abcdef"[:n_panels])
     assert all(ax.get_xlabel() and ax.get_ylabel() for ax in panels)
     figure.draw_without_rendering()
+
+
+def coupling_panel(made_from: Any) -> Any:
+    return next(ax for ax in plotting.report_figure(made_from).axes if ax.images)
+
+
+def test_an_inversion_is_labeled_as_one() -> None:
+    alone = coupling_panel(report(fitted=False))
+    assert alone.get_title(loc="right") == "first-order inversion"
+    both = coupling_panel(report())
+    assert both.get_title(loc="right") == ""
+    assert "below the diagonal: first-order inversion" in both.get_xlabel()
+
+
+def test_panels_that_would_take_too_long_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plotting.figure, "MAX_UNITS", 3)
+    figure = plotting.report_figure(report())
+    panels = {ax.get_title(loc="left"): ax for ax in figure.axes}
+    assert set("abcde") == set(panels) - {""}
+    labels = [text.get_text() for text in panels["c"].get_legend().get_texts()]
+    assert labels == ["independent units", "data"]
 
 
 def test_given_axes_are_drawn_on_and_returned() -> None:

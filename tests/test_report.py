@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from dataclasses import replace
 from itertools import combinations
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,16 @@ from ebm.enumeration import exact
 from ebm.errors import CodingError, ConstantUnitError, EnumerationLimitError
 from ebm.learning import fit
 from ebm.models import BoltzmannMachine
-from ebm.report import analysis, analyze
+from ebm.report import MAX_UNITS_EXACT, analysis, analyze, fitted, text
 from ebm.report.data import entropies
-from ebm.report.fitted import couplings_of, expected_divergence, goodness, minima
+from ebm.report.fitted import (
+    couplings_of,
+    effective_parameters,
+    expected_divergence,
+    goodness,
+    minima,
+    misfits,
+)
 from ebm.report.inverted import compare_inversion, sampling_errors
 from ebm.spaces import Binary, Levels, Spins
 from tests.statistical import FALSE_FAIL_RATE
@@ -91,6 +100,12 @@ def test_bias_note_has_the_right_sign_and_size() -> None:
         corrected.append(s.corrected)
     assert np.mean(plug_in) < 4.96
     assert np.mean(corrected) == pytest.approx(5.0, abs=0.005)
+
+
+def test_a_model_without_the_moments_of_the_data_has_no_share() -> None:
+    s = entropies(Ensemble.from_data(drawn(200)), 3.0, reproduces=False)
+    assert s.model == 3.0
+    assert s.pairwise is s.captured is s.captured_corrected is None
 
 
 @pytest.mark.parametrize("rows", [[[0, 0], [0, 1], [1, 0], [1, 1]], [[1, 0], [1, 0]]])
@@ -167,6 +182,23 @@ def test_comparison_by_definition(space: Any) -> None:
     )
 
 
+def test_couplings_without_bound_are_not_compared() -> None:
+    data = Ensemble.from_data(drawn())
+    other = machine().with_parameters(machine().parameters + np.arange(15) / 10)
+    bounded = np.arange(10) != 9
+    some, every = (compare_inversion(machine(), other, data, b) for b in (bounded, True))
+    d, w = np.arange(5, 14) / 10, other.parameters[5:14]
+    assert (some.n_couplings, some.n_compared) == (10, 9)
+    assert some.rms_difference == pytest.approx(math.sqrt(np.mean(d**2)))
+    assert some.gamma == pytest.approx(math.sqrt((d**2).sum() / (w**2).sum()))
+    assert some.worst == ("2", "4")
+    assert every.worst == ("3", "4")
+    assert some.log_likelihood == every.log_likelihood
+    none = compare_inversion(machine(), other, data, False)
+    assert none.rms_difference is none.gamma is none.correlation is none.worst_exact is None
+    assert none.worst == ()
+
+
 def test_comparison_of_equal_models_is_zero() -> None:
     data = Ensemble.from_data(drawn())
     s = compare_inversion(machine(), machine(), data)
@@ -221,9 +253,8 @@ def test_yardstick_accepts_a_pairwise_world_and_rejects_another() -> None:
         assert good.triple_rms_z < 2
     bad = analyze(parity_rows()).goodness
     assert bad is not None
-    assert bad.kl_expected_bits is not None
     assert bad.kl_expected_deviation is not None
-    assert bad.kl_bits > bad.kl_expected_bits + 20 * bad.kl_expected_deviation
+    assert bad.kl_bits > (bad.kl_expected_bits or 0) + 20 * bad.kl_expected_deviation
     assert bad.triple_rms_z is not None
     assert bad.triple_rms_z > 20
 
@@ -233,6 +264,50 @@ def test_yardstick_is_reproducible_and_left_out_where_too_long() -> None:
     assert expected_divergence(500, ensemble, 15, 7) == expected_divergence(500, ensemble, 15, 7)
     assert expected_divergence(500, ensemble, 15, 7) != expected_divergence(500, ensemble, 15, 8)
     assert expected_divergence(2e6, ensemble, 15, 7) == (None, None)
+    larger = SimpleNamespace(space=Binary(30), sample=None)
+    assert expected_divergence(2e5, larger, 465, 7) == (None, None)  # type: ignore[arg-type]
+
+
+def test_yardstick_does_not_depend_on_how_many_sets_are_drawn_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ensemble = exact(machine())
+    together = expected_divergence(5000, ensemble, 15, 7)
+    monkeypatch.setattr(fitted, "_ROWS_AT_ONCE", 15_000)
+    apart = expected_divergence(5000, ensemble, 15, 7)
+    assert None not in (*together, *apart)
+    assert apart[0] == pytest.approx(together[0], abs=6 * (together[1] or 0) / math.sqrt(20))
+
+
+def test_a_yardstick_below_resolution_is_no_zero() -> None:
+    report = analyze(drawn(12), names=NAMES, l2=0.01)
+    assert report.goodness is not None
+    mean, deviation = expected_divergence(12, exact(machine()), 60, 0)
+    assert mean is None
+    assert deviation is not None
+    below = replace(report.goodness, kl_expected_bits=None, kl_expected_deviation=0.25)
+    assert "below resolution, 0.25000 bits" in str(replace(report, goodness=below))
+
+
+def test_triples_are_left_out_where_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (fitted, text):
+        monkeypatch.setattr(module, "MAX_UNITS", 4)
+    report = analyze(drawn(300), names=NAMES)
+    assert report.goodness is not None
+    assert report.goodness.n_triples == 10
+    assert report.goodness.triple_rms_z is report.goodness.worst_triple_z is None
+    assert report.goodness.worst_triple == ()
+    said = " ".join(str(report).split())
+    assert "Left out above 4 units" in said
+    assert "standard errors (10 triples)" not in said
+
+
+def test_local_minima_left_out_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (analysis, text):
+        monkeypatch.setattr(module, "MAX_UNITS_MINIMA", 4)
+    report = analyze(drawn(300), names=NAMES)
+    assert report.minima is None
+    assert "Local minima of the energy: left out above 4 units" in str(report)
 
 
 def test_minima_are_listed_with_their_probabilities() -> None:
@@ -304,23 +379,47 @@ def test_wrong_centers_and_spaces(space: Any, center: Any, message: str) -> None
 # What cannot be known, and what must be said
 
 
-def test_more_units_than_can_be_enumerated() -> None:
-    rows = np.random.default_rng(2).integers(0, 2, size=(300, 29))
-    report = analyze(rows, center="mean")
+@pytest.mark.parametrize("l2", [0.0, 0.5])
+def test_more_units_than_can_be_enumerated(l2: float) -> None:
+    rows = np.random.default_rng(2).integers(0, 2, size=(300, 33))
+    report = analyze(rows, center="mean", l2=l2)
     assert (
         report.result is report.fit is report.comparison is report.goodness is report.minima is None
     )
-    assert report.entropies.pairwise is report.entropies.captured is None
+    assert report.entropies.model is report.entropies.pairwise is report.entropies.captured is None
     assert report.ensemble is None
-    assert "29 units" in report.route
+    assert "33 units" in report.route
     alone = inversion.mean_field(report.data.moments())
     assert np.allclose(report.model.parameters, alone.parameters, rtol=1e-12)
     assert report.couplings is not None
     assert report.couplings.strongest[0].standard_error is not None
-    text = str(report)
-    assert "no exact fit" in text
-    for word in ("log-likelihood", "AIC", "S2", "I2/I_N", "KL("):
-        assert word not in text.replace("Not known without enumeration", "")
+    said = " ".join(str(report).split())
+    for words in (
+        "no exact fit",
+        "first-order estimates, often about twice too large",
+        "the error of sampling alone",
+        "--out writes, is this inversion and not a fit",
+        "ebm.sample can draw from it",
+        "(first-order inversion; 528 in all)",
+    ):
+        assert words in said
+    assert ("the penalty l2 = 0.5 has no effect" in said) == (l2 > 0)
+    for word in ("log-likelihood", "AIC", "S2", "I2/I_N", "KL(", "NOT CONVERGED"):
+        assert word not in said
+    assert max(map(len, str(report).splitlines())) <= 80
+
+
+def test_few_rows_advise_no_penalty_where_there_is_none() -> None:
+    rows = np.random.default_rng(2).integers(0, 2, size=(30, 40))
+    report = analyze(rows)
+    assert any("30 rows for 40 units" in warning for warning in report.warnings)
+    assert "penalty" not in str(report)
+    small = analyze(rows[:4, :5], l2=0.1, l2_biases=0.1)
+    assert any("penalty" in warning for warning in small.warnings)
+
+
+def test_units_up_to_32_are_fitted() -> None:
+    assert MAX_UNITS_EXACT == 32
 
 
 def test_a_refused_enumeration_takes_the_other_route(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,20 +437,153 @@ def test_a_constant_unit_is_refused_or_penalized() -> None:
     rows[:, 2] = 1
     with pytest.raises(ConstantUnitError, match="'c'"):
         analyze(rows, names=NAMES)
-    report = analyze(rows, names=NAMES, l2=0.01)
+    report = analyze(rows, names=NAMES, l2=0.01, l2_biases=0.01)
     assert report.inversion is report.comparison is None
     assert any("No mean-field inversion" in text and "'c'" in text for text in report.warnings)
     assert report.fit is not None
     assert math.isfinite(report.fit.log_likelihood)
 
 
-def test_more_than_28_units_with_a_constant_one_still_reports_the_data() -> None:
-    rows = np.random.default_rng(2).integers(0, 2, size=(300, 29))
+def test_more_than_32_units_with_a_constant_one_still_reports_the_data() -> None:
+    rows = np.random.default_rng(2).integers(0, 2, size=(300, 33))
     rows[:, 4] = 0
     report = analyze(rows)
     assert report.model is report.couplings is None
     assert any("'4'" in text for text in report.warnings)
-    assert "29" in str(report)
+    assert "33" in str(report)
+    assert "--out" not in str(report)
+
+
+# Models that are no maximum of the likelihood
+
+
+@pytest.mark.parametrize("space", [Binary, Spins])
+@pytest.mark.parametrize("penalty", [{"l2": 0.02}, {"l2_biases": 0.3}])
+def test_a_penalized_model_is_not_that_of_maximum_entropy(
+    penalty: dict[str, float], space: Any
+) -> None:
+    rows = drawn(1000)
+    report = analyze(rows if space is Binary else 2 * rows - 1, names=NAMES, space=space, **penalty)
+    s, e = report.fit, report.entropies
+    assert s is not None
+    assert s.penalized
+    assert (s.l2, s.l2_biases) == (penalty.get("l2", 0), penalty.get("l2_biases", 0))
+    assert e.pairwise is e.captured is e.captured_corrected is s.aic is s.bic is None
+    assert e.model == pytest.approx(report.result.ensemble.entropy(base=2))  # type: ignore[union-attr]
+    said = " ".join(str(report).split())
+    for words in ("penalized maximum likelihood", "S, penalized model", "I2/I_N is left out"):
+        assert words in said
+    for words in ("S2, pairwise", "AIC", "(S1-S2)/(S1-S)", "exact maximum", "exact fit"):
+        assert words not in said
+    assert f"effectively {s.effective_parameters:.1f}" in said
+
+
+def test_misfits_by_definition() -> None:
+    rows = drawn(500)
+    ensemble = exact(machine())
+    rates, pairs = misfits(Ensemble.from_data(rows, names=NAMES), ensemble)
+    x, p = ensemble.states, ensemble.weights
+    d, e = rows - rows.mean(axis=0), x - p @ x
+    z = (rows.mean(axis=0) - p @ x) / np.sqrt((p @ e**2) / 500)
+    assert rates is not None
+    assert (rates.units, rates.z) == (
+        (NAMES[np.argmax(np.abs(z))],),
+        pytest.approx(z[np.argmax(np.abs(z))]),
+    )
+    found = {}
+    for i, j in combinations(range(5), 2):
+        f, g = d[:, i] * d[:, j], e[:, i] * e[:, j]
+        found[NAMES[i], NAMES[j]] = (f.mean() - p @ g) / math.sqrt((p @ g**2 - (p @ g) ** 2) / 500)
+    worst = max(found, key=lambda units: abs(found[units]))
+    assert pairs is not None
+    assert (pairs.units, pairs.z) == (worst, pytest.approx(found[worst]))
+
+
+def test_misfits_are_none_at_the_maximum_and_grow_with_the_penalty() -> None:
+    sizes = []
+    for l2 in (0.0, 1e-3, 1e-2, 1e-1):
+        s = analyze(drawn(1000), l2=l2).fit
+        assert s is not None
+        assert s.pair_misfit is not None
+        sizes.append(abs(s.pair_misfit.z))
+    assert sizes[0] < 1e-5
+    assert sizes == sorted(sizes)
+    assert analyze([[0], [1]]).fit.pair_misfit is None  # type: ignore[union-attr]
+
+
+def test_effective_parameters_fall_from_all_to_the_biases() -> None:
+    data = Ensemble.from_data(drawn(1000))
+    start = BoltzmannMachine(np.zeros((5, 5)), np.zeros(5))
+    numbers = [
+        effective_parameters(fit(start, data, l2=l2), l2, 0.0) for l2 in (0.0, 1e-6, 1e-2, 1e4)
+    ]
+    assert numbers[0] == 15
+    assert numbers[1] == pytest.approx(15, abs=1e-3)
+    assert 5 < (numbers[2] or 0) < 15
+    assert numbers[3] == pytest.approx(5, abs=1e-2)
+
+
+def never_both_on() -> np.ndarray:
+    rows = drawn(600)
+    return rows[~((rows[:, 0] == 1) & (rows[:, 3] == 1))]
+
+
+def test_a_fit_that_did_not_converge_says_so_first() -> None:
+    report = analyze(never_both_on(), names=NAMES)
+    said = str(report)
+    assert said.startswith("NOT CONVERGED: ")
+    assert report.comparison is not None
+    assert (report.comparison.n_couplings, report.comparison.n_compared) == (10, 9)
+    assert (report.comparison.rms_difference or math.inf) < 3
+    assert "1 of 10 couplings left out" in said
+    assert not str(analyze(drawn(), names=NAMES)).startswith("NOT CONVERGED")
+
+
+def test_an_unfinished_fit_claims_no_entropy_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*arguments: Any, **options: Any) -> Any:
+        return fit(*arguments, **options, max_iterations=1)
+
+    monkeypatch.setattr(analysis, "fit", stopped)
+    report = analyze(drawn(), names=NAMES)
+    said = " ".join(str(report).split())
+    assert said.startswith("NOT CONVERGED: stopped at max_iterations = 1")
+    assert report.entropies.pairwise is report.entropies.captured is None
+    assert "S, model before convergence" in said
+    assert "largest misfit of pairs" in said
+
+
+def test_couplings_of_unknown_error_are_not_compared_before_convergence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def without_errors(*arguments: Any, **options: Any) -> Any:
+        return replace(fit(*arguments, **options), standard_errors=None, fisher=None)
+
+    monkeypatch.setattr(analysis, "fit", without_errors)
+    report = analyze(never_both_on(), names=NAMES)
+    assert report.comparison is not None
+    assert report.comparison.rms_difference is None
+    assert "rms difference" not in str(report)
+    assert "rms difference" in str(analyze(drawn(), names=NAMES))
+
+
+def test_a_share_outside_of_0_and_1_comes_with_its_reason() -> None:
+    report = analyze(drawn(3000), names=NAMES)
+    for captured, corrected, words in (
+        (0.8, 1.25, "1.250, above 1 The true S is at most S2."),
+        (0.8, None, "none, corrected S is not below S1 The true S is at most S1."),
+        (0.8, -0.5, "-0.500, below 0 The true S is at most S1."),
+    ):
+        e = replace(report.entropies, captured=captured, captured_corrected=corrected)
+        said = " ".join(str(replace(report, entropies=e)).split())
+        assert words in said
+        assert "the sampling error of S is larger than that difference: too few rows" in said
+    inside = replace(report.entropies, captured=0.8, captured_corrected=0.9)
+    assert "sampling error of S" not in str(replace(report, entropies=inside))
+
+
+def test_few_rows_show_a_share_beyond_1() -> None:
+    beyond = [analyze(drawn(40, seed)).entropies.captured_corrected for seed in range(5)]
+    assert any(share is None or not 0 <= share <= 1 for share in beyond)
 
 
 @pytest.mark.parametrize("complement", [False, True])
@@ -374,13 +606,15 @@ def test_three_units_that_never_show_a_pattern_are_named() -> None:
     assert any(all(repr(name) in text for name in NAMES[:3]) for text in report.warnings)
     unbounded = report.to_dict()["couplings"]["strongest"]
     assert any(c["standard_error"] is None for c in unbounded)
-    assert "inf" in str(report)
+    assert "no bound" in str(report)
 
 
 def test_warnings_go_into_the_report_and_nowhere_else() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        report = analyze(np.eye(6)[:4], l2=0.1, notes=["Half of the rows are missing."])
+        report = analyze(
+            np.eye(6)[:4], l2=0.1, l2_biases=0.1, notes=["Half of the rows are missing."]
+        )
     assert report.warnings[0] == "Half of the rows are missing."
     assert any("rows for 6 units" in text for text in report.warnings)
     assert "Half of the rows are missing." in str(report)
@@ -404,8 +638,8 @@ def test_warnings_of_others_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> No
 HARD = [
     pytest.param([[1], [0], [1]], {}, id="one unit"),
     pytest.param([[1, 0], [0, 1], [0, 0]], {}, id="two units"),
-    pytest.param([[1, 0, 1]], {"l2": 0.1}, id="one row"),
-    pytest.param([[1, 0], [1, 0]], {"l2": 0.1}, id="constant columns"),
+    pytest.param([[1, 0, 1]], {"l2": 0.1, "l2_biases": 0.1}, id="one row"),
+    pytest.param([[1, 0], [1, 0]], {"l2": 0.1, "l2_biases": 0.1}, id="constant columns"),
     pytest.param(np.eye(40, dtype=int)[:30], {}, id="forty units, few rows"),
     pytest.param(np.array([[True, False], [False, True]]), {"l2": 1.0}, id="booleans"),
     pytest.param([[1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]], {"space": Spins}, id="spins"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -120,6 +121,72 @@ def test_numbers_among_header_names_are_pointed_out(tmp_path: Path) -> None:
     assert "add a header line if it is data" in table.notes[0]
 
 
+@pytest.mark.parametrize("quote", ["", '"'])
+@pytest.mark.parametrize("index", [False, True])
+def test_counted_names_of_a_pandas_frame_are_names(tmp_path: Path, quote: str, index: bool) -> None:
+    header = ",".join([""] * index + [f"{quote}{k}{quote}" for k in range(3)])
+    rows = [",".join(map(str, [place] * index + row)) for place, row in enumerate(ROWS)]
+    table = read_table(
+        write(tmp_path, "\n".join([header, *rows])), exclude=["column 0"] if index else None
+    )
+    assert table.names == ("0", "1", "2")
+    assert same(table)
+    assert len(table.notes) == 1
+    assert "read as the names of the columns" in table.notes[0]
+
+
+def test_two_counted_names_stay_data_and_this_is_said(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, "0,1\n1,1\n"))
+    assert same(table, [[0, 1], [1, 1]])
+    assert "was read as data" in table.notes[0]
+
+
+@pytest.mark.parametrize("first", ["1,0,1", "0,2,1", "0,1,2.0", "1,2,3"])
+def test_other_numbers_in_the_first_line_are_data(tmp_path: Path, first: str) -> None:
+    table = read_table(write(tmp_path, f"{first}\n0,1,1\n"))
+    assert len(table.states) == 2
+    assert table.notes == ()
+
+
+def test_pandas_writes_what_is_read(tmp_path: Path) -> None:
+    frame = pytest.importorskip("pandas").DataFrame(ROWS)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_csv(tmp_path / "b.csv")
+    assert same(read_table(tmp_path / "a.csv"))
+    assert same(read_table(tmp_path / "b.csv", columns=["0", "1", "2"]))
+
+
+@pytest.mark.parametrize("options", [{"delimiter": ","}, {}, {"delimiter": "\t"}])
+def test_header_of_savetxt_is_a_header(tmp_path: Path, options: dict[str, str]) -> None:
+    header = options.get("delimiter", " ").join("abc")
+    np.savetxt(tmp_path / "x.txt", ROWS, fmt="%d", header=header, **options)
+    table = read_table(tmp_path / "x.txt")
+    assert table.names == ("a", "b", "c")
+    assert same(table)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# recorded in 2020\na,b\n0,1\n",
+        "# recorded in 2020\n0,1\n",
+        "#a,b\nc,d\n0,1\n",
+        "# 1,0\n0,1\n",
+        "#\n0,1\n",
+        "# a,b\n",
+        "# a\n# b\n0,1\n",
+    ],
+)
+def test_comments_are_refused_by_name(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FileFormatError, match="comments are not read"):
+        read_table(write(tmp_path, text))
+
+
+def test_a_comment_among_the_data_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ShapeError, match="comments are not read"):
+        read_table(write(tmp_path, "a,b\n0,1\n# pause\n1,1\n"))
+
+
 @given(
     states=hnp.arrays(np.int8, hnp.array_shapes(min_dims=2, max_dims=2), elements=BIT),
     cell=st.sampled_from(["{}", "{}.0", "{}e0", " {} ", '"{}"']),
@@ -211,6 +278,49 @@ def test_a_number_is_a_position_unless_it_is_a_name(tmp_path: Path) -> None:
     assert by_position.names == ("c", "a")
     by_name = read_table(write(tmp_path, lines(",", "x,0,2")), columns=["2", "0"])
     assert by_name.names == ("2", "0")
+
+
+@pytest.mark.parametrize(
+    ("columns", "exclude", "names"),
+    [
+        (None, ["b"], "acd"),
+        (None, ["0", "d"], "bc"),
+        (["d", "a", "b"], ["a"], "db"),
+        (["a"], ["c"], "a"),
+        (["1-3"], None, "bcd"),
+        (["1-3"], ["2"], "bd"),
+        (None, ["1-2"], "ad"),
+        (["2-2"], None, "c"),
+        (["3", "0-1"], None, "dab"),
+    ],
+)
+def test_columns_taken_and_left_out(
+    tmp_path: Path, columns: list[str] | None, exclude: list[str] | None, names: str
+) -> None:
+    path = write(tmp_path, "a,b,c,d\n0,1,0,1\n")
+    assert "".join(read_table(path, columns=columns, exclude=exclude).names) == names
+
+
+def test_a_range_may_be_a_name(tmp_path: Path) -> None:
+    path = write(tmp_path, "18-30,31-60,0-1\n0,1,0\n")
+    assert read_table(path, columns=["0-1"]).names == ("0-1",)
+    assert read_table(path, exclude=["18-30"]).names == ("31-60", "0-1")
+
+
+@pytest.mark.parametrize(
+    ("exclude", "message"),
+    [
+        (["Kenedy"], "did you mean 'Kennedy'"),
+        (["0-2"], "no column is named '0-2'"),
+        (["1-0"], "no column is named '1-0'"),
+        (["0", "1"], "exclude leaves no column"),
+    ],
+)
+def test_wrong_columns_to_leave_out_are_named(
+    tmp_path: Path, exclude: list[str], message: str
+) -> None:
+    with pytest.raises(NamesError, match=message):
+        read_table(write(tmp_path, "Kennedy,Souter\n0,1\n1,1\n"), exclude=exclude)
 
 
 @pytest.mark.parametrize(
@@ -313,20 +423,78 @@ def test_threshold_of_a_file_is_noted(tmp_path: Path) -> None:
     assert "greater than 1" in table.notes[-1]
 
 
+def test_columns_that_number_the_rows_are_named_with_a_threshold(tmp_path: Path) -> None:
+    path = write(tmp_path, "day,x,time h,flat\n1,0,0.5,2\n2,9,0.7,2\n3,1,0.71,2\n9,7,4,2\n")
+    table = read_table(path, threshold=2)
+    assert any(
+        "'day', 'time h'" in note and "--exclude 'day,time h'" in note for note in table.notes
+    )
+    assert not any("'x'" in note or "'flat'" in note for note in table.notes)
+    assert len(read_table(path, threshold=2, exclude=["day", "time h"]).notes) == 1
+
+
+def test_two_rows_in_order_are_no_index(tmp_path: Path) -> None:
+    assert len(read_table(write(tmp_path, "a,b\n0,3\n1,5\n"), threshold=1).notes) == 1
+
+
 # Files that are wrong
 
 
-@pytest.mark.parametrize("rows", [["y,1", "n,0"], ["n,0", "y,1", "y,1"]])
-def test_two_labels_suggest_a_mapping(tmp_path: Path, rows: list[str]) -> None:
-    with pytest.raises(CodingError, match=r"column 'a' .*'y'.*map\(.*--columns.* b$"):
-        read_table(write(tmp_path, "\n".join(["a,b", *rows])))
+@pytest.mark.parametrize(
+    ("first", "second", "mapping"),
+    [
+        ("y", "n", "{'n': 0, 'y': 1}"),
+        ("n", "y", "{'n': 0, 'y': 1}"),
+        ("Yes", "No", "{'No': 0, 'Yes': 1}"),
+        ("T", "F", "{'F': 0, 'T': 1}"),
+        ("On", "OFF", "{'OFF': 0, 'On': 1}"),
+        ("present", "absent", "{'absent': 0, 'present': 1}"),
+        ("yea", "nay", "{'nay': 0, 'yea': 1}"),
+        ("rep", "dem", "{'dem': 0, 'rep': 1}"),
+    ],
+)
+def test_two_labels_suggest_a_mapping(
+    tmp_path: Path, first: str, second: str, mapping: str
+) -> None:
+    path = write(tmp_path, f"a,b\n{first},1\n{second},0\n{first},0\n")
+    with pytest.raises(CodingError, match=r"column 'a' .*map\(.*--exclude a\)$") as error:
+        read_table(path)
+    assert f"map({mapping})" in str(error.value)
+    assert ("or the other way round" in str(error.value)) == (first == "rep")
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "advice"),
+    [
+        ("id,a,b,c", "x{},0,1,1", "--exclude id)"),
+        ("id,name,a", "x{},y,0", "--columns a)"),
+        ("cell 1,cell 2,u 3", "x{},y,0", "--columns 'u 3')"),
+        ('"a, b",c,d', "x{},0,1", "--exclude '\"a, b\"')"),
+        ("id," + ",".join(f"c{k}" for k in range(30)), "x{}" + ",0" * 30, "--exclude id)"),
+        ("id,name", "x{},y", "correct the cells$"),
+    ],
+)
+def test_advice_about_text_columns_can_be_pasted(
+    tmp_path: Path, header: str, row: str, advice: str
+) -> None:
+    path = write(tmp_path, "\n".join([header, *(row.format(k % 40) for k in range(90))]))
+    with pytest.raises(CodingError) as error:
+        read_table(path)
+    message = str(error.value)
+    assert message.endswith("correct the cells") if "$" in advice else message.endswith(advice)
+    if "$" in advice:
+        return
+    option, value = advice.removesuffix(")").split(" ", 1)
+    names = next(csv.reader([shlex.split(value)[0]]))
+    chosen = {"columns": names} if option == "--columns" else {"exclude": names}
+    assert read_table(path, **chosen).states.max() <= 1
 
 
 def test_text_column_is_named_with_its_row(tmp_path: Path) -> None:
     path = write(tmp_path, "a,party,c\n0,0,x\n1,rep,y\n0,dem,z\n1,ind,z\n")
     with pytest.raises(CodingError) as error:
         read_table(path)
-    for part in ("'party'", "'rep'", "data row 2", "1 more columns", "--columns"):
+    for part in ("'party'", "'rep'", "data row 2", "1 more columns", "--columns a)"):
         assert part in str(error.value)
 
 
@@ -425,11 +593,43 @@ def test_names_that_do_not_fit_the_matrix(tmp_path: Path) -> None:
         read_table(tmp_path / "x.npz")
 
 
-def test_fifteen_rows_of_forty_thousand_columns_look_transposed(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.zeros((15, 40000), dtype=np.int8))
-    assert "transposed" in read_table(tmp_path / "x.npy").notes[0]
-    np.save(tmp_path / "y.npy", np.zeros((40000, 15), dtype=np.int8))
-    assert read_table(tmp_path / "y.npy").notes == ()
+@pytest.mark.parametrize(
+    ("shape", "doubtful"),
+    [
+        ((15, 40000), True),
+        ((60, 300), True),
+        ((40, 41), True),
+        ((2, 30), True),
+        ((40000, 15), False),
+        ((41, 40), False),
+        ((5, 10), False),
+    ],
+)
+def test_tables_that_may_be_transposed(
+    tmp_path: Path, shape: tuple[int, int], doubtful: bool
+) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(shape, dtype=np.int8))
+    table = read_table(tmp_path / "x.npy")
+    assert ("transposed" in table.doubt) == doubtful
+    assert table.notes == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cell 0,0,1,1,0\ncell 1,1,1,0,0\n",
+        ",s1,s2,s3,s4\ncell 0,0,1,1,0\ncell 1,1,1,0,0\n",
+        "unit,s1,s2,s3,s4\na,0,1,1,0\nb,1,1,0,0\nc,1,0,0,0\n",
+    ],
+)
+def test_names_in_the_first_column_may_mean_a_transposed_table(tmp_path: Path, text: str) -> None:
+    with pytest.raises(EbmError, match="the table is transposed"):
+        read_table(write(tmp_path, text))
+
+
+def test_years_are_names_of_columns(tmp_path: Path) -> None:
+    path = write(tmp_path, "country,1990,1991\nFR,0,1\nDE,1,1\n")
+    assert same(read_table(path, exclude=["country"]), [[0, 1], [1, 1]])
 
 
 @given(st.binary(max_size=60), st.sampled_from([".csv", ".txt", ".csv.gz", ".npy", ".npz"]))

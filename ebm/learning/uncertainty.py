@@ -104,7 +104,10 @@ def general_errors(
     hessian = fisher + np.diag(loss.penalty)
     values, vectors = np.linalg.eigh(hessian)
     if not values[0] > FLAT * values[-1]:
-        reason = "no standard errors: some direction of parameters changes nothing"
+        reason = (
+            "no standard errors: some direction of parameters changes nothing, or along it the "
+            "likelihood has no maximum"
+        )
         return None, fisher, (reason,)
     inverse = vectors / values @ vectors.T
     variance = np.einsum("ij,jk,ik->i", inverse, fisher, inverse) / loss.data.sample_size

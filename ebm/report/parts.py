@@ -229,10 +229,10 @@ class Goodness:
     kl_bits : float
         KL(data‖model) of a row.
     kl_expected_bits : float or None
-        Mean of the same number over data of the same size drawn from the model. None where the
-        rows are too few to tell it from zero, or so many that the draws would take too long.
+        Mean of the same number over data of the same size drawn from the model. None where it is
+        below resolution, and for so many rows that the draws would take too long.
     kl_expected_deviation : float or None
-        Its deviation between such data sets; None without draws.
+        Its deviation between such data sets, the resolution; None without draws.
     n_triples : int
         Number of connected triple moments; none of them is fitted.
     triple_rms_z : float or None

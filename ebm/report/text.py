@@ -188,11 +188,12 @@ def _share(report: Report) -> list[str]:
             "none, corrected S is not below S1" if share is None else _fraction(share),
         ),
     ]
-    if share is not None and all(0 <= value <= 1 for value in (s.captured, share)):
+    if share is not None and 0 <= min(s.captured, share) and max(s.captured, share) <= 1:
         return lines
+    above = share is not None and share > 1
     return lines + _wrapped(
-        "S1 >= S2 >= S holds for the true S. The order is another one here because of the sampling "
-        "error of S: there are too few rows for this fraction."
+        f"The true S is at most {'S2' if above else 'S1'}. Here the sampling error of S is larger "
+        f"than that difference: too few rows to tell the fraction{' from 1' if above else ''}."
     )
 
 
@@ -256,7 +257,7 @@ def _goodness(report: Report) -> list[str]:
     ]
     if s.kl_expected_deviation is not None:
         expected = (
-            "below resolution: too few rows"
+            f"below resolution, {s.kl_expected_deviation:.5f} bits"
             if s.kl_expected_bits is None
             else f"{s.kl_expected_bits:.5f} ± {s.kl_expected_deviation:.5f} bits"
         )

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/ratios.py [task ...]
 
-Times are minima over the repeats; nothing asserts on them. The goals are those of issue 2.
+Times are minima over the repeats; nothing asserts on them.
 """
 
 from __future__ import annotations
