@@ -12,6 +12,7 @@ from ebm.errors import ConstantUnitError, EbmError
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.models.couplings import vector
 from ebm.spaces import Binary, Spins
+from ebm.spaces.names import shown
 
 __all__ = ["mean_field"]
 
@@ -88,8 +89,8 @@ def mean_field(
 def _require_changing(moments: Moments, variance: Array) -> None:
     constant = np.flatnonzero(variance < CONSTANT)
     if len(constant):
-        labels = ", ".join(repr(moments.space.labels[i]) for i in constant[:6])
-        raise ConstantUnitError(
-            f"unit {labels} never changes (mean {moments.mean[constant[0]]:g}): no finite bias "
-            "describes it; leave it out"
+        labels = shown([moments.space.labels[i] for i in constant])
+        subject = (
+            f"unit {labels} never changes" if len(constant) == 1 else f"units {labels} never change"
         )
+        raise ConstantUnitError(f"{subject}: no finite bias describes that; leave them out")
