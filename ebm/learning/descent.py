@@ -41,7 +41,7 @@ LARGEST_CHANGE = 100.0
 #: A misfit that a fit ends with, in standard errors.
 NEGLIGIBLE = 0.25
 #: Rows on which the history is measured.
-PROBE = 500
+PROBE = 200
 
 
 class Descent:

@@ -191,7 +191,7 @@ def recentering_descent(model, rows, rate, n_updates, l2):
 @pytest.mark.parametrize("l2", [0.0, 0.1])
 def test_centered_steps_are_those_of_a_recentered_machine(l2):
     start = restricted()
-    rows = ROWS[:400]
+    rows = ROWS[:200]
     wanted = recentering_descent(start, rows, 0.3, 20, l2)
     settings = {"n_epochs": 20, "l2": l2, "l2_biases": l2}
     result = ebm.fit(start, rows, optimizer=ebm.GradientDescent(0.3), **settings)
