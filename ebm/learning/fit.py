@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,34 +14,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.data import from_data
-from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
-from ebm.errors import EbmError, LimitError, ModelError, NoMaximumWarning
-from ebm.information.fisher import FisherInformation, pair_fisher
+from ebm.errors import EbmError, ModelError
 from ebm.learning.averages import Route, as_route, has_memory
 from ebm.learning.descend import descend
-from ebm.learning.existence import (
-    empty_cells,
-    empty_pairs,
-    missing_maximum,
-    require_changing_units,
-    require_possible,
-)
-from ebm.learning.newton import Optimum, PairwiseLoss, flat_units, is_flat, newton
+from ebm.learning.likelihood import maximize_likelihood
 from ebm.learning.optimizers import Optimizer
-from ebm.learning.quasi_newton import GeneralLoss, quasi_newton
 from ebm.learning.result import FitResult, FitStep
-from ebm.learning.uncertainty import general_errors, in_model_gauge, standard_errors
 from ebm.model import ParametricModel, checked_space
-from ebm.models.pairwise import PairwiseModel
 from ebm.randomness import RandomSource
 
 __all__ = ["fit"]
 
 Array = NDArray[np.float64]
-
-#: Largest number of units whose Fisher information is formed at every step.
-NEWTON_UNITS = 28
 
 
 def fit(
@@ -165,11 +149,7 @@ def fit(
         raise ModelError(
             f"{type(model).__name__} has no parameters to fit: it is no ParametricModel"
         )
-    for name, value in (("l2", l2), ("l2_biases", l2_biases)):
-        if not (math.isfinite(value) and value >= 0):
-            raise EbmError(f"{name} must be a finite number ≥ 0, got {value!r}")
-    if not tolerance > 0:
-        raise EbmError(f"tolerance must be a positive number, got {tolerance!r}")
+    _require_settings(l2, l2_biases, tolerance)
     if isinstance(data, Ensemble | Moments):
         if weights is not None:
             raise EbmError("weights belong to rows; this ensemble already has its own")
@@ -194,39 +174,35 @@ def fit(
             checkpoint=checkpoint,
             progress=progress,
         )
-    for name, given in (
-        ("n_epochs", n_epochs is not None),
-        ("batch_size", batch_size is not None),
-        ("l1", l1 != 0),
-        ("validation", validation is not None),
-        ("checkpoint", checkpoint is not None),
-    ):
-        if given:
+    _refuse_settings_of_gradient_steps(
+        n_epochs=n_epochs,
+        batch_size=batch_size,
+        l1=l1 or None,
+        validation=validation,
+        checkpoint=checkpoint,
+    )
+    as_route(average)
+    return maximize_likelihood(
+        model, data, average, (l2, l2_biases), tolerance, max_iterations, _reporter(progress)
+    )
+
+
+def _require_settings(l2: float, l2_biases: float, tolerance: float) -> None:
+    for name, value in (("l2", l2), ("l2_biases", l2_biases)):
+        if not (math.isfinite(value) and value >= 0):
+            raise EbmError(f"{name} must be a finite number ≥ 0, got {value!r}")
+    if not tolerance > 0:
+        raise EbmError(f"tolerance must be a positive number, got {tolerance!r}")
+
+
+def _refuse_settings_of_gradient_steps(**settings: Any) -> None:
+    """Refuse what would have no effect on a fit by exact likelihood."""
+    for name, value in settings.items():
+        if value is not None:
             raise EbmError(
                 f"{name} belongs to gradient steps: give optimizer=ebm.Adam(0.01), or an average "
                 "with memory such as ebm.PersistentChains()"
             )
-    exact_average: Any = average
-    as_route(average)
-    report = _reporter(progress)
-    if isinstance(model, PairwiseModel):
-        loss = PairwiseLoss(
-            model, data.moments().to(model.space).two_valued(), l2, exact_average, l2_biases
-        )
-        return _fit_pairwise(loss, tolerance, max_iterations, report)
-    if isinstance(data, Moments):
-        raise ModelError(f"{type(model).__name__} does not learn from moments alone: give rows")
-    require_units(data, space)
-    general = GeneralLoss(model, data, l2, exact_average, l2_biases)
-    optimum = quasi_newton(
-        general,
-        general.scaling(),
-        tolerance=max(tolerance, 1e-7),
-        max_iterations=1000 if max_iterations is None else max_iterations,
-        report=report,
-    )
-    errors, fisher, notes = general_errors(general, optimum.model, optimum.ensemble)
-    return _result(general, optimum, data.sample_size, errors, fisher, notes)
 
 
 def _named(model: Any, names: Any) -> Any:
@@ -234,109 +210,6 @@ def _named(model: Any, names: Any) -> Any:
     if model.space.names or not names or "names" not in getattr(model, "__dataclass_fields__", {}):
         return model
     return replace(model, names=names)
-
-
-def _fit_pairwise(
-    loss: PairwiseLoss,
-    tolerance: float,
-    max_iterations: int | None,
-    report: Callable[[FitStep], None],
-) -> FitResult:
-    """Newton steps where the Fisher information is at hand, L-BFGS elsewhere."""
-    model, target = loss.family, loss.target
-    cells: list[str] = []
-    messages: list[str] = []
-    require_possible(target, model.pairs)
-    if loss.l2_biases == 0:
-        require_changing_units(target)
-    if loss.l2 == 0:
-        cells = empty_cells(target, model.pairs)
-    if model.n <= NEWTON_UNITS and hasattr(loss.average(loss.start()), "fourth_moments"):
-        optimum = newton(
-            loss,
-            tolerance=tolerance,
-            max_iterations=100 if max_iterations is None else max_iterations,
-            report=report,
-        )
-        fisher = optimum.fisher
-    else:
-        optimum = quasi_newton(
-            loss,
-            loss.scaling(),
-            tolerance=max(tolerance, 1e-7),
-            max_iterations=1000 if max_iterations is None else max_iterations,
-            report=report,
-        )
-        fisher, messages = _fisher_where_affordable(loss, optimum)
-    flat = loss.l2 == 0 and fisher is not None and is_flat(loss.curvature(fisher))
-    # An empty cell of a coupled pair is proof, whatever the optimizer saw.
-    if flat or cells:
-        optimum = replace(optimum, reason="flat")
-        units = flat_units(fisher, loss) if fisher is not None else []
-        messages.insert(0, missing_maximum(cells, units, target.sample_size))
-        warnings.warn(messages[0], NoMaximumWarning, stacklevel=4)
-    if fisher is None:
-        return _result(loss, optimum, target.sample_size, None, None, tuple(messages))
-    errors = standard_errors(loss, fisher, flat=optimum.reason == "flat")
-    if cells:
-        errors[model.n + empty_pairs(target, model.pairs)] = math.inf
-    own = in_model_gauge(loss, fisher)
-    return _result(loss, optimum, target.sample_size, errors, own, tuple(messages))
-
-
-def _fisher_where_affordable(
-    loss: PairwiseLoss, optimum: Optimum
-) -> tuple[Array | None, list[str]]:
-    """Fisher information in centered parameters after a fit without it, or why there is none."""
-    try:
-        return pair_fisher(optimum.ensemble, loss.family.pairs, loss.target.mean), []
-    except LimitError as error:
-        return None, [f"no standard errors: {error}"]
-    except AttributeError:
-        kind = type(optimum.ensemble).__name__
-        return None, [f"no standard errors: {kind} has no fourth moments"]
-
-
-def _result(
-    loss: Any,
-    optimum: Optimum,
-    sample_size: float,
-    errors: Array | None,
-    fisher: Array | None,
-    messages: tuple[str, ...],
-) -> FitResult:
-    return FitResult(
-        model=optimum.model,
-        converged=optimum.reason == "converged",
-        message=_message(optimum),
-        log_likelihood=loss.log_likelihood(optimum.model, optimum.ensemble),
-        gradient_norm=optimum.gradient_norm,
-        misfit=_largest_misfit(loss, optimum),
-        sample_size=sample_size,
-        standard_errors=errors,
-        fisher=None if fisher is None else FisherInformation(fisher),
-        ensemble=optimum.ensemble,
-        history=optimum.history,
-        warnings=messages,
-    )
-
-
-def _largest_misfit(loss: Any, optimum: Optimum) -> float:
-    """Of a fitted moment, in standard deviations of one sample."""
-    misfit = loss.misfit(optimum.model, optimum.ensemble)
-    return float(np.abs(loss.scaling().T @ misfit).max(initial=0))
-
-
-def _message(optimum: Optimum) -> str:
-    norm = f"largest scaled gradient {optimum.gradient_norm:.1e}"
-    steps = max(0, len(optimum.history) - 1)
-    return {
-        "converged": f"converged after {steps} iterations, {norm}",
-        "flat": f"stopped after {steps} iterations: the likelihood has no maximum, {norm}",
-        "iterations": f"stopped at max_iterations = {steps}, {norm}: raise max_iterations",
-        "rounding": f"stopped after {steps} iterations where rounding hides progress, {norm}",
-        "interrupted": f"interrupted after {steps} iterations, {norm}",
-    }[optimum.reason]
 
 
 def _reporter(progress: bool) -> Callable[[FitStep], None]:
