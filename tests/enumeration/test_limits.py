@@ -23,7 +23,7 @@ BYTES = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "Pi
 
 
 def machine(n):
-    weights = sparse.eye_array(n, k=1).tocsr()
+    weights = (sparse.eye_array(n, k=1) + sparse.eye_array(n, k=-1)).tocsr() / 2
     return ebm.BoltzmannMachine(weights, np.linspace(-1, 1, n))
 
 

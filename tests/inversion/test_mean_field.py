@@ -184,7 +184,7 @@ class TestCodings:
 class TestRefusals:
     def test_constant_units_are_named(self):
         data = ebm.Ensemble.from_data([[0, 1, 1], [1, 1, 0], [1, 1, 1]], names=["a", "b", "c"])
-        with pytest.raises(ConstantUnitError, match=r"unit 'b' never changes \(mean 1\)"):
+        with pytest.raises(ConstantUnitError, match="unit 'b' never changes"):
             mean_field(data)
         with pytest.raises(ConstantUnitError, match="'b'"):
             mean_field(data.moments().to(ebm.Spins))
