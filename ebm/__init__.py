@@ -7,22 +7,9 @@ model ◀── inversion · fit ──── Ensemble / Moments ◀── data 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ebm import errors, inversion
-from ebm.effective import MarginalModel, marginalize
+from ebm import errors
 from ebm.ensembles import Ensemble, Estimate, Moments, WeightedStates
-from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import EbmError, EbmWarning
-from ebm.information import fisher_information
-from ebm.io import load, save
-from ebm.landscape import local_minima
-from ebm.learning import (
-    Adam,
-    ContrastiveDivergence,
-    FitResult,
-    GradientDescent,
-    PersistentChains,
-    fit,
-)
 from ebm.model import EnergyModel, ParametricModel
 from ebm.models import (
     BoltzmannMachine,
@@ -34,11 +21,24 @@ from ebm.models import (
     from_graph,
     to_graph,
 )
-from ebm.sampling import Gibbs, Metropolis, Samples, sample
 from ebm.spaces import Binary, Levels, Reals, Spins
 
 if TYPE_CHECKING:
-    from ebm import datasets, plotting
+    from ebm import datasets, inversion, plotting
+    from ebm.effective import MarginalModel, marginalize
+    from ebm.enumeration import ExactEnsemble, exact
+    from ebm.information import fisher_information
+    from ebm.io import load, save
+    from ebm.landscape import local_minima
+    from ebm.learning import (
+        Adam,
+        ContrastiveDivergence,
+        FitResult,
+        GradientDescent,
+        PersistentChains,
+        fit,
+    )
+    from ebm.sampling import Gibbs, Metropolis, Samples, sample
 
 __version__ = "0.1.0"
 
@@ -87,11 +87,35 @@ __all__ = [
     "to_graph",
 ]
 
-#: Modules imported when first asked for.
-_LAZY = ("datasets", "plotting")
+#: What is done with models is imported when first asked for, so that the import stays quick.
+_HOMES = {
+    "ebm.effective": ("MarginalModel", "marginalize"),
+    "ebm.enumeration": ("ExactEnsemble", "exact"),
+    "ebm.information": ("fisher_information",),
+    "ebm.io": ("load", "save"),
+    "ebm.landscape": ("local_minima",),
+    "ebm.learning": (
+        "Adam",
+        "ContrastiveDivergence",
+        "FitResult",
+        "GradientDescent",
+        "PersistentChains",
+        "fit",
+    ),
+    "ebm.sampling": ("Gibbs", "Metropolis", "Samples", "sample"),
+}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
+    if name in ("datasets", "inversion", "plotting"):
         return importlib.import_module(f"ebm.{name}")
-    raise AttributeError(f"module 'ebm' has no attribute {name!r}")
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'ebm' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
