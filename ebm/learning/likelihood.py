@@ -27,6 +27,7 @@ from ebm.learning.quasi_newton import GeneralLoss, quasi_newton
 from ebm.learning.result import FitResult, FitStep
 from ebm.learning.uncertainty import general_errors, in_model_gauge, standard_errors
 from ebm.models.pairwise import PairwiseModel
+from ebm.parallel import single_threaded_blas
 
 __all__ = ["maximize_likelihood"]
 
@@ -77,7 +78,8 @@ def maximize_likelihood(
     if isinstance(model, PairwiseModel):
         target = data.moments().to(model.space).two_valued()
         loss = PairwiseLoss(model, target, penalties[0], average, penalties[1])
-        return _fit_pairwise(loss, tolerance, max_iterations, report)
+        with single_threaded_blas():
+            return _fit_pairwise(loss, tolerance, max_iterations, report)
     if isinstance(data, Moments):
         raise ModelError(f"{type(model).__name__} does not learn from moments alone: give rows")
     require_units(data, model.space)
