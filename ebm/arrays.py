@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from ebm.errors import ModelError, ShapeError
 
-__all__ = ["as_floats", "holds_text"]
+__all__ = ["as_floats", "holds_text", "in_base"]
 
 
 def as_floats(values: Any, name: str) -> NDArray[np.float64]:
@@ -79,3 +80,36 @@ def holds_text(array: NDArray[Any]) -> bool:
     if array.dtype.kind == "O":
         return any(isinstance(value, str | bytes) for value in array.flat)
     return array.dtype.kind in "USaT"
+
+
+def in_base(nats: float, base: float | None) -> float:
+    """An entropy in nats, converted to another base.
+
+    Parameters
+    ----------
+    nats : float
+        The entropy.
+    base : float, optional
+        2 for bits; None for nats.
+
+    Returns
+    -------
+    float
+        The same entropy.
+
+    Raises
+    ------
+    ModelError
+        If ``base`` is not a number above 1.
+
+    Examples
+    --------
+    >>> from ebm.arrays import in_base
+    >>> in_base(0.6931471805599453, 2)
+    1.0
+    """
+    if base is None:
+        return nats
+    if not base > 1:
+        raise ModelError(f"base must be a number above 1, such as 2 for bits, got {base!r}")
+    return nats / math.log(base)

@@ -32,7 +32,7 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
     Raises
     ------
     FileExistsError
-        If there is a file already and ``overwrite`` is False.
+        If there is a file already and ``overwrite`` is False, or it is no regular file.
     FileNotFoundError
         If the folder does not exist.
 
@@ -45,15 +45,20 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
     >>> path.read_text()
     'done'
     """
-    path = Path(path)
+    # Links are followed, so that they stay links.
+    path = Path(os.path.realpath(path))
     if path.exists() and not overwrite:
         raise FileExistsError(errno.EEXIST, "the file exists, pass overwrite=True", str(path))
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "not a regular file, nothing replaces it", str(path))
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with part.open("xb") as file:
             yield file
+        if path.exists():
+            part.chmod(path.stat().st_mode & 0o7777)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)

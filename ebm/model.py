@@ -28,6 +28,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+#: Energies of pairwise models must stay below this, in units of k_B T.
+LARGEST_ENERGY = 1e300
+
 
 class EnergyModel(ABC):
     """A point of a family of energies, p(x) = exp(−E(x)) / Z; [EBM] Definition 1, eq 1.
@@ -189,6 +192,10 @@ def checked_form(model: Any, space: StateSpace) -> QuadraticForm:
         raise ModelError(f"{name} must be finite, got NaN or inf")
     if np.abs(matrix - matrix.T).max() > 1e-9 * np.abs(matrix).max():
         raise ModelError(f"{name} must have a symmetric matrix: give (A + A.T) / 2")
+    with np.errstate(over="ignore"):
+        bound = np.abs(matrix).sum() + np.abs(vector).sum() + np.abs(constant)
+    if not bound < LARGEST_ENERGY:
+        raise ModelError(f"{name} allows energies above {LARGEST_ENERGY:g}: they would overflow")
     return QuadraticForm(matrix, vector, float(constant))
 
 
@@ -352,8 +359,9 @@ def checked_energy(model: EnergyModel, states: Array) -> Array:
     >>> checked_energy(ebm.IsingModel([[0, 1], [1, 0]], [0, 0]), [[1, 1], [1, -1]])
     array([-1.,  1.])
     """
-    energies = np.asarray(model.energy(states), dtype=np.float64)
     states = np.asarray(states)
+    # A copy: a model may write into its argument.
+    energies = np.asarray(model.energy(states.copy()), dtype=np.float64)
     if energies.shape != states.shape[:-1]:
         raise ModelError(
             f"{type(model).__name__}.energy must map states of shape {states.shape} to "

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
+import ebm
 from ebm.errors import EbmError, FileFormatError
 from ebm.io import atomic_write, load, save
 from ebm.model import EnergyModel
@@ -262,3 +263,22 @@ def test_a_flipped_byte_is_an_error_of_ours_or_does_no_harm(
     except EbmError:
         return
     assert back.equals(model)
+
+
+def test_links_stay_links_and_modes_stay_modes(tmp_path: Path) -> None:
+    model = BoltzmannMachine(np.zeros((2, 2)), [1, 2])
+    target, link = tmp_path / "model.npz", tmp_path / "link.npz"
+    ebm.save(model, target)
+    target.chmod(0o600)
+    link.symlink_to(target)
+    ebm.save(model, link, overwrite=True)
+    assert link.is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(FileExistsError, match="not a regular file"):
+        ebm.save(BoltzmannMachine(np.zeros((2, 2)), [1, 2]), pipe, overwrite=True)
+    assert not pipe.is_file()

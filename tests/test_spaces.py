@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -306,3 +307,28 @@ def test_reals_have_no_size_and_cannot_be_enumerated():
     """A continuum has infinitely many states and no table of them."""
     assert ebm.Reals(2).size == math.inf
     assert not hasattr(ebm.Reals(2), "states_at")
+
+
+def test_frames_are_realigned_wherever_states_go():
+    """FAULTS 8: a permuted frame is taken by name, a foreign one is refused."""
+    model = ebm.BoltzmannMachine(np.zeros((3, 3)), [0.0, 1.0, 2.0], names=list("abc"))
+    frame = pd.DataFrame([[1, 0, 0]], columns=list("cba"))
+    assert model.energy(frame) == [-2.0]
+    assert ebm.exact(model).log_probability(frame) == ebm.exact(model).log_probability([[0, 0, 1]])
+    with pytest.raises(ebm.errors.NamesError, match="unknown: 'x'"):
+        model.conditional(frame.rename(columns={"c": "x"}))
+
+
+def test_masked_entries_are_missing():
+    masked = np.ma.array([[0, 1], [1, 0]], mask=[[True, False], [False, False]])
+    for take in (ebm.Binary(2).check, ebm.Ensemble.from_data):
+        with pytest.raises(ebm.errors.MissingValueError, match=r"1 of 2 rows.*'0'"):
+            take(masked)
+    with pytest.raises(ebm.errors.ModelError, match="weights must have no masked"):
+        ebm.Ensemble.from_data([[0, 1], [1, 0]], weights=np.ma.array([1.0, 2.0], mask=[1, 0]))
+
+
+@pytest.mark.parametrize("base", [0, 1, -2, np.nan])
+def test_bases_of_entropies(base):
+    with pytest.raises(ebm.errors.ModelError, match="base must be a number above 1"):
+        ebm.exact(ebm.IsingModel([[0, 1], [1, 0]], [0, 0])).entropy(base=base)

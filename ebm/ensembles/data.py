@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_floats, holds_text
+from ebm.arrays import as_floats, holds_text, in_base
 from ebm.ensembles.ensemble import MEMORY_LIMIT, Ensemble
 from ebm.errors import (
     CodingError,
@@ -88,7 +88,7 @@ class WeightedStates(Ensemble):
         2.0
         """
         nats = -float(self.weights @ np.log(self.weights))
-        return nats / math.log(base) if base else nats
+        return in_base(nats, base)
 
 
 def from_data(
@@ -234,8 +234,10 @@ def _checked_weights(weights: ArrayLike | None, n_rows: int) -> Array | None:
         raise ShapeError(
             f"weights must have shape ({n_rows},), one for each row, got {array.shape}"
         )
-    if not np.isfinite(array).all() or (array < 0).any():
-        raise ModelError("weights must be finite and not negative")
+    with np.errstate(over="ignore"):
+        total = array.sum()
+    if not np.isfinite(total) or (array < 0).any():
+        raise ModelError("weights must be finite, not negative, and have a finite sum")
     if not array.any():
         raise ModelError("weights must not all be zero")
     return array

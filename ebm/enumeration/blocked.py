@@ -42,12 +42,25 @@ class BlockedEnumeration(ExactEnsemble):
             64.0 * BLOCK * space.n,
             "take fewer units",
         )
-        with single_threaded_blas():
-            logs = [float(np.logaddexp.reduce(-self._energies(k))) for k in self._indices()]
-        self._block_log_weights = np.array(logs)
-        self.log_partition = float(np.logaddexp.reduce(self._block_log_weights))
-        if self.log_partition == -np.inf:
+        lowest, logs = self._sums_by_block()
+        self._ground = float(lowest.min())
+        if self._ground == np.inf:
             raise ModelError("every state has energy +inf: there is no distribution")
+        # About the lowest energy, a constant in the energy costs no digits.
+        self._block_log_weights = logs - np.where(np.isinf(lowest), 0, lowest - self._ground)
+        self._log_relative = float(np.logaddexp.reduce(self._block_log_weights))
+        self.log_partition = self._log_relative - self._ground
+
+    def _sums_by_block(self) -> tuple[Array, Array]:
+        """The lowest energy E₀ of each block, and ln Σ exp(−(E − E₀)) over it."""
+        lowest, logs = [], []
+        with single_threaded_blas():
+            for indices in self._indices():
+                energies = self._energies(indices)
+                lowest.append(float(energies.min()))
+                allowed = energies[np.isfinite(energies)] - lowest[-1]
+                logs.append(float(np.logaddexp.reduce(-allowed)) if len(allowed) else -np.inf)
+        return np.array(lowest), np.array(logs)
 
     def moments(self) -> Moments:
         """Means and covariances of the features; computed once, by a pass over all states."""

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import in_base
 from ebm.ensembles import Ensemble
 from ebm.enumeration.limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
-from ebm.errors import ShapeError
+from ebm.errors import ShapeError, require_memory
 from ebm.model import EnergyModel, checked_energy
 from ebm.randomness import RandomSource, generator
 from ebm.spaces import FiniteSpace
@@ -41,6 +42,9 @@ class ExactEnsemble(Ensemble):
     sample_size = math.inf
 
     _limits: Limits
+    #: What energies are counted from where that matters; ln Z is not.
+    _ground: float = 0.0
+    _log_relative: float = math.nan
     #: Log weight of each block of states that draws are made from, up to a common constant.
     _block_log_weights: Array
 
@@ -76,11 +80,12 @@ class ExactEnsemble(Ensemble):
         >>> ebm.exact(machine).log_probability([0, 1]).round(4)
         np.float64(-1.3863)
         """
-        return -checked_energy(self.model, self.space.check(states)) - self.log_partition
+        energies = checked_energy(self.model, self.space.check(states))
+        return self._ground - energies - self._relative_log_partition()
 
     def mean_energy(self) -> float:
         """⟨E⟩ in units of k_B T; a pass over all states unless the model is pairwise."""
-        return float(self.expectation(lambda states: checked_energy(self.model, states)))
+        return self._ground + self._mean_relative_energy()
 
     def entropy(self, base: float | None = None) -> float:
         """S = ln Z + ⟨E⟩ in nats, or in another base; costs what ``mean_energy`` costs.
@@ -101,8 +106,17 @@ class ExactEnsemble(Ensemble):
         >>> ebm.exact(ebm.IsingModel([[0, 0], [0, 0]], [0, 0])).entropy(base=2)
         2.0
         """
-        nats = self.log_partition + self.mean_energy()
-        return nats / math.log(base) if base else nats
+        return in_base(self._relative_log_partition() + self._mean_relative_energy(), base)
+
+    def _relative_log_partition(self) -> float:
+        """ln Z with energies counted from ``_ground``."""
+        return self.log_partition if self._ground == 0 else self._log_relative
+
+    def _mean_relative_energy(self) -> float:
+        """⟨E⟩ counted from ``_ground``."""
+        return float(
+            self.expectation(lambda states: checked_energy(self.model, states) - self._ground)
+        )
 
     @property
     def states(self) -> Array:
@@ -150,6 +164,12 @@ class ExactEnsemble(Ensemble):
         """
         if isinstance(n_draws, bool) or not hasattr(n_draws, "__index__") or n_draws < 1:
             raise ShapeError(f"n_draws must be a positive integer, got {n_draws!r}")
+        require_memory(
+            16.0 * int(n_draws) * self.space.n,
+            self._limits.max_memory,
+            f"{n_draws} draws of {self.space.n} units",
+            "draw fewer at a time, or raise max_memory",
+        )
         stream = generator(rng)
         logs = self._block_log_weights
         probabilities = np.exp(logs - logs.max())

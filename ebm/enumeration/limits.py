@@ -12,7 +12,7 @@ __all__ = ["Limits"]
 #: Seconds per state on one thread, for refusals; of the right order on any current machine.
 SECONDS_BY_PRODUCTS = 2.5e-10
 SECONDS_BY_HALVES = 5e-9
-SECONDS_BY_STREAMING = 2e-7
+SECONDS_BY_STREAMING = 8e-7
 #: Seconds per state and product of four features.
 SECONDS_BY_QUADRUPLES = 7e-10
 

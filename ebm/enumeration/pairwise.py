@@ -69,7 +69,7 @@ class PairwiseEnumeration(ExactEnsemble):
         """Means and covariances of the features, and ln Z; already known."""
         return self._moments
 
-    def mean_energy(self) -> float:
+    def _mean_relative_energy(self) -> float:
         """⟨E⟩ in units of k_B T, from the moments."""
         matrix, vector, constant = self._form
         pairs = float(np.vdot(matrix, self._moments.second))

@@ -149,10 +149,10 @@ class RestrictedEnumeration(ExactEnsemble):
             return LayerMoments(self._totals.mean, other, products)
         return LayerMoments(other, self._totals.mean, products.T)
 
-    def mean_energy(self) -> float:
+    def _mean_relative_energy(self) -> float:
         """⟨E_eff⟩ in units of k_B T, a pass over the visible states."""
         if self.layer == "hidden":
-            return super().mean_energy()
+            return super()._mean_relative_energy()
         (log_weight,) = self._averages(lambda _, logs, p, __: (np.array([np.vdot(p, logs)]),))
         return -float(log_weight[0])
 

@@ -19,7 +19,7 @@ __all__ = ["mean_field"]
 Array = NDArray[np.float64]
 
 #: A variance below this counts as none: means carry rounding errors.
-CONSTANT = 1e-12
+CONSTANT = 1e-14
 
 
 def mean_field(
@@ -50,7 +50,7 @@ def mean_field(
     Raises
     ------
     EbmError
-        If ``order`` is not 1, or ``moments`` are something else.
+        If ``order`` is not 1, or ``moments`` are something else or impossible.
     ConstantUnitError
         If a unit never changes; it is named.
 
@@ -74,6 +74,8 @@ def mean_field(
             "for rows of data give ebm.Ensemble.from_data(rows)"
         )
     moments = moments.moments().two_valued()
+    if np.abs(moments.correlation).max() > 1 + 1e-8:
+        raise EbmError("no distribution has these moments: a correlation is beyond ±1")
     binary = moments.to(Binary)
     mean = binary.mean
     variance = mean * (1 - mean)

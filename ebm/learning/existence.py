@@ -22,8 +22,10 @@ from ebm.spaces.names import shown
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-#: A probability below this counts as zero: moments carry rounding errors.
-EMPTY = 1e-12
+#: A rate this close to 0 or 1 counts as constant: moments carry rounding errors.
+CONSTANT = 1e-14
+#: A cell of a pair's table counts as empty below this share of the rarer of its two values.
+EMPTY = 1e-10
 #: Relative eigenvalue of the scaled Fisher information below which its direction is flat.
 FLAT = 1e-8
 
@@ -42,7 +44,7 @@ def require_changing_units(moments: Moments) -> None:
         If there is one; it is named.
     """
     mean = moments.to(Binary).mean
-    constant = np.flatnonzero((mean < EMPTY) | (mean > 1 - EMPTY))
+    constant = np.flatnonzero((mean < CONSTANT) | (mean > 1 - CONSTANT))
     if len(constant):
         names = shown([moments.space.labels[i] for i in constant])
         subject = (
@@ -83,8 +85,15 @@ def require_possible(moments: Moments, pairs: tuple[Indices, Indices]) -> None:
     Raises
     ------
     EbmError
-        If the table of a pair has a negative cell; the pair is named.
+        If the table of a pair has a negative cell, then it is named, or the covariances are not
+        positive semi-definite.
     """
+    lowest = float(np.linalg.eigvalsh(moments.correlation)[0])
+    if lowest < -1e-8 * moments.space.n:
+        raise EbmError(
+            f"no distribution has these moments: the covariances have a negative eigenvalue "
+            f"({lowest:.3g} of the correlations); take all of them from the same samples"
+        )
     cells = _pair_tables(moments, pairs)
     wrong = np.flatnonzero((cells < -1e-9).any(axis=0))
     if len(wrong):
@@ -120,7 +129,15 @@ def empty_pairs(moments: Moments, pairs: tuple[Indices, Indices]) -> Indices:
     ndarray of int
         Positions in ``pairs``.
     """
-    return np.flatnonzero((_pair_tables(moments, pairs) < EMPTY).any(axis=0))
+    return np.flatnonzero(_empty(moments, pairs).any(axis=0))
+
+
+def _empty(moments: Moments, pairs: tuple[Indices, Indices]) -> NDArray[np.bool_]:
+    """Which cells of each pair's table are empty but for rounding, (4, n_pairs)."""
+    on = moments.to(Binary).mean
+    i, j = pairs
+    rarer = np.array([np.minimum(x[i], y[j]) for x in (on, 1 - on) for y in (on, 1 - on)])
+    return np.asarray(_pair_tables(moments, pairs) < EMPTY * rarer + 1e-15)
 
 
 def empty_cells(moments: Moments, pairs: tuple[Indices, Indices]) -> list[str]:
@@ -138,13 +155,13 @@ def empty_cells(moments: Moments, pairs: tuple[Indices, Indices]) -> list[str]:
     list of str
         One sentence for each such pair.
     """
-    cells = _pair_tables(moments, pairs)
+    cells = _empty(moments, pairs)
     i, j = pairs
     labels = moments.space.labels
     sentences = []
     for k in empty_pairs(moments, pairs):
         first, second = repr(labels[i[k]]), repr(labels[j[k]])
-        sentences.append(f"units {first} and {second} {_describe(cells[:, k] < EMPTY)}")
+        sentences.append(f"units {first} and {second} {_describe(cells[:, k])}")
     return sentences
 
 

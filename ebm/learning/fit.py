@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Callable
@@ -27,6 +26,9 @@ from ebm.randomness import RandomSource
 __all__ = ["fit"]
 
 Array = NDArray[np.float64]
+
+#: A penalty beyond this says nothing more, and its square overflows.
+LARGEST_PENALTY = 1e100
 
 
 def fit(
@@ -189,8 +191,8 @@ def fit(
 
 def _require_settings(l2: float, l2_biases: float, tolerance: float) -> None:
     for name, value in (("l2", l2), ("l2_biases", l2_biases)):
-        if not (math.isfinite(value) and value >= 0):
-            raise EbmError(f"{name} must be a finite number ≥ 0, got {value!r}")
+        if not 0 <= value <= LARGEST_PENALTY:
+            raise EbmError(f"{name} must be a number from 0 to {LARGEST_PENALTY:g}, got {value!r}")
     if not tolerance > 0:
         raise EbmError(f"tolerance must be a positive number, got {tolerance!r}")
 

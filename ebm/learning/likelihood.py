@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ebm.ensembles import Moments
 from ebm.ensembles.ensemble import require_units
-from ebm.errors import LimitError, ModelError, NoMaximumWarning
+from ebm.errors import EbmError, LimitError, ModelError, NoMaximumWarning
 from ebm.information.fisher import FisherInformation, pair_fisher
 from ebm.learning.existence import (
     empty_cells,
@@ -106,11 +106,13 @@ def _fit_pairwise(
     cells: list[str] = []
     messages: list[str] = []
     require_possible(target, model.pairs)
+    # Before anything of size p² is made, for the limits of the average.
+    first = loss.average(loss.start())
     if loss.l2_biases == 0:
         require_changing_units(target)
     if loss.l2 == 0:
         cells = empty_cells(target, model.pairs)
-    if model.n <= NEWTON_UNITS and hasattr(loss.average(loss.start()), "fourth_moments"):
+    if model.n <= NEWTON_UNITS and hasattr(first, "fourth_moments"):
         optimum = newton(
             loss,
             tolerance=tolerance,
@@ -127,6 +129,11 @@ def _fit_pairwise(
             report=report,
         )
         fisher, messages = _fisher_where_affordable(loss, optimum)
+    if loss.log_likelihood(optimum.model, optimum.ensemble) > 1e-9:
+        raise EbmError(
+            "no distribution has these moments: a sample would be likelier than certain; take all "
+            "of them from the same samples"
+        )
     flat = loss.l2 == 0 and fisher is not None and is_flat(loss.curvature(fisher))
     # An empty cell of a coupled pair is proof, whatever the optimizer saw.
     if flat or cells:

@@ -85,10 +85,11 @@ def sample(
     space = checked_space(model)
     if burn_in is None:
         burn_in = 0 if isinstance(initial, ChainState) else 100
-    counts = {"n_draws": n_draws, "n_chains": n_chains, "thin": thin, "burn_in": burn_in + 1}
+    counts = {"n_draws": n_draws, "n_chains": n_chains, "thin": thin, "burn_in": burn_in}
     for name, count in counts.items():
-        if isinstance(count, bool) or not hasattr(count, "__index__") or count < 1:
-            raise ShapeError(f"{name} must be a positive integer, got {count!r}")
+        least = 0 if name == "burn_in" else 1
+        if isinstance(count, bool) or not hasattr(count, "__index__") or count < least:
+            raise ShapeError(f"{name} must be an integer of at least {least}, got {count!r}")
     start = _start(model, initial, n_chains, rng)
     chosen = Gibbs() if sampler is None else sampler
     sweeper = chosen.sweeper(model, len(start.states))

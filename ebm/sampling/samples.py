@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -85,7 +84,8 @@ class Samples(Ensemble):
     def sample_size(self) -> float:  # type: ignore[override]
         """The smallest effective number of draws over the units that change."""
         sizes = self.ess[np.isfinite(self.ess)]
-        return float(sizes.min()) if len(sizes) else math.nan
+        # Chains that never move are worth one draw.
+        return float(sizes.min()) if len(sizes) else 1.0
 
     def estimate(self, f: Observable) -> Estimate:
         """E[f(x)] with its Monte-Carlo standard error, autocorrelations included.

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -106,6 +106,8 @@ class StateSpace(ABC):
         array([[0., 1.],
                [1., 0.]])
         """
+        if hasattr(states, "columns") and hasattr(states, "to_numpy"):
+            states = self._in_own_order(states)
         array = self._as_float(states)
         if array.ndim == 0 or array.shape[-1] != self.n:
             turned = array.ndim == 2 and array.shape[0] == self.n
@@ -148,6 +150,13 @@ class StateSpace(ABC):
             )
         position = {name: k for k, name in enumerate(given)}
         return np.array([position[name] for name in wanted], dtype=np.intp)
+
+    def _in_own_order(self, frame: Any) -> Any:
+        """The values of a data frame, its columns in the order of the named units."""
+        values = frame.to_numpy()
+        if not self.names:
+            return values
+        return values[:, self.order_of([str(name) for name in frame.columns])]
 
     def _as_float(self, states: ArrayLike) -> Array:
         if isinstance(states, np.ma.MaskedArray):

@@ -443,9 +443,9 @@ def test_names_that_contradict_are_refused():
 @pytest.mark.parametrize(
     ("weights", "error", "words"),
     [
-        ([1, 1, -1, 1, 1], ModelError, "finite and not negative"),
-        ([1, 1, np.nan, 1, 1], ModelError, "finite and not negative"),
-        ([1, 1, np.inf, 1, 1], ModelError, "finite and not negative"),
+        ([1, 1, -1, 1, 1], ModelError, "finite, not negative"),
+        ([1, 1, np.nan, 1, 1], ModelError, "finite, not negative"),
+        ([1, 1, np.inf, 1, 1], ModelError, "finite, not negative"),
         ([0, 0, 0, 0, 0], ModelError, "not all be zero"),
         ([1, 1], ShapeError, r"shape \(5,\), one for each row, got \(2,\)"),
         (2.0, ShapeError, r"shape \(5,\), one for each row, got \(\)"),

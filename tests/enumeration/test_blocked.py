@@ -93,3 +93,23 @@ def test_states_handed_to_the_model_may_be_written_to():
 
     ensemble = ebm.exact(Careless())
     assert ensemble.log_partition == pytest.approx(3 * np.log1p(np.exp(2)), rel=1e-12)
+
+
+@pytest.mark.parametrize("constant", [1e6, -1e9, 1e12])
+def test_a_constant_costs_no_digits(constant):
+    """Averages and entropy do not see a large constant in the energy."""
+
+    class Shifted(ebm.EnergyModel):
+        space = ebm.Binary(6)
+
+        def energy(self, states):
+            return constant + np.asarray(states).sum(axis=-1)
+
+    shifted = ebm.exact(Shifted())
+    p = 1 / (1 + np.e)
+    entropy = -6 * (p * np.log(p) + (1 - p) * np.log(1 - p))
+    precision = 1e-15 * abs(constant) + 1e-12
+    assert shifted.entropy() == pytest.approx(entropy, abs=1e3 * precision)
+    assert shifted.weights.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(shifted.moments().mean, p, atol=1e2 * precision)
+    assert shifted.log_partition == pytest.approx(-constant, rel=1e-4)

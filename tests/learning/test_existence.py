@@ -281,3 +281,37 @@ def test_rare_is_not_never():
         result = ebm.fit(machine(2), moments)
     assert result.converged
     np.testing.assert_allclose(ebm.exact(result.model).weights, table, rtol=1e-7, atol=1e-9)
+
+
+class TestRareUnits:
+    @pytest.mark.parametrize("rate", [1e-5, 1e-7])
+    def test_rare_is_not_never(self, rate):
+        """Cells that are small because their units are rare are no empty cells."""
+        bias = math.log(rate)
+        truth = ebm.BoltzmannMachine([[0, 1], [1, 0]], [bias, bias])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            result = ebm.fit(machine(2), ebm.exact(truth))
+        assert result.converged
+        assert result.model.weights[0, 1] == pytest.approx(1, abs=0.05)
+
+
+class TestImpossible:
+    """Moments that no distribution has, though every pair's table is possible."""
+
+    @staticmethod
+    def moments(size, covariance):
+        full = np.full((size, size), covariance)
+        np.fill_diagonal(full, 0.25)
+        return ebm.Moments(ebm.Binary(size), [0.5] * size, full, sample_size=100)
+
+    def test_covariances_with_a_negative_eigenvalue(self):
+        with pytest.raises(ebm.EbmError, match="negative eigenvalue"):
+            ebm.fit(machine(3), self.moments(3, -0.2))
+        with pytest.raises(ebm.EbmError, match="beyond ±1"):
+            ebm.inversion.mean_field(self.moments(2, 0.3))
+
+    def test_three_units_cannot_all_differ(self):
+        """C = −0.1 is positive semi-definite, and one of three pairs must agree."""
+        with pytest.raises(ebm.EbmError, match="likelier than certain"):
+            ebm.fit(machine(3), self.moments(3, -0.1))
