@@ -88,12 +88,6 @@ def require_possible(moments: Moments, pairs: tuple[Indices, Indices]) -> None:
         If the table of a pair has a negative cell, then it is named, or the covariances are not
         positive semi-definite.
     """
-    lowest = float(np.linalg.eigvalsh(moments.correlation)[0])
-    if lowest < -1e-8 * moments.space.n:
-        raise EbmError(
-            f"no distribution has these moments: the covariances have a negative eigenvalue "
-            f"({lowest:.3g} of the correlations); take all of them from the same samples"
-        )
     cells = _pair_tables(moments, pairs)
     wrong = np.flatnonzero((cells < -1e-9).any(axis=0))
     if len(wrong):
@@ -102,6 +96,12 @@ def require_possible(moments: Moments, pairs: tuple[Indices, Indices]) -> None:
             f"no distribution has these moments: the table of units {first} and {second} would "
             f"hold the probability {cells[:, wrong[0]].min():.3g}; covariances must be given with "
             "1/N, and in the coding of the space"
+        )
+    lowest = float(np.linalg.eigvalsh(moments.correlation)[0])
+    if lowest < -1e-8 * moments.space.n:
+        raise EbmError(
+            f"no distribution has these moments: the covariances have a negative eigenvalue "
+            f"({lowest:.3g} of the correlations); take all of them from the same samples"
         )
 
 
