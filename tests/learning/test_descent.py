@@ -498,6 +498,8 @@ def test_inputs_are_left_alone():
     for array in (rows, weights):
         array.setflags(write=False)
     ebm.fit(restricted(), rows, weights=weights, average=ebm.PersistentChains(10), n_epochs=2)
+    np.testing.assert_array_equal(rows, ROWS[:100])
+    assert (weights == 1).all()
 
 
 def test_five_hundred_units_in_little_memory():
