@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ContrastiveDivergence,
         FitResult,
         GradientDescent,
+        GradientSteps,
         PersistentChains,
         fit,
     )
@@ -56,6 +57,7 @@ __all__ = [
     "FitResult",
     "Gibbs",
     "GradientDescent",
+    "GradientSteps",
     "InteractionModel",
     "IsingModel",
     "Levels",
@@ -99,6 +101,7 @@ _HOMES = {
         "ContrastiveDivergence",
         "FitResult",
         "GradientDescent",
+        "GradientSteps",
         "PersistentChains",
         "fit",
     ),

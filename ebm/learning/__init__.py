@@ -4,6 +4,7 @@ from ebm.learning.averages import ContrastiveDivergence, PersistentChains
 from ebm.learning.fit import fit
 from ebm.learning.optimizers import Adam, Decay, GradientDescent
 from ebm.learning.result import FitEpoch, FitResult, FitStep
+from ebm.learning.steps import GradientSteps
 
 __all__ = [
     "Adam",
@@ -13,6 +14,7 @@ __all__ = [
     "FitResult",
     "FitStep",
     "GradientDescent",
+    "GradientSteps",
     "PersistentChains",
     "fit",
 ]

@@ -150,7 +150,8 @@ class ContrastiveDivergence:
     >>> import ebm
     >>> rows = [[0, 0, 0], [1, 1, 0], [1, 1, 1], [0, 0, 1]] * 10
     >>> start = ebm.RestrictedBoltzmannMachine.for_data(rows, 2, rng=0)
-    >>> result = ebm.fit(start, rows, average=ebm.ContrastiveDivergence(1), n_epochs=20, rng=0)
+    >>> steps = ebm.GradientSteps(n_epochs=20)
+    >>> result = ebm.fit(start, rows, average=ebm.ContrastiveDivergence(1), steps=steps, rng=0)
     >>> len(result.history)
     20
     """

@@ -329,7 +329,3 @@ class Descent:
             history=tuple(self.history),
             warnings=warnings,
         )
-
-
-def _nan_for_none(value: float | None) -> float:
-    return math.nan if value is None else value

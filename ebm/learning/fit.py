@@ -18,8 +18,8 @@ from ebm.errors import EbmError, ModelError
 from ebm.learning.averages import Route, as_route, has_memory
 from ebm.learning.descend import descend
 from ebm.learning.likelihood import maximize_likelihood
-from ebm.learning.optimizers import Optimizer
 from ebm.learning.result import FitResult, FitStep
+from ebm.learning.steps import GradientSteps
 from ebm.model import ParametricModel, checked_space
 from ebm.randomness import RandomSource
 
@@ -42,11 +42,7 @@ def fit(
     tolerance: float = 1e-9,
     max_iterations: int | None = None,
     progress: bool = False,
-    optimizer: Optimizer | None = None,
-    n_epochs: int | None = None,
-    batch_size: int | None = None,
-    l1: float = 0.0,
-    centering: bool = True,
+    steps: GradientSteps | None = None,
     validation: Any = None,
     rng: RandomSource = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -56,10 +52,9 @@ def fit(
     Solves the learning rule E_D[∂E/∂θ] = E_model[∂E/∂θ], [EBM] eq 7, by minimizing
     L(θ) = E_D[E] + ln Z + ½ l2 Σ W² + ½ l2_biases Σ b². Boltzmann machines and Ising models of at
     most 28 units take damped Newton steps on exact moments from the independent model; larger ones,
-    other averages and any other parametric model L-BFGS on scaled parameters. With an
-    ``optimizer``, or an average that has a memory, such as ``ebm.PersistentChains()``, the fit
-    takes gradient steps on batches of rows instead, from the parameters of ``model``; it needs no
-    ln Z.
+    other averages and any other parametric model L-BFGS on scaled parameters. With ``steps``, or an
+    average that has a memory, such as ``ebm.PersistentChains()``, the fit takes gradient steps on
+    batches of rows instead, from the parameters of ``model``; it needs no ln Z.
 
     Parameters
     ----------
@@ -72,8 +67,8 @@ def fit(
     average : callable or route
         From a model to an ensemble that knows ln Z. To lift a limit of enumeration:
         ``average=lambda model: ebm.exact(model, max_seconds=600)``. Or an average with memory,
-        ``ebm.PersistentChains()`` or ``ebm.ContrastiveDivergence()``. With an ``optimizer`` any
-        ensemble will do.
+        ``ebm.PersistentChains()`` or ``ebm.ContrastiveDivergence()``. With ``steps`` any ensemble
+        will do.
     l2 : float
         Penalty on the parameters that couple units, ``model.is_coupling``, each pair once, against
         the mean log-likelihood of a sample in nats. It is the same in every gauge, but not in both
@@ -89,22 +84,11 @@ def fit(
     progress : bool
         Show each iteration on the standard error stream; a bar of epochs (needs tqdm) for gradient
         steps.
-    optimizer : Optimizer, optional
-        Asks for gradient steps: ``ebm.Adam(0.001)``, ``ebm.GradientDescent(0.05)``. For averages
-        with memory one that suits the model, with a falling rate, if not given.
-    n_epochs : int, optional
-        Most passes over the rows; 100 with batches, 5000 where all rows are one batch.
-    batch_size : int, optional
-        Rows for each gradient step. If not given, all rows for pairwise families, which need only
-        their moments, and for averages without memory; 100 elsewhere.
-    l1 : float
-        Penalty l1 Σ|W| on the same parameters as ``l2``, for gradient steps; by its subgradient,
-        so that couplings come near to zero, not to it.
-    centering : bool
-        Whether gradient steps are taken in the gauge centered at the means of data and model,
-        which do not depend on the coding of a unit. The model comes back in its own center.
+    steps : GradientSteps, optional
+        Asks for gradient steps and says how they go; those of an average with memory are
+        ``ebm.GradientSteps()`` if not given.
     validation : array_like or Ensemble, optional
-        Rows that are not learnt from: the history says how their energy compares.
+        Rows that gradient steps do not learn from: the history says how their energy compares.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of the randomness of gradient steps.
     checkpoint : path-like, optional
@@ -158,31 +142,21 @@ def fit(
     else:
         data = from_data(data, space=space, weights=weights)
     model = _named(model, data.space.names)
-    if optimizer is not None or has_memory(average):
+    if steps is not None or has_memory(average):
         return descend(
             model,
             data,
             average=average,
-            optimizer=optimizer,
-            n_epochs=n_epochs,
-            batch_size=batch_size,
+            steps=_checked_steps(steps),
             l2=l2,
             l2_biases=l2_biases,
-            l1=l1,
-            centering=centering,
             tolerance=tolerance,
             validation=validation,
             rng=rng,
             checkpoint=checkpoint,
             progress=progress,
         )
-    _refuse_settings_of_gradient_steps(
-        n_epochs=n_epochs,
-        batch_size=batch_size,
-        l1=l1 or None,
-        validation=validation,
-        checkpoint=checkpoint,
-    )
+    _refuse_settings_of_gradient_steps(validation=validation, checkpoint=checkpoint)
     as_route(average)
     return maximize_likelihood(
         model, data, average, (l2, l2_biases), tolerance, max_iterations, _reporter(progress)
@@ -197,12 +171,20 @@ def _require_settings(l2: float, l2_biases: float, tolerance: float) -> None:
         raise EbmError(f"tolerance must be a positive number, got {tolerance!r}")
 
 
+def _checked_steps(steps: Any) -> GradientSteps:
+    if steps is None:
+        return GradientSteps()
+    if not isinstance(steps, GradientSteps):
+        raise EbmError(f"steps must be ebm.GradientSteps(…), got {steps!r}")
+    return steps
+
+
 def _refuse_settings_of_gradient_steps(**settings: Any) -> None:
     """Refuse what would have no effect on a fit by exact likelihood."""
     for name, value in settings.items():
         if value is not None:
             raise EbmError(
-                f"{name} belongs to gradient steps: give optimizer=ebm.Adam(0.01), or an average "
+                f"{name} belongs to gradient steps: give steps=ebm.GradientSteps(), or an average "
                 "with memory such as ebm.PersistentChains()"
             )
 

@@ -51,9 +51,7 @@ def main(repeats=8):
             machine,
             data,
             average=ebm.PersistentChains(BATCH),
-            optimizer=ebm.GradientDescent(0.01),
-            batch_size=BATCH,
-            n_epochs=n_epochs,
+            steps=ebm.GradientSteps(ebm.GradientDescent(0.01), n_epochs, BATCH),
             rng=0,
         )
 

@@ -13,6 +13,7 @@ import pytest
 import ebm
 from ebm.errors import EbmError, FileFormatError
 from ebm.learning import Decay
+from tests.learning.stepping import fit
 
 ROWS = (np.random.default_rng(0).random((70, 6)) < 0.4).astype(np.int8)
 
@@ -43,7 +44,7 @@ def train(model=None, rows=ROWS, **changes):
         "l2": 1e-3,
         "rng": 7,
     } | changes
-    return ebm.fit(start() if model is None else model, rows, **settings)
+    return fit(start() if model is None else model, rows, **settings)
 
 
 def check_same(first, second):
@@ -173,8 +174,8 @@ import numpy as np
 import ebm
 rows = (np.random.default_rng(0).random((70, 6)) < 0.4).astype(np.int8)
 start = ebm.RestrictedBoltzmannMachine.for_data(rows, 3, rng=0)
-ebm.fit(start, rows, average=ebm.PersistentChains(20), optimizer=ebm.GradientDescent(0.05),
-        batch_size=30, n_epochs=10**6, rng=7, checkpoint=sys.argv[1])
+steps = ebm.GradientSteps(ebm.GradientDescent(0.05), batch_size=30, n_epochs=10**6)
+ebm.fit(start, rows, average=ebm.PersistentChains(20), steps=steps, rng=7, checkpoint=sys.argv[1])
 """
 
 

@@ -15,6 +15,7 @@ from ebm.errors import (
 from ebm.learning import Decay
 from ebm.learning.gauges import gauge_of
 from tests import oracles
+from tests.learning.stepping import fit
 
 
 def truth(n=5, seed=0):
@@ -44,8 +45,8 @@ START = ebm.BoltzmannMachine(np.zeros((5, 5)), np.zeros(5), center=0.3, offset=2
 @pytest.mark.parametrize("optimizer", [ebm.GradientDescent(4.0, momentum=0.5), ebm.Adam(0.02)])
 @pytest.mark.parametrize("l2", [0.0, 0.03])
 def test_exact_gradients_reach_the_newton_optimum(optimizer, l2):
-    newton = ebm.fit(START, ROWS, l2=l2)
-    result = ebm.fit(START, ROWS, optimizer=optimizer, l2=l2, n_epochs=4000, tolerance=1e-7)
+    newton = fit(START, ROWS, l2=l2)
+    result = fit(START, ROWS, optimizer=optimizer, l2=l2, n_epochs=4000, tolerance=1e-7)
     assert np.abs(result.model.parameters - newton.model.parameters).max() < 1e-5
     assert result.model.offset == 2.0
     assert np.array_equal(result.model.center, START.center)
@@ -59,9 +60,7 @@ def test_exact_gradients_reach_the_newton_optimum(optimizer, l2):
 @pytest.mark.parametrize("start", [START, START.to_spins(), restricted()])
 def test_small_steps_lower_the_loss_every_time(start, centering):
     rows = 2 * ROWS - 1 if isinstance(start, ebm.IsingModel) else ROWS
-    result = ebm.fit(
-        start, rows, optimizer=ebm.GradientDescent(0.05), n_epochs=60, centering=centering
-    )
+    result = fit(start, rows, optimizer=ebm.GradientDescent(0.05), n_epochs=60, centering=centering)
     likelihoods = [epoch.log_likelihood for epoch in result.history]
     assert len(likelihoods) == 60
     assert (np.diff(likelihoods) > 0).all()
@@ -80,8 +79,8 @@ def check_within_errors(result, wanted):
 @pytest.mark.parametrize("start", [START, START.to_spins()])
 def test_persistent_chains_recover_the_exact_fit_within_its_errors(start):
     rows = 2 * ROWS - 1 if isinstance(start, ebm.IsingModel) else ROWS
-    wanted = ebm.fit(start, rows)
-    result = ebm.fit(start, rows, average=ebm.PersistentChains(2000, sweeps=2), rng=0)
+    wanted = fit(start, rows)
+    result = fit(start, rows, average=ebm.PersistentChains(2000, sweeps=2), rng=0)
     assert result.converged
     assert result.log_likelihood is None
     assert "log_likelihood=unknown" in repr(result)
@@ -93,17 +92,17 @@ def test_persistent_chains_recover_the_exact_fit_within_its_errors(start):
 
 def test_moment_errors_see_couplings_ten_times_too_small():
     """FAULTS 25: nothing about correlation, which is blind to scale."""
-    wanted = ebm.fit(START, ROWS).model
+    wanted = fit(START, ROWS).model
     small = ebm.BoltzmannMachine(wanted.weights / 10, wanted.biases, center=0.3)
     average = ebm.PersistentChains(2000)
-    still = ebm.fit(small, ROWS, average=average, optimizer=ebm.Adam(1e-9), n_epochs=60, rng=0)
+    still = fit(small, ROWS, average=average, optimizer=ebm.Adam(1e-9), n_epochs=60, rng=0)
     assert not still.converged
     assert still.history[-1].moment_error > 3
 
 
 def test_mini_batches_reach_the_optimum_as_the_rate_falls():
-    wanted = ebm.fit(START, ROWS)
-    result = ebm.fit(
+    wanted = fit(START, ROWS)
+    result = fit(
         START,
         ROWS,
         optimizer=ebm.GradientDescent(Decay(1.0, 100)),
@@ -119,10 +118,8 @@ def test_mini_batches_reach_the_optimum_as_the_rate_falls():
 def test_one_epoch_of_batches_is_one_large_step_at_a_small_rate():
     """Every row counts once, whatever batch it is in: the last one of 4000 % 900 rows too."""
     rate = 1e-6
-    whole = ebm.fit(START, ROWS, optimizer=ebm.GradientDescent(rate), n_epochs=1)
-    parts = ebm.fit(
-        START, ROWS, optimizer=ebm.GradientDescent(rate), batch_size=900, n_epochs=1, rng=0
-    )
+    whole = fit(START, ROWS, optimizer=ebm.GradientDescent(rate), n_epochs=1)
+    parts = fit(START, ROWS, optimizer=ebm.GradientDescent(rate), batch_size=900, n_epochs=1, rng=0)
     full, sum_of_parts = whole.model.parameters, parts.model.parameters * 900 / 4000
     assert np.abs(full - sum_of_parts).max() < 1e-4 * np.abs(full).max()
 
@@ -134,15 +131,15 @@ def test_weights_are_repetitions():
     rows, weights = ROWS[:50], np.arange(50) % 4
     repeated = np.repeat(rows, weights, axis=0)
     settings = {"optimizer": ebm.Adam(0.05), "n_epochs": 5, "batch_size": 16, "rng": 3}
-    with_weights = ebm.fit(START, rows, weights=weights, l2=0.1, **settings)
-    written_out = ebm.fit(START, repeated, l2=0.1, **settings)
+    with_weights = fit(START, rows, weights=weights, l2=0.1, **settings)
+    written_out = fit(START, repeated, l2=0.1, **settings)
     assert np.array_equal(with_weights.model.parameters, written_out.model.parameters)
 
 
 def test_fractional_weights_enter_the_exact_gradient():
     weights = np.random.default_rng(0).uniform(0.5, 1.5, 200)
-    wanted = ebm.fit(START, ROWS[:200], weights=weights, l2=0.02)
-    result = ebm.fit(
+    wanted = fit(START, ROWS[:200], weights=weights, l2=0.02)
+    result = fit(
         START,
         ROWS[:200],
         weights=weights,
@@ -155,13 +152,13 @@ def test_fractional_weights_enter_the_exact_gradient():
 
 @pytest.mark.parametrize("average", [ebm.PersistentChains(50), ebm.ContrastiveDivergence()])
 def test_equal_seeds_give_equal_fits(average):
-    def fit(rng):
-        return ebm.fit(restricted(), ROWS[:200], average=average, n_epochs=3, rng=rng)
+    def trained(rng):
+        return fit(restricted(), ROWS[:200], average=average, n_epochs=3, rng=rng)
 
-    assert np.array_equal(fit(5).model.parameters, fit(5).model.parameters)
+    assert np.array_equal(trained(5).model.parameters, trained(5).model.parameters)
     generator = np.random.default_rng(5)
-    first = fit(generator).model.parameters
-    assert not np.array_equal(first, fit(generator).model.parameters)
+    first = trained(generator).model.parameters
+    assert not np.array_equal(first, trained(generator).model.parameters)
 
 
 def recentering_descent(model, rows, rate, n_updates, l2):
@@ -194,10 +191,10 @@ def test_centered_steps_are_those_of_a_recentered_machine(l2):
     rows = ROWS[:200]
     wanted = recentering_descent(start, rows, 0.3, 20, l2)
     settings = {"n_epochs": 20, "l2": l2, "l2_biases": l2}
-    result = ebm.fit(start, rows, optimizer=ebm.GradientDescent(0.3), **settings)
+    result = fit(start, rows, optimizer=ebm.GradientDescent(0.3), **settings)
     assert np.abs(result.model.parameters - wanted.parameters).max() < 1e-9
     assert np.array_equal(result.model.visible_center, start.visible_center)
-    plain = ebm.fit(start, rows, optimizer=ebm.GradientDescent(0.3), centering=False, **settings)
+    plain = fit(start, rows, optimizer=ebm.GradientDescent(0.3), centering=False, **settings)
     assert np.abs(result.model.parameters - plain.model.parameters).max() > 1e-3
 
 
@@ -250,7 +247,7 @@ def test_flipped_data_are_learnt_alike(average):
         # Without centering the same two machines are written about 0.
         if average == "uncentered":
             start = start.recentered(0, 0)
-        result = ebm.fit(
+        result = fit(
             start,
             data,
             optimizer=ebm.GradientDescent(0.5, momentum=0.9),
@@ -266,9 +263,9 @@ def test_flipped_data_are_learnt_alike(average):
 def test_moments_are_enough_for_pairwise_families():
     moments = ebm.Ensemble.from_data(ROWS).moments()
     settings = {"average": ebm.PersistentChains(200), "n_epochs": 20, "rng": 0}
-    by_moments = ebm.fit(START, moments, **settings)
+    by_moments = fit(START, moments, **settings)
     assert by_moments.history[-1].iteration == 20
-    spins = ebm.fit(START, moments.to(ebm.Spins), **settings)
+    spins = fit(START, moments.to(ebm.Spins), **settings)
     assert np.abs(spins.model.parameters - by_moments.model.parameters).max() < 1e-12
 
 
@@ -277,8 +274,8 @@ def test_sparse_couplings_stay_sparse():
 
     matrix = csr_array(np.eye(5, k=1) + np.eye(5, k=-1))
     start = ebm.BoltzmannMachine(matrix, np.zeros(5), center=0.3)
-    wanted = ebm.fit(start, ROWS)
-    result = ebm.fit(start, ROWS, average=ebm.PersistentChains(2000), rng=0)
+    wanted = fit(start, ROWS)
+    result = fit(start, ROWS, average=ebm.PersistentChains(2000), rng=0)
     assert len(result.model.parameters) == 9
     check_within_errors(result, wanted)
 
@@ -289,10 +286,10 @@ def test_any_parametric_model_learns():
 
     family = oracles.LinearFamily(ebm.Binary(4), features, [0.0, 0.0])
     rows = ebm.exact(family.with_parameters([-0.3, 1.0])).sample(3000, rng=0)
-    wanted = ebm.fit(family, rows)
-    exact = ebm.fit(family, rows, optimizer=ebm.GradientDescent(0.5), tolerance=1e-7)
+    wanted = fit(family, rows)
+    exact = fit(family, rows, optimizer=ebm.GradientDescent(0.5), tolerance=1e-7)
     assert np.abs(exact.model.parameters - wanted.model.parameters).max() < 1e-4
-    chains = ebm.fit(family, rows, average=ebm.PersistentChains(100), n_epochs=10, rng=0)
+    chains = fit(family, rows, average=ebm.PersistentChains(100), n_epochs=10, rng=0)
     assert np.isfinite(chains.model.parameters).all()
 
 
@@ -307,8 +304,8 @@ def test_a_route_of_ones_own():
             draws = ebm.exact(model).sample(2000, rng=int(state["steps"]))
             return ebm.Ensemble.from_data(draws), {"steps": state["steps"] + 1}
 
-    wanted = ebm.fit(START, ROWS)
-    result = ebm.fit(START, ROWS, average=Draws(), rng=0)
+    wanted = fit(START, ROWS)
+    result = fit(START, ROWS, average=Draws(), rng=0)
     assert result.converged
     check_within_errors(result, wanted)
 
@@ -319,14 +316,14 @@ def test_a_route_of_ones_own():
 def test_l1_shrinks_couplings_to_nearly_zero():
     independent = (np.random.default_rng(0).random((2000, 5)) < 0.7).astype(np.int8)
     settings = {"optimizer": ebm.GradientDescent(Decay(1.0, 20)), "n_epochs": 300}
-    free = ebm.fit(START, independent, **settings).model
-    penalized = ebm.fit(START, independent, l1=0.03, **settings).model
+    free = fit(START, independent, **settings).model
+    penalized = fit(START, independent, l1=0.03, **settings).model
     assert np.abs(penalized.weights).max() < 0.01 < 0.1 < np.abs(free.weights).max()
     assert np.abs(penalized.biases).min() > 0.5
 
 
 def test_contrastive_divergence_is_not_taken_for_converged():
-    result = ebm.fit(START, ROWS, average=ebm.ContrastiveDivergence(), n_epochs=20, rng=0)
+    result = fit(START, ROWS, average=ebm.ContrastiveDivergence(), n_epochs=20, rng=0)
     assert not result.converged
     assert np.isnan(result.history[-1].moment_error)
     assert "how far the moments are off is not known" in result.message
@@ -340,7 +337,7 @@ def test_history_of_a_machine_that_learns_by_heart():
     rows = (rng.random((40, 12)) < 0.5).astype(np.int8)
     other = (rng.random((500, 12)) < 0.5).astype(np.int8)
     start = ebm.RestrictedBoltzmannMachine.for_data(rows, 20, rng=0, scale=0.1)
-    result = ebm.fit(
+    result = fit(
         start,
         rows,
         average=ebm.PersistentChains(100),
@@ -367,7 +364,7 @@ def test_history_of_a_machine_that_learns_by_heart():
 
 
 def test_progress_is_a_bar(capsys):
-    ebm.fit(START, ROWS, optimizer=ebm.Adam(0.01), n_epochs=3, progress=True)
+    fit(START, ROWS, optimizer=ebm.Adam(0.01), n_epochs=3, progress=True)
     assert "epoch" in capsys.readouterr().err
 
 
@@ -380,7 +377,7 @@ def test_a_rate_of_1000_is_caught_and_named(start, average):
     with pytest.raises(
         DivergenceError, match=r"diverged at update \d+ \(epoch .*max\|W\| was"
     ) as e:
-        ebm.fit(start, ROWS, average=average, optimizer=ebm.GradientDescent(1000.0), rng=0)
+        fit(start, ROWS, average=average, optimizer=ebm.GradientDescent(1000.0), rng=0)
     assert e.value.parameter in start.parameter_names
     assert e.value.parameter in str(e.value)
     assert e.value.update == 1
@@ -408,7 +405,7 @@ def test_the_first_update_that_is_not_finite_is_named():
             return Nowhere(), state
 
     with pytest.raises(DivergenceError, match=r"update 4 .* b\[2\] from .* to nan"):
-        ebm.fit(START, ROWS, average=Broken(), optimizer=ebm.GradientDescent(0.1), centering=False)
+        fit(START, ROWS, average=Broken(), optimizer=ebm.GradientDescent(0.1), centering=False)
 
 
 def test_sparse_rows_do_not_drive_hidden_units_to_one():
@@ -416,7 +413,7 @@ def test_sparse_rows_do_not_drive_hidden_units_to_one():
     rng = np.random.default_rng(0)
     rows = (rng.random((1000, 60)) < 0.01).astype(np.int8)
     start = ebm.RestrictedBoltzmannMachine.for_data(rows, 10, rng=0)
-    result = ebm.fit(start, rows, average=ebm.PersistentChains(100), n_epochs=20, rng=0)
+    result = fit(start, rows, average=ebm.PersistentChains(100), n_epochs=20, rng=0)
     hidden = result.model.hidden_conditional(rows).mean(axis=0)
     assert (hidden > 0.1).all()
     assert (hidden < 0.9).all()
@@ -430,20 +427,20 @@ def test_constant_columns_stay_finite():
     rows[:, 0], rows[:, 1] = 0, 1
     start = ebm.RestrictedBoltzmannMachine.for_data(rows, 3, rng=0)
     assert np.isfinite(start.parameters).all()
-    result = ebm.fit(start, rows, average=ebm.PersistentChains(50), n_epochs=20, rng=0)
+    result = fit(start, rows, average=ebm.PersistentChains(50), n_epochs=20, rng=0)
     assert np.isfinite(result.model.parameters).all()
     assert np.isfinite([epoch.moment_error for epoch in result.history]).all()
     with pytest.raises(ConstantUnitError, match="units '0', '1' never change"):
-        ebm.fit(START, rows, average=ebm.PersistentChains(50))
+        fit(START, rows, average=ebm.PersistentChains(50))
     held = {"l2": 1e-2, "l2_biases": 1e-2, "n_epochs": 20}
-    penalized = ebm.fit(START, rows, average=ebm.PersistentChains(50), rng=0, **held)
+    penalized = fit(START, rows, average=ebm.PersistentChains(50), rng=0, **held)
     assert np.isfinite(penalized.model.parameters).all()
 
 
 def test_pairs_without_a_maximum_are_named():
     rows = ROWS[(ROWS[:, 0] == 0) | (ROWS[:, 1] == 0)]
     with pytest.warns(NoMaximumWarning, match="units '0' and '1' are never both on"):
-        result = ebm.fit(START, rows, average=ebm.PersistentChains(50), n_epochs=5, rng=0)
+        result = fit(START, rows, average=ebm.PersistentChains(50), n_epochs=5, rng=0)
     assert len(result.warnings) == 1
 
 
@@ -467,7 +464,7 @@ def test_pairs_without_a_maximum_are_named():
 def test_bad_arguments_are_named(changes, error, message):
     settings = {"optimizer": ebm.Adam(0.01), "n_epochs": 2} | changes
     with pytest.raises(error, match=message):
-        ebm.fit(START, ROWS, **settings)
+        fit(START, ROWS, **settings)
 
 
 @pytest.mark.parametrize("rows", [2 * ROWS - 1, ROWS + 0.5, np.where(ROWS, np.nan, 0.0)])
@@ -475,21 +472,27 @@ def test_other_codings_are_errors(rows):
     """FAULTS 48."""
     for start in (START, restricted()):
         with pytest.raises(EbmError):
-            ebm.fit(start, rows, average=ebm.PersistentChains())
+            fit(start, rows, average=ebm.PersistentChains())
 
 
-@pytest.mark.parametrize("name", ["n_epochs", "batch_size", "l1", "validation", "checkpoint"])
+@pytest.mark.parametrize("name", ["validation", "checkpoint"])
 def test_settings_of_gradient_steps_need_gradient_steps(name):
     with pytest.raises(EbmError, match=f"{name} belongs to gradient steps"):
         ebm.fit(START, ROWS, **{name: 3})
 
 
+@pytest.mark.parametrize("steps", [3, "adam", ebm.Adam(0.1), ebm.GradientSteps])
+def test_steps_are_settings_of_steps(steps):
+    with pytest.raises(EbmError, match=r"steps must be ebm\.GradientSteps"):
+        ebm.fit(START, ROWS, steps=steps)
+
+
 def test_moments_have_no_batches_and_teach_no_hidden_units():
     moments = ebm.Ensemble.from_data(ROWS).moments()
     with pytest.raises(ModelError, match="batch_size needs rows"):
-        ebm.fit(START, moments, optimizer=ebm.Adam(0.1), batch_size=10)
+        fit(START, moments, optimizer=ebm.Adam(0.1), batch_size=10)
     with pytest.raises(ModelError, match="does not learn from moments alone"):
-        ebm.fit(restricted(), moments, optimizer=ebm.Adam(0.1))
+        fit(restricted(), moments, optimizer=ebm.Adam(0.1))
 
 
 def test_inputs_are_left_alone():
@@ -497,7 +500,7 @@ def test_inputs_are_left_alone():
     rows, weights = ROWS[:100].copy(), np.ones(100)
     for array in (rows, weights):
         array.setflags(write=False)
-    ebm.fit(restricted(), rows, weights=weights, average=ebm.PersistentChains(10), n_epochs=2)
+    fit(restricted(), rows, weights=weights, average=ebm.PersistentChains(10), n_epochs=2)
     np.testing.assert_array_equal(rows, ROWS[:100])
     assert (weights == 1).all()
 
@@ -511,7 +514,7 @@ def test_five_hundred_units_in_little_memory():
     start = ebm.BoltzmannMachine(np.zeros((500, 500)), np.zeros(500))
     data = ebm.Ensemble.from_data(np.concatenate([rows] * 2))
     tracemalloc.start()
-    result = ebm.fit(start, data, l2=0.01, average=ebm.PersistentChains(64), n_epochs=10, rng=0)
+    result = fit(start, data, l2=0.01, average=ebm.PersistentChains(64), n_epochs=10, rng=0)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 100e6
