@@ -7,7 +7,9 @@ import importlib.resources
 import numpy as np
 import pytest
 
+import ebm
 from ebm.datasets import spikes
+from ebm.errors import EbmError
 
 
 def test_spikes_are_the_first_ten_cells_of_the_source() -> None:
@@ -42,3 +44,34 @@ def test_the_license_travels_with_the_data() -> None:
     text = folder.joinpath("LICENSE-spikes.txt").read_text(encoding="utf-8")
     assert "Copyright (c) 2016 Ori Maoz" in text
     assert len(folder.joinpath("spikes.npz").read_bytes()) < 100_000
+
+
+def test_bars_and_stripes_by_definition() -> None:
+    """All images with rows, or with columns, of one color; the two plain ones in both halves."""
+    every = ((np.arange(2**9)[:, None] >> np.arange(9)) & 1).reshape(-1, 3, 3)
+    in_rows = (every == every[:, :, :1]).all(axis=(1, 2))
+    in_columns = (every == every[:, :1]).all(axis=(1, 2))
+    wanted = np.concatenate([every[in_rows], every[in_columns]]).reshape(-1, 9)
+    found = ebm.datasets.bars_and_stripes(3)
+    assert found.dtype == np.int8
+    assert sorted(map(tuple, found)) == sorted(map(tuple, wanted))
+    _, counts = np.unique(found, axis=0, return_counts=True)
+    share = counts / counts.sum()
+    assert abs(16 * share @ np.log(share) + 41.59) < 5e-3
+
+
+def test_shifting_bar_is_at_every_place() -> None:
+    bars = ebm.datasets.shifting_bar(5, 2)
+    assert sorted(map(tuple, bars)) == sorted(tuple(np.roll([1, 1, 0, 0, 0], k)) for k in range(5))
+
+
+@pytest.mark.parametrize("n", [0, -1, 13, 2.0, "3", True, None])
+def test_sides_of_images_are_small_integers(n: object) -> None:
+    with pytest.raises(EbmError, match="n must be an integer from 1 to 12"):
+        ebm.datasets.bars_and_stripes(n)
+
+
+@pytest.mark.parametrize("length", [0, 5, 1.5])
+def test_bars_fit_their_ring(length: object) -> None:
+    with pytest.raises(EbmError, match="length must be an integer from 1 to 4"):
+        ebm.datasets.shifting_bar(5, length)

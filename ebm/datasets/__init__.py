@@ -1,4 +1,4 @@
-"""Data bundled with the library, small enough to travel with it and licensed to do so."""
+"""Data bundled with the library, and patterns that tests of learning have in common."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Dataset", "spikes"]
+from ebm.datasets.patterns import bars_and_stripes, shifting_bar
+
+__all__ = ["Dataset", "bars_and_stripes", "shifting_bar", "spikes"]
 
 
 @dataclass(frozen=True, eq=False)

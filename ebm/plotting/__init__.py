@@ -2,11 +2,16 @@
 
 from ebm.plotting.distributions import pattern_probabilities, population_count
 from ebm.plotting.figure import report_figure
+from ebm.plotting.learning import images, learning_curve
 from ebm.plotting.moments import moments_comparison
+from ebm.plotting.routes import comparison_figure
 from ebm.plotting.units import couplings, rates
 
 __all__ = [
+    "comparison_figure",
     "couplings",
+    "images",
+    "learning_curve",
     "moments_comparison",
     "pattern_probabilities",
     "population_count",
