@@ -39,12 +39,13 @@ if TYPE_CHECKING:
         PersistentChains,
         fit,
     )
-    from ebm.sampling import Gibbs, Metropolis, Samples, sample
+    from ebm.sampling import Annealing, Gibbs, Metropolis, Samples, log_partition, sample
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Adam",
+    "Annealing",
     "Binary",
     "BoltzmannMachine",
     "ContrastiveDivergence",
@@ -82,6 +83,7 @@ __all__ = [
     "inversion",
     "load",
     "local_minima",
+    "log_partition",
     "marginalize",
     "plotting",
     "sample",
@@ -105,7 +107,7 @@ _HOMES = {
         "PersistentChains",
         "fit",
     ),
-    "ebm.sampling": ("Gibbs", "Metropolis", "Samples", "sample"),
+    "ebm.sampling": ("Annealing", "Gibbs", "Metropolis", "Samples", "log_partition", "sample"),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 

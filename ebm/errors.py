@@ -21,6 +21,7 @@ __all__ = [
     "ModelError",
     "NamesError",
     "NoMaximumWarning",
+    "PoorWeightsWarning",
     "ShapeError",
     "StuckUnitWarning",
     "require_extra",
@@ -108,6 +109,10 @@ class NoMaximumWarning(EbmWarning):
 
 class StuckUnitWarning(EbmWarning):
     """A unit never changes along the chains."""
+
+
+class PoorWeightsWarning(EbmWarning):
+    """A few importance weights outweigh all others."""
 
 
 class FewSamplesWarning(EbmWarning):

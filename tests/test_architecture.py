@@ -38,12 +38,12 @@ RUNG = {name: height for height, names in enumerate(RUNGS) for name in names.spl
 
 #: Names that `ebm` offers to everybody; a name is added here with its feature, never removed.
 PUBLIC = """
-    Adam Binary BoltzmannMachine ContrastiveDivergence EbmError EbmWarning EnergyModel Ensemble
-    Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps InteractionModel
+    Adam Annealing Binary BoltzmannMachine ContrastiveDivergence EbmError EbmWarning EnergyModel
+    Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps InteractionModel
     IsingModel Levels MarginalModel Metropolis Moments ParametricModel PersistentChains PottsModel
     Reals RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates datasets errors
-    exact fisher_information fit from_graph inversion load local_minima marginalize plotting
-    sample save to_graph
+    exact fisher_information fit from_graph inversion load local_minima log_partition marginalize
+    plotting sample save to_graph
 """
 
 #: What `import ebm` must leave alone.

@@ -19,8 +19,8 @@ from ebm.ensembles import Ensemble, Moments
 from ebm.errors import ModelError
 from ebm.learning.batches import Batch, Rows, positive_integer
 from ebm.model import EnergyModel, checked_space
-from ebm.parallel import map_blocks, number_of_jobs, single_threaded_blas
 from ebm.sampling import ChainState, Gibbs
+from ebm.sampling.chains import advance
 from ebm.sampling.samplers import Sampler
 from ebm.sampling.streams import block_slices, new_streams
 from ebm.spaces import Binary, Spins, StateSpace
@@ -306,41 +306,6 @@ def as_route(average: Any) -> Route:
             f"start and step, as ebm.PersistentChains(); got {average!r}"
         )
     return Memoryless(average)
-
-
-def advance(model: EnergyModel, sampler: Sampler, start: ChainState, n_sweeps: int) -> ChainState:
-    """Chains some sweeps on; neither states nor streams are changed in place.
-
-    Parameters
-    ----------
-    model : EnergyModel
-        Over a finite space.
-    sampler : Sampler
-        How chains move.
-    start : ChainState
-        Where they stand; more streams than blocks of chains are left alone.
-    n_sweeps : int
-        How far.
-
-    Returns
-    -------
-    ChainState
-        Copies.
-    """
-    sweeper = sampler.sweeper(model, len(start.states))
-    states, streams = start.states.copy(), start.streams.copy()
-    blocks = block_slices(len(states))
-
-    def run(block: int) -> None:
-        work = sweeper.load(states[blocks[block]])
-        sweeper.advance(work, streams[block], n_sweeps)
-        states[blocks[block]] = sweeper.read(work)
-
-    with single_threaded_blas():
-        jobs = min(number_of_jobs(), len(blocks))
-        for _ in map_blocks(run, range(len(blocks)), jobs):
-            pass
-    return ChainState(states, streams)
 
 
 def _streams(seed: NDArray[np.uint64], n_blocks: int) -> NDArray[np.uint64]:

@@ -1,17 +1,21 @@
 """Markov chains that leave a model's distribution unchanged, and what can be trusted of them."""
 
+from ebm.sampling.annealing import AnnealedSamples, Annealing, log_partition
 from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size, split_r_hat
 from ebm.sampling.sample import sample
 from ebm.sampling.samplers import Gibbs, Metropolis
 from ebm.sampling.samples import ChainState, Samples
 
 __all__ = [
+    "AnnealedSamples",
+    "Annealing",
     "ChainState",
     "Gibbs",
     "Metropolis",
     "Samples",
     "autocorrelation_time",
     "effective_sample_size",
+    "log_partition",
     "sample",
     "split_r_hat",
 ]

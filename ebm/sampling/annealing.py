@@ -1,0 +1,280 @@
+"""ln Z by annealed importance sampling, with its error."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.ensembles import Ensemble, Estimate
+from ebm.errors import EbmError, ModelError, PoorWeightsWarning, require_extra
+from ebm.model import EnergyModel, checked_energy
+from ebm.randomness import RandomSource, generator
+from ebm.sampling.chains import advance
+from ebm.sampling.paths import Path, path_to
+from ebm.sampling.samplers import Gibbs, Sampler
+from ebm.sampling.samples import ChainState
+from ebm.sampling.streams import block_slices, new_streams
+from ebm.spaces import StateSpace
+
+__all__ = ["AnnealedSamples", "Annealing", "log_partition"]
+
+Array = NDArray[np.float64]
+
+#: Below so many effective chains an error is not to be trusted.
+FEWEST_CHAINS = 10
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AnnealedSamples(Ensemble):
+    """States with importance weights, and ln Z from them; made by :meth:`Annealing.run`.
+
+    Parameters
+    ----------
+    space : StateSpace
+        Coding and names.
+    states : ndarray, (n_chains, n)
+        Where the chains ended.
+    log_weights : ndarray, (n_chains,)
+        ln of unbiased estimates of Z, one from each chain.
+    """
+
+    space: StateSpace
+    states: NDArray[Any]
+    log_weights: Array
+    kind = "annealing"
+
+    def __repr__(self) -> str:
+        return f"AnnealedSamples({len(self.states)} chains, {self.space!r})"
+
+    @property
+    def weights(self) -> Array:
+        """Weights of the states, summing to 1, (n_chains,)."""
+        weights = np.exp(self.log_weights - self.log_weights.max())
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def sample_size(self) -> float:  # type: ignore[override]
+        """(Σw)² / Σw², the effective number of chains."""
+        return float(1 / (self.weights**2).sum())
+
+    @property
+    def log_partition(self) -> float:
+        """ln of the mean weight; the mean, not its ln, is unbiased."""
+        largest = float(self.log_weights.max())
+        return largest + math.log(float(np.exp(self.log_weights - largest).mean()))
+
+    @property
+    def log_partition_error(self) -> float:
+        """Standard error of ln Z, that of the mean weight in units of the mean."""
+        relative = len(self.states) * self.weights
+        return float(relative.std(ddof=1) / math.sqrt(len(relative)))
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """The states and their weights."""
+        yield self.states.astype(np.float64), self.weights
+
+
+@dataclass(frozen=True)
+class Annealing:
+    """Annealed importance sampling: chains that follow a path of models to the one in question.
+
+    w = Π_k exp(E_{k−1}(x_k) − E_k(x_k)) has the mean Z/Z₀ for any number of steps
+    :cite:`neal2001`; the more steps, the smaller its variance. With a hidden layer E is the
+    effective energy.
+
+    Parameters
+    ----------
+    n_chains : int
+        Independent runs, at least two.
+    n_steps : int
+        Models on the path after the first, evenly spaced.
+    schedule : sequence of float, optional
+        Where they are in place of that: rising from 0 to 1.
+    sweeps : int
+        Sweeps at each model.
+    sampler : Sampler, optional
+        How the chains move; ``ebm.Gibbs()`` if not given.
+
+    Raises
+    ------
+    EbmError
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> pair = ebm.BoltzmannMachine([[0, 2], [2, 0]], [0.5, -1])
+    >>> samples = ebm.Annealing(n_chains=400, n_steps=50).run(pair, rng=0)
+    >>> bool(abs(samples.log_partition - ebm.exact(pair).log_partition) < 0.05)
+    True
+    """
+
+    n_chains: int = 100
+    n_steps: int = 1000
+    schedule: Sequence[float] | None = None
+    sweeps: int = 1
+    sampler: Sampler | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("n_chains", 2), ("n_steps", 1), ("sweeps", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
+                raise EbmError(f"{name} must be an integer of at least {least}, got {value!r}")
+        if self.schedule is not None:
+            object.__setattr__(self, "schedule", _checked_schedule(self.schedule))
+
+    def run(
+        self, model: EnergyModel, rng: RandomSource = None, *, progress: bool = False
+    ) -> AnnealedSamples:
+        """Anneal chains to a model.
+
+        Parameters
+        ----------
+        model : EnergyModel
+            Over a finite space.
+        rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+            Source of randomness.
+        progress : bool
+            Show a progress bar (needs tqdm).
+
+        Returns
+        -------
+        AnnealedSamples
+            Weighted states and ln Z.
+
+        Raises
+        ------
+        ModelError
+            If no chain starts at a state of finite energy.
+
+        Warns
+        -----
+        PoorWeightsWarning
+            If fewer than ten chains hold the weight.
+        """
+        source = generator(rng)
+        path = path_to(model, source)
+        schedule = self.schedule or tuple(np.linspace(0, 1, self.n_steps + 1).tolist())
+        states = path.draw(self.n_chains, source)
+        start = ChainState(states, new_streams(source, len(block_slices(self.n_chains))))
+        tick, close = _ticker(progress, len(schedule) - 1)
+        final, log_weights = _annealed(path, schedule, start, self._move, tick)
+        close()
+        found = AnnealedSamples(model.space, final.states, path.log_partition + log_weights)
+        if found.sample_size < FEWEST_CHAINS:
+            warnings.warn(
+                f"the weight of {self.n_chains} chains is held by {found.sample_size:.1f}: neither "
+                "the estimate nor its error can be trusted; raise n_steps, or n_chains",
+                PoorWeightsWarning,
+                stacklevel=2,
+            )
+        return found
+
+    def _move(self, model: EnergyModel, chains: ChainState) -> ChainState:
+        return advance(model, self.sampler or Gibbs(), chains, self.sweeps)
+
+
+def log_partition(
+    model: EnergyModel,
+    method: Annealing | Callable[[Any], Any] | None = None,
+    *,
+    rng: RandomSource = None,
+    progress: bool = False,
+) -> Estimate:
+    """ln Z of a model too large to enumerate, with its standard error.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        Over a finite space. Another temperature is another model: ``model.scaled(beta)``.
+    method : Annealing or callable, optional
+        ``ebm.Annealing()`` if not given; or a function from a model to something that knows
+        ``log_partition``, such as ``ebm.exact``.
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+        Source of randomness.
+    progress : bool
+        Show a progress bar (needs tqdm).
+
+    Returns
+    -------
+    Estimate
+        Value and standard error, zero where exact. The mean of Z is right, ln Z is low by about
+        half the square of the error.
+
+    Raises
+    ------
+    ModelError
+        If ``method`` is neither.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> pair = ebm.BoltzmannMachine([[0, 2], [2, 0]], [0.5, -1])
+    >>> estimate, exact = ebm.log_partition(pair, rng=0), ebm.log_partition(pair, ebm.exact)
+    >>> bool(abs(estimate.value - exact.value) < 5 * estimate.standard_error), exact.standard_error
+    (True, 0.0)
+    """
+    if isinstance(method, type):
+        raise ModelError(f"method must be an object: write {method.__name__}()")
+    if method is None or isinstance(method, Annealing):
+        found = (method or Annealing()).run(model, rng, progress=progress)
+        return Estimate(found.log_partition, found.log_partition_error)
+    if not callable(method):
+        raise ModelError(f"method must be ebm.Annealing(…) or ebm.exact, got {method!r}")
+    value = getattr(method(model), "log_partition", None)
+    if value is None:
+        raise ModelError(f"method {method!r} does not know ln Z: give ebm.Annealing() or ebm.exact")
+    return Estimate(float(value), 0.0)
+
+
+def _annealed(
+    path: Path,
+    schedule: Sequence[float],
+    chains: ChainState,
+    move: Callable[[EnergyModel, ChainState], ChainState],
+    tick: Callable[[], Any],
+) -> tuple[ChainState, Array]:
+    """Chains at the end of the path and ln w of each."""
+    log_weights = np.zeros(len(chains.states))
+    before = path.at(schedule[0])
+    for fraction in schedule[1:]:
+        model = path.at(fraction)
+        log_weights += checked_energy(before, chains.states) - checked_energy(model, chains.states)
+        chains = move(model, _revived(chains, log_weights))
+        before = model
+        tick()
+    return chains, log_weights
+
+
+def _revived(chains: ChainState, log_weights: Array) -> ChainState:
+    """Chains at forbidden states, whose weight is zero for good, go on from a state of another."""
+    dead = np.isneginf(log_weights)
+    if not dead.any():
+        return chains
+    if dead.all():
+        raise ModelError("no chain starts at a state of finite energy: raise n_chains")
+    states = chains.states.copy()
+    states[dead] = states[np.flatnonzero(~dead)[0]]
+    return ChainState(states, chains.streams)
+
+
+def _checked_schedule(schedule: Any) -> tuple[float, ...]:
+    values = np.asarray(schedule, dtype=np.float64)
+    rises = values.ndim == 1 and len(values) > 1 and (np.diff(values) > 0).all()
+    if not (rises and values[0] == 0 and values[-1] == 1):
+        raise EbmError(f"schedule must rise from 0 to 1, got {schedule!r}")
+    return tuple(values.tolist())
+
+
+def _ticker(progress: bool, total: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """What to call after each step, and at the end."""
+    if not progress:
+        return (lambda: None), (lambda: None)
+    bar = require_extra("tqdm", "progress").tqdm(total=total, unit="step")
+    return (lambda: bar.update(1)), bar.close
