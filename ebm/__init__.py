@@ -24,7 +24,8 @@ from ebm.models import (
 from ebm.spaces import Binary, Levels, Reals, Spins
 
 if TYPE_CHECKING:
-    from ebm import datasets, inversion, plotting
+    from ebm import datasets, inversion, perturbation, plotting
+    from ebm.comparison import compare
     from ebm.effective import MarginalModel, marginalize
     from ebm.enumeration import ExactEnsemble, exact
     from ebm.information import fisher_information
@@ -39,7 +40,15 @@ if TYPE_CHECKING:
         PersistentChains,
         fit,
     )
-    from ebm.sampling import Annealing, Gibbs, Metropolis, Samples, log_partition, sample
+    from ebm.sampling import (
+        Annealing,
+        Gibbs,
+        Metropolis,
+        ParallelTempering,
+        Samples,
+        log_partition,
+        sample,
+    )
 
 __version__ = "0.1.0"
 
@@ -65,6 +74,7 @@ __all__ = [
     "MarginalModel",
     "Metropolis",
     "Moments",
+    "ParallelTempering",
     "ParametricModel",
     "PersistentChains",
     "PottsModel",
@@ -74,6 +84,7 @@ __all__ = [
     "Spins",
     "TabularModel",
     "WeightedStates",
+    "compare",
     "datasets",
     "errors",
     "exact",
@@ -85,6 +96,7 @@ __all__ = [
     "local_minima",
     "log_partition",
     "marginalize",
+    "perturbation",
     "plotting",
     "sample",
     "save",
@@ -93,6 +105,7 @@ __all__ = [
 
 #: What is done with models is imported when first asked for, so that the import stays quick.
 _HOMES = {
+    "ebm.comparison": ("compare",),
     "ebm.effective": ("MarginalModel", "marginalize"),
     "ebm.enumeration": ("ExactEnsemble", "exact"),
     "ebm.information": ("fisher_information",),
@@ -107,13 +120,21 @@ _HOMES = {
         "PersistentChains",
         "fit",
     ),
-    "ebm.sampling": ("Annealing", "Gibbs", "Metropolis", "Samples", "log_partition", "sample"),
+    "ebm.sampling": (
+        "Annealing",
+        "Gibbs",
+        "Metropolis",
+        "ParallelTempering",
+        "Samples",
+        "log_partition",
+        "sample",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "inversion", "plotting"):
+    if name in ("datasets", "inversion", "perturbation", "plotting"):
         return importlib.import_module(f"ebm.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'ebm' has no attribute {name!r}")

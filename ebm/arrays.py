@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ebm.errors import ModelError, ShapeError
 
-__all__ = ["as_floats", "holds_text", "in_base"]
+__all__ = ["as_floats", "as_number", "holds_text", "in_base"]
 
 
 def as_floats(values: Any, name: str) -> NDArray[np.float64]:
@@ -55,6 +55,42 @@ def as_floats(values: Any, name: str) -> NDArray[np.float64]:
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ModelError(f"{name} must hold numbers, got {array.dtype} objects") from error
+
+
+def as_number(value: Any, name: str) -> float:
+    """Turn an argument that is one real number, NaN and infinities included, into a float.
+
+    Parameters
+    ----------
+    value : float
+        Of any numeric type.
+    name : str
+        Name of the argument.
+
+    Returns
+    -------
+    float
+        The number.
+
+    Raises
+    ------
+    ModelError
+        If it is text, None, complex or another object.
+    ShapeError
+        If it is an array of several numbers.
+
+    Examples
+    --------
+    >>> from ebm.arrays import as_number
+    >>> as_number(3, "beta")
+    3.0
+    """
+    if value is None:
+        raise ModelError(f"{name} must be a number, got None")
+    array = as_floats(value, name)
+    if array.ndim:
+        raise ShapeError(f"{name} must be one number, got shape {array.shape}")
+    return float(array)
 
 
 def holds_text(array: NDArray[Any]) -> bool:
@@ -110,6 +146,6 @@ def in_base(nats: float, base: float | None) -> float:
     """
     if base is None:
         return nats
-    if not base > 1:
+    if not as_number(base, "base") > 1:
         raise ModelError(f"base must be a number above 1, such as 2 for bits, got {base!r}")
     return nats / math.log(base)

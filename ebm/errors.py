@@ -8,6 +8,7 @@ from types import ModuleType
 __all__ = [
     "CodingError",
     "ConstantUnitError",
+    "ConvergenceError",
     "DivergenceError",
     "EbmError",
     "EbmWarning",
@@ -22,7 +23,9 @@ __all__ = [
     "NamesError",
     "NoMaximumWarning",
     "PoorWeightsWarning",
+    "SeriesWarning",
     "ShapeError",
+    "SingularCovarianceError",
     "StuckUnitWarning",
     "require_extra",
     "require_memory",
@@ -53,8 +56,28 @@ class ConstantUnitError(EbmError):
     """A unit that never changes, so that no finite bias describes it."""
 
 
+class SingularCovarianceError(EbmError):
+    """Covariances without an inverse, or without one that has digits left."""
+
+
 class ModelError(EbmError):
     """A model does not keep the contract of :class:`ebm.EnergyModel`."""
+
+
+class ConvergenceError(EbmError):
+    """An iteration that did not settle on an answer.
+
+    Parameters
+    ----------
+    message : str
+        The sentence.
+    residual : float
+        What was left to settle at its end.
+    """
+
+    def __init__(self, message: str, *, residual: float = float("nan")) -> None:
+        super().__init__(message)
+        self.residual = residual
 
 
 class DivergenceError(EbmError):
@@ -105,6 +128,10 @@ class EbmWarning(UserWarning):
 
 class NoMaximumWarning(EbmWarning):
     """The likelihood has no maximum at finite parameters."""
+
+
+class SeriesWarning(EbmWarning):
+    """A power series taken where its orders no longer settle its sum."""
 
 
 class StuckUnitWarning(EbmWarning):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -130,7 +129,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         if model not in (InteractionModel, TabularModel):
             belongs = {"names": space.names}
         return model(**fields, **belongs)
-    except (KeyError, TypeError, ValueError) as error:
+    except Exception as error:
         reason = str(error) if isinstance(error, EbmError) else f"missing or wrong {error}"
         raise FileFormatError(
             f"{path} is a damaged model file ({reason}): save it again"
@@ -177,8 +176,10 @@ def _arrays(file: BinaryIO, path: str | os.PathLike[str]) -> dict[str, NDArray[A
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.lib.npyio.NpzFile):
             return dict(archive)
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise FileFormatError(f"{path} is not a model file: {error}") from error
+    except Exception as error:
+        # Damaged archives raise nearly anything, from zipfile, zlib, tokenize, struct and numpy.
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise FileFormatError(f"{path} is not a model file: {reason}") from error
     raise FileFormatError(f"{path} is not a model file: it holds one array")
 
 
@@ -189,7 +190,7 @@ def _header(arrays: Mapping[str, NDArray[Any]], path: str | os.PathLike[str]) ->
     try:
         header = json.loads(str(arrays[_HEADER]))
         version, name = int(header["format_version"]), str(header["class"])
-    except (KeyError, TypeError, ValueError) as error:
+    except Exception as error:
         raise FileFormatError(f"{path} is a damaged model file: unreadable record") from error
     if version > FORMAT_VERSION:
         raise FileFormatError(

@@ -7,6 +7,7 @@ size met here are made by single-threaded BLAS calls on the threads of :func:`ma
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -60,8 +61,13 @@ def number_of_jobs(n_jobs: int | None = None) -> int:
     return min(cores, int(wanted)) if wanted.isdigit() and int(wanted) > 0 else cores
 
 
-@cache
 def _blas_controller() -> Any:
+    # A library that brings its own BLAS may be loaded later: scipy.linalg is the one that does.
+    return _controller_with("scipy.linalg" in sys.modules)
+
+
+@cache
+def _controller_with(scipy_loaded: bool) -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

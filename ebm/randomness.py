@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ebm.errors import EbmError
+
 __all__ = ["RandomSource", "generator"]
 
 RandomSource = int | np.random.SeedSequence | np.random.Generator | None
@@ -29,6 +31,8 @@ def generator(rng: RandomSource = None) -> np.random.Generator:
     ------
     TypeError
         If ``rng`` is none of these, a legacy ``RandomState`` included.
+    EbmError
+        If it is a negative integer.
 
     Examples
     --------
@@ -42,4 +46,6 @@ def generator(rng: RandomSource = None) -> np.random.Generator:
             f"rng must be None, an integer, a SeedSequence or a Generator, "
             f"got {type(rng).__name__}; wrap other sources with numpy.random.default_rng"
         )
+    if isinstance(rng, int | np.integer) and rng < 0:
+        raise EbmError(f"rng must not be negative, got {rng}: seeds are integers from 0 on")
     return np.random.default_rng(rng)

@@ -30,7 +30,7 @@ RUNGS = (
     "learning",
     "inversion",
     "networks plotting datasets tables io",
-    "report",
+    "report comparison",
     "cli",
     "__main__",
 )
@@ -40,10 +40,10 @@ RUNG = {name: height for height, names in enumerate(RUNGS) for name in names.spl
 PUBLIC = """
     Adam Annealing Binary BoltzmannMachine ContrastiveDivergence EbmError EbmWarning EnergyModel
     Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps InteractionModel
-    IsingModel Levels MarginalModel Metropolis Moments ParametricModel PersistentChains PottsModel
-    Reals RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates datasets errors
-    exact fisher_information fit from_graph inversion load local_minima log_partition marginalize
-    plotting sample save to_graph
+    IsingModel Levels MarginalModel Metropolis Moments ParallelTempering ParametricModel
+    PersistentChains PottsModel Reals RestrictedBoltzmannMachine Samples Spins TabularModel
+    WeightedStates compare datasets errors exact fisher_information fit from_graph inversion load
+    local_minima log_partition marginalize perturbation plotting sample save to_graph
 """
 
 #: What `import ebm` must leave alone.

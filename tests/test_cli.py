@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm import cli
-from ebm.cli import main
+from ebm.cli import fitting, main
 from ebm.enumeration import exact
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.report import analysis
@@ -108,27 +107,41 @@ def test_columns_threshold_and_missing_rows(
     assert "greater than 2 were set to 1" in text
 
 
-def test_more_than_32_columns_writes_the_inversion(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_many_more_columns_write_the_inversion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for module in (analysis, fitting):
+        monkeypatch.setattr(module, "MAX_UNITS_SAMPLED", 39)
     np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(0, 2, (200, 40)))
     argv = ["fit", str(tmp_path / "x.npy"), "--out", str(tmp_path / "m.npz"), "--l2", "0.1"]
     assert main([*argv, "--figure", str(tmp_path / "r.pdf")]) == 0
     out, err = capsys.readouterr()
-    assert "no exact fit" in out
+    assert "no fit" in out
     assert "l2 = 0.1 has no effect" in " ".join(out.split())
     assert err == ""
     assert ebm.load(tmp_path / "m.npz").n == 40
     assert (tmp_path / "r.pdf").read_bytes().startswith(b"%PDF")
 
 
+def test_more_than_32_columns_are_fitted_by_chains(
+    table: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in (analysis, fitting):
+        monkeypatch.setattr(module, "MAX_UNITS_EXACT", 2)
+    assert main(["fit", str(table), "--out", str(tmp_path / "m.npz")]) == 0
+    out, err = capsys.readouterr()
+    assert "1000 persistent Markov chains (3 units, more than 2)" in " ".join(out.split())
+    assert "3 columns are too many for an exact fit; Markov chains take their place" in err
+    assert ebm.load(tmp_path / "m.npz").n == 3
+
+
 def test_many_columns_are_said_to_take_minutes(
     table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli, "_VERY_SLOW_UNITS", 3)
+    monkeypatch.setattr(fitting, "_VERY_SLOW_UNITS", 3)
     assert main(["fit", str(table)]) == 0
     assert "2^3 states many times and may take minutes" in capsys.readouterr().err
-    monkeypatch.setattr(cli, "MAX_UNITS_EXACT", 2)
+    monkeypatch.setattr(fitting, "_VERY_SLOW_UNITS", 4)
     assert main(["fit", str(table)]) == 0
     assert capsys.readouterr().err == ""
 
@@ -178,7 +191,7 @@ def test_the_seed_moves_only_the_yardstick(table: Path, tmp_path: Path) -> None:
 def test_large_fits_show_their_iterations(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, table: Path
 ) -> None:
-    monkeypatch.setattr(cli, "_SLOW_UNITS", 3)
+    monkeypatch.setattr(fitting, "_SLOW_UNITS", 3)
     assert main(["fit", str(table)]) == 0
     assert "iteration 0" in capsys.readouterr().err
 
@@ -197,7 +210,7 @@ def test_existing_files_are_refused_before_any_work(
     path = tmp_path / "r.png"
     path.write_text("precious", encoding="utf-8")
     with monkeypatch.context() as patch:
-        patch.setattr(cli, "read_table", None)
+        patch.setattr(fitting, "read_table", None)
         message = failure(capsys, "fit", table, option, path)
     assert "r.png" in message
     assert "--force" in message
@@ -224,7 +237,7 @@ def test_outputs_that_cannot_be_written_are_refused_first(
     tmp_path: Path,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "read_table", None)
+    monkeypatch.setattr(fitting, "read_table", None)
     assert message in failure(capsys, "fit", table, *options)
 
 
@@ -305,7 +318,7 @@ def test_a_transposed_table_is_pointed_out_once_before_any_work(
         assert capsys.readouterr().err.count("transposed") == 1
         return analysis.analyze(*arguments, **options)
 
-    monkeypatch.setattr(cli, "analyze", checked)
+    monkeypatch.setattr(fitting, "analyze", checked)
     assert main(["fit", str(tmp_path / "x.npy")]) == 0
     out, err = capsys.readouterr()
     assert "transposed" not in out + err
@@ -363,8 +376,10 @@ def test_outputs_are_files(table: Path, option: str, capsys: pytest.CaptureFixtu
 
 
 def test_no_model_to_write_is_an_error_after_all_else_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for module in (analysis, fitting):
+        monkeypatch.setattr(module, "MAX_UNITS_SAMPLED", 39)
     rows = np.random.default_rng(0).integers(0, 2, (200, 40))
     rows[:, 3] = 0
     np.save(tmp_path / "x.npy", rows)
@@ -425,7 +440,7 @@ def test_interruptions_have_their_own_codes(
     def stop(*_: Any, **__: Any) -> Any:
         raise raised
 
-    monkeypatch.setattr(cli, "analyze", stop)
+    monkeypatch.setattr(fitting, "analyze", stop)
     assert main(["fit", str(table)]) == code
     assert capsys.readouterr().err == message + "\n"
 

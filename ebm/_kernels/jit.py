@@ -1,4 +1,8 @@
-"""How kernels are compiled: on first call, cached on disk where that is possible."""
+"""How kernels are compiled: on first call, cached on disk where that is possible.
+
+A cache is a convenience: whatever is wrong with it (a folder that cannot be written, a file cut
+short, two processes that wrote at once), a kernel is compiled again and works.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba.core.caching import FunctionCache
 
 #: What LLVM may assume. NaN and infinity keep their meaning: no ``nnan``, no ``ninf``.
 FLAGS = {"contract", "nsz", "arcp", "reassoc", "afn"}
@@ -26,8 +31,62 @@ def kernel(function: Callable[..., Any]) -> Any:
     """
     # error_model="numpy": a division must not stop vectorization by a check for zero.
     options: dict[str, Any] = {"nogil": True, "fastmath": FLAGS, "error_model": "numpy"}
+    dispatcher = numba.njit(**options)(function)
     try:
-        return numba.njit(cache=True, **options)(function)
+        dispatcher._cache = ForgivingCache(function)
     except RuntimeError:
         # No folder can be written: compile in every process instead.
-        return numba.njit(**options)(function)
+        pass
+    return dispatcher
+
+
+class ForgivingCache(FunctionCache):
+    """numba's cache of one function on disk, whose failures mean no more than to compile again."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled function for a signature, None if it must be compiled.
+
+        Parameters
+        ----------
+        sig : numba signature or tuple of types
+            Of the arguments.
+        target_context : numba target context
+            What to compile for.
+
+        Returns
+        -------
+        numba compile result or None
+            None also where a file is damaged, which is then written anew.
+        """
+        try:
+            found = super().load_overload(sig, target_context)
+            # Processes that start at once on an empty cache can file one under the other's name.
+            if found is None or found.signature.args == getattr(sig, "args", sig):
+                return found
+        except Exception:
+            # What a damaged file raises when it is unpickled can be anything.
+            pass
+        self._forget()
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write a compiled function, if that is possible.
+
+        Parameters
+        ----------
+        sig : numba signature or tuple of types
+            Of the arguments.
+        data : numba compile result
+            What was compiled.
+        """
+        try:
+            super().save_overload(sig, data)
+        except Exception:
+            # Such as a full disk; an index that is damaged is emptied for the next process.
+            self._forget()
+
+    def _forget(self) -> None:
+        try:
+            self.flush()
+        except OSError:
+            pass

@@ -22,7 +22,7 @@ from ebm.errors import (
     require_memory,
 )
 from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
-from ebm.spaces.names import checked_names
+from ebm.spaces.names import as_names, checked_names
 
 __all__ = ["WeightedStates", "from_data"]
 
@@ -54,6 +54,7 @@ class WeightedStates(Ensemble):
     weights: Array
     sample_size: float
     n_rows: int
+    kind = "data"
 
     def __repr__(self) -> str:
         return f"WeightedStates({self.n_rows} rows, {len(self.states)} distinct, {self.space!r})"
@@ -128,11 +129,9 @@ def from_data(
     3.0
     """
     values, own_names = _columns(X)
-    if own_names is not None and names is not None and tuple(names) != own_names:
+    if own_names is not None and names is not None and as_names(names) != own_names:
         raise NamesError("names must not be given beside a frame that has other column names")
-    if isinstance(names, str):
-        raise NamesError(f"names must be a sequence of names, got the string {names!r}")
-    found = own_names if names is None else tuple(names)
+    found = own_names if names is None else as_names(names)
     space, order = _resolved(space, values.shape[1], found)
     values = values if order is None else values[:, order]
     frequencies = _checked_weights(weights, len(values))
@@ -159,7 +158,7 @@ def from_data(
 def _columns(X: Any) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """The table as a 2-D array, and the column names of a frame."""
     if hasattr(X, "columns") and hasattr(X, "to_numpy"):
-        return _frame_values(X), tuple(str(name) for name in X.columns)
+        return _frame_values(X), as_names(X.columns)
     if hasattr(X, "tocsr"):
         require_memory(
             8.0 * math.prod(X.shape),
@@ -187,7 +186,7 @@ def _frame_values(frame: Any) -> NDArray[Any]:
     """Values of a pandas frame as floats; text columns and empty frames are named."""
     if 0 in frame.shape:
         raise ShapeError(f"data must have at least one row and one column, got {frame.shape}")
-    checked_names([str(name) for name in frame.columns], frame.shape[1])
+    checked_names(frame.columns, frame.shape[1])
     return np.column_stack([_column_values(name, frame[name]) for name in frame.columns])
 
 

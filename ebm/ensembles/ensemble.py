@@ -41,6 +41,8 @@ class Ensemble(ABC):
     space: StateSpace
     #: inf for exact ensembles, Σ weights for data, the effective number for samples.
     sample_size: float = math.inf
+    #: What tables call this kind of route to the moments.
+    kind = "ensemble"
 
     @abstractmethod
     def blocks(self) -> Iterator[tuple[Array, Array]]:

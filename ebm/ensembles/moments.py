@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.arrays import as_floats
+from ebm.arrays import as_floats, as_number
 from ebm.errors import CodingError, ModelError, ShapeError
 from ebm.spaces import Binary, Spins, StateSpace
 
@@ -91,6 +91,8 @@ class Moments:
     covariance: Any
     log_partition: float | None = None
     sample_size: float = math.inf
+    #: What tables call them.
+    kind = "moments"
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, StateSpace):
@@ -109,7 +111,10 @@ class Moments:
             object.__setattr__(self, name, array)
         if not _is_symmetric(self.covariance):
             raise ModelError("covariance must be symmetric; give the full matrix, not one triangle")
-        if not self.sample_size > 0:
+        if self.log_partition is not None:
+            number = as_number(self.log_partition, "log_partition")
+            object.__setattr__(self, "log_partition", number)
+        if not as_number(self.sample_size, "sample_size") > 0:
             raise ModelError(f"sample_size must be positive, got {self.sample_size}")
 
     def moments(self) -> Moments:

@@ -40,6 +40,7 @@ class ExactEnsemble(Ensemble):
     space: FiniteSpace
     log_partition: float
     sample_size = math.inf
+    kind = "exact"
 
     _limits: Limits
     #: What energies are counted from where that matters; ln Z is not.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ebm.arrays import as_number
 from ebm.errors import EnumerationLimitError, ShapeError, format_bytes
 from ebm.spaces import FiniteSpace
 
@@ -39,7 +40,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in ("max_seconds", "max_memory"):
-            if not getattr(self, name) > 0:
+            if not as_number(getattr(self, name), name) > 0:
                 raise ShapeError(f"{name} must be a positive number, got {getattr(self, name)!r}")
 
     def require(self, what: str, seconds: float, n_bytes: float, remedy: str) -> None:

@@ -1,5 +1,25 @@
-"""The inverse problem by formulas: from moments to a model."""
+"""The inverse problem: from moments or rows to a model, and how sure the parameters are."""
 
-from ebm.inversion.mean_field import mean_field
+from ebm.inversion.mean_field import mean_field, naive_mean_field, tap
+from ebm.inversion.pairs import bethe, independent_pair, sessak_monasson
+from ebm.inversion.pseudolikelihood import (
+    PseudolikelihoodResult,
+    log_pseudolikelihood,
+    pseudolikelihood,
+)
+from ebm.inversion.uncertainty import BootstrapResult, bootstrap, standard_errors
 
-__all__ = ["mean_field"]
+__all__ = [
+    "BootstrapResult",
+    "PseudolikelihoodResult",
+    "bethe",
+    "bootstrap",
+    "independent_pair",
+    "log_pseudolikelihood",
+    "mean_field",
+    "naive_mean_field",
+    "pseudolikelihood",
+    "sessak_monasson",
+    "standard_errors",
+    "tap",
+]

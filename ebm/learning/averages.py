@@ -20,7 +20,7 @@ from ebm.errors import ModelError
 from ebm.learning.batches import Batch, Rows, positive_integer
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling import ChainState, Gibbs
-from ebm.sampling.chains import advance
+from ebm.sampling.chains import advance, with_copies
 from ebm.sampling.samplers import Sampler
 from ebm.sampling.streams import block_slices, new_streams
 from ebm.spaces import Binary, Spins, StateSpace
@@ -100,7 +100,9 @@ class PersistentChains:
             States and random streams.
         """
         states = _starting_states(checked_space(model), data, self.n_chains, rng)
-        return ChainState(states, new_streams(rng, len(block_slices(self.n_chains))))
+        chains = ChainState(states, new_streams(rng, len(block_slices(self.n_chains))))
+        n_copies = (self.sampler or Gibbs()).sweeper(model, self.n_chains).n_copies
+        return with_copies(chains, model, n_copies, rng)
 
     def step(
         self, model: EnergyModel, batch: Any, state: ChainState

@@ -138,6 +138,8 @@ def _values(schedule: Any) -> str:
 
 
 def _pack(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> None:
+    if value is None:
+        return
     for key, part in _parts(value):
         _pack(part, f"{name}.{key}", arrays)
     if not _is_nested(value):
@@ -151,6 +153,8 @@ def _pack(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> None:
 
 
 def _unpack(template: Any, name: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    if template is None:
+        return None
     parts = {key: _unpack(part, f"{name}.{key}", arrays) for key, part in _parts(template)}
     if is_dataclass(template) and not isinstance(template, type):
         return replace(template, **parts)

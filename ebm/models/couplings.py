@@ -6,12 +6,13 @@ couplings are parameters.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_floats
+from ebm.arrays import as_floats, as_number
 from ebm.errors import ModelError, ShapeError
 
 Array = NDArray[np.float64]
@@ -51,11 +52,10 @@ def length(values: ArrayLike, name: str) -> int:
 
 def scalar(value: Any, name: str) -> float:
     """A finite number as a float."""
-    array = as_floats(value, name)
-    if array.ndim:
-        raise ShapeError(f"{name} must be one number, got shape {array.shape}")
-    require_finite(array, name)
-    return float(array)
+    number = as_number(value, name)
+    if not math.isfinite(number):
+        raise ModelError(f"{name} must be finite, got {number}")
+    return number
 
 
 def require_finite(array: Array, name: str) -> None:

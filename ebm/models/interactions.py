@@ -169,6 +169,7 @@ class InteractionModel(ParametricModel):
 
     def scaled(self, beta: float) -> Self:
         """The model with energy βE: coefficients and offset times ``beta``."""
+        beta = couplings.scalar(beta, "beta")
         return replace(self.with_parameters(beta * self.parameters), offset=beta * self.offset)
 
     def to_spins(self) -> InteractionModel:

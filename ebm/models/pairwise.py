@@ -159,6 +159,7 @@ class PairwiseModel(ParametricModel):
 
     def scaled(self, beta: float) -> Self:
         """The model with energy βE: couplings, linear parameters and offset times ``beta``."""
+        beta = couplings.scalar(beta, "beta")
         return self._replaced(beta * self._matrix, beta * self._vector, beta * self.offset)
 
     def equals(self, other: Any) -> bool:

@@ -284,6 +284,7 @@ class PottsModel(ParametricModel):
 
     def scaled(self, beta: float) -> Self:
         """The model with energy βE: couplings, fields and offset times ``beta``."""
+        beta = couplings.scalar(beta, "beta")
         return replace(
             self,
             couplings=beta * self.couplings,

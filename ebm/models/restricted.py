@@ -295,6 +295,7 @@ class RestrictedBoltzmannMachine(LayeredModel):
 
     def scaled(self, beta: float) -> Self:
         """The machine whose *joint* energy is βE(v, h); its effective energy is not βE_eff(v)."""
+        beta = couplings.scalar(beta, "beta")
         return self._replaced(
             beta * self.weights,
             beta * self.visible_biases,

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ebm.ensembles import WeightedStates
-from ebm.enumeration import ExactEnsemble
 from ebm.errors import require_extra
 from ebm.observables import MAX_UNITS
 from ebm.plotting.distributions import pattern_probabilities, population_count
@@ -32,8 +31,8 @@ class Drawable(Protocol):
     ----------
     data : WeightedStates
         The data.
-    ensemble : ExactEnsemble or None
-        The fitted model, enumerated, if there is one.
+    ensemble : ExactEnsemble, SampledModel or None
+        The fitted model, enumerated or sampled, if there is one.
     inversion : EnergyModel or None
         The model of the mean-field inversion, if there is one.
     """
@@ -42,7 +41,7 @@ class Drawable(Protocol):
     def data(self) -> WeightedStates: ...  # noqa: D102
 
     @property
-    def ensemble(self) -> ExactEnsemble | None: ...  # noqa: D102
+    def ensemble(self) -> Any: ...  # noqa: D102
 
     @property
     def inversion(self) -> Any: ...  # noqa: D102
@@ -51,8 +50,8 @@ class Drawable(Protocol):
 def report_figure(report: Drawable) -> Figure:
     """Draw rates, pair and triple moments, P(K), couplings and pattern probabilities.
 
-    Where the data have too many units for an exact fit, the panels that need one are left out;
-    above 28 units also triples, and P(K) of the model.
+    Where the data have too many units for a fit, the panels that need one are left out; above 28
+    units also triples, and P(K) of an enumerated model.
 
     Parameters
     ----------
@@ -95,7 +94,8 @@ def _panels(report: Drawable) -> list[Panel]:
     affordable = fitted if data.space.n <= MAX_UNITS else None
     if affordable is not None and data.space.n > 2:
         panels.append(lambda ax: moments_comparison(data, affordable, order=3, ax=ax))
-    panels.append(lambda ax: population_count(data, affordable, ax=ax))
+    counted = fitted if hasattr(fitted, "samples") else affordable
+    panels.append(lambda ax: population_count(data, counted, ax=ax))
     if data.space.n > 1 and (fitted is not None or inverted is not None):
         panels.append(lambda ax: _both_couplings(report, ax))
     if fitted is not None:

@@ -1,7 +1,8 @@
-"""From data to a report: the exact fit where it is possible, the mean-field inversion anywhere."""
+"""From data to a report: the exact fit where it is possible, chains or the inversion elsewhere."""
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from ebm.errors import (
 from ebm.inversion import mean_field
 from ebm.learning import FitResult, fit
 from ebm.models import BoltzmannMachine, IsingModel
-from ebm.randomness import RandomSource
+from ebm.randomness import RandomSource, generator
 from ebm.report.data import entropies, summarize_data
 from ebm.report.fitted import (
     MAX_UNITS_MINIMA,
@@ -42,6 +43,7 @@ from ebm.report.parts import (
     Minima,
     json_safe,
 )
+from ebm.report.sampled import MAX_UNITS_SAMPLED, N_CHAINS, SampledModel, fit_by_chains
 from ebm.report.text import render
 from ebm.spaces import Binary, Spins, StateSpace
 
@@ -62,11 +64,11 @@ class Report:
     data : WeightedStates
         The data.
     result : FitResult or None
-        The exact fit; None for more than 32 units.
+        The exact fit, up to 32 units; up to 500 one by Markov chains; None above.
     inversion : BoltzmannMachine, IsingModel or None
         The mean-field inversion; None where a unit is constant.
     model : BoltzmannMachine, IsingModel or None
-        The model to use, in the center asked for: the exact fit, or the inversion without one.
+        The model to use, in the center asked for: the fit, or the inversion without one.
     route : str
         Which way was taken, a sentence.
     summary, fit, entropies, couplings, comparison, goodness, minima : records
@@ -90,8 +92,8 @@ class Report:
     warnings: tuple[str, ...]
 
     @property
-    def ensemble(self) -> ExactEnsemble | None:
-        """The exact ensemble of the fitted model."""
+    def ensemble(self) -> ExactEnsemble | SampledModel | None:
+        """The ensemble of the fitted model: exact up to 32 units, draws above."""
         return None if self.result is None else self.result.ensemble
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,8 +126,10 @@ def analyze(
     """Fit a Boltzmann machine to binary data and report how good it is.
 
     Up to 32 units: exact maximum likelihood, exact statistics, and the mean-field inversion
-    ([EBM] eq 38) beside it; above 28 it may take minutes, and triples are left out. Above 32: the
-    mean-field inversion alone, first-order estimates, and no statistics of the model.
+    ([EBM] eq 38) beside it; above 28 it may take minutes, and triples are left out. Above 32:
+    maximum likelihood by Markov chains, with ln Z and the entropy from annealing and their
+    errors. Above 500: the mean-field inversion alone, first-order estimates, and no statistics of
+    the model.
 
     Parameters
     ----------
@@ -164,9 +168,10 @@ def analyze(
         if not isinstance(data, WeightedStates):
             data = Ensemble.from_data(data, space=space, names=names)
         place = _center(data, center)
-        result, route = _fitted(data, (l2, l2_biases), progress)
+        source = generator(rng)
+        result, route = _fitted(data, (l2, l2_biases), source, progress)
         inversion, trouble = _inverted(data)
-        sections = _sections(data, result, inversion, (l2, l2_biases), rng)
+        sections = _sections(data, result, inversion, (l2, l2_biases), source)
     model: Any = inversion if result is None else result.model
     messages = _messages(caught, data, fitted=result is not None)
     said = [*notes, *messages, *(result.warnings if result else ()), *trouble]
@@ -198,28 +203,46 @@ def _center(data: WeightedStates, center: ArrayLike | str) -> Any:
 
 
 def _fitted(
-    data: WeightedStates, penalty: tuple[float, float], progress: bool
+    data: WeightedStates, penalty: tuple[float, float], rng: np.random.Generator, progress: bool
 ) -> tuple[FitResult | None, str]:
-    """The exact fit, or None, and a sentence on the way taken."""
+    """The fit, or None, and a sentence on the way taken."""
     n = data.space.n
     given = ", ".join(
         f"{name} = {value:g}"
         for name, value in zip(("l2", "l2_biases"), penalty, strict=True)
         if value
     )
-    inversion_only = "no exact fit, first-order mean-field inversion only" + (
-        f", on which the penalty {given} has no effect" if given else ""
+    kind = f"penalized maximum likelihood, {given}" if given else "maximum likelihood"
+    if n > MAX_UNITS_SAMPLED:
+        inversion_only = "no fit, first-order mean-field inversion only" + (
+            f", on which the penalty {given} has no effect" if given else ""
+        )
+        return None, f"{n} units, more than {MAX_UNITS_SAMPLED}: {inversion_only}"
+    if n > MAX_UNITS_EXACT and data.sample_size < n and not penalty[0]:
+        return None, (
+            f"{data.sample_size:g} rows for {n} units: no fit without a penalty (l2), first-order "
+            "mean-field inversion only"
+        )
+    reason = f"{n} units, more than {MAX_UNITS_EXACT}"
+    if n <= MAX_UNITS_EXACT:
+        family = IsingModel if isinstance(data.space, Spins) else BoltzmannMachine
+        start: Any = family(np.zeros((n, n)), np.zeros(n), names=data.space.names)
+        try:
+            result = fit(start, data, l2=penalty[0], l2_biases=penalty[1], progress=progress)
+        except LimitError as error:
+            reason = str(error)
+        else:
+            exact = kind if given else f"exact {kind}"
+            return result, f"{exact}, all 2^{n} states enumerated"
+    return (
+        fit_by_chains(data, *penalty, rng, progress=progress and _has_bars()),
+        f"{kind} by {N_CHAINS} persistent Markov chains ({reason})",
     )
-    if n > MAX_UNITS_EXACT:
-        return None, f"{n} units, more than {MAX_UNITS_EXACT}: {inversion_only}"
-    family = IsingModel if isinstance(data.space, Spins) else BoltzmannMachine
-    start: Any = family(np.zeros((n, n)), np.zeros(n), names=data.space.names)
-    try:
-        result = fit(start, data, l2=penalty[0], l2_biases=penalty[1], progress=progress)
-    except LimitError as error:
-        return None, f"{inversion_only}: {error}"
-    kind = f"penalized maximum likelihood, {given}" if given else "exact maximum likelihood"
-    return result, f"{kind}, all 2^{n} states enumerated"
+
+
+def _has_bars() -> bool:
+    """Whether the extra that draws progress bars is there."""
+    return importlib.util.find_spec("tqdm") is not None
 
 
 def _inverted(data: WeightedStates) -> tuple[Any, list[str]]:
@@ -243,6 +266,8 @@ def _sections(
         unknown = dict.fromkeys(("fit", "comparison", "goodness", "minima"))
         return {"entropies": entropies(data), "couplings": couplings, **unknown}
     n, model, ensemble = data.space.n, result.model, result.ensemble
+    if isinstance(ensemble, SampledModel):
+        return _sampled_sections(data, result, ensemble, penalty)
     errors = None if result.standard_errors is None else result.standard_errors[n:]
     bounded = result.converged if errors is None else np.isfinite(errors)
     compared = n > 1 and inversion is not None
@@ -255,6 +280,26 @@ def _sections(
         "comparison": compare_inversion(inversion, model, data, bounded) if compared else None,
         "goodness": goodness(data, ensemble, freedom, rng),
         "minima": minima(model, ensemble) if n <= MAX_UNITS_MINIMA else None,
+    }
+
+
+def _sampled_sections(
+    data: WeightedStates, result: FitResult, ensemble: SampledModel, penalty: tuple[float, float]
+) -> dict[str, Any]:
+    """Those that draws and an estimate of ln Z allow."""
+    n, entropy = data.space.n, ensemble.entropy(base=2)
+    errors = None if result.standard_errors is None else result.standard_errors[n:]
+    fitted = summarize_fit(result, data, *penalty)
+    return {
+        "fit": fitted,
+        "entropies": entropies(
+            data,
+            float(entropy.value),
+            error=float(entropy.standard_error),
+            reproduces=result.converged and not fitted.penalized,
+        ),
+        "couplings": couplings_of(result.model, errors),
+        **dict.fromkeys(("comparison", "goodness", "minima")),
     }
 
 

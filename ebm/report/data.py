@@ -44,7 +44,11 @@ def summarize_data(data: WeightedStates) -> DataSummary:
 
 
 def entropies(
-    data: WeightedStates, model: float | None = None, *, reproduces: bool = True
+    data: WeightedStates,
+    model: float | None = None,
+    *,
+    error: float | None = None,
+    reproduces: bool = True,
 ) -> Entropies:
     """S₁, S₂ and the entropy of the data, in bits, with the bias of the last.
 
@@ -57,6 +61,8 @@ def entropies(
         The data.
     model : float, optional
         The entropy of the fitted model in bits.
+    error : float, optional
+        Its standard error, where it is an estimate.
     reproduces : bool, default True
         Whether the model has the rates and pairs of the data, so that its entropy is S₂.
 
@@ -86,6 +92,7 @@ def entropies(
         corrected=plug_in + bias,
         captured=_captured(alone, pairwise, plug_in),
         captured_corrected=_captured(alone, pairwise, plug_in + bias),
+        model_error=error,
     )
 
 

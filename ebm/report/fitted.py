@@ -62,7 +62,7 @@ def summarize_fit(
     Parameters
     ----------
     result : FitResult
-        From :func:`ebm.fit`, by exact averages.
+        From :func:`ebm.fit` by exact averages, or :func:`ebm.report.sampled.fit_by_chains`.
     data : WeightedStates
         What was fitted.
     l2, l2_biases : float
@@ -82,6 +82,7 @@ def summarize_fit(
         raise ModelError("this fit never knew ln Z: there is no log-likelihood to report")
     penalized = l2 > 0 or l2_biases > 0
     rates, pairs = misfits(data, result.ensemble)
+    error = _error_of(getattr(result.ensemble, "partition", None))
     return FitSummary(
         log_likelihood=result.log_likelihood,
         log_likelihood_bits=result.log_likelihood / math.log(2),
@@ -90,29 +91,31 @@ def summarize_fit(
         n_iterations=result.n_iterations,
         converged=result.converged,
         message=result.message,
-        aic=None if penalized else result.aic,
-        bic=None if penalized else result.bic,
+        # The error of an estimated ln Z counts 2N times.
+        aic=None if penalized or error is not None else result.aic,
+        bic=None if penalized or error is not None else result.bic,
         l2=l2,
         l2_biases=l2_biases,
         rate_misfit=rates,
         pair_misfit=pairs,
+        log_likelihood_error=error,
     )
 
 
-def misfits(data: WeightedStates, ensemble: ExactEnsemble) -> tuple[Misfit | None, Misfit | None]:
+def misfits(data: WeightedStates, ensemble: Ensemble) -> tuple[Misfit | None, Misfit | None]:
     """The rate and the pair that the model reproduces worst.
 
     Parameters
     ----------
     data : WeightedStates
         The data.
-    ensemble : ExactEnsemble
-        The fitted model, enumerated.
+    ensemble : ExactEnsemble or SampledModel
+        The fitted model, enumerated or sampled.
 
     Returns
     -------
     rates, pairs : Misfit or None
-        In standard errors of the model for as many rows.
+        In standard errors of the model for as many rows, those of its own samples included.
 
     Examples
     --------
@@ -123,7 +126,7 @@ def misfits(data: WeightedStates, ensemble: ExactEnsemble) -> tuple[Misfit | Non
     (Misfit(units=('a',), z=1.0), Misfit(units=('a', 'b'), z=-1.0))
     """
     observed, predicted = data.moments().to(Binary), ensemble.moments().to(Binary)
-    scale = math.sqrt(data.sample_size)
+    scale = 1 / math.sqrt(1 / data.sample_size + 1 / ensemble.sample_size)
     m, labels = predicted.mean, data.space.labels
     i, j = np.triu_indices(len(m), 1)
     (pairs, _), (expected, deviation) = central_pairs(observed), central_pairs(predicted)
@@ -323,6 +326,10 @@ def minima(model: Any, ensemble: ExactEnsemble) -> Minima:
         for state, energy, probability in zip(states, energies, probabilities, strict=True)
     )
     return Minima(n_minima=len(found), deepest=deepest)
+
+
+def _error_of(estimate: Any) -> float | None:
+    return None if estimate is None else float(estimate.standard_error)
 
 
 def _worst(difference: Array, error: Array, units: list[tuple[str, ...]]) -> Misfit | None:

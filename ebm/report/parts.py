@@ -74,6 +74,8 @@ class FitSummary:
     ----------
     log_likelihood, log_likelihood_bits : float
         Mean for each row, in nats and in bits.
+    log_likelihood_error : float or None
+        Standard error in nats, of ln Z; None where that is exact.
     n_parameters, n_iterations : int
         Size of the problem and of its solution.
     effective_parameters : float or None
@@ -81,7 +83,8 @@ class FitSummary:
     converged, message : bool, str
         Whether the maximum was reached, and why the fit ended.
     aic, bic : float or None
-        Information criteria, in nats; None with a penalty, since they are about maxima.
+        Information criteria, in nats; None with a penalty, since they are about maxima, and where
+        ln Z is an estimate.
     l2, l2_biases : float
         Strength of the penalty.
     rate_misfit, pair_misfit : Misfit or None
@@ -102,6 +105,7 @@ class FitSummary:
     l2_biases: float
     rate_misfit: Misfit | None
     pair_misfit: Misfit | None
+    log_likelihood_error: float | None = None
 
     @property
     def penalized(self) -> bool:
@@ -119,6 +123,8 @@ class Entropies:
         S₁, of independent units with the rates of the data.
     model : float or None
         Of the fitted model; None where it cannot be known.
+    model_error : float or None
+        Its standard error; None where it is exact.
     pairwise : float or None
         S₂, the largest entropy of all distributions with the rates and pairs of the data. It is
         that of the model if the model has them: not with a penalty, nor before convergence.
@@ -140,6 +146,7 @@ class Entropies:
     corrected: float
     captured: float | None
     captured_corrected: float | None
+    model_error: float | None = None
 
 
 @dataclass(frozen=True)

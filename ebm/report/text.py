@@ -85,13 +85,14 @@ def _fit(report: Report) -> list[str]:
         return ["Fit", *_wrapped(report.route), *_no_fit(report)]
     effective = s.effective_parameters
     free = f", effectively {effective:.1f}" if s.penalized and effective is not None else ""
+    likelihood = f"{s.log_likelihood:.6f} nats = {s.log_likelihood_bits:.6f} bits"
+    if s.log_likelihood_error is not None:
+        nats = f"{s.log_likelihood:.4f} ± {s.log_likelihood_error:.4f} nats"
+        likelihood = f"{nats} = {s.log_likelihood_bits:.4f} bits"
     lines = [
         "Fit",
         *_wrapped(report.route),
-        _line(
-            "log-likelihood per row",
-            f"{s.log_likelihood:.6f} nats = {s.log_likelihood_bits:.6f} bits",
-        ),
+        _line("log-likelihood per row", likelihood),
         _line("parameters", f"{s.n_parameters}{free}"),
     ]
     if s.aic is not None and s.bic is not None:
@@ -100,7 +101,8 @@ def _fit(report: Report) -> list[str]:
         _line("iterations", f"{s.n_iterations}"),
         *_wrapped(s.message if s.converged else f"not converged: {s.message}"),
     ]
-    return lines + (_misfits(report) if s.penalized or not s.converged else [])
+    inexact = s.penalized or not s.converged or s.log_likelihood_error is not None
+    return lines + (_misfits(report) if inexact else [])
 
 
 def _misfits(report: Report) -> list[str]:
@@ -148,7 +150,8 @@ def _entropies(report: Report) -> list[str]:
     s = report.entropies
     lines = ["Entropy (bits per row)", _line("S1, independent units", f"{s.independent:.4f}")]
     if s.pairwise is not None:
-        lines.append(_line("S2, pairwise model", f"{s.pairwise:.4f}"))
+        error = "" if s.model_error is None else f" ± {s.model_error:.4f}"
+        lines.append(_line("S2, pairwise model", f"{s.pairwise:.4f}{error}"))
     elif s.model is not None:
         penalized = report.fit is not None and report.fit.penalized
         kind = "penalized model" if penalized else "model before convergence"
@@ -335,7 +338,10 @@ def _letter(report: Report) -> str:
 
 
 def _kind(report: Report) -> str:
-    return "penalized fit" if report.fit is not None and report.fit.penalized else "exact fit"
+    if report.fit is not None and report.fit.penalized:
+        return "penalized fit"
+    sampled = report.fit is not None and report.fit.log_likelihood_error is not None
+    return "fit by chains" if sampled else "exact fit"
 
 
 def _in_errors(z: float | None) -> str:

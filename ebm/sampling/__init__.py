@@ -5,6 +5,7 @@ from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size
 from ebm.sampling.sample import sample
 from ebm.sampling.samplers import Gibbs, Metropolis
 from ebm.sampling.samples import ChainState, Samples
+from ebm.sampling.tempering import ParallelTempering
 
 __all__ = [
     "AnnealedSamples",
@@ -12,6 +13,7 @@ __all__ = [
     "ChainState",
     "Gibbs",
     "Metropolis",
+    "ParallelTempering",
     "Samples",
     "autocorrelation_time",
     "effective_sample_size",

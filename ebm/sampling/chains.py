@@ -1,14 +1,27 @@
-"""Chains of one model some sweeps on, for whoever changes the model between sweeps."""
+"""Chains and their copies: where they start, and how they go on for some sweeps."""
 
 from __future__ import annotations
 
-from ebm.model import EnergyModel
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.errors import ModelError, ShapeError
+from ebm.model import EnergyModel, checked_energy, checked_space, is_layered, is_pairwise
 from ebm.parallel import map_blocks, number_of_jobs, single_threaded_blas
+from ebm.randomness import RandomSource, generator
 from ebm.sampling.samplers import Sampler
 from ebm.sampling.samples import ChainState
 from ebm.sampling.streams import block_slices
 
-__all__ = ["advance"]
+__all__ = ["advance", "allowed_states", "joined", "parted", "with_copies"]
+
+Array = NDArray[np.float64]
+
+#: Updates of units below which a second thread costs more than it brings.
+UPDATES_PER_JOB = 100_000
 
 
 def advance(model: EnergyModel, sampler: Sampler, start: ChainState, n_sweeps: int) -> ChainState:
@@ -19,7 +32,7 @@ def advance(model: EnergyModel, sampler: Sampler, start: ChainState, n_sweeps: i
     model : EnergyModel
         Over a finite space.
     sampler : Sampler
-        How chains move.
+        How chains move. Copies that it carries along start where their chain is, if they are new.
     start : ChainState
         Where they stand; more streams than blocks of chains are left alone.
     n_sweeps : int
@@ -40,7 +53,10 @@ def advance(model: EnergyModel, sampler: Sampler, start: ChainState, n_sweeps: i
     array([1., 1.])
     """
     sweeper = sampler.sweeper(model, len(start.states))
-    states, streams = start.states.copy(), start.streams.copy()
+    if sweeper.n_copies and start.copies is None:
+        copies = np.repeat(start.states[:, None], sweeper.n_copies, axis=1)
+        start = replace(start, copies=copies)
+    states, streams = joined(start), start.streams.copy()
     blocks = block_slices(len(states))
 
     def run(block: int) -> None:
@@ -49,7 +65,97 @@ def advance(model: EnergyModel, sampler: Sampler, start: ChainState, n_sweeps: i
         states[blocks[block]] = sweeper.read(work)
 
     with single_threaded_blas():
-        jobs = min(number_of_jobs(), len(blocks))
+        updates = states.size * n_sweeps
+        jobs = max(1, min(number_of_jobs(), len(blocks), updates // UPDATES_PER_JOB))
         for _ in map_blocks(run, range(len(blocks)), jobs):
             pass
-    return ChainState(states, streams)
+    return parted(states, streams)
+
+
+def joined(chains: ChainState) -> NDArray[Any]:
+    """A copy of the states, (chain, n); with copies of the chains (chain, 1 + copy, n)."""
+    if chains.copies is None:
+        return np.array(chains.states)
+    return np.concatenate([chains.states[:, None], chains.copies], axis=1)
+
+
+def parted(states: NDArray[Any], streams: NDArray[np.uint64]) -> ChainState:
+    """The inverse of :func:`joined`."""
+    if states.ndim == 2:
+        return ChainState(states, streams)
+    return ChainState(states[:, 0], streams, copies=states[:, 1:])
+
+
+def with_copies(
+    start: ChainState, model: EnergyModel, n_copies: int, rng: RandomSource
+) -> ChainState:
+    """Chains with as many copies as a sampler carries along: their own, or uniform states.
+
+    Parameters
+    ----------
+    start : ChainState
+        Where chains stand.
+    model : EnergyModel
+        Over a finite space.
+    n_copies : int
+        For each chain.
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+        For copies that are new.
+
+    Returns
+    -------
+    ChainState
+        Without copies where there are to be none.
+
+    Raises
+    ------
+    ShapeError
+        If there are others.
+    """
+    if not n_copies:
+        return replace(start, copies=None)
+    n_chains, n = start.states.shape
+    if start.copies is None:
+        states = allowed_states(model, n_chains * n_copies, generator(rng).spawn(1)[0])
+        return replace(start, copies=states.reshape(n_chains, n_copies, n))
+    if np.shape(start.copies) != (n_chains, n_copies, n):
+        raise ShapeError(
+            f"initial must hold {n_copies} copies of each chain, (chain, copy, {n}), got "
+            f"{np.shape(start.copies)}: take chains up with the sampler that made them"
+        )
+    return start
+
+
+def allowed_states(model: EnergyModel, n_states: int, source: np.random.Generator) -> Array:
+    """Uniform states, drawn again where the energy is +inf.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        Over a finite space.
+    n_states : int
+        How many.
+    source : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray, (n_states, n)
+        Of finite energy.
+
+    Raises
+    ------
+    ModelError
+        If next to all states are forbidden.
+    """
+    space = checked_space(model)
+    states = space.random(n_states, source)
+    # The energies of pairs and layers are finite everywhere.
+    if is_pairwise(model) or is_layered(model):
+        return states
+    for _ in range(1000):
+        forbidden = np.isinf(checked_energy(model, states))
+        if not forbidden.any():
+            return states
+        states[forbidden] = space.random(int(forbidden.sum()), source)
+    raise ModelError("found no state of finite energy at random: give one as initial")

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.errors import ModelError, ShapeError, require_memory
-from ebm.model import EnergyModel, checked_energy, checked_space
+from ebm.errors import (
+    CodingError,
+    EbmError,
+    ModelError,
+    NamesError,
+    ShapeError,
+    require_memory,
+)
+from ebm.model import EnergyModel, checked_energy, checked_space, is_layered, is_pairwise
 from ebm.parallel import map_blocks, number_of_jobs, single_threaded_blas
 from ebm.randomness import RandomSource, generator
+from ebm.sampling.chains import allowed_states, joined, parted, with_copies
 from ebm.sampling.samplers import Gibbs, Sampler
 from ebm.sampling.samples import ChainState, Samples
-from ebm.sampling.streams import block_slices, new_streams
+from ebm.sampling.streams import LANES, block_slices, new_streams
 from ebm.sampling.sweepers import Sweeper
+from ebm.spaces import FiniteSpace
 
 __all__ = ["sample"]
 
@@ -73,6 +83,8 @@ def sample(
     ------
     ShapeError
         If a count is not a positive integer, or ``initial`` does not fit.
+    ModelError
+        If ``sampler`` is none.
 
     Examples
     --------
@@ -92,26 +104,33 @@ def sample(
             raise ShapeError(f"{name} must be an integer of at least {least}, got {count!r}")
     start = _start(model, initial, n_chains, rng)
     chosen = Gibbs() if sampler is None else sampler
+    if isinstance(chosen, type) or not callable(getattr(chosen, "sweeper", None)):
+        raise ModelError(f"sampler must be one such as ebm.Gibbs(), got {sampler!r}")
     sweeper = chosen.sweeper(model, len(start.states))
+    # A byte for each value, unless there are more levels than it holds.
+    kind = np.min_scalar_type(-len(space.values) if isinstance(space, FiniteSpace) else 1.0)
     require_memory(
-        float(len(start.states)) * n_draws * space.n,
+        float(len(start.states)) * n_draws * space.n * kind.itemsize,
         MEMORY_LIMIT,
         f"{len(start.states)} chains of {n_draws} draws of {space.n} units",
         "draw fewer, or raise thin",
     )
-    chains = np.empty((len(start.states), n_draws, space.n), dtype=np.int8)
+    chains = np.empty((len(start.states), n_draws, space.n), dtype=kind)
+    start = with_copies(start, model, sweeper.n_copies, rng)
     final = _run(sweeper, start, chains, burn_in, thin, number_of_jobs(n_jobs), progress)
-    return Samples(space, chains, final)
+    return Samples(space, chains, replace(final, space=space))
 
 
 def _start(model: EnergyModel, initial: Any, n_chains: int, rng: RandomSource) -> ChainState:
     """Initial states with finite energy, and fresh streams unless chains are taken up."""
     space = checked_space(model)
     if isinstance(initial, ChainState):
-        return ChainState(space.check(initial.states), initial.streams.copy())
+        return _taken_up(model, initial)
+    if isinstance(initial, Samples):
+        raise ModelError("initial must be states or a ChainState, got Samples: give samples.final")
     source = generator(rng)
     if initial is None:
-        states = _allowed_states(model, n_chains, source)
+        states = allowed_states(model, n_chains, source)
     else:
         states = space.check(initial)
         if states.ndim > 2:
@@ -119,21 +138,37 @@ def _start(model: EnergyModel, initial: Any, n_chains: int, rng: RandomSource) -
                 f"initial must have shape ({space.n},) or (n_chains, {space.n}), got {states.shape}"
             )
         states = np.broadcast_to(states, (n_chains, space.n)) if states.ndim == 1 else states
-        if not np.isfinite(checked_energy(model, states)).all():
-            raise ModelError("initial must hold states of finite energy, one is forbidden (+inf)")
+        _require_allowed(model, states)
     return ChainState(np.array(states), new_streams(source, len(block_slices(len(states)))))
 
 
-def _allowed_states(model: EnergyModel, n_chains: int, source: np.random.Generator) -> Array:
-    """Uniform states, drawn again where the energy is +inf."""
-    space = checked_space(model)
-    states = space.random(n_chains, source)
-    for _ in range(1000):
-        forbidden = np.isinf(checked_energy(model, states))
-        if not forbidden.any():
-            return states
-        states[forbidden] = space.random(int(forbidden.sum()), source)
-    raise ModelError("found no state of finite energy at random: give one as initial")
+def _taken_up(model: EnergyModel, chains: ChainState) -> ChainState:
+    """A copy of chains that are to go on, once they are known to be over states of this model."""
+    space, own = checked_space(model), chains.space
+    try:
+        states = space.check(chains.states)
+        if own is not None and own.named(None) != space.named(None):
+            raise CodingError(f"its states are of {own!r}, those of the model of {space!r}")
+        if own is not None and own.names and space.names and own.names != space.names:
+            raise NamesError(f"its units are {own.names}, those of the model {space.names}")
+    except EbmError as error:
+        raise type(error)(f"initial holds chains of another model: {error}") from error
+    n_blocks, shape = len(block_slices(len(states))), np.shape(chains.streams)
+    if states.ndim < 2 or len(shape) != 3 or shape[0] < n_blocks or shape[1:] != (4, LANES):
+        raise ShapeError(
+            f"initial must hold states (chain, {space.n}) and their {n_blocks} streams, got states "
+            f"{states.shape} and streams {shape}: give samples.final as it is"
+        )
+    _require_allowed(model, states)
+    return ChainState(states, chains.streams.copy(), copies=chains.copies)
+
+
+def _require_allowed(model: EnergyModel, states: Array) -> None:
+    # The energies of pairs and layers are finite everywhere.
+    if is_pairwise(model) or is_layered(model):
+        return
+    if not np.isfinite(checked_energy(model, states)).all():
+        raise ModelError("initial must hold states of finite energy, one is forbidden (+inf)")
 
 
 def _run(
@@ -147,7 +182,7 @@ def _run(
 ) -> ChainState:
     """Advance all blocks of chains, filling in the draws."""
     blocks = block_slices(len(start.states))
-    states, streams = start.states.copy(), start.streams
+    states, streams = joined(start), start.streams
     tick, close = _ticker(progress, len(blocks) * chains.shape[1])
 
     def run(block: int) -> None:
@@ -157,7 +192,8 @@ def _run(
             sweeper.advance(work, streams[block], burn_in)
         for draw in range(chains.shape[1]):
             sweeper.advance(work, streams[block], thin)
-            chains[rows, draw] = sweeper.read(work)
+            now = sweeper.read(work)
+            chains[rows, draw] = now[:, 0] if sweeper.n_copies else now
             tick()
         states[rows] = sweeper.read(work)
 
@@ -165,7 +201,7 @@ def _run(
         for _ in map_blocks(run, range(len(blocks)), min(n_jobs, len(blocks))):
             pass
     close()
-    return ChainState(states.astype(np.int8), streams)
+    return parted(states.astype(chains.dtype), streams)
 
 
 def _ticker(progress: bool, total: int) -> tuple[Callable[[], Any], Callable[[], Any]]:

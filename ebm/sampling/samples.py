@@ -32,10 +32,18 @@ class ChainState:
         The last states.
     streams : ndarray of uint64, (block, 4, lanes)
         The random streams, one for each block of chains.
+    space : StateSpace, optional
+        What the states are states of. Chains are taken up by another model over the same space, as
+        learning does, and refused by one over another.
+    copies : ndarray, (chain, copy, n), optional
+        Where the copies of each chain stand that a sampler such as
+        :class:`ebm.ParallelTempering` carries along.
     """
 
     states: NDArray[Any]
     streams: NDArray[np.uint64]
+    space: StateSpace | None = None
+    copies: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,6 +63,7 @@ class Samples(Ensemble):
     space: StateSpace
     chains: NDArray[Any]
     final: ChainState
+    kind = "samples"
 
     def __repr__(self) -> str:
         n_chains, n_draws, _ = self.chains.shape

@@ -27,13 +27,16 @@ SITES = 32
 class Sweeper(ABC):
     """How a block of chains advances."""
 
+    #: Hidden copies that each chain carries along; states then are (chains, 1 + n_copies, n).
+    n_copies = 0
+
     @abstractmethod
     def load(self, states: Array) -> Work:
         """States (chains, n) in the coding of the model, in the layout of the sweeper."""
 
     @abstractmethod
-    def read(self, work: Work) -> Array:
-        """The inverse of :meth:`load`."""
+    def read(self, work: Work) -> NDArray[Any]:
+        """The inverse of :meth:`load`, of any type that holds the values exactly."""
 
     @abstractmethod
     def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
@@ -69,15 +72,19 @@ class _TwoValued(Sweeper):
     chains_last = True
 
     def __init__(self, space: FiniteSpace) -> None:
-        self._low, self._high = space.values
+        self._low, self._high = (int(value) for value in space.values)
 
     def load(self, states: Array) -> Work:
         work = (states == self._high).astype(np.float32)
         return np.ascontiguousarray(work.T) if self.chains_last else work
 
-    def read(self, work: Work) -> Array:
-        states = work.T if self.chains_last else work
-        return np.asarray(np.where(states > 0, self._high, self._low))
+    def read(self, work: Work) -> NDArray[np.int8]:
+        # Cast before it is turned: what is written through a turned view is a byte a state.
+        states = work.astype(np.int8)
+        if self._low:
+            states *= self._high - self._low
+            states += self._low
+        return states.T if self.chains_last else states
 
 
 class DenseSweeper(_TwoValued):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ebm.errors import NamesError
 
@@ -28,15 +29,46 @@ def checked_names(names: Sequence[str], n: int) -> tuple[str, ...]:
     NamesError
         If they are not n different names.
     """
-    if isinstance(names, str):
-        raise NamesError(f"names must be a sequence of {n} names, got the string {names!r}")
-    given = tuple(str(name) for name in names)
+    given = as_names(names, n)
     if len(given) != n:
         raise NamesError(f"names must hold one name for each of the {n} units, got {len(given)}")
     repeated = sorted(name for name, count in Counter(given).items() if count > 1)
     if repeated:
         raise NamesError(f"unit names must differ, got {shown(repeated)} more than once")
     return given
+
+
+def as_names(names: Any, n: int | None = None) -> tuple[str, ...]:
+    """The names as a tuple of strings, however many.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names; numbers stand for their digits.
+    n : int, optional
+        How many are wanted, for the message.
+
+    Returns
+    -------
+    tuple of str
+        The names.
+
+    Raises
+    ------
+    NamesError
+        If they are one string or no sequence, or one of them is bytes or missing.
+    """
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+        wanted = "names" if n is None else f"{n} names"
+        kind = "the string " if isinstance(names, str | bytes) else ""
+        raise NamesError(f"names must be a sequence of {wanted}, got {kind}{names!r}")
+    given = tuple(names)
+    for name in given:
+        # str(b"a") is "b'a'", which nobody means.
+        if name is None or isinstance(name, bytes):
+            hint = ": decode it, name.decode()" if name is not None else ""
+            raise NamesError(f"names must be text, got {name!r}{hint}")
+    return tuple(str(name) for name in given)
 
 
 def shown(names: Sequence[str], most: int = 6) -> str:

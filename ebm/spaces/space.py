@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebm.arrays import holds_text
 from ebm.errors import CodingError, EbmError, MissingValueError, NamesError, ShapeError
 from ebm.randomness import RandomSource, generator
-from ebm.spaces.names import checked_names, shown
+from ebm.spaces.names import as_names, checked_names, shown
 
 __all__ = ["Reals", "StateSpace"]
 
@@ -139,7 +139,8 @@ class StateSpace(ABC):
         NamesError
             If ``names`` are not the names of the space in some order.
         """
-        given = list(checked_names(names, len(names)))
+        given = list(as_names(names))
+        checked_names(given, len(given))
         wanted = list(self.names or given)
         if sorted(given) != sorted(wanted):
             missing = [name for name in wanted if name not in given]
@@ -156,7 +157,7 @@ class StateSpace(ABC):
         values = frame.to_numpy()
         if not self.names:
             return values
-        return values[:, self.order_of([str(name) for name in frame.columns])]
+        return values[:, self.order_of(as_names(frame.columns))]
 
     def _as_float(self, states: ArrayLike) -> Array:
         if isinstance(states, np.ma.MaskedArray):

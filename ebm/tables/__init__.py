@@ -1,5 +1,6 @@
-"""Data files in: text and numpy files become checked numeric tables with named columns."""
+"""Data files in and out: text and numpy files are checked numeric tables with named columns."""
 
 from ebm.tables.table import Table, binarize, read_table
+from ebm.tables.written import write_table
 
-__all__ = ["Table", "binarize", "read_table"]
+__all__ = ["Table", "binarize", "read_table", "write_table"]

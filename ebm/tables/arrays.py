@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -87,9 +86,10 @@ def read_npz(path: Path) -> RawTable:
 def _load(file: BinaryIO, path: Path) -> Any:
     try:
         return np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:
+        # Damaged archives raise nearly anything, from zipfile, zlib, tokenize, struct and numpy.
         raise FileFormatError(
-            f"{path} cannot be read as a numpy file of numbers ({error}): "
+            f"{path} cannot be read as a numpy file of numbers ({_reason(error)}): "
             "write it with numpy.save or numpy.savez from an array of numbers"
         ) from error
 
@@ -97,11 +97,15 @@ def _load(file: BinaryIO, path: Path) -> Any:
 def _member(arrays: Any, key: str, path: Path) -> NDArray[Any]:
     try:
         return np.asarray(arrays[key])
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:
         raise FileFormatError(
-            f"array {key!r} in {path} cannot be read ({error}): "
+            f"array {key!r} in {path} cannot be read ({_reason(error)}): "
             "save it again as an array of numbers, not of objects"
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _data_key(shapes: dict[str, tuple[int, ...]], path: Path) -> str:
@@ -123,6 +127,11 @@ def _names(arrays: Any, path: Path) -> tuple[str, ...] | None:
     for key in _NAME_KEYS:
         if key in arrays:
             values = _member(arrays, key, path)
+            if values.dtype.kind == "S":
+                raise NamesError(
+                    f"array {key!r} in {path} holds bytes, wanted text: save it as "
+                    f"numpy.char.decode({key})"
+                )
             if values.ndim == 1 and values.dtype.kind == "U":
                 return tuple(str(name) for name in values)
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from ebm.tables.cells import is_missing, is_value
 from ebm.tables.columns import default_names, require_distinct
 from ebm.tables.raw import RawTable
 
-__all__ = ["read_text"]
+__all__ = ["header_of", "read_text"]
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,31 @@ def read_text(path: Path) -> RawTable:
         raise FileFormatError(f"{path} cannot be read as a text table: {error}") from error
 
 
+def header_of(text: str) -> tuple[str, ...] | None:
+    r"""The names that :func:`read_text` would find in a text table.
+
+    Parameters
+    ----------
+    text : str
+        Its first two lines.
+
+    Returns
+    -------
+    tuple of str or None
+        None where the first line holds no names, or would be refused.
+
+    Examples
+    --------
+    >>> header_of("a,b\n0,1\n"), header_of("0,1\n1,1\n")
+    (('a', 'b'), None)
+    """
+    lines = [line for line in io.StringIO(text, newline="") if line.strip()]
+    try:
+        return _layout_of(lines[:2], Path("table"), 0).header
+    except (csv.Error, FileFormatError, ShapeError):
+        return None
+
+
 @contextmanager
 def _open(path: Path) -> Iterator[TextIO]:
     binary = gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
@@ -99,9 +125,14 @@ def _layout(path: Path) -> _Layout:
                 break
     if not lines:
         raise ShapeError(f"{path} is empty, wanted a table with at least one row of data")
-    marked = lines[0].lstrip().startswith("#")
+    return _layout_of(lines, path, first)
+
+
+def _layout_of(lines: list[str], path: Path, first: int) -> _Layout:
+    """The layout that the first one or two lines show; ``first`` is the number of the first."""
+    marked = _is_marked(lines[0])
     if marked:
-        lines[0] = lines[0].lstrip().removeprefix("#").lstrip(" ") or "\n"
+        lines[0] = lines[0].lstrip().lstrip("#% ") or "\n"
     delimiter = _delimiter(lines)
     rows = [[cell.strip() for cell in next(_rows(iter([line]), delimiter), [])] for line in lines]
     _refuse_comment(path, marked, rows)
@@ -111,6 +142,11 @@ def _layout(path: Path) -> _Layout:
         raise ShapeError(f"{path} has a header line but no rows of data")
     header = tuple(rows[0]) if is_header else None
     return _Layout(delimiter, header, len(rows[0]), first + is_header, _notes(rows[0], is_header))
+
+
+def _is_marked(line: str) -> bool:
+    """Whether a line begins like a comment, and is not one of names that all begin so."""
+    return line.lstrip()[:1] in ("#", "%") and not re.search(r"[,;\t]\s*[#%]", line)
 
 
 def _is_header(cells: list[str]) -> bool:
@@ -129,9 +165,11 @@ def _refuse_comment(path: Path, marked: bool, rows: list[list[str]]) -> None:
         return
     names = not any(is_value(cell) for cell in rows[0]) or _are_counted(rows[0])
     if not (names and len(rows) == 2 and len(rows[0]) == len(rows[1]) and not _is_header(rows[1])):
+        counts = f" ({len(rows[0])} cells, the next line has {len(rows[1])})" if rows[1:] else ""
         raise FileFormatError(
-            f"the first line of {path} starts with '#', and comments are not read: "
-            "remove such lines, so that the file begins with the names of its columns or with data"
+            f"the first line of {path} starts with '#' or '%' and does not hold one name for each "
+            f"column{counts}; comments are not read: remove such lines, so that the file begins "
+            "with the names of its columns or with data"
         )
 
 

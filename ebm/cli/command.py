@@ -1,0 +1,84 @@
+"""The command ``ebm``: its commands, its exit codes, and how it says what went wrong."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from ebm import __version__
+from ebm.cli import drawing, fitting
+from ebm.errors import EbmError, MissingExtraError
+
+__all__ = ["main"]
+
+_FAILED, _INTERRUPTED = 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments; default those of the process.
+
+    Returns
+    -------
+    int
+        0 if all went well, 1 if a fit did not converge or chains did not mix, 2 after an error (one
+        sentence on standard error), 130 after Ctrl-C.
+
+    Examples
+    --------
+    >>> from ebm.cli import main
+    >>> main(["fit", "no_such_file.csv"])
+    2
+    """
+    _open_closed_streams()
+    arguments = _parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        # A narrow terminal encoding must not stop a report.
+        getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
+    try:
+        code: int = arguments.run(arguments)
+        return code
+    except KeyboardInterrupt:
+        print("ebm: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except (EbmError, MissingExtraError, OSError, MemoryError) as error:
+        print(f"ebm: {_sentence(error)}", file=sys.stderr)
+        return _FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ebm",
+        description="Fit a Boltzmann machine to binary data, exactly, report on it, and draw from "
+        "it.",
+        epilog="Exit codes: 0 all went well; 1 a fit did not converge or chains did not mix; 2 an "
+        "error; 130 interrupted by Ctrl-C.",
+    )
+    parser.add_argument("--version", action="version", version=f"ebm {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{fit,sample,demo}")
+    fitting.add_fit(commands)
+    drawing.add_sample(commands)
+    fitting.add_demo(commands)
+    return parser
+
+
+def _open_closed_streams() -> None:
+    """Give streams that were closed before the start (``>&-``) somewhere to go."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+
+
+def _sentence(error: BaseException) -> str:
+    """What went wrong, in one line."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return where + error.strerror[0].lower() + error.strerror[1:]
+    text = " ".join(str(error).split())
+    return text or ("not enough memory" if isinstance(error, MemoryError) else type(error).__name__)

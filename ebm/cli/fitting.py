@@ -1,0 +1,221 @@
+"""The commands ``ebm fit`` and ``ebm demo``: from data to a model and a report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ebm import datasets
+from ebm.cli import drawing
+from ebm.cli.arguments import count, name_list, non_negative, penalty
+from ebm.cli.outputs import check_outputs, say
+from ebm.errors import CodingError, ConstantUnitError, EbmError, require_extra
+from ebm.io import atomic_write, save
+from ebm.plotting import report_figure
+from ebm.report import MAX_UNITS_EXACT, MAX_UNITS_SAMPLED, Report, analyze
+from ebm.spaces import Binary, Spins
+from ebm.tables import Table, read_table
+from ebm.tables.columns import listed
+
+__all__ = ["EXIT_CODES", "add_demo", "add_fit"]
+
+_CONVERGED, _NOT_CONVERGED, _INTERRUPTED = 0, 1, 130
+#: From so many units on a fit takes long enough to show its iterations, and minutes.
+_SLOW_UNITS, _VERY_SLOW_UNITS = 22, 29
+
+EXIT_CODES = (
+    "Exit codes: 0 the fit converged, or there was none to make (above "
+    f"{MAX_UNITS_SAMPLED} columns); 1 it did not converge; 2 an error; 130 interrupted by Ctrl-C."
+)
+
+
+def add_fit(commands: Any) -> None:
+    """Add the command ``fit`` to those of a parser."""
+    fit = commands.add_parser(
+        "fit",
+        help="fit a data file",
+        description=f"Fit a data file: exactly up to {MAX_UNITS_EXACT} columns, which takes "
+        f"minutes from {_VERY_SLOW_UNITS} on, by Markov chains up to {MAX_UNITS_SAMPLED}, by the "
+        "first-order inversion above.",
+        epilog=EXIT_CODES,
+    )
+    fit.add_argument("data", type=Path, metavar="DATA", help=".csv .tsv .txt (.gz) .npy .npz")
+    fit.add_argument(
+        "--columns", type=name_list, metavar="A,B,C",
+        help="columns to take, by name; 1,2,3 are positions counted from 0, and 3-7 a range of "
+        "them, where no column has that name",
+    )  # fmt: skip
+    fit.add_argument(
+        "--exclude",
+        type=name_list,
+        metavar="A,B",
+        help="columns to leave out, named as for --columns",
+    )
+    fit.add_argument("--drop-missing", action="store_true", help="leave out incomplete rows")
+    fit.add_argument(
+        "--threshold", type=float, metavar="T", help="1 where a value is above T, 0 elsewhere"
+    )
+    fit.add_argument("--spins", action="store_true", help="data are coded -1 and 1")
+    _add_options(fit)
+    fit.set_defaults(run=_fit)
+
+
+def add_demo(commands: Any) -> None:
+    """Add the command ``demo`` to those of a parser."""
+    demo = commands.add_parser("demo", help="fit the bundled spikes of ten cells")
+    _add_options(demo)
+    demo.set_defaults(run=_fit, data=None)
+
+
+def _add_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--l2", type=penalty, default=0.0, metavar="X",
+        help="penalty on couplings, X/2 times the sum of their squares; 1/rows is a mild one",
+    )  # fmt: skip
+    command.add_argument(
+        "--l2-biases", type=penalty, default=0.0, metavar="X",
+        help="the same for biases; needed only if a column never changes",
+    )  # fmt: skip
+    command.add_argument(
+        "--center", choices=["none", "mean"], default="none",
+        help="center of the model that is written; changes no probability",
+    )  # fmt: skip
+    command.add_argument("-o", "--out", type=Path, metavar="model.npz", help="write the model")
+    command.add_argument("--figure", type=Path, metavar="report.png", help="draw the report")
+    command.add_argument("--json", type=Path, metavar="report.json", help="write the numbers")
+    command.add_argument(
+        "--samples", type=count, metavar="N",
+        help="draw N rows from the model that is written; needs --samples-out",
+    )  # fmt: skip
+    command.add_argument(
+        "--samples-out", type=Path, metavar="draws.csv",
+        help="where to write them (.csv .tsv .npy .npz); as many as the data have by default",
+    )  # fmt: skip
+    command.add_argument(
+        "--seed", type=non_negative, default=0, metavar="N",
+        help="for all that is drawn from the model (default 0)",
+    )  # fmt: skip
+    command.add_argument("--force", action="store_true", help="overwrite output files")
+
+
+def _fit(arguments: argparse.Namespace) -> int:
+    """The exit code of a fit that was reported and written."""
+    if arguments.samples and not arguments.samples_out:
+        raise EbmError("--samples needs a file to write to: --samples-out draws.csv")
+    outputs = (arguments.out, arguments.figure, arguments.json, arguments.samples_out)
+    check_outputs(outputs, arguments.data, force=arguments.force, figure=arguments.figure)
+    if arguments.samples_out is not None:
+        drawing.check_table(arguments.samples_out)
+    report = _fit_demo(arguments) if arguments.data is None else _fit_file(arguments)
+    say(report)
+    _write(report, arguments)
+    # A fit that was interrupted is reported and written as far as it came.
+    if report.fit is None or report.fit.converged:
+        return _CONVERGED
+    return _INTERRUPTED if report.fit.message.startswith("interrupted") else _NOT_CONVERGED
+
+
+def _fit_file(arguments: argparse.Namespace) -> Report:
+    table = read_table(
+        arguments.data,
+        columns=arguments.columns,
+        exclude=arguments.exclude,
+        drop_missing=arguments.drop_missing,
+        threshold=arguments.threshold,
+    )
+    if table.doubt:
+        print(f"ebm: {table.doubt}", file=sys.stderr)
+    constant = [
+        name for name, column in zip(table.names, table.states.T, strict=True) if not np.ptp(column)
+    ]
+    notes = [*table.notes]
+    if constant:
+        notes.append(f"Columns that never change: --exclude {listed(constant)}")
+    try:
+        return _analyzed(table.states, table.names, arguments, notes, arguments.spins)
+    except CodingError as error:
+        raise CodingError(f"{error} ({_advice(table)})") from error
+    except ConstantUnitError as error:
+        raise ConstantUnitError(f"{error} (--exclude {listed(constant)})") from error
+
+
+def _advice(table: Table) -> str:
+    """What to do about numbers in another coding."""
+    values = np.unique(table.states)
+    if len(values) == 2 and values[0] != -1:
+        low, high = values
+        return f"--threshold {low:g} turns {low:g} into 0 and {high:g} into 1"
+    return (
+        "choose columns with --columns, leave some out with --exclude, cut numbers in two with "
+        "--threshold, or say --spins for -1 and 1"
+    )
+
+
+def _fit_demo(arguments: argparse.Namespace) -> Report:
+    data = datasets.spikes()
+    texts = (data.description, f"Source: {data.source}")
+    say(*(textwrap.fill(text, 80) for text in texts), "")
+    return _analyzed(data.states, data.names, arguments, (), spins=False)
+
+
+def _analyzed(
+    states: Any,
+    names: Sequence[str],
+    arguments: argparse.Namespace,
+    notes: Sequence[str],
+    spins: bool,
+) -> Report:
+    n = len(names)
+    if _VERY_SLOW_UNITS <= n <= MAX_UNITS_EXACT:
+        print(
+            f"ebm: an exact fit of {n} columns sums over 2^{n} states many times and may take "
+            "minutes; Ctrl-C ends it with what it has",
+            file=sys.stderr,
+        )
+    if MAX_UNITS_EXACT < n <= MAX_UNITS_SAMPLED:
+        print(
+            f"ebm: {n} columns are too many for an exact fit; Markov chains take their place, for "
+            "a minute or more; Ctrl-C ends it with what it has",
+            file=sys.stderr,
+        )
+    return analyze(
+        states,
+        space=Spins if spins else Binary,
+        names=names,
+        l2=arguments.l2,
+        l2_biases=arguments.l2_biases,
+        center="mean" if arguments.center == "mean" else 0.0,
+        notes=notes,
+        rng=arguments.seed,
+        progress=n >= _SLOW_UNITS,
+    )
+
+
+def _write(report: Report, arguments: argparse.Namespace) -> None:
+    if arguments.out is not None and report.model is not None:
+        save(report.model, arguments.out, overwrite=arguments.force)
+    if arguments.json is not None:
+        text = json.dumps(report.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
+        with atomic_write(arguments.json, overwrite=arguments.force) as file:
+            file.write(text.encode() + b"\n")
+    if arguments.figure is not None:
+        kind = arguments.figure.suffix.lower().removeprefix(".")
+        figure = report_figure(report)
+        with atomic_write(arguments.figure, overwrite=arguments.force) as file:
+            figure.savefig(file, format=kind, dpi=200)
+        require_extra("matplotlib.pyplot", "plot").close(figure)
+    # Last, so that the other files are there.
+    for path in (arguments.out, arguments.samples_out):
+        if path is not None and report.model is None:
+            raise EbmError(f"there is no model to write to {path}: see the warnings above")
+    if arguments.samples_out is not None:
+        n_rows = arguments.samples or report.summary.n_rows
+        draws = drawing.draw(report.model, n_rows, arguments.seed)
+        drawing.write(draws, arguments.samples_out, force=arguments.force)

@@ -1,0 +1,239 @@
+"""The function :func:`ebm.compare` and the table it gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from ebm.comparison.differences import (
+    Difference,
+    correlation_difference,
+    covariance_difference,
+    mean_difference,
+    relative_covariance_error,
+)
+from ebm.comparison.text import render
+from ebm.ensembles import Moments
+from ebm.errors import CodingError, EbmError, ModelError, NamesError, ShapeError, require_extra
+from ebm.spaces import Binary, Spins, StateSpace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Comparison", "Route", "compare"]
+
+
+@dataclass(frozen=True)
+class Route:
+    """One route to the moments, and how far it is from the reference.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    sample_size : float
+        Samples behind it; inf where it has no sampling error.
+    log_partition, log_partition_difference : float or None
+        ln Z and ln Z − ln Z of the reference; None where one is unknown.
+    means, covariances, correlations : Difference or None
+        Route minus reference, in the coding of the reference, over units and pairs of units. None
+        where there is no pair, or none whose units change.
+    relative_covariance_error : float or None
+        ‖C − C′‖ / ‖C′‖ with C′ of the reference; None where C′ = 0.
+    """
+
+    name: str
+    sample_size: float
+    log_partition: float | None
+    log_partition_difference: float | None
+    means: Difference
+    covariances: Difference | None
+    correlations: Difference | None
+    relative_covariance_error: float | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Routes to the same moments beside the first of them; made by :func:`ebm.compare`.
+
+    ``print(comparison)`` shows the table, ``comparison[name]`` is one route.
+
+    Parameters
+    ----------
+    space : StateSpace
+        That of the reference; all differences are in its coding.
+    routes : tuple of Route
+        In the order given; the first is the reference, whose differences are 0.
+    moments : tuple of Moments
+        Theirs, in this space.
+    """
+
+    space: StateSpace
+    routes: tuple[Route, ...]
+    moments: tuple[Moments, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the routes are called."""
+        return tuple(route.name for route in self.routes)
+
+    def __getitem__(self, name: str) -> Route:
+        """A route by its name."""
+        for route in self.routes:
+            if route.name == name:
+                return route
+        raise KeyError(f"no route is called {name!r}, the routes are {', '.join(self.names)}")
+
+    def __str__(self) -> str:
+        return render(self.routes, self.space)
+
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(self.names)}; {self.space!r})"
+
+    def to_frame(self) -> Any:
+        """The table as a pandas frame, one row for each route (needs the extra ``data``).
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns such as ``means_largest`` and ``means_rms_z``; NaN for what is unknown.
+        """
+        pandas = require_extra("pandas", "data")
+        records = [_flat(route) for route in self.routes]
+        frame = pandas.DataFrame(records).set_index("name")
+        return frame.astype({key: float for key in frame if not key.endswith("_where")})
+
+    def figure(self) -> Figure:
+        """Means, covariances and correlations of each route against the reference.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Three panels and one of all root mean square differences; needs the extra ``plot``.
+        """
+        from ebm.plotting import comparison_figure
+
+        return comparison_figure(self)
+
+
+def compare(*moments: Any, names: Sequence[str] | None = None) -> Comparison:
+    r"""Put routes to the same moments side by side; the first is the reference for all others.
+
+    Parameters
+    ----------
+    *moments : Moments, Ensemble, or anything with ``moments()``
+        Two or more routes over the same two-valued units: exact ensembles, samples, data,
+        expansions. Codings {0,1} and ±1 may be mixed, all are converted to that of the first; units
+        that have names are realigned by name.
+    names : sequence of str, optional
+        One name for each route. What kind of route it is if not given: ``"exact"``, ``"samples"``,
+        ``"data"``, …
+
+    Returns
+    -------
+    Comparison
+        Differences in numbers and in standard errors, ``str()`` of which is a table.
+
+    Raises
+    ------
+    ShapeError
+        If there are fewer than two routes.
+    ModelError
+        If something has no moments, such as a model.
+    CodingError
+        If a route is over other units, or these are not two-valued.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> machine = ebm.BoltzmannMachine([[0, 1], [1, 0]], [0.5, -1])
+    >>> data = ebm.Ensemble.from_data([[1, 1], [1, 0], [0, 0], [1, 0]])
+    >>> from ebm.comparison import compare
+    >>> comparison = compare(ebm.exact(machine), data)
+    >>> print("\n".join(str(comparison).splitlines()[:4]))
+    Moments of 2 units in {0, 1}: each route against exact
+                              exact      data
+    sample size                 inf         4
+    ln Z                    1.54016   unknown
+    >>> comparison["data"].means.where, round(comparison["data"].means.largest_z, 2)
+    (('1',), 0.84)
+    """
+    if len(moments) < 2:
+        raise ShapeError(f"compare takes two routes or more, got {len(moments)}")
+    called = _names(moments, names)
+    given = [_moments(route, name) for route, name in zip(moments, called, strict=True)]
+    space = given[0].space
+    if not isinstance(space, Binary | Spins):
+        raise CodingError(f"compare takes moments of two-valued units, got {space!r}")
+    aligned = [_converted(m, space, name) for m, name in zip(given, called, strict=True)]
+    routes = [_route(name, m, aligned[0]) for name, m in zip(called, aligned, strict=True)]
+    return Comparison(space, tuple(routes), tuple(aligned))
+
+
+def _names(moments: Sequence[Any], names: Sequence[str] | None) -> list[str]:
+    """The names given, or what kind of route each is, numbered where there are several."""
+    if names is None:
+        kinds = [str(getattr(route, "kind", type(route).__name__)) for route in moments]
+        return [
+            f"{kind} {kinds[: k + 1].count(kind)}" if kinds.count(kind) > 1 else kind
+            for k, kind in enumerate(kinds)
+        ]
+    if isinstance(names, str):
+        raise NamesError(f"names must be a sequence of names, got the string {names!r}")
+    given = [str(name) for name in names]
+    if len(given) != len(moments) or len(set(given)) != len(given):
+        raise NamesError(
+            f"names must hold {len(moments)} different names, one for each route, got {given}"
+        )
+    return given
+
+
+def _moments(route: Any, name: str) -> Moments:
+    make = getattr(route, "moments", None)
+    found = make() if callable(make) else None
+    if not isinstance(found, Moments):
+        raise ModelError(
+            f"route {name!r} has no moments: give Moments, or what has them, such as "
+            "ebm.exact(model), ebm.sample(model, n_draws=1000) or ebm.Ensemble.from_data(rows)"
+        )
+    return found
+
+
+def _converted(moments: Moments, space: StateSpace, name: str) -> Moments:
+    """In the coding and the order of the reference, or an error that names the route."""
+    try:
+        return moments.to(space)
+    except EbmError as error:
+        raise type(error)(f"route {name!r} does not fit the first one: {error}") from error
+
+
+def _route(name: str, moments: Moments, reference: Moments) -> Route:
+    log_z, other = _known(moments.log_partition), _known(reference.log_partition)
+    return Route(
+        name=name,
+        sample_size=float(moments.sample_size),
+        log_partition=log_z,
+        log_partition_difference=None if log_z is None or other is None else log_z - other,
+        means=mean_difference(moments, reference),
+        covariances=covariance_difference(moments, reference),
+        correlations=correlation_difference(moments, reference),
+        relative_covariance_error=relative_covariance_error(moments, reference),
+    )
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else float(value)
+
+
+def _flat(route: Route) -> dict[str, Any]:
+    """A route as one row: its differences as columns of their own."""
+    row: dict[str, Any] = {}
+    for key, value in asdict(route).items():
+        if key in ("means", "covariances", "correlations"):
+            parts = value or dict.fromkeys(Difference.__dataclass_fields__)
+            row |= {f"{key}_{part}": number for part, number in parts.items()}
+        else:
+            row[key] = value
+    return {k: " - ".join(v or ()) if k.endswith("_where") else v for k, v in row.items()}

@@ -1,0 +1,247 @@
+"""Moments made ready for an inversion: checked, regularized, inverted, or refused by name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.ensembles import Moments
+from ebm.errors import ConstantUnitError, EbmError
+from ebm.learning.existence import require_possible
+from ebm.models import BoltzmannMachine, IsingModel
+from ebm.parallel import single_threaded_blas
+from ebm.spaces import Binary, Spins, StateSpace
+from ebm.spaces.names import shown
+
+__all__ = ["PreparedMoments", "prepared", "shown_pairs"]
+
+Array = NDArray[np.float64]
+
+#: A variance below this counts as none: means carry rounding errors.
+CONSTANT = 1e-14
+#: Smallest eigenvalue of the correlations with which covariances are inverted: six digits stay.
+SINGULAR = 1e-10
+#: What cures covariances that sampling has spoilt.
+CURE = "mix in the uniform distribution with pseudocount=1, or scale correlations by shrinkage=0.1"
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedMoments:
+    """Means and covariances of {0,1} units that an inversion can start from.
+
+    Parameters
+    ----------
+    space : StateSpace
+        Of the moments given, in which the model is returned.
+    mean : ndarray, (n,)
+        x̂, strictly between 0 and 1.
+    covariance : ndarray, (n, n)
+        Ĉ, with x̂(1−x̂) on its diagonal.
+    sample_size : float
+        Number of samples behind them.
+    """
+
+    space: StateSpace
+    mean: Array
+    covariance: Array
+    sample_size: float
+
+    @property
+    def variance(self) -> Array:
+        """v = x̂(1−x̂), (n,)."""
+        return np.asarray(self.mean * (1 - self.mean))
+
+    @property
+    def skew(self) -> Array:
+        """s = 1 − 2x̂, (n,); vs is the third cumulant."""
+        return np.asarray(1 - 2 * self.mean)
+
+    @property
+    def log_odds(self) -> Array:
+        """ln x̂/(1−x̂), (n,)."""
+        return np.asarray(np.log(self.mean / (1 - self.mean)))
+
+    @cached_property
+    def inverse(self) -> Array:
+        """Ĉ⁻¹, (n, n), symmetric.
+
+        Raises
+        ------
+        EbmError
+            If Ĉ is singular, or so nearly that its inverse would have few digits; units that are
+            equal or opposite are named.
+        """
+        deviation = np.sqrt(self.variance)
+        correlation = self.covariance / np.outer(deviation, deviation)
+        with single_threaded_blas():
+            values, vectors = np.linalg.eigh(correlation)
+        if values[0] < SINGULAR:
+            raise EbmError(self._why_singular(correlation, float(values[0]), vectors[:, 0]))
+        scaled = vectors / deviation[:, None]
+        with single_threaded_blas():
+            return np.asarray(scaled / values @ scaled.T)
+
+    @property
+    def linear_response(self) -> Array:
+        """−(Ĉ⁻¹)_ij with a zero diagonal, the couplings of naive mean field, (n, n)."""
+        response = -self.inverse
+        np.fill_diagonal(response, 0.0)
+        return response
+
+    def model(self, weights: Array, biases: Array) -> BoltzmannMachine | IsingModel:
+        """The machine centered at x̂, in the coding and with the names of the moments.
+
+        Parameters
+        ----------
+        weights : ndarray, (n, n)
+            W.
+        biases : ndarray, (n,)
+            b at the center x̂.
+
+        Returns
+        -------
+        BoltzmannMachine or IsingModel
+            Of {0,1} or ±1 units.
+        """
+        machine = BoltzmannMachine(weights, biases, center=self.mean, names=self.space.names)
+        return machine.to_spins() if isinstance(self.space, Spins) else machine
+
+    def _why_singular(self, correlation: Array, lowest: float, direction: Array) -> str:
+        labels = self.space.labels
+        i, j = np.nonzero(np.triu(np.abs(correlation) > 1 - SINGULAR, 1))
+        # Few samples make units equal by chance.
+        if self.sample_size <= len(self.mean):
+            reason = f"{self.sample_size:g} samples for {len(self.mean)} units"
+        elif len(i):
+            equal = correlation[i, j] > 0
+            sentences = [
+                f"units {shown_pairs(labels, i[kind], j[kind])} are always {word}"
+                for kind, word in ((equal, "equal"), (~equal, "opposite"))
+                if kind.any()
+            ]
+            reason = " and ".join(sentences) + ": leave out one of each pair"
+        else:
+            large = np.flatnonzero(np.abs(direction) > 0.3 * np.abs(direction).max())
+            units = shown([labels[k] for k in large])
+            reason = f"units {units} are linearly dependent, or nearly so"
+        return (
+            f"the covariances have no inverse: {reason} (smallest eigenvalue of the correlations "
+            f"{lowest:.1e}); {CURE}"
+        )
+
+
+def prepared(moments: Any, *, pseudocount: float = 0.0, shrinkage: float = 0.0) -> PreparedMoments:
+    """Moments of two-valued units as {0,1} moments that an inversion can start from.
+
+    p ← (1−α) p + α/2^n with α = a/(N + a), then Ĉ_ij ← (1−λ) Ĉ_ij for i ≠ j; the means of the
+    second step stay.
+
+    Parameters
+    ----------
+    moments : Moments or Ensemble
+        With covariances by 1/N, in either two-valued coding.
+    pseudocount : float
+        a, a number of samples drawn from the uniform distribution.
+    shrinkage : float
+        λ, from 0 to 1.
+
+    Returns
+    -------
+    PreparedMoments
+        Checked and regularized.
+
+    Raises
+    ------
+    EbmError
+        If ``moments`` are something else, or impossible, or a setting is out of range.
+    ConstantUnitError
+        If a unit never changes; it is named.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.inversion.moments import prepared
+    >>> data = ebm.Ensemble.from_data([[0, 1], [1, 1], [1, 1]])
+    >>> prepared(data, pseudocount=1).mean
+    array([0.625, 0.875])
+    """
+    if not callable(getattr(moments, "moments", None)):
+        raise EbmError(
+            f"moments must be Moments or an ensemble, got {type(moments).__name__}: "
+            "for rows of data give ebm.Ensemble.from_data(rows)"
+        )
+    checked = moments.moments().two_valued()
+    with single_threaded_blas():
+        require_possible(checked, np.triu_indices(checked.space.n, 1))
+    binary = checked.to(Binary)
+    mean, covariance = _mixed(binary, _share(pseudocount, binary.sample_size))
+    if not 0 <= shrinkage <= 1:
+        raise EbmError(f"shrinkage must be a number from 0 to 1, got {shrinkage!r}")
+    covariance *= 1 - shrinkage
+    variance = mean * (1 - mean)
+    _require_changing(binary, variance)
+    np.fill_diagonal(covariance, variance)
+    for array in (mean, covariance):
+        array.setflags(write=False)
+    return PreparedMoments(checked.space, mean, covariance, binary.sample_size)
+
+
+def shown_pairs(labels: tuple[str, ...], first: Any, second: Any, most: int = 4) -> str:
+    """Pairs of units for a message, the first few of them.
+
+    Parameters
+    ----------
+    labels : tuple of str
+        Of all units.
+    first, second : sequence of int
+        The pairs.
+    most : int
+        How many at most.
+
+    Returns
+    -------
+    str
+        Such as ``"'a' and 'b', 'a' and 'c'"``.
+    """
+    pairs = [f"{labels[i]!r} and {labels[j]!r}" for i, j in zip(first, second, strict=True)]
+    more = f", … ({len(pairs) - most} more pairs)" if len(pairs) > most else ""
+    return ", ".join(pairs[:most]) + more
+
+
+def _share(pseudocount: float, sample_size: float) -> float:
+    """α = a/(N + a)."""
+    if not 0 <= pseudocount < math.inf:
+        raise EbmError(f"pseudocount must be a number of samples from 0 on, got {pseudocount!r}")
+    if pseudocount and not math.isfinite(sample_size):
+        raise EbmError(
+            "pseudocount is relative to a number of samples, and these moments are exact: set "
+            "sample_size in the Moments, or use shrinkage"
+        )
+    return pseudocount / (sample_size + pseudocount) if pseudocount else 0.0
+
+
+def _mixed(moments: Moments, share: float) -> tuple[Array, Array]:
+    """Means and covariances of {0,1} units after mixing with the uniform distribution."""
+    mean = (1 - share) * moments.mean + share / 2
+    # Between the two parts of a mixture the means differ by x̂ − ½.
+    apart = moments.mean - 0.5
+    covariance = (1 - share) * moments.covariance + share * (1 - share) * np.outer(apart, apart)
+    return mean, covariance
+
+
+def _require_changing(moments: Moments, variance: Array) -> None:
+    constant = np.flatnonzero(variance < CONSTANT)
+    if len(constant):
+        labels = shown([moments.space.labels[i] for i in constant])
+        subject = (
+            f"unit {labels} never changes" if len(constant) == 1 else f"units {labels} never change"
+        )
+        raise ConstantUnitError(
+            f"{subject}: no finite bias describes that; leave them out, or mix in the uniform "
+            "distribution with pseudocount=1"
+        )

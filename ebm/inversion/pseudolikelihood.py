@@ -1,0 +1,347 @@
+"""Maximum pseudo-likelihood: every unit predicted from all others."""
+
+from __future__ import annotations
+
+import math
+import warnings as python_warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.ensembles import Moments
+from ebm.errors import EbmError, FewSamplesWarning, NamesError, NoMaximumWarning
+from ebm.inversion.conditionals import ConditionalLoss
+from ebm.inversion.rows import Rows, read_rows
+from ebm.inversion.sandwich import sandwich_errors
+from ebm.inversion.truncated_newton import Maximum, maximize
+from ebm.learning.existence import empty_cells, gentle_penalty, require_changing_units
+from ebm.learning.result import FitStep
+from ebm.models import BoltzmannMachine, IsingModel
+from ebm.parallel import single_threaded_blas
+from ebm.spaces import Spins, StateSpace
+from ebm.spaces.names import shown
+
+__all__ = ["PseudolikelihoodResult", "log_pseudolikelihood", "pseudolikelihood"]
+
+Array = NDArray[np.float64]
+
+#: Largest number of parameters whose standard errors are computed.
+MOST_PARAMETERS = 1000
+#: A gradient that rounding keeps from the tolerance is good enough below this.
+GOOD_ENOUGH = 1e-6
+#: How the message begins where parameters grow without bound.
+NO_MAXIMUM = "the pseudo-likelihood has no maximum"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PseudolikelihoodResult:
+    """A model fitted by pseudo-likelihood, with its errors.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine or IsingModel
+        In the coding of the data, with their names; a Boltzmann machine is centered at the means.
+    converged : bool
+        Whether a maximum was found.
+    message : str
+        Why the fit ended, in a sentence.
+    log_pseudolikelihood : float
+        Σ_α E_D[ln p(x_α | rest)] of the model, in nats per sample, the penalty not included.
+    gradient_norm : float
+        Largest entry of the gradient, in units of standard deviations of its features.
+    sample_size : float
+        Σ of the weights of the data.
+    standard_errors : ndarray, (p,), or None
+        Of ``model.parameters``, the center held fixed; None where they cannot be had.
+    history : tuple of FitStep
+        One entry for each iteration; ``log_likelihood`` is the log pseudo-likelihood less penalty.
+    regressions : ndarray, (n, n), or None
+        For ``node_wise``: row α holds the couplings that the regression of unit α gave.
+    warnings : tuple of str
+        What a reader of the result must know.
+    """
+
+    model: BoltzmannMachine | IsingModel
+    converged: bool
+    message: str
+    log_pseudolikelihood: float
+    gradient_norm: float
+    sample_size: float
+    standard_errors: Array | None
+    history: tuple[FitStep, ...]
+    regressions: Array | None = None
+    warnings: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else "not converged"
+        return (
+            f"PseudolikelihoodResult({self.model!r}, {state} in {self.n_iterations} iterations, "
+            f"log_pseudolikelihood={self.log_pseudolikelihood:.6f})"
+        )
+
+    @property
+    def n_iterations(self) -> int:
+        """Number of steps taken."""
+        return self.history[-1].iteration
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of independent parameters, p."""
+        return len(self.model.parameters)
+
+
+def pseudolikelihood(
+    data: Any,
+    *,
+    l2: float = 0.0,
+    l2_biases: float = 0.0,
+    node_wise: bool = False,
+    space: StateSpace | type[StateSpace] | None = None,
+    weights: ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+    tolerance: float = 1e-9,
+    max_iterations: int = 100,
+) -> PseudolikelihoodResult:
+    """Fit a pairwise model by maximum pseudo-likelihood.
+
+    Maximizes Σ_α E_D[ln p(x_α | rest)] − ½ l2 Σ_{α<β} W_αβ² − ½ l2_biases Σ_α b_α² with the
+    conditionals of [EBM] eq 13. No sum over states is needed: cost grows as rows times n².
+
+    Consistent: with many samples of a machine it returns that machine, at any coupling
+    :cite:`nguyen2017`.
+
+    Parameters
+    ----------
+    data : array_like, DataFrame or Ensemble
+        Rows, or an ensemble of states; moments do not suffice.
+    l2 : float
+        Penalty on couplings, in the coding of the data, as in :func:`ebm.fit`.
+    l2_biases : float
+        Penalty on biases at the center of the data means, or on fields.
+    node_wise : bool
+        Let each unit have its own logistic regression, and average the two estimates of each
+        coupling. Otherwise both are one parameter, which is more accurate.
+    space : StateSpace or class, optional
+        The coding of rows; None means ``ebm.Binary``.
+    weights : array_like, (n_samples,), optional
+        Frequencies of rows.
+    names : sequence of str, optional
+        Unit names, where rows have none.
+    tolerance : float
+        Largest gradient accepted, in units of standard deviations of its features.
+    max_iterations : int
+        Most Newton steps.
+
+    Returns
+    -------
+    PseudolikelihoodResult
+        The model with standard errors. Where the pseudo-likelihood has no maximum the result is
+        not ``converged``, and a :class:`ebm.errors.NoMaximumWarning` names the units.
+
+    Raises
+    ------
+    EbmError
+        If a setting is out of range, or ``data`` are moments.
+    ConstantUnitError
+        If a unit never changes and ``l2_biases`` is zero.
+
+    Notes
+    -----
+    Standard errors are those of the sandwich H⁻¹ V H⁻¹ / N, for at most 1000 parameters; for more
+    there is :func:`ebm.inversion.bootstrap`.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
+    >>> ebm.inversion.pseudolikelihood(rows).model.weights.round(4)
+    array([[0.    , 1.3863],
+           [1.3863, 0.    ]])
+    """
+    _require_settings(l2=l2, l2_biases=l2_biases, tolerance=tolerance)
+    rows = read_rows(data, space=space, weights=weights, names=names)
+    with single_threaded_blas():
+        result = _maximum(rows, l2, l2_biases, node_wise, tolerance, max_iterations)
+    if not result.converged and result.warnings[0].startswith(NO_MAXIMUM):
+        python_warnings.warn(result.message, NoMaximumWarning, stacklevel=2)
+    return result
+
+
+def _maximum(
+    rows: Rows,
+    l2: float,
+    l2_biases: float,
+    node_wise: bool,
+    tolerance: float,
+    max_iterations: int,
+) -> PseudolikelihoodResult:
+    moments = rows.moments()
+    if l2_biases == 0:
+        require_changing_units(moments)
+    loss = _loss(rows, l2, l2_biases, tied=not node_wise)
+    found = maximize(loss, tolerance, max_iterations)
+    # Without a penalty an empty cell makes couplings grow without end.
+    cells = [] if l2 or l2_biases else empty_cells(moments, np.triu_indices(rows.space.n, 1))
+    converged, message = _verdict(found, loss, cells, rows)
+    model = _model(rows, loss, found.theta)
+    errors, remarks = _errors(loss, found, model, rows, converged=converged)
+    coupled = found.theta[:, 1:] / (4 if isinstance(rows.space, Spins) else 1)
+    return PseudolikelihoodResult(
+        model=model,
+        converged=converged,
+        message=message,
+        log_pseudolikelihood=_value(rows, loss, found.theta),
+        gradient_norm=found.gradient_norm,
+        sample_size=rows.sample_size,
+        standard_errors=errors,
+        history=found.history,
+        regressions=coupled if node_wise else None,
+        warnings=(*(() if converged else (message,)), *remarks),
+    )
+
+
+def log_pseudolikelihood(model: BoltzmannMachine | IsingModel, data: Any) -> float:
+    """Σ_α E_D[ln p(x_α | rest)] of a pairwise model, in nats per sample.
+
+    −n ln 2 where all parameters are zero.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine or IsingModel
+        The model.
+    data : array_like, DataFrame or Ensemble
+        Rows in the coding of the model, or an ensemble of states.
+
+    Returns
+    -------
+    float
+        The sum over all units.
+
+    Raises
+    ------
+    NamesError
+        If the units of an ensemble have other names.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> flat = ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])
+    >>> ebm.inversion.log_pseudolikelihood(flat, [[0, 1], [1, 1]])
+    -1.3862943611198906
+    """
+    with python_warnings.catch_warnings():
+        # A single row has a value too.
+        python_warnings.simplefilter("ignore", FewSamplesWarning)
+        rows = read_rows(data, space=None if _is_ensemble(data) else model.space)
+    if model.space.names and rows.space.names and model.space.names != rows.space.names:
+        raise NamesError(f"the units must be {model.space.names}, got {rows.space.names}")
+    spins = isinstance(model.space, Spins)
+    inputs = model.input(2 * rows.states - 1 if spins else rows.states) * (2 if spins else 1)
+    margins = (2 * rows.states - 1) * inputs
+    return -float(rows.weights @ np.logaddexp(0, -margins).sum(axis=1))
+
+
+def _is_ensemble(data: Any) -> bool:
+    return callable(getattr(data, "blocks", None)) or isinstance(data, Moments)
+
+
+def _require_settings(**settings: float) -> None:
+    for name, value in settings.items():
+        if not 0 <= value < math.inf:
+            raise EbmError(f"{name} must be a number from 0 on, got {value!r}")
+
+
+def _loss(rows: Rows, l2: float, l2_biases: float, *, tied: bool) -> ConditionalLoss:
+    """Penalties act in the coding of the data: J = W/4 and h = ½b − ¼Wŝ for spins."""
+    n = rows.space.n
+    linear = np.append(1.0, np.zeros(n))
+    if isinstance(rows.space, Spins):
+        linear = np.append(0.5, -0.25 * (2 * (rows.weights @ rows.states) - 1))
+        l2 = l2 / 16
+    return ConditionalLoss(rows.states, rows.weights, tied, l2, l2_biases, linear)
+
+
+def _model(rows: Rows, loss: ConditionalLoss, theta: Array) -> BoltzmannMachine | IsingModel:
+    coupled = (theta[:, 1:] + theta[:, 1:].T) / 2
+    machine = BoltzmannMachine(coupled, theta[:, 0], center=loss.mean, names=rows.space.names)
+    return machine.to_spins() if isinstance(rows.space, Spins) else machine
+
+
+def _value(rows: Rows, loss: ConditionalLoss, theta: Array) -> float:
+    """Of the averaged couplings, without penalty."""
+    both = theta.copy()
+    both[:, 1:] = (theta[:, 1:] + theta[:, 1:].T) / 2
+    bare = ConditionalLoss(rows.states, rows.weights, True, 0.0, 0.0, loss.linear)
+    return -bare.evaluate(both).value
+
+
+def _verdict(
+    found: Maximum, loss: ConditionalLoss, cells: Sequence[str], rows: Rows
+) -> tuple[bool, str]:
+    """Whether there is a maximum, and a sentence."""
+    if found.growing is not None or cells:
+        reason = "; ".join(cells[:4]) + (f"; and {len(cells) - 4} more" if len(cells) > 4 else "")
+        if found.growing is not None:
+            reason = reason or _separation(found.growing, loss, rows.space)
+        return False, (
+            f"{NO_MAXIMUM} at finite parameters: {reason}. Add a penalty "
+            f"on couplings, such as l2={gentle_penalty(rows.sample_size)}"
+        )
+    norm, steps = found.gradient_norm, len(found.history) - 1
+    if found.reason == "converged" or (found.reason == "rounding" and norm < GOOD_ENOUGH):
+        return True, f"converged in {steps} Newton steps, gradient {norm:.1e}"
+    why = {
+        "iterations": f"stopped after {steps} Newton steps; give a larger max_iterations",
+        "rounding": "stopped where rounding hides any further progress; add a small penalty l2",
+        "interrupted": f"interrupted after {steps} Newton steps",
+    }[found.reason]
+    return False, f"{why} (gradient {norm:.1e})"
+
+
+def _separation(growing: Array, loss: ConditionalLoss, space: StateSpace) -> str:
+    """What the direction without end separates."""
+    lowest, highest = loss.margins(growing)
+    moved = np.flatnonzero(highest > 0.3 * highest.max())
+    perfect = [space.labels[k] for k in moved if lowest[k] > 1e-3 * highest.max()]
+    if perfect:
+        subject, verb = ("unit", "is") if len(perfect) == 1 else ("units", "are")
+        return f"{subject} {shown(perfect)} {verb} predicted without error by the other units"
+    units = shown([space.labels[k] for k in moved])
+    return f"some values of {units} are predicted without error by the other units"
+
+
+def _errors(
+    loss: ConditionalLoss,
+    found: Maximum,
+    model: BoltzmannMachine | IsingModel,
+    rows: Rows,
+    *,
+    converged: bool,
+) -> tuple[Array | None, tuple[str, ...]]:
+    p = len(model.parameters)
+    if not converged:
+        return None, ("no standard errors: there is no maximum",)
+    if p > MOST_PARAMETERS:
+        return None, (f"no standard errors for {p} parameters: use ebm.inversion.bootstrap",)
+    to_model = np.eye(p)
+    if isinstance(rows.space, Spins):
+        to_model = _to_spins(loss.mean)
+    try:
+        errors = sandwich_errors(loss, found.theta, found.last, to_model, rows.sample_size)
+    except np.linalg.LinAlgError:
+        return None, ("no standard errors: some direction of parameters changes nothing",)
+    return errors, ()
+
+
+def _to_spins(mean: Array) -> Array:
+    """From (b, W) at center x̂ to (h, J): h = ½b − ¼Wŝ, J = ¼W."""
+    n = len(mean)
+    i, j = np.triu_indices(n, 1)
+    columns = n + np.arange(len(i))
+    matrix = np.diag(np.append(np.full(n, 0.5), np.full(len(i), 0.25)))
+    matrix[i, columns] = -0.25 * (2 * mean[j] - 1)
+    matrix[j, columns] = -0.25 * (2 * mean[i] - 1)
+    return matrix

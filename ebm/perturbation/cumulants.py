@@ -1,0 +1,338 @@
+"""Cumulants and central moments of independent two-valued units; [EBM] Lemmas 12–17.
+
+A unit with x = 1 at log-odds b has the cumulant generating function ln(1 + e^b), so that
+κ_k = d^k ln(1 + e^b) / db^k.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.arrays import as_floats
+from ebm.errors import EbmError, ModelError, ShapeError, require_memory
+
+__all__ = [
+    "bernoulli_cumulants",
+    "central_moment_tensor",
+    "connected_tensor",
+    "cumulants_of_log_odds",
+]
+
+Array = NDArray[np.float64]
+
+#: Bytes allowed for one dense tensor.
+MEMORY_LIMIT = 2**30
+#: Most indices of a central moment: it sums 715 partitions at eight.
+MOST_INDICES = 8
+#: Below this s² = (1−2σ)² polynomials in s² lose fewer digits than those in σ(1−σ).
+NEAR_HALF = 0.4
+
+
+def bernoulli_cumulants(probability: ArrayLike, order: int) -> Array:
+    """Cumulants κ_1 … κ_order of units that are 1 with probability σ, and 0 otherwise.
+
+    κ_1 = σ,  κ_2 = σ(1−σ),  κ_{k+1} = σ(1−σ) dκ_k/dσ.
+
+    Parameters
+    ----------
+    probability : array_like, (...)
+        σ, from 0 to 1. Where biases are known, :func:`cumulants_of_log_odds` keeps the digits that
+        a probability near 1 has lost.
+    order : int
+        At least 1.
+
+    Returns
+    -------
+    ndarray, (order, ...)
+        κ_1 first. Right to 4e-15 up to order 12 and to 1e-12 at order 20, in units of
+        abs(κ_k) + abs(κ_{k+1}).
+
+    Raises
+    ------
+    ModelError
+        If a probability is not one.
+
+    Examples
+    --------
+    >>> import ebm.perturbation.cumulants as cumulants
+    >>> cumulants.bernoulli_cumulants(0.25, 4)
+    array([ 0.25     ,  0.1875   ,  0.09375  , -0.0234375])
+    """
+    order = checked_order(order)
+    sigma = _checked_probability(probability)
+    return _cumulants(sigma, sigma * (1 - sigma), 1 - 2 * sigma, order)
+
+
+def cumulants_of_log_odds(log_odds: ArrayLike, order: int) -> Array:
+    """Cumulants κ_1 … κ_order of units with p(x = 1) = σ(b); [EBM] eq 23 and what follows it.
+
+    κ_k(b) = d^k ln(1 + e^b) / db^k, so that dκ_k/db = κ_{k+1}.
+
+    Parameters
+    ----------
+    log_odds : array_like, (...)
+        b, of any size: nothing is lost at σ near 1, where κ_k(−b) = (−1)^k κ_k(b) for k ≥ 2.
+    order : int
+        At least 1.
+
+    Returns
+    -------
+    ndarray, (order, ...)
+        As :func:`bernoulli_cumulants`.
+
+    Raises
+    ------
+    ModelError
+        If a log-odds is NaN.
+
+    Examples
+    --------
+    >>> import ebm.perturbation.cumulants as cumulants
+    >>> cumulants.cumulants_of_log_odds([0.0, 40.0], 2)[1]
+    array([2.50000000e-01, 4.24835426e-18])
+    """
+    order = checked_order(order)
+    b = as_floats(log_odds, "log_odds")
+    if np.isnan(b).any():
+        raise ModelError("log_odds must be numbers, got NaN")
+    u = np.exp(-np.abs(b))
+    sigma = np.where(b < 0, u, 1.0) / (1 + u)
+    return _cumulants(sigma, u / (1 + u) ** 2, -np.tanh(b / 2), order)
+
+
+def _cumulants(sigma: Array, variance: Array, skew: Array, order: int) -> Array:
+    """κ_1 … κ_order from σ, v = σ(1−σ) and s = 1 − 2σ, each known to full precision."""
+    result = np.empty((order, *np.shape(sigma)))
+    result[0] = sigma
+    square = skew * skew
+    near = square < NEAR_HALF
+    for k in range(2, order + 1):
+        in_variance, in_square = _polynomials(k)
+        value = np.where(near, _horner(in_square, square), _horner(in_variance, variance))
+        result[k - 1] = variance * value * (skew if k % 2 else 1.0)
+    return result
+
+
+def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
+    value = np.full(np.shape(x), coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        value = value * x + coefficient
+    return value
+
+
+@cache
+def _polynomials(k: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """P with κ_k = v P (k even) or κ_k = v s P (k odd), in powers of v and in powers of s²."""
+    exact = _exact_polynomial(k)[1:]
+    in_square = [Fraction(0)] * len(exact)
+    for j, coefficient in enumerate(exact):
+        # v = (1 − s²)/4
+        for i in range(j + 1):
+            in_square[i] += Fraction(coefficient * math.comb(j, i) * (-1) ** i, 4**j)
+    return tuple(map(float, exact)), tuple(map(float, in_square))
+
+
+@cache
+def _exact_polynomial(k: int) -> tuple[int, ...]:
+    """Integer coefficients of κ_k in v, or of κ_k / s for odd k; dv/db = vs, ds/db = −2v."""
+    if k == 2:
+        return (0, 1)
+    before = _exact_polynomial(k - 1)
+    if k % 2:
+        return tuple(j * c for j, c in enumerate(before))
+    # d(q s)/db = v q′ s² − 2 v q with s² = 1 − 4v.
+    after = [j * c for j, c in enumerate((*before, 0))]
+    for j, c in enumerate(before):
+        after[j + 1] -= (4 * j + 2) * c
+    return tuple(after)
+
+
+def connected_tensor(probability: ArrayLike, k: int) -> Array:
+    """Cumulant tensor V_c^{α₁…α_k} = δ^{α₁…α_k} κ_k(σ_α) of independent units; [EBM] §4.1.
+
+    Parameters
+    ----------
+    probability : array_like, (n,)
+        σ.
+    k : int
+        Number of indices, at least 1.
+
+    Returns
+    -------
+    ndarray, (n,) * k
+        Zero off its diagonal.
+
+    Raises
+    ------
+    MemoryLimitError
+        If n^k numbers are more than 1 GiB.
+
+    Examples
+    --------
+    >>> import ebm.perturbation.cumulants as cumulants
+    >>> cumulants.connected_tensor([0.5, 0.25], 2)
+    array([[0.25  , 0.    ],
+           [0.    , 0.1875]])
+    """
+    k = checked_order(k, "k")
+    sigma = _unit_probabilities(probability, k)
+    tensor = np.zeros((len(sigma),) * k)
+    tensor[(np.arange(len(sigma)),) * k] = bernoulli_cumulants(sigma, k)[-1]
+    return tensor
+
+
+def central_moment_tensor(probability: ArrayLike, k: int) -> Array:
+    """Central moments V^{α₁…α_k} = E[Π_i (x_{α_i} − σ_{α_i})] of independent units.
+
+    The sum over all partitions of the k places into blocks of two or more of products of
+    :func:`connected_tensor`: [EBM] eq 25–29 are k = 1 … 4.
+
+    Parameters
+    ----------
+    probability : array_like, (n,)
+        σ.
+    k : int
+        Number of indices, 1 to 8.
+
+    Returns
+    -------
+    ndarray, (n,) * k
+        Symmetric in all indices.
+
+    Raises
+    ------
+    EbmError
+        If ``k`` is above 8.
+    MemoryLimitError
+        If n^k numbers are more than 1 GiB.
+
+    Examples
+    --------
+    >>> import ebm.perturbation.cumulants as cumulants
+    >>> cumulants.central_moment_tensor([0.5, 0.25], 4)[0, 0, 1]
+    array([0.      , 0.046875])
+    """
+    k = checked_order(k, "k")
+    if k > MOST_INDICES:
+        raise EbmError(f"k must be at most {MOST_INDICES}, got {k}")
+    sigma = _unit_probabilities(probability, k)
+    connected = {size: connected_tensor(sigma, size) for size in range(2, k + 1)}
+    total = np.zeros((len(sigma),) * k)
+    for blocks in partitions(tuple(range(k))):
+        total += product_over(blocks, connected, k)
+    return total
+
+
+def partitions(places: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Partitions of places into blocks of two or more.
+
+    Parameters
+    ----------
+    places : tuple of int
+        What to part.
+
+    Yields
+    ------
+    tuple of tuple of int
+        The blocks of one partition.
+    """
+    if not places:
+        yield ()
+        return
+    first, rest = places[0], places[1:]
+    for chosen in range(1, 2 ** len(rest)):
+        block = tuple(place for j, place in enumerate(rest) if chosen >> j & 1)
+        left = tuple(place for j, place in enumerate(rest) if not chosen >> j & 1)
+        for others in partitions(left):
+            yield ((first, *block), *others)
+
+
+def product_over(blocks: tuple[tuple[int, ...], ...], factors: dict[int, Array], k: int) -> Array:
+    """Outer product of one symmetric tensor for each block, its indices at the block's places.
+
+    Parameters
+    ----------
+    blocks : tuple of tuple of int
+        A partition of k places.
+    factors : dict of int to ndarray
+        The tensor for blocks of each size.
+    k : int
+        Number of places.
+
+    Returns
+    -------
+    ndarray, (n,) * k
+        The product.
+    """
+    product = np.ones((1,) * k)
+    for block in blocks:
+        factor = factors[len(block)]
+        shape = [factor.shape[0] if place in block else 1 for place in range(k)]
+        product = product * factor.reshape(shape)
+    return product
+
+
+def checked_order(order: Any, name: str = "order") -> int:
+    """The order as a positive integer.
+
+    Parameters
+    ----------
+    order : int
+        What was given.
+    name : str
+        Name of the argument.
+
+    Returns
+    -------
+    int
+        The same.
+
+    Raises
+    ------
+    EbmError
+        If it is none.
+    """
+    if isinstance(order, bool) or not hasattr(order, "__index__") or order < 1:
+        raise EbmError(f"{name} must be a positive integer, got {order!r}")
+    return int(order)
+
+
+def _checked_probability(probability: ArrayLike) -> Array:
+    sigma = as_floats(probability, "probability")
+    # NaN fails both comparisons.
+    if not ((sigma >= 0) & (sigma <= 1)).all():
+        raise ModelError(
+            "probability must hold numbers from 0 to 1; for biases there is cumulants_of_log_odds"
+        )
+    return sigma
+
+
+def _unit_probabilities(probability: ArrayLike, k: int) -> Array:
+    sigma = _checked_probability(probability)
+    if sigma.ndim != 1:
+        raise ShapeError(f"probability must have shape (n,), got {sigma.shape}")
+    require_room(len(sigma), k)
+    return sigma
+
+
+def require_room(n: int, k: int) -> None:
+    """Refuse a dense tensor of n^k numbers beyond 1 GiB.
+
+    Parameters
+    ----------
+    n, k : int
+        Its length and its number of axes.
+    """
+    require_memory(
+        8.0 * float(n) ** k,
+        MEMORY_LIMIT,
+        f"a dense tensor of {n}^{k} numbers",
+        "take fewer units or a lower order",
+    )

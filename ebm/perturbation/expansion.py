@@ -1,0 +1,364 @@
+"""Expansions of a pairwise model in powers of its couplings; [EBM] §4, to any order there."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.ensembles import Moments
+from ebm.errors import EbmError, SeriesWarning
+from ebm.models import BoltzmannMachine
+from ebm.models.couplings import apply, is_sparse
+from ebm.perturbation import passes, series
+from ebm.perturbation.contraction import MAX_ORDER, compile_program
+from ebm.perturbation.folding import expanded_machine
+from ebm.perturbation.program import Evaluation
+from ebm.spaces import Binary, FiniteSpace, Spins
+
+__all__ = ["Expansion", "expand"]
+
+Array = NDArray[np.float64]
+
+#: Relative difference of the two sums of the covariance above which they are doubted.
+DOUBTFUL = 0.1
+
+
+def expand(
+    model: Any,
+    order: Any,
+    *,
+    center: str | ArrayLike | None = None,
+    max_seconds: float = 60.0,
+) -> Expansion:
+    """ln Z, means and covariances as power series in the couplings, to order K in each.
+
+    ln Z = Σ_α ln(1 + e^{b_α}) + Σ_G (1/S) Σ_sites Π_edges W Π_vertices κ_degree, over connected
+    multigraphs G; means and covariances are its derivatives with respect to b, [EBM] §4.
+
+    An order counts couplings of different units: a diagonal of W is first folded into biases and
+    offset, exactly. Nothing is computed before it is asked for: ln Z costs least, means a few times
+    that, and the covariance of order K as much as the means of order K + 1.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine, IsingModel or RestrictedBoltzmannMachine
+        Dense or sparse couplings. An Ising model is expanded about s = 0, in its J, and answers in
+        spins; a restricted machine is expanded with both its layers.
+    order : int
+        K, 1 to 6. ln Z and means go up to 6, the covariance of order K takes the diagrams of ln Z
+        of order K + 1 and goes up to 5.
+    center : None, "independent" or array_like, (n,)
+        x̂. None keeps the center of the model. Another center writes the same distribution with
+        other biases b + W(x̂' − x̂), and so makes another series of the same sum: a center near the
+        means is worth two orders against one far from them, such as 0. "independent" takes
+        x̂ = σ(b'), the naive mean-field equation: order 1 of ln Z is gone, and order 2 begins with
+        the Onsager term. At strong couplings, where that equation polarizes, 1/2 or means known
+        otherwise are better.
+    max_seconds : float
+        Time that an answer may take before it is refused.
+
+    Returns
+    -------
+    Expansion
+        The series, their sums and an estimate of the error.
+
+    Raises
+    ------
+    EbmError
+        If ``order`` is not a positive integer, or ``center`` is an unknown word.
+    LimitError
+        If ``order`` is above 6.
+    ModelError
+        If the model is another.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> machine = ebm.BoltzmannMachine([[0, 1], [1, 0]], [-1, 0.5])
+    >>> expansion = ebm.perturbation.expand(machine, 4, center="independent")
+    >>> f"{expansion.log_partition - ebm.exact(machine).log_partition:.0e}"
+    '-6e-06'
+    """
+    if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 1:
+        raise EbmError(f"order must be a positive integer, got {order!r}")
+    if order > MAX_ORDER:
+        compile_program(int(order))
+    if not max_seconds > 0:
+        raise EbmError(f"max_seconds must be a positive number, got {max_seconds!r}")
+    machine, space = expanded_machine(model, center)
+    return Expansion(machine, int(order), space, float(max_seconds))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Expansion:
+    """A Boltzmann machine as power series in its couplings; made by :func:`expand`.
+
+    Parameters
+    ----------
+    machine : BoltzmannMachine
+        What is expanded: without diagonal, at the center chosen. Order 0 are independent units with
+        its biases.
+    order : int
+        K, the last order of every series here: of ln Z, of the means, and of the covariance.
+    space : FiniteSpace
+        The coding of means, covariances and states.
+    max_seconds : float
+        Time that an answer may take before it is refused.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> model = ebm.IsingModel([[0, 0.2], [0.2, 0]], [0.1, 0.3])
+    >>> ebm.perturbation.expand(model, 3).moments().space
+    Spins(n=2, names=None)
+    """
+
+    machine: BoltzmannMachine
+    order: int
+    space: FiniteSpace
+    max_seconds: float = 60.0
+
+    def __repr__(self) -> str:
+        return f"Expansion(order={self.order}, {self.machine!r})"
+
+    def moments(self) -> Moments:
+        """Means, covariance and ln Z, each to order K, in the coding of the model.
+
+        Returns
+        -------
+        Moments
+            The variances are those of two-valued units with these means.
+        """
+        covariance, log_partition = self.covariance, self.log_partition
+        return Moments(self.space, self.mean, covariance, log_partition)
+
+    @property
+    def log_partition(self) -> float:
+        """ln Z to order K, with the offset of the model; its error is of order K + 1."""
+        return float(self.log_partition_terms.sum())
+
+    @property
+    def mean(self) -> Array:
+        """Means to order K, (n,); their error is of order K + 1."""
+        return np.asarray(self.mean_terms.sum(axis=0))
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Covariances to order K, (n, n), with m(1 − m), or 1 − m², on the diagonal.
+
+        Connected: each order by itself is a covariance, and no product of summed means is taken
+        away. Their error is of order K + 1. A :class:`ebm.errors.SeriesWarning` says when
+        ``error_estimate`` is above 0.1.
+        """
+        self._warn_if_doubtful()
+        return self._with_variances(self.covariance_terms.sum(axis=0))
+
+    @cached_property
+    def log_partition_terms(self) -> Array:
+        """Orders 0 … K of ln Z, (K + 1,)."""
+        if "_means_and_covariances" in self.__dict__:
+            return self._means_and_covariances[0]
+        if "_log_partition_and_means" in self.__dict__:
+            return self._log_partition_and_means[0]
+        evaluated = self._evaluation(self.order, "ln Z", derivatives=False)
+        return passes.log_partitions(self.machine, evaluated, self.order)
+
+    @cached_property
+    def mean_terms(self) -> Array:
+        """Orders 0 … K of the means, (K + 1, n)."""
+        if "_means_and_covariances" in self.__dict__:
+            return self._means_and_covariances[1]
+        return self._log_partition_and_means[1]
+
+    @property
+    def covariance_terms(self) -> Array:
+        """Orders 0 … K of the covariance, (K + 1, n, n), those of the variances included.
+
+        From the diagrams of ln Z of orders 1 … K + 1.
+        """
+        return self._means_and_covariances[2]
+
+    @property
+    def pair_covariance(self) -> Array:
+        """Covariances to order K of ``machine.pairs`` only, (n_pairs,); no (n, n) array."""
+        return np.asarray(self.pair_covariance_terms.sum(axis=0))
+
+    @cached_property
+    def pair_covariance_terms(self) -> Array:
+        """Orders 0 … K of the covariances of ``machine.pairs``, (K + 1, n_pairs)."""
+        i, j = self.machine.pairs
+        if not is_sparse(self.machine.weights):
+            return self.covariance_terms[:, i, j]
+        evaluated = self._evaluation(self.order + 1, "the covariance", derivatives=True)
+        terms = passes.pair_covariances(self.machine, evaluated.derivatives(), self.order)
+        return _read_only(self._scale**2 * terms)
+
+    @cached_property
+    def error_estimate(self) -> float:
+        """Relative error of the off-diagonal covariance, estimated: rarely below the true one.
+
+        ‖C − C'‖ / ‖C‖ with C the plain sum and C' that of :meth:`inverse_series`. Above 0.1 the
+        couplings are too strong for the order, or for any.
+        """
+        plain = self._off_diagonal(self.covariance_terms.sum(axis=0))
+        other = self._off_diagonal(self._inverse_sum)
+        size = float(np.linalg.norm(plain))
+        return float(np.linalg.norm(plain - other)) / size if size else 0.0
+
+    def inverse_series(self) -> Moments:
+        """Moments whose covariance is the inverse of the series of C⁻¹ to order K.
+
+        Nearer than the plain sum, by a factor of about two at a center near the means, wherever
+        either is of use.
+
+        Returns
+        -------
+        Moments
+            With the means and ln Z of :meth:`moments`.
+
+        Raises
+        ------
+        EbmError
+            If that inverse has none.
+        """
+        if not np.isfinite(self._inverse_sum).all():
+            raise EbmError("the series of the inverse covariance sums to a singular matrix")
+        covariance = self._with_variances(self._inverse_sum.copy())
+        return Moments(self.space, self.mean, covariance, self.log_partition)
+
+    def pade(self) -> float:
+        """ln Z by the Padé approximant of its series."""
+        return series.pade(self.log_partition_terms)
+
+    def borel_pade(self) -> float:
+        """ln Z by Borel summation of its series, through a Padé approximant.
+
+        At order 6 it holds to couplings about a third stronger than the plain sum.
+
+        Returns
+        -------
+        float
+            The sum.
+        """
+        return series.borel_pade(self.log_partition_terms)
+
+    def density_ratio(self, states: ArrayLike) -> Array:
+        """p(x)/p_0(x) to order K, p_0 being the independent units of order 0; [EBM] eq 31.
+
+        1 + ½ Σ W_αβ [(x_α−x̂_α)(x_β−x̂_β) − (σ_α−x̂_α)(σ_β−x̂_β)] + …; it may be negative.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            In the coding of ``space``.
+
+        Returns
+        -------
+        ndarray, (...)
+            Its mean over p_0 is 1 at every order.
+        """
+        return np.asarray(self.density_ratio_terms(states).sum(axis=0))
+
+    def density_ratio_terms(self, states: ArrayLike) -> Array:
+        """Orders 0 … K of p(x)/p_0(x), p_k/p_0.
+
+        The series of exp(q − Σ_k L_k), q = ½ Σ W_αβ (x_α−x̂_α)(x_β−x̂_β) and L_k order k of ln Z.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            In the coding of ``space``.
+
+        Returns
+        -------
+        ndarray, (K + 1, ...)
+            Order 0 is 1.
+        """
+        x = self.space.check(states)
+        d = ((x + 1) / 2 if isinstance(self.space, Spins) else x) - self.machine.center
+        q = 0.5 * (d * apply(self.machine.weights, d)).sum(axis=-1)
+        exponents = np.zeros((self.order, *q.shape))
+        exponents[0] = q
+        exponents -= self.log_partition_terms[1:].reshape(-1, *[1] * q.ndim)
+        return series.exponential_series(exponents)
+
+    @property
+    def _scale(self) -> float:
+        """Of a state of ``space`` to one of {0,1}."""
+        return 2.0 if isinstance(self.space, Spins) else 1.0
+
+    def _evaluation(self, order: int, what: str, **how: bool) -> Evaluation:
+        what = f"{what} to order {self.order}"
+        return passes.evaluation(self.machine, order, what, self.max_seconds, **how)
+
+    @cached_property
+    def _log_partition_and_means(self) -> tuple[Array, Array]:
+        evaluated = self._evaluation(self.order, "the means", derivatives=True)
+        derivatives = evaluated.derivatives(couplings=False)
+        means = passes.means(self.machine, derivatives, self.order)
+        log_partitions = passes.log_partitions(self.machine, evaluated, self.order)
+        return log_partitions, self._recoded(means)
+
+    @cached_property
+    def _means_and_covariances(self) -> tuple[Array, Array, Array]:
+        evaluated = self._evaluation(
+            self.order + 1, "the covariance", derivatives=True, as_dense=True
+        )
+        derivatives = evaluated.derivatives()
+        means = passes.means(self.machine, derivatives, self.order)
+        covariances = self._scale**2 * passes.covariances(means, derivatives)
+        log_partitions = passes.log_partitions(self.machine, evaluated, self.order)
+        return log_partitions, self._recoded(means), _read_only(covariances)
+
+    def _recoded(self, means: Array) -> Array:
+        """Series of means in the coding of ``space``."""
+        result = self._scale * means
+        if isinstance(self.space, Spins):
+            result[0] -= 1
+        return _read_only(result)
+
+    def _with_variances(self, covariance: Array) -> Array:
+        """The matrix with the diagonal that two-valued units of these means have."""
+        mean = self.mean
+        variances = mean * (1 - mean) if isinstance(self.space, Binary) else 1 - mean**2
+        np.fill_diagonal(covariance, variances)
+        return _read_only(covariance)
+
+    @cached_property
+    def _inverse_sum(self) -> Array:
+        """The inverse of the series of C⁻¹; infinite where that is singular."""
+        terms = self.covariance_terms.copy()
+        # In units of the variances of order 0, of which a few may be as small as 1e-300.
+        variances = np.diagonal(terms[0])
+        deviations = np.sqrt(np.where(variances > 0, variances, 1.0))
+        terms /= deviations[:, None] * deviations
+        np.fill_diagonal(terms[0], 1.0)
+        total = series.inverse_series(terms).sum(axis=0)
+        try:
+            inverse = np.linalg.inv((total + total.T) / 2)
+        except np.linalg.LinAlgError:
+            return np.full(total.shape, np.inf)
+        return np.asarray(inverse * (deviations[:, None] * deviations))
+
+    def _off_diagonal(self, matrix: Array) -> Array:
+        return np.asarray(matrix - np.diag(np.diagonal(matrix)))
+
+    def _warn_if_doubtful(self) -> None:
+        if self.error_estimate > DOUBTFUL:
+            warnings.warn(
+                f"the couplings are strong for order {self.order}: the covariance is uncertain by "
+                f"about {self.error_estimate:.0%}; take another center, or sample",
+                SeriesWarning,
+                stacklevel=4,
+            )
+
+
+def _read_only(array: Array) -> Array:
+    """The array itself, closed: it is kept for the next time it is asked for."""
+    array.setflags(write=False)
+    return array

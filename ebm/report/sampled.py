@@ -1,0 +1,203 @@
+"""The fit of a report where there are too many states to sum over: by Markov chains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.ensembles import Ensemble, Estimate, Moments, WeightedStates
+from ebm.information import fisher_information
+from ebm.learning import FitResult, GradientSteps, PersistentChains, fit
+from ebm.learning.existence import require_changing_units
+from ebm.model import checked_energy
+from ebm.models import BoltzmannMachine, IsingModel
+from ebm.randomness import RandomSource, generator
+from ebm.sampling import Annealing, Samples, sample
+from ebm.spaces import Binary, Spins
+
+__all__ = ["MAX_UNITS_SAMPLED", "SampledModel", "fit_by_chains"]
+
+Array = NDArray[np.float64]
+
+#: Most units for a fit by chains; it learns n²/2 couplings.
+MAX_UNITS_SAMPLED = 500
+#: Chains of the fit, and most passes over the moments.
+N_CHAINS = 1000
+N_EPOCHS = 5000
+#: Draws of each chain from the fitted model.
+N_DRAWS = 200
+#: Most parameters whose Fisher information is computed, and how many times as many states for it.
+MAX_PARAMETERS = 3000
+STATES_PER_PARAMETER = 20
+#: Draws that must have a pair for its covariances to be known.
+FEWEST_STATES = 10
+#: Steps of the annealing that finds ln Z.
+ANNEALING_STEPS = 2000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SampledModel(Ensemble):
+    """A model with draws in place of its states, and an estimate of ln Z.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine or IsingModel
+        The model.
+    samples : Samples
+        Draws from it.
+    partition : Estimate
+        ln Z with its standard error.
+    """
+
+    model: Any
+    samples: Samples
+    partition: Estimate
+    kind = "samples"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "space", self.model.space)
+
+    @property
+    def sample_size(self) -> float:  # type: ignore[override]
+        """Effective number of draws."""
+        return self.samples.sample_size
+
+    @property
+    def log_partition(self) -> float:
+        """ln Z, estimated."""
+        return float(self.partition.value)
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """The draws."""
+        return self.samples.blocks()
+
+    def moments(self) -> Moments:
+        """Means and covariances of the draws."""
+        return replace(self.samples.moments(), log_partition=self.log_partition)
+
+    def log_probability(self, states: ArrayLike) -> Array:
+        """ln p(x) = −E(x) − ln Z, in error by that of ln Z, the same for all states."""
+        return -checked_energy(self.model, np.asarray(states)) - self.log_partition
+
+    def entropy(self, base: float | None = None) -> Estimate:
+        """S = ln Z + E[E(x)], with the errors of both.
+
+        Parameters
+        ----------
+        base : float, optional
+            2 for bits; None for nats.
+
+        Returns
+        -------
+        Estimate
+            The entropy of one state.
+        """
+        unit = 1.0 if base is None else math.log(base)
+        energy = self.samples.estimate(self.model.energy)
+        error = math.hypot(float(energy.standard_error), float(self.partition.standard_error))
+        return Estimate((self.log_partition + float(energy.value)) / unit, error / unit)
+
+
+def fit_by_chains(
+    data: WeightedStates,
+    l2: float = 0.0,
+    l2_biases: float = 0.0,
+    rng: RandomSource = 0,
+    *,
+    progress: bool = False,
+) -> FitResult:
+    """Maximum likelihood by persistent chains, from independent units.
+
+    Parameters
+    ----------
+    data : WeightedStates
+        Rows of two-valued units.
+    l2, l2_biases : float
+        Penalties as in :func:`ebm.fit`.
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+        Source of randomness.
+    progress : bool
+        Show a bar of epochs (needs tqdm).
+
+    Returns
+    -------
+    FitResult
+        Its ensemble is a :class:`SampledModel`; with standard errors up to 3000 parameters.
+
+    Raises
+    ------
+    ConstantUnitError
+        If a unit never changes and there is no penalty on biases.
+    """
+    source = generator(rng)
+    moments = data.moments()
+    if not l2_biases:
+        require_changing_units(moments)
+    found = fit(
+        _independent(data),
+        moments,
+        average=PersistentChains(N_CHAINS),
+        l2=l2,
+        l2_biases=l2_biases,
+        steps=GradientSteps(n_epochs=N_EPOCHS),
+        rng=source,
+        progress=progress,
+    )
+    model: Any = found.model
+    samples = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=source)
+    annealing = Annealing(n_chains=100, n_steps=ANNEALING_STEPS).run(model, source)
+    partition = Estimate(annealing.log_partition, annealing.log_partition_error)
+    mean_energy = float(data.expectation(model.energy))
+    fisher, errors = _errors(model, samples, data.sample_size, (l2, l2_biases))
+    return replace(
+        found,
+        log_likelihood=-mean_energy - float(partition.value),
+        standard_errors=errors,
+        fisher=fisher,
+        ensemble=SampledModel(model, samples, partition),
+    )
+
+
+def _independent(data: WeightedStates) -> Any:
+    """Independent units with the rates of the data, kept off 0 and 1 by half a row."""
+    n, size = data.space.n, data.sample_size
+    rate = (data.moments().to(Binary).mean * size + 0.5) / (size + 1)
+    odds = np.log(rate / (1 - rate))
+    if isinstance(data.space, Spins):
+        return IsingModel(np.zeros((n, n)), odds / 2, names=data.space.names)
+    return BoltzmannMachine(np.zeros((n, n)), odds, names=data.space.names)
+
+
+def _errors(
+    model: Any, samples: Samples, sample_size: float, penalty: tuple[float, float]
+) -> tuple[Any, Array | None]:
+    """Fisher information from a part of the draws, and standard errors H⁻¹ F H⁻¹ / N from it."""
+    p, (n_chains, n_draws, _) = len(model.parameters), samples.chains.shape
+    if p > MAX_PARAMETERS:
+        return None, None
+    taken = min(n_draws, -(-STATES_PER_PARAMETER * p // n_chains))
+    chains = samples.chains[:, :: n_draws // taken]
+    fisher = fisher_information(model, Samples(samples.space, chains, samples.final))
+    # The inverse of a covariance from M states is too large by M/(M − p − 1) on average.
+    n_states = chains.shape[0] * chains.shape[1]
+    dense = fisher.dense() * (n_states / (n_states - p - 1))
+    penalties = np.where(model.is_coupling, penalty[0], penalty[1])
+    return fisher, _standard_errors(dense, penalties, 1 / n_states) / math.sqrt(sample_size)
+
+
+def _standard_errors(fisher: Array, penalties: Array, one_state: float) -> Array:
+    """√diag(H⁻¹ F H⁻¹) for H = F + penalties, of one sample."""
+    # Pairs that next to no draw has count as independent of all others.
+    variance = np.maximum(fisher.diagonal(), one_state)
+    rare = variance < FEWEST_STATES * one_state
+    errors = np.sqrt(variance) / (variance + penalties)
+    common = np.flatnonzero(~rare)
+    block = fisher[np.ix_(common, common)]
+    inverse = np.linalg.inv(block + np.diag(penalties[common]))
+    errors[common] = np.sqrt(np.einsum("ij,ji->i", inverse @ block, inverse))
+    return errors

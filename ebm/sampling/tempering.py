@@ -1,0 +1,163 @@
+"""Parallel tempering: hot copies of each chain that cross barriers and hand their states down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.errors import EbmError, ModelError
+from ebm.model import EnergyModel, checked_energy
+from ebm.sampling.paths import Tempered
+from ebm.sampling.samplers import Gibbs, Sampler
+from ebm.sampling.streams import uniforms
+from ebm.sampling.sweepers import Sweeper
+
+__all__ = ["ParallelTempering"]
+
+Array = NDArray[np.float64]
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class ParallelTempering:
+    """Copies of each chain at other temperatures, which swap states with their neighbors.
+
+    A sweep of all copies, then swaps of neighbors s, t with probability
+    min(1, exp(E_s(x_s) + E_t(x_t) − E_s(x_t) − E_t(x_s))). E_β is the energy of
+    ``model.scaled(beta)``: with a hidden layer the effective energy of both layers scaled, which is
+    not β E_eff. Models without ``scaled`` have βE.
+
+    Parameters
+    ----------
+    betas : sequence of float
+        Inverse temperatures of the copies below 1, falling. The draws are those of the chain at 1.
+    sampler : Sampler, optional
+        How each copy moves; ``ebm.Gibbs()`` if not given.
+
+    Raises
+    ------
+    EbmError
+        If ``betas`` do not fall from below 1 to 0 or more.
+
+    Examples
+    --------
+    >>> import ebm, numpy as np
+    >>> magnet = ebm.IsingModel(0.5 * (np.ones((12, 12)) - np.eye(12)), np.zeros(12))
+    >>> up = np.ones(12)
+    >>> draw = dict(n_draws=500, n_chains=16, initial=up, rng=0)
+    >>> stuck = ebm.sample(magnet, **draw)
+    >>> moved = ebm.sample(magnet, ebm.ParallelTempering([0.7, 0.4, 0.2, 0.1]), **draw)
+    >>> bool(stuck.chains.mean() > 0.9), bool(abs(moved.chains.mean()) < 0.3)
+    (True, True)
+    """
+
+    betas: Sequence[float] = (0.8, 0.6, 0.4, 0.2)
+    sampler: Sampler | None = None
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.betas, dtype=np.float64)
+        falling = values.ndim == 1 and len(values) > 0 and (np.diff(values, prepend=1) < 0).all()
+        if not (falling and values[-1] >= 0):
+            raise EbmError(f"betas must fall from below 1 to 0 or more, got {self.betas!r}")
+        object.__setattr__(self, "betas", tuple(values.tolist()))
+
+    def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
+        """Sweeps of all copies.
+
+        Parameters
+        ----------
+        model : EnergyModel
+            Over a finite space.
+        n_chains : int
+            How many chains will run.
+
+        Returns
+        -------
+        Sweeper
+            Advances blocks of chains with their copies.
+        """
+        models = [model, *(tempered(model, beta) for beta in self.betas)]
+        sampler = self.sampler or Gibbs()
+        return TemperingSweeper(models, [sampler.sweeper(each, n_chains) for each in models])
+
+
+class TemperingSweeper(Sweeper):
+    """Layout: a list of the layouts of the copies, coldest first.
+
+    Parameters
+    ----------
+    models : sequence of EnergyModel
+        At each temperature.
+    sweepers : sequence of Sweeper
+        Of each model.
+    """
+
+    def __init__(self, models: Sequence[EnergyModel], sweepers: Sequence[Sweeper]) -> None:
+        self._models, self._sweepers = models, sweepers
+        self.n_copies = len(models) - 1
+
+    def load(self, states: Array) -> Any:
+        """States of all copies, (chains, 1 + n_copies, n)."""
+        return [sweeper.load(states[:, k]) for k, sweeper in enumerate(self._sweepers)]
+
+    def read(self, work: Any) -> Array:
+        """The inverse of :meth:`load`."""
+        copies = [sweeper.read(part) for sweeper, part in zip(self._sweepers, work, strict=True)]
+        return np.stack(copies, axis=1)
+
+    def advance(self, work: Any, stream: Words, n_sweeps: int) -> None:
+        """Sweeps, each followed by swaps of every other pair of neighbors."""
+        for _ in range(n_sweeps):
+            for sweeper, part in zip(self._sweepers, work, strict=True):
+                sweeper.advance(part, stream, 1)
+            # Which pairs, even or odd, is drawn: a chain that is taken up remembers no turn.
+            first = int(uniforms(stream, (1,))[0] < 0.5)
+            for cold in range(first, self.n_copies, 2):
+                self._swap(work, cold, stream)
+
+    def _swap(self, work: Any, cold: int, stream: Words) -> None:
+        sweepers, models = self._sweepers[cold : cold + 2], self._models[cold : cold + 2]
+        own = [
+            np.asarray(sweeper.read(work[cold + k]), float) for k, sweeper in enumerate(sweepers)
+        ]
+        gain = sum(
+            checked_energy(model, own[k]) - checked_energy(model, own[1 - k])
+            for k, model in enumerate(models)
+        )
+        taken = np.log(uniforms(stream, (len(own[0]),))) < gain
+        for k, sweeper in enumerate(sweepers):
+            mixed = np.where(taken[:, None], own[1 - k], own[k])
+            work[cold + k] = sweeper.load(mixed)
+
+
+def tempered(model: Any, beta: float) -> EnergyModel:
+    """The model at another temperature.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        Any model.
+    beta : float
+        Inverse temperature, in units of the model's own.
+
+    Returns
+    -------
+    EnergyModel
+        ``model.scaled(beta)``, or β times the energy of a model that has none.
+
+    Raises
+    ------
+    ModelError
+        If ``scaled`` gives a model over another space.
+    """
+    scaled = getattr(model, "scaled", None)
+    if scaled is None:
+        return Tempered(model, beta)
+    found: EnergyModel = scaled(beta)
+    if found.space != model.space:
+        raise ModelError(f"scaled({beta}) of {model!r} is over another space: {found.space!r}")
+    return found

@@ -1,0 +1,120 @@
+"""Speed of ebm.sample beside the matrix products it cannot do without; nothing is asserted.
+
+    python tests/benchmarks/sampling.py
+
+All in one process, runs interleaved, the least time of each; products on one thread each, with the
+same blocks of chains on the same number of threads as the sampler.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+import ebm
+from ebm.parallel import map_blocks, number_of_jobs, single_threaded_blas
+from ebm.sampling.streams import block_slices
+
+CHAINS, DRAWS, REPEATS = 1000, 20, 7
+
+
+def fastest(functions: list[Callable[[], object]]) -> list[tuple[float, float]]:
+    """Least wall time and least CPU time of each function, after a first call of all."""
+    for function in functions:
+        function()
+    best = [(np.inf, np.inf)] * len(functions)
+    for _ in range(REPEATS):
+        for k, function in enumerate(functions):
+            wall, cpu = time.perf_counter(), time.process_time()
+            function()
+            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+            best[k] = min(best[k][0], wall), min(best[k][1], cpu)
+    return best
+
+
+def on_blocks(function: Callable[[slice], None]) -> Callable[[], None]:
+    """DRAWS times a function over the blocks of chains, as a sampler goes over them."""
+
+    def run() -> None:
+        def block(rows: slice) -> None:
+            for _ in range(DRAWS):
+                function(rows)
+
+        with single_threaded_blas():
+            for _ in map_blocks(block, block_slices(CHAINS), number_of_jobs()):
+                pass
+
+    return run
+
+
+def layer_products(n: int, m: int, dtype: type) -> Callable[[], None]:
+    """v W and h Wᵀ of all chains, and nothing else."""
+    rng = np.random.default_rng(0)
+    up = rng.normal(size=(n, m)).astype(dtype)
+    down = np.ascontiguousarray(up.T)
+    visible, hidden = (rng.integers(0, 2, (CHAINS, k)).astype(dtype) for k in (n, m))
+    out_hidden, out_visible = np.empty_like(hidden), np.empty_like(visible)
+
+    def both(rows: slice) -> None:
+        np.matmul(visible[rows], up, out=out_hidden[rows])
+        np.matmul(hidden[rows], down, out=out_visible[rows])
+
+    return on_blocks(both)
+
+
+def dense_products(n: int) -> Callable[[], None]:
+    """W x of all chains, 32 units at a time as a sequential sweep needs it."""
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(n, n)).astype(np.float32)
+    states = {k: rng.integers(0, 2, (n, k)).astype(np.float32) for k in (256, CHAINS % 256)}
+
+    def sweep(rows: slice) -> None:
+        work = states[rows.stop - rows.start]
+        for start in range(0, n, 32):
+            np.matmul(weights[start : start + 32], work)
+
+    return on_blocks(sweep)
+
+
+def report(label: str, updates: int, sampler: object, others: dict[str, object]) -> None:
+    """A line for the sampler, and one for each alternative with the ratio of times."""
+    functions: list[Callable[[], object]] = [sampler, *others.values()]  # type: ignore[list-item]
+    (wall, cpu), *times = fastest(functions)
+    print(
+        f"{label}: {wall / DRAWS * 1e3:.2f} ms a sweep (CPU {cpu / DRAWS * 1e3:.2f}), "
+        f"{DRAWS * updates / wall / 1e6:.0f} M updates/s"
+    )
+    for name, (other_wall, other_cpu) in zip(others, times, strict=True):
+        print(
+            f"    {name}: {other_wall / DRAWS * 1e3:.2f} ms (CPU {other_cpu / DRAWS * 1e3:.2f}), "
+            f"ebm.sample takes {wall / other_wall:.2f} times as long (CPU {cpu / other_cpu:.2f})"
+        )
+
+
+def main() -> None:
+    """A dense machine of 500 units and a restricted one of 784 x 500, 1000 chains each."""
+    rng = np.random.default_rng(1)
+
+    def draws(model: ebm.EnergyModel) -> Callable[[], object]:
+        return lambda: ebm.sample(model, n_draws=DRAWS, n_chains=CHAINS, burn_in=0, rng=0)
+
+    n = 500
+    weights = np.triu(rng.normal(0, 2 / np.sqrt(n), (n, n)), 1)
+    dense = ebm.BoltzmannMachine(weights + weights.T, rng.normal(0, 0.5, n))
+    others: dict[str, object] = {"its products alone, float32": dense_products(n)}
+    report(f"dense, {n} units, {CHAINS} chains", n * CHAINS, draws(dense), others)
+    n, m = 784, 500
+    layers = ebm.RestrictedBoltzmannMachine(
+        rng.normal(0, 0.05, (n, m)), rng.normal(-1, 1, n), rng.normal(0, 0.5, m)
+    )
+    others = {
+        "its products alone, float32": layer_products(n, m, np.float32),
+        "its products alone, float64": layer_products(n, m, np.float64),
+    }
+    report(f"restricted, {n} x {m}, {CHAINS} chains", (n + m) * CHAINS, draws(layers), others)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Parallel tempering: exact copies stay exact at every temperature, hidden layers included."""
+
+import numpy as np
+import pytest
+
+import ebm
+from ebm.errors import EbmError, ShapeError
+from ebm.sampling import ChainState
+from ebm.sampling.streams import block_slices, new_streams
+from ebm.sampling.tempering import TemperingSweeper, tempered
+from tests.sampling.test_annealing import diagonal, potts, restricted
+from tests.sampling.test_no_drift import Frustrated, frustrated_ring, machine
+from tests.statistical import FALSE_FAIL_RATE, check_distribution, distribution_p_value
+
+BETAS = (0.6, 0.35, 0.0)
+N_CHAINS = 20_000
+
+MODELS = [
+    machine(0),
+    diagonal(machine(4)),
+    frustrated_ring(5).scaled(2.0),
+    restricted(2.5),
+    ebm.marginalize(machine(5, scale=2.0), [0, 2, 3]),
+    potts(),
+    Frustrated(),
+]
+
+
+def started(model, seed=1):
+    """Chains whose copies are exact draws at their temperatures."""
+    rng = np.random.default_rng(seed)
+    states = [
+        ebm.exact(each).sample(N_CHAINS, rng)
+        for each in (model, *(tempered(model, beta) for beta in BETAS))
+    ]
+    streams = new_streams(rng, len(block_slices(N_CHAINS)))
+    return ChainState(states[0], streams, copies=np.stack(states[1:], axis=1))
+
+
+def moved(model, inner=None):
+    sampler = ebm.ParallelTempering(BETAS, inner)
+    return ebm.sample(model, sampler, n_draws=1, thin=3, initial=started(model)).final
+
+
+class Still:
+    """Chains that do not move: what is left are the swaps."""
+
+    def sweeper(self, model, n_chains):
+        sweeper = ebm.Gibbs().sweeper(model, n_chains)
+        sweeper.advance = lambda work, stream, n_sweeps: None
+        return sweeper
+
+
+@pytest.mark.parametrize("inner", [None, Still()], ids=["sweeps", "swaps alone"])
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+def test_every_temperature_stays_exact(model, inner):
+    """FAULTS 42: with a hidden layer the energies of a swap are those of the scaled joint model."""
+    final = moved(model, inner)
+    for states, beta in zip(
+        [final.states, *np.moveaxis(final.copies, 1, 0)], (1.0, *BETAS), strict=True
+    ):
+        check_distribution(states, ebm.exact(tempered(model, beta)).weights, model.space)
+
+
+def test_swaps_by_scaled_effective_energies_are_caught(monkeypatch):
+    """Mutant: β F₁ in place of F_β."""
+    model = restricted(2.5)
+
+    class Scaled(ebm.EnergyModel):
+        space = model.space
+
+        def __init__(self, beta):
+            self.beta = beta
+
+        def energy(self, states):
+            return self.beta * model.energy(states)
+
+    swap, models = TemperingSweeper._swap, [Scaled(beta) for beta in (1.0, *BETAS)]
+
+    def wrong(self, work, cold, stream):
+        kept, self._models = self._models, models
+        swap(self, work, cold, stream)
+        self._models = kept
+
+    monkeypatch.setattr(TemperingSweeper, "_swap", wrong)
+    final = moved(model, Still())
+    hot = ebm.exact(model.scaled(BETAS[1]))
+    assert distribution_p_value(final.copies[:, 1], hot.weights, model.space) < FALSE_FAIL_RATE
+
+
+def test_swaps_that_are_always_taken_are_caught(monkeypatch):
+    """Mutant: states handed down without asking."""
+    model = machine(0)
+    monkeypatch.setattr("ebm.sampling.tempering.checked_energy", lambda model, x: np.zeros(len(x)))
+    final = moved(model)
+    p_value = distribution_p_value(final.states, ebm.exact(model).weights, model.space)
+    assert p_value < FALSE_FAIL_RATE
+
+
+def test_chains_taken_up_are_those_that_never_stopped():
+    model, sampler = machine(0), ebm.ParallelTempering([0.5, 0.2])
+    whole = ebm.sample(model, sampler, n_draws=6, n_chains=300, rng=3)
+    first = ebm.sample(model, sampler, n_draws=4, n_chains=300, rng=3)
+    rest = ebm.sample(model, sampler, n_draws=2, initial=first.final)
+    assert np.array_equal(whole.chains[:, 4:], rest.chains)
+    assert np.array_equal(whole.final.copies, rest.final.copies)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 4])
+def test_draws_do_not_depend_on_threads(n_jobs):
+    draw = {"n_draws": 2, "n_chains": 600, "rng": 3}
+    one = ebm.sample(machine(0), ebm.ParallelTempering([0.5]), n_jobs=1, **draw)
+    other = ebm.sample(machine(0), ebm.ParallelTempering([0.5]), n_jobs=n_jobs, **draw)
+    assert np.array_equal(one.chains, other.chains)
+
+
+def test_plain_chains_can_go_on_tempered_and_back():
+    model = machine(0)
+    plain = ebm.sample(model, n_draws=2, rng=0)
+    hot = ebm.sample(model, ebm.ParallelTempering([0.5]), n_draws=2, initial=plain.final, rng=1)
+    assert hot.final.copies.shape == (4, 1, 6)
+    assert ebm.sample(model, n_draws=2, initial=hot.final).final.copies is None
+    with pytest.raises(ShapeError, match="must hold 2 copies of each chain"):
+        ebm.sample(model, ebm.ParallelTempering([0.5, 0.1]), n_draws=2, initial=hot.final)
+
+
+@pytest.mark.parametrize("betas", [(), (1.0, 0.5), (0.5, 0.5), (0.5, -0.1), (0.5, np.nan), 0.5])
+def test_ladders_fall_from_below_1(betas):
+    with pytest.raises(EbmError, match="betas must fall"):
+        ebm.ParallelTempering(betas)

@@ -1,0 +1,116 @@
+"""Reports by Markov chains, beside the exact ones of the same data."""
+
+import numpy as np
+import pytest
+
+import ebm
+from ebm.errors import ConstantUnitError, NoMaximumWarning
+from ebm.plotting import report_figure
+from ebm.report import MAX_UNITS_SAMPLED, analysis, analyze
+from ebm.report.sampled import SampledModel, fit_by_chains
+from ebm.spaces import Binary, Spins
+
+N = 6
+
+
+def rows(space, n_rows=3000):
+    rng = np.random.default_rng(4)
+    weights = rng.normal(0, 1.0, (N, N))
+    machine = ebm.BoltzmannMachine(weights + weights.T, rng.normal(0, 0.5, N), center=0.5)
+    return ebm.exact(machine if space is Binary else machine.to_spins()).sample(n_rows, rng=1)
+
+
+def start(space):
+    family = ebm.BoltzmannMachine if space is Binary else ebm.IsingModel
+    return family(np.zeros((N, N)), np.zeros(N))
+
+
+@pytest.fixture(params=[Binary, Spins], ids=["binary", "spins"])
+def both(request):
+    """The fit by chains and the exact one."""
+    data = ebm.Ensemble.from_data(rows(request.param), space=request.param)
+    return fit_by_chains(data, rng=2), ebm.fit(start(request.param), data), data
+
+
+def test_chains_find_the_maximum_of_the_likelihood(both):
+    chains, exact, _ = both
+    assert chains.converged
+    # A misfit of a quarter of a standard error ends the fit.
+    z = (chains.model.parameters - exact.model.parameters) / exact.standard_errors
+    assert np.sqrt((z**2).mean()) < 1
+    ratio = chains.standard_errors / exact.standard_errors
+    assert 0.8 < ratio.min() < ratio.max() < 1.25
+
+
+def test_likelihood_and_entropy_are_within_their_errors(both):
+    chains, _, data = both
+    truth, own = ebm.exact(chains.model), chains.ensemble
+    assert isinstance(own, SampledModel)
+    assert abs(own.log_partition - truth.log_partition) < 6 * own.partition.standard_error
+    likelihood = data.expectation(truth.log_probability)
+    assert abs(chains.log_likelihood - likelihood) < 6 * own.partition.standard_error
+    entropy = own.entropy(base=2)
+    assert abs(entropy.value - truth.entropy(base=2)) < 6 * entropy.standard_error
+    assert entropy.standard_error < 0.05
+    states = data.states[:5]
+    shift = own.log_probability(states) - truth.log_probability(states)
+    assert np.ptp(shift) < 1e-12
+    assert own.moments().log_partition == own.log_partition
+
+
+def test_a_penalty_is_that_of_the_exact_fit():
+    data = ebm.Ensemble.from_data(rows(Binary))
+    chains = fit_by_chains(data, 0.05, 0.02, rng=2)
+    exact = ebm.fit(start(Binary), data, l2=0.05, l2_biases=0.02)
+    z = (chains.model.parameters - exact.model.parameters) / exact.standard_errors
+    assert np.sqrt((z**2).mean()) < 1
+    ratio = chains.standard_errors / exact.standard_errors
+    assert 0.8 < ratio.min() < ratio.max() < 1.25
+
+
+def test_a_report_by_chains_says_so(monkeypatch):
+    monkeypatch.setattr(analysis, "MAX_UNITS_EXACT", N - 1)
+    report = analyze(rows(Binary))
+    text = " ".join(str(report).split())
+    for words in (
+        "maximum likelihood by 1000 persistent Markov chains (6 units, more than 5)",
+        "(fit by chains; 15 in all)",
+        "S2, pairwise model",
+        "largest misfit of pairs",
+    ):
+        assert words in text
+    for words in ("AIC", "exact", "KL("):
+        assert words not in text
+    assert text.count("±") >= 2
+    assert max(map(len, str(report).splitlines())) <= 80
+    exact = report.to_dict()["entropies"]["pairwise"]
+    monkeypatch.undo()
+    assert abs(exact - analyze(rows(Binary)).entropies.pairwise) < 0.05
+    assert len(report_figure(report).axes) >= 6
+
+
+def test_pairs_never_seen_together_are_named_and_have_errors():
+    data = rows(Binary)
+    data[:, 1] *= 1 - data[:, 0]
+    with pytest.warns(NoMaximumWarning):
+        found = fit_by_chains(ebm.Ensemble.from_data(data), rng=0)
+    assert (found.standard_errors > 0).all()
+    assert np.isfinite(found.standard_errors).all()
+
+
+def test_constant_units_are_refused():
+    data = rows(Binary)
+    data[:, 2] = 0
+    with pytest.raises(ConstantUnitError, match="2"):
+        fit_by_chains(ebm.Ensemble.from_data(data))
+
+
+def test_equal_seeds_give_equal_reports():
+    data = ebm.Ensemble.from_data(rows(Binary))
+    first, second = (fit_by_chains(data, rng=3) for _ in range(2))
+    assert np.array_equal(first.model.parameters, second.model.parameters)
+    assert first.log_likelihood == second.log_likelihood
+
+
+def test_up_to_500_units_are_fitted():
+    assert MAX_UNITS_SAMPLED == 500
