@@ -103,6 +103,8 @@ def _block(labels: list[str], columns: list[list[str]]) -> str:
     left = max(map(len, labels))
     lines = []
     for row in zip(labels, *columns, strict=True):
+        if set(row[1:]) == {"-"}:
+            continue
         cells = [f"{cell:>{width}}" for cell, width in zip(row[1:], widths, strict=True)]
         lines.append(f"{row[0]:<{left}}" + "".join(cells))
     return "\n".join(line.rstrip() for line in lines)

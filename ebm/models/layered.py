@@ -55,10 +55,12 @@ class LayeredModel(ParametricModel):
 
     def layered_form(self) -> LayeredForm:
         """The energy of both layers about center 0, −v·Uh − b·v − c·h + k."""
-        from_hidden, from_visible = (
-            self.weights @ self.hidden_center,
-            self.visible_center @ self.weights,
-        )
+        # Learning makes a form at every update, mostly at center 0.
+        from_hidden, from_visible = np.zeros(self.n), np.zeros(self.n_hidden)
+        if self.hidden_center.any():
+            from_hidden = self.weights @ self.hidden_center
+        if self.visible_center.any():
+            from_visible = self.visible_center @ self.weights
         return LayeredForm(
             self.weights,
             self.visible_biases - from_hidden,

@@ -160,7 +160,7 @@ class LayerSweeper(_TwoValued):
     def __init__(self, form: LayeredForm, space: FiniteSpace) -> None:
         super().__init__(space)
         self._up = np.ascontiguousarray(form.weights, dtype=np.float32)
-        self._down = np.ascontiguousarray(form.weights.T, dtype=np.float32)
+        self._down = self._up.T
         self._visible = form.visible.astype(np.float32)
         self._hidden = form.hidden.astype(np.float32)
 
