@@ -24,7 +24,7 @@ from ebm.models import (
 from ebm.spaces import Binary, Levels, Reals, Spins
 
 if TYPE_CHECKING:
-    from ebm import datasets, inversion, perturbation, plotting
+    from ebm import datasets, effective, inversion, perturbation, plotting
     from ebm.comparison import compare
     from ebm.effective import MarginalModel, marginalize
     from ebm.enumeration import ExactEnsemble, exact
@@ -86,6 +86,7 @@ __all__ = [
     "WeightedStates",
     "compare",
     "datasets",
+    "effective",
     "errors",
     "exact",
     "fisher_information",
@@ -134,7 +135,7 @@ _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "inversion", "perturbation", "plotting"):
+    if name in ("datasets", "effective", "inversion", "perturbation", "plotting"):
         return importlib.import_module(f"ebm.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'ebm' has no attribute {name!r}")

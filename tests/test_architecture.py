@@ -42,8 +42,9 @@ PUBLIC = """
     Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps InteractionModel
     IsingModel Levels MarginalModel Metropolis Moments ParallelTempering ParametricModel
     PersistentChains PottsModel Reals RestrictedBoltzmannMachine Samples Spins TabularModel
-    WeightedStates compare datasets errors exact fisher_information fit from_graph inversion load
-    local_minima log_partition marginalize perturbation plotting sample save to_graph
+    WeightedStates compare datasets effective errors exact fisher_information fit from_graph
+    inversion load local_minima log_partition marginalize perturbation plotting sample save
+    to_graph
 """
 
 #: What `import ebm` must leave alone.

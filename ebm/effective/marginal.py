@@ -71,7 +71,7 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
     space = checked_space(model)
     if not isinstance(space, FiniteSpace):
         raise ModelError(f"units of a finite space can be summed out, not of {space!r}")
-    kept = _positions(keep, space)
+    kept = kept_positions(keep, space)
     if isinstance(model, MarginalModel):
         return MarginalModel(model.model, tuple(model.keep[i] for i in kept))
     return MarginalModel(model, kept)
@@ -255,7 +255,7 @@ class MarginalModel(EnergyModel):
         return energies
 
 
-def _positions(keep: Any, space: FiniteSpace) -> tuple[int, ...]:
+def kept_positions(keep: Any, space: FiniteSpace) -> tuple[int, ...]:
     """Numbers of the units to keep, given by number or by name."""
     if isinstance(keep, str) or not hasattr(keep, "__iter__"):
         raise ShapeError(f"keep must be a sequence of units, got {keep!r}: give keep=[{keep!r}]")

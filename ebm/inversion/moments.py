@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.ensembles import Moments
-from ebm.errors import ConstantUnitError, EbmError
+from ebm.errors import ConstantUnitError, EbmError, SingularCovarianceError
 from ebm.learning.existence import require_possible
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.parallel import single_threaded_blas
@@ -72,7 +72,7 @@ class PreparedMoments:
 
         Raises
         ------
-        EbmError
+        SingularCovarianceError
             If Ĉ is singular, or so nearly that its inverse would have few digits; units that are
             equal or opposite are named.
         """
@@ -81,7 +81,8 @@ class PreparedMoments:
         with single_threaded_blas():
             values, vectors = np.linalg.eigh(correlation)
         if values[0] < SINGULAR:
-            raise EbmError(self._why_singular(correlation, float(values[0]), vectors[:, 0]))
+            why = self._why_singular(correlation, float(values[0]), vectors[:, 0])
+            raise SingularCovarianceError(why)
         scaled = vectors / deviation[:, None]
         with single_threaded_blas():
             return np.asarray(scaled / values @ scaled.T)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings as python_warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,6 @@ __all__ = ["PseudolikelihoodResult", "log_pseudolikelihood", "pseudolikelihood"]
 
 Array = NDArray[np.float64]
 
-#: Largest number of parameters whose standard errors are computed.
-MOST_PARAMETERS = 1000
 #: A gradient that rounding keeps from the tolerance is good enough below this.
 GOOD_ENOUGH = 1e-6
 #: How the message begins where parameters grow without bound.
@@ -54,8 +53,6 @@ class PseudolikelihoodResult:
         Largest entry of the gradient, in units of standard deviations of its features.
     sample_size : float
         Σ of the weights of the data.
-    standard_errors : ndarray, (p,), or None
-        Of ``model.parameters``, the center held fixed; None where they cannot be had.
     history : tuple of FitStep
         One entry for each iteration; ``log_likelihood`` is the log pseudo-likelihood less penalty.
     regressions : ndarray, (n, n), or None
@@ -70,10 +67,10 @@ class PseudolikelihoodResult:
     log_pseudolikelihood: float
     gradient_norm: float
     sample_size: float
-    standard_errors: Array | None
     history: tuple[FitStep, ...]
     regressions: Array | None = None
     warnings: tuple[str, ...] = field(default=())
+    _errors: Callable[[], Array] | None = field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "not converged"
@@ -81,6 +78,27 @@ class PseudolikelihoodResult:
             f"PseudolikelihoodResult({self.model!r}, {state} in {self.n_iterations} iterations, "
             f"log_pseudolikelihood={self.log_pseudolikelihood:.6f})"
         )
+
+    @cached_property
+    def standard_errors(self) -> Array | None:
+        """Of ``model.parameters``, the center held fixed, (p,); None where there is no maximum.
+
+        From the sandwich H⁻¹ V H⁻¹ / N, when first asked for: a second for 2000 parameters, some
+        seconds for 5000. For this the result keeps the rows.
+
+        Raises
+        ------
+        LimitError
+            If that would take longer than 60 s, or more than 4 GiB.
+        SingularCovarianceError
+            If some direction of parameters changes nothing.
+        """
+        if self._errors is None:
+            return None
+        with single_threaded_blas():
+            errors = self._errors()
+        errors.setflags(write=False)
+        return errors
 
     @property
     def n_iterations(self) -> int:
@@ -150,8 +168,8 @@ def pseudolikelihood(
 
     Notes
     -----
-    Standard errors are those of the sandwich H⁻¹ V H⁻¹ / N, for at most 1000 parameters; for more
-    there is :func:`ebm.inversion.bootstrap`.
+    Standard errors are computed when asked for. Where there are too many parameters for them, of
+    the order of 10 000, there is :func:`ebm.inversion.bootstrap`.
 
     Examples
     --------
@@ -187,7 +205,6 @@ def _maximum(
     cells = [] if l2 or l2_biases else empty_cells(moments, np.triu_indices(rows.space.n, 1))
     converged, message = _verdict(found, loss, cells, rows)
     model = _model(rows, loss, found.theta)
-    errors, remarks = _errors(loss, found, model, rows, converged=converged)
     coupled = found.theta[:, 1:] / (4 if isinstance(rows.space, Spins) else 1)
     return PseudolikelihoodResult(
         model=model,
@@ -196,10 +213,10 @@ def _maximum(
         log_pseudolikelihood=_value(rows, loss, found.theta),
         gradient_norm=found.gradient_norm,
         sample_size=rows.sample_size,
-        standard_errors=errors,
         history=found.history,
         regressions=coupled if node_wise else None,
-        warnings=(*(() if converged else (message,)), *remarks),
+        warnings=() if converged else (message, "no standard errors: there is no maximum"),
+        _errors=_later(loss, found.theta, rows) if converged else None,
     )
 
 
@@ -313,35 +330,15 @@ def _separation(growing: Array, loss: ConditionalLoss, space: StateSpace) -> str
     return f"some values of {units} are predicted without error by the other units"
 
 
-def _errors(
-    loss: ConditionalLoss,
-    found: Maximum,
-    model: BoltzmannMachine | IsingModel,
-    rows: Rows,
-    *,
-    converged: bool,
-) -> tuple[Array | None, tuple[str, ...]]:
-    p = len(model.parameters)
-    if not converged:
-        return None, ("no standard errors: there is no maximum",)
-    if p > MOST_PARAMETERS:
-        return None, (f"no standard errors for {p} parameters: use ebm.inversion.bootstrap",)
-    to_model = np.eye(p)
-    if isinstance(rows.space, Spins):
-        to_model = _to_spins(loss.mean)
-    try:
-        errors = sandwich_errors(loss, found.theta, found.last, to_model, rows.sample_size)
-    except np.linalg.LinAlgError:
-        return None, ("no standard errors: some direction of parameters changes nothing",)
-    return errors, ()
+def _later(loss: ConditionalLoss, theta: Array, rows: Rows) -> Callable[[], Array]:
+    """What gives the standard errors; until then it keeps the rows, a byte for each value."""
+    short = replace(loss, states=loss.states.astype(np.int8))
+    spins = isinstance(rows.space, Spins)
+    return partial(_standard_errors, short, theta, rows.sample_size, spins=spins)
 
 
-def _to_spins(mean: Array) -> Array:
-    """From (b, W) at center x̂ to (h, J): h = ½b − ¼Wŝ, J = ¼W."""
-    n = len(mean)
-    i, j = np.triu_indices(n, 1)
-    columns = n + np.arange(len(i))
-    matrix = np.diag(np.append(np.full(n, 0.5), np.full(len(i), 0.25)))
-    matrix[i, columns] = -0.25 * (2 * mean[j] - 1)
-    matrix[j, columns] = -0.25 * (2 * mean[i] - 1)
-    return matrix
+def _standard_errors(
+    short: ConditionalLoss, theta: Array, sample_size: float, *, spins: bool
+) -> Array:
+    loss = replace(short, states=short.states.astype(np.float64))
+    return sandwich_errors(loss, theta, sample_size, spins=spins)

@@ -5,23 +5,34 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.enumeration.limits import format_seconds
+from ebm.errors import LimitError, SingularCovarianceError, format_bytes
 from ebm.inversion.conditionals import ConditionalLoss, Evaluation
 
 __all__ = ["sandwich_errors"]
 
 Array = NDArray[np.float64]
 
+#: Time and memory that standard errors may take, and the speed that estimates go by.
+MOST_SECONDS, MOST_BYTES, OPERATIONS_PER_SECOND = 60.0, 4 * 2.0**30, 2.5e10
+#: Above so many parameters, equations of each row are solved in single precision.
+MOST_IN_DOUBLE = 1000
+#: Smallest squared pivot, the diagonal being one, of a matrix that has an inverse with digits.
+SINGULAR = 1e-12
+
 
 def sandwich_errors(
-    loss: ConditionalLoss, theta: Array, here: Evaluation, to_model: Array, sample_size: float
+    loss: ConditionalLoss, theta: Array, sample_size: float, *, spins: bool
 ) -> Array:
     """Standard errors √diag(A H⁻¹ V H⁻¹ Aᵀ / N), H the Hessian, V the covariance of the gradient.
 
-    Pseudo-likelihood is no likelihood, so H and V differ :cite:`nguyen2017`.
+    Pseudo-likelihood is no likelihood, so H and V differ :cite:`nguyen2017`. A goes from biases and
+    couplings at center x̂ to the parameters of the model.
 
     Parameters
     ----------
@@ -29,27 +40,65 @@ def sandwich_errors(
         At whose minimum the estimate stands.
     theta : ndarray, (n, n + 1)
         The minimum.
-    here : Evaluation
-        The loss there.
-    to_model : ndarray, (p, p)
-        A, from biases and couplings at center x̂ to the parameters of the model.
     sample_size : float
         N.
+    spins : bool
+        Whether the parameters are fields and couplings of spins, not of {0,1} units.
 
     Returns
     -------
     ndarray, (p,)
         Zero for exact ensembles.
+
+    Raises
+    ------
+    SingularCovarianceError
+        If H has no inverse.
+
+    Notes
+    -----
+    Raises :class:`ebm.errors.LimitError` before any work that would take longer than 60 s, or more
+    than 4 GiB.
     """
+    n = theta.shape[0]
+    p = n * (n + 1) // 2
     if not math.isfinite(sample_size):
-        return np.zeros(len(to_model))
-    influence = _Influence(loss, theta, here)
-    mean, square = np.zeros(len(to_model)), np.zeros(len(to_model))
-    for rows in loss.blocks(max(1, len(to_model) // 64)):
-        moved = influence.of(rows) @ to_model.T
+        return np.zeros(p)
+    _require_feasible(loss, p)
+    influence = _Influence(loss, theta, loss.evaluate(theta))
+    mean, square = np.zeros(p), np.zeros(p)
+    for rows in loss.blocks(max(1, p // 64)):
+        moved = influence.of(rows)
+        if spins:
+            moved = _to_spins(moved, loss.mean)
         mean += loss.weights[rows] @ moved
         square += loss.weights[rows] @ moved**2
     return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0) / sample_size))
+
+
+def _require_feasible(loss: ConditionalLoss, p: int) -> None:
+    m, n = loss.states.shape
+    # A factor, and two triangles of equations for each row; untied, small ones of each unit.
+    operations = float(p) ** 3 / 3 + 1.5 * m * p**2 if loss.tied else 2.0 * (m + n) * n**3
+    seconds, n_bytes = operations / OPERATIONS_PER_SECOND, 8.0 * (2 * p**2 if loss.tied else n**3)
+    if seconds > MOST_SECONDS or n_bytes > MOST_BYTES:
+        raise LimitError(
+            f"standard errors of {p} parameters from {m} rows would take about "
+            f"{format_seconds(seconds)} and {format_bytes(n_bytes)}; allowed are "
+            f"{format_seconds(MOST_SECONDS)} and {format_bytes(MOST_BYTES)}: "
+            "use ebm.inversion.bootstrap, or node_wise=True"
+        )
+
+
+def _to_spins(moved: Array, mean: Array) -> Array:
+    """From (b, W) at center x̂ to (h, J): h = ½b − ¼Wŝ, J = ¼W, for rows of changes."""
+    n = len(mean)
+    i, j = np.triu_indices(n, 1)
+    couplings = 0.25 * moved[:, n:]
+    onto = np.zeros((len(i), n))
+    onto[np.arange(len(i)), i] = 2 * mean[j] - 1
+    onto[np.arange(len(i)), j] = 2 * mean[i] - 1
+    return np.column_stack([0.5 * moved[:, :n] - couplings @ onto, couplings])
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +118,14 @@ class _Influence:
     def _tied(self, residuals: Array, features: Array) -> Array:
         i, j = self._pairs
         coupled = residuals[:, i] * features[:, j + 1] + residuals[:, j] * features[:, i + 1]
-        return np.asarray(np.column_stack([residuals, coupled]) @ self._tied_inverse)
+        return self._tied_hessian.solve(np.column_stack([residuals, coupled]))
 
     def _untied(self, residuals: Array, features: Array) -> Array:
         n = residuals.shape[1]
         moved = np.zeros((len(residuals), n + len(self._pairs[0])))
         for unit in range(n):
             own, places = self._columns(unit)
-            change = (residuals[:, unit, None] * features[:, own]) @ self._unit_inverses[unit]
+            change = self._unit_hessians[unit].solve(residuals[:, unit, None] * features[:, own])
             # A coupling is the average of two regressions.
             change[:, 1:] /= 2
             moved[:, places] += change
@@ -112,21 +161,52 @@ class _Influence:
         return np.asarray(hessian)
 
     @cached_property
-    def _unit_inverses(self) -> list[Array]:
-        return [_inverse(self._unit_hessian(unit)) for unit in range(self.loss.states.shape[1])]
+    def _unit_hessians(self) -> list[_Factored]:
+        return [_factored(self._unit_hessian(unit)) for unit in range(self.loss.states.shape[1])]
 
     @cached_property
-    def _tied_inverse(self) -> Array:
+    def _tied_hessian(self) -> _Factored:
         n = self.loss.states.shape[1]
         hessian = np.zeros((n + len(self._pairs[0]),) * 2)
         for unit in range(n):
             _, places = self._columns(unit)
             # Two regressions share a coupling and its penalty.
             hessian[np.ix_(places, places)] += self._unit_hessian(unit)
-        return _inverse(hessian)
+        return _factored(hessian)
 
 
-def _inverse(hessian: Array) -> Array:
-    """With its diagonal scaled to one first."""
-    scale = np.sqrt(hessian.diagonal())
-    return np.asarray(np.linalg.inv(hessian / np.outer(scale, scale)) / np.outer(scale, scale))
+class _Factored(NamedTuple):
+    """A Hessian as D L Lᵀ D, D diagonal and L a lower triangle in Fortran order."""
+
+    scale: Array
+    root: NDArray[Any]
+
+    def solve(self, gradients: Array) -> Array:
+        """H⁻¹ of each row, (m, p) -> (m, p)."""
+        from scipy.linalg.blas import dtrsm, strsm
+
+        solve = strsm if self.root.dtype == np.float32 else dtrsm
+        # The transpose of a C array is a Fortran array, on which BLAS works in place.
+        columns = (gradients / self.scale).astype(self.root.dtype).T
+        for transposed in (0, 1):
+            columns = solve(1.0, self.root, columns, lower=1, trans_a=transposed, overwrite_b=1)
+        return np.asarray(columns.T / self.scale, dtype=np.float64)
+
+
+def _factored(hessian: Array) -> _Factored:
+    """With its diagonal scaled to one first; changed in place."""
+    from scipy.linalg.lapack import dpotrf
+
+    scale = np.sqrt(np.maximum(hessian.diagonal(), 0.0))
+    scale[scale == 0] = np.inf
+    hessian /= scale[:, None]
+    hessian /= scale
+    root, failed = dpotrf(hessian.T, lower=1, clean=0, overwrite_a=1)
+    if failed or root.diagonal().min() ** 2 < SINGULAR:
+        raise SingularCovarianceError(
+            "there are no standard errors: some direction of parameters changes no conditional "
+            "probability of the data; leave out units, or add a penalty l2"
+        )
+    # Of many parameters five digits are enough, in half of the time.
+    single = len(root) > MOST_IN_DOUBLE
+    return _Factored(scale, np.asfortranarray(root, dtype=np.float32) if single else root)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.ensembles import Moments, WeightedStates
-from ebm.errors import EbmError, EbmWarning, LimitError
+from ebm.errors import EbmError, EbmWarning, LimitError, SingularCovarianceError
 from ebm.inversion.rows import Rows, read_rows
 from ebm.models import BoltzmannMachine
 from ebm.parallel import single_threaded_blas
@@ -133,7 +133,8 @@ class BootstrapResult:
     n_failed : int
         Resamples on which the method gave no model.
     failures : tuple of (str, int)
-        Why, and how often, the most frequent reason first.
+        Why, and how often, the most frequent reason first. Singular covariances are one reason,
+        with the message of the first.
     """
 
     model: Any
@@ -253,11 +254,16 @@ def _resampled(
 ) -> tuple[list[Array], Counter[str]]:
     """Parameters of each resample that gave a model, and why the others did not."""
     found, reasons = [], Counter[str]()
+    # Of singular covariances no two messages are alike: the first stands for all.
+    singular = ""
     for _ in range(n_resamples):
         counts = stream.multinomial(round(rows.sample_size), rows.weights / rows.weights.sum())
         try:
             found.append(_parameters(_quietly(method, _resample(rows, counts)), reference))
-        except (EbmError, np.linalg.LinAlgError) as error:
+        except (SingularCovarianceError, np.linalg.LinAlgError) as error:
+            singular = singular or f"{SingularCovarianceError.__name__}: {error}"
+            reasons[singular] += 1
+        except EbmError as error:
             reasons[f"{type(error).__name__}: {error}"] += 1
     return found, reasons
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from scipy.special import expit, logit
 
 import ebm
-from ebm.errors import CodingError, ConstantUnitError, EbmError
+from ebm.errors import CodingError, ConstantUnitError, EbmError, LimitError
 from ebm.inversion import mean_field
 from tests import strategies
 
@@ -189,11 +189,13 @@ class TestRefusals:
         with pytest.raises(ConstantUnitError, match="'b'"):
             mean_field(data.moments().to(ebm.Spins))
 
-    @pytest.mark.parametrize("order", [2, 0, "1", None])
+    @pytest.mark.parametrize("order", [0, -1, 1.5, True, "1", None])
     def test_other_orders(self, order):
         data = ebm.Ensemble.from_data([[0, 1], [1, 1], [1, 0]])
-        with pytest.raises(EbmError, match="order must be 1"):
+        with pytest.raises(EbmError, match="order must be a positive integer, got"):
             mean_field(data, order=order)
+        with pytest.raises(LimitError, match="take order 5 or less"):
+            mean_field(data, order=6)
 
     def test_other_spaces(self):
         data = ebm.Ensemble.from_data([[0, 2], [1, 1], [2, 0]], space=ebm.Levels(2, 3))

@@ -1,13 +1,23 @@
 """Pseudo-likelihood: its value and slopes, exact recovery, penalties, separation, errors."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from scipy.special import expit
 
 import ebm
-from ebm.errors import ConstantUnitError, EbmError, ModelError, NamesError, NoMaximumWarning
-from ebm.inversion import log_pseudolikelihood, pseudolikelihood
+from ebm.errors import (
+    ConstantUnitError,
+    EbmError,
+    LimitError,
+    ModelError,
+    NamesError,
+    NoMaximumWarning,
+    SingularCovarianceError,
+)
+from ebm.inversion import log_pseudolikelihood, pseudolikelihood, sandwich
 from ebm.inversion.conditionals import ConditionalLoss
 from tests import oracles, statistical, strategies
 
@@ -177,6 +187,46 @@ class TestRecovery:
         np.testing.assert_allclose(
             (untied.regressions + untied.regressions.T) / 2, untied.model.weights, atol=1e-14
         )
+
+    def test_of_many_parameters(self, monkeypatch):
+        """In single precision, as soon as there are many."""
+        rows = ebm.exact(machine(3)).sample(400, 5)
+        double = pseudolikelihood(rows).standard_errors
+        monkeypatch.setattr(sandwich, "MOST_IN_DOUBLE", 3)
+        single = pseudolikelihood(rows).standard_errors
+        np.testing.assert_allclose(single, double, rtol=1e-5)
+        assert (single != double).any()
+
+    def test_beyond_a_thousand(self):
+        """Independent units: of a coupling it is 1/√(N v v'), in both regressions."""
+        rng = np.random.default_rng(0)
+        rows = (rng.random((4000, 46)) < 0.3).astype(np.int8)
+        result = pseudolikelihood(rows)
+        assert result.n_parameters == 1081
+        v = rows.mean(axis=0) * (1 - rows.mean(axis=0))
+        i, j = np.triu_indices(46, 1)
+        np.testing.assert_allclose(
+            result.standard_errors[46:], 1 / np.sqrt(4000 * v[i] * v[j]), rtol=0.2
+        )
+
+    def test_they_wait_until_asked_for(self, monkeypatch):
+        result = pseudolikelihood(ebm.exact(machine(3)).sample(400, 5))
+        copy = pickle.loads(pickle.dumps(result))
+        np.testing.assert_array_equal(copy.standard_errors, result.standard_errors)
+        assert not result.standard_errors.flags.writeable
+        monkeypatch.setattr(sandwich, "MOST_SECONDS", 1e-9)
+        late = pseudolikelihood(ebm.exact(machine(3)).sample(400, 5))
+        with pytest.raises(LimitError, match=r"of 15 parameters from \d+ rows.*bootstrap"):
+            late.standard_errors  # noqa: B018
+
+    def test_a_direction_that_changes_nothing(self):
+        # The coupling of two constant units, without a penalty on couplings.
+        rows = np.array(ebm.exact(machine(2)).sample(100, 7))
+        rows[:, [1, 3]] = 1
+        result = pseudolikelihood(rows, l2_biases=0.1)
+        assert result.converged
+        with pytest.raises(SingularCovarianceError, match="changes no conditional probability"):
+            result.standard_errors  # noqa: B018
 
 
 class TestData:

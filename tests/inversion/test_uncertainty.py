@@ -137,6 +137,23 @@ class TestBootstrap:
         cured = bootstrap(partial(mean_field, pseudocount=1), rows, n_resamples=50, rng=1)
         assert cured.n_failed == 0
 
+    def test_singular_covariances_are_one_reason(self):
+        # The first two units differ in two of 30 rows: e^−2 of the resamples show neither.
+        rows = np.random.default_rng(0).integers(0, 2, (30, 3))
+        rows[:, 1] = rows[:, 0]
+        rows[:2, 1] = 1 - rows[:2, 0]
+        result = bootstrap(naive_mean_field, rows, n_resamples=200, rng=1)
+        reasons = [reason for reason, _ in result.failures]
+        singular = [reason for reason in reasons if reason.startswith("SingularCovarianceError")]
+        assert len(singular) == 1
+        assert "'0' and '1' are always equal" in singular[0]
+        assert 10 <= dict(result.failures)[singular[0]] <= 50
+
+    def test_errors_of_linear_algebra_count_among_them(self):
+        rows = np.random.default_rng(0).integers(0, 2, (30, 2))
+        with pytest.raises(EbmError, match="SingularCovarianceError: Singular matrix"):
+            bootstrap(partial(_singular, calls=[]), rows, n_resamples=5, rng=0)
+
     def test_fits_without_a_maximum_are_failures(self):
         rows = [[0, 0]] * 5 + [[1, 1]] * 5 + [[0, 1]] * 5 + [[1, 0]]
         result = bootstrap(pseudolikelihood, rows, n_resamples=40, rng=1)
@@ -173,4 +190,12 @@ def _never(data, calls):
     calls.append(data)
     if len(calls) > 1:
         raise EbmError("no luck")
+    return mean_field(data)
+
+
+def _singular(data, calls):
+    """A method that fails as numpy does."""
+    calls.append(data)
+    if len(calls) > 1:
+        np.linalg.inv(np.zeros((2, 2)))
     return mean_field(data)

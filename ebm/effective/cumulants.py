@@ -1,0 +1,242 @@
+"""Effective theory order by order: units summed out by the cumulants of what drives them."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.effective.groups import TracedGroup, traced_groups
+from ebm.effective.marginal import kept_positions
+from ebm.effective.subsets import coefficients_by_subset, n_differences, n_subsets
+from ebm.enumeration.limits import Limits
+from ebm.errors import LimitError, SeriesWarning, ShapeError
+from ebm.models import BoltzmannMachine, InteractionModel
+from ebm.models.conversions import terms_of_pairwise
+from ebm.models.couplings import is_sparse
+from ebm.perturbation.cumulants import checked_order
+from ebm.perturbation.folding import expanded_machine
+from ebm.spaces import Binary, Spins
+from ebm.spaces.names import shown
+
+__all__ = ["EffectiveExpansion", "expand"]
+
+Array = NDArray[np.float64]
+Terms = dict[tuple[int, ...], float]
+
+#: Largest order: that to which cumulants keep twelve digits; and where traced units are coupled
+#: among themselves, that of the diagrams.
+MOST_ORDERS, MOST_DIAGRAM_ORDERS = 20, 6
+#: Coefficients below this part of the largest of their order are rounding.
+ROUNDING = 64 * np.finfo(np.float64).eps
+#: Bytes and seconds of one interaction, and seconds of one of the differences it takes.
+BYTES_PER_TERM, SECONDS_PER_TERM, SECONDS_PER_DIFFERENCE = 500.0, 5e-6, 1e-8
+
+
+def expand(
+    model: Any,
+    keep: Sequence[int] | Sequence[str] | None,
+    order: int,
+    *,
+    max_seconds: float = 60.0,
+) -> EffectiveExpansion:
+    """Sum units out in powers of their couplings: E_eff(v) = Σ_k E_k(v), interactions each.
+
+    Hidden units that are not coupled among themselves, driven by
+    g_β(v) = Σ_α U_αβ (v_α − v̂_α), give ln Σ_h = Σ_β [ s₊(c_β) − ĥ_β g_β + Σ_k κ_k(c_β) g_β^k/k! ]:
+    [EBM] §2 with the cumulants κ_k of §4. To second order the kept units are a Boltzmann machine
+    W = Σ_β κ_2 U_αβ U_α'β with its diagonal, biases b + U(σ(c) − ĥ) at center v̂; since v² = v every
+    order feeds terms of fewer units too. Coupled ones are summed by connected diagrams, a coupling
+    among them counting one order like one to a kept unit.
+
+    Parameters
+    ----------
+    model : RestrictedBoltzmannMachine, BoltzmannMachine or IsingModel
+        The joint model. Its centers choose the point of the expansion, an Ising model is expanded
+        in its J.
+    keep : sequence of int or str, or None
+        The units to keep as in :func:`ebm.marginalize`; None keeps all units of ``model.space``, so
+        of a restricted machine the visible ones.
+    order : int
+        K. Up to 20, or 6 where traced units are coupled among themselves.
+    max_seconds : float
+        Time that it may take before it is refused.
+
+    Returns
+    -------
+    EffectiveExpansion
+        Orders 0 … K, constants included; ``.interactions()`` is their sum.
+
+    Raises
+    ------
+    ModelError
+        If the model is another.
+    LimitError
+        If the order is too high, or there would be too many interactions; it says how many.
+
+    Notes
+    -----
+    The series of a hidden unit converges where abs(g_β) < √(c_β² + π²). If some kept state
+    violates that, a :class:`ebm.errors.SeriesWarning` names the unit. Where hidden units are
+    coupled among themselves the same is asked of all that drives a unit, as a rule of thumb.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.effective.cumulants import expand
+    >>> rbm = ebm.RestrictedBoltzmannMachine([[0.9], [0.7]], [0, 0], [-0.3])
+    >>> [round(expand(rbm, None, k).interactions().terms[0, 1], 5) for k in (2, 4, 8)]
+    [0.15401, 0.14546, 0.14505]
+    >>> round(ebm.marginalize(rbm, [0, 1]).interactions().terms[0, 1], 5)
+    0.14486
+    """
+    order = checked_order(order)
+    machine, joint_space = expanded_machine(model, None)
+    own: Any = model.space
+    kept = np.array(kept_positions(range(own.n) if keep is None else keep, own), dtype=np.intp)
+    groups = traced_groups(machine, kept)
+    _require_feasible(groups, order, max_seconds)
+    _warn_beyond_radius(groups, joint_space.labels)
+    orders: list[Terms] = [{} for _ in range(order + 1)]
+    orders[0] = _own_terms(machine, kept)
+    for group in groups:
+        _add(orders, group, order)
+    names = own.names and tuple(own.names[i] for i in kept)
+    space = Binary(len(kept), names=names)
+    parts = tuple(_interactions(terms, space, spins=isinstance(own, Spins)) for terms in orders)
+    return EffectiveExpansion(parts, max((group.drive for group in groups), default=0.0))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EffectiveExpansion:
+    """An effective energy as a sum over orders; made by :func:`expand`.
+
+    Parameters
+    ----------
+    orders : tuple of InteractionModel
+        E_0, E_1, …, E_K of the kept units in their coding. E_0 holds what the kept units have
+        without the traced ones, and ln Z of these. Terms that vanish are left out.
+    drive : float
+        Largest abs(g_β)/√(c_β² + π²) of a traced unit over all kept states: below 1 the series
+        converges, the faster the smaller it is.
+    """
+
+    orders: tuple[InteractionModel, ...]
+    drive: float
+
+    def __repr__(self) -> str:
+        return f"EffectiveExpansion(order={self.order}, drive={self.drive:.3g}, {self.space!r})"
+
+    @property
+    def order(self) -> int:
+        """K."""
+        return len(self.orders) - 1
+
+    @property
+    def space(self) -> Binary | Spins:
+        """That of the kept units."""
+        return self.orders[0].space
+
+    def interactions(self, order: int | None = None) -> InteractionModel:
+        """The effective energy up to an order, as interactions of 1, 2, … units.
+
+        Parameters
+        ----------
+        order : int, optional
+            From 0 to K; None takes all.
+
+        Returns
+        -------
+        InteractionModel
+            Its terms have up to so many units, or two where kept units are coupled; its ln Z is
+            that of the joint model to this order.
+
+        Raises
+        ------
+        ShapeError
+            If there is no such order.
+        """
+        if order is None:
+            order = self.order
+        if isinstance(order, bool) or not hasattr(order, "__index__"):
+            raise ShapeError(f"order must be an integer or None, got {order!r}")
+        if not 0 <= order <= self.order:
+            raise ShapeError(f"order must be from 0 to {self.order}, got {order}")
+        terms: Terms = {}
+        for part in self.orders[: order + 1]:
+            for units, value in part.terms.items():
+                terms[units] = terms.get(units, 0.0) + value
+        offset = math.fsum(part.offset for part in self.orders[: order + 1])
+        return InteractionModel(_sorted(terms), self.space, offset=offset)
+
+
+def _require_feasible(groups: Sequence[TracedGroup], order: int, max_seconds: float) -> None:
+    most = MOST_ORDERS if all(group.is_free for group in groups) else MOST_DIAGRAM_ORDERS
+    if order > most:
+        among = " where traced units are coupled among themselves" if most < MOST_ORDERS else ""
+        raise LimitError(f"order must be at most {most}{among}, got {order}")
+    counts = [n_subsets(len(group.neighbors), order) for group in groups]
+    seconds = sum(
+        count * (group.seconds(order) + SECONDS_PER_TERM * order)
+        + SECONDS_PER_DIFFERENCE * order * n_differences(len(group.neighbors), order)
+        for count, group in zip(counts, groups, strict=True)
+    )
+    widest = max((len(group.neighbors) for group in groups), default=0)
+    Limits(max_seconds=max_seconds).require(
+        f"{sum(counts):.3g} interactions, of up to {order} among {widest} units,",
+        seconds,
+        sum(counts) * (BYTES_PER_TERM + 16.0 * order),
+        "give a lower order, or keep fewer units",
+    )
+
+
+def _warn_beyond_radius(groups: Sequence[TracedGroup], labels: tuple[str, ...]) -> None:
+    strong = [group for group in groups if group.drive >= 1]
+    if strong:
+        units = shown([labels[k] for group in strong for k in group.units[group.drives >= 1]])
+        warnings.warn(
+            f"the series does not converge for all states of the kept units: units {units} are "
+            f"driven up to {max(group.drive for group in strong):.3g} times the radius "
+            "√(c² + π²) of their series; higher orders may be worse. Exact is ebm.marginalize",
+            SeriesWarning,
+            stacklevel=3,
+        )
+
+
+def _own_terms(machine: BoltzmannMachine, kept: NDArray[np.intp]) -> Terms:
+    """What the kept units have among themselves; the constant under the empty key."""
+    weights = machine.weights
+    among = weights[kept][:, kept] if is_sparse(weights) else weights[np.ix_(kept, kept)]
+    own = BoltzmannMachine(
+        among, machine.biases[kept], center=machine.center[kept], offset=machine.offset
+    )
+    terms, offset = terms_of_pairwise(own)
+    return {**terms, (): -offset}
+
+
+def _add(orders: list[Terms], group: TracedGroup, order: int) -> None:
+    """What summing out a group adds to −E at each order."""
+    free = orders[0]
+    free[()] = free.get((), 0.0) + group.independent
+    for k, found in enumerate(coefficients_by_subset(group, order), start=1):
+        terms = orders[k]
+        for units, value in found:
+            terms[units] = terms.get(units, 0.0) + value
+
+
+def _interactions(terms: Terms, space: Binary, *, spins: bool) -> InteractionModel:
+    model = InteractionModel(terms, space)
+    if spins:
+        model = model.to_spins()
+    floor = ROUNDING * max((abs(value) for value in model.terms.values()), default=0.0)
+    kept = {units: value for units, value in model.terms.items() if abs(value) > floor}
+    return replace(model, terms=_sorted(kept))
+
+
+def _sorted(terms: Terms) -> Terms:
+    return {units: terms[units] for units in sorted(terms, key=lambda units: (len(units), units))}
