@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.errors import EbmError
+from ebm.errors import EbmError, require_extra
 from ebm.information import FisherInformation
 from ebm.model import ParametricModel
 
@@ -163,6 +163,26 @@ class FitResult:
         """Schwarz's criterion p ln N − 2Nℓ; ℓ in nats per sample."""
         n = self._finite_sample_size()
         return self.n_parameters * math.log(n) - 2 * n * self._likelihood()
+
+    def to_frame(self) -> Any:
+        """Parameters with their standard errors as a pandas frame (needs the extra ``data``).
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each parameter, by name; columns ``value``, ``standard_error`` (NaN where
+            it is not known) and ``is_coupling``.
+        """
+        model: Any = self.model
+        unknown = np.full(self.n_parameters, np.nan)
+        columns = {
+            "value": model.parameters,
+            "standard_error": unknown if self.standard_errors is None else self.standard_errors,
+            "is_coupling": model.is_coupling,
+        }
+        names = getattr(model, "parameter_names", range(self.n_parameters))
+        index = require_extra("pandas", "data").Index(names, name="parameter")
+        return require_extra("pandas", "data").DataFrame(columns, index=index)
 
     def _likelihood(self) -> float:
         if self.log_likelihood is None:

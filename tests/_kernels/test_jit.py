@@ -134,7 +134,7 @@ double(values)
 print(values.sum(), sum(double.stats.cache_hits.values()))
 """)
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import small"
-    processes = [started(script, NUMBA_CACHE_DIR=str(tmp_path / "cache")) for _ in range(4)]
+    processes = [started(script, NUMBA_CACHE_DIR=str(tmp_path / "cache")) for _ in range(8)]
     outputs = [output(process) for process in processes]
     assert {out.split()[0] for out in outputs} == {"6.0"}
     assert output(started(script, NUMBA_CACHE_DIR=str(tmp_path / "cache"))) == "6.0 1\n"

@@ -647,3 +647,15 @@ class TestWhatTheResultSays:
         result = ebm.fit(machine_, some_rows(3), max_iterations=1)
         assert result.standard_errors is None
         assert "changes nothing" in result.warnings[0]
+
+
+def test_a_frame_of_parameters_and_errors():
+    rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0], [1, 1]]
+    result = ebm.fit(machine(2, names=["a", "b"]), rows)
+    frame = result.to_frame()
+    assert list(frame.index) == ["b[a]", "b[b]", "W[a, b]"]
+    assert np.array_equal(frame["value"], result.model.parameters)
+    assert np.array_equal(frame["standard_error"], result.standard_errors)
+    assert list(frame["is_coupling"]) == [False, False, True]
+    steps = ebm.fit(machine(2), rows, steps=ebm.GradientSteps(n_epochs=1))
+    assert steps.to_frame()["standard_error"].isna().all()
