@@ -131,11 +131,16 @@ _HOMES = {
         "sample",
     ),
 }
+#: Packages that are there as attributes, whatever was imported before.
+_PACKAGES = frozenset(
+    "comparison datasets effective enumeration information inversion landscape learning models"
+    " observables perturbation plotting report sampling tables".split()
+)
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "effective", "inversion", "perturbation", "plotting"):
+    if name in _PACKAGES:
         return importlib.import_module(f"ebm.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'ebm' has no attribute {name!r}")

@@ -179,6 +179,8 @@ def _arrays(file: BinaryIO, path: str | os.PathLike[str]) -> dict[str, NDArray[A
     except Exception as error:
         # Damaged archives raise nearly anything, from zipfile, zlib, tokenize, struct and numpy.
         reason = " ".join(str(error).split()) or type(error).__name__
+        if "allow_pickle" in reason:
+            reason = "wanted an .npz file written by ebm.save"
         raise FileFormatError(f"{path} is not a model file: {reason}") from error
     raise FileFormatError(f"{path} is not a model file: it holds one array")
 

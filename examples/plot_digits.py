@@ -33,7 +33,7 @@ print(result.message)
 
 figure, axes = plt.subplots(1, 3, figsize=(9, 2.8), layout="constrained")
 for ax, quantity in zip(
-    axes, ("reconstruction_error", "free_energy_gap", "moment_error"), strict=True
+    axes, ("reconstruction_error", "free_energy_gap", "rms_moment_error"), strict=True
 ):
     ebm.plotting.learning_curve(result, quantity, ax=ax)
 plt.show()

@@ -23,7 +23,7 @@ def by_steps(**settings):
     return ebm.fit(START, ROWS, steps=steps, **settings)
 
 
-@pytest.mark.parametrize("quantity", ["log_likelihood", "moment_error", "largest_parameter"])
+@pytest.mark.parametrize("quantity", ["log_likelihood", "rms_moment_error", "largest_parameter"])
 def test_curve_of_gradient_steps(quantity):
     result = by_steps()
     (line,) = learning_curve(result, quantity).lines
@@ -37,6 +37,12 @@ def test_curve_of_newton_steps_on_given_axes():
     assert learning_curve(result, ax=ax) is ax
     assert ax.get_xlabel() == "iteration"
     assert list(ax.lines[0].get_ydata()) == [step.log_likelihood for step in result.history]
+
+
+def test_what_is_drawn_by_default_was_measured():
+    assert learning_curve(ebm.fit(START, ROWS)).get_ylabel().startswith("log-likelihood")
+    chains = ebm.fit(START, ROWS, average=ebm.PersistentChains(10), rng=0)
+    assert learning_curve(chains).get_ylabel().startswith("rms misfit")
 
 
 def test_what_was_not_measured_is_an_error():

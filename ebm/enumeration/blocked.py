@@ -40,7 +40,7 @@ class BlockedEnumeration(ExactEnsemble):
             f"enumerating {describe_size(space)}",
             self._seconds(),
             64.0 * BLOCK * space.n,
-            "take fewer units",
+            "take fewer units; beyond enumeration there are ebm.sample and ebm.log_partition",
         )
         lowest, logs = self._sums_by_block()
         self._ground = float(lowest.min())

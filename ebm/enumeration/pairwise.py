@@ -137,7 +137,7 @@ class PairwiseEnumeration(ExactEnsemble):
             f"enumerating {describe_size(self.space)}",
             seconds_per_state * size / self._n_jobs,
             8 * 2.0**20 * 6 * min(self._n_jobs, fixed) if size > 2.0**26 else 48 * size ** (2 / 3),
-            "take fewer units",
+            "take fewer units; beyond enumeration there are ebm.sample and ebm.log_partition",
         )
 
     def _sum(self) -> Totals:

@@ -263,7 +263,12 @@ class RestrictedEnumeration(ExactEnsemble):
         rows, columns = (2**bits for bits in block_bits(self._k))
         block = 6 * rows * columns * self._n_jobs
         tables = 5 * self._n_other * (columns + rows * self._n_jobs)
-        self._limits.require(what, seconds, 8.0 * (block + tables) + n_bytes, "take fewer units")
+        self._limits.require(
+            what,
+            seconds,
+            8.0 * (block + tables) + n_bytes,
+            "take fewer units; beyond enumeration there are ebm.sample and ebm.log_partition",
+        )
 
     def _require_streaming(self, what: str, numbers_per_state: int) -> None:
         if self.layer == "visible":

@@ -2,6 +2,7 @@
 
 from ebm.inversion.mean_field import mean_field, naive_mean_field, tap
 from ebm.inversion.pairs import bethe, independent_pair, sessak_monasson
+from ebm.inversion.plefka import plefka
 from ebm.inversion.pseudolikelihood import (
     PseudolikelihoodResult,
     log_pseudolikelihood,
@@ -18,6 +19,7 @@ __all__ = [
     "log_pseudolikelihood",
     "mean_field",
     "naive_mean_field",
+    "plefka",
     "pseudolikelihood",
     "sessak_monasson",
     "standard_errors",

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.errors import EbmError
+from ebm.errors import EbmError, SeriesWarning
 from ebm.inversion.moments import PreparedMoments, prepared, shown_pairs
+from ebm.inversion.plain_series import coupling_terms
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.models.couplings import vector
+from ebm.parallel import single_threaded_blas
+from ebm.perturbation.cumulants import checked_order
+from ebm.perturbation.fixed_means_series import (
+    corrections,
+    coupled_algebra,
+    require_covariance_order,
+)
 
 __all__ = ["mean_field", "naive_mean_field", "tap"]
 
@@ -24,25 +33,32 @@ def mean_field(
     diagonal: ArrayLike = 0.0,
     pseudocount: float = 0.0,
     shrinkage: float = 0.0,
+    max_seconds: float = 60.0,
 ) -> BoltzmannMachine | IsingModel:
-    """Couplings and biases from means and covariances, to first order in the couplings.
+    """Couplings and biases from means and covariances, as a power series in the covariances.
 
     W_μν = Ĉ_μν / ( x̂_μ(1−x̂_μ) x̂_ν(1−x̂_ν) ) for μ ≠ ν; [EBM] eq 38.
     b_μ = logit x̂_μ − (½−x̂_μ) W_μμ at center x̂, the exact form of [EBM] eq 37.
 
-    The field calls this the first-order, or high-temperature, inversion: its relative error grows
-    in proportion to the couplings, so read it beside an exact fit wherever one can be had.
+    This is order 1; the field calls it the first-order, or high-temperature, inversion. Its
+    relative error grows in proportion to the couplings, so read it beside an exact fit wherever one
+    can be had. Order K inverts C(W; x̂) = Ĉ order by order, with errors of order K + 1 in W and b:
+    it helps at weak couplings only, and from moderate ones on each order is worse than the one
+    below; a :class:`ebm.errors.SeriesWarning` says when the last order is larger than the one
+    before. :func:`plefka`, which inverts Ĉ as a matrix, is the one to use there.
 
     Parameters
     ----------
     moments : Moments or Ensemble
         x̂ and Ĉ (with 1/N, ddof = 0) of two-valued units, in either coding.
     order : int
-        Order in the couplings; only 1 is offered.
+        K, 1 to 5.
     diagonal : float or array_like, (n,)
         W_μμ of the result, a gauge freedom that changes no probability.
     pseudocount, shrinkage : float
         Regularization, see :func:`naive_mean_field`.
+    max_seconds : float
+        Time that one of about K³/3 evaluations of an order K above 1 may take before it is refused.
 
     Returns
     -------
@@ -51,13 +67,13 @@ def mean_field(
 
     Raises
     ------
-    EbmError
-        If ``order`` is not 1, or ``moments`` are something else or impossible.
     ConstantUnitError
         If a unit never changes; it is named.
 
     Notes
     -----
+    EbmError says that ``order`` is not a positive integer, or that ``moments`` are something else
+    or impossible, LimitError that ``order`` is above 5.
     :meth:`Moments.two_valued` refuses other units, and covariances that are not with 1/N.
 
     Examples
@@ -68,13 +84,29 @@ def mean_field(
     array([[0.   , 1.333],
            [1.333, 0.   ]])
     """
-    if order != 1:
-        raise EbmError(f"order must be 1, got {order!r}: higher orders are not offered")
+    order = checked_order(order)
+    require_covariance_order(order, "inversion of the series of the covariance")
     ready = prepared(moments, pseudocount=pseudocount, shrinkage=shrinkage)
-    weights = ready.covariance / np.outer(ready.variance, ready.variance)
     own = vector(diagonal, len(ready.mean), "diagonal")
+    with single_threaded_blas():
+        terms = coupling_terms(ready, order, max_seconds)
+        weights = terms.sum(axis=0)
+        algebra = coupled_algebra(weights, order, f"inversion to order {order}", max_seconds)
+        slope = corrections(algebra, ready.variance, ready.skew, order)[1]
+    _warn_if_growing(terms)
     np.fill_diagonal(weights, own)
-    return ready.model(weights, ready.log_odds - (0.5 - ready.mean) * own)
+    return ready.model(weights, ready.log_odds - slope - (0.5 - ready.mean) * own)
+
+
+def _warn_if_growing(terms: Array) -> None:
+    sizes = np.linalg.norm(terms, axis=(1, 2))
+    if len(terms) > 1 and sizes[-1] > sizes[-2]:
+        warnings.warn(
+            f"order {len(terms)} of the couplings is larger than order {len(terms) - 1}: the "
+            "correlations are too strong for this series; use ebm.inversion.plefka",
+            SeriesWarning,
+            stacklevel=3,
+        )
 
 
 def naive_mean_field(

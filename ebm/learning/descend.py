@@ -79,6 +79,9 @@ def descend(
         reason, sentence = descent.run()
     finally:
         close()
+    if notes and reason == "converged":
+        # The gradient goes to zero along a way to infinity, too.
+        reason, sentence = "no maximum", f"{sentence}; the likelihood has no maximum"
     return descent.result(reason, sentence, notes)
 
 
@@ -127,7 +130,7 @@ def _bar(progress: bool, n_epochs: int) -> tuple[Callable[[FitEpoch], object], C
     bar = require_extra("tqdm", "progress").tqdm(total=n_epochs, unit="epoch")
 
     def show(epoch: FitEpoch) -> None:
-        bar.set_postfix({"moment error": f"{epoch.moment_error:.3g}"}, refresh=False)
+        bar.set_postfix({"moment error": f"{epoch.rms_moment_error:.3g}"}, refresh=False)
         bar.update(epoch.iteration - bar.n)
 
     return show, bar.close

@@ -56,7 +56,7 @@ class FitEpoch(FitStep):
         Epochs finished, from 1.
     n_updates : int
         Updates made since the start.
-    moment_error : float
+    rms_moment_error : float
         Root mean square over the parameters of the misfit E_D[∂E/∂θ] − E_model[∂E/∂θ], penalty
         included, in units of its standard error: sampling error of the data and Monte-Carlo error
         of the chains together. A running mean over epochs, about 1 where only noise is left. NaN
@@ -71,7 +71,7 @@ class FitEpoch(FitStep):
     """
 
     n_updates: int
-    moment_error: float
+    rms_moment_error: float
     reconstruction_error: float
     free_energy_gap: float
     largest_parameter: float

@@ -16,8 +16,10 @@ from ebm.models import BoltzmannMachine
 from ebm.models.couplings import apply, is_sparse
 from ebm.perturbation import passes, series
 from ebm.perturbation.contraction import MAX_ORDER, compile_program
+from ebm.perturbation.fixed_means import plefka
 from ebm.perturbation.folding import expanded_machine
 from ebm.perturbation.program import Evaluation
+from ebm.perturbation.third_cumulants import third_cumulants
 from ebm.spaces import Binary, FiniteSpace, Spins
 
 __all__ = ["Expansion", "expand"]
@@ -52,13 +54,13 @@ def expand(
     order : int
         K, 1 to 6. ln Z and means go up to 6, the covariance of order K takes the diagrams of ln Z
         of order K + 1 and goes up to 5.
-    center : None, "independent" or array_like, (n,)
+    center : None, "independent", "mean" or array_like, (n,)
         x̂. None keeps the center of the model. Another center writes the same distribution with
         other biases b + W(x̂' − x̂), and so makes another series of the same sum: a center near the
         means is worth two orders against one far from them, such as 0. "independent" takes
         x̂ = σ(b'), the naive mean-field equation: order 1 of ln Z is gone, and order 2 begins with
-        the Onsager term. At strong couplings, where that equation polarizes, 1/2 or means known
-        otherwise are better.
+        the Onsager term. At strong couplings, where that equation polarizes, 1/2 is better. "mean"
+        takes the means of order 2 of :func:`plefka`, which do as well as those of the model.
     max_seconds : float
         Time that an answer may take before it is refused.
 
@@ -90,6 +92,8 @@ def expand(
         compile_program(int(order))
     if not max_seconds > 0:
         raise EbmError(f"max_seconds must be a positive number, got {max_seconds!r}")
+    if isinstance(center, str) and center == "mean":
+        center = plefka(model, 2).point.mean
     machine, space = expanded_machine(model, center)
     return Expansion(machine, int(order), space, float(max_seconds))
 
@@ -246,6 +250,24 @@ class Expansion:
             The sum.
         """
         return series.borel_pade(self.log_partition_terms)
+
+    def third_cumulants(self) -> Array:
+        """Third cumulants E[(x_i−m_i)(x_j−m_j)(x_k−m_k)] to order K, of up to 160 units.
+
+        Connected, like the covariance: each order by itself is a cumulant. Those of different units
+        begin with order 2. They take as much as n covariances.
+
+        Returns
+        -------
+        ndarray, (n, n, n)
+            Symmetric; their error is of order K + 1. κ_iij = (1 − 2m_i) C_ij, or −2 m_i C_ij in
+            spins.
+        """
+        binary = isinstance(self.space, Binary)
+        mean = self.mean if binary else (1 + self.mean) / 2
+        covariance = self.covariance / self._scale**2
+        found = third_cumulants(self.machine, self.order, mean, covariance, self.max_seconds)
+        return _read_only(self._scale**3 * found)
 
     def density_ratio(self, states: ArrayLike) -> Array:
         """p(x)/p_0(x) to order K, p_0 being the independent units of order 0; [EBM] eq 31.

@@ -2,7 +2,8 @@
 
 F(m) = Γ(m) + b·m + ½ (m−c)·W(m−c) approximates ln Z; with β = logit m its slope by m is
 r = b + W(m−c) + Σ_k ∂Γ_k/∂m − β. A small step along r raises F by Σ v r², so that climbing ends at
-a maximum, a stable solution, unless a symmetry of the start forbids it.
+a maximum, a stable solution, unless a symmetry of the start forbids it. So does every direction
+that a positive definite matrix makes of r.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from numpy.typing import NDArray
 
 from ebm.errors import ConvergenceError
 from ebm.models import BoltzmannMachine
-from ebm.models.couplings import apply
+from ebm.models.couplings import apply, is_sparse
 from ebm.perturbation.algebra import Algebra
 from ebm.perturbation.fixed_means_series import corrections
 
-__all__ = ["Point", "climb", "point_at"]
+__all__ = ["Point", "ascent", "climb", "point_at"]
 
 Array = NDArray[np.float64]
 
@@ -28,6 +29,8 @@ Array = NDArray[np.float64]
 MEMORY = 6
 #: Shortest share of a step that is tried.
 SHORTEST = 1e-8
+#: Deviations below this do not change anything else.
+LEAST_DEVIATION = 1e-150
 #: Rounding errors of F, relative to its size, are no descent.
 ROUNDING = 1e-13
 
@@ -117,9 +120,45 @@ def point_at(machine: BoltzmannMachine, algebra: Algebra, log_odds: Array, order
     return Point(log_odds, terms, machine.biases + field + slope - log_odds)
 
 
+def ascent(machine: BoltzmannMachine, point: Point) -> tuple[Array, bool]:
+    """A direction of β in which F rises: nearly Newton's where couplings are dense.
+
+    diag(1/v) H⁻¹ r with H = diag(1/v + W²v) − W, the curvature to second order (to first without
+    W²v), where that is positive definite; else r itself.
+
+    Parameters
+    ----------
+    machine : BoltzmannMachine
+        Without diagonal.
+    point : Point
+        Where.
+
+    Returns
+    -------
+    ndarray, (n,)
+        The direction, zero at a solution.
+    bool
+        Whether it is the first of the two.
+    """
+    from scipy.linalg import cho_solve
+
+    if is_sparse(machine.weights):
+        return point.slope, False
+    w, deviation = machine.weights, np.maximum(np.sqrt(point.variance), LEAST_DEVIATION)
+    scaled = -w * np.outer(deviation, deviation)
+    onsager = point.variance * (w**2 @ point.variance) if len(point.terms) > 2 else 0.0
+    np.fill_diagonal(scaled, 1 + onsager)
+    try:
+        root = np.linalg.cholesky(scaled)
+    except np.linalg.LinAlgError:
+        return point.slope, False
+    return cho_solve((root, True), deviation * point.slope) / deviation, True
+
+
 def climb(
     start: Array,
     evaluate: Callable[[Array], Point],
+    direction_at: Callable[[Point], tuple[Array, bool]],
     what: str,
     max_iterations: int,
     tolerance: float,
@@ -132,6 +171,8 @@ def climb(
         β.
     evaluate : callable
         Of β: the :class:`Point` there.
+    direction_at : callable
+        Of a point: where to go from there, see :func:`ascent`.
     what : str
         The theory, for a refusal.
     max_iterations : int
@@ -151,21 +192,26 @@ def climb(
     ConvergenceError
         If there is no such point within the iterations.
     """
-    now = evaluate(start)
-    # An overflow at the start may be left behind by stronger polarization only.
-    past, step = [now], 1.0
+    now, step = evaluate(start), 1.0
+    past: list[tuple[Point, Array]] = []
+    kind = False
     for iteration in range(1, max_iterations + 1):
         if not now.is_finite:
             break
         if now.residual <= tolerance:
             return now, iteration
+        if not past or past[-1][0] is not now:
+            direction, new_kind = direction_at(now)
+            # Directions of two kinds do not mix.
+            past = [*(past[1 - MEMORY :] if new_kind == kind else []), (now, direction)]
+            kind = new_kind
         mixed = len(past) > 1
-        new = evaluate(_mixture(past, step) if mixed else now.log_odds + step * now.slope)
+        proposal = _mixture(past, step) if mixed else now.log_odds + step * past[-1][1]
+        new = evaluate(proposal)
         if _climbs(now, new, mixed):
-            now, past = new, [*past[1 - MEMORY :], new]
-            step = step if mixed else min(1.0, 1.5 * step)
+            now, step = new, step if mixed else min(1.0, 1.5 * step)
         elif mixed:
-            past = [now]
+            past = past[-1:]
         else:
             step /= 2
             if step < SHORTEST:
@@ -186,11 +232,11 @@ def _climbs(now: Point, new: Point, mixed: bool) -> bool:
     return bool(new.value >= now.value - allowance)
 
 
-def _mixture(past: list[Point], step: float) -> Array:
-    """The affine combination of points whose slope is least, a step further; Anderson's mixing."""
-    last = past[-1]
+def _mixture(past: list[tuple[Point, Array]], step: float) -> Array:
+    """The affine combination of points whose direction is least, a step on: Anderson's mixing."""
+    last, direction = past[-1]
     metric = np.sqrt(last.variance)
-    slopes = np.stack([last.slope - point.slope for point in past[:-1]])
-    shares: Any = np.linalg.lstsq((slopes * metric).T, last.slope * metric, rcond=1e-10)[0]
-    moved = np.stack([last.log_odds - point.log_odds for point in past[:-1]])
-    return np.asarray(last.log_odds + step * last.slope - shares @ (moved + step * slopes))
+    turns = np.stack([direction - other for _, other in past[:-1]])
+    shares: Any = np.linalg.lstsq((turns * metric).T, direction * metric, rcond=1e-10)[0]
+    moved = np.stack([last.log_odds - point.log_odds for point, _ in past[:-1]])
+    return np.asarray(last.log_odds + step * direction - shares @ (moved + step * turns))

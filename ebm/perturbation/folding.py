@@ -31,7 +31,7 @@ def expanded_machine(
     model : BoltzmannMachine, IsingModel or RestrictedBoltzmannMachine
         A restricted machine is taken with both its layers.
     center : None, "independent" or array_like, (n,)
-        See :func:`ebm.perturbation.expand`.
+        See :func:`ebm.perturbation.expand`, which turns "mean" into numbers.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def expanded_machine(
     if not isinstance(center, str):
         return machine.recentered(center), space
     if center != "independent":
-        raise EbmError(f'center must be None, "independent" or numbers, got {center!r}')
+        raise EbmError(f'center must be None, "independent", "mean" or numbers, got {center!r}')
     return machine.recentered(independent_center(machine)), space
 
 

@@ -25,7 +25,7 @@ _LINES = "#D0D0D0"
 _TITLES = {
     "log_likelihood": "log-likelihood\nof a sample (nats)",
     "gradient_norm": "largest gradient\n(standard deviations)",
-    "moment_error": "misfit of the moments\n(standard errors)",
+    "rms_moment_error": "rms misfit of the moments\n(standard errors)",
     "reconstruction_error": "reconstruction error",
     "free_energy_gap": "energy of validation rows less\nthat of training rows ($k_BT$)",
     "largest_parameter": "largest |parameter|",
@@ -34,18 +34,17 @@ _TITLES = {
 }
 
 
-def learning_curve(
-    result: Any, quantity: str = "log_likelihood", *, ax: Axes | None = None
-) -> Axes:
+def learning_curve(result: Any, quantity: str | None = None, *, ax: Axes | None = None) -> Axes:
     """One column of the history of a fit against its iterations or epochs.
 
     Parameters
     ----------
     result : FitResult
         From :func:`ebm.fit`.
-    quantity : str
+    quantity : str, optional
         A field of :class:`ebm.learning.FitStep` or, after gradient steps,
-        :class:`ebm.learning.FitEpoch`.
+        :class:`ebm.learning.FitEpoch`; by default the log-likelihood where the fit knew it, and
+        the misfit of the moments where it did not.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure.
 
@@ -70,6 +69,9 @@ def learning_curve(
     if not result.history:
         raise EbmError("the history of this fit is empty: it did not finish an iteration")
     columns = [field.name for field in fields(result.history[0]) if field.name != "iteration"]
+    if quantity is None:
+        known = np.isfinite([line.log_likelihood for line in result.history]).any()
+        quantity = "log_likelihood" if known else "rms_moment_error"
     if quantity not in columns:
         raise EbmError(f"quantity must be one of {', '.join(columns)}; got {quantity!r}")
     values = np.array([getattr(line, quantity) for line in result.history], dtype=np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -241,8 +242,8 @@ def _fitted(
 
 
 def _has_bars() -> bool:
-    """Whether the extra that draws progress bars is there."""
-    return importlib.util.find_spec("tqdm") is not None
+    """Whether the extra that draws progress bars is there, and somebody looks at them."""
+    return importlib.util.find_spec("tqdm") is not None and sys.stderr.isatty()
 
 
 def _inverted(data: WeightedStates) -> tuple[Any, list[str]]:

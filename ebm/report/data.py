@@ -69,7 +69,8 @@ def entropies(
     Returns
     -------
     Entropies
-        With the fractions I₂/I_N = (S₁ − S₂)/(S₁ − S) where S₂ is known and S₁ > S.
+        With the fractions I₂/I_N = (S₁ − S₂)/(S₁ − S) where S₂ is known, S₁ > S, and patterns
+        were seen often enough for S to mean anything: K ≤ N/2.
 
     Examples
     --------
@@ -83,6 +84,9 @@ def entropies(
     plug_in = data.entropy(base=2)
     bias = (len(data.states) - 1) / (2 * data.sample_size * math.log(2))
     pairwise = model if reproduces else None
+    # Where next to every row is a pattern of its own, S is about ln N whatever the data.
+    seen_again = 2 * len(data.states) <= data.sample_size
+    shared = pairwise if seen_again else None
     return Entropies(
         independent=alone,
         model=model,
@@ -90,8 +94,8 @@ def entropies(
         plug_in=plug_in,
         bias=bias,
         corrected=plug_in + bias,
-        captured=_captured(alone, pairwise, plug_in),
-        captured_corrected=_captured(alone, pairwise, plug_in + bias),
+        captured=_captured(alone, shared, plug_in),
+        captured_corrected=_captured(alone, shared, plug_in + bias),
         model_error=error,
     )
 

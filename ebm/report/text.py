@@ -182,7 +182,13 @@ def _share(report: Report) -> list[str]:
             "with the rates and pairs of the data: I2/I_N is left out."
         )
     if s.captured is None:
-        return []
+        n_patterns, n_rows = report.summary.n_patterns, report.summary.sample_size
+        if s.pairwise is None or 2 * n_patterns <= n_rows:
+            return []
+        return _wrapped(
+            f"I2/I_N is left out: with {n_patterns} patterns in {n_rows:g} rows the entropy of "
+            "the data says how many rows there are, not how much structure."
+        )
     share = s.captured_corrected
     lines = [
         _line("I2/I_N = (S1-S2)/(S1-S)", _fraction(s.captured)),

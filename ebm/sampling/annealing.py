@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ebm.ensembles import Ensemble, Estimate
 from ebm.errors import EbmError, ModelError, PoorWeightsWarning, require_extra
 from ebm.model import EnergyModel, checked_energy
+from ebm.parallel import single_threaded_blas
 from ebm.randomness import RandomSource, generator
 from ebm.sampling.chains import advance
 from ebm.sampling.paths import Path, path_to
@@ -243,12 +244,14 @@ def _annealed(
     """Chains at the end of the path and ln w of each."""
     log_weights = np.zeros(len(chains.states))
     before = path.at(schedule[0])
-    for fraction in schedule[1:]:
-        model = path.at(fraction)
-        log_weights += checked_energy(before, chains.states) - checked_energy(model, chains.states)
-        chains = move(model, _revived(chains, log_weights))
-        before = model
-        tick()
+    # Energies of a few hundred states are too little for a second thread.
+    with single_threaded_blas():
+        for fraction in schedule[1:]:
+            model, states = path.at(fraction), chains.states
+            log_weights += checked_energy(before, states) - checked_energy(model, states)
+            chains = move(model, _revived(chains, log_weights))
+            before = model
+            tick()
     return chains, log_weights
 
 

@@ -87,7 +87,7 @@ def test_persistent_chains_recover_the_exact_fit_within_its_errors(start):
     with pytest.raises(EbmError, match="never knew ln Z"):
         _ = result.aic
     check_within_errors(result, wanted)
-    assert result.history[-1].moment_error < 0.25
+    assert result.history[-1].rms_moment_error < 0.25
 
 
 def test_moment_errors_see_couplings_ten_times_too_small():
@@ -97,7 +97,7 @@ def test_moment_errors_see_couplings_ten_times_too_small():
     average = ebm.PersistentChains(2000)
     still = fit(small, ROWS, average=average, optimizer=ebm.Adam(1e-9), n_epochs=60, rng=0)
     assert not still.converged
-    assert still.history[-1].moment_error > 3
+    assert still.history[-1].rms_moment_error > 3
 
 
 def test_mini_batches_reach_the_optimum_as_the_rate_falls():
@@ -325,7 +325,7 @@ def test_l1_shrinks_couplings_to_nearly_zero():
 def test_contrastive_divergence_is_not_taken_for_converged():
     result = fit(START, ROWS, average=ebm.ContrastiveDivergence(), n_epochs=20, rng=0)
     assert not result.converged
-    assert np.isnan(result.history[-1].moment_error)
+    assert np.isnan(result.history[-1].rms_moment_error)
     assert "how far the moments are off is not known" in result.message
 
 
@@ -429,7 +429,7 @@ def test_constant_columns_stay_finite():
     assert np.isfinite(start.parameters).all()
     result = fit(start, rows, average=ebm.PersistentChains(50), n_epochs=20, rng=0)
     assert np.isfinite(result.model.parameters).all()
-    assert np.isfinite([epoch.moment_error for epoch in result.history]).all()
+    assert np.isfinite([epoch.rms_moment_error for epoch in result.history]).all()
     with pytest.raises(ConstantUnitError, match="units '0', '1' never change"):
         fit(START, rows, average=ebm.PersistentChains(50))
     held = {"l2": 1e-2, "l2_biases": 1e-2, "n_epochs": 20}

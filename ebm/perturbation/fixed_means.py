@@ -1,0 +1,221 @@
+"""Means, covariances and ln Z at self-consistent means: naive mean field, TAP, and orders beyond.
+
+Plefka's expansion keeps the means fixed while the couplings grow :cite:`plefka1982`, which leaves
+only diagrams without bridges; its fourth order is :cite:`georges1991`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.arrays import as_number
+from ebm.errors import ConvergenceError, EbmError, ModelError, SeriesWarning
+from ebm.models import BoltzmannMachine
+from ebm.models.couplings import vector
+from ebm.perturbation.contraction import MAX_ORDER, compile_program
+from ebm.perturbation.cumulants import checked_order
+from ebm.perturbation.fixed_means_iteration import Point, ascent, climb, point_at
+from ebm.perturbation.fixed_means_series import coupled_algebra
+from ebm.perturbation.fixed_means_solution import PlefkaSolution
+from ebm.perturbation.folding import expanded_machine
+from ebm.randomness import RandomSource, generator
+from ebm.spaces import Binary, FiniteSpace
+
+__all__ = ["plefka", "plefka_solutions"]
+
+Array = NDArray[np.float64]
+
+#: Solutions whose means differ by less are one.
+SAME = 1e-6
+
+
+def plefka(
+    model: Any,
+    order: Any,
+    *,
+    start: str | ArrayLike = "uniform",
+    rng: RandomSource = None,
+    max_iterations: int = 1000,
+    tolerance: float = 1e-12,
+    max_seconds: float = 60.0,
+) -> PlefkaSolution:
+    """Means, covariances and ln Z to order K in the couplings at self-consistent means.
+
+    ln Z = max_m [ Γ(m) + b·m + ½ (m−c)·W(m−c) ], Γ = Σ_i S(m_i) + Γ_2 + … + Γ_K, so that
+    logit m_i = b_i + Σ_j W_ij (m_j−c_j) + ∂(Γ_2+…+Γ_K)/∂m_i, c being the center of the model.
+
+    Order 1 is naive mean field, order 2 the equations of Thouless, Anderson and Palmer, order 4
+    those of Georges and Yedidia :cite:`georges1991`. Each order divides the errors by two to four
+    where couplings have random signs, until at strong couplings no order helps. There may be
+    several solutions: see :func:`plefka_solutions`.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine, IsingModel or RestrictedBoltzmannMachine
+        Dense or sparse couplings, at any center, with any diagonal: the answer depends on the
+        distribution only. A restricted machine is taken with both its layers.
+    order : int
+        K, 1 to 6. The covariance goes up to 5.
+    start : "uniform", "random" or array_like, (n,)
+        The means to begin with: those of uniform units, random ones, or these in the coding of the
+        model. The solution found is the one uphill from there.
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+        Source of randomness of a random start.
+    max_iterations : int
+        Evaluations of Γ and its slope that are allowed.
+    tolerance : float
+        Largest error of the equation above, relative to 1 + abs(logit m_i).
+    max_seconds : float
+        Time that one evaluation of dense couplings may take before it is refused.
+
+    Returns
+    -------
+    PlefkaSolution
+        Moments, ln Z, an estimate of the error, and how it was found.
+
+    Raises
+    ------
+    ConvergenceError
+        If no solution was found; it says what was left and what to try.
+    EbmError
+        If ``order`` is not a positive integer or a setting is out of range.
+
+    Notes
+    -----
+    An order above 6 raises LimitError, and another model ModelError.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> machine = ebm.BoltzmannMachine([[0, 1], [1, 0]], [-1, 0.5])
+    >>> solution = ebm.perturbation.plefka(machine, 4)
+    >>> f"{solution.log_partition - ebm.exact(machine).log_partition:.0e}"
+    '-1e-05'
+    """
+    order = checked_order(order)
+    if order > MAX_ORDER:
+        compile_program(order, bridgeless=True)
+    max_iterations, tolerance = _checked_settings(max_iterations, tolerance, max_seconds)
+    # Of all centers 1/2 leaves the smallest rounding errors.
+    machine, space = expanded_machine(model, 0.5)
+    name = f"Plefka's expansion to order {order}"
+    algebra = coupled_algebra(machine.weights, order, name, max_seconds)
+    found, n_iterations = climb(
+        _first_log_odds(start, space, rng),
+        lambda log_odds: point_at(machine, algebra, log_odds, order),
+        lambda point: ascent(machine, point),
+        name,
+        max_iterations,
+        tolerance,
+    )
+    _warn_if_impossible(machine, found, order)
+    return PlefkaSolution(machine, order, space, found, n_iterations, float(max_seconds))
+
+
+def plefka_solutions(
+    model: Any, order: Any, n_starts: int = 20, *, rng: RandomSource = None, **settings: Any
+) -> tuple[PlefkaSolution, ...]:
+    """Different solutions at self-consistent means: from the uniform and from random starts.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine, IsingModel or RestrictedBoltzmannMachine
+        As for :func:`plefka`.
+    order : int
+        K.
+    n_starts : int
+        How many random starts.
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+        Source of randomness.
+    **settings : int or float
+        ``max_iterations``, ``tolerance`` and ``max_seconds`` of :func:`plefka`.
+
+    Returns
+    -------
+    tuple of PlefkaSolution
+        The largest ln Z, so the lowest free energy, first. Starts that do not converge are left
+        out; there may be more solutions than were found.
+
+    Raises
+    ------
+    ConvergenceError
+        If no start converged.
+    EbmError
+        If ``n_starts`` is not a number of starts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ebm
+    >>> magnet = ebm.IsingModel(0.5 * (np.ones((5, 5)) - np.eye(5)), np.full(5, 0.01))
+    >>> found = ebm.perturbation.plefka_solutions(magnet, 2, rng=0)
+    >>> [round(float(solution.mean[0]), 2) for solution in found]
+    [0.95, -0.94]
+    """
+    if isinstance(n_starts, bool) or not hasattr(n_starts, "__index__") or n_starts < 0:
+        raise EbmError(f"n_starts must be an integer from 0 on, got {n_starts!r}")
+    stream = generator(rng)
+    found: list[PlefkaSolution] = []
+    failure = None
+    for start in ["uniform", *["random"] * int(n_starts)]:
+        try:
+            solution = plefka(model, order, start=start, rng=stream, **settings)
+        except ConvergenceError as error:
+            failure = error
+            continue
+        if all(np.abs(solution.mean - other.mean).max() > SAME for other in found):
+            found.append(solution)
+    if failure is not None and not found:
+        raise failure
+    # Equal free energies, as of states that mirror each other, in a fixed order.
+    key = [(-round(one.log_partition, 8), *(-one.mean.round(6)).tolist()) for one in found]
+    return tuple(found[k] for k in sorted(range(len(found)), key=key.__getitem__))
+
+
+def _checked_settings(max_iterations: Any, tolerance: Any, max_seconds: float) -> tuple[int, float]:
+    integer = hasattr(max_iterations, "__index__") and not isinstance(max_iterations, bool)
+    if not integer or max_iterations < 1:
+        raise EbmError(f"max_iterations must be a positive integer, got {max_iterations!r}")
+    tolerance = as_number(tolerance, "tolerance")
+    if not 0 < tolerance < math.inf:
+        raise EbmError(f"tolerance must be a positive number, got {tolerance!r}")
+    if not max_seconds > 0:
+        raise EbmError(f"max_seconds must be a positive number, got {max_seconds!r}")
+    return int(max_iterations), tolerance
+
+
+def _warn_if_impossible(machine: BoltzmannMachine, found: Point, order: int) -> None:
+    """Say when ln Z leaves its bounds: its first order, and all couplings satisfied."""
+    # At center 1/2 a pair adds at most abs(W_ij)/4 to −E.
+    most = np.logaddexp(0, machine.biases).sum() + abs(machine.weights).sum() / 8 - machine.offset
+    least = found.terms[:2].sum()
+    slack = 1e-9 * (1 + abs(most) + abs(least))
+    if not least - slack <= found.value <= most + slack:
+        warnings.warn(
+            f"the couplings are too strong for order {order}: its ln Z of {found.value:.6g} is not "
+            f"between the bounds {least:.6g} and {most:.6g}; take another order, or sample",
+            SeriesWarning,
+            stacklevel=3,
+        )
+
+
+def _first_log_odds(start: Any, space: FiniteSpace, rng: RandomSource) -> Array:
+    """Log-odds of the means to begin with."""
+    if isinstance(start, str):
+        if start == "uniform":
+            return np.zeros(space.n)
+        if start != "random":
+            raise EbmError(f'start must be "uniform", "random" or means, got {start!r}')
+        mean = generator(rng).uniform(0, 1, space.n)
+    else:
+        given = vector(start, space.n, "start")
+        mean = given if isinstance(space, Binary) else (1 + given) / 2
+    if ((mean < 0) | (mean > 1)).any():
+        raise ModelError(f"start must hold means of units of {space!r}")
+    mean = np.clip(mean, 1e-15, 1 - 1e-15)
+    return np.asarray(np.log(mean / (1 - mean)))

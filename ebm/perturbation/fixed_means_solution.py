@@ -1,0 +1,210 @@
+"""What Plefka's expansion gives at the means it found: ln Z, covariances, an estimate of errors."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.ensembles import Moments
+from ebm.errors import EbmError, SeriesWarning
+from ebm.models import BoltzmannMachine
+from ebm.perturbation.fixed_means_iteration import Point
+from ebm.perturbation.fixed_means_response import covariance_from_inverse, is_positive_definite
+from ebm.perturbation.fixed_means_series import (
+    coupled_algebra,
+    covariance_terms,
+    pair_covariances,
+    require_covariance_order,
+)
+from ebm.perturbation.series import inverse_series
+from ebm.spaces import Binary, FiniteSpace
+
+__all__ = ["PlefkaSolution"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+#: Relative difference of two covariances above which they are doubted.
+DOUBTFUL = 0.1
+#: Variances below this do not change anything else.
+LEAST_VARIANCE = 1e-300
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlefkaSolution:
+    """A solution at self-consistent means; made by :func:`ebm.perturbation.plefka`.
+
+    Parameters
+    ----------
+    machine : BoltzmannMachine
+        The model without diagonal, at center 1/2.
+    order : int
+        K, the order of ln Z, means and covariance.
+    space : FiniteSpace
+        The coding of means and covariances.
+    point : Point
+        The means, and the free energy there.
+    n_iterations : int
+        Evaluations it took.
+    max_seconds : float
+        Time that an answer may take before it is refused.
+    """
+
+    machine: BoltzmannMachine
+    order: int
+    space: FiniteSpace
+    point: Point
+    n_iterations: int
+    max_seconds: float = 60.0
+
+    def __repr__(self) -> str:
+        return (
+            f"PlefkaSolution(order={self.order}, {self.space!r}, converged in "
+            f"{self.n_iterations} iterations, log_partition={self.log_partition:.6f})"
+        )
+
+    @property
+    def kind(self) -> str:
+        """What tables call it."""
+        return f"Plefka order {self.order}"
+
+    @property
+    def residual(self) -> float:
+        """Largest error of the equation of the means, relative to 1 + abs(logit m)."""
+        return self.point.residual
+
+    def moments(self) -> Moments:
+        """Means, covariance and ln Z, in the coding of the model."""
+        return Moments(self.space, self.mean, self.covariance, self.log_partition)
+
+    @property
+    def log_partition(self) -> float:
+        """ln Z to order K at these means, minus the free energy; its error is of order K + 1."""
+        return self.point.value
+
+    @cached_property
+    def log_partition_terms(self) -> Array:
+        """Orders 0 … K of ln Z at these means, (K + 1,).
+
+        Entropy and biases (about s = 0 in spins), the energy of the mean states, then Γ_2 … Γ_K.
+        """
+        return _read_only(self.point.terms.copy())
+
+    @cached_property
+    def mean(self) -> Array:
+        """Means, (n,); their error is of order K + 1."""
+        return _read_only(self.point.mean if self._is_binary else -self.point.skew)
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Covariances of all pairs by linear response, (n, n); their error is of order K + 1.
+
+        (C⁻¹)_ij = −W_ij − Σ_{k=2…K} ∂²Γ_k/∂m_i∂m_j for i ≠ j, and the diagonal of C⁻¹ is what
+        makes the variances those of two-valued units. A :class:`ebm.errors.SeriesWarning` says when
+        ``error_estimate`` is above 0.1.
+
+        Raises
+        ------
+        EbmError
+            If the solution is a saddle of the free energy, which has no covariance.
+        """
+        if not self.is_stable:
+            raise EbmError(
+                f"this solution of order {self.order} is no maximum of ln Z over the means, so it "
+                'has no covariance: give start="random", or choose from '
+                "plefka_solutions(model, order)"
+            )
+        if self.error_estimate > DOUBTFUL:
+            warnings.warn(
+                f"the couplings are strong for order {self.order}: the covariance is uncertain by "
+                f"about {self.error_estimate:.0%}; take another order, or sample",
+                SeriesWarning,
+                stacklevel=3,
+            )
+        return _read_only(self._scale**2 * self._response)
+
+    @property
+    def pairs(self) -> tuple[Indices, Indices]:
+        """Index arrays i < j of the couplings."""
+        return self.machine.pairs
+
+    @cached_property
+    def pair_covariance(self) -> Array:
+        """Covariances of ``pairs`` as ∂(Γ_2 + … + Γ_{K+1})/∂W_ij, (n_pairs,).
+
+        Their error is of order K + 1 too, with a larger factor than that of ``covariance``. Of
+        sparse couplings no (n, n) array is made.
+        """
+        algebra = self._algebra("pair_covariance")
+        terms = pair_covariances(
+            algebra, self._variance, self.point.skew, self.order, self.machine.pairs
+        )
+        return _read_only(self._scale**2 * terms.sum(axis=0))
+
+    @cached_property
+    def is_stable(self) -> bool:
+        """Whether this is a maximum of ln Z over the means, to order K.
+
+        A symmetric start can end on a saddle, such as means of zero in a magnet.
+        """
+        return is_positive_definite(self._inverse_covariance, self._variance)
+
+    @cached_property
+    def error_estimate(self) -> float:
+        """Relative error of the off-diagonal covariance, estimated: mostly above the true one.
+
+        ‖C − C'‖ / ‖C‖ with C by linear response and C' = ∂Γ/∂W, of the same order. Of 216
+        machines of ten units up to strong couplings it was below 0.1 while the error was above
+        with 2, 1, 1, 1 and 0.5 % at orders 1 to 5, mostly those that order 1 polarizes, where both
+        covariances vanish; and above 0.1 with 26 to 13 % of those whose error was below.
+        """
+        linear = self._response - np.diag(self._variance)
+        plain = self._terms[1:].sum(axis=0)
+        size = float(np.linalg.norm(linear))
+        return float(np.linalg.norm(linear - plain)) / size if size else 0.0
+
+    @property
+    def _is_binary(self) -> bool:
+        return isinstance(self.space, Binary)
+
+    @property
+    def _scale(self) -> float:
+        """Of a state of ``space`` to one of {0,1}."""
+        return 1.0 if self._is_binary else 2.0
+
+    @cached_property
+    def _variance(self) -> Array:
+        return np.maximum(self.point.variance, LEAST_VARIANCE)
+
+    def _algebra(self, what: str, as_dense: bool = False) -> Any:
+        require_covariance_order(self.order, what)
+        what = f"{what} to order {self.order}"
+        return coupled_algebra(
+            self.machine.weights, self.order + 1, what, self.max_seconds, as_dense=as_dense
+        )
+
+    @cached_property
+    def _terms(self) -> Array:
+        """Orders 0 … K of the covariance at fixed means, in {0,1}."""
+        algebra = self._algebra("the covariance", as_dense=True)
+        return covariance_terms(algebra, self._variance, self.point.skew, self.order)
+
+    @cached_property
+    def _inverse_covariance(self) -> Array:
+        return np.asarray(inverse_series(self._terms).sum(axis=0))
+
+    @cached_property
+    def _response(self) -> Array:
+        """The covariance by linear response, in {0,1}."""
+        return covariance_from_inverse(self._inverse_covariance, self._variance)
+
+
+def _read_only(array: Array) -> Array:
+    array = np.asarray(array)
+    array.setflags(write=False)
+    return array
