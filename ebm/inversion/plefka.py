@@ -212,7 +212,12 @@ def _settled(equation: _Equation, response: Array, start: Array) -> tuple[Array 
             break
         if np.abs(rest).max(initial=0.0) < np.abs(best).max(initial=0.0):
             best = rest
-        past = [*past[-MEMORY:], (weights * unit, rest / equation.slope(weights))]
+        # A coupling so strong that two states of a pair are left has no slope.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            step = rest / equation.slope(weights)
+        if not np.isfinite(step).all():
+            break
+        past = [*past[-MEMORY:], (weights * unit, step)]
         weights = _mixture(past) / unit
         if np.abs(rest).max(initial=0.0) <= TOLERANCE * size:
             return weights, rest
@@ -236,10 +241,14 @@ def _refusal(equation: _Equation, rest: Array) -> ConvergenceError:
     left = np.triu(np.abs(rest), 1)
     i, j = np.unravel_index(np.argsort(left, axis=None)[: -SHOWN - 1 : -1], left.shape)
     pairs = shown_pairs(equation.ready.space.labels, i, j)
+    found = (
+        f"{left.max():.1e} is left, in units in which variances are 1, most for units {pairs}"
+        if np.isfinite(left).all()
+        else "they have no finite value anywhere near"
+    )
     return ConvergenceError(
-        f"the equations of order {equation.order} at fixed means were not solved: {left.max():.1e} "
-        f"is left, in units in which variances are 1, most for units {pairs}; the couplings are "
-        "strong for this order: take a lower one, fall_back=True, shrinkage=0.1, or "
+        f"the equations of order {equation.order} at fixed means were not solved: {found}; the "
+        "couplings are strong for this order: take a lower one, fall_back=True, shrinkage=0.1, or "
         "ebm.inversion.pseudolikelihood",
         residual=float(left.max()),
     )

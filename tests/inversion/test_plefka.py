@@ -282,3 +282,22 @@ class TestRefusals:
             plefka(moments, 5, max_seconds=0.1)
         with pytest.raises(LimitError, match="raise max_seconds"):
             mean_field(moments, 5, max_seconds=0.1)
+
+
+@pytest.mark.parametrize("order", [2, 3, 4, 5])
+@pytest.mark.parametrize("strength", [0.7, 1.0, 2.0])
+@pytest.mark.parametrize("resum_pairs", [False, True])
+def test_a_magnet_below_its_transition_has_a_root_or_a_named_error(order, strength, resum_pairs):
+    """Pairs that next to always agree leave a pair table of two cells."""
+    graph = np.roll(np.eye(8), 1, axis=0)
+    magnet = ebm.IsingModel(strength * (graph + graph.T), np.linspace(-0.2, 0.3, 8))
+    rows = ebm.exact(magnet).sample(15_000, rng=1)
+    moments = ebm.Ensemble.from_data(rows, space=ebm.Spins).moments()
+    try:
+        found = ebm.inversion.plefka(moments, order, resum_pairs=resum_pairs)
+    except ConvergenceError as error:
+        assert error.residual > 0
+        assert "inf is left" not in str(error)
+        assert strength > 0.7
+    else:
+        assert np.isfinite(found.couplings).all()
