@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 import ebm
 from ebm.cli import fitting, main
+from ebm.cli.command import _Interrupts
 from ebm.enumeration import exact
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.report import analysis
@@ -497,3 +499,20 @@ def test_a_closed_pipe_is_no_traceback(table: Path) -> None:
     )
     assert done.stderr == ""
     assert ebm.load(f"{table}.npz").n == 3
+
+
+def test_ctrl_c_in_the_middle_of_an_import_is_an_interrupt() -> None:
+    """Half a module raises its own errors; nothing else is taken for an interrupt."""
+
+    def half_imported() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise AttributeError("module has no attribute 'core'") from None
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), _Interrupts():
+        half_imported()
+    with pytest.raises(AttributeError), _Interrupts():
+        raise AttributeError("no interrupt")
+    assert signal.getsignal(signal.SIGINT) is before

@@ -334,6 +334,17 @@ def test_a_fit_needs_no_standard_output(tmp_path: Path, redirection: str) -> Non
     assert ebm.load(tmp_path / "m.npz").names == tuple(NAMES)
 
 
+def test_a_fit_that_would_leave_nothing_is_refused(tmp_path: Path) -> None:
+    write_table(tmp_path / "data.csv", ebm.exact(MACHINE).sample(300, rng=4), NAMES)
+    environment = os.environ | {"PYTHONPATH": str(Path(ebm.__file__).parents[1])}
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m ebm fit {tmp_path}/data.csv >&-"],
+        capture_output=True, text=True, env=environment, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "the standard output: is closed, name a file with --out" in done.stderr
+
+
 def test_an_interruption_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 import ebm
 from ebm.errors import ConstantUnitError, NoMaximumWarning
 from ebm.plotting import report_figure
-from ebm.report import MAX_UNITS_SAMPLED, analysis, analyze
+from ebm.report import MAX_UNITS_SAMPLED, analysis, analyze, sampled
 from ebm.report.sampled import SampledModel, fit_by_chains
 from ebm.spaces import Binary, Spins
 
@@ -96,6 +96,31 @@ def test_pairs_never_seen_together_are_named_and_have_errors():
         found = fit_by_chains(ebm.Ensemble.from_data(data), rng=0)
     assert (found.standard_errors > 0).all()
     assert np.isfinite(found.standard_errors).all()
+
+
+def test_an_interrupt_after_the_fit_keeps_the_fit(monkeypatch):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    data = ebm.Ensemble.from_data(rows(Binary))
+    whole = fit_by_chains(data, rng=2)
+    monkeypatch.setattr(sampled, "_errors", interrupt)
+    found = fit_by_chains(data, rng=2)
+    assert np.array_equal(found.model.parameters, whole.model.parameters)
+    assert found.standard_errors is None
+    assert "annealing of 100 steps only" in found.warnings[-1]
+    truth = ebm.exact(found.model).log_partition
+    assert abs(found.ensemble.log_partition - truth) < 6 * found.ensemble.partition.standard_error
+
+
+def test_the_entropy_of_a_fit_is_that_at_the_maximum(monkeypatch):
+    """The noise of the fit enters to second order: S₂ = −E_D[ln p] at the maximum."""
+    best = analyze(rows(Binary)).entropies.pairwise
+    monkeypatch.setattr(analysis, "MAX_UNITS_EXACT", N - 1)
+    for seed in range(4):
+        found = analyze(rows(Binary), rng=seed).entropies
+        assert abs(found.pairwise - best) < 6 * found.model_error + 1e-3
+        assert found.model_error < 0.01
 
 
 def test_constant_units_are_refused():

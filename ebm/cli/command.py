@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
+from typing import Any
 
 from ebm import __version__
 from ebm.cli import drawing, fitting
@@ -42,8 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A narrow terminal encoding must not stop a report.
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     try:
-        code: int = arguments.run(arguments)
-        return code
+        with _Interrupts():
+            code: int = arguments.run(arguments)
+            return code
     except KeyboardInterrupt:
         print("ebm: interrupted", file=sys.stderr)
         return _INTERRUPTED
@@ -73,6 +77,28 @@ def _open_closed_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+
+
+class _Interrupts:
+    """Ctrl-C stays a KeyboardInterrupt where it was met in the middle of an import."""
+
+    _met = False
+
+    def __enter__(self) -> None:
+        self._before: Any = None
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._meet)
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        # An import that is cut short leaves half a module, and an error about that.
+        if self._met and isinstance(error, AttributeError | ImportError):
+            raise KeyboardInterrupt from error
+
+    def _meet(self, *_: object) -> None:
+        self._met = True
+        raise KeyboardInterrupt
 
 
 def _sentence(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import sys
 import textwrap
@@ -32,7 +33,8 @@ _SLOW_UNITS, _VERY_SLOW_UNITS = 22, 29
 
 EXIT_CODES = (
     "Exit codes: 0 the fit converged, or there was none to make (above "
-    f"{MAX_UNITS_SAMPLED} columns); 1 it did not converge; 2 an error; 130 interrupted by Ctrl-C."
+    f"{MAX_UNITS_SAMPLED} columns, or fewer rows than more than {MAX_UNITS_EXACT} columns and no "
+    "penalty); 1 it did not converge; 2 an error; 130 interrupted by Ctrl-C."
 )
 
 
@@ -110,12 +112,17 @@ def _fit(arguments: argparse.Namespace) -> int:
     if arguments.samples and not arguments.samples_out:
         raise EbmError("--samples needs a file to write to: --samples-out draws.csv")
     outputs = (arguments.out, arguments.figure, arguments.json, arguments.samples_out)
+    if sys.__stdout__ is None and not any(outputs):
+        raise OSError(errno.EBADF, "is closed, name a file with --out", "the standard output")
     check_outputs(outputs, arguments.data, force=arguments.force, figure=arguments.figure)
     if arguments.samples_out is not None:
         drawing.check_table(arguments.samples_out)
     report = _fit_demo(arguments) if arguments.data is None else _fit_file(arguments)
-    say(report)
-    _write(report, arguments)
+    try:
+        say(report)
+    finally:
+        # What is asked for in files does not depend on who reads the output.
+        _write(report, arguments)
     # A fit that was interrupted is reported and written as far as it came.
     if report.fit is None or report.fit.converged:
         return _CONVERGED
@@ -143,7 +150,8 @@ def _fit_file(arguments: argparse.Namespace) -> Report:
     except CodingError as error:
         raise CodingError(f"{error} ({_advice(table)})") from error
     except ConstantUnitError as error:
-        raise ConstantUnitError(f"{error} (--exclude {listed(constant)})") from error
+        text = str(error).replace("l2_biases=", "--l2-biases ")
+        raise ConstantUnitError(f"{text} (--exclude {listed(constant)})") from error
 
 
 def _advice(table: Table) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 import warnings
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebm.ensembles import Ensemble, WeightedStates
+from ebm.ensembles import Ensemble, Estimate, WeightedStates
 from ebm.enumeration import ExactEnsemble
 from ebm.errors import (
     CodingError,
@@ -288,16 +289,22 @@ def _sampled_sections(
     data: WeightedStates, result: FitResult, ensemble: SampledModel, penalty: tuple[float, float]
 ) -> dict[str, Any]:
     """Those that draws and an estimate of ln Z allow."""
-    n, entropy = data.space.n, ensemble.entropy(base=2)
+    n = data.space.n
     errors = None if result.standard_errors is None else result.standard_errors[n:]
     fitted = summarize_fit(result, data, *penalty)
+    reproduces = result.converged and not fitted.penalized
+    entropy = ensemble.entropy(base=2)
+    if reproduces:
+        # At the maximum S₂ = −E_D[ln p], which the noise of the fit changes to second order only.
+        nats = Estimate(-fitted.log_likelihood, fitted.log_likelihood_error or 0.0)
+        entropy = Estimate(nats.value / math.log(2), nats.standard_error / math.log(2))
     return {
         "fit": fitted,
         "entropies": entropies(
             data,
             float(entropy.value),
             error=float(entropy.standard_error),
-            reproduces=result.converged and not fitted.penalized,
+            reproduces=reproduces,
         ),
         "couplings": couplings_of(result.model, errors),
         **dict.fromkeys(("comparison", "goodness", "minima")),

@@ -38,6 +38,8 @@ STATES_PER_PARAMETER = 20
 FEWEST_STATES = 10
 #: Steps of the annealing that finds ln Z.
 ANNEALING_STEPS = 2000
+#: The same where somebody has pressed Ctrl-C and waits.
+HASTY_STEPS = 100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,19 +150,47 @@ def fit_by_chains(
         rng=source,
         progress=progress,
     )
+    interrupted = found.message.startswith("interrupted")
+    return _measured(found, data, (l2, l2_biases), source, in_haste=interrupted)
+
+
+def _measured(
+    found: FitResult,
+    data: WeightedStates,
+    penalty: tuple[float, float],
+    rng: np.random.Generator,
+    *,
+    in_haste: bool,
+) -> FitResult:
+    """The fit with what draws from its model tell; after Ctrl-C with the least of it."""
     model: Any = found.model
-    samples = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=source)
-    annealing = Annealing(n_chains=100, n_steps=ANNEALING_STEPS).run(model, source)
-    partition = Estimate(annealing.log_partition, annealing.log_partition_error)
+    samples = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=rng)
+    fisher = errors = None
+    n_steps, said = ANNEALING_STEPS, found.warnings
+    if not in_haste:
+        try:
+            fisher, errors = _errors(model, samples, data.sample_size, penalty)
+            partition = _partition(model, n_steps, rng)
+        except KeyboardInterrupt:
+            in_haste = True
+    if in_haste:
+        n_steps = HASTY_STEPS
+        said = (*said, f"Interrupted: ln Z comes from an annealing of {n_steps} steps only")
+        partition = _partition(model, n_steps, rng)
     mean_energy = float(data.expectation(model.energy))
-    fisher, errors = _errors(model, samples, data.sample_size, (l2, l2_biases))
     return replace(
         found,
         log_likelihood=-mean_energy - float(partition.value),
         standard_errors=errors,
         fisher=fisher,
         ensemble=SampledModel(model, samples, partition),
+        warnings=said,
     )
+
+
+def _partition(model: Any, n_steps: int, rng: np.random.Generator) -> Estimate:
+    annealing = Annealing(n_chains=100, n_steps=n_steps).run(model, rng)
+    return Estimate(annealing.log_partition, annealing.log_partition_error)
 
 
 def _independent(data: WeightedStates) -> Any:
