@@ -15,7 +15,7 @@ from ebm.models import BoltzmannMachine, IsingModel
 from ebm.models.couplings import vector
 from ebm.parallel import single_threaded_blas
 from ebm.perturbation.cumulants import checked_order
-from ebm.perturbation.fixed_means_series import (
+from ebm.perturbation.fixed_means.series import (
     corrections,
     coupled_algebra,
     require_covariance_order,

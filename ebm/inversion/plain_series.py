@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ebm.errors import EbmError
 from ebm.inversion.moments import PreparedMoments
-from ebm.perturbation.fixed_means_series import coupled_algebra, covariance_terms
+from ebm.perturbation.fixed_means.series import coupled_algebra, covariance_terms
 
 __all__ = ["coupling_terms"]
 

@@ -20,7 +20,7 @@ from ebm.inversion.resummation import (
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.parallel import single_threaded_blas
 from ebm.perturbation.cumulants import checked_order
-from ebm.perturbation.fixed_means_series import (
+from ebm.perturbation.fixed_means.series import (
     corrections,
     coupled_algebra,
     covariance_terms,

@@ -1,6 +1,6 @@
 """Perturbation theory of the Boltzmann machine; [EBM] §4."""
 
-from ebm.perturbation.belief_propagation import BetheSolution, bethe, bethe_solutions
+from ebm.perturbation.beliefs import BetheSolution, bethe, bethe_solutions
 from ebm.perturbation.cumulants import (
     bernoulli_cumulants,
     central_moment_tensor,
@@ -9,8 +9,7 @@ from ebm.perturbation.cumulants import (
 )
 from ebm.perturbation.diagrams import Diagram, connected_diagrams
 from ebm.perturbation.expansion import Expansion, expand
-from ebm.perturbation.fixed_means import plefka, plefka_solutions
-from ebm.perturbation.fixed_means_solution import PlefkaSolution
+from ebm.perturbation.fixed_means import PlefkaSolution, plefka, plefka_solutions
 from ebm.perturbation.joint import cumulants_of_moments, joint_cumulants, moments_of_cumulants
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ebm.errors import LimitError, require_memory
-from ebm.perturbation.program import Program
+from ebm.perturbation.diagrams.program import Program
 
 __all__ = ["require_affordable"]
 
@@ -41,7 +41,7 @@ def require_affordable(
 
     Examples
     --------
-    >>> from ebm.perturbation.contraction import compile_program
+    >>> from ebm.perturbation.diagrams.contraction import compile_program
     >>> from ebm.perturbation.costs import require_affordable
     >>> require_affordable(compile_program(5), 1000, "ln Z", False, 60.0)
     """

@@ -15,10 +15,10 @@ from ebm.errors import EbmError, SeriesWarning
 from ebm.models import BoltzmannMachine
 from ebm.models.couplings import apply, is_sparse
 from ebm.perturbation import passes, series
-from ebm.perturbation.contraction import MAX_ORDER, compile_program
-from ebm.perturbation.fixed_means import plefka
+from ebm.perturbation.diagrams.contraction import MAX_ORDER, compile_program
+from ebm.perturbation.diagrams.program import Evaluation
+from ebm.perturbation.fixed_means.solving import plefka
 from ebm.perturbation.folding import expanded_machine
-from ebm.perturbation.program import Evaluation
 from ebm.perturbation.third_cumulants import third_cumulants
 from ebm.spaces import Binary, FiniteSpace, Spins
 

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from ebm.errors import EbmError, LimitError
 from ebm.models import BoltzmannMachine
 from ebm.models.couplings import dense, is_sparse
-from ebm.perturbation.algebra import Algebra
-from ebm.perturbation.backwards import Derivatives
-from ebm.perturbation.contraction import MAX_ORDER, compile_program
 from ebm.perturbation.costs import require_affordable
 from ebm.perturbation.cumulants import cumulants_of_log_odds
-from ebm.perturbation.dense import DenseAlgebra
-from ebm.perturbation.program import Evaluation
-from ebm.perturbation.sparse import SparseAlgebra
+from ebm.perturbation.diagrams.algebra import Algebra
+from ebm.perturbation.diagrams.backwards import Derivatives
+from ebm.perturbation.diagrams.contraction import MAX_ORDER, compile_program
+from ebm.perturbation.diagrams.dense import DenseAlgebra
+from ebm.perturbation.diagrams.program import Evaluation
+from ebm.perturbation.diagrams.sparse import SparseAlgebra
 
 __all__ = ["covariances", "evaluation", "log_partitions", "means", "pair_covariances"]
 

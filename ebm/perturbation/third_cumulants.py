@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from ebm.errors import LimitError, require_memory
 from ebm.models import BoltzmannMachine
 from ebm.models.couplings import dense
-from ebm.perturbation.contraction import MAX_ORDER, compile_program
 from ebm.perturbation.costs import require_affordable
 from ebm.perturbation.cumulants import cumulants_of_log_odds
-from ebm.perturbation.dense import DenseAlgebra
+from ebm.perturbation.diagrams.contraction import MAX_ORDER, compile_program
+from ebm.perturbation.diagrams.dense import DenseAlgebra
 
 __all__ = ["third_cumulants"]
 

@@ -10,8 +10,8 @@ from scipy.sparse import coo_array, csr_array
 
 import ebm
 from ebm.errors import ConvergenceError, EbmError, MemoryLimitError, ModelError
-from ebm.perturbation import responses
-from ebm.perturbation.belief_propagation import bethe, bethe_solutions
+from ebm.perturbation.beliefs import responses
+from ebm.perturbation.beliefs.propagation import bethe, bethe_solutions
 from tests import oracles, strategies
 
 FEW = settings(max_examples=25, deadline=None)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import ebm
 from ebm.errors import ConvergenceError, EbmError, LimitError, ModelError, SeriesWarning
 from ebm.perturbation import plefka, plefka_solutions
-from ebm.perturbation.dense import DenseAlgebra
-from ebm.perturbation.fixed_means_iteration import ascent, point_at
-from ebm.perturbation.fixed_means_series import corrections, covariance_terms
+from ebm.perturbation.diagrams.dense import DenseAlgebra
+from ebm.perturbation.fixed_means.iteration import ascent, point_at
+from ebm.perturbation.fixed_means.series import corrections, covariance_terms
 from ebm.perturbation.series import inverse_series
 from tests import oracles
 from tests.perturbation.test_expansion import machine

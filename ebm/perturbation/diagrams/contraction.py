@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from functools import cache
 
 from ebm.errors import LimitError
-from ebm.perturbation.diagrams import Diagram, connected_diagrams
-from ebm.perturbation.expressions import Expressions
-from ebm.perturbation.program import Program
+from ebm.perturbation.diagrams.expressions import Expressions
+from ebm.perturbation.diagrams.graphs import Diagram, connected_diagrams
+from ebm.perturbation.diagrams.program import Program
 
 __all__ = ["MAX_ORDER", "compile_program"]
 
@@ -54,7 +54,7 @@ def compile_program(order: int, bridgeless: bool = False) -> Program:
 
     Examples
     --------
-    >>> from ebm.perturbation.contraction import compile_program
+    >>> from ebm.perturbation.diagrams.contraction import compile_program
     >>> compile_program(5).count("product")
     3
     """

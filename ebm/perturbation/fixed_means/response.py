@@ -83,7 +83,7 @@ def with_unit_diagonal(inverse: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from ebm.perturbation.fixed_means_response import with_unit_diagonal
+    >>> from ebm.perturbation.fixed_means.response import with_unit_diagonal
     >>> with_unit_diagonal(np.array([[1, -2 / 3], [-2 / 3, 1]])).round(6)
     array([[1. , 0.5],
            [0.5, 1. ]])

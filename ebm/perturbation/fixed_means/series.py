@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from ebm.errors import LimitError
 from ebm.models.couplings import dense, is_sparse
-from ebm.perturbation.algebra import Algebra
-from ebm.perturbation.contraction import MAX_ORDER, compile_program
 from ebm.perturbation.costs import require_affordable
-from ebm.perturbation.dense import DenseAlgebra
-from ebm.perturbation.legendre import legendre_weight
-from ebm.perturbation.program import Evaluation
-from ebm.perturbation.sparse import SparseAlgebra
+from ebm.perturbation.diagrams.algebra import Algebra
+from ebm.perturbation.diagrams.contraction import MAX_ORDER, compile_program
+from ebm.perturbation.diagrams.dense import DenseAlgebra
+from ebm.perturbation.diagrams.program import Evaluation
+from ebm.perturbation.diagrams.sparse import SparseAlgebra
+from ebm.perturbation.fixed_means.legendre import legendre_weight
 
 __all__ = [
     "corrections",

@@ -34,7 +34,7 @@ class Expressions:
 
     Examples
     --------
-    >>> from ebm.perturbation.expressions import Expressions
+    >>> from ebm.perturbation.diagrams.expressions import Expressions
     >>> table = Expressions()
     >>> w = table.coupling()
     >>> path = table.product((w, table.weight((2,)), w))

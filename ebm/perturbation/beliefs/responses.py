@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.errors import ConvergenceError, EbmError
-from ebm.perturbation.messages import ROUNDING, CouplingGraph, FixedPoint, log_cosh
+from ebm.perturbation.beliefs.messages import ROUNDING, CouplingGraph, FixedPoint, log_cosh
 
 __all__ = ["covariance", "is_stable"]
 

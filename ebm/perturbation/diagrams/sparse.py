@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.perturbation.algebra import Algebra, MatrixAdjoint
-from ebm.perturbation.four_sites import sparse_adjoint, sparse_value
+from ebm.perturbation.diagrams.algebra import Algebra, MatrixAdjoint
+from ebm.perturbation.diagrams.four_sites import sparse_adjoint, sparse_value
 
 __all__ = ["SparseAlgebra"]
 
@@ -174,7 +174,7 @@ def _sums_of_columns(matrix: Any) -> Array:
 
 def _masked_product(left: Any, right: Any, mask: Any) -> Any:
     """The entries of A B on the pattern of a third matrix."""
-    from ebm.perturbation.masked import add_masked_product
+    from ebm.perturbation.diagrams.masked import add_masked_product
 
     result = np.zeros(mask.nnz, np.result_type(left, right))
     place = np.full(mask.shape[1], -1, np.int64)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ebm.errors import ConvergenceError
 from ebm.models import BoltzmannMachine
 from ebm.models.couplings import apply, is_sparse
-from ebm.perturbation.algebra import Algebra
-from ebm.perturbation.fixed_means_series import corrections
+from ebm.perturbation.diagrams.algebra import Algebra
+from ebm.perturbation.fixed_means.series import corrections
 
 __all__ = ["Point", "ascent", "climb", "point_at"]
 

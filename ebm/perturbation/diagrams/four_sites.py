@@ -33,7 +33,7 @@ def dense_value(matrix: Array, vector: Array) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from ebm.perturbation.four_sites import dense_value
+    >>> from ebm.perturbation.diagrams.four_sites import dense_value
     >>> int(dense_value(1 - np.eye(4), np.ones(4)))
     24
     """
@@ -71,7 +71,7 @@ def dense_adjoint(matrix: Array, vector: Array) -> tuple[Array, Array]:
     Examples
     --------
     >>> import numpy as np
-    >>> from ebm.perturbation.four_sites import dense_adjoint
+    >>> from ebm.perturbation.diagrams.four_sites import dense_adjoint
     >>> dense_adjoint(1 - np.eye(4), np.ones(4))[1]
     array([24., 24., 24., 24.])
     """
@@ -115,7 +115,7 @@ def sparse_value(matrix: Any, vector: Array) -> Any:
     --------
     >>> import numpy as np
     >>> from scipy.sparse import csr_array
-    >>> from ebm.perturbation.four_sites import sparse_value
+    >>> from ebm.perturbation.diagrams.four_sites import sparse_value
     >>> int(sparse_value(csr_array(1 - np.eye(4)), np.ones(4)))
     24
     """

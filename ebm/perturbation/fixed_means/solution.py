@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, SeriesWarning
 from ebm.models import BoltzmannMachine
-from ebm.perturbation.fixed_means_iteration import Point
-from ebm.perturbation.fixed_means_response import covariance_from_inverse, is_positive_definite
-from ebm.perturbation.fixed_means_series import (
+from ebm.perturbation.fixed_means.iteration import Point
+from ebm.perturbation.fixed_means.response import covariance_from_inverse, is_positive_definite
+from ebm.perturbation.fixed_means.series import (
     coupled_algebra,
     covariance_terms,
     pair_covariances,

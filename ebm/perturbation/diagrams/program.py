@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.perturbation.algebra import Algebra
-from ebm.perturbation.backwards import Backwards, Derivatives
-from ebm.perturbation.expressions import Expressions, Node, inputs
+from ebm.perturbation.diagrams.algebra import Algebra
+from ebm.perturbation.diagrams.backwards import Backwards, Derivatives
+from ebm.perturbation.diagrams.expressions import Expressions, Node, inputs
 
 __all__ = ["Evaluation", "Program"]
 
@@ -27,7 +27,7 @@ class Program:
     Parameters
     ----------
     nodes : tuple of Node
-        Expressions, see :mod:`ebm.perturbation.expressions`; inputs come first.
+        Expressions, see :mod:`ebm.perturbation.diagrams.expressions`; inputs come first.
     symmetric : frozenset of int
         Products A diag(v) B that are symmetric.
     mirrored : frozenset of int

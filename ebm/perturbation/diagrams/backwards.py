@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.perturbation.algebra import Algebra, MatrixAdjoint
-from ebm.perturbation.expressions import Node
+from ebm.perturbation.diagrams.algebra import Algebra, MatrixAdjoint
+from ebm.perturbation.diagrams.expressions import Node
 
 __all__ = ["Backwards", "Derivatives"]
 

@@ -15,8 +15,8 @@ from ebm.ensembles import Moments
 from ebm.errors import ConvergenceError, EbmError, ModelError, require_memory
 from ebm.models.couplings import vector
 from ebm.parallel import single_threaded_blas
-from ebm.perturbation import responses
-from ebm.perturbation.messages import (
+from ebm.perturbation.beliefs import responses
+from ebm.perturbation.beliefs.messages import (
     CouplingGraph,
     FixedPoint,
     coupling_graph,
@@ -93,7 +93,7 @@ def bethe(
     Examples
     --------
     >>> import ebm
-    >>> from ebm.perturbation.belief_propagation import bethe
+    >>> from ebm.perturbation.beliefs.propagation import bethe
     >>> chain = ebm.IsingModel([[0, 1, 0], [1, 0, -0.5], [0, -0.5, 0]], [0.2, 0, 0.1])
     >>> solution = bethe(chain)
     >>> abs(solution.log_partition - ebm.exact(chain).log_partition) < 1e-12
@@ -141,7 +141,7 @@ def bethe_solutions(
     --------
     >>> import numpy as np
     >>> import ebm
-    >>> from ebm.perturbation.belief_propagation import bethe_solutions
+    >>> from ebm.perturbation.beliefs.propagation import bethe_solutions
     >>> magnet = ebm.IsingModel(np.ones((5, 5)) - np.eye(5), np.zeros(5))
     >>> found = bethe_solutions(magnet, rng=0)
     >>> [round(float(solution.mean[0]), 2) + 0.0 for solution in found if solution.is_stable]

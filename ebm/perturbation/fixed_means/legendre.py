@@ -39,7 +39,7 @@ class MeanPolynomial:
 
     Examples
     --------
-    >>> from ebm.perturbation.legendre import MeanPolynomial
+    >>> from ebm.perturbation.fixed_means.legendre import MeanPolynomial
     >>> variance = MeanPolynomial((0, 1))
     >>> variance.slope(), variance.slope().slope()
     (MeanPolynomial(coefficients=(1,), odd=True), MeanPolynomial(coefficients=(-2,), odd=False))
@@ -111,7 +111,7 @@ def legendre_weight(legs: Integers) -> MeanPolynomial:
 
     Examples
     --------
-    >>> from ebm.perturbation.legendre import legendre_weight
+    >>> from ebm.perturbation.fixed_means.legendre import legendre_weight
     >>> legendre_weight((2, 2))
     MeanPolynomial(coefficients=(0, 0, -2), odd=False)
     """

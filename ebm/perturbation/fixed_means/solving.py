@@ -17,11 +17,11 @@ from ebm.arrays import as_number
 from ebm.errors import ConvergenceError, EbmError, ModelError, SeriesWarning
 from ebm.models import BoltzmannMachine
 from ebm.models.couplings import vector
-from ebm.perturbation.contraction import MAX_ORDER, compile_program
 from ebm.perturbation.cumulants import checked_order
-from ebm.perturbation.fixed_means_iteration import Point, ascent, climb, point_at
-from ebm.perturbation.fixed_means_series import coupled_algebra
-from ebm.perturbation.fixed_means_solution import PlefkaSolution
+from ebm.perturbation.diagrams.contraction import MAX_ORDER, compile_program
+from ebm.perturbation.fixed_means.iteration import Point, ascent, climb, point_at
+from ebm.perturbation.fixed_means.series import coupled_algebra
+from ebm.perturbation.fixed_means.solution import PlefkaSolution
 from ebm.perturbation.folding import expanded_machine
 from ebm.randomness import RandomSource, generator
 from ebm.spaces import Binary, FiniteSpace

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.perturbation.algebra import Algebra, MatrixAdjoint
-from ebm.perturbation.four_sites import dense_adjoint, dense_value
+from ebm.perturbation.diagrams.algebra import Algebra, MatrixAdjoint
+from ebm.perturbation.diagrams.four_sites import dense_adjoint, dense_value
 
 __all__ = ["DenseAlgebra"]
 
