@@ -24,7 +24,7 @@ from ebm.models import (
 from ebm.spaces import Binary, Levels, Reals, Spins
 
 if TYPE_CHECKING:
-    from ebm import datasets, effective, inversion, perturbation, plotting
+    from ebm import datasets, effective, information, inversion, perturbation, plotting
     from ebm.comparison import compare
     from ebm.effective import MarginalModel, marginalize
     from ebm.enumeration import ExactEnsemble, exact
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         FitResult,
         GradientDescent,
         GradientSteps,
+        NaturalGradient,
         PersistentChains,
         fit,
     )
@@ -74,6 +75,7 @@ __all__ = [
     "MarginalModel",
     "Metropolis",
     "Moments",
+    "NaturalGradient",
     "ParallelTempering",
     "ParametricModel",
     "PersistentChains",
@@ -92,6 +94,7 @@ __all__ = [
     "fisher_information",
     "fit",
     "from_graph",
+    "information",
     "inversion",
     "load",
     "local_minima",
@@ -118,6 +121,7 @@ _HOMES = {
         "FitResult",
         "GradientDescent",
         "GradientSteps",
+        "NaturalGradient",
         "PersistentChains",
         "fit",
     ),

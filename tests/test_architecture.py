@@ -40,11 +40,11 @@ RUNG = {name: height for height, names in enumerate(RUNGS) for name in names.spl
 PUBLIC = """
     Adam Annealing Binary BoltzmannMachine ContrastiveDivergence EbmError EbmWarning EnergyModel
     Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps InteractionModel
-    IsingModel Levels MarginalModel Metropolis Moments ParallelTempering ParametricModel
-    PersistentChains PottsModel Reals RestrictedBoltzmannMachine Samples Spins TabularModel
-    WeightedStates compare datasets effective errors exact fisher_information fit from_graph
-    inversion load local_minima log_partition marginalize perturbation plotting sample save
-    to_graph
+    IsingModel Levels MarginalModel Metropolis Moments NaturalGradient ParallelTempering
+    ParametricModel PersistentChains PottsModel Reals RestrictedBoltzmannMachine Samples Spins
+    TabularModel WeightedStates compare datasets effective errors exact fisher_information fit
+    from_graph information inversion load local_minima log_partition marginalize perturbation
+    plotting sample save to_graph
 """
 
 #: What `import ebm` must leave alone.

@@ -1,5 +1,39 @@
-"""Information metrics of energy models."""
+"""Information metrics of energy models and of parts of models."""
 
+from ebm.information.chain import chain_fisher
 from ebm.information.fisher import FisherInformation, fisher_information
+from ebm.information.hidden import JointInformation
+from ebm.information.layers import (
+    BlockDiagonalInformation,
+    CoupledInformation,
+    LayerInformation,
+)
+from ebm.information.metric import Metric
+from ebm.information.relative import relative_fisher
+from ebm.information.responses import Elu, Linear, Relu, Response, Sigmoid, Silu, Tanh
+from ebm.information.streamed import EnsembleInformation
+from ebm.information.subsystems import Layer, SoftmaxLayer, Subsystem, TwoLayers
 
-__all__ = ["FisherInformation", "fisher_information"]
+__all__ = [
+    "BlockDiagonalInformation",
+    "CoupledInformation",
+    "Elu",
+    "EnsembleInformation",
+    "FisherInformation",
+    "JointInformation",
+    "Layer",
+    "LayerInformation",
+    "Linear",
+    "Metric",
+    "Relu",
+    "Response",
+    "Sigmoid",
+    "Silu",
+    "SoftmaxLayer",
+    "Subsystem",
+    "Tanh",
+    "TwoLayers",
+    "chain_fisher",
+    "fisher_information",
+    "relative_fisher",
+]

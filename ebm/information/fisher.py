@@ -10,8 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import ExactEnsemble, exact
-from ebm.errors import EbmError, ModelError, ShapeError
+from ebm.errors import ModelError, ShapeError
+from ebm.information.hidden import JointInformation, hidden_order, marginal_covariance
+from ebm.information.metric import MOST_FACTORED, Metric
+from ebm.information.relative import relative_fisher
+from ebm.information.solving import factor, log_volume, solved
+from ebm.information.streamed import CHUNK, EnsembleInformation, Pieces
 from ebm.model import ParametricModel
+from ebm.models.layered import LayeredModel
 from ebm.models.pairwise import PairwiseModel
 
 __all__ = ["FisherInformation", "fisher_information", "pair_fisher"]
@@ -19,8 +25,8 @@ __all__ = ["FisherInformation", "fisher_information", "pair_fisher"]
 Array = NDArray[np.float64]
 
 
-class FisherInformation:
-    """A symmetric positive semi-definite operator on parameter space, (p, p).
+class FisherInformation(Metric):
+    """A symmetric positive semi-definite operator on parameter space that holds its matrix, (p, p).
 
     Parameters
     ----------
@@ -41,124 +47,71 @@ class FisherInformation:
     """
 
     def __init__(self, matrix: ArrayLike) -> None:
-        self._matrix = np.array(matrix, dtype=np.float64)
-        if self._matrix.ndim != 2 or self._matrix.shape[0] != self._matrix.shape[1]:
-            raise ShapeError(f"matrix must be square, got shape {self._matrix.shape}")
-        self.shape = self._matrix.shape
-        self.dtype = self._matrix.dtype
+        self._values = np.array(matrix, dtype=np.float64)
+        if self._values.ndim != 2 or self._values.shape[0] != self._values.shape[1]:
+            raise ShapeError(f"matrix must be square, got shape {self._values.shape}")
+        self._values.setflags(write=False)
+        self.shape = self._values.shape
 
-    def __repr__(self) -> str:
-        return f"FisherInformation(shape={self.shape})"
-
-    def matvec(self, vector: ArrayLike) -> Array:
-        """F v, (p,) -> (p,)."""
-        return self._matrix @ np.asarray(vector, dtype=np.float64)
-
-    #: F is symmetric.
-    rmatvec = matvec
-
-    def dense(self) -> Array:
-        """F as an array, a copy, (p, p)."""
-        return self._matrix.copy()
+    def matmat(self, matrix: ArrayLike) -> Array:
+        """F V, (p, k) -> (p, k)."""
+        return np.asarray(self._values @ self._checked(matrix))
 
     def diagonal(self) -> Array:
         """Var[∂E/∂θ_k], (p,)."""
-        return self._matrix.diagonal().copy()
+        return self._values.diagonal().copy()
 
-    def trace(self) -> float:
-        """Σ_k Var[∂E/∂θ_k]."""
-        return float(self._matrix.trace())
+    def _product(self, vector: Array) -> Array:
+        return np.asarray(self._values @ vector)
 
-    def solve(self, vector: ArrayLike, damping: float = 0.0) -> Array:
-        """(F + damping·1)⁻¹ v.
+    def _require_dense(self) -> None:
+        """The matrix is there already."""
 
-        Parameters
-        ----------
-        vector : array_like, (p,) or (p, k)
-            Right-hand sides.
-        damping : float
-            Added to the diagonal.
+    def _matrix(self) -> Array:
+        return self._values.copy()
 
-        Returns
-        -------
-        ndarray
-            Of the shape of ``vector``.
+    def _solution(self, vector: Array, damping: float, tolerance: float) -> Array:
+        return solved(factor(self._values, damping), vector)
 
-        Raises
-        ------
-        EbmError
-            If the damped matrix is singular to working precision.
-
-        Examples
-        --------
-        >>> import ebm
-        >>> ebm.information.FisherInformation([[2.0, 0.0], [0.0, 4.0]]).solve([1.0, 1.0])
-        array([0.5 , 0.25])
-        """
-        from scipy.linalg import cho_factor, cho_solve
-
-        return np.asarray(cho_solve(self._factor(damping, cho_factor), np.asarray(vector, float)))
-
-    def log_determinant(self, damping: float = 0.0) -> float:
-        """ln det(F + damping·1), the log volume of the metric.
-
-        Parameters
-        ----------
-        damping : float
-            Added to the diagonal.
-
-        Returns
-        -------
-        float
-            The logarithm.
-        """
-        from scipy.linalg import cho_factor
-
-        factor, _ = self._factor(damping, cho_factor)
-        return 2 * float(np.log(factor.diagonal()).sum())
-
-    def _factor(self, damping: float, cho_factor: Any) -> Any:
-        try:
-            factor = cho_factor(self._matrix + damping * np.eye(len(self._matrix)))
-        except np.linalg.LinAlgError as error:
-            raise EbmError(
-                "the Fisher information is singular: some direction of parameters changes nothing; "
-                f"raise damping (now {damping:g})"
-            ) from error
-        # A factor whose pivots fall to rounding level solves nothing.
-        pivots = factor[0].diagonal() ** 2
-        if pivots.min() < 1e-14 * pivots.max():
-            raise EbmError(
-                "the Fisher information is singular to working precision; "
-                f"raise damping (now {damping:g})"
-            )
-        return factor
+    def _log_volume(self, damping: float) -> float:
+        return log_volume(factor(self._values, damping))
 
 
 def fisher_information(
-    source: ParametricModel | ExactEnsemble, average: Ensemble | None = None
-) -> FisherInformation:
+    source: ParametricModel | ExactEnsemble | Any,
+    average: Ensemble | None = None,
+    *,
+    joint: bool = False,
+) -> Metric:
     """F = Cov[∂E/∂θ] over the model's own distribution; cf. [EBM] Theorem 5.
 
     The Hessian of −ln p averaged over the model; for energies affine in θ also the Hessian of the
-    loss over any data.
+    loss over any data. Where units are summed out, as in a restricted machine, it is that of the
+    *visible* distribution, F = Cov_{p(v)}[E_{h|v} ∂E/∂θ], which is smaller than the information
+    Cov_{p(v,h)}[∂E/∂θ] of both layers, ``joint=True``: hidden units are never seen.
 
     Parameters
     ----------
     source : ParametricModel or ExactEnsemble
-        The model, or its exact ensemble where that is at hand.
+        The model, or its exact ensemble where that is at hand. Also what ``ebm.marginalize`` made
+        of a parametric model; its parameters are those of the joint model.
     average : Ensemble, optional
-        What to average over; None means exact enumeration of the model.
+        What to average over, samples for example; None means exact enumeration of the model. For a
+        restricted machine visible states, for a marginal states of the joint model.
+    joint : bool
+        Whether to count the hidden units of a restricted machine as seen.
 
     Returns
     -------
-    FisherInformation
-        In the order of ``model.parameters``. Pairwise models need no pass over states.
+    Metric
+        In the order of ``model.parameters``. Up to 2000 parameters the matrix is made and kept;
+        beyond, products stream over the states, ``solve`` takes conjugate gradients, and no matrix
+        is made but by ``dense``. Pairwise models enumerated exactly need no pass over states.
 
     Raises
     ------
     ModelError
-        If the model has no parameters.
+        If the model has no parameters, or ``joint`` is asked of one without hidden units.
 
     Examples
     --------
@@ -166,16 +119,46 @@ def fisher_information(
     >>> machine = ebm.BoltzmannMachine([[0, 1], [1, 0]], [0.5, -0.5])
     >>> ebm.fisher_information(machine).shape
     (3, 3)
+    >>> layers = ebm.RestrictedBoltzmannMachine([[2.0], [-1.0]], [0.5, 0.0], [-1.0])
+    >>> seen, both = (ebm.fisher_information(layers, joint=joint) for joint in (False, True))
+    >>> round(seen.trace() / both.trace(), 2)
+    0.56
     """
     model: Any = source.model if isinstance(source, ExactEnsemble) else source
+    if isinstance(getattr(model, "model", None), ParametricModel) and hasattr(model, "keep"):
+        return _of_kept_units(model, average, joint)
     if not isinstance(model, ParametricModel):
         raise ModelError(f"{type(model).__name__} has no parameters: it is no ebm.ParametricModel")
+    if joint and not isinstance(model, LayeredModel):
+        raise ModelError(
+            f"{type(model).__name__} has no hidden units: its Fisher information is that of all "
+            "its units, leave joint out"
+        )
     if average is None:
         average = source if isinstance(source, ExactEnsemble) else exact(model)
     require_units(average, model.space)
     if isinstance(model, PairwiseModel) and hasattr(average, "fourth_moments"):
         return FisherInformation(pair_fisher(average, model.pairs, model.feature_center))
-    return FisherInformation(average.covariance(model.energy_gradient))
+    p = len(model.parameters)
+    seen: Metric
+    if p > MOST_FACTORED:
+        seen = EnsembleInformation(model, average)
+    else:
+        pieces = Pieces(average, max(1, CHUNK // max(p, 1)))
+        seen = FisherInformation(pieces.covariance(model.energy_gradient))
+    if not joint:
+        return seen
+    both = JointInformation(hidden_order(model), seen, relative_fisher(model, average))
+    return both if p > MOST_FACTORED else FisherInformation(both.dense())
+
+
+def _of_kept_units(model: Any, average: Ensemble | None, joint: bool) -> Metric:
+    """That of a marginal, in the parameters of the joint model."""
+    if average is not None:
+        require_units(average, model.model.space)
+    if joint:
+        return fisher_information(model.model, average)
+    return FisherInformation(marginal_covariance(model, average))
 
 
 def pair_fisher(ensemble: Any, pairs: Any, center: Array) -> Array:

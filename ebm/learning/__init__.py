@@ -2,6 +2,7 @@
 
 from ebm.learning.averages import ContrastiveDivergence, PersistentChains
 from ebm.learning.fit import fit
+from ebm.learning.natural_gradient import NaturalGradient
 from ebm.learning.optimizers import Adam, Decay, GradientDescent
 from ebm.learning.result import FitEpoch, FitResult, FitStep
 from ebm.learning.steps import GradientSteps
@@ -15,6 +16,7 @@ __all__ = [
     "FitStep",
     "GradientDescent",
     "GradientSteps",
+    "NaturalGradient",
     "PersistentChains",
     "fit",
 ]

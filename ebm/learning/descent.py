@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.arrays import as_number
 from ebm.ensembles import Moments
 from ebm.errors import DivergenceError
 from ebm.learning import checkpoints
+from ebm.learning.answers import checked_route_step, checked_step
 from ebm.learning.averages import as_route, has_memory
-from ebm.learning.batches import Rows
+from ebm.learning.batches import Rows, is_normalized
 from ebm.learning.gauges import gauge_of
 from ebm.learning.monitor import Monitor, RunningMean, drawn_states
+from ebm.learning.natural_gradient import metric_for
 from ebm.learning.progress import (
     Line,
     Plan,
@@ -137,7 +140,8 @@ class Descent:
     def ensemble(self) -> Any:
         """An average over the model as it is now; nothing changes."""
         batch = self._average if self._rows is None else self._probe
-        return self._route.step(self.model, batch, self.now.route)[0]
+        answer = self._route.step(self.model, batch, self.now.route)
+        return checked_route_step(answer, self._plan.average)[0]
 
     def _epoch(self) -> None:
         """All rows once, and a line of history where one is due."""
@@ -178,7 +182,7 @@ class Descent:
                 gradient_norm=misfit.largest,
                 step=float(np.abs(now.theta - line.start).max()),
                 n_updates=now.updates,
-                moment_error=misfit.smoothed if follows else math.nan,
+                rms_moment_error=misfit.smoothed if follows else math.nan,
                 reconstruction_error=self.monitor.reconstruction(self.model),
                 free_energy_gap=self.monitor.gap(self.model),
                 largest_parameter=float(np.abs(now.theta).max()),
@@ -197,7 +201,9 @@ class Descent:
     def _update(self, batch: Any, side: Any, share: float) -> Any:
         """One step of the optimizer; the average over the model before it comes back."""
         now, plan, gauge = self.now, self._plan, self._gauge
-        ensemble, route = self._route.step(self.model, batch, now.route)
+        ensemble, route = checked_route_step(
+            self._route.step(self.model, batch, now.route), plan.average
+        )
         ours = self._data_side(side)
         theirs = gradient_of(self.model, ensemble, rough=self._rough)
         gradient = ours - theirs
@@ -207,10 +213,12 @@ class Descent:
             gradient += self._l1 * np.sign(now.theta)
         before = gauge.enter(now.theta, now.center)
         inner = gauge.gradient(gradient, now.center)
+        metric = metric_for(plan.optimizer, self.model, ensemble, gauge, now.center)
         with np.errstate(over="ignore", invalid="ignore"):
-            after, optimizer = plan.optimizer.step(
-                before, inner if share == 1 else share * inner, now.optimizer
+            answer = plan.optimizer.step(
+                before, inner if share == 1 else share * inner, now.optimizer, *metric
             )
+            after, optimizer = checked_step(answer, plan.optimizer, before)
             change = after - before
             if not max(change.max(), -change.min()) < (
                 LARGEST_CHANGE if self._bounded else math.inf
@@ -267,6 +275,9 @@ class Descent:
             return bool(misfit.largest <= self._plan.tolerance)
         # Hidden units make saddles where moments agree and nothing is learnt yet.
         convex = isinstance(self._family, PairwiseModel)
+        # Everything is noise beside the sampling error of a single row.
+        if is_normalized(self._data.sample_size):
+            return False
         return bool(convex and misfit.smoothed < NEGLIGIBLE and misfit.own < 2)
 
     def _is_done(self) -> bool:
@@ -275,22 +286,32 @@ class Descent:
 
     def _sentence(self, reason: str) -> str:
         epochs, updates = self.now.epochs, self.now.updates
-        error = self.history[-1].moment_error if self.history else math.nan
-        left = f"moments off by {error:.2g} of their standard errors"
+        error = self.history[-1].rms_moment_error if self.history else math.nan
+        left = f"moments off by {error:.2g} of their standard errors (root mean square)"
         if math.isnan(error):
             left = "how far the moments are off is not known"
         return {
             "converged": f"converged after {epochs} epochs, {updates} updates: {left}",
-            "epochs": f"stopped at n_epochs = {epochs}, {updates} updates: {left}",
+            "epochs": f"{self._end()}, {updates} updates: {left}",
             "interrupted": f"interrupted after {epochs} epochs, {updates} updates: {left}",
         }[reason]
+
+    def _end(self) -> str:
+        epochs, most = self.now.epochs, self._plan.n_epochs
+        if epochs > most:
+            return (
+                f"nothing was learnt: the checkpoint is {epochs} epochs on, n_epochs = {most} is "
+                "less; the model is that of the checkpoint"
+            )
+        return f"stopped at n_epochs = {epochs}"
 
     def log_likelihood(self, model: Any, ensemble: Any) -> float | None:
         """Mean ln p of a sample in nats, where the ensemble of the model knows ln Z."""
         log_partition = getattr(ensemble, "log_partition", None)
         if log_partition is None:
             return None
-        return -mean_energy(model, self._average) - float(log_partition)
+        number = as_number(log_partition, "the log_partition of the average")
+        return -mean_energy(model, self._average) - number
 
     def _drawn_rows(self) -> Any:
         """Rows on which the history is measured, the same in every fit of the same data."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.arrays import as_number
 from ebm.errors import EbmError
 
 __all__ = ["Adam", "Decay", "GradientDescent", "Optimizer", "Rate"]
@@ -21,7 +22,11 @@ Rate = float | Callable[[int], float]
 
 
 class Optimizer(Protocol):
-    """What the training loop asks of an optimizer."""
+    """What the training loop asks of an optimizer.
+
+    One with ``uses_metric = True``, as :class:`NaturalGradient`, gets the Fisher information of the
+    model as a fourth argument of ``step``.
+    """
 
     def start(self, theta: Array) -> State:
         """The state before the first update."""
@@ -57,8 +62,8 @@ class Decay:
     steps: float
 
     def __post_init__(self) -> None:
-        _require_positive(self.start, "start")
-        _require_positive(self.steps, "steps")
+        require_positive(self.start, "start")
+        require_positive(self.steps, "steps")
 
     def __call__(self, update: int) -> float:
         """The rate after so many updates."""
@@ -95,7 +100,7 @@ class GradientDescent:
     momentum: float = 0.0
 
     def __post_init__(self) -> None:
-        _require_rate(self.rate)
+        require_rate(self.rate)
         _require_fraction(self.momentum, "momentum")
 
     def start(self, theta: Array) -> State:
@@ -174,10 +179,10 @@ class Adam:
     epsilon: float = 1e-8
 
     def __post_init__(self) -> None:
-        _require_rate(self.rate)
+        require_rate(self.rate)
         _require_fraction(self.beta1, "beta1")
         _require_fraction(self.beta2, "beta2")
-        _require_positive(self.epsilon, "epsilon")
+        require_positive(self.epsilon, "epsilon")
 
     def start(self, theta: Array) -> State:
         """No updates yet, and both means zero.
@@ -241,18 +246,20 @@ def rate_at(rate: Rate, updates: int) -> float:
     """
     if not callable(rate):
         return float(rate)
-    value = float(rate(updates))
+    value = as_number(rate(updates), f"rate after {updates} updates")
     if not (math.isfinite(value) and value >= 0):
         raise EbmError(f"rate must be a finite number ≥ 0 after {updates} updates, got {value!r}")
     return value
 
 
-def _require_rate(rate: Any) -> None:
+def require_rate(rate: Any) -> None:
+    """Refuse a rate that is neither a schedule nor a positive number."""
     if not callable(rate):
-        _require_positive(rate, "rate")
+        require_positive(rate, "rate")
 
 
-def _require_positive(value: Any, name: str) -> None:
+def require_positive(value: Any, name: str) -> None:
+    """Refuse what is not a positive finite number."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not (number and math.isfinite(value) and value > 0):
         raise EbmError(f"{name} must be a positive number, got {value!r}")

@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from ebm.arrays import as_number
 from ebm.errors import EbmError
 from ebm.learning.batches import positive_integer
 from ebm.learning.optimizers import Adam, Decay, GradientDescent, Optimizer
@@ -27,7 +30,8 @@ class GradientSteps:
     Parameters
     ----------
     optimizer : Optimizer, optional
-        ``ebm.Adam(0.001)``, ``ebm.GradientDescent(0.05)``, or any object with their two members;
+        ``ebm.Adam(0.001)``, ``ebm.GradientDescent(0.05)``, ``ebm.learning.NaturalGradient(0.5)``,
+        or any object with their two members;
         if not given one that suits the model, with a falling rate.
     n_epochs : int, optional
         Most passes over the rows; 100 with batches, 5000 where all rows are one batch.
@@ -69,11 +73,13 @@ class GradientSteps:
         for name in ("n_epochs", "batch_size"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, positive_integer(getattr(self, name), name))
-        l1: Any = self.l1
-        if not (isinstance(l1, int | float) and math.isfinite(l1) and l1 >= 0):
+        l1 = as_number(self.l1, "l1")
+        if not (math.isfinite(l1) and l1 >= 0):
             raise EbmError(f"l1 must be a finite number ≥ 0, got {self.l1!r}")
-        if not isinstance(self.centering, bool):
+        object.__setattr__(self, "l1", l1)
+        if not isinstance(self.centering, bool | np.bool_):
             raise EbmError(f"centering must be True or False, got {self.centering!r}")
+        object.__setattr__(self, "centering", bool(self.centering))
 
 
 def batch_size_for(steps: GradientSteps, model: Any, average: Any) -> int | None:

@@ -139,6 +139,28 @@ class PairwiseModel(ParametricModel):
         i, j = self.pairs
         return -np.concatenate([x, d[..., i] * d[..., j]], axis=-1)
 
+    def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
+        """Σ_k direction_k ∂E/∂θ_k, the energy of those parameters, (..., n) -> (...).
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            In the coding of the model.
+        direction : array_like, (p,)
+            In the order of ``parameters``.
+
+        Returns
+        -------
+        ndarray, (...)
+            Without an array (..., p).
+        """
+        x, step = self.space.check(states), as_floats(direction, "direction")
+        zero = np.zeros(self.n)
+        matrix = couplings.from_pairs(self.pairs, step[self.n :], zero, like=self._matrix)
+        d = x - self.feature_center
+        coupled = 0.5 * (np.asarray(couplings.apply(matrix, d)) * d).sum(axis=-1)
+        return np.asarray(-(x @ step[: self.n]) - coupled)
+
     def mean_energy_gradient(self, average: Any) -> Array:
         """E[∂E/∂θ] from means and covariances alone, (p,); O(n²), no states.
 

@@ -1,0 +1,218 @@
+"""What every information metric can do: products, solutions and volumes, never more than asked."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.arrays import as_floats
+from ebm.errors import ConvergenceError, EbmError, ShapeError, require_memory
+from ebm.information.solving import (
+    conjugate_gradients,
+    factor,
+    log_volume,
+    log_volume_by_roots,
+    solved,
+    solved_by_roots,
+)
+
+__all__ = ["Metric"]
+
+Array = NDArray[np.float64]
+
+#: Largest matrix that ``dense`` makes, in bytes.
+MEMORY_LIMIT = 4 * 2**30
+#: Largest number of parameters whose matrix is made where only a solution was asked for.
+MOST_FACTORED = 2000
+
+
+class Metric(ABC):
+    """A symmetric positive semi-definite operator G on parameter space, (p, p).
+
+    It has what :func:`scipy.sparse.linalg.aslinearoperator` asks for. The matrix itself is made by
+    ``dense``, and by ``solve`` and ``log_determinant`` of few parameters.
+    """
+
+    shape: tuple[int, int]
+    dtype = np.dtype(np.float64)
+
+    @abstractmethod
+    def _product(self, vector: Array) -> Array:
+        """G v, (p,) -> (p,)."""
+
+    @abstractmethod
+    def diagonal(self) -> Array:
+        """The diagonal of G, (p,)."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape})"
+
+    def __matmul__(self, other: ArrayLike) -> Array:
+        """G v or G V."""
+        return self.matvec(other)
+
+    def matvec(self, vector: ArrayLike) -> Array:
+        """G v, (p,) -> (p,), or its columns, (p, k) -> (p, k)."""
+        vector = self._checked(vector)
+        return self.matmat(vector) if vector.ndim == 2 else self._product(vector)
+
+    def rmatvec(self, vector: ArrayLike) -> Array:
+        """G is symmetric."""
+        return self.matvec(vector)
+
+    def matmat(self, matrix: ArrayLike) -> Array:
+        """G V, (p, k) -> (p, k)."""
+        matrix = self._checked(matrix)
+        product = np.empty_like(matrix, order="F")
+        for k in range(matrix.shape[1]):
+            product[:, k] = self._product(matrix[:, k])
+        return product
+
+    def dense(self) -> Array:
+        """G as an array.
+
+        Returns
+        -------
+        ndarray, (p, p)
+            A copy.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the array would take more than 4 GiB.
+        """
+        self._require_dense()
+        return self._matrix()
+
+    def trace(self) -> float:
+        """The sum of the diagonal."""
+        return float(self.diagonal().sum())
+
+    def solve(self, vector: ArrayLike, damping: float = 0.0, *, tolerance: float = 1e-10) -> Array:
+        """(G + damping·1)⁻¹ v.
+
+        By factors of the matrix where there are at most 2000 parameters; by those of RRᵀ + damping
+        where G = RᵀR comes from at most 2000 states; else by conjugate gradients, which need
+        products only.
+
+        Parameters
+        ----------
+        vector : array_like, (p,) or (p, k)
+            Right-hand sides.
+        damping : float
+            Added to the diagonal.
+        tolerance : float
+            Length of the residual at which conjugate gradients stop, relative to
+            that of ``vector``.
+
+        Returns
+        -------
+        ndarray
+            Of the shape of ``vector``.
+
+        Raises
+        ------
+        EbmError
+            If the damped matrix is singular to working precision.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> ebm.information.FisherInformation([[2.0, 0.0], [0.0, 4.0]]).solve([1.0, 1.0])
+        array([0.5 , 0.25])
+        """
+        require_damping(damping)
+        return self._solution(self._checked(vector), damping, tolerance)
+
+    def log_determinant(self, damping: float = 0.0) -> float:
+        """ln det(G + damping·1), the log volume of the metric.
+
+        Parameters
+        ----------
+        damping : float
+            Added to the diagonal.
+
+        Returns
+        -------
+        float
+            The logarithm.
+        """
+        require_damping(damping)
+        return self._log_volume(damping)
+
+    def _matrix(self) -> Array:
+        """G as an array that belongs to the caller."""
+        matrix = self.matmat(np.eye(self.shape[0]))
+        return np.asarray((matrix + matrix.T) / 2)
+
+    def _solution(self, vector: Array, damping: float, tolerance: float) -> Array:
+        if self.shape[0] <= MOST_FACTORED:
+            return solved(factor(self._held, damping), vector)
+        roots = self._roots() if damping > 0 else None
+        if roots is not None:
+            return solved_by_roots(roots, vector, damping)
+        return self._by_conjugate_gradients(vector, damping, tolerance)
+
+    def _log_volume(self, damping: float) -> float:
+        if self.shape[0] <= MOST_FACTORED:
+            return log_volume(factor(self._held, damping))
+        roots = self._roots() if damping > 0 else None
+        if roots is not None:
+            return log_volume_by_roots(roots, damping)
+        self._require_dense()
+        return log_volume(factor(self._matrix(), damping))
+
+    def _roots(self) -> Array | None:
+        """R with G = RᵀR and fewer rows than columns, where that is affordable."""
+        return None
+
+    @cached_property
+    def _held(self) -> Array:
+        return self._matrix()
+
+    def _scales(self) -> Array:
+        """About the diagonal, for conjugate gradients to be scaled by."""
+        return self.diagonal()
+
+    def _by_conjugate_gradients(self, vector: Array, damping: float, tolerance: float) -> Array:
+        if vector.ndim == 2:
+            columns = [self._by_conjugate_gradients(v, damping, tolerance) for v in vector.T]
+            return np.stack(columns, axis=1)
+        scales = self._scales() + damping
+        scales = np.where(scales > 0, scales, 1.0)
+        solution, residual = conjugate_gradients(
+            lambda v: self._product(v) + damping * v, vector, scales, tolerance
+        )
+        if not residual <= tolerance:
+            raise ConvergenceError(
+                f"conjugate gradients left {residual:.1e} of the right-hand side, more than "
+                f"tolerance = {tolerance:g}: raise damping (now {damping:g})",
+                residual=residual,
+            )
+        return solution
+
+    def _require_dense(self) -> None:
+        p = self.shape[0]
+        require_memory(
+            8.0 * p * p,
+            MEMORY_LIMIT,
+            f"the matrix of an information metric of {p} parameters",
+            "use its products and solve, which make no matrix",
+        )
+
+    def _checked(self, vector: ArrayLike) -> Array:
+        array = as_floats(vector, "vector")
+        if array.ndim not in (1, 2) or len(array) != self.shape[0]:
+            p = self.shape[0]
+            raise ShapeError(f"vector must have shape ({p},) or ({p}, k), got {array.shape}")
+        return array
+
+
+def require_damping(damping: Any) -> None:
+    """Refuse a damping that is no finite number ≥ 0."""
+    if not (np.ndim(damping) == 0 and np.isfinite(damping) and damping >= 0):
+        raise EbmError(f"damping must be a finite number ≥ 0, got {damping!r}")

@@ -1,0 +1,116 @@
+"""The relative Fisher information: the metric of a subsystem given its reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.ensembles import Ensemble
+from ebm.ensembles.ensemble import require_units
+from ebm.errors import ModelError
+from ebm.information.curvatures import IndependentCurvature
+from ebm.information.layers import (
+    BlockDiagonalInformation,
+    CoupledInformation,
+    LayerInformation,
+)
+from ebm.information.metric import Metric
+from ebm.information.responses import Sigmoid, Tanh
+from ebm.information.subsystems import Layer, Subsystem
+from ebm.models.layered import LayeredModel
+from ebm.models.pairwise import PairwiseModel
+from ebm.spaces import Spins
+
+__all__ = ["relative_fisher"]
+
+Array = NDArray[np.float64]
+
+
+def relative_fisher(
+    subsystem: Any, given: ArrayLike | Ensemble, *, weights: ArrayLike | None = None
+) -> Metric:
+    """g^y(w) = E_{p(y|w,x)}[∂ln p ∂ln pᵀ], averaged over references x; [RFIM] Table 1.
+
+    The metric of one part of a model given its reference. By Theorem 3 it is a block of the Fisher
+    information of the *joint* distribution of all parts, see :func:`chain_fisher`; it is not that
+    of what a network predicts once its inner layers are summed out.
+
+    Parameters
+    ----------
+    subsystem : Subsystem or model
+        ``Layer``, ``SoftmaxLayer`` or ``TwoLayers``. Or a restricted machine: p(h | v), a layer of
+        sigm units with x̃ = (v−v̂, 1) and parameters U_1β, …, U_nβ, c_β for hidden unit after hidden
+        unit. Or a Boltzmann machine or Ising model: p(x_α | all others) for unit after unit, sigm
+        or tanh, with parameters b_α, then W_αβ for all β ≠ α; W_αβ and W_βα, one parameter of the
+        machine, stand in two blocks.
+    given : array_like, (..., n_inputs), or Ensemble
+        References x; states of the model.
+    weights : array_like, optional
+        Of the references, in any unit; equal, or those of the ensemble, if not given.
+
+    Returns
+    -------
+    Metric
+        The mean over the references. A block for each independent unit, with x̃ and ν kept rather
+        than blocks.
+
+    Raises
+    ------
+    ModelError
+        If there is no such subsystem.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.information import relative_fisher
+    >>> machine = ebm.RestrictedBoltzmannMachine([[2.0], [-1.0]], [0.5, 0.0], [-1.0])
+    >>> relative_fisher(machine, given=[1, 0]).dense().round(4)
+    array([[0.1966, 0.    , 0.1966],
+           [0.    , 0.    , 0.    ],
+           [0.1966, 0.    , 0.1966]])
+    """
+    if isinstance(given, Ensemble):
+        if isinstance(subsystem, LayeredModel | PairwiseModel):
+            require_units(given, subsystem.space)
+        given, own = _collected(given)
+        weights = own if weights is None else weights
+    if isinstance(subsystem, LayeredModel):
+        layer = Layer(subsystem.weights.T, subsystem.hidden_biases)
+        states = subsystem.space.check(given)
+        return relative_fisher(layer, states - subsystem.visible_center, weights=weights)
+    if isinstance(subsystem, PairwiseModel):
+        return _of_conditionals(subsystem, given, weights)
+    if not isinstance(subsystem, Subsystem):
+        raise ModelError(
+            f"{type(subsystem).__name__} is no subsystem: give a Layer, SoftmaxLayer or TwoLayers "
+            "of ebm.information, a restricted machine, a Boltzmann machine or an Ising model"
+        )
+    x = subsystem.augmented(given)
+    curvature = subsystem.curvature(x)
+    if isinstance(curvature, IndependentCurvature):
+        return LayerInformation(curvature.diagonals(), x, weights)
+    return CoupledInformation(curvature, x, weights)
+
+
+def _of_conditionals(
+    model: Any, given: ArrayLike, weights: ArrayLike | None
+) -> BlockDiagonalInformation:
+    """Of p(x_α | all others), a block for each unit."""
+    states = model.space.check(given).reshape(-1, model.n)
+    response = Tanh() if isinstance(model.space, Spins) else Sigmoid()
+    information = response.information(model.input(states))
+    d = np.column_stack([np.ones(len(states)), states - model.feature_center])
+    blocks = []
+    for unit in range(model.n):
+        # Without its own state, which is what is asked for.
+        x = np.delete(d, 1 + unit, axis=1)
+        blocks.append(LayerInformation(information[:, [unit]], x, weights))
+    return BlockDiagonalInformation(blocks)
+
+
+def _collected(ensemble: Ensemble) -> tuple[Array, Array]:
+    """All states of an ensemble with their weights."""
+    states, weights = zip(*ensemble.blocks(), strict=True)
+    return np.concatenate(states), np.concatenate(weights)

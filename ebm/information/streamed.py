@@ -1,0 +1,127 @@
+"""The Fisher information over an ensemble of states, by products that make no matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.ensembles import Ensemble
+from ebm.information.metric import MOST_FACTORED, Metric
+from ebm.model import ParametricModel
+
+__all__ = ["EnsembleInformation"]
+
+Array = NDArray[np.float64]
+
+#: Derivatives by parameters, of all states of a piece together, that are held at a time.
+CHUNK = 2**23
+#: Largest table of derivatives, of all states by all parameters, that is made for a solution.
+MOST_BYTES = 2**30
+
+
+class EnsembleInformation(Metric):
+    """F = Cov[∂E/∂θ] over the states of an ensemble; made by :func:`ebm.fisher_information`.
+
+    F v is the response of the mean gradient to weights that lean along v:
+    F v = s (E_w'[g] − E_w[g]) with w' = w (1 + (g·v − E[g·v]) / s), g = ∂E/∂θ, whatever s. So a
+    product costs one pass of ``energy_derivative`` and one of ``mean_energy_gradient``, and no
+    array of p numbers for each state is made where a model needs none for these two.
+
+    Parameters
+    ----------
+    model : ParametricModel
+        Whose energy.
+    ensemble : Ensemble
+        What to average over.
+    """
+
+    def __init__(self, model: Any, ensemble: Ensemble) -> None:
+        self._model = model
+        self._mean = np.asarray(model.mean_energy_gradient(ensemble), dtype=np.float64)
+        p = len(self._mean)
+        self.shape = (p, p)
+        # The default of energy_derivative makes an array of p numbers for each state.
+        makes_array = type(model).energy_derivative is ParametricModel.energy_derivative
+        self._pieces = Pieces(ensemble, max(1, CHUNK // p))
+        self._passes = self._pieces if makes_array else ensemble
+
+    def _product(self, vector: Array) -> Array:
+        slopes, weights = [], []
+        for states, share in self._passes.blocks():
+            slopes.append(np.asarray(self._model.energy_derivative(states, vector)))
+            weights.append(share)
+        slope = np.concatenate(slopes)
+        slope -= np.concatenate(weights) @ slope
+        largest = float(np.abs(slope).max(initial=0.0))
+        if largest == 0.0:
+            return np.zeros_like(vector)
+        leaning = Leaning(self._passes, 1 + slope / largest)
+        return np.asarray(largest * (self._model.mean_energy_gradient(leaning) - self._mean))
+
+    def diagonal(self) -> Array:
+        """Var[∂E/∂θ_k], (p,)."""
+        gradient = self._model.energy_gradient
+        return np.asarray(self._pieces.expectation(lambda x: (gradient(x) - self._mean) ** 2))
+
+    def _matrix(self) -> Array:
+        return self._pieces.covariance(self._model.energy_gradient)
+
+    def _roots(self) -> Array | None:
+        p, n_states = self.shape[0], sum(len(weights) for _, weights in self._passes.blocks())
+        if n_states > min(p, MOST_FACTORED) or 8.0 * n_states * p > MOST_BYTES:
+            return None
+        return np.concatenate(
+            [
+                np.sqrt(weights)[:, None] * (self._model.energy_gradient(states) - self._mean)
+                for states, weights in self._pieces.blocks()
+            ]
+        )
+
+
+class Pieces(Ensemble):
+    """An ensemble whose blocks hold few enough states.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        The states.
+    rows : int
+        Most states of a block.
+    """
+
+    def __init__(self, ensemble: Ensemble, rows: int) -> None:
+        self._whole, self._rows = ensemble, rows
+        self.space = ensemble.space
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """The same states and weights in the same order."""
+        for states, weights in self._whole.blocks():
+            for start in range(0, len(states), self._rows):
+                part = slice(start, start + self._rows)
+                yield states[part], weights[part]
+
+
+class Leaning(Ensemble):
+    """An ensemble with each weight multiplied by a factor ≥ 0 whose mean is 1.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        The states.
+    factors : ndarray, (n_states,)
+        In the order of its blocks.
+    """
+
+    def __init__(self, ensemble: Ensemble, factors: Array) -> None:
+        self._whole, self._factors = ensemble, factors
+        self.space = ensemble.space
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """The same states in the same order."""
+        start = 0
+        for states, weights in self._whole.blocks():
+            yield states, weights * self._factors[start : start + len(states)]
+            start += len(states)

@@ -1,0 +1,240 @@
+"""Subsystems: parts of a model that answer y to a given reference x, p(y | w, x)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm.arrays import as_floats
+from ebm.errors import ModelError, ShapeError
+from ebm.information.curvatures import (
+    Curvature,
+    IndependentCurvature,
+    SoftmaxCurvature,
+    ThroughLayer,
+)
+from ebm.information.responses import Response, Sigmoid
+
+__all__ = ["Layer", "SoftmaxLayer", "Subsystem", "TwoLayers"]
+
+Array = NDArray[np.float64]
+
+
+class Subsystem(ABC):
+    """p(y | w, x): what :func:`ebm.information.relative_fisher` gives a metric for.
+
+    Its parameters are those of unit after unit, the weights w_i of a unit and then its bias.
+    """
+
+    @abstractmethod
+    def augmented(self, references: ArrayLike) -> Array:
+        """x̃ of each reference x, (..., n_inputs) -> (R, D)."""
+
+    @abstractmethod
+    def curvature(self, augmented: Array) -> Curvature:
+        """The information about the inputs w_i·x̃, from x̃, (R, D)."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Affine(Subsystem):
+    """Units with inputs a_i = w_i·x + b_i, or w_i·x where there are no biases.
+
+    Parameters
+    ----------
+    weights : array_like, (m, n_inputs)
+        A row w_i for each unit.
+    biases : array_like, (m,), optional
+        b. With them x̃ = (x, 1), without them x̃ = x.
+    """
+
+    weights: Any
+    biases: Any = None
+
+    def __post_init__(self) -> None:
+        weights = np.array(as_floats(self.weights, "weights"))
+        if weights.ndim != 2 or not weights.size:
+            raise ShapeError(
+                f"weights must have shape (n_units, n_inputs), a row for each unit, got "
+                f"{weights.shape}"
+            )
+        _require_finite(weights, "weights")
+        object.__setattr__(self, "weights", weights)
+        weights.setflags(write=False)
+        if self.biases is None:
+            return
+        biases = np.array(as_floats(self.biases, "biases"))
+        if biases.shape != (len(weights),):
+            raise ShapeError(f"biases must have shape ({len(weights)},), got {biases.shape}")
+        _require_finite(biases, "biases")
+        biases.setflags(write=False)
+        object.__setattr__(self, "biases", biases)
+
+    @property
+    def n_units(self) -> int:
+        """Number of units, m."""
+        return len(self.weights)
+
+    @property
+    def parameters(self) -> Array:
+        """Of unit after unit w_i, then b_i, (m D,)."""
+        return self._rows().ravel()
+
+    def augmented(self, references: ArrayLike) -> Array:
+        """x̃ = (x, 1), or x without biases, (..., n_inputs) -> (R, D).
+
+        Parameters
+        ----------
+        references : array_like, (..., n_inputs)
+            x, finite.
+
+        Returns
+        -------
+        ndarray, (R, D)
+            All leading axes taken together.
+
+        Raises
+        ------
+        ShapeError
+            If the last axis is not that of the inputs.
+        """
+        x = as_floats(references, "references")
+        n = self.weights.shape[1]
+        if x.ndim == 0 or x.shape[-1] != n:
+            raise ShapeError(f"references must have shape (..., {n}), got {x.shape}")
+        _require_finite(x, "references")
+        x = x.reshape(-1, n)
+        return x if self.biases is None else np.column_stack([x, np.ones(len(x))])
+
+    def inputs(self, augmented: Array) -> Array:
+        """a = w_i·x̃ of each unit, (R, D) -> (R, m); finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            inputs = augmented @ self._rows().T
+        _require_finite(inputs, "weights times references")
+        return np.asarray(inputs)
+
+    def _rows(self) -> Array:
+        """(w_i, b_i), (m, D)."""
+        if self.biases is None:
+            return np.asarray(self.weights)
+        return np.column_stack([self.weights, self.biases])
+
+
+@dataclass(frozen=True, eq=False)
+class Layer(_Affine):
+    """Units that answer independently, p(y | x) = Π_i p(y_i | w_i·x̃); [RFIM] §2.6.
+
+    One row of weights is a single neuron.
+
+    Parameters
+    ----------
+    weights : array_like, (m, n_inputs)
+        A row w_i for each unit.
+    biases : array_like, (m,), optional
+        b. With them x̃ = (x, 1), without them x̃ = x.
+    response : Response
+        ``Tanh()``, ``Sigmoid()``, ``Relu()``, ``Elu()``, ``Silu()`` or ``Linear()``.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not belong together.
+    ModelError
+        If ``response`` is none.
+
+    Examples
+    --------
+    >>> from ebm.information import Layer, Tanh, relative_fisher
+    >>> relative_fisher(Layer([[0.0, 1.0]], response=Tanh()), [2.0, 0.0]).dense()
+    array([[4., 0.],
+           [0., 0.]])
+    """
+
+    response: Response = field(default_factory=Sigmoid)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.response, Response):
+            raise ModelError(
+                f"response must be one such as ebm.information.Tanh(), got {self.response!r}"
+            )
+
+    def curvature(self, augmented: Array) -> Curvature:
+        """diag ν of each reference."""
+        return IndependentCurvature(self.response.information(self.inputs(augmented)))
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxLayer(_Affine):
+    """One of m classes, p(y = i | x) = softmax_i(w_i·x̃); [RFIM] §2.7.
+
+    Its metric is singular, always: 1 ⊗ v changes no probability.
+
+    Examples
+    --------
+    >>> from ebm.information import SoftmaxLayer, relative_fisher
+    >>> relative_fisher(SoftmaxLayer([[0.0], [0.0]]), [2.0]).dense()
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+
+    def curvature(self, augmented: Array) -> Curvature:
+        """diag η − ηηᵀ of each reference."""
+        return SoftmaxCurvature(self.inputs(augmented))
+
+
+@dataclass(frozen=True, eq=False)
+class TwoLayers(Subsystem):
+    """A layer seen through the next: y given h = f(W x̃), h not random; metric of W.
+
+    G_ij = Σ_l c_il c_jl ν_l f′(w_i·x̃) f′(w_j·x̃) x̃x̃ᵀ with the outer weights c; [RFIM] eq 12 with
+    f′ where the source prints ν_f, the same only for tanh, sigm, linear and kinked units. Behind a
+    softmax layer diag η − ηηᵀ takes the place of diag ν.
+
+    Parameters
+    ----------
+    inner : Layer
+        W and f; its noise is left out.
+    outer : Layer or SoftmaxLayer
+        c and p(y | h).
+
+    Raises
+    ------
+    ModelError
+        If a part is no layer.
+    ShapeError
+        If the outer layer has not as many inputs as the inner one has units.
+    """
+
+    inner: Any
+    outer: Any
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.inner, Layer) or not isinstance(self.outer, Layer | SoftmaxLayer):
+            raise ModelError(
+                "two layers are a Layer, and a Layer or SoftmaxLayer above it, got "
+                f"{type(self.inner).__name__} and {type(self.outer).__name__}"
+            )
+        if self.outer.weights.shape[1] != self.inner.n_units:
+            raise ShapeError(
+                f"the outer weights must have {self.inner.n_units} columns, one for each unit of "
+                f"the inner layer, got {self.outer.weights.shape[1]}"
+            )
+
+    def augmented(self, references: ArrayLike) -> Array:
+        """x̃ of the inner layer, (..., n_inputs) -> (R, D)."""
+        return np.asarray(self.inner.augmented(references))
+
+    def curvature(self, augmented: Array) -> Curvature:
+        """JᵀK'J of each reference."""
+        inputs = self.inner.inputs(augmented)
+        above = self.outer.curvature(self.outer.augmented(self.inner.response.mean(inputs)))
+        return ThroughLayer(above, self.outer.weights, self.inner.response.slope(inputs))
+
+
+def _require_finite(array: Array, name: str) -> None:
+    if not np.isfinite(array).all():
+        raise ModelError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")

@@ -1,0 +1,201 @@
+"""Steps along the natural gradient: the metric of the model in place of that of its parameters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.arrays import as_number
+from ebm.errors import EbmError
+from ebm.information import FisherInformation, Metric, fisher_information
+from ebm.learning.gauges import Gauge
+from ebm.learning.optimizers import Rate, State, rate_at, require_positive, require_rate
+
+__all__ = ["NaturalGradient"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NaturalGradient:
+    """θ ← θ − rate · (F + damping·1)⁻¹ ∂L/∂θ with F the Fisher information of the model.
+
+    F = Cov[∂E/∂θ] over the same average that the gradient is made from, exact or chains, in the
+    gauge of the steps :cite:`amari1998`. Without damping and with exact averages the path of the
+    *distribution* does not depend on how the family is parametrized, and rate 1 is Newton's method
+    where the energy is linear in θ. With fewer chains than parameters F is singular: damping keeps
+    steps along what the chains do not show of the size of ∂L/∂θ / damping.
+
+    Parameters
+    ----------
+    rate : float or callable
+        Learning rate, or a function of the number of updates made before.
+    damping : float
+        Added to the diagonal of F, in units of the variance of a feature: at most ¼ for units of
+        {0,1}, 1 for spins.
+    max_divergence : float
+        Longest step in nats, ½ ΔᵀFΔ ≈ KL(p_θ ‖ p_{θ+Δ}); longer ones are shortened to it. A bound
+        that no parametrization changes; whole nats are beyond what F at one point can tell, and at
+        low temperature learning diverges.
+    tolerance : float
+        Of conjugate gradients, which solve for more than 2000 parameters over more states still.
+
+    Raises
+    ------
+    EbmError
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.learning import NaturalGradient
+    >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
+    >>> family = ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])
+    >>> result = ebm.fit(family, rows, steps=ebm.GradientSteps(NaturalGradient(1.0, damping=0)))
+    >>> result.model.weights.round(4)
+    array([[0.    , 1.3863],
+           [1.3863, 0.    ]])
+    >>> len(result.history) <= 6
+    True
+    """
+
+    rate: Rate
+    damping: float = 1e-4
+    max_divergence: float = 0.1
+    tolerance: float = 1e-6
+
+    #: Its ``step`` takes the metric as one argument more.
+    uses_metric = True
+
+    def __post_init__(self) -> None:
+        require_rate(self.rate)
+        damping = as_number(self.damping, "damping")
+        if not (math.isfinite(damping) and damping >= 0):
+            raise EbmError(f"damping must be a finite number ≥ 0, got {self.damping!r}")
+        if self.max_divergence != math.inf:
+            require_positive(self.max_divergence, "max_divergence")
+        require_positive(self.tolerance, "tolerance")
+
+    def start(self, theta: Array) -> State:
+        """No updates yet.
+
+        Parameters
+        ----------
+        theta : ndarray, (p,)
+            The parameters to come.
+
+        Returns
+        -------
+        dict of ndarray
+            The state.
+        """
+        return {"updates": np.array(0)}
+
+    def step(
+        self, theta: Array, gradient: Array, state: State, metric: Metric
+    ) -> tuple[Array, State]:
+        """One update.
+
+        Parameters
+        ----------
+        theta, gradient : ndarray, (p,)
+            Parameters and the gradient of the loss there.
+        state : dict of ndarray
+            From :meth:`start` or the step before.
+        metric : Metric
+            The Fisher information there, in the same coordinates.
+
+        Returns
+        -------
+        (ndarray, dict of ndarray)
+            The next parameters and state.
+        """
+        updates = int(state["updates"])
+        direction = metric.solve(gradient, self.damping, tolerance=self.tolerance)
+        length = rate_at(self.rate, updates)
+        # dᵀFd without another product, as (F + damping) d is the gradient.
+        curvature = float(direction @ gradient - self.damping * (direction @ direction))
+        divergence = 0.5 * length**2 * max(curvature, 0.0)
+        if divergence > self.max_divergence:
+            length *= math.sqrt(self.max_divergence / divergence)
+        return theta - length * direction, {"updates": np.array(updates + 1)}
+
+
+class GaugedInformation(Metric):
+    """AᵀFA: a metric in the coordinates of a gauge, θ = A θ'.
+
+    Parameters
+    ----------
+    metric : Metric
+        F in the parameters of the model.
+    gauge : Gauge
+        Whose ``leave`` is A and whose ``gradient`` is Aᵀ.
+    center : ndarray
+        Of the gauge.
+    """
+
+    def __init__(self, metric: Metric, gauge: Gauge, center: Array) -> None:
+        self._metric, self._gauge, self._center = metric, gauge, center
+        self.shape = metric.shape
+
+    def _product(self, vector: Array) -> Array:
+        inner = self._metric.matvec(self._gauge.leave(vector, self._center))
+        return self._gauge.gradient(inner, self._center)
+
+    def diagonal(self) -> Array:
+        """From the matrix."""
+        return self._held.diagonal().copy()
+
+    def _scales(self) -> Array:
+        """The diagonal of F, which needs no matrix."""
+        return self._metric.diagonal()
+
+    def _roots(self) -> Array | None:
+        """R A, row by row."""
+        roots = self._metric._roots()
+        return None if roots is None else self._through(roots.T).T
+
+    def _matrix(self) -> Array:
+        """Aᵀ(FA), column by column twice, as (FA)ᵀ = AᵀF."""
+        half = self._through(self._metric.dense())
+        return self._through(half.T)
+
+    def _through(self, matrix: Array) -> Array:
+        """Aᵀ M, column by column."""
+        return np.stack([self._gauge.gradient(column, self._center) for column in matrix.T], axis=1)
+
+
+def metric_for(
+    optimizer: Any, model: Any, ensemble: Any, gauge: Gauge, center: Array
+) -> tuple[Metric, ...]:
+    """What ``step`` of an optimizer takes beside parameters, gradient and state.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        With ``uses_metric = True`` it is handed the Fisher information.
+    model : ParametricModel
+        The model before the step.
+    ensemble : Ensemble
+        Its average.
+    gauge : Gauge
+        The coordinates of the step.
+    center : ndarray
+        Of the gauge.
+
+    Returns
+    -------
+    tuple of Metric
+        Empty, or the Fisher information in the coordinates of the gauge.
+    """
+    if not getattr(optimizer, "uses_metric", False):
+        return ()
+    metric = fisher_information(model, ensemble)
+    if type(gauge) is Gauge:
+        return (metric,)
+    gauged = GaugedInformation(metric, gauge, center)
+    return (FisherInformation(gauged.dense()) if isinstance(metric, FisherInformation) else gauged,)
