@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from ebm.errors import ModelError, ShapeError
 
-__all__ = ["as_floats", "as_number", "holds_text", "in_base"]
+__all__ = ["as_floats", "as_integer", "as_number", "holds_text", "in_base"]
 
 
 def as_floats(values: Any, name: str) -> NDArray[np.float64]:
@@ -91,6 +92,47 @@ def as_number(value: Any, name: str) -> float:
     if array.ndim:
         raise ShapeError(f"{name} must be one number, got shape {array.shape}")
     return float(array)
+
+
+def as_integer(value: Any, name: str, least: int = 1) -> int:
+    """Turn an argument that is one integer of any integer type into an int.
+
+    Parameters
+    ----------
+    value : int
+        Of any integer type; no bool.
+    name : str
+        Name of the argument.
+    least : int
+        The smallest allowed; the largest is 2⁶³ − 1.
+
+    Returns
+    -------
+    int
+        The number.
+
+    Raises
+    ------
+    ShapeError
+        If it is anything else, or outside that range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebm.arrays import as_integer
+    >>> as_integer(np.int8(3), "n_draws")
+    3
+    """
+    wanted = "a positive integer" if least == 1 else f"an integer of at least {least}"
+    try:
+        number = None if isinstance(value, bool | np.bool_) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise ShapeError(f"{name} must be {wanted}, got {value!r}")
+    if number >= 2**63:
+        raise ShapeError(f"{name} must be {wanted} below 2**63, got {value!r}")
+    return number
 
 
 def holds_text(array: NDArray[Any]) -> bool:

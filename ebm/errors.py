@@ -22,6 +22,7 @@ __all__ = [
     "ModelError",
     "NamesError",
     "NoMaximumWarning",
+    "PoorMixingWarning",
     "PoorWeightsWarning",
     "SeriesWarning",
     "ShapeError",
@@ -136,6 +137,10 @@ class SeriesWarning(EbmWarning):
 
 class StuckUnitWarning(EbmWarning):
     """A unit never changes along the chains."""
+
+
+class PoorMixingWarning(EbmWarning):
+    """Chains that still disagree about a mean: they have not seen the same distribution."""
 
 
 class PoorWeightsWarning(EbmWarning):

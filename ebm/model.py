@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_floats
 from ebm.errors import ModelError
 from ebm.spaces import Binary, StateSpace
 
@@ -350,7 +351,8 @@ def checked_energy(model: EnergyModel, states: Array) -> Array:
     Raises
     ------
     ModelError
-        If the energies have another shape, or one is NaN or ``-inf``; the state is named.
+        If the energies have another shape or are no real numbers, or one is NaN or ``-inf``; the
+        state is named.
 
     Examples
     --------
@@ -361,7 +363,7 @@ def checked_energy(model: EnergyModel, states: Array) -> Array:
     """
     states = np.asarray(states)
     # A copy: a model may write into its argument.
-    energies = np.asarray(model.energy(states.copy()), dtype=np.float64)
+    energies = as_floats(model.energy(states.copy()), f"{type(model).__name__}.energy")
     if energies.shape != states.shape[:-1]:
         raise ModelError(
             f"{type(model).__name__}.energy must map states of shape {states.shape} to "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,14 @@ import ebm
 from ebm.comparison import compare
 from ebm.comparison.differences import correlation_deviation
 from ebm.comparison.text import render
-from ebm.errors import CodingError, MissingExtraError, ModelError, NamesError, ShapeError
+from ebm.errors import (
+    CodingError,
+    EbmError,
+    MissingExtraError,
+    ModelError,
+    NamesError,
+    ShapeError,
+)
 from tests.statistical import check_z_scores
 
 mpl.use("agg")
@@ -84,7 +92,8 @@ def test_errors_of_both_routes_are_combined() -> None:
             ebm.Moments(m.space, m.mean, m.covariance, sample_size=size)
             for m, size in zip((reference, other), sizes, strict=True)
         ]
-        variance = sum(m.mean * (1 - m.mean) / size for m, size in zip(moments, sizes, strict=True))
+        one = np.maximum(*(m.mean * (1 - m.mean) for m in moments))
+        variance = sum(one / size for size in sizes)
         z = (other.mean - reference.mean) / np.sqrt(variance)
         means = compare(*moments).routes[1].means
         assert means.largest_z == pytest.approx(np.abs(z).max(), rel=1e-12)
@@ -124,7 +133,7 @@ def test_a_unit_that_never_changed_has_the_error_the_other_route_gives_it() -> N
     assert route.means.largest_z == pytest.approx(p / math.sqrt(p * (1 - p) / 4), rel=1e-9)
     assert route.correlations is None
     assert route.covariances is not None
-    assert np.isfinite(route.covariances.largest_z)
+    assert (route.covariances.n_rare, route.covariances.largest_z) == (1, None)
 
 
 def test_what_is_certain_and_differs_is_infinitely_far() -> None:
@@ -168,7 +177,7 @@ def test_codings_are_mixed_and_units_realigned() -> None:
 
 
 def test_errors_do_not_depend_on_the_coding() -> None:
-    data = ebm.Ensemble.from_data(ebm.exact(machine(6)).sample(50, rng=1), names=NAMES).moments()
+    data = ebm.Ensemble.from_data(ebm.exact(machine(6)).sample(500, rng=1), names=NAMES).moments()
     exact = ebm.exact(machine(6)).moments()
     bits, spins = (compare(exact.to(space), data).routes[1] for space in (ebm.Binary, ebm.Spins))
     for kind in ("means", "covariances", "correlations"):
@@ -300,3 +309,90 @@ def test_the_figure_shows_the_numbers(space: Any) -> None:
 def test_routes_that_agree_have_a_figure() -> None:
     found = compare(two()[0], two()[0])
     found.figure().canvas.draw()
+
+
+def rare_machine() -> ebm.RestrictedBoltzmannMachine:
+    """Half of the units are on once in some thousand states."""
+    rng = np.random.default_rng(0)
+    rates = np.repeat([3e-4, 0.1], 30) * np.exp(rng.normal(0, 0.5, 60))
+    return ebm.RestrictedBoltzmannMachine(
+        rng.normal(0, 0.5, (60, 4)), np.log(rates / (1 - rates)), np.full(4, -1.0)
+    )
+
+
+@pytest.mark.parametrize("space", [ebm.Binary, ebm.Spins])
+def test_pairs_of_rare_units_do_not_alarm(space: Any) -> None:
+    """Two sets of independent draws; 4.4 and 8.8 standard errors with such pairs."""
+    ensemble = ebm.exact(rare_machine())
+    one, other = (
+        ebm.Ensemble.from_data(ensemble.sample(size, rng=seed)).moments().to(space)
+        for size, seed in ((20_000, 1), (4000, 2))
+    )
+    route = compare(one, other).routes[1]
+    for found in (route.covariances, route.correlations):
+        assert found is not None
+        assert found.largest_z is not None
+        assert found.rms_z is not None
+        assert found.n_rare > 30 * 29 / 2
+        assert found.largest_z < 5
+        assert 0.7 < found.rms_z < 1.2
+    text = str(compare(one, other))
+    assert text.count("left out as too rare") == 2
+    assert str(route.covariances.n_rare) in text
+    i, j = np.triu_indices(60, 1)
+    assert route.covariances.largest == np.abs(other.covariance - one.covariance)[i, j].max()
+
+
+def test_what_is_rare_is_counted_in_the_smaller_route() -> None:
+    """A pair never on together counts by its rates, one that always is by its covariance."""
+    rate = 0.01
+    apart, equal = -(rate**2), rate * (1 - rate)
+    for covariance, size, n_rare in (
+        (apart, 40_000, 1),
+        (apart, 60_000, 0),
+        (equal, 400, 1),
+        (equal, 600, 0),
+    ):
+        matrix = np.full((2, 2), covariance)
+        np.fill_diagonal(matrix, rate * (1 - rate))
+        flipped = matrix * np.array([[1, -1], [-1, 1]])
+        for mean, given in ((rate, matrix), (1 - rate, matrix), ([rate, 1 - rate], flipped)):
+            full = np.broadcast_to(mean, (2,))
+            exact = ebm.Moments(ebm.Binary(2), full, given)
+            data = ebm.Moments(ebm.Binary(2), full, given, sample_size=size)
+            found = compare(exact, data).routes[1].covariances
+            assert found is not None
+            assert found.n_rare == n_rare
+            assert (found.largest_z is None) == bool(n_rare)
+            assert ("left out" in str(compare(exact, data))) == bool(n_rare)
+
+
+def test_exact_routes_leave_nothing_out() -> None:
+    route = compare(*two()).routes[1]
+    assert route.covariances is not None
+    assert route.covariances.n_rare == 0
+
+
+def test_a_fit_stands_for_the_model_it_found() -> None:
+    data = ebm.Ensemble.from_data(ebm.exact(machine()).sample(400, rng=1), names=NAMES)
+    result = ebm.fit(machine(2), data)
+    route = compare(data, result).routes[1]
+    assert route.name == "FitResult"
+    assert route.means.largest < 1e-8
+    assert route.log_partition == result.ensemble.log_partition
+
+
+@pytest.mark.parametrize("value", [None, 3, "fit"])
+def test_figures_name_what_they_are_made_from(value: Any) -> None:
+    with pytest.raises(EbmError, match="result must be what"):
+        ebm.plotting.learning_curve(value)
+    with pytest.raises(EbmError, match="comparison must be what"):
+        ebm.plotting.comparison_figure(value)
+
+
+def test_labels_below_the_distances_are_apart() -> None:
+    figure = compare(*two()).figure()
+    figure.canvas.draw()
+    renderer = figure.canvas.get_renderer()
+    boxes = [label.get_window_extent(renderer) for label in figure.axes[3].get_xticklabels()]
+    assert all(left.x1 + 4 < right.x0 for left, right in itertools.pairwise(boxes))

@@ -24,6 +24,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+#: Samples to expect with both units in their rarer states, below which an error is no scale.
+FEWEST_EVENTS = 5
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -36,8 +39,12 @@ class Difference:
     where : tuple of str
         The unit, or the pair, with the largest.
     largest_z, rms_z : float or None
-        The same after each difference is divided by its standard error, √(σ²/N + σ′²/N′) with σ the
-        deviation of one sample; None where both routes have no sampling error.
+        The same after each difference is divided by its standard error, √(σ²/N + σ²/N′) with σ the
+        deviation of one sample, the larger one of both routes: rare events that were not drawn have
+        errors all the same. None where both routes have no sampling error.
+    n_rare : int
+        Pairs left out of these two: in one of the routes fewer than five samples are expected with
+        both units in their rarer states, and their number is nothing like normal.
     """
 
     largest: float
@@ -45,6 +52,7 @@ class Difference:
     where: tuple[str, ...]
     largest_z: float | None
     rms_z: float | None
+    n_rare: int = 0
 
 
 def mean_difference(route: Moments, reference: Moments) -> Difference:
@@ -95,7 +103,8 @@ def covariance_difference(route: Moments, reference: Moments) -> Difference | No
     deviations = [scale * central_pairs(m)[1] for m in (route, reference)]
     difference = route.covariance[pairs] - reference.covariance[pairs]
     errors = _standard_errors(deviations, route, reference)
-    return _summary(difference, errors, lambda k: _pair(reference, i[k], j[k]))
+    rare = _joint_events(route, reference)[pairs] < FEWEST_EVENTS
+    return _summary(difference, errors, lambda k: _pair(reference, i[k], j[k]), rare)
 
 
 def correlation_difference(route: Moments, reference: Moments) -> Difference | None:
@@ -119,7 +128,8 @@ def correlation_difference(route: Moments, reference: Moments) -> Difference | N
     deviations = [correlation_deviation(m)[i, j] for m in (route, reference)]
     difference = route.correlation[i, j] - reference.correlation[i, j]
     errors = _standard_errors(deviations, route, reference)
-    return _summary(difference, errors, lambda k: _pair(reference, i[k], j[k]))
+    rare = _joint_events(route, reference)[i, j] < FEWEST_EVENTS
+    return _summary(difference, errors, lambda k: _pair(reference, i[k], j[k]), rare)
 
 
 def relative_covariance_error(route: Moments, reference: Moments) -> float | None:
@@ -180,29 +190,47 @@ def _two_valued_variance(moments: Moments) -> Array:
 
 
 def _standard_errors(deviations: Sequence[Array], *routes: Moments) -> Array | None:
-    """√(σ²/N + σ′²/N′) of each difference; None where neither route has a sampling error."""
+    """√(σ²/N + σ²/N′) of each difference; None where neither route has a sampling error."""
     if all(math.isinf(route.sample_size) for route in routes):
         return None
-    one, two = deviations
-    # What never changed in a few samples has an error all the same: that which the other route
+    # What hardly changed in a few samples has an error all the same: that which the other route
     # says.
-    one, two = np.where(one > 0, one, two), np.where(two > 0, two, one)
-    return np.asarray(np.hypot(*(d / math.sqrt(r.sample_size)
-                                 for d, r in zip((one, two), routes, strict=True))))  # fmt: skip
+    deviation = np.maximum(*deviations)
+    return np.asarray(np.hypot(*(deviation / math.sqrt(route.sample_size) for route in routes)))
+
+
+def _joint_events(*routes: Moments) -> Array:
+    """Samples to expect with both units of a pair in their rarer states, (n, n)."""
+    # In the route with the fewest; as many as the rates, or the pair in either route, say.
+    binary = [route.to(Binary) for route in routes]
+    share = np.zeros_like(binary[0].covariance)
+    for moments in binary:
+        flip = np.where(moments.mean > 0.5, -1.0, 1.0)
+        rate = np.where(moments.mean > 0.5, 1 - moments.mean, moments.mean)
+        alone, together = np.outer(rate, rate), np.outer(flip, flip) * moments.covariance
+        share = np.maximum(share, alone + np.maximum(together, 0))
+    return np.asarray(min(route.sample_size for route in routes) * share)
 
 
 def _summary(
-    difference: Array, errors: Array | None, where: Callable[[int], tuple[str, ...]]
+    difference: Array,
+    errors: Array | None,
+    where: Callable[[int], tuple[str, ...]],
+    rare: NDArray[np.bool_] | None = None,
 ) -> Difference:
     size = np.abs(difference)
     largest_z = rms_z = None
-    if errors is not None:
+    n_rare = 0
+    if errors is not None and rare is not None:
+        n_rare = int(rare.sum())
+    if errors is not None and n_rare < len(size):
         # No difference is none, however exactly it is known.
         with np.errstate(divide="ignore", invalid="ignore"):
             z = np.where(size > 0, size / errors, 0.0)
+        z = z if rare is None else z[~rare]
         largest_z, rms_z = float(z.max()), float(np.sqrt((z**2).mean()))
     rms = float(np.sqrt((size**2).mean()))
-    return Difference(float(size.max()), rms, where(int(size.argmax())), largest_z, rms_z)
+    return Difference(float(size.max()), rms, where(int(size.argmax())), largest_z, rms_z, n_rare)
 
 
 def _pair(moments: Moments, i: int, j: int) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from ebm.comparison.differences import (
 from ebm.comparison.text import render
 from ebm.ensembles import Moments
 from ebm.errors import CodingError, EbmError, ModelError, NamesError, ShapeError, require_extra
+from ebm.learning import FitResult
 from ebm.spaces import Binary, Spins, StateSpace
 
 if TYPE_CHECKING:
@@ -123,10 +124,10 @@ def compare(*moments: Any, names: Sequence[str] | None = None) -> Comparison:
 
     Parameters
     ----------
-    *moments : Moments, Ensemble, or anything with ``moments()``
+    *moments : Moments, Ensemble, FitResult, or anything with ``moments()``
         Two or more routes over the same two-valued units: exact ensembles, samples, data,
-        expansions. Codings {0,1} and ±1 may be mixed, all are converted to that of the first; units
-        that have names are realigned by name.
+        expansions; or the result of a fit, for the model it found. Codings {0,1} and ±1 may be
+        mixed, all are converted to that of the first; units that have names are realigned by name.
     names : sequence of str, optional
         One name for each route. What kind of route it is if not given: ``"exact"``, ``"samples"``,
         ``"data"``, …
@@ -158,7 +159,7 @@ def compare(*moments: Any, names: Sequence[str] | None = None) -> Comparison:
     sample size                 inf         4
     ln Z                    1.54016   unknown
     >>> comparison["data"].means.where, round(comparison["data"].means.largest_z, 2)
-    (('1',), 0.84)
+    (('1',), 0.74)
     """
     if len(moments) < 2:
         raise ShapeError(f"compare takes two routes or more, got {len(moments)}")
@@ -191,6 +192,8 @@ def _names(moments: Sequence[Any], names: Sequence[str] | None) -> list[str]:
 
 
 def _moments(route: Any, name: str) -> Moments:
+    if isinstance(route, FitResult):
+        route = route.ensemble
     make = getattr(route, "moments", None)
     found = make() if callable(make) else None
     if not isinstance(found, Moments):

@@ -49,6 +49,8 @@ def _labels(reference: str) -> list[str]:
     for kind in _KINDS:
         for size in ("largest", "rms"):
             labels += [f"{kind}, {size}", "  in standard errors"]
+        if kind != "means":
+            labels.append("  left out as too rare")
     return [*labels, "|C - C'| / |C'|"]
 
 
@@ -60,6 +62,8 @@ def _cells(route: Route, *, first: bool) -> list[str]:
     ]
     for kind in _KINDS:
         cells += _difference(getattr(route, kind), first=first)
+        if kind != "means":
+            cells.append(_left_out(getattr(route, kind), first=first))
     return [*cells, _number(route.relative_covariance_error, "-")]
 
 
@@ -72,6 +76,12 @@ def _difference(difference: Difference | None, *, first: bool) -> list[str]:
         largest_z = rms_z = None
     numbers = (difference.largest, largest_z, difference.rms, rms_z)
     return [_number(number, "-") for number in numbers]
+
+
+def _left_out(difference: Difference | None, *, first: bool) -> str:
+    """Pairs without a place among the standard errors; no line where there are none."""
+    n_rare = 0 if difference is None or first else difference.n_rare
+    return str(n_rare) if n_rare else "-"
 
 
 def _number(value: float | None, unknown: str, digits: int = 3) -> str:

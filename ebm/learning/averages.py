@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import ModelError
+from ebm.learning.answers import checked_ensemble
 from ebm.learning.batches import Batch, Rows, positive_integer
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling import ChainState, Gibbs
 from ebm.sampling.chains import advance, with_copies
-from ebm.sampling.samplers import Sampler
+from ebm.sampling.samplers import Sampler, checked_sampler
 from ebm.sampling.streams import block_slices, new_streams
 from ebm.spaces import Binary, Spins, StateSpace
 
@@ -62,7 +63,7 @@ class PersistentChains:
     Raises
     ------
     EbmError
-        If a number is not a positive integer.
+        If a number is not a positive integer, or ``sampler`` is none.
 
     Examples
     --------
@@ -81,6 +82,7 @@ class PersistentChains:
     def __post_init__(self) -> None:
         positive_integer(self.n_chains, "n_chains")
         positive_integer(self.sweeps, "sweeps")
+        checked_sampler(self.sampler)
 
     def start(self, model: EnergyModel, data: Any, rng: np.random.Generator) -> ChainState:
         """Chains at rows of the data, or at independent units where there are only moments.
@@ -145,7 +147,8 @@ class ContrastiveDivergence:
     Raises
     ------
     EbmError
-        If ``k`` is not a positive integer.
+        If ``k`` is not a positive integer, or ``sampler`` is none or carries copies along as
+        :class:`ebm.ParallelTempering` does.
 
     Examples
     --------
@@ -166,6 +169,8 @@ class ContrastiveDivergence:
 
     def __post_init__(self) -> None:
         positive_integer(self.k, "k")
+        # Copies would start at the rows, too: chains from exact draws would leave the distribution.
+        checked_sampler(self.sampler, carries_copies=False)
 
     def start(
         self, model: EnergyModel, data: Any, rng: np.random.Generator
@@ -246,7 +251,7 @@ class Memoryless:
 
     def step(self, model: Any, batch: Any, state: tuple[()]) -> tuple[Any, tuple[()]]:
         """The ensemble of the model."""
-        return self.average(model), ()
+        return checked_ensemble(self.average(model), self.average), ()
 
 
 def has_memory(average: Any) -> bool:

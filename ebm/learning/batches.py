@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.arrays import as_integer
 from ebm.ensembles import Ensemble
-from ebm.errors import EbmError, require_memory
+from ebm.errors import require_memory
 from ebm.spaces import StateSpace
 
 __all__ = ["Batch", "Rows"]
@@ -170,12 +171,32 @@ def positive_integer(value: Any, name: str) -> int:
 
     Raises
     ------
-    EbmError
+    ShapeError
         If it is anything else.
     """
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
-        raise EbmError(f"{name} must be a positive integer, got {value!r}")
-    return int(value)
+    return as_integer(value, name)
+
+
+def is_normalized(sample_size: float) -> bool:
+    """Whether weights sum to one row or less, as shares do and frequencies of several rows do not.
+
+    Parameters
+    ----------
+    sample_size : float
+        Σ of the weights.
+
+    Returns
+    -------
+    bool
+        Whether that is at most one, to rounding.
+
+    Examples
+    --------
+    >>> from ebm.learning.batches import is_normalized
+    >>> is_normalized(sum([1 / 400] * 400)), is_normalized(400.0)
+    (True, False)
+    """
+    return sample_size <= 1 + 1e-9
 
 
 def _collected(data: Ensemble) -> tuple[NDArray[Any], Array]:

@@ -87,10 +87,12 @@ def read(path: str | os.PathLike[str], settings: Mapping[str, str], template: An
             f"{FORMAT_VERSION}: upgrade ebm-framework"
         )
     for name in settings:
-        if found.get(name) != settings[name]:
+        # Checkpoints from before validation rows were compared have none.
+        if found.get(name, settings[name] if name == "validation" else None) != settings[name]:
             raise EbmError(
                 f"the checkpoint {path} belongs to a fit with another {name}: "
-                f"{found.get(name)} there, {settings[name]} here; give another path, or remove it"
+                f"{_in_words(name, found.get(name), settings[name])}; give another path, or remove "
+                "it"
             )
     try:
         return _unpack(template, "state", arrays)
@@ -124,6 +126,18 @@ def fingerprint(value: Any) -> str:
     if callable(value):
         return str(getattr(value, "__qualname__", type(value).__qualname__))
     return str(value)
+
+
+#: Settings that are compared by digests, which say nothing to a reader.
+_DIGESTS = {
+    "start": "the parameters or centers of the model at the start differ",
+    "data": "the rows, their order or their weights differ",
+    "validation": "the validation rows differ, or only one of the fits has some",
+}
+
+
+def _in_words(name: str, there: Any, here: str) -> str:
+    return _DIGESTS.get(name, f"{there} there, {here} here")
 
 
 def _values(schedule: Any) -> str:

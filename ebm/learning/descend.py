@@ -5,13 +5,23 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.data import from_data
 from ebm.ensembles.ensemble import require_units
-from ebm.errors import FewSamplesWarning, ModelError, NoMaximumWarning, require_extra
+from ebm.errors import (
+    EbmError,
+    FewSamplesWarning,
+    ModelError,
+    NoMaximumWarning,
+    require_extra,
+)
 from ebm.learning.averages import as_route
+from ebm.learning.batches import is_normalized
 from ebm.learning.descent import Descent
 from ebm.learning.existence import (
     empty_cells,
@@ -22,6 +32,7 @@ from ebm.learning.existence import (
 from ebm.learning.progress import Plan
 from ebm.learning.result import FitEpoch, FitResult
 from ebm.learning.steps import GradientSteps, batch_size_for, default_optimizer
+from ebm.models.layered import LayeredModel
 from ebm.models.pairwise import PairwiseModel
 from ebm.randomness import RandomSource, generator
 
@@ -41,8 +52,11 @@ def descend(
     rng: RandomSource,
     checkpoint: str | os.PathLike[str] | None,
     progress: bool,
+    notes: tuple[str, ...] = (),
 ) -> FitResult:
     """Fit by gradient steps; the arguments are those of :func:`ebm.fit`, data an ensemble.
+
+    ``notes`` are warnings given before.
 
     Returns
     -------
@@ -70,16 +84,17 @@ def descend(
         l2_biases=l2_biases,
         tolerance=tolerance,
         validation=_validation(model, validation),
-        checkpoint=checkpoint,
+        checkpoint=_checked_path(checkpoint),
         report=show,
     )
-    notes = _warnings_of(model, data, held=l2_biases > 0, bounded=l2 > 0 or steps.l1 > 0)
+    endless = notes + _warnings_of(model, data, held=l2_biases > 0, bounded=l2 > 0 or steps.l1 > 0)
+    notes = endless + _normalized_notes(data)
     descent = Descent(model, data, plan, generator(rng))
     try:
         reason, sentence = descent.run()
     finally:
         close()
-    if notes and reason == "converged":
+    if endless and reason == "converged":
         # The gradient goes to zero along a way to infinity, too.
         reason, sentence = "no maximum", f"{sentence}; the likelihood has no maximum"
     return descent.result(reason, sentence, notes)
@@ -98,13 +113,87 @@ def _require_rows(model: Any, data: Any, batch_size: Any) -> None:
 def _validation(model: Any, validation: Any) -> Ensemble | None:
     if validation is None:
         return None
+    if isinstance(validation, Moments):
+        raise ModelError("validation must be rows or an ensemble of them, got moments")
     if isinstance(validation, Ensemble):
-        require_units(validation, model.space)
+        try:
+            require_units(validation, model.space)
+        except EbmError as error:
+            raise type(error)(f"validation rows: {error}") from error
         return validation
     with warnings.catch_warnings():
         # Means of energies need no more rows than units.
         warnings.simplefilter("ignore", FewSamplesWarning)
-        return from_data(validation, space=model.space)
+        try:
+            return from_data(validation, space=model.space)
+        except EbmError as error:
+            raise type(error)(f"validation rows: {error}") from error
+
+
+def _checked_path(checkpoint: Any) -> Path | None:
+    """Where a checkpoint is to be, or an error before any work."""
+    if checkpoint is None:
+        return None
+    if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
+        raise EbmError(f"checkpoint must be the path of a file, got {checkpoint!r}")
+    path = Path(checkpoint)
+    if path.is_dir():
+        raise EbmError(
+            f"checkpoint must be the path of a file, {checkpoint!r} is a folder: give a file in "
+            "it, such as " + repr(str(path / "fit.npz"))
+        )
+    return path
+
+
+def _normalized_notes(data: Any) -> tuple[str, ...]:
+    """Say of weights that sum to one that they stand for a single sample."""
+    n_rows = getattr(data, "n_rows", 1)
+    if n_rows < 2 or not is_normalized(data.sample_size):
+        return ()
+    message = (
+        f"the weights of {n_rows} rows sum to {data.sample_size:.3g}: they are frequencies, so all "
+        "rows count as one sample, beside whose errors nothing tells when to stop; multiply them "
+        "by the number of samples"
+    )
+    warnings.warn(message, FewSamplesWarning, stacklevel=4)
+    return (message,)
+
+
+def constant_units_notes(model: Any, data: Any, *, held: bool) -> tuple[str, ...]:
+    """Name columns that never change, to which a machine with hidden units has no best biases.
+
+    Parameters
+    ----------
+    model : ParametricModel
+        Pairwise families refuse such columns.
+    data : Ensemble or Moments
+        What is learnt from.
+    held : bool
+        Whether biases have a penalty.
+
+    Returns
+    -------
+    tuple of str
+        What was warned of.
+    """
+    if held or not isinstance(model, LayeredModel) or not isinstance(data, Ensemble):
+        return ()
+    mean = np.asarray(data.expectation(lambda x: x))
+    # Shares of rows sum to one but for rounding.
+    constant = np.flatnonzero(np.minimum(mean, 1 - mean) < 1e-12)
+    if not len(constant):
+        return ()
+    shown = ", ".join(repr(model.space.labels[unit]) for unit in constant[:6])
+    rest = len(constant) - 6
+    more = f" and {rest} more" if rest > 0 else ""
+    one = len(constant) == 1
+    message = (
+        f"{'unit' if one else 'units'} {shown}{more} never {'changes' if one else 'change'} in the "
+        "data: the likelihood has no maximum, biases grow for as long as the fit goes on; leave "
+        "them out, or add a penalty (l2_biases=…)"
+    )
+    warnings.warn(message, NoMaximumWarning, stacklevel=3)
+    return (message,)
 
 
 def _warnings_of(model: Any, data: Any, *, held: bool, bounded: bool) -> tuple[str, ...]:

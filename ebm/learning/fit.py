@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_number
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.data import from_data
 from ebm.enumeration import exact
 from ebm.errors import EbmError, ModelError
 from ebm.learning.averages import Route, as_route, has_memory
-from ebm.learning.descend import descend
+from ebm.learning.descend import constant_units_notes, descend
 from ebm.learning.likelihood import maximize_likelihood
 from ebm.learning.result import FitResult, FitStep
 from ebm.learning.steps import GradientSteps
@@ -76,7 +77,9 @@ def fit(
     l2_biases : float
         Penalty on the other parameters, in the coding and at the center of the model given.
     weights : array_like, (n_samples,), optional
-        Frequencies of the rows.
+        Frequencies of the rows: their sum is the number of samples, on which standard errors rest.
+        Gradient steps warn of weights that sum to 1, which make one sample of all rows: no fit by
+        chains has then converged.
     tolerance : float
         Largest gradient accepted, in units of the standard deviations of the features.
     max_iterations : int, optional
@@ -93,14 +96,16 @@ def fit(
         Source of the randomness of gradient steps.
     checkpoint : path-like, optional
         File written after every epoch of gradient steps. If it is there, the fit goes on from it
-        as if it had never stopped.
+        as if it had never stopped, with the random streams it holds: ``rng`` has no part in it then
+        and is not compared. Model, data, validation rows and settings are, but for ``n_epochs``.
 
     Returns
     -------
     FitResult
         The model with standard errors, log-likelihood, AIC, BIC, and how the fit went. Where the
         likelihood has no maximum the result is not ``converged``, and a
-        :class:`ebm.errors.NoMaximumWarning` names the units.
+        :class:`ebm.errors.NoMaximumWarning` names the units. It also names columns that never
+        change in the data of a machine with hidden units, whose biases have no maximum.
 
     Raises
     ------
@@ -135,13 +140,14 @@ def fit(
         raise ModelError(
             f"{type(model).__name__} has no parameters to fit: it is no ParametricModel"
         )
-    _require_settings(l2, l2_biases, tolerance)
+    l2, l2_biases, tolerance = _checked_settings(l2, l2_biases, tolerance)
     if isinstance(data, Ensemble | Moments):
         if weights is not None:
             raise EbmError("weights belong to rows; this ensemble already has its own")
     else:
         data = from_data(data, space=space, weights=weights)
     model = _named(model, data.space.names)
+    notes = constant_units_notes(model, data, held=l2_biases > 0)
     if steps is not None or has_memory(average):
         return descend(
             model,
@@ -155,20 +161,31 @@ def fit(
             rng=rng,
             checkpoint=checkpoint,
             progress=progress,
+            notes=notes,
         )
     _refuse_settings_of_gradient_steps(validation=validation, checkpoint=checkpoint)
-    as_route(average)
-    return maximize_likelihood(
-        model, data, average, (l2, l2_biases), tolerance, max_iterations, _reporter(progress)
+    route = as_route(average)
+    result = maximize_likelihood(
+        model,
+        data,
+        lambda at: route.step(at, None, ())[0],
+        (l2, l2_biases),
+        tolerance,
+        max_iterations,
+        _reporter(progress),
     )
+    return replace(result, warnings=(*result.warnings, *notes)) if notes else result
 
 
-def _require_settings(l2: float, l2_biases: float, tolerance: float) -> None:
-    for name, value in (("l2", l2), ("l2_biases", l2_biases)):
+def _checked_settings(l2: Any, l2_biases: Any, tolerance: Any) -> tuple[float, float, float]:
+    penalties = as_number(l2, "l2"), as_number(l2_biases, "l2_biases")
+    for name, value in zip(("l2", "l2_biases"), penalties, strict=True):
         if not 0 <= value <= LARGEST_PENALTY:
             raise EbmError(f"{name} must be a number from 0 to {LARGEST_PENALTY:g}, got {value!r}")
+    tolerance = as_number(tolerance, "tolerance")
     if not tolerance > 0:
         raise EbmError(f"tolerance must be a positive number, got {tolerance!r}")
+    return *penalties, tolerance
 
 
 def _checked_steps(steps: Any) -> GradientSteps:

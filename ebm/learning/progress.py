@@ -193,7 +193,8 @@ def settings_of(family: Any, data: Any, plan: Plan) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        By name, most telling first. The number of epochs is not among them.
+        By name, most telling first. The number of epochs is not among them, and neither is the
+        seed, which is not known of ``rng=None``.
     """
     start = [np.asarray(family.parameters)]
     for name in ("feature_center", "visible_center", "hidden_center"):
@@ -208,6 +209,7 @@ def settings_of(family: Any, data: Any, plan: Plan) -> dict[str, str]:
         "number of parameters": str(len(family.parameters)),
         "start": fingerprint(np.concatenate(start)),
         "data": " ".join(fingerprint(np.asarray(part)) for part in parts),
+        "validation": _rows_of(plan.validation),
         "average": fingerprint(plan.average),
         "optimizer": fingerprint(plan.optimizer),
         "batch_size": str(plan.batch_size),
@@ -216,6 +218,14 @@ def settings_of(family: Any, data: Any, plan: Plan) -> dict[str, str]:
         "l1": str(plan.l1),
         "centering": str(plan.centering),
     }
+
+
+def _rows_of(validation: Ensemble | None) -> str:
+    """Validation rows by a digest: what an epoch says of them would change in mid-history."""
+    if validation is None:
+        return "none"
+    rows = Rows.of(validation)
+    return " ".join(fingerprint(np.asarray(x)) for x in (rows.states, rows.index, rows.weights))
 
 
 def words_of(generator: np.random.Generator) -> Words:

@@ -13,6 +13,7 @@ from ebm.learning.batches import Batch
 from ebm.models import couplings
 from ebm.models.layered import LayeredModel
 from ebm.models.pairwise import PairwiseModel
+from ebm.sampling.precision import single_precision_suffices
 
 Array = NDArray[np.float64]
 
@@ -43,12 +44,15 @@ def gradient_of(model: Any, ensemble: Any, *, rough: bool) -> Array:
 
 
 def _layered_gradient(model: LayeredModel, batch: Batch) -> Array:
-    """The same with products in single precision, about the hidden center."""
+    """The same about the hidden center, in single precision where that is enough."""
     visible = np.asarray(model.visible_center)
     is_shifted = bool(visible.any())
-    weights = model.weights.astype(np.float32)
-    biases = model.hidden_biases - (visible @ model.weights if is_shifted else 0)
-    biases, center = biases.astype(np.float32), model.hidden_center.astype(np.float32)
+    with np.errstate(over="ignore"):
+        weights = model.weights.astype(np.float32)
+    inputs = model.hidden_biases - (visible @ model.weights if is_shifted else 0)
+    if not single_precision_suffices(weights.T, inputs):
+        return np.asarray(model.mean_energy_gradient(batch))
+    biases, center = inputs.astype(np.float32), model.hidden_center.astype(np.float32)
     v_mean, h_mean = np.zeros(model.n), np.zeros(model.n_hidden)
     products: Any = 0.0
     rows = max(1, CHUNK // model.n_hidden)

@@ -76,7 +76,7 @@ def symmetric(matrix: Any, n: int, name: str) -> Any:
         _refuse_triangle(np.triu(matrix, 1).any(), np.tril(matrix, -1).any(), name)
         return read_only(matrix / 2 + matrix.T / 2)
     entries = matrix.tocoo()
-    values = np.asarray(entries.data, dtype=np.float64)
+    values = as_floats(entries.data, name)
     for k in np.flatnonzero(~np.isfinite(values))[:1]:
         place = (int(entries.row[k]), int(entries.col[k]))
         raise ModelError(f"{name} must be finite, got {values[k]} at {place}")

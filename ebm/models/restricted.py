@@ -9,9 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_floats, as_integer
 from ebm.ensembles import Ensemble
 from ebm.ensembles.data import from_data
-from ebm.errors import ShapeError
+from ebm.errors import ModelError, ShapeError
 from ebm.models import couplings
 from ebm.models.boltzmann import BoltzmannMachine
 from ebm.models.layered import CHUNK, LayeredModel
@@ -126,6 +127,8 @@ class RestrictedBoltzmannMachine(LayeredModel):
         ------
         ShapeError
             If ``n_hidden`` is no positive integer.
+        ModelError
+            If ``scale`` is negative or not finite.
 
         Examples
         --------
@@ -134,16 +137,17 @@ class RestrictedBoltzmannMachine(LayeredModel):
         >>> ebm.RestrictedBoltzmannMachine.for_data(rows, 3, rng=0).visible_biases.round(3)
         array([-1.099,  1.946])
         """
-        if isinstance(n_hidden, bool) or not hasattr(n_hidden, "__index__") or n_hidden < 1:
-            raise ShapeError(f"n_hidden must be a positive integer, got {n_hidden!r}")
+        n_hidden, scale = as_integer(n_hidden, "n_hidden"), couplings.scalar(scale, "scale")
+        if scale < 0:
+            raise ModelError(f"scale must be a standard deviation, 0 or more, got {scale}")
         if not isinstance(data, Ensemble):
             data = from_data(data, weights=weights, names=names)
         mean = np.asarray(data.expectation(lambda x: x))
         edge = 1 / (2 * data.sample_size)
         mean = np.clip(mean, edge, 1 - edge) if edge < 0.5 else 0 * mean + 0.5
-        drawn = generator(rng).normal(0, scale, (len(mean), int(n_hidden)))
+        drawn = generator(rng).normal(0, scale, (len(mean), n_hidden))
         log_odds = np.log(mean) - np.log1p(-mean)
-        return cls(drawn, log_odds, np.zeros(int(n_hidden)), names=data.space.names)
+        return cls(drawn, log_odds, np.zeros(n_hidden), names=data.space.names)
 
     def __repr__(self) -> str:
         return f"RestrictedBoltzmannMachine(n={self.n}, n_hidden={self.n_hidden}, {self.space!r})"
@@ -345,7 +349,9 @@ def _softplus_sums(inputs: Array) -> Array:
 
 def _matrix(weights: Any, n: int, m: int) -> Array:
     """The weights, checked, a read-only copy."""
-    matrix = np.asarray(couplings.dense(weights), dtype=np.float64)
+    if couplings.is_sparse(weights):
+        weights = weights.toarray()
+    matrix = as_floats(weights, "weights")
     if matrix.shape != (n, m):
         raise ShapeError(
             f"weights must have shape ({n}, {m}), a row for each visible and a column for each "

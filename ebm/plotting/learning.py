@@ -66,6 +66,8 @@ def learning_curve(result: Any, quantity: str | None = None, *, ax: Axes | None 
     >>> ebm.plotting.learning_curve(result, "gradient_norm").get_xlabel()
     'iteration'
     """
+    if not isinstance(getattr(result, "history", None), tuple | list):
+        raise EbmError(f"result must be what ebm.fit gave, got {type(result).__name__}")
     if not result.history:
         raise EbmError("the history of this fit is empty: it did not finish an iteration")
     columns = [field.name for field in fields(result.history[0]) if field.name != "iteration"]

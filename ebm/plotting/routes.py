@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.ensembles import Moments
-from ebm.errors import require_extra
+from ebm.errors import EbmError, require_extra
 from ebm.observables import central_pairs
 from ebm.plotting.style import INDEPENDENT, MODEL, axes_or_new
 from ebm.spaces import Spins
@@ -64,6 +64,11 @@ def comparison_figure(comparison: Comparable) -> Figure:
         Four lettered panels: three of routes against the reference, with standard errors where
         they have some, and the root mean square differences on a logarithmic axis.
 
+    Raises
+    ------
+    EbmError
+        If ``comparison`` is none.
+
     Examples
     --------
     >>> import ebm
@@ -73,6 +78,8 @@ def comparison_figure(comparison: Comparable) -> Figure:
     >>> len(comparison_figure(compare(ebm.exact(machine), samples)).axes)
     4
     """
+    if not (hasattr(comparison, "routes") and hasattr(comparison, "moments")):
+        raise EbmError(f"comparison must be what ebm.compare gave, got {type(comparison).__name__}")
     pyplot = require_extra("matplotlib.pyplot", "plot")
     figure: Figure = pyplot.figure(figsize=(7.2, 6.4), layout="constrained")
     grid = figure.subplots(2, 2).ravel()
@@ -138,7 +145,7 @@ def _distances(comparison: Comparable, ax: Axes) -> Axes:
         shift = (k - (len(routes) - 1) / 2) * 0.6 / len(routes)
         ax.plot(position + shift, rms, marker, color=color, ms=5, mew=0)
     ax.set_yscale("log")
-    ax.set_xticks(position, _KINDS)
+    ax.set_xticks(position, _KINDS, fontsize="small")
     ax.set_xlim(-0.6, len(_KINDS) - 0.4)
     ax.set_ylabel(f"rms difference from {comparison.routes[0].name}")
     return ax

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.arrays import as_floats, as_integer, as_number
 from ebm.ensembles import Ensemble, Estimate
 from ebm.errors import EbmError, ModelError, PoorWeightsWarning, require_extra
 from ebm.model import EnergyModel, checked_energy
@@ -18,8 +19,9 @@ from ebm.parallel import single_threaded_blas
 from ebm.randomness import RandomSource, generator
 from ebm.sampling.chains import advance
 from ebm.sampling.paths import Path, path_to
-from ebm.sampling.samplers import Gibbs, Sampler
+from ebm.sampling.samplers import Gibbs, Sampler, checked_sampler
 from ebm.sampling.samples import ChainState
+from ebm.sampling.starts import Start, chosen_starts
 from ebm.sampling.streams import block_slices, new_streams
 from ebm.spaces import StateSpace
 
@@ -42,12 +44,15 @@ class AnnealedSamples(Ensemble):
     states : ndarray, (n_chains, n)
         Where the chains ended.
     log_weights : ndarray, (n_chains,)
-        ln of unbiased estimates of Z, one from each chain.
+        ln of estimates of Z, one from each chain, the mean of which is unbiased.
+    start : Start
+        What chains were chosen from at the first step.
     """
 
     space: StateSpace
     states: NDArray[Any]
     log_weights: Array
+    start: Start
     kind = "annealing"
 
     def __repr__(self) -> str:
@@ -61,8 +66,8 @@ class AnnealedSamples(Ensemble):
 
     @property
     def sample_size(self) -> float:  # type: ignore[override]
-        """(Σw)² / Σw², the effective number of chains."""
-        return float(1 / (self.weights**2).sum())
+        """(Σw)² / Σw², the effective number of chains, or of starts where that is smaller."""
+        return min(float(1 / (self.weights**2).sum()), self.start.effective_size)
 
     @property
     def log_partition(self) -> float:
@@ -72,9 +77,14 @@ class AnnealedSamples(Ensemble):
 
     @property
     def log_partition_error(self) -> float:
-        """Standard error of ln Z, that of the mean weight in units of the mean."""
+        """Standard error of ln Z, that of the mean weight in units of the mean.
+
+        That of the first step is a part of it, and so is the chance of starts that none of those
+        drawn stands for: one in their number.
+        """
         relative = len(self.states) * self.weights
-        return float(relative.std(ddof=1) / math.sqrt(len(relative)))
+        own = float(relative.std(ddof=1) / math.sqrt(len(relative)))
+        return math.hypot(own, self.start.relative_error, 1 / self.start.size)
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """The states and their weights."""
@@ -87,7 +97,8 @@ class Annealing:
 
     w = Π_k exp(E_{k−1}(x_k) − E_k(x_k)) has the mean Z/Z₀ for any number of steps
     :cite:`neal2001`; the more steps, the smaller its variance. With a hidden layer E is the
-    effective energy.
+    effective energy. At the first step the chains are chosen from 50 times as many starts, by their
+    weights, so that starts without weight are counted and not left to chance.
 
     Parameters
     ----------
@@ -106,6 +117,8 @@ class Annealing:
     ------
     EbmError
         If a setting is out of range.
+    ModelError
+        If ``sampler`` is none, or carries copies along as :class:`ebm.ParallelTempering` does.
 
     Examples
     --------
@@ -124,9 +137,9 @@ class Annealing:
 
     def __post_init__(self) -> None:
         for name, least in (("n_chains", 2), ("n_steps", 1), ("sweeps", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
-                raise EbmError(f"{name} must be an integer of at least {least}, got {value!r}")
+            object.__setattr__(self, name, as_integer(getattr(self, name), name, least))
+        # Copies would start where their chain is, and not be distributed as the path wants them.
+        checked_sampler(self.sampler, carries_copies=False)
         if self.schedule is not None:
             object.__setattr__(self, "schedule", _checked_schedule(self.schedule))
 
@@ -162,12 +175,13 @@ class Annealing:
         source = generator(rng)
         path = path_to(model, source)
         schedule = self.schedule or tuple(np.linspace(0, 1, self.n_steps + 1).tolist())
-        states = path.draw(self.n_chains, source)
-        start = ChainState(states, new_streams(source, len(block_slices(self.n_chains))))
         tick, close = _ticker(progress, len(schedule) - 1)
-        final, log_weights = _annealed(path, schedule, start, self._move, tick)
+        states, start = chosen_starts(path, schedule[1], self.n_chains, source)
+        chains = ChainState(states, new_streams(source, len(block_slices(self.n_chains))))
+        final, log_weights = _annealed(path, schedule[1:], chains, self._move, tick)
         close()
-        found = AnnealedSamples(model.space, final.states, path.log_partition + log_weights)
+        log_weights += path.log_partition + start.log_mean
+        found = AnnealedSamples(model.space, final.states, log_weights, start)
         if found.sample_size < FEWEST_CHAINS:
             warnings.warn(
                 f"the weight of {self.n_chains} chains is held by {found.sample_size:.1f}: neither "
@@ -211,7 +225,7 @@ def log_partition(
     Raises
     ------
     ModelError
-        If ``method`` is neither.
+        If ``method`` is neither, or what it knows is no number.
 
     Examples
     --------
@@ -231,7 +245,10 @@ def log_partition(
     value = getattr(method(model), "log_partition", None)
     if value is None:
         raise ModelError(f"method {method!r} does not know ln Z: give ebm.Annealing() or ebm.exact")
-    return Estimate(float(value), 0.0)
+    number = as_number(value, f"the log_partition of {method!r}")
+    if math.isnan(number):
+        raise ModelError(f"the log_partition of {method!r} must be a number, got NaN")
+    return Estimate(number, 0.0)
 
 
 def _annealed(
@@ -241,11 +258,13 @@ def _annealed(
     move: Callable[[EnergyModel, ChainState], ChainState],
     tick: Callable[[], Any],
 ) -> tuple[ChainState, Array]:
-    """Chains at the end of the path and ln w of each."""
+    """Chains at the end of the path and ln w of each, from where they were chosen."""
     log_weights = np.zeros(len(chains.states))
     before = path.at(schedule[0])
     # Energies of a few hundred states are too little for a second thread.
     with single_threaded_blas():
+        chains = move(before, chains)
+        tick()
         for fraction in schedule[1:]:
             model, states = path.at(fraction), chains.states
             log_weights += checked_energy(before, states) - checked_energy(model, states)
@@ -268,7 +287,7 @@ def _revived(chains: ChainState, log_weights: Array) -> ChainState:
 
 
 def _checked_schedule(schedule: Any) -> tuple[float, ...]:
-    values = np.asarray(schedule, dtype=np.float64)
+    values = as_floats(schedule, "schedule")
     rises = values.ndim == 1 and len(values) > 1 and (np.diff(values) > 0).all()
     if not (rises and values[0] == 0 and values[-1] == 1):
         raise EbmError(f"schedule must rise from 0 to 1, got {schedule!r}")

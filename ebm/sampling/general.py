@@ -113,7 +113,8 @@ class MetropolisSweeper(_Plain):
                 trial = work.copy()
                 trial[:, unit] = self._space.values[(now + shift) % q]
                 trial_energies = checked_energy(self._model, trial)
-                taken = log_thresholds[unit] < energies - trial_energies
+                with np.errstate(over="ignore"):
+                    taken = log_thresholds[unit] < energies - trial_energies
                 work[taken] = trial[taken]
                 energies = np.where(taken, trial_energies, energies)
 
@@ -133,6 +134,7 @@ def choose_columns(logs: Array, thresholds: Array) -> NDArray[np.intp]:
     ndarray of int, (m,)
         Row indices.
     """
-    weights = np.exp(logs - logs.max(axis=0))
+    with np.errstate(over="ignore"):
+        weights = np.exp(logs - logs.max(axis=0))
     cumulative = np.cumsum(weights, axis=0)
     return np.asarray((cumulative <= thresholds * cumulative[-1]).sum(axis=0))

@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 #: Chains and temperatures of the quick run that says about which means to start.
 PILOT_CHAINS = 128
 PILOT_STEPS = 40
+#: Probability, summed over units, of starts whose units have values that no pilot chain allows.
+STRAY = 1e-5
 
 
 class Path(Protocol):
@@ -167,11 +169,14 @@ class Tempered(EnergyModel):
 
 
 def _of_pairs(model: PairwiseModel, rng: np.random.Generator) -> CouplingPath:
-    odds = _log_odds(_pilot(model, rng) == model.space.values[1])
+    states = _pilot(model, rng)
     low, high = model.space.values
     # Couplings of units to themselves stay along the path.
     own, center = couplings.diagonal(model.coupling_matrix), model.feature_center
     below, above = (0.5 * own * (value - center) ** 2 for value in (low, high))
+    others = couplings.apply(model.coupling_matrix, states - center) - own * (states - center)
+    inputs = (high - low) * (others + model.parameters[: model.n]) + above - below
+    odds = _log_odds(_sigmoid(inputs))
     fields = (odds - above + below) / (high - low)
     log_partition = float(np.sum(low * fields + below + np.logaddexp(0, odds))) - model.offset
     start = np.zeros_like(model.parameters)
@@ -181,7 +186,10 @@ def _of_pairs(model: PairwiseModel, rng: np.random.Generator) -> CouplingPath:
 
 def _of_layers(model: LayeredModel, rng: np.random.Generator) -> CouplingPath:
     states = _pilot(model, rng)
-    visible, hidden = _log_odds(states), _log_odds(model.hidden_conditional(states))
+    active = model.hidden_conditional(states)
+    h = (rng.random(active.shape) < active) - model.hidden_center
+    inputs = h @ model.weights.T + model.visible_biases
+    visible, hidden = _log_odds(_sigmoid(inputs)), _log_odds(active)
     start = np.zeros_like(model.parameters)
     start[: model.n + model.n_hidden] = np.concatenate([visible, hidden])
     log_partition = float(np.logaddexp(0, visible).sum() + np.logaddexp(0, hidden).sum())
@@ -198,9 +206,12 @@ def _pilot(model: Any, rng: np.random.Generator) -> Array:
 
 
 def _log_odds(active: Array) -> Array:
-    """Of the means over states, with one more state that is half active, half not."""
-    share = (active.sum(axis=0) + 0.5) / (len(active) + 1)
-    return np.asarray(np.log(share / (1 - share)))
+    """Of the means over chains of the probability to be active."""
+    # Means of states, one chain in a hundred and twenty-eight at least for either value, would let
+    # many chains start at values that large weights forbid.
+    rest = STRAY / active.shape[1]
+    share = (1 - rest) * active.mean(axis=0) + rest / 2
+    return np.asarray(np.log(share) - np.log1p(-share))
 
 
 def _sigmoid(x: Array) -> Array:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_integer
 from ebm.errors import (
     CodingError,
     EbmError,
@@ -21,7 +22,7 @@ from ebm.model import EnergyModel, checked_energy, checked_space, is_layered, is
 from ebm.parallel import map_blocks, number_of_jobs, single_threaded_blas
 from ebm.randomness import RandomSource, generator
 from ebm.sampling.chains import allowed_states, joined, parted, with_copies
-from ebm.sampling.samplers import Gibbs, Sampler
+from ebm.sampling.samplers import Gibbs, Sampler, checked_sampler
 from ebm.sampling.samples import ChainState, Samples
 from ebm.sampling.streams import LANES, block_slices, new_streams
 from ebm.sampling.sweepers import Sweeper
@@ -97,16 +98,11 @@ def sample(
     space = checked_space(model)
     if burn_in is None:
         burn_in = 0 if isinstance(initial, ChainState) else 100
-    counts = {"n_draws": n_draws, "n_chains": n_chains, "thin": thin, "burn_in": burn_in}
-    for name, count in counts.items():
-        least = 0 if name == "burn_in" else 1
-        if isinstance(count, bool) or not hasattr(count, "__index__") or count < least:
-            raise ShapeError(f"{name} must be an integer of at least {least}, got {count!r}")
+    n_draws, n_chains = as_integer(n_draws, "n_draws"), as_integer(n_chains, "n_chains")
+    thin, burn_in = as_integer(thin, "thin"), as_integer(burn_in, "burn_in", least=0)
+    sampler = checked_sampler(sampler) or Gibbs()
     start = _start(model, initial, n_chains, rng)
-    chosen = Gibbs() if sampler is None else sampler
-    if isinstance(chosen, type) or not callable(getattr(chosen, "sweeper", None)):
-        raise ModelError(f"sampler must be one such as ebm.Gibbs(), got {sampler!r}")
-    sweeper = chosen.sweeper(model, len(start.states))
+    sweeper = sampler.sweeper(model, len(start.states))
     # A byte for each value, unless there are more levels than it holds.
     kind = np.min_scalar_type(-len(space.values) if isinstance(space, FiniteSpace) else 1.0)
     require_memory(
@@ -129,13 +125,20 @@ def _start(model: EnergyModel, initial: Any, n_chains: int, rng: RandomSource) -
     if isinstance(initial, Samples):
         raise ModelError("initial must be states or a ChainState, got Samples: give samples.final")
     source = generator(rng)
+    require_memory(
+        8.0 * n_chains * space.n,
+        MEMORY_LIMIT,
+        f"{n_chains} chains of {space.n} units",
+        "take fewer",
+    )
     if initial is None:
         states = allowed_states(model, n_chains, source)
     else:
         states = space.check(initial)
-        if states.ndim > 2:
+        if states.ndim > 2 or not len(states):
             raise ShapeError(
-                f"initial must have shape ({space.n},) or (n_chains, {space.n}), got {states.shape}"
+                f"initial must have shape ({space.n},) or (n_chains, {space.n}) with at least one "
+                f"chain, got {states.shape}"
             )
         states = np.broadcast_to(states, (n_chains, space.n)) if states.ndim == 1 else states
         _require_allowed(model, states)
@@ -154,7 +157,13 @@ def _taken_up(model: EnergyModel, chains: ChainState) -> ChainState:
     except EbmError as error:
         raise type(error)(f"initial holds chains of another model: {error}") from error
     n_blocks, shape = len(block_slices(len(states))), np.shape(chains.streams)
-    if states.ndim < 2 or len(shape) != 3 or shape[0] < n_blocks or shape[1:] != (4, LANES):
+    if (
+        states.ndim != 2
+        or not len(states)
+        or len(shape) != 3
+        or shape[0] < n_blocks
+        or shape[1:] != (4, LANES)
+    ):
         raise ShapeError(
             f"initial must hold states (chain, {space.n}) and their {n_blocks} streams, got states "
             f"{states.shape} and streams {shape}: give samples.final as it is"

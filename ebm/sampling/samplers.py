@@ -5,11 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from ebm.errors import ModelError
-from ebm.model import EnergyModel, checked_space, is_layered, is_pairwise
+from ebm.model import (
+    EnergyModel,
+    LayeredForm,
+    QuadraticForm,
+    checked_form,
+    checked_layers,
+    checked_space,
+    is_layered,
+    is_pairwise,
+)
 from ebm.models import couplings
+from ebm.models.layered import LayeredModel
 from ebm.models.pairwise import PairwiseModel
+from ebm.models.potts import PottsModel
 from ebm.sampling.general import EnergySweeper, LevelsSweeper, MetropolisSweeper
+from ebm.sampling.precision import (
+    PreciseLayerSweeper,
+    PrecisePairSweeper,
+    require_sums,
+    single_precision_suffices,
+)
 from ebm.sampling.sweepers import (
     DenseSweeper,
     FewChainsSweeper,
@@ -40,7 +59,9 @@ class Gibbs:
 
     Boltzmann machines and Ising models (dense or sparse), restricted machines (layer by layer) and
     Potts models have compiled or vectorized sweeps; any other finite model is swept through its
-    ``energy``, rightly but slowly.
+    ``energy``, rightly but slowly. Log-odds are summed in single precision where it keeps three
+    decimals of them, |b_i| + Σ_j |W_ij| below about 8000, and in double precision beyond, some
+    times slower.
 
     Examples
     --------
@@ -67,18 +88,13 @@ class Gibbs:
         """
         space = _finite_space(model)
         if is_layered(model):
-            layered: Any = model
-            return LayerSweeper(layered.layered_form(), space)
+            return _layer_sweeper(model, space)
         if isinstance(model, PairwiseModel) and couplings.is_sparse(model.coupling_matrix):
             return _sparse_sweeper(model)
         if is_pairwise(model) and isinstance(space, Binary | Spins):
-            pairwise: Any = model
-            weights, biases = log_odds(pairwise.quadratic_form(), space)
-            kind = FewChainsSweeper if n_chains <= FEW_CHAINS else DenseSweeper
-            return kind(weights, biases, space)
+            return _dense_sweeper(model, space, n_chains)
         if is_pairwise(model) and isinstance(space, Levels):
-            pairwise = model
-            return LevelsSweeper(pairwise.quadratic_form(), space)
+            return _levels_sweeper(model, space)
         return EnergySweeper(model, space)
 
 
@@ -121,13 +137,109 @@ def _finite_space(model: EnergyModel) -> FiniteSpace:
     return space
 
 
+def checked_sampler(sampler: Any, *, carries_copies: bool = True) -> Any:
+    """A sampler, or an error that says what one is.
+
+    Parameters
+    ----------
+    sampler : Sampler or None
+        What a caller gave.
+    carries_copies : bool
+        Whether one will do that carries copies of each chain along.
+
+    Returns
+    -------
+    Sampler or None
+        The same.
+
+    Raises
+    ------
+    ModelError
+        If it is a class, no sampler, or one with copies where there is no place for them.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.sampling.samplers import checked_sampler
+    >>> checked_sampler(ebm.Gibbs())
+    Gibbs()
+    """
+    if sampler is None:
+        return None
+    if isinstance(sampler, type):
+        raise ModelError(
+            f"sampler must be one such as ebm.Gibbs(), got the class: write {sampler.__name__}()"
+        )
+    if not callable(getattr(sampler, "sweeper", None)):
+        raise ModelError(f"sampler must be one such as ebm.Gibbs(), got {sampler!r}")
+    if not carries_copies and getattr(sampler, "carries_copies", False):
+        raise ModelError(
+            f"sampler must move one state of each chain, as ebm.Gibbs() does, got {sampler!r}, "
+            "which carries copies along"
+        )
+    return sampler
+
+
+def _form(model: Any, space: FiniteSpace) -> QuadraticForm:
+    """The energy of a pairwise model; what the library has checked itself is not checked again."""
+    if not isinstance(model, PairwiseModel | PottsModel):
+        return checked_form(model, space)
+    return model.quadratic_form()
+
+
+def _levels_sweeper(model: Any, space: FiniteSpace) -> Sweeper:
+    form = _form(model, space)
+    require_sums(form.matrix, form.vector, name="the model")
+    return LevelsSweeper(form, space)
+
+
+def _layer_sweeper(model: Any, space: FiniteSpace) -> Sweeper:
+    if not isinstance(model, LayeredModel):
+        form = checked_layers(model, space)
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            form = model.layered_form()
+    if single_precision_suffices(form.weights, form.visible, form.hidden):
+        return LayerSweeper(form, space)
+    visible, hidden = np.zeros(len(form.visible)), np.zeros(len(form.hidden))
+    if isinstance(model, LayeredModel):
+        # About their centers, biases do not hold sums of weights.
+        biases = model.visible_biases, model.hidden_biases
+        form = LayeredForm(model.weights, *biases, model.offset)
+        visible, hidden = model.visible_center, model.hidden_center
+    return PreciseLayerSweeper(form, visible, hidden, space)
+
+
+def _dense_sweeper(model: Any, space: FiniteSpace, n_chains: int) -> Sweeper:
+    with np.errstate(over="ignore", invalid="ignore"):
+        form = _form(model, space)
+        weights, biases = log_odds(form, space)
+    if single_precision_suffices(weights, biases):
+        kind = FewChainsSweeper if n_chains <= FEW_CHAINS else DenseSweeper
+        return kind(weights, biases, space)
+    if isinstance(model, PairwiseModel):
+        return _precise_sweeper(model)
+    return PrecisePairSweeper(form.matrix, form.vector, np.zeros(space.n), space)
+
+
 def _sparse_sweeper(model: PairwiseModel) -> Sweeper:
     """Log-odds of a sparse machine without ever forming a dense matrix."""
     matrix = model.coupling_matrix
     own = couplings.diagonal(matrix)
     weights = couplings.without_diagonal(matrix)
-    vector = model.linear_form()
-    if isinstance(model.space, Spins):
-        row_sums = couplings.apply(weights, 1.0 + 0 * vector)
-        return SparseSweeper(4 * weights, 2 * vector - 2 * row_sums, model.space)
-    return SparseSweeper(weights, vector + own / 2, model.space)
+    with np.errstate(over="ignore", invalid="ignore"):
+        vector = model.linear_form()
+        if isinstance(model.space, Spins):
+            row_sums = couplings.apply(weights, 1.0 + 0 * vector)
+            weights, biases = 4 * weights, 2 * vector - 2 * row_sums
+        else:
+            biases = vector + own / 2
+    if single_precision_suffices(weights, biases):
+        return SparseSweeper(weights, biases, model.space)
+    return _precise_sweeper(model)
+
+
+def _precise_sweeper(model: PairwiseModel) -> Sweeper:
+    """About its own center, where the linear parameters do not hold sums of couplings."""
+    vector = model.parameters[: model.n]
+    return PrecisePairSweeper(model.coupling_matrix, vector, model.feature_center, model.space)

@@ -11,15 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.ensembles import Ensemble, Estimate
+from ebm.ensembles import Ensemble, Estimate, Moments
 from ebm.ensembles.ensemble import Observable, observed
-from ebm.errors import StuckUnitWarning
+from ebm.errors import PoorMixingWarning, StuckUnitWarning
 from ebm.sampling.diagnostics import effective_sample_size, split_r_hat
 from ebm.spaces import StateSpace
 
 __all__ = ["ChainState", "Samples"]
 
 Array = NDArray[np.float64]
+
+#: Split R̂ above which means are not to be trusted, and the draws of a chain that it takes to tell.
+LARGEST_R_HAT = 1.1
+FEWEST_DRAWS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +100,23 @@ class Samples(Ensemble):
         # Chains that never move are worth one draw.
         return float(sizes.min()) if len(sizes) else 1.0
 
+    def moments(self) -> Moments:
+        """Means and covariances of the features of the space.
+
+        Returns
+        -------
+        Moments
+            Worth the effective number of draws.
+
+        Warns
+        -----
+        PoorMixingWarning
+            Once, where R̂ of a unit is above 1.1 and chains are long enough to tell: 100 draws in
+            each, 400 in all.
+        """
+        self._warn_of_poor_mixing()
+        return super().moments()
+
     def estimate(self, f: Observable) -> Estimate:
         """E[f(x)] with its Monte-Carlo standard error, autocorrelations included.
 
@@ -108,11 +129,42 @@ class Samples(Ensemble):
         -------
         Estimate
             The error is NaN where f never changes along the chains.
+
+        Warns
+        -----
+        PoorMixingWarning
+            As :meth:`moments`.
         """
+        self._warn_of_poor_mixing()
         values = np.stack([observed(f, chain.astype(np.float64)) for chain in self.chains])
         mean = values.mean(axis=(0, 1))
         error = np.sqrt(values.var(axis=(0, 1)) / effective_sample_size(values))
         return Estimate(mean[()], error[()])
+
+    def _warn_of_poor_mixing(self) -> None:
+        """Say once that the chains disagree."""
+        if self._poor_mixing is None or self.__dict__.get("_said_poor_mixing"):
+            return
+        object.__setattr__(self, "_said_poor_mixing", True)
+        warnings.warn(self._poor_mixing, PoorMixingWarning, stacklevel=3)
+
+    @cached_property
+    def _poor_mixing(self) -> str | None:
+        """What to say of chains that disagree; None of those that agree or are too short."""
+        n_chains, n_draws, _ = self.chains.shape
+        if n_draws < FEWEST_DRAWS or n_chains * n_draws < 4 * FEWEST_DRAWS:
+            return None
+        r_hat = split_r_hat(self.chains)
+        poor = np.flatnonzero(r_hat > LARGEST_R_HAT)
+        if not len(poor):
+            return None
+        worst = int(np.nanargmax(r_hat))
+        return (
+            f"the chains disagree: split R-hat is {r_hat[worst]:.3g} for unit "
+            f"{self.space.labels[worst]!r} and above {LARGEST_R_HAT} for {len(poor)} of "
+            f"{len(r_hat)} units, so neither means nor their errors can be trusted; draw longer "
+            "chains, raise burn_in, or use ebm.ParallelTempering()"
+        )
 
     def _warn_of_stuck_units(self) -> None:
         first = self.chains[:1, :1]

@@ -66,7 +66,7 @@ def log_odds(form: QuadraticForm, space: FiniteSpace) -> tuple[Array, Array]:
     return weights, form.vector + own / 2
 
 
-class _TwoValued(Sweeper):
+class TwoValued(Sweeper):
     """Layout float32 {0,1}, (units, chains) where ``chains_last``, else (chains, units)."""
 
     chains_last = True
@@ -75,10 +75,12 @@ class _TwoValued(Sweeper):
         self._low, self._high = (int(value) for value in space.values)
 
     def load(self, states: Array) -> Work:
+        """States (chains, n) of the space as zeros and ones."""
         work = (states == self._high).astype(np.float32)
         return np.ascontiguousarray(work.T) if self.chains_last else work
 
     def read(self, work: Work) -> NDArray[np.int8]:
+        """The inverse of :meth:`load`."""
         # Cast before it is turned: what is written through a turned view is a byte a state.
         states = work.astype(np.int8)
         if self._low:
@@ -87,7 +89,7 @@ class _TwoValued(Sweeper):
         return states.T if self.chains_last else states
 
 
-class DenseSweeper(_TwoValued):
+class DenseSweeper(TwoValued):
     """Many chains of a dense machine: fields by matrix products, some units at a time."""
 
     def __init__(self, weights: Array, biases: Array, space: FiniteSpace) -> None:
@@ -124,7 +126,7 @@ class FewChainsSweeper(DenseSweeper):
         sweep_dense_few(work, fields, self._weights, stream, n_sweeps)
 
 
-class SparseSweeper(_TwoValued):
+class SparseSweeper(TwoValued):
     """Any number of chains of a sparse machine."""
 
     def __init__(self, weights: Any, biases: Array, space: FiniteSpace) -> None:
@@ -144,7 +146,7 @@ class SparseSweeper(_TwoValued):
         sweep_sparse(work, self._biases, *self._rows, stream, n_sweeps)
 
 
-class LayerSweeper(_TwoValued):
+class LayerSweeper(TwoValued):
     """A machine with a hidden layer: all hidden units given the visible ones, then back.
 
     Parameters

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.arrays import as_floats
 from ebm.errors import EbmError, ModelError
 from ebm.model import EnergyModel, checked_energy
 from ebm.sampling.paths import Tempered
-from ebm.sampling.samplers import Gibbs, Sampler
+from ebm.sampling.samplers import Gibbs, Sampler, checked_sampler
 from ebm.sampling.streams import uniforms
 from ebm.sampling.sweepers import Sweeper
 
@@ -42,6 +43,8 @@ class ParallelTempering:
     ------
     EbmError
         If ``betas`` do not fall from below 1 to 0 or more.
+    ModelError
+        If ``sampler`` is none, or carries copies itself.
 
     Examples
     --------
@@ -58,8 +61,12 @@ class ParallelTempering:
     betas: Sequence[float] = (0.8, 0.6, 0.4, 0.2)
     sampler: Sampler | None = None
 
+    #: Each chain has hidden copies, which a move of its state alone would leave behind.
+    carries_copies = True
+
     def __post_init__(self) -> None:
-        values = np.asarray(self.betas, dtype=np.float64)
+        checked_sampler(self.sampler, carries_copies=False)
+        values = as_floats(self.betas, "betas")
         falling = values.ndim == 1 and len(values) > 0 and (np.diff(values, prepend=1) < 0).all()
         if not (falling and values[-1] >= 0):
             raise EbmError(f"betas must fall from below 1 to 0 or more, got {self.betas!r}")

@@ -193,6 +193,13 @@ def test_what_an_average_is():
         (lambda: ebm.PersistentChains(0), "n_chains must be a positive integer, got 0"),
         (lambda: ebm.PersistentChains(10, sweeps=1.5), "sweeps must be a positive integer"),
         (lambda: ebm.ContrastiveDivergence(True), "k must be a positive integer, got True"),
+        (lambda: ebm.PersistentChains(sampler=ebm.Gibbs), r"got the class: write Gibbs\(\)"),
+        (lambda: ebm.PersistentChains(sampler=3), r"sampler must be one such as ebm.Gibbs\(\)"),
+        (lambda: ebm.ContrastiveDivergence(sampler="gibbs"), "sampler must be one such as"),
+        (
+            lambda: ebm.ContrastiveDivergence(sampler=ebm.ParallelTempering()),
+            "sampler must move one state of each chain",
+        ),
     ],
 )
 def test_wrong_settings_are_named(make, name):

@@ -103,6 +103,7 @@ CHANGES = [
     ({"model": ebm.RestrictedBoltzmannMachine.for_data(ROWS, 4, rng=0)}, "number of parameters"),
     ({"model": ebm.BoltzmannMachine(np.zeros((6, 6)), np.zeros(6))}, "model"),
     ({"rows": 1 - ROWS}, "data"),
+    ({"validation": 1 - ROWS[:20]}, "validation"),
     ({"average": ebm.PersistentChains(21)}, "average"),
     ({"average": ebm.exact}, "average"),
     ({"optimizer": ebm.Adam(0.05)}, "optimizer"),
@@ -123,6 +124,41 @@ def test_a_checkpoint_of_another_fit_is_refused_by_name(tmp_path, change, name):
     with pytest.raises(EbmError, match=f"belongs to a fit with another {name}: "):
         train(n_epochs=2, checkpoint=path, **change)
     assert path.read_bytes() == before
+
+
+def test_differences_are_said_in_words(tmp_path):
+    """Digests say nothing; other settings are shown."""
+    path = tmp_path / "run.npz"
+    train(n_epochs=1, checkpoint=path, validation=ROWS[:9])
+    for change, words in (
+        ({"rows": 1 - ROWS}, "the rows, their order or their weights differ; give"),
+        ({"validation": ROWS[:8]}, "the validation rows differ, or only one"),
+        ({"validation": None}, "the validation rows differ, or only one"),
+        ({"model": start(1)}, "the parameters or centers of the model at the start differ"),
+        ({"l2": 0.5}, "0.001 there, 0.5 here"),
+    ):
+        with pytest.raises(EbmError, match=words):
+            train(**{"checkpoint": path, "validation": ROWS[:9]} | change)
+
+
+def test_fewer_epochs_than_the_checkpoint_are_said(tmp_path):
+    path = tmp_path / "run.npz"
+    first = train(n_epochs=4, checkpoint=path)
+    second = train(n_epochs=2, checkpoint=path)
+    assert "the checkpoint is 4 epochs on, n_epochs = 2 is less" in second.message
+    assert np.array_equal(first.model.parameters, second.model.parameters)
+    assert train(n_epochs=4, checkpoint=path).message == first.message
+
+
+@pytest.mark.parametrize("value", ["", 3, b"", ["run.npz"]])
+def test_a_checkpoint_is_a_path(value):
+    with pytest.raises(EbmError, match="checkpoint must be the path of a file, got"):
+        train(checkpoint=value)
+
+
+def test_a_folder_is_no_checkpoint(tmp_path):
+    with pytest.raises(EbmError, match=r"is a folder: give a file in it, such as .*fit\.npz"):
+        train(checkpoint=tmp_path)
 
 
 def test_files_that_are_no_checkpoints_are_refused(tmp_path):

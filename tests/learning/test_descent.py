@@ -9,6 +9,7 @@ from ebm.errors import (
     ConstantUnitError,
     DivergenceError,
     EbmError,
+    FewSamplesWarning,
     ModelError,
     NoMaximumWarning,
 )
@@ -427,14 +428,43 @@ def test_constant_columns_stay_finite():
     rows[:, 0], rows[:, 1] = 0, 1
     start = ebm.RestrictedBoltzmannMachine.for_data(rows, 3, rng=0)
     assert np.isfinite(start.parameters).all()
-    result = fit(start, rows, average=ebm.PersistentChains(50), n_epochs=20, rng=0)
+    with pytest.warns(NoMaximumWarning, match="units '0', '1' never change in the data"):
+        result = fit(start, rows, average=ebm.PersistentChains(50), n_epochs=20, rng=0)
+    assert len(result.warnings) == 1
     assert np.isfinite(result.model.parameters).all()
+    with pytest.warns(NoMaximumWarning, match="units '0', '1' never change in the data"):
+        exact = ebm.fit(start, rows, l2=0.1, max_iterations=3)
+    assert any("never change in the data" in note for note in exact.warnings)
+    fit(start, rows, average=ebm.PersistentChains(50), n_epochs=2, l2_biases=1e-3, rng=0)
     assert np.isfinite([epoch.rms_moment_error for epoch in result.history]).all()
     with pytest.raises(ConstantUnitError, match="units '0', '1' never change"):
         fit(START, rows, average=ebm.PersistentChains(50))
     held = {"l2": 1e-2, "l2_biases": 1e-2, "n_epochs": 20}
     penalized = fit(START, rows, average=ebm.PersistentChains(50), rng=0, **held)
     assert np.isfinite(penalized.model.parameters).all()
+
+
+@pytest.mark.parametrize("total", [1.0, 0.01])
+def test_normalized_weights_are_no_reason_to_stop(total):
+    """Beside the error of one sample all moments agree at once."""
+    weights = np.full(len(ROWS), total / len(ROWS))
+    with pytest.warns(FewSamplesWarning, match="the weights of 4000 rows sum to"):
+        result = fit(
+            START, ROWS, weights=weights, average=ebm.PersistentChains(500), n_epochs=30, rng=0
+        )
+    assert not result.converged
+    assert len(result.warnings) == 1
+    with pytest.warns(FewSamplesWarning):
+        exact = fit(START, ROWS, weights=weights, optimizer=ebm.GradientDescent(4.0, momentum=0.5))
+    assert exact.converged
+    wanted = ebm.fit(START, ROWS)
+    assert np.abs(exact.model.parameters - wanted.model.parameters).max() < 1e-5
+
+
+def test_numbers_of_numpy_are_numbers():
+    steps = ebm.GradientSteps(l1=np.float32(0.1), n_epochs=np.int64(2), centering=np.bool_(True))
+    assert (steps.l1, steps.n_epochs, steps.centering) == (float(np.float32(0.1)), 2, True)
+    assert ebm.GradientSteps(l1=np.int64(1)).l1 == 1.0
 
 
 def test_pairs_without_a_maximum_are_named():
@@ -452,12 +482,17 @@ def test_pairs_without_a_maximum_are_named():
         ({"l2": -1}, EbmError, "l2 must be a number"),
         ({"l2_biases": float("inf")}, EbmError, "l2_biases must be a number"),
         ({"l1": float("nan")}, EbmError, "l1 must be a finite number"),
+        ({"l1": "a"}, EbmError, "l1 must hold numbers, got text"),
+        ({"l2": "a"}, EbmError, "l2 must hold numbers, got text"),
+        ({"tolerance": None}, EbmError, "tolerance must be a number, got None"),
+        ({"validation": ebm.exact(START.to_spins())}, CodingError, "^validation rows: "),
+        ({"validation": ebm.exact(START).moments()}, ModelError, "validation must be rows"),
         ({"centering": "yes"}, EbmError, "centering must be True or False, got 'yes'"),
         ({"optimizer": ebm.Adam}, EbmError, r"write Adam\(rate\)"),
         ({"optimizer": "adam"}, EbmError, "optimizer must have start and step"),
         ({"average": ebm.PersistentChains}, ModelError, r"write PersistentChains\(\)"),
         ({"average": 3}, ModelError, "average must be a function"),
-        ({"validation": [[0, 1, 2, 0, 0]]}, CodingError, "2"),
+        ({"validation": [[0, 1, 2, 0, 0]]}, CodingError, "^validation rows: .*2"),
         ({"rng": "seed"}, TypeError, "rng must be"),
     ],
 )

@@ -139,3 +139,13 @@ def test_bad_entries_of_a_sparse_matrix_are_placed():
             couplings.symmetric(stored, 3, "W")
     with pytest.raises(ShapeError, match=r"W must have shape \(2, 2\), got \(3, 3\)"):
         couplings.symmetric(matrix, 2, "W")
+
+
+def test_complex_and_text_entries_are_refused():
+    """numpy would drop the imaginary part with a warning."""
+    values = np.array([[0, 1j], [1j, 0]])
+    for stored in (values, scipy.sparse.csr_array(values)):
+        with pytest.raises(ModelError, match="W must hold real numbers, got complex ones"):
+            couplings.symmetric(stored, 2, "W")
+    with pytest.raises(ModelError, match="W must hold numbers, got text"):
+        couplings.symmetric([["0", "1"], ["1", "0"]], 2, "W")

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 import ebm
-from ebm.errors import CodingError, MissingValueError, ModelError, NamesError, ShapeError
+from ebm.errors import (
+    CodingError,
+    EbmError,
+    MissingValueError,
+    ModelError,
+    NamesError,
+    ShapeError,
+)
 from tests import oracles, strategies
 
 
@@ -411,6 +418,9 @@ class TestArguments:
             ([[0, np.nan]], [0], [0, 0], ModelError, r"weights must be finite, got nan at .0, 1"),
             ([[0, 1]], [np.inf], [0, 0], ModelError, r"visible_biases must be finite, got inf"),
             ([[0, 1]], [0], [0, np.nan], ModelError, r"hidden_biases must be finite, got nan at"),
+            ("a", [0], [0, 0], ModelError, "weights must hold numbers, got text"),
+            ([[0, 1j]], [0], [0, 0], ModelError, "weights must hold real numbers"),
+            ([[0, 1], [0]], [0, 0], [0, 0], ShapeError, "weights must not be ragged"),
         ],
     )  # fmt: skip
     def test_refusals(self, weights, b, c, error, text):
@@ -499,3 +509,8 @@ class TestArguments:
         for k, rbm in enumerate([example(), example(names=list("abcd")), example(n=1, m=6)]):
             ebm.save(rbm, tmp_path / f"{k}.npz")
             assert ebm.load(tmp_path / f"{k}.npz").equals(rbm)
+
+    @pytest.mark.parametrize("scale", [-1, np.nan, np.inf, "a", None, [1, 2]])
+    def test_the_scale_of_first_weights_is_a_deviation(self, scale):
+        with pytest.raises(EbmError, match="scale must"):
+            ebm.RestrictedBoltzmannMachine.for_data([[0, 1], [1, 0]], 2, scale=scale)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.errors import StuckUnitWarning
+from ebm.errors import PoorMixingWarning, StuckUnitWarning
 from tests.statistical import check_z_scores
 
 
@@ -125,11 +125,80 @@ def test_forbidden_states_are_never_drawn():
         ({"n_draws": 1, "initial": np.zeros(6)}, "shape"),
         ({"n_draws": 1, "initial": 2 * np.ones(7)}, "0 or 1"),
         ({"n_draws": 10**12}, "n_draws|draws"),
+        ({"n_draws": np.array([3])}, r"n_draws must be a positive integer, got array\(\[3\]\)"),
+        ({"n_draws": 1, "thin": 10**30}, r"thin must be a positive integer below 2\*\*63"),
+        ({"n_draws": 1, "burn_in": 10**30}, r"burn_in must be an integer of at least 0 below"),
+        ({"n_draws": 1, "n_chains": 10**12}, "1000000000000 chains of 7 units"),
+        ({"n_draws": 1, "initial": np.ones((0, 7))}, "initial must have .* at least one chain"),
     ],
 )
 def test_bad_arguments_are_named(arguments, match):
     with pytest.raises(ebm.EbmError, match=match):
         ebm.sample(machine(), **arguments)
+
+
+def test_any_integer_type_will_do():
+    draws = ebm.sample(
+        machine(), n_draws=np.int64(3), n_chains=np.array(2), thin=np.uint8(1), rng=0
+    )
+    assert draws.chains.shape == (2, 3, 7)
+
+
+def test_a_model_that_writes_into_its_states_draws_the_same():
+    class Careless(Triples):
+        def energy(self, states):
+            energies = super().energy(states)
+            states[...] = 1 - states
+            return energies
+
+    for sampler in (ebm.Gibbs(), ebm.Metropolis(), ebm.ParallelTempering([0.5])):
+        one, other = (
+            ebm.sample(model, sampler, n_draws=5, rng=3).chains for model in (Triples(), Careless())
+        )
+        assert np.array_equal(one, other)
+    settings = ebm.Annealing(20, 5)
+    one, other = (ebm.log_partition(m, settings, rng=1) for m in (Triples(), Careless()))
+    assert one == other
+
+
+@pytest.mark.parametrize("value", ["1.0", 1j, np.ma.masked])
+def test_energies_are_real_numbers(value):
+    class Strange(ebm.EnergyModel):
+        space = ebm.Binary(2)
+
+        def energy(self, states):
+            if value is np.ma.masked:
+                return np.ma.masked_all(np.shape(states)[:-1])
+            return np.full(np.shape(states)[:-1], value)
+
+    with pytest.raises(ebm.EbmError, match=r"Strange\.energy must h"):
+        ebm.sample(Strange(), n_draws=1, rng=0)
+
+
+def up_and_down(strength, n=8):
+    """A magnet whose chains stay where they start."""
+    return ebm.IsingModel(strength * (np.ones((n, n)) - np.eye(n)), np.zeros(n))
+
+
+def test_chains_that_disagree_say_so_once():
+    start = np.repeat([[1.0] * 8, [-1.0] * 8], 2, axis=0)
+    model = up_and_down(0.5)
+    samples = ebm.sample(model, n_draws=200, initial=start, rng=0)
+    with pytest.warns(PoorMixingWarning, match=r"split R-hat is .* for unit '\d'.* 8 of 8 units"):
+        samples.moments()
+    samples.moments()
+    again = ebm.sample(model, n_draws=200, initial=start, rng=0)
+    with pytest.warns(PoorMixingWarning):
+        again.estimate(lambda x: x[:, 0])
+
+
+def test_chains_that_agree_or_are_short_stay_silent():
+    """Warnings are errors here. A thousand units in short chains are no reason to warn."""
+    start = np.repeat([[1.0] * 8, [-1.0] * 8], 2, axis=0)
+    ebm.sample(up_and_down(0.5), n_draws=99, initial=start, rng=0).moments()
+    free = ebm.BoltzmannMachine(np.zeros((1000, 1000)), np.zeros(1000))
+    for shape in ((4, 100), (2, 200), (1, 400), (1, 100)):
+        ebm.sample(free, n_chains=shape[0], n_draws=shape[1], rng=1).moments()
 
 
 def test_initial_states_must_be_allowed():

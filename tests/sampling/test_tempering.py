@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.errors import EbmError, ShapeError
+from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.sampling import ChainState
 from ebm.sampling.streams import block_slices, new_streams
 from ebm.sampling.tempering import TemperingSweeper, tempered
@@ -128,3 +128,18 @@ def test_plain_chains_can_go_on_tempered_and_back():
 def test_ladders_fall_from_below_1(betas):
     with pytest.raises(EbmError, match="betas must fall"):
         ebm.ParallelTempering(betas)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"betas": "a"}, "betas must hold numbers, got text"),
+        ({"betas": [0.5j]}, "betas must hold real numbers"),
+        ({"sampler": ebm.Gibbs}, r"got the class: write Gibbs\(\)"),
+        ({"sampler": 3}, r"sampler must be one such as ebm.Gibbs\(\), got 3"),
+        ({"sampler": ebm.ParallelTempering()}, "sampler must move one state of each chain"),
+    ],
+)
+def test_other_settings_are_named(settings, match):
+    with pytest.raises(ModelError, match=match):
+        ebm.ParallelTempering(**settings)
