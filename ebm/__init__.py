@@ -24,7 +24,15 @@ from ebm.models import (
 from ebm.spaces import Binary, Levels, Reals, Spins
 
 if TYPE_CHECKING:
-    from ebm import datasets, effective, information, inversion, perturbation, plotting
+    from ebm import (
+        datasets,
+        effective,
+        information,
+        inversion,
+        networks,
+        perturbation,
+        plotting,
+    )
     from ebm.comparison import compare
     from ebm.effective import MarginalModel, marginalize
     from ebm.enumeration import ExactEnsemble, exact
@@ -100,6 +108,7 @@ __all__ = [
     "local_minima",
     "log_partition",
     "marginalize",
+    "networks",
     "perturbation",
     "plotting",
     "sample",
@@ -138,7 +147,7 @@ _HOMES = {
 #: Packages that are there as attributes, whatever was imported before.
 _PACKAGES = frozenset(
     "comparison datasets effective enumeration information inversion landscape learning models"
-    " observables perturbation plotting report sampling tables".split()
+    " networks observables perturbation plotting report sampling tables".split()
 )
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 

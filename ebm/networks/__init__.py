@@ -1,0 +1,30 @@
+"""Networks on torch: the action of a classifier as an energy, and its power series."""
+
+from ebm.errors import require_extra
+
+require_extra("torch", "torch")
+
+from ebm.networks import power_series  # noqa: E402
+from ebm.networks.action import SoftmaxMLPAction  # noqa: E402
+from ebm.networks.activations import ACTIVATIONS, Activation, activation_named  # noqa: E402
+from ebm.networks.closed_forms import ClosedForms, closed_forms  # noqa: E402
+from ebm.networks.convergence import ray_radius  # noqa: E402
+from ebm.networks.expansion import ActionExpansion  # noqa: E402
+from ebm.networks.moments import class_covariance, class_moments, main_terms  # noqa: E402
+from ebm.networks.sequential import series  # noqa: E402
+
+__all__ = [
+    "ACTIVATIONS",
+    "ActionExpansion",
+    "Activation",
+    "ClosedForms",
+    "SoftmaxMLPAction",
+    "activation_named",
+    "class_covariance",
+    "class_moments",
+    "closed_forms",
+    "main_terms",
+    "power_series",
+    "ray_radius",
+    "series",
+]

@@ -1,0 +1,295 @@
+"""Activations: the function, its Taylor series at 0, its series along any power series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ebm.errors import ModelError
+from ebm.networks import power_series, taylor
+
+__all__ = ["ACTIVATIONS", "Activation", "activation_named"]
+
+ComplexArray = NDArray[np.complex128]
+Number = float | Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class Activation:
+    """An activation σ(a) with what its power series need, [ACT] §1.1.
+
+    σ(a) = Σ_k s_k a^k / k! near a = 0.
+
+    Parameters
+    ----------
+    name : str
+        How messages call it.
+    function : callable
+        σ for tensors.
+    derivatives : callable or sequence of float, optional
+        s_0, s_1, …: either all that will be needed, or a function of the order K that returns
+        s_0 … s_K. None if σ(ta) = t σ(a) for t > 0, as for the ReLU: there is no Taylor series, but
+        an exact one for t > 0.
+    series : callable, optional
+        From the coefficients of a power series a(t), (K+1, ...), to those of σ(a(t)), at any base
+        point; :mod:`ebm.networks.power_series` has the pieces. Without it only base points with
+        a = 0 can be had.
+    singularity : float
+        Distance from 0 of the nearest singularity of σ in the complex plane; infinite if entire.
+    continuation : callable, optional
+        σ for complex arrays, needed for the radius of convergence; by default ``function`` on
+        complex tensors.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import ebm.networks
+    >>> sine = ebm.networks.Activation("sin", torch.sin, [0, 1, 0, -1, 0, 1])
+    >>> sine.coefficients(3)
+    (0.0, 1.0, 0.0, -0.16666666666666666)
+    """
+
+    name: str
+    function: Callable[[Tensor], Tensor]
+    derivatives: Callable[[int], Sequence[Number]] | Sequence[Number] | None = None
+    series: Callable[[Tensor], Tensor] | None = None
+    singularity: float = math.inf
+    continuation: Callable[[ComplexArray], ComplexArray] | None = None
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether the series about θ = 0 holds for t > 0 only."""
+        return self.derivatives is None
+
+    def coefficients(self, order: int) -> tuple[float, ...]:
+        """Taylor coefficients at 0.
+
+        Parameters
+        ----------
+        order : int
+            K, from 0.
+
+        Returns
+        -------
+        tuple of float, K+1
+            s_k / k!.
+
+        Raises
+        ------
+        ModelError
+            If there is no Taylor series, or not to this order.
+        """
+        if self.derivatives is None:
+            raise ModelError(
+                f"{self.name} has no Taylor series at 0; its expansion for t > 0 stops at U σ(a)"
+            )
+        given = self.derivatives(order) if callable(self.derivatives) else self.derivatives
+        values = list(given)[: order + 1]
+        if len(values) <= order or not all(_is_finite(s) for s in values):
+            raise ModelError(
+                f"derivatives of the activation {self.name} must be s_0 … s_{order}, all finite, "
+                f"got {[float(s) for s in values]}: give more of them, or ask for a lower order"
+            )
+        return tuple(float(Fraction(s) / math.factorial(k)) for k, s in enumerate(values))
+
+    def along(self, x: Tensor) -> Tensor:
+        """The power series of σ(x(t)).
+
+        Parameters
+        ----------
+        x : Tensor, (K+1, ...)
+            Coefficients of x(t).
+
+        Returns
+        -------
+        Tensor, (K+1, ...)
+            Coefficients of σ(x(t)); for ReLU those that hold for small t > 0.
+
+        Raises
+        ------
+        ModelError
+            If x_0 ≠ 0 and only Taylor coefficients at 0 are known.
+        """
+        if self.series is not None:
+            return self.series(x)
+        if bool((x[0] != 0).any()):
+            raise ModelError(
+                f"the activation {self.name} needs series= to be expanded about a ≠ 0: "
+                "its Taylor coefficients at 0 are not enough"
+            )
+        return power_series.composed(self.coefficients(len(x) - 1), x)
+
+    def on_ray(self, t: ComplexArray, a: NDArray[np.float64]) -> ComplexArray:
+        """σ(ta) for complex t, continued from t > 0.
+
+        Parameters
+        ----------
+        t : ndarray of complex, (P,)
+            Points of the plane.
+        a : ndarray, (H,)
+            Pre-activations at t = 1.
+
+        Returns
+        -------
+        ndarray of complex, (P, H)
+            The values.
+
+        Raises
+        ------
+        ModelError
+            If the function takes no complex numbers and no ``continuation`` is given.
+        """
+        if self.derivatives is None:
+            return np.outer(t, self.function(torch.from_numpy(a)).numpy())
+        if self.continuation is not None:
+            return self.continuation(np.outer(t, a))
+        try:
+            return np.asarray(self.function(torch.from_numpy(np.outer(t, a))).numpy())
+        except (RuntimeError, TypeError) as error:
+            raise ModelError(
+                f"the activation {self.name} needs continuation=, its values for complex arrays, "
+                "to find the radius of convergence"
+            ) from error
+
+
+def activation_named(activation: Any) -> Activation:
+    """The activation of that name, or the user's own.
+
+    Parameters
+    ----------
+    activation : str or Activation
+        ``"silu"``, ``"relu"``, ``"formal_relu"``, ``"tanh"``, ``"sigmoid"``, ``"softplus"``,
+        ``"gelu"``, ``"identity"``, or an :class:`Activation`.
+
+    Returns
+    -------
+    Activation
+        With its series.
+
+    Raises
+    ------
+    ModelError
+        If there is none of that name.
+
+    Examples
+    --------
+    >>> from ebm.networks.activations import activation_named
+    >>> activation_named("silu").coefficients(2)
+    (0.0, 0.5, 0.25)
+    """
+    if isinstance(activation, Activation):
+        return activation
+    if isinstance(activation, str) and activation in ACTIVATIONS:
+        return ACTIVATIONS[activation]
+    raise ModelError(
+        f"activation must be one of {', '.join(ACTIVATIONS)}, or an ebm.networks.Activation with "
+        f"its Taylor coefficients, got {activation!r}"
+    )
+
+
+def _is_finite(value: Number) -> bool:
+    # Large fractions do not fit into a float.
+    return isinstance(value, Fraction) or math.isfinite(value)
+
+
+def _silu_series(x: Tensor) -> Tensor:
+    return power_series.product(x, power_series.sigmoid(x))
+
+
+def _softplus_series(x: Tensor) -> Tensor:
+    return power_series.integral(x, power_series.sigmoid(x), _softplus(x[0]))
+
+
+def _gelu_series(x: Tensor) -> Tensor:
+    first = 0.5 * torch.erfc(-x[0] / math.sqrt(2))
+    return power_series.product(x, power_series.integral(x, power_series.gaussian(x), first))
+
+
+def _relu_series(x: Tensor) -> Tensor:
+    """The side that a unit takes for small t > 0 is that of its first order that is not zero."""
+    side = torch.zeros_like(x[0])
+    for order in x.detach():
+        side = torch.where(side == 0, torch.sign(order), side)
+    return x * (side > 0)
+
+
+def _softplus(x: Tensor) -> Tensor:
+    # torch's own replaces softplus by a above its threshold.
+    return torch.logaddexp(x, torch.zeros_like(x))
+
+
+def _gelu_continuation(x: ComplexArray) -> ComplexArray:
+    from scipy.special import erf
+
+    return np.asarray(0.5 * x * (1 + erf(x / math.sqrt(2))))
+
+
+#: The activations by name; ``formal_relu`` is the series of [ACT-R], s_1 = 1 and no other, which is
+#: that of σ(a) = a and not that of the ReLU.
+ACTIVATIONS: dict[str, Activation] = {
+    activation.name: activation
+    for activation in (
+        Activation(
+            "silu",
+            torch.nn.functional.silu,
+            taylor.silu,
+            _silu_series,
+            math.pi,
+            lambda x: x / (1 + np.exp(-x)),
+        ),
+        Activation("relu", torch.relu, None, _relu_series),
+        Activation(
+            "formal_relu",
+            lambda x: x,
+            taylor.identity,
+            lambda x: x,
+            continuation=lambda x: x,
+        ),
+        Activation(
+            "tanh",
+            torch.tanh,
+            taylor.tanh,
+            power_series.tanh,
+            math.pi / 2,
+            lambda x: np.asarray(np.tanh(x)),
+        ),
+        Activation(
+            "sigmoid",
+            torch.sigmoid,
+            taylor.sigmoid,
+            power_series.sigmoid,
+            math.pi,
+            lambda x: np.asarray(1 / (1 + np.exp(-x))),
+        ),
+        Activation(
+            "softplus",
+            _softplus,
+            taylor.softplus,
+            _softplus_series,
+            math.pi,
+            lambda x: np.asarray(np.log1p(np.exp(x))),
+        ),
+        Activation(
+            "gelu",
+            torch.nn.functional.gelu,
+            taylor.gelu,
+            _gelu_series,
+            continuation=_gelu_continuation,
+        ),
+        Activation(
+            "identity",
+            lambda x: x,
+            taylor.identity,
+            lambda x: x,
+            continuation=lambda x: x,
+        ),
+    )
+}

@@ -1,0 +1,176 @@
+"""The power series of the action along a ray from θ = 0, and how far it can be trusted."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from ebm.errors import ModelError, SeriesWarning
+from ebm.networks.closed_forms import closed_forms
+from ebm.networks.convergence import (
+    Watch,
+    limits_unit_disk,
+    one_vector,
+    ray_radius,
+    singularity_bound,
+    watched,
+)
+from ebm.networks.logits import block_series, logit_orders, pre_activations
+from ebm.networks.rows import Block
+from ebm.networks.tensors import checked_order, like
+
+if TYPE_CHECKING:
+    from ebm.networks.action import SoftmaxMLPAction
+
+__all__ = ["ActionExpansion", "expanded"]
+
+#: Rows searched for zeros by the warning of every expansion: those whose logits spread most.
+WATCHED_ROWS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class ActionExpansion:
+    """S(tθ) = Σ_n S_n(θ) t^n about θ = 0; [ACT] eq 3.
+
+    Attributes
+    ----------
+    coefficients : ndarray or Tensor, (K+1,)
+        S_0 … S_K, without any n!; in the kind of θ.
+    bound : float
+        Distance in t of the nearest singularity of σ(ta), π/max|a| for SiLU: the radius of
+        convergence is at most this, and usually a good deal less.
+    is_one_sided : bool
+        Whether the series holds for t > 0 only, as for ReLU.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ebm.networks
+    >>> system = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0]], [0, 1, 1], n_hidden=2)
+    >>> theta = np.full(system.space.n, 0.1)
+    >>> expansion = system.expand(theta, 4)
+    >>> bool(abs(expansion.partial_sums()[-1] - system.action(theta)) < 1e-6)
+    True
+    """
+
+    coefficients: Any
+    bound: float
+    is_one_sided: bool
+    _action: SoftmaxMLPAction = field(repr=False)
+    _theta: Tensor = field(repr=False)
+
+    @property
+    def order(self) -> int:
+        """K."""
+        return len(self.coefficients) - 1
+
+    @cached_property
+    def radius(self) -> float:
+        """Radius of convergence in t, an estimate; see :func:`ebm.networks.ray_radius`."""
+        return ray_radius(self._action, self._theta)
+
+    @cached_property
+    def terms(self) -> Mapping[str, float]:
+        """The closed forms up to order 4 by name; see :func:`ebm.networks.closed_forms`."""
+        return closed_forms(self._action, self._theta, min(self.order, 4)).terms
+
+    def partial_sums(self, t: float = 1.0) -> Any:
+        """S_0, S_0 + S_1 t, …: the approximations of S(tθ), once the radius has been found.
+
+        Parameters
+        ----------
+        t : float
+            Where on the ray.
+
+        Returns
+        -------
+        ndarray or Tensor, (K+1,)
+            Sums through each order.
+
+        Raises
+        ------
+        ModelError
+            If the series is one-sided and t < 0.
+
+        Warns
+        -----
+        SeriesWarning
+            If t lies outside the radius of convergence.
+        """
+        if self.is_one_sided and t < 0:
+            raise ModelError(f"t must not be negative for an activation with a kink at 0, got {t}")
+        if abs(t) >= self.radius:
+            _warn(t, f"{self.radius:.3g}", stacklevel=3)
+        powers = [t**n for n in range(self.order + 1)]
+        if isinstance(self.coefficients, Tensor):
+            return (self.coefficients * self.coefficients.new_tensor(powers)).cumsum(0)
+        return (self.coefficients * powers).cumsum()
+
+
+def expanded(action: SoftmaxMLPAction, theta: Any, order: int) -> ActionExpansion:
+    """The expansion of an action; see :meth:`SoftmaxMLPAction.expand`.
+
+    Parameters
+    ----------
+    action : SoftmaxMLPAction
+        The system.
+    theta : array_like or Tensor, (d,)
+        The direction.
+    order : int
+        K, from 0.
+
+    Returns
+    -------
+    ActionExpansion
+        One product of the inputs with W, K thin ones with U, O(K²) operations on the logits.
+
+    Examples
+    --------
+    >>> import ebm.networks
+    >>> system = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0]], [0, 1, 0], n_hidden=1)
+    >>> system.expand([0, 0, 1, 0, 0, 0], 2).coefficients.round(4)
+    array([ 0.6931, -0.1667,  0.125 ])
+    """
+    order = checked_order(order)
+    vector = one_vector(action, theta)
+    size = action.block_size()
+
+    def share(flat: Tensor, block: Block) -> tuple[Tensor, Watch]:
+        blocks = action.blocks_of(flat)
+        a = pre_activations(blocks, block.inputs)
+        orders = logit_orders(blocks, a, action.activation, order)
+        return block_series(orders, block), watched(blocks, a, orders, WATCHED_ROWS)
+
+    # The graph of all blocks would hold the hidden units of all rows.
+    recomputes = vector.requires_grad and torch.is_grad_enabled() and size < action.rows.n_rows
+    total, watch = vector.new_zeros(order + 1), Watch.empty(vector, action.n_hidden)
+    for block in action.rows.blocks(size):
+        if recomputes:
+            part, seen = checkpoint(share, vector, block, use_reentrant=False)
+        else:
+            part, seen = share(vector, block)
+        total = total + part
+        watch = watch.merged(seen, WATCHED_ROWS)
+    bound = singularity_bound(action, watch)
+    if bound <= 1:
+        _warn(1, f"at most {bound:.3g}", stacklevel=4)
+    elif order > 1 and limits_unit_disk(action, vector, watch):
+        _warn(1, "below 1", stacklevel=4)
+    one_sided = action.activation.is_one_sided
+    return ActionExpansion(like(total, theta), bound, one_sided, action, vector.detach())
+
+
+def _warn(t: float, radius: str, stacklevel: int) -> None:
+    warnings.warn(
+        f"t = {t:g} lies outside the radius of convergence of the series of the action, {radius}: "
+        "its partial sums say nothing about S(θ) there; shrink θ, or use action(theta)",
+        SeriesWarning,
+        stacklevel=stacklevel,
+    )

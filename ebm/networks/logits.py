@@ -1,0 +1,190 @@
+"""The softmax-MLP on one block of rows: its action, and the power series of its logits.
+
+f_α(z, θ) = Σ_β U_αβ σ(a_β) + c_α with a = Wz + b; [ACT] §1.1. Along the ray tθ the pre-activation
+is exactly t·a, so one product with the inputs serves every order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ebm.networks import power_series
+from ebm.networks.activations import Activation
+from ebm.networks.rows import Block
+
+__all__ = [
+    "Parameters",
+    "block_action",
+    "block_series",
+    "logit_orders",
+    "pre_activations",
+]
+
+
+class Parameters(NamedTuple):
+    """θ by its blocks: ``U`` (..., M, H), ``c`` (..., M), ``W`` (..., H, E), ``b`` (..., H)."""
+
+    U: Tensor
+    c: Tensor
+    W: Tensor
+    b: Tensor
+
+
+def pre_activations(theta: Parameters, inputs: Tensor) -> Tensor:
+    """a = Wz + b of each row.
+
+    Parameters
+    ----------
+    theta : Parameters
+        One θ, or a batch of them.
+    inputs : Tensor, (B, E)
+        z.
+
+    Returns
+    -------
+    Tensor, (..., B, H)
+        a.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks.logits import Parameters, pre_activations
+    >>> one = torch.ones(1, 1)
+    >>> pre_activations(Parameters(one, one[0], 2 * one, one[0]), one)
+    tensor([[3.]])
+    """
+    if theta.W.ndim == 2:
+        return torch.addmm(theta.b, inputs, theta.W.mT)
+    return inputs @ theta.W.mT + theta.b[..., None, :]
+
+
+def block_action(theta: Parameters, block: Block, activation: Activation) -> Tensor:
+    """−Σ p(z, m) ln q_m(z, θ) over one block; [ACT] eq 2.
+
+    Parameters
+    ----------
+    theta : Parameters
+        One θ, or a batch of them.
+    block : Block
+        Rows with their weights.
+    activation : Activation
+        σ.
+
+    Returns
+    -------
+    Tensor, (...)
+        The share of S that the block has.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks.activations import activation_named
+    >>> from ebm.networks.logits import Parameters, block_action
+    >>> from ebm.networks.rows import Block
+    >>> zero = Parameters(torch.zeros(3, 1), torch.zeros(3), torch.zeros(1, 1), torch.zeros(1))
+    >>> block = Block(torch.ones(1, 1), torch.tensor([0]), torch.ones(1))
+    >>> block_action(zero, block, activation_named("silu"))
+    tensor(1.0986)
+    """
+    hidden = activation.function(pre_activations(theta, block.inputs))
+    logits = hidden @ theta.U.mT + theta.c[..., None, :]
+    labels = block.labels[:, None].expand(*logits.shape[:-1], 1)
+    surprise = logits.logsumexp(-1) - logits.gather(-1, labels).squeeze(-1)
+    return surprise @ block.weights
+
+
+def logit_orders(theta: Parameters, a: Tensor, activation: Activation, order: int) -> Tensor:
+    """Coefficients of t^k in f(z, tθ): F_1 = c + s_0 U1, F_{k+1} = (s_k/k!) U a^k.
+
+    Parameters
+    ----------
+    theta : Parameters
+        One θ.
+    a : Tensor, (B, H)
+        Its pre-activations.
+    activation : Activation
+        σ.
+    order : int
+        K.
+
+    Returns
+    -------
+    Tensor, (K+1, B, M)
+        F_0 = 0, F_1 … F_K; for ReLU and t > 0: F_1 = c, F_2 = U relu(a), nothing above.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks.activations import activation_named
+    >>> from ebm.networks.logits import Parameters, logit_orders
+    >>> one = torch.ones(1, 1)
+    >>> logit_orders(
+    ...     Parameters(one, one[0], one, one[0]), 2 * one, activation_named("silu"), 3
+    ... ).flatten()
+    tensor([0., 1., 1., 1.])
+    """
+    none = a.new_zeros(len(a), len(theta.c))
+    orders = [none] * (order + 1)
+    if activation.is_one_sided:
+        firsts = [theta.c.expand_as(none), activation.function(a) @ theta.U.mT]
+        orders[1:3] = firsts[:order]
+        return torch.stack(orders)
+    s = activation.coefficients(max(order - 1, 0))
+    if order:
+        orders[1] = (theta.c + s[0] * theta.U.sum(1)).expand_as(none)
+    powers = _Powers(a)
+    for k in range(1, order):
+        if s[k] != 0:
+            orders[k + 1] = s[k] * (powers.up_to(k) @ theta.U.mT)
+    return torch.stack(orders)
+
+
+def block_series(orders: Tensor, block: Block) -> Tensor:
+    """Coefficients of S(tθ) over one block: [t^n] of Σ p(z, m) (ln Σ_α exp f_α − f_m).
+
+    Parameters
+    ----------
+    orders : Tensor, (K+1, B, M)
+        Coefficients of the logits.
+    block : Block
+        The same rows.
+
+    Returns
+    -------
+    Tensor, (K+1,)
+        The share of S_0 … S_K that the block has.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks.logits import block_series
+    >>> from ebm.networks.rows import Block
+    >>> orders = torch.tensor([[[0.0, 0.0]], [[1.0, -1.0]], [[0.0, 0.0]]])
+    >>> block_series(orders, Block(torch.ones(1, 1), torch.tensor([0]), torch.ones(1)))
+    tensor([ 0.6931, -1.0000,  0.5000])
+    """
+    labels = block.labels[None, :, None].expand(len(orders), -1, 1)
+    own = orders.gather(-1, labels).squeeze(-1)
+    return (power_series.logsumexp(orders) - own) @ block.weights
+
+
+class _Powers:
+    """a, a², … in rising order; odd and even activations need every other one only."""
+
+    def __init__(self, a: Tensor) -> None:
+        self.a, self.square = a, a
+        self.last, self.exponent = a, 1
+
+    def up_to(self, exponent: int) -> Tensor:
+        if exponent > 1 and self.square is self.a:
+            self.square = self.a * self.a
+        if exponent % 2 == 0 and self.exponent == 1:
+            self.last, self.exponent = self.square, 2
+        while self.exponent < exponent:
+            step = min(2, exponent - self.exponent)
+            self.last = self.last * (self.square if step == 2 else self.a)
+            self.exponent += step
+        return self.last

@@ -1,0 +1,275 @@
+"""Truncated power series in t whose coefficients are tensors: (K+1, ...), order along axis 0.
+
+Every function is made of products and sums of coefficients, O(K²) of them, so autograd goes
+through; nothing here differentiates. Orders above K are dropped, and those kept are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "composed",
+    "exp",
+    "gaussian",
+    "integral",
+    "log",
+    "logsumexp",
+    "product",
+    "sigmoid",
+    "tanh",
+]
+
+
+def product(x: Tensor, y: Tensor) -> Tensor:
+    """Product of two series, (xy)_k = Σ_j x_j y_{k−j}.
+
+    Parameters
+    ----------
+    x, y : Tensor, (K+1, ...)
+        Two series to the same order.
+
+    Returns
+    -------
+    Tensor, (K+1, ...)
+        Their product.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks import power_series
+    >>> power_series.product(torch.tensor([1.0, 1.0, 0.0]), torch.tensor([1.0, -1.0, 0.0]))
+    tensor([ 1.,  0., -1.])
+    """
+    return torch.stack([(x[: k + 1] * y[: k + 1].flip(0)).sum(0) for k in range(len(x))])
+
+
+def exp(x: Tensor) -> Tensor:
+    """Exponential of a series, from y′ = y x′.
+
+    Parameters
+    ----------
+    x : Tensor, (K+1, ...)
+        A series.
+
+    Returns
+    -------
+    Tensor, (K+1, ...)
+        y = e^x.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks import power_series
+    >>> power_series.exp(torch.tensor([0.0, 1.0, 0.0]))
+    tensor([1.0000, 1.0000, 0.5000])
+    """
+    y = [x[0].exp()]
+    for k in range(1, len(x)):
+        y.append(_slope(x, y, k))
+    return torch.stack(y)
+
+
+def log(x: Tensor) -> Tensor:
+    """Logarithm of a series with x_0 > 0, from x y′ = x′.
+
+    Parameters
+    ----------
+    x : Tensor, (K+1, ...)
+        A series.
+
+    Returns
+    -------
+    Tensor, (K+1, ...)
+        y = ln x.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks import power_series
+    >>> power_series.log(torch.tensor([1.0, 1.0, 0.0]))
+    tensor([ 0.0000,  1.0000, -0.5000])
+    """
+    y = [x[0].log()]
+    for k in range(1, len(x)):
+        rest = x[k]
+        for j in range(1, k):
+            rest = rest - (j / k) * y[j] * x[k - j]
+        y.append(rest / x[0])
+    return torch.stack(y)
+
+
+def logsumexp(x: Tensor) -> Tensor:
+    """ln Σ_α exp x_α over the last axis.
+
+    Parameters
+    ----------
+    x : Tensor, (K+1, ..., M)
+        One series for each α.
+
+    Returns
+    -------
+    Tensor, (K+1, ...)
+        The series of the logarithm.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks import power_series
+    >>> power_series.logsumexp(torch.tensor([[0.0, 0.0], [1.0, -1.0], [0.0, 0.0]]))
+    tensor([0.6931, 0.0000, 0.5000])
+    """
+    # Without the largest x_0 the exponentials cannot overflow; it returns in order 0.
+    top = x[0].amax(-1, keepdim=True)
+    logs = log(exp(torch.cat([(x[0] - top)[None], x[1:]])).sum(-1))
+    return torch.cat([logs[:1] + top.squeeze(-1)[None], logs[1:]])
+
+
+def integral(x: Tensor, slope: Tensor, first: Tensor) -> Tensor:
+    """Series of y(x(t)) from the series of dy/dx: y_k = Σ_j j x_j (dy/dx)_{k−j} / k.
+
+    Parameters
+    ----------
+    x, slope : Tensor, (K+1, ...)
+        The inner series, and dy/dx along it.
+    first : Tensor
+        y at t = 0.
+
+    Returns
+    -------
+    Tensor, (K+1, ...)
+        The series of y.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks import power_series
+    >>> x = torch.tensor([1.0, 1.0, 0.0])
+    >>> power_series.integral(x, 2 * x, x[0] ** 2)
+    tensor([1., 2., 1.])
+    """
+    slopes = list(slope)
+    return torch.stack([first, *(_slope(x, slopes, k) for k in range(1, len(x)))])
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """The logistic function of a series, from y′ = (y − y²) x′.
+
+    Parameters
+    ----------
+    x : Tensor, (K+1, ...)
+        A series.
+
+    Returns
+    -------
+    Tensor, (K+1, ...)
+        y = 1 / (1 + e^−x).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks import power_series
+    >>> power_series.sigmoid(torch.tensor([0.0, 1.0, 0.0]))
+    tensor([0.5000, 0.2500, 0.0000])
+    """
+    return _riccati(x, torch.sigmoid(x[0]), lambda k, y, square: y - square)
+
+
+def tanh(x: Tensor) -> Tensor:
+    """The hyperbolic tangent of a series, from y′ = (1 − y²) x′.
+
+    Parameters
+    ----------
+    x : Tensor, (K+1, ...)
+        A series.
+
+    Returns
+    -------
+    Tensor, (K+1, ...)
+        y = tanh x.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks import power_series
+    >>> power_series.tanh(torch.tensor([0.0, 3.0, 0.0, 0.0]))
+    tensor([ 0.,  3.,  0., -9.])
+    """
+    return _riccati(x, torch.tanh(x[0]), lambda k, y, square: float(k == 0) - square)
+
+
+def composed(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
+    """Σ_n coefficients_n x^n for a series x that starts at zero.
+
+    Parameters
+    ----------
+    coefficients : tuple of float, at least K+1
+        Of the outer series.
+    x : Tensor, (K+1, ...)
+        The inner series; x_0 must be 0, or its higher orders would be missed.
+
+    Returns
+    -------
+    Tensor, (K+1, ...)
+        The outer series of the inner one.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks import power_series
+    >>> power_series.composed((1, 2, 3), torch.tensor([0.0, 1.0, 1.0]))
+    tensor([1., 2., 5.])
+    """
+    one = torch.zeros_like(x)
+    one[0] = 1
+    total = coefficients[len(x) - 1] * one
+    for coefficient in reversed(coefficients[: len(x) - 1]):
+        total = product(total, x) + coefficient * one
+    return total
+
+
+def gaussian(x: Tensor) -> Tensor:
+    """The density of the standard normal distribution at a series, exp(−x²/2)/√(2π).
+
+    Parameters
+    ----------
+    x : Tensor, (K+1, ...)
+        A series.
+
+    Returns
+    -------
+    Tensor, (K+1, ...)
+        The series of the density.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks.power_series import gaussian
+    >>> gaussian(torch.tensor([0.0, 1.0, 0.0]))
+    tensor([ 0.3989,  0.0000, -0.1995])
+    """
+    return exp(-0.5 * product(x, x)) / math.sqrt(2 * math.pi)
+
+
+def _slope(x: Tensor, y: list[Tensor], k: int) -> Tensor:
+    """Σ_{j=1..k} j x_j y_{k−j} / k: order k of the integral of y x′."""
+    total = x[k] * y[0]
+    for j in range(1, k):
+        total = total + (j / k) * x[j] * y[k - j]
+    return total
+
+
+def _riccati(x: Tensor, first: Tensor, rule: Callable[[int, Tensor, Tensor], Tensor]) -> Tensor:
+    """Solve y′ = g(y) x′ where ``rule`` gives g_k from k, y_k and (y²)_k."""
+    y, slopes = [first], [rule(0, first, first * first)]
+    for k in range(1, len(x)):
+        y.append(_slope(x, slopes, k))
+        square = 2 * y[0] * y[k]
+        for j in range(1, k):
+            square = square + y[j] * y[k - j]
+        slopes.append(rule(k, y[k], square))
+    return torch.stack(y)

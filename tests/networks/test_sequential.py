@@ -1,0 +1,195 @@
+"""The series of any network against differentiation, fits and the one-hidden-layer route."""
+
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+import ebm.networks
+from ebm.errors import CodingError, ModelError, ShapeError
+from ebm.networks import sequential
+
+nn = torch.nn
+LABELS = torch.tensor([0, 2, 1, 1, 2, 0, 2])
+
+
+def network(*layers, seed=0):
+    """A double network whose parameters are all drawn."""
+    built = nn.Sequential(*layers).double()
+    generator = torch.Generator().manual_seed(seed)
+    for p in built.parameters():
+        p.data = 0.5 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
+    return built
+
+
+def rows(e=3):
+    """Seven rows."""
+    return torch.randn(7, e, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+
+
+def flat(built):
+    """Its parameters as one vector, without a graph."""
+    return torch.cat([p.detach().reshape(-1) for p in built.parameters()])
+
+
+def along(built, base, direction, t):
+    """S(base + tΔ) by running the network itself."""
+    theta, end, values = base + t * direction, 0, {}
+    for name, p in built.named_parameters():
+        values[name] = theta[end : end + p.numel()].view_as(p)
+        end += p.numel()
+    logits = torch.func.functional_call(built, values, (rows(),))
+    return nn.functional.cross_entropy(logits, LABELS)
+
+
+def fitted(built, base, direction, order, h=0.1):
+    """Coefficients through a Chebyshev fit on −h … h."""
+    t = h * np.cos(np.pi * (np.arange(24) + 0.5) / 24)
+    values = [float(along(built, base, direction, x).detach()) for x in t]
+    fit = np.polynomial.chebyshev.chebfit(t / h, values, 16)
+    return np.polynomial.chebyshev.cheb2poly(fit)[: order + 1] / h ** np.arange(order + 1)
+
+
+DEEP = [
+    lambda: (nn.Linear(3, 4), nn.SiLU(), nn.Linear(4, 3)),
+    lambda: (nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 5), nn.Sigmoid(), nn.Linear(5, 3)),
+    lambda: (nn.Linear(3, 4, bias=False), nn.Softplus(beta=2), nn.Linear(4, 3, bias=False)),
+    lambda: (nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 4), nn.GELU("tanh"), nn.Linear(4, 3)),
+    lambda: (
+        nn.Sequential(nn.Linear(3, 4), nn.SiLU()),
+        nn.Dropout(0.0),
+        nn.Linear(4, 3),
+        nn.Identity(),
+    ),
+    lambda: (nn.Linear(3, 3),),
+]
+
+
+@pytest.mark.parametrize("layers", DEEP)
+@pytest.mark.parametrize("at", ["zero", "elsewhere"])
+def test_coefficients_from_a_fit(layers, at):
+    """Any depth, about zero and about another point, in another direction."""
+    built = network(*layers())
+    own, base = flat(built), torch.zeros_like(flat(built))
+    if at == "zero":
+        got = ebm.networks.series(built, rows(), LABELS, 5)
+        direction = own
+    else:
+        base, direction = own, flat(network(*layers(), seed=1))
+        got = ebm.networks.series(built, rows(), LABELS, 5, base=base, direction=direction)
+    expected = fitted(built, base, direction, 5)
+    errors = np.abs(got.detach().numpy() - expected)
+    assert (errors < 1e-12 * 10.0 ** np.arange(6) * 3).all(), errors
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+def test_coefficients_are_nested_derivatives():
+    """Order 4 about another base point, through two hidden layers."""
+    built = network(nn.Linear(3, 4), nn.SiLU(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3))
+    base, direction = flat(built), flat(network(*DEEP[1](), seed=2))[: flat(built).numel()]
+    one, zero = (torch.tensor(float(x), dtype=torch.float64) for x in (1, 0))
+    values, f = [], lambda t: along(built, base, direction, t)
+    for k in range(5):
+        values.append(float(f(zero).detach()) / math.factorial(k))
+        f = (lambda g: lambda t: torch.func.jvp(g, (t,), (one,))[1])(f)
+    got = ebm.networks.series(built, rows(), LABELS, 4, base=base, direction=direction)
+    np.testing.assert_allclose(got.detach(), values, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::ebm.errors.SeriesWarning")
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [("silu", nn.SiLU), ("relu", nn.ReLU), ("sigmoid", nn.Sigmoid), ("gelu", nn.GELU)],
+)
+def test_one_hidden_layer_is_the_action(name, layer):
+    """The general recurrences and the quick route, to order 8."""
+    built = network(nn.Linear(3, 4), layer(), nn.Linear(4, 3))
+    system = ebm.networks.SoftmaxMLPAction(rows(), LABELS, 4, activation=name)
+    W, b, U, c = (p.detach() for p in built.parameters())
+    expected = system.expand(system.flatten(U, c, W, b), 8).coefficients
+    got = ebm.networks.series(built, rows(), LABELS, 8)
+    np.testing.assert_allclose(got.detach(), expected, rtol=1e-11, atol=1e-13)
+
+
+def test_the_series_arrives_at_the_network():
+    """base alone: t = 1 is the network as it is."""
+    built = network(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3))
+    own = flat(built)
+    base = own + 0.02 * flat(network(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3), seed=3))
+    got = ebm.networks.series(built, rows(), LABELS, 6, base=base).sum()
+    assert float(got.detach()) == pytest.approx(
+        float(along(built, own, 0 * own, 0).detach()), abs=1e-9
+    )
+    named = {}
+    for (name, p), part in zip(
+        built.named_parameters(), base.split([p.numel() for p in built.parameters()]), strict=True
+    ):
+        named[name] = part.view_as(p)
+    again = ebm.networks.series(built, rows(), LABELS, 6, base=named).sum()
+    assert float(again.detach()) == float(got.detach())
+
+
+def test_gradients_of_the_series(monkeypatch):
+    """Through base, direction and the parameters; block by block the same."""
+    built = network(nn.Linear(3, 4), nn.SiLU(), nn.Linear(4, 3))
+    base, direction = (torch.randn(31, dtype=torch.float64) * 0.3 for _ in range(2))
+    base.requires_grad_()
+    direction.requires_grad_()
+
+    def total(x, y):
+        return ebm.networks.series(built, rows(), LABELS, 3, base=x, direction=y)
+
+    assert torch.autograd.gradcheck(total, (base, direction))
+    whole = torch.autograd.grad(total(base, direction).sum(), (base, direction))
+    monkeypatch.setattr(sequential, "BLOCK_BYTES", 2 * 4 * 4 * 8)
+    parts = torch.autograd.grad(total(base, direction).sum(), (base, direction))
+    for x, y in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-14)
+    ebm.networks.series(built, rows(), LABELS, 3)[2].backward()
+    euler = sum((p.grad * p).sum() for p in built.parameters())
+    got = ebm.networks.series(built, rows(), LABELS, 3)[2]
+    assert float(euler.detach()) == pytest.approx(2 * float(got.detach()), rel=1e-10)
+
+
+class Square(nn.Module):
+    """A layer of the user's own."""
+
+    def forward(self, x):
+        return x * x
+
+    def power_series(self, x):
+        return ebm.networks.power_series.product(x, x)
+
+
+def test_a_users_own_layer():
+    """With its rule for power series; without, named."""
+    built = network(nn.Linear(3, 4), Square(), nn.Linear(4, 3))
+    expected = fitted(built, torch.zeros(31, dtype=torch.float64), flat(built), 4)
+    got = ebm.networks.series(built, rows(), LABELS, 4)
+    np.testing.assert_allclose(got.detach(), expected, atol=1e-8)
+    with pytest.raises(ModelError, match=r"layer 1 \(LeakyReLU\) has no known power series"):
+        ebm.networks.series(
+            network(nn.Linear(3, 4), nn.LeakyReLU(), nn.Linear(4, 3)), rows(), LABELS, 2
+        )
+
+
+def test_bad_arguments():
+    """Networks, rows and rays that do not fit."""
+    built = network(nn.Linear(3, 4), nn.SiLU(), nn.Linear(4, 3))
+    with pytest.raises(ModelError, match=r"network must be a torch.nn.Sequential, got Linear"):
+        ebm.networks.series(nn.Linear(3, 3), rows(), LABELS, 2)
+    with pytest.raises(ModelError, match="network must have parameters"):
+        ebm.networks.series(nn.Sequential(nn.SiLU()), rows(), LABELS, 2)
+    with pytest.raises(ShapeError, match="inputs must have 3 columns for this network, got 2"):
+        ebm.networks.series(built, rows(2), LABELS, 2)
+    with pytest.raises(CodingError, match="here 0 … 2, got 3"):
+        ebm.networks.series(built, rows(), LABELS + 3, 2)
+    with pytest.raises(ShapeError, match=r"base must have shape \(31,\)"):
+        ebm.networks.series(built, rows(), LABELS, 2, base=torch.zeros(30))
+    with pytest.raises(ModelError, match=r"direction must name the parameters 0\.weight"):
+        ebm.networks.series(built, rows(), LABELS, 2, direction={"x": torch.zeros(2)})
+    assert ebm.networks.series(built, rows()[:2], LABELS[:2], 0).shape == (1,)
