@@ -43,6 +43,7 @@ def distance(moments, truth):
 # True relative errors of the covariance, of the plain sum and of the inverse series, and the
 # estimate, for six machines at each strength.
 
+log_errors = np.empty((6, len(strengths), n_machines))
 shape = len(orders), len(strengths), n_machines
 plain, inverse, estimate = np.empty(shape), np.empty(shape), np.empty(shape)
 with warnings.catch_warnings():
@@ -51,29 +52,38 @@ with warnings.catch_warnings():
         for seed in range(n_machines):
             machine = glass(strength, seed)
             truth = ebm.exact(machine).moments()
+            independent = np.logaddexp(0, machine.biases).sum()
+            partial = np.cumsum(expand(machine, 6).log_partition_terms)[1:]
+            correction = truth.log_partition - independent
+            log_errors[:, s, seed] = np.abs((partial - truth.log_partition) / correction)
             for k, order in enumerate(orders):
                 expansion = expand(machine, order)
                 plain[k, s, seed] = distance(expansion.moments(), truth)
                 inverse[k, s, seed] = distance(expansion.inverse_series(), truth)
                 estimate[k, s, seed] = expansion.error_estimate
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-colors = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(orders)))
+figure, (first, left, right) = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
+colors = plt.get_cmap("viridis")(np.linspace(0, 0.9, 6))
 for k, color in enumerate(colors):
+    first.semilogy(strengths, np.median(log_errors[k], axis=1), "o-", ms=3, color=color)
+first.axhline(0.1, color="0.7", lw=0.8)
+first.set(xlabel="strength $s$", ylabel="error of ln Z, relative to ln Z − ln Z$_0$")
+first.set_title("ln Z, orders 1 to 6", fontsize="medium")
+for k, color in enumerate(colors[:5]):
     label = f"order {orders[k]}"
     left.semilogy(strengths, np.median(plain[k], axis=1), "o-", ms=3, color=color, label=label)
     left.semilogy(strengths, np.median(inverse[k], axis=1), "--", color=color, lw=1)
 left.axhline(0.1, color="0.7", lw=0.8)
 left.legend(fontsize="small", frameon=False, loc="lower right")
 left.set(xlabel="strength $s$", ylabel="true relative error of the covariance")
-left.set_title("plain sum (points), inverse series (dashed)", fontsize="medium")
+left.set_title("covariance: plain (points), inverse series (dashed)", fontsize="medium")
 
 # %%
-# On the right each point is one machine at one order. Above the horizontal line the expansion
+# In the last panel each point is one machine at one order. Above the horizontal line the expansion
 # warns; right of the vertical line it is off by more than a tenth. Misses would be in the lower
 # right corner.
 
-for k, color in enumerate(colors):
+for k, color in enumerate(colors[:5]):
     right.loglog(plain[k].ravel(), estimate[k].ravel(), ".", color=color)
 ends = [1e-4, 10]
 right.loglog(ends, ends, color="0.7", lw=0.8)
