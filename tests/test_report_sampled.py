@@ -77,12 +77,14 @@ def test_a_report_by_chains_says_so(monkeypatch):
         "(fit by chains; 15 in all)",
         "S2, pairwise model",
         "largest misfit of pairs",
+        "Pseudo-likelihood against the fit by chains",
     ):
         assert words in text
     for words in ("AIC", "exact", "KL("):
         assert words not in text
     assert text.count("±") >= 2
     assert max(map(len, str(report).splitlines())) <= 80
+    assert report.comparison.gamma < 0.3
     exact = report.to_dict()["entropies"]["pairwise"]
     monkeypatch.undo()
     assert abs(exact - analyze(rows(Binary)).entropies.pairwise) < 0.05

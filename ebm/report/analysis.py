@@ -7,7 +7,7 @@ import math
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ebm.errors import (
     FewSamplesWarning,
     LimitError,
 )
-from ebm.inversion import mean_field
+from ebm.inversion import mean_field, pseudolikelihood
 from ebm.learning import FitResult, fit
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.randomness import RandomSource, generator
@@ -34,7 +34,7 @@ from ebm.report.fitted import (
     minima,
     summarize_fit,
 )
-from ebm.report.inverted import compare_inversion, sampling_errors
+from ebm.report.inverted import compare_couplings, compare_inversion, sampling_errors
 from ebm.report.parts import (
     Comparison,
     Couplings,
@@ -53,6 +53,8 @@ __all__ = ["MAX_UNITS_EXACT", "Report", "analyze"]
 
 #: Most units for an exact fit.
 MAX_UNITS_EXACT = 32
+#: Most units for which pseudo-likelihood is set beside a fit by chains.
+MAX_UNITS_PSEUDOLIKELIHOOD = 200
 #: Largest misfit, in standard errors, of a model that counts as reproducing the data.
 _REPRODUCED = 0.01
 
@@ -307,8 +309,26 @@ def _sampled_sections(
             reproduces=reproduces,
         ),
         "couplings": couplings_of(result.model, errors),
-        **dict.fromkeys(("comparison", "goodness", "minima")),
+        "comparison": _beside_pseudolikelihood(result.model, data, penalty),
+        **dict.fromkeys(("goodness", "minima")),
     }
+
+
+def _beside_pseudolikelihood(
+    model: Any, data: WeightedStates, penalty: tuple[float, float]
+) -> Comparison | None:
+    """Couplings of pseudo-likelihood beside those of the fit; None where it has no maximum."""
+    if not 1 < data.space.n <= MAX_UNITS_PSEUDOLIKELIHOOD:
+        return None
+    try:
+        found = pseudolikelihood(data, l2=penalty[0], l2_biases=penalty[1])
+    except KeyboardInterrupt:
+        # The fit is there; this is only beside it.
+        return None
+    if not found.converged:
+        return None
+    compared = compare_couplings(found.model, model, data.space.labels)
+    return replace(compared, kind="pseudo-likelihood")
 
 
 def _reproduces(fitted: FitSummary) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from ebm.observables import central_pairs
 from ebm.report.parts import Comparison
 from ebm.spaces import Binary, Spins
 
-__all__ = ["compare_inversion", "sampling_errors"]
+__all__ = ["compare_couplings", "compare_inversion", "sampling_errors"]
 
 Array = NDArray[np.float64]
 
@@ -50,28 +52,52 @@ def compare_inversion(
     >>> compare_inversion(flat, flat, data).rms_difference
     0.0
     """
-    i, j = np.triu_indices(data.space.n, 1)
+    ensemble = exact(inversion)
+    (rate_error, rate_z), (covariance_error, covariance_z) = _moment_errors(ensemble, data)
+    return replace(
+        compare_couplings(inversion, fitted, data.space.labels, bounded),
+        log_likelihood=float(data.weights @ ensemble.log_probability(data.states)),
+        rate_error=rate_error,
+        covariance_error=covariance_error,
+        rate_z=rate_z,
+        covariance_z=covariance_z,
+    )
+
+
+def compare_couplings(
+    quick: Any, fitted: Any, labels: Sequence[str], bounded: ArrayLike = True
+) -> Comparison:
+    """How far the couplings of a quick answer are from those of the fit.
+
+    Parameters
+    ----------
+    quick, fitted : BoltzmannMachine or IsingModel
+        Over the same space of at least two units.
+    labels : sequence of str
+        Names of the units.
+    bounded : array_like of bool, (n_pairs,), optional
+        Which couplings of the fit have a finite value. Default all.
+
+    Returns
+    -------
+    Comparison
+        Without likelihood and moments.
+    """
+    i, j = np.triu_indices(len(labels), 1)
     pairs = np.flatnonzero(np.broadcast_to(bounded, i.shape))
-    approximate = inversion.quadratic_form().matrix[i, j][pairs]
+    approximate = quick.quadratic_form().matrix[i, j][pairs]
     true = fitted.quadratic_form().matrix[i, j][pairs]
     difference = np.abs(approximate - true)
     worst = np.argsort(-difference, kind="stable")[:1]
-    ensemble = exact(inversion)
-    (rate_error, rate_z), (covariance_error, covariance_z) = _moment_errors(ensemble, data)
     return Comparison(
         n_couplings=len(i),
         n_compared=len(pairs),
         rms_difference=_rms(difference) if len(pairs) else None,
         correlation=_correlation(approximate, true),
         gamma=_ratio(_rms(difference), _rms(true)) if len(pairs) else None,
-        worst=tuple(data.space.labels[k] for index in (i, j) for k in index[pairs[worst]]),
+        worst=tuple(labels[k] for index in (i, j) for k in index[pairs[worst]]),
         worst_exact=float(true[worst[0]]) if len(pairs) else None,
         worst_mean_field=float(approximate[worst[0]]) if len(pairs) else None,
-        log_likelihood=float(data.weights @ ensemble.log_probability(data.states)),
-        rate_error=rate_error,
-        covariance_error=covariance_error,
-        rate_z=rate_z,
-        covariance_z=covariance_z,
     )
 
 

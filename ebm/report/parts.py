@@ -186,7 +186,10 @@ class Couplings:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The mean-field inversion against the exact fit and against the data.
+    """A quick answer against the fit, and against the data.
+
+    Beside an exact fit the mean-field inversion with its exact moments; beside a fit by chains
+    pseudo-likelihood, of which couplings are compared only.
 
     Parameters
     ----------
@@ -203,13 +206,15 @@ class Comparison:
         The pair that differs most; empty without any.
     worst_exact, worst_mean_field : float or None
         Its two couplings.
-    log_likelihood : float
-        Of the data under the mean-field model, mean for each row, in nats.
-    rate_error, covariance_error : float
+    log_likelihood : float or None
+        Of the data under the quick model, mean for each row, in nats.
+    rate_error, covariance_error : float or None
         Root mean square over units, over pairs, of the exact moments of the mean-field model
         minus those of the data.
     rate_z, covariance_z : float or None
         The same in units of the standard errors of the data.
+    kind : str
+        What the quick answer is.
     """
 
     n_couplings: int
@@ -220,11 +225,12 @@ class Comparison:
     worst: tuple[str, ...]
     worst_exact: float | None
     worst_mean_field: float | None
-    log_likelihood: float
-    rate_error: float
-    covariance_error: float
-    rate_z: float | None
-    covariance_z: float | None
+    log_likelihood: float | None = None
+    rate_error: float | None = None
+    covariance_error: float | None = None
+    rate_z: float | None = None
+    covariance_z: float | None = None
+    kind: str = "mean-field inversion (first order)"
 
 
 @dataclass(frozen=True)

@@ -227,8 +227,17 @@ def _comparison(report: Report) -> list[str]:
     if s is None:
         return []
     return [
-        f"Mean-field inversion (first order) against the {_kind(report)}",
+        f"{s.kind[0].upper()}{s.kind[1:]} against the {_kind(report)}",
         *_compared_couplings(s),
+        *_compared_moments(s),
+    ]
+
+
+def _compared_moments(s: Comparison) -> list[str]:
+    """Nothing where the quick model was not enumerated."""
+    if s.log_likelihood is None or s.rate_error is None or s.covariance_error is None:
+        return []
+    return [
         _line("log-likelihood per row", f"{s.log_likelihood:.6f} nats"),
         _line("rates of its model, rms error", f"{s.rate_error:.3g}{_in_errors(s.rate_z)}"),
         _line("covariances, rms error", f"{s.covariance_error:.3g}{_in_errors(s.covariance_z)}"),
@@ -251,7 +260,7 @@ def _compared_couplings(s: Comparison) -> list[str]:
         *(left_out if s.n_compared < s.n_couplings else []),
         *lines,
         _line("  worst pair", _pair(s.worst)),
-        _line("    fit, mean field", f"{s.worst_exact:+.4f}, {s.worst_mean_field:+.4f}"),
+        _line("    fit, quick answer", f"{s.worst_exact:+.4f}, {s.worst_mean_field:+.4f}"),
     ]
 
 
