@@ -11,6 +11,7 @@ from ebm.networks.closed_forms import ClosedForms, closed_forms  # noqa: E402
 from ebm.networks.convergence import ray_radius  # noqa: E402
 from ebm.networks.expansion import ActionExpansion  # noqa: E402
 from ebm.networks.moments import class_covariance, class_moments, main_terms  # noqa: E402
+from ebm.networks.relative_natural_gradient import RelativeNaturalGradient  # noqa: E402
 from ebm.networks.sequential import series  # noqa: E402
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "ActionExpansion",
     "Activation",
     "ClosedForms",
+    "RelativeNaturalGradient",
     "SoftmaxMLPAction",
     "activation_named",
     "class_covariance",

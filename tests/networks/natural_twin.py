@@ -1,6 +1,11 @@
 """Relative natural gradient descent of an MLP in numpy, from its definition: loops, no tricks."""
 
+import itertools
+
 import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
 
 from ebm.information import Elu, Linear, Relu, Sigmoid, Silu, Tanh
 
@@ -112,3 +117,42 @@ class Twin:
                 scale = np.trace(g, axis1=1, axis2=2)[:, None, None]
                 self.inverse[k] = np.linalg.inv(g + s["damping"] * scale * np.eye(g.shape[1]))
         self.k += 1
+
+
+MODULES = {
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+    "relu": nn.ReLU,
+    "leaky": lambda: nn.LeakyReLU(0.1),
+    "elu": lambda: nn.ELU(0.7),
+    "silu": nn.SiLU,
+}
+
+
+def mlp(sizes=(4, 6, 5, 3), activation="tanh", bias=True, norm=False, dtype=torch.float64, seed=0):
+    torch.manual_seed(seed)
+    parts = []
+    for k, (n, m) in enumerate(itertools.pairwise(sizes)):
+        parts.append(nn.Linear(n, m, bias=bias))
+        if k < len(sizes) - 2:
+            parts.append(MODULES[activation]())
+            parts += [nn.BatchNorm1d(m)] if norm else []
+    return nn.Sequential(*parts).to(dtype)
+
+
+def batches(n, sizes=(4, 3), rows=(7, 9, 2, 12), dtype=torch.float64, seed=1):
+    rng = np.random.default_rng(seed)
+    for k in range(n):
+        x = rng.normal(0.3, 1.0, (rows[k % len(rows)], sizes[0]))
+        yield torch.tensor(x, dtype=dtype), torch.tensor(rng.integers(0, sizes[1], len(x)))
+
+
+def train(model, optimizer, data, loss=F.cross_entropy):
+    for x, y in data:
+        optimizer.zero_grad()
+        loss(model(x), y).backward()
+        optimizer.step()
+
+
+def parameters(model):
+    return torch.cat([p.detach().ravel() for p in model.parameters()])

@@ -1,0 +1,239 @@
+"""The linear layers of a module, and what each of their outputs goes through."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from ebm.networks.layer_metrics import TorchResponse, response_named
+
+__all__ = ["LinearLayer", "linear_layers"]
+
+#: What an output passes unchanged on its way to an activation or to the end.
+TRANSPARENT = {"identity", "flatten", "squeeze", "view", "reshape", "contiguous"}
+#: Activation, by the name of its module or function -> (response, attribute, its default).
+ACTIVATIONS = {
+    "tanh": ("tanh", "", 0.0),
+    "sigmoid": ("sigmoid", "", 0.0),
+    "relu": ("relu", "", 0.0),
+    "leakyrelu": ("relu", "negative_slope", 0.01),
+    "elu": ("elu", "alpha", 1.0),
+    "silu": ("silu", "", 0.0),
+    "softmax": ("softmax", "", 0.0),
+    "logsoftmax": ("softmax", "", 0.0),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class LinearLayer:
+    """An ``nn.Linear`` and its surroundings.
+
+    Parameters
+    ----------
+    name : str
+        Of the module in its model.
+    module : nn.Linear
+        Itself.
+    response : TorchResponse or None
+        Of its units; None if what follows is unknown.
+    follower : str
+        What follows, for messages.
+    norm : nn.BatchNorm1d or None
+        Batch normalization between the layer and its activation.
+    first, last : bool
+        Whether no other linear layer comes before, or after it.
+    """
+
+    name: str
+    module: nn.Linear
+    response: TorchResponse | None
+    follower: str
+    norm: nn.BatchNorm1d | None
+    first: bool
+    last: bool
+
+    def answers(self, output: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Inputs a of the activation, (R, m), and ∂a/∂output with the batch's moments held fixed.
+
+        Parameters
+        ----------
+        output : Tensor, (R, m)
+            Of the linear layer.
+
+        Returns
+        -------
+        tuple
+            a, and the factors, (m,), or None for 1.
+        """
+        norm = self.norm
+        if norm is None:
+            return output, None
+        mean, var = norm.running_mean, norm.running_var
+        if norm.training or mean is None or var is None:
+            var, mean = torch.var_mean(output, 0, correction=0)
+        scale = torch.rsqrt(var + norm.eps)
+        if norm.weight is not None:
+            scale = scale * norm.weight
+        shifted = (output - mean) * scale
+        return (shifted if norm.bias is None else shifted + norm.bias), scale
+
+
+class _Tracer(fx.Tracer):
+    """Looks into no linear layer, a user's subclass included."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return isinstance(m, nn.Linear) or super().is_leaf_module(m, module_qualified_name)
+
+
+def linear_layers(
+    model: nn.Module, *, smoothing: float, output: str
+) -> tuple[list[LinearLayer], dict[str, str]]:
+    """Find the linear layers of a model in the order of their use.
+
+    Parameters
+    ----------
+    model : nn.Module
+        Whose ``forward`` torch.fx can trace: no branches that depend on values.
+    smoothing : float
+        ω of relu units.
+    output : {"softmax", "bernoulli", "gaussian"}
+        The answer of a last layer that no activation follows.
+
+    Returns
+    -------
+    layers : list of LinearLayer
+        Those a metric can be made for.
+    others : dict
+        Name of every other module with parameters of its own that learn -> why it is not among
+        them; batch normalization, which is meant to be plain, left out.
+    """
+    names = {module: name for name, module in model.named_modules()}
+    # A layer on its own is called by nobody: a parent calls it.
+    root = nn.Sequential(model) if isinstance(model, nn.Linear) else model
+    try:
+        nodes = list(_Tracer().trace(root).nodes)
+    except Exception as error:  # whatever a user's forward raises under tracing
+        reason = f"forward cannot be traced ({type(error).__name__}: {str(error).splitlines()[0]})"
+        return [], {names[m]: reason for m in _learning(model)}
+    used: dict[nn.Module, list[Any]] = {}
+    for node in nodes:
+        if node.op == "call_module":
+            used.setdefault(root.get_submodule(node.target), []).append(node)
+    shared = _shared(model)
+    layers: list[tuple[int, LinearLayer]] = []
+    others: dict[str, str] = {}
+    for module in _learning(model):
+        reason = _obstacle(module, names, used, shared)
+        if reason:
+            others[names[module]] = reason
+        elif isinstance(module, nn.Linear):
+            node = used[module][0]
+            response, follower, norm = _followed(node, root, smoothing, output)
+            first, last = (not _reaches(node, root, side) for side in ("all_input_nodes", "users"))
+            layer = LinearLayer(names[module], module, response, follower, norm, first, last)
+            layers.append((nodes.index(node), layer))
+    return [layer for _, layer in sorted(layers, key=lambda pair: pair[0])], others
+
+
+def _learning(model: nn.Module) -> list[nn.Module]:
+    """Modules with parameters of their own that learn."""
+    return [m for m in model.modules() if any(p.requires_grad for p in m.parameters(recurse=False))]
+
+
+def _shared(model: nn.Module) -> dict[int, list[str]]:
+    """Names of each parameter that different modules hold."""
+    found: dict[int, list[str]] = {}
+    for name, module in model.named_modules():
+        for own, parameter in module.named_parameters(name, recurse=False):
+            found.setdefault(id(parameter), []).append(own)
+    return {key: names for key, names in found.items() if len(names) > 1}
+
+
+def _obstacle(
+    module: nn.Module,
+    names: dict[nn.Module, str],
+    used: dict[nn.Module, list[Any]],
+    shared: dict[int, list[str]],
+) -> str:
+    """Why a module cannot have a metric, or an empty string."""
+    for parameter in module.parameters(recurse=False):
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
+            return "its parameters are not made yet: run the model once"
+        if id(parameter) in shared:
+            return f"{' and '.join(shared[id(parameter)])} are one parameter"
+    if isinstance(module, nn.modules.batchnorm._BatchNorm):
+        return ""
+    if not isinstance(module, nn.Linear) or type(module).forward is not nn.Linear.forward:
+        return f"{type(module).__name__} is no linear layer"
+    if not isinstance(module._parameters.get("weight"), nn.Parameter):
+        return "its weight is made from other parameters"
+    if module.weight.dtype not in (torch.float32, torch.float64):
+        return f"its weights are {module.weight.dtype}, not float32 or float64"
+    calls = len(used.get(module, []))
+    if calls != 1:
+        return "forward does not call it" if not calls else f"forward calls it {calls} times"
+    return ""
+
+
+def _followed(
+    node: Any, model: nn.Module, smoothing: float, output: str
+) -> tuple[TorchResponse | None, str, nn.BatchNorm1d | None]:
+    """The response of the units whose inputs a node computes, what it is read from, their norm."""
+    norm: nn.BatchNorm1d | None = None
+    while True:
+        users = list(node.users)
+        kinds = Counter(_kind(user, model) for user in users)
+        if set(kinds) <= {"output"}:
+            return response_named(output), "the output", norm
+        if set(kinds) <= {"linear"}:
+            return response_named("linear"), "a linear layer", norm
+        if len(users) > 1:
+            return None, f"several operations ({', '.join(sorted(kinds))})", norm
+        (node,), kind = users, _kind(users[0], model)
+        if kind == "batchnorm1d" and norm is None:
+            found = model.get_submodule(node.target)
+            norm = found if isinstance(found, nn.BatchNorm1d) else None
+        elif kind in ACTIVATIONS:
+            name, attribute, default = ACTIVATIONS[kind]
+            value = _setting(node, model, attribute, default)
+            return response_named(name, smoothing=smoothing, constant=value), kind, norm
+        elif kind not in TRANSPARENT:
+            return None, kind, norm
+
+
+def _kind(node: Any, model: nn.Module) -> str:
+    """A name for an operation, the same for its module, function and method."""
+    if node.op == "call_module":
+        module = model.get_submodule(node.target)
+        name = "linear" if isinstance(module, nn.Linear) else type(module).__name__
+    elif node.op == "output":
+        name = "output"
+    else:
+        name = getattr(node.target, "__name__", str(node.target))
+    return name.lower().replace("_", "")
+
+
+def _setting(node: Any, model: nn.Module, attribute: str, default: float) -> float:
+    if not attribute:
+        return default
+    if node.op == "call_module":
+        return float(getattr(model.get_submodule(node.target), attribute))
+    given = node.args[1] if len(node.args) > 1 else node.kwargs.get(attribute, default)
+    return float(given)
+
+
+def _reaches(node: Any, model: nn.Module, side: str) -> bool:
+    """Whether another linear layer lies on one side of a node."""
+    ahead, seen = list(getattr(node, side)), set()
+    while ahead:
+        other = ahead.pop()
+        if _kind(other, model) == "linear":
+            return True
+        if other not in seen:
+            seen.add(other)
+            ahead.extend(getattr(other, side))
+    return False
