@@ -62,8 +62,9 @@ class LayerMetric:
     @cached_property
     def learning(self) -> tuple[bool, bool]:
         """Whether the weights learn, and the bias, from the start on."""
-        module = self.layer.module
-        return module.weight.requires_grad, module.bias is not None and module.bias.requires_grad
+        weight: Any = self.layer.module.weight
+        bias: Any = self.layer.module.bias
+        return weight.requires_grad, bias is not None and bias.requires_grad
 
     @cached_property
     def is_constant(self) -> bool:
@@ -95,7 +96,8 @@ class LayerMetric:
     @cached_property
     def parameters(self) -> list[nn.Parameter]:
         """Those of weight and bias that learn."""
-        both = zip((self.layer.module.weight, self.layer.module.bias), self.learning, strict=True)
+        module: Any = self.layer.module
+        both = zip((module.weight, module.bias), self.learning, strict=True)
         return [parameter for parameter, learns in both if learns]
 
     def has_gradient(self) -> bool:

@@ -75,11 +75,14 @@ class LinearLayer:
         mean, var = norm.running_mean, norm.running_var
         if norm.training or mean is None or var is None:
             var, mean = torch.var_mean(output, 0, correction=0)
+        # Both are None without affine=True, whatever their types say.
+        weight: Any = norm.weight
+        bias: Any = norm.bias
         scale = torch.rsqrt(var + norm.eps)
-        if norm.weight is not None:
-            scale = scale * norm.weight
+        if weight is not None:
+            scale = scale * weight
         shifted = (output - mean) * scale
-        return (shifted if norm.bias is None else shifted + norm.bias), scale
+        return (shifted if bias is None else shifted + bias), scale
 
 
 class _Tracer(fx.Tracer):
