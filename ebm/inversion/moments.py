@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.arrays import as_number
 from ebm.ensembles import Moments
 from ebm.errors import ConstantUnitError, EbmError, SingularCovarianceError
 from ebm.learning.existence import require_possible
@@ -120,8 +121,9 @@ class PreparedMoments:
             reason = f"{self.sample_size:g} samples for {len(self.mean)} units"
         elif len(i):
             equal = correlation[i, j] > 0
+            always = "always" if np.abs(correlation[i, j]).min() > 1 - 1e-12 else "nearly always"
             sentences = [
-                f"units {shown_pairs(labels, i[kind], j[kind])} are always {word}"
+                f"units {shown_pairs(labels, i[kind], j[kind])} are {always} {word}"
                 for kind, word in ((equal, "equal"), (~equal, "opposite"))
                 if kind.any()
             ]
@@ -181,7 +183,7 @@ def prepared(moments: Any, *, pseudocount: float = 0.0, shrinkage: float = 0.0) 
         require_possible(checked, np.triu_indices(checked.space.n, 1))
     binary = checked.to(Binary)
     mean, covariance = _mixed(binary, _share(pseudocount, binary.sample_size))
-    if not 0 <= shrinkage <= 1:
+    if not 0 <= as_number(shrinkage, "shrinkage") <= 1:
         raise EbmError(f"shrinkage must be a number from 0 to 1, got {shrinkage!r}")
     covariance *= 1 - shrinkage
     variance = mean * (1 - mean)
@@ -216,7 +218,7 @@ def shown_pairs(labels: tuple[str, ...], first: Any, second: Any, most: int = 4)
 
 def _share(pseudocount: float, sample_size: float) -> float:
     """α = a/(N + a)."""
-    if not 0 <= pseudocount < math.inf:
+    if not 0 <= as_number(pseudocount, "pseudocount") < math.inf:
         raise EbmError(f"pseudocount must be a number of samples from 0 on, got {pseudocount!r}")
     if pseudocount and not math.isfinite(sample_size):
         raise EbmError(

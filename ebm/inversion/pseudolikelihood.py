@@ -12,8 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_integer, as_number
 from ebm.ensembles import Moments
-from ebm.errors import EbmError, FewSamplesWarning, NamesError, NoMaximumWarning
+from ebm.errors import (
+    EbmError,
+    EbmWarning,
+    FewSamplesWarning,
+    ModelError,
+    NamesError,
+    NoMaximumWarning,
+)
 from ebm.inversion.conditionals import ConditionalLoss
 from ebm.inversion.rows import Rows, read_rows
 from ebm.inversion.sandwich import sandwich_errors
@@ -180,11 +188,15 @@ def pseudolikelihood(
            [1.3863, 0.    ]])
     """
     _require_settings(l2=l2, l2_biases=l2_biases, tolerance=tolerance)
+    max_iterations = as_integer(max_iterations, "max_iterations", least=1)
     rows = read_rows(data, space=space, weights=weights, names=names)
     with single_threaded_blas():
         result = _maximum(rows, l2, l2_biases, node_wise, tolerance, max_iterations)
-    if not result.converged and result.warnings[0].startswith(NO_MAXIMUM):
-        python_warnings.warn(result.message, NoMaximumWarning, stacklevel=2)
+    if not result.converged:
+        named = result.message.startswith(NO_MAXIMUM)
+        python_warnings.warn(
+            result.message, NoMaximumWarning if named else EbmWarning, stacklevel=2
+        )
     return result
 
 
@@ -239,6 +251,8 @@ def log_pseudolikelihood(model: BoltzmannMachine | IsingModel, data: Any) -> flo
 
     Raises
     ------
+    ModelError
+        If the model is another.
     NamesError
         If the units of an ensemble have other names.
 
@@ -249,6 +263,8 @@ def log_pseudolikelihood(model: BoltzmannMachine | IsingModel, data: Any) -> flo
     >>> ebm.inversion.log_pseudolikelihood(flat, [[0, 1], [1, 1]])
     -1.3862943611198906
     """
+    if not isinstance(model, BoltzmannMachine | IsingModel):
+        raise ModelError(f"model must be a BoltzmannMachine or an IsingModel, got {model!r}")
     with python_warnings.catch_warnings():
         # A single row has a value too.
         python_warnings.simplefilter("ignore", FewSamplesWarning)
@@ -267,7 +283,7 @@ def _is_ensemble(data: Any) -> bool:
 
 def _require_settings(**settings: float) -> None:
     for name, value in settings.items():
-        if not 0 <= value < math.inf:
+        if not 0 <= as_number(value, name) < math.inf:
             raise EbmError(f"{name} must be a number from 0 on, got {value!r}")
 
 
@@ -302,6 +318,12 @@ def _verdict(
     if found.growing is not None or cells:
         reason = "; ".join(cells[:4]) + (f"; and {len(cells) - 4} more" if len(cells) > 4 else "")
         if found.growing is not None:
+            if not cells and math.isinf(rows.sample_size):
+                # All states have weight: there is a maximum, where probabilities are rounded.
+                return False, (
+                    "stopped before the maximum, where couplings are so strong that probabilities "
+                    "of this ensemble are rounding; add a small penalty l2"
+                )
             reason = reason or _separation(found.growing, loss, rows.space)
         return False, (
             f"{NO_MAXIMUM} at finite parameters: {reason}. Add a penalty "

@@ -55,7 +55,7 @@ def standard_errors(method: Callable[[Any], Any], data: Any) -> Array:
     LimitError
         If there are more than 1500 parameters.
     EbmError
-        If ``method`` does not return a model from moments.
+        If ``method`` does not return a model from moments, or has no slope there.
 
     Notes
     -----
@@ -98,13 +98,32 @@ def _by_derivatives(method: Callable[[Any], Any], rows: Rows) -> Array:
     for k, step in enumerate(STEP * np.sqrt(covariance.diagonal())):
         # A feature without spread moves nothing.
         if step > 0:
-            up, down = means.copy(), means.copy()
-            up[k] += step
-            down[k] -= step
-            ends = [_parameters(method(_moments(rows, center, x)), reference) for x in (up, down)]
-            slopes[:, k] = (ends[0] - ends[1]) / (2 * step)
+            slopes[:, k] = _slope(
+                lambda x: _parameters(method(_moments(rows, center, x)), reference), means, k, step
+            )
     variance = ((slopes @ covariance) * slopes).sum(axis=1)
     return np.asarray(np.sqrt(np.maximum(variance, 0) / rows.sample_size))
+
+
+def _slope(function: Callable[[Array], Array], means: Array, k: int, step: float) -> Array:
+    """A central difference; a one-sided one where a combination of values was never seen."""
+    # Such data are on the boundary of what has a distribution, and one of both steps leaves it.
+    ends, failure = {}, None
+    for sign in (1.0, -1.0):
+        moved = means.copy()
+        moved[k] += sign * step
+        try:
+            ends[sign] = function(moved)
+        except EbmError as error:
+            failure = error
+    if len(ends) == 2:
+        return (ends[1.0] - ends[-1.0]) / (2 * step)
+    for sign, end in ends.items():
+        return (end - function(means)) / (sign * step)
+    raise EbmError(
+        f"this inversion has no slope at these moments ({failure}): take pseudocount=1 in the "
+        "method, or ebm.inversion.bootstrap"
+    ) from failure
 
 
 def _moments(rows: Rows, center: Array, means: Array) -> Moments:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.arrays import as_floats
-from ebm.errors import EbmError, ModelError, ShapeError, require_memory
+from ebm.errors import EbmError, LimitError, ModelError, ShapeError, require_memory
 
 __all__ = [
     "bernoulli_cumulants",
@@ -31,6 +31,8 @@ Array = NDArray[np.float64]
 MEMORY_LIMIT = 2**30
 #: Most indices of a central moment: it sums 715 partitions at eight.
 MOST_INDICES = 8
+#: Highest order of a cumulant; beyond 20 digits are lost.
+MOST_CUMULANTS = 100
 #: Below this s² = (1−2σ)² polynomials in s² lose fewer digits than those in σ(1−σ).
 NEAR_HALF = 0.4
 
@@ -46,7 +48,7 @@ def bernoulli_cumulants(probability: ArrayLike, order: int) -> Array:
         σ, from 0 to 1. Where biases are known, :func:`cumulants_of_log_odds` keeps the digits that
         a probability near 1 has lost.
     order : int
-        At least 1.
+        1 to 100; digits are lost beyond 20.
 
     Returns
     -------
@@ -56,6 +58,8 @@ def bernoulli_cumulants(probability: ArrayLike, order: int) -> Array:
 
     Raises
     ------
+    LimitError
+        If the order is above 100.
     ModelError
         If a probability is not one.
 
@@ -65,7 +69,7 @@ def bernoulli_cumulants(probability: ArrayLike, order: int) -> Array:
     >>> cumulants.bernoulli_cumulants(0.25, 4)
     array([ 0.25     ,  0.1875   ,  0.09375  , -0.0234375])
     """
-    order = checked_order(order)
+    order = _possible(order)
     sigma = _checked_probability(probability)
     return _cumulants(sigma, sigma * (1 - sigma), 1 - 2 * sigma, order)
 
@@ -80,7 +84,7 @@ def cumulants_of_log_odds(log_odds: ArrayLike, order: int) -> Array:
     log_odds : array_like, (...)
         b, of any size: nothing is lost at σ near 1, where κ_k(−b) = (−1)^k κ_k(b) for k ≥ 2.
     order : int
-        At least 1.
+        1 to 100; digits are lost beyond 20.
 
     Returns
     -------
@@ -89,6 +93,8 @@ def cumulants_of_log_odds(log_odds: ArrayLike, order: int) -> Array:
 
     Raises
     ------
+    LimitError
+        If the order is above 100.
     ModelError
         If a log-odds is NaN.
 
@@ -98,13 +104,20 @@ def cumulants_of_log_odds(log_odds: ArrayLike, order: int) -> Array:
     >>> cumulants.cumulants_of_log_odds([0.0, 40.0], 2)[1]
     array([2.50000000e-01, 4.24835426e-18])
     """
-    order = checked_order(order)
+    order = _possible(order)
     b = as_floats(log_odds, "log_odds")
     if np.isnan(b).any():
         raise ModelError("log_odds must be numbers, got NaN")
     u = np.exp(-np.abs(b))
     sigma = np.where(b < 0, u, 1.0) / (1 + u)
     return _cumulants(sigma, u / (1 + u) ** 2, -np.tanh(b / 2), order)
+
+
+def _possible(order: Any) -> int:
+    number = checked_order(order)
+    if number > MOST_CUMULANTS:
+        raise LimitError(f"cumulants are computed up to order {MOST_CUMULANTS}, got {number}")
+    return number
 
 
 def _cumulants(sigma: Array, variance: Array, skew: Array, order: int) -> Array:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_number
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, SeriesWarning
 from ebm.models import BoltzmannMachine
@@ -90,7 +91,7 @@ def expand(
         raise EbmError(f"order must be a positive integer, got {order!r}")
     if order > MAX_ORDER:
         compile_program(int(order))
-    if not max_seconds > 0:
+    if not as_number(max_seconds, "max_seconds") > 0:
         raise EbmError(f"max_seconds must be a positive number, got {max_seconds!r}")
     if isinstance(center, str) and center == "mean":
         center = plefka(model, 2).point.mean
@@ -143,13 +144,28 @@ class Expansion:
 
     @property
     def log_partition(self) -> float:
-        """ln Z to order K, with the offset of the model; its error is of order K + 1."""
-        return float(self.log_partition_terms.sum())
+        """ln Z to order K, with the offset of the model; its error is of order K + 1.
+
+        A :class:`ebm.errors.SeriesWarning` says when it is below its first order, which ln Z never
+        is.
+        """
+        terms = self.log_partition_terms
+        total = float(terms.sum())
+        if total < terms[:2].sum() - 1e-9 * np.abs(terms).sum():
+            self._warn("ln Z", "is below a bound that holds for every machine")
+        return total
 
     @property
     def mean(self) -> Array:
-        """Means to order K, (n,); their error is of order K + 1."""
-        return np.asarray(self.mean_terms.sum(axis=0))
+        """Means to order K, (n,); their error is of order K + 1.
+
+        A :class:`ebm.errors.SeriesWarning` says when one is beyond the values of a unit.
+        """
+        mean = np.asarray(self.mean_terms.sum(axis=0))
+        low, high = self.space.values
+        if mean.min() < low - 1e-9 or mean.max() > high + 1e-9:
+            self._warn("a mean", f"is beyond {low:g} and {high:g}")
+        return mean
 
     @cached_property
     def covariance(self) -> Array:
@@ -170,7 +186,7 @@ class Expansion:
         if "_log_partition_and_means" in self.__dict__:
             return self._log_partition_and_means[0]
         evaluated = self._evaluation(self.order, "ln Z", derivatives=False)
-        return passes.log_partitions(self.machine, evaluated, self.order)
+        return _read_only(passes.log_partitions(self.machine, evaluated, self.order))
 
     @cached_property
     def mean_terms(self) -> Array:
@@ -372,12 +388,15 @@ class Expansion:
 
     def _warn_if_doubtful(self) -> None:
         if self.error_estimate > DOUBTFUL:
-            warnings.warn(
-                f"the couplings are strong for order {self.order}: the covariance is uncertain by "
-                f"about {self.error_estimate:.0%}; take another center, or sample",
-                SeriesWarning,
-                stacklevel=4,
-            )
+            self._warn("the covariance", f"is uncertain by about {self.error_estimate:.0%}", 5)
+
+    def _warn(self, what: str, trouble: str, level: int = 3) -> None:
+        warnings.warn(
+            f"the couplings are strong for order {self.order}: {what} {trouble}; take another "
+            "center, or sample",
+            SeriesWarning,
+            stacklevel=level,
+        )
 
 
 def _read_only(array: Array) -> Array:

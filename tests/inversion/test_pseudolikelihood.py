@@ -284,7 +284,8 @@ class TestData:
             pseudolikelihood(ebm.Ensemble.from_data(self.rows()), weights=np.ones(300))
 
     def test_few_iterations(self):
-        result = pseudolikelihood(self.rows(), max_iterations=1)
+        with pytest.warns(ebm.EbmWarning, match="larger max_iterations"):
+            result = pseudolikelihood(self.rows(), max_iterations=1)
         assert not result.converged
         assert "max_iterations" in result.message
         assert result.standard_errors is None

@@ -199,3 +199,15 @@ def _singular(data, calls):
     if len(calls) > 1:
         np.linalg.inv(np.zeros((2, 2)))
     return mean_field(data)
+
+
+@pytest.mark.parametrize("method", [naive_mean_field, tap])
+def test_combinations_never_seen_have_errors(method):
+    """Steps of both signs would leave what has a distribution; those inwards do not."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 2, (400, 4))
+    rows[:, 1] = rows[:, 0] & rows[:, 2]
+    errors = standard_errors(partial(method, pseudocount=1), rows)
+    again = bootstrap(partial(method, pseudocount=1), rows, n_resamples=200, rng=1)
+    assert np.isfinite(errors).all()
+    assert np.median(np.abs(errors / again.standard_errors - 1)) < 0.25

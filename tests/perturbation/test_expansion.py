@@ -282,12 +282,33 @@ def test_the_warning_tells_bad_sums_from_good_ones():
 def test_strong_couplings_warn_where_they_are_asked_about():
     """The warning names the error and points at the caller."""
     model = machine(6, 8.0, seed=0)
-    with pytest.warns(SeriesWarning, match="uncertain by about") as caught:
+    with pytest.warns(SeriesWarning) as caught:
         expand(model, 2).moments()
+    assert any("uncertain by about" in str(each.message) for each in caught)
     assert expand(model, 2).error_estimate > 0.1
     with pytest.warns(SeriesWarning) as caught:
         expand(model, 2).covariance  # noqa: B018
     assert caught[0].filename == __file__
+
+
+def test_impossible_sums_are_said():
+    """Means beyond their values, ln Z below its first order, which is a bound."""
+    rng = np.random.default_rng(0)
+    weights = np.triu(rng.normal(0, 9, (5, 5)), 1)
+    beyond = expand(ebm.BoltzmannMachine(weights + weights.T, rng.normal(size=5), center=0.5), 5)
+    with pytest.warns(SeriesWarning, match="a mean is beyond 0 and 1") as caught:
+        beyond.mean  # noqa: B018
+    assert caught[0].filename == __file__
+    order = next(k for k in (3, 5) if expand(beyond.machine, k).log_partition_terms[2:].sum() < 0)
+    with pytest.warns(SeriesWarning, match="ln Z is below a bound"):
+        expand(beyond.machine, order).log_partition  # noqa: B018
+
+
+def test_what_is_kept_cannot_be_changed():
+    expansion = expand(machine(3, 0.5, seed=0), 3)
+    for kept in (expansion.log_partition_terms, expansion.mean_terms, expansion.covariance_terms):
+        with pytest.raises(ValueError, match="read-only"):
+            kept[0] = 99
 
 
 def test_nothing_to_expand():

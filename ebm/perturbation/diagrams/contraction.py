@@ -14,7 +14,7 @@ from functools import cache
 
 from ebm.errors import LimitError
 from ebm.perturbation.diagrams.expressions import Expressions
-from ebm.perturbation.diagrams.graphs import Diagram, connected_diagrams
+from ebm.perturbation.diagrams.graphs import MAX_EDGES, Diagram, connected_diagrams
 from ebm.perturbation.diagrams.program import Program
 
 __all__ = ["MAX_ORDER", "compile_program"]
@@ -59,9 +59,10 @@ def compile_program(order: int, bridgeless: bool = False) -> Program:
     3
     """
     if order > MAX_ORDER:
+        count = f"{len(connected_diagrams(order))} " if order <= MAX_EDGES else ""
         raise LimitError(
-            f"order {order} of ln Z needs {len(connected_diagrams(order))} diagrams with "
-            f"sums over four sites and unequal edges; the limit is order {MAX_ORDER}"
+            f"order {order} of ln Z needs {count}diagrams with sums over four sites and unequal "
+            f"edges; the limit is order {MAX_ORDER}"
         )
     expressions = Expressions()
     terms = []

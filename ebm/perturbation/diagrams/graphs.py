@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ebm.errors import LimitError
+from ebm.errors import EbmError, LimitError
 
 __all__ = ["Diagram", "connected_diagrams"]
 
@@ -153,6 +153,8 @@ def connected_diagrams(n_edges: int, bridgeless: bool = False) -> tuple[Diagram,
 
     Raises
     ------
+    EbmError
+        If ``n_edges`` is no integer, or negative.
     LimitError
         If there would be too many.
 
@@ -162,6 +164,8 @@ def connected_diagrams(n_edges: int, bridgeless: bool = False) -> tuple[Diagram,
     >>> [len(connected_diagrams(k)) for k in range(1, 7)]
     [1, 2, 5, 12, 33, 103]
     """
+    if isinstance(n_edges, bool) or not hasattr(n_edges, "__index__") or n_edges < 0:
+        raise EbmError(f"n_edges must be an integer of at least 0, got {n_edges!r}")
     if n_edges > MAX_EDGES:
         beyond = n_edges - MAX_EDGES - 1
         number = f"{BEYOND[beyond]}" if beyond < len(BEYOND) else f"more than {BEYOND[-1]}"
