@@ -52,11 +52,14 @@ if TYPE_CHECKING:
     from ebm.sampling import (
         Annealing,
         Gibbs,
+        HamiltonianMonteCarlo,
+        Langevin,
         Metropolis,
         ParallelTempering,
         Samples,
         log_partition,
         sample,
+        sample_continuous,
     )
 
 __version__ = "0.1.0"
@@ -77,8 +80,10 @@ __all__ = [
     "Gibbs",
     "GradientDescent",
     "GradientSteps",
+    "HamiltonianMonteCarlo",
     "InteractionModel",
     "IsingModel",
+    "Langevin",
     "Levels",
     "MarginalModel",
     "Metropolis",
@@ -112,6 +117,7 @@ __all__ = [
     "perturbation",
     "plotting",
     "sample",
+    "sample_continuous",
     "save",
     "to_graph",
 ]
@@ -137,11 +143,14 @@ _HOMES = {
     "ebm.sampling": (
         "Annealing",
         "Gibbs",
+        "HamiltonianMonteCarlo",
+        "Langevin",
         "Metropolis",
         "ParallelTempering",
         "Samples",
         "log_partition",
         "sample",
+        "sample_continuous",
     ),
 }
 #: Packages that are there as attributes, whatever was imported before.

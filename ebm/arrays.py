@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ebm.errors import ModelError, ShapeError
 
-__all__ = ["as_floats", "as_integer", "as_number", "holds_text", "in_base"]
+__all__ = ["as_floats", "as_integer", "as_number", "holds_text", "in_base", "read_only"]
 
 
 def as_floats(values: Any, name: str) -> NDArray[np.float64]:
@@ -191,3 +191,21 @@ def in_base(nats: float, base: float | None) -> float:
     if not as_number(base, "base") > 1:
         raise ModelError(f"base must be a number above 1, such as 2 for bits, got {base!r}")
     return nats / math.log(base)
+
+
+def read_only(array: Any) -> NDArray[np.float64]:
+    """The array itself, closed: it is kept, and given out again.
+
+    Parameters
+    ----------
+    array : ndarray
+        Changed in nothing but its flag.
+
+    Returns
+    -------
+    ndarray
+        The same.
+    """
+    array = np.asarray(array)
+    array.setflags(write=False)
+    return array  # type: ignore[no-any-return]

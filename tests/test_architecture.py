@@ -39,12 +39,13 @@ RUNG = {name: height for height, names in enumerate(RUNGS) for name in names.spl
 #: Names that `ebm` offers to everybody; a name is added here with its feature, never removed.
 PUBLIC = """
     Adam Annealing Binary BoltzmannMachine ContrastiveDivergence EbmError EbmWarning EnergyModel
-    Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps InteractionModel
-    IsingModel Levels MarginalModel Metropolis Moments NaturalGradient ParallelTempering
-    ParametricModel PersistentChains PottsModel Reals RestrictedBoltzmannMachine Samples Spins
-    TabularModel WeightedStates compare datasets effective errors exact fisher_information fit
-    from_graph information inversion load local_minima log_partition marginalize networks
-    perturbation plotting sample save to_graph
+    Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps
+    HamiltonianMonteCarlo InteractionModel IsingModel Langevin Levels MarginalModel Metropolis
+    Moments NaturalGradient ParallelTempering ParametricModel PersistentChains PottsModel Reals
+    RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates compare datasets
+    effective errors exact fisher_information fit from_graph information inversion load
+    local_minima log_partition marginalize networks perturbation plotting sample sample_continuous
+    save to_graph
 """
 
 #: What `import ebm` must leave alone.

@@ -1,4 +1,4 @@
-"""Data bundled with the library, and patterns that tests of learning have in common."""
+"""Data bundled with the library or found on the disk, and patterns that tests have in common."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.datasets.fashion import FashionMNIST, fashion_mnist, features
 from ebm.datasets.patterns import bars_and_stripes, shifting_bar
 
-__all__ = ["Dataset", "bars_and_stripes", "shifting_bar", "spikes"]
+__all__ = [
+    "Dataset",
+    "FashionMNIST",
+    "bars_and_stripes",
+    "fashion_mnist",
+    "features",
+    "shifting_bar",
+    "spikes",
+]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Networks on torch: the action of a classifier as an energy, and its power series."""
+"""Networks on torch: the action of a classifier as an energy, its series, its minimization."""
 
 from ebm.errors import require_extra
 
@@ -11,8 +11,10 @@ from ebm.networks.closed_forms import ClosedForms, closed_forms  # noqa: E402
 from ebm.networks.convergence import ray_radius  # noqa: E402
 from ebm.networks.expansion import ActionExpansion  # noqa: E402
 from ebm.networks.moments import class_covariance, class_moments, main_terms  # noqa: E402
+from ebm.networks.monitoring import TrainingRecord  # noqa: E402
 from ebm.networks.relative_natural_gradient import RelativeNaturalGradient  # noqa: E402
 from ebm.networks.sequential import series  # noqa: E402
+from ebm.networks.training import TrainingResult, initial_parameters, minimize  # noqa: E402
 
 __all__ = [
     "ACTIVATIONS",
@@ -21,11 +23,15 @@ __all__ = [
     "ClosedForms",
     "RelativeNaturalGradient",
     "SoftmaxMLPAction",
+    "TrainingRecord",
+    "TrainingResult",
     "activation_named",
     "class_covariance",
     "class_moments",
     "closed_forms",
+    "initial_parameters",
     "main_terms",
+    "minimize",
     "power_series",
     "ray_radius",
     "series",

@@ -20,6 +20,7 @@ from ebm.networks.expansion import ActionExpansion, expanded
 from ebm.networks.logits import Parameters, block_action
 from ebm.networks.rows import Block, Rows, labelled_rows
 from ebm.networks.tensors import as_parameters, as_tensor, like
+from ebm.networks.training import TrainingResult, minimize
 from ebm.spaces import Reals
 
 __all__ = ["SoftmaxMLPAction"]
@@ -276,6 +277,16 @@ class SoftmaxMLPAction(EnergyModel):
                 (slope,) = torch.autograd.grad(share, part)
                 gradient[start : start + chunk] += self.scale * slope
         return like(gradient.reshape(theta.shape), states)
+
+    def minimize(self, theta: Any = None, **settings: Any) -> TrainingResult:
+        """Minimize the action by an optimizer of torch; see :func:`ebm.networks.minimize`."""
+        return minimize(self, theta, **settings)
+
+    def flat_directions(self) -> tuple[str, ...]:
+        """Along which exp(−E) has no finite integral; none where ``prior_precision`` > 0."""
+        if self.prior_precision > 0:
+            return ()
+        return ("U → U + 1vᵀ", "c → c + k1", "all of W and b at U = 0")
 
     def expand(self, theta: Any, order: int) -> ActionExpansion:
         """S_0 … S_K in S(tθ) = Σ_n S_n t^n, by power-series arithmetic.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_number
+from ebm.arrays import as_number, read_only
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, SeriesWarning
 from ebm.models import BoltzmannMachine
@@ -186,7 +186,7 @@ class Expansion:
         if "_log_partition_and_means" in self.__dict__:
             return self._log_partition_and_means[0]
         evaluated = self._evaluation(self.order, "ln Z", derivatives=False)
-        return _read_only(passes.log_partitions(self.machine, evaluated, self.order))
+        return read_only(passes.log_partitions(self.machine, evaluated, self.order))
 
     @cached_property
     def mean_terms(self) -> Array:
@@ -216,7 +216,7 @@ class Expansion:
             return self.covariance_terms[:, i, j]
         evaluated = self._evaluation(self.order + 1, "the covariance", derivatives=True)
         terms = passes.pair_covariances(self.machine, evaluated.derivatives(), self.order)
-        return _read_only(self._scale**2 * terms)
+        return read_only(self._scale**2 * terms)
 
     @cached_property
     def error_estimate(self) -> float:
@@ -283,7 +283,7 @@ class Expansion:
         mean = self.mean if binary else (1 + self.mean) / 2
         covariance = self.covariance / self._scale**2
         found = third_cumulants(self.machine, self.order, mean, covariance, self.max_seconds)
-        return _read_only(self._scale**3 * found)
+        return read_only(self._scale**3 * found)
 
     def density_ratio(self, states: ArrayLike) -> Array:
         """p(x)/p_0(x) to order K, p_0 being the independent units of order 0; [EBM] eq 31.
@@ -351,21 +351,21 @@ class Expansion:
         means = passes.means(self.machine, derivatives, self.order)
         covariances = self._scale**2 * passes.covariances(means, derivatives)
         log_partitions = passes.log_partitions(self.machine, evaluated, self.order)
-        return log_partitions, self._recoded(means), _read_only(covariances)
+        return log_partitions, self._recoded(means), read_only(covariances)
 
     def _recoded(self, means: Array) -> Array:
         """Series of means in the coding of ``space``."""
         result = self._scale * means
         if isinstance(self.space, Spins):
             result[0] -= 1
-        return _read_only(result)
+        return read_only(result)
 
     def _with_variances(self, covariance: Array) -> Array:
         """The matrix with the diagonal that two-valued units of these means have."""
         mean = self.mean
         variances = mean * (1 - mean) if isinstance(self.space, Binary) else 1 - mean**2
         np.fill_diagonal(covariance, variances)
-        return _read_only(covariance)
+        return read_only(covariance)
 
     @cached_property
     def _inverse_sum(self) -> Array:
@@ -397,9 +397,3 @@ class Expansion:
             SeriesWarning,
             stacklevel=level,
         )
-
-
-def _read_only(array: Array) -> Array:
-    """The array itself, closed: it is kept for the next time it is asked for."""
-    array.setflags(write=False)
-    return array

@@ -1,7 +1,9 @@
 """Markov chains that leave a model's distribution unchanged, and what can be trusted of them."""
 
 from ebm.sampling.annealing import AnnealedSamples, Annealing, log_partition
+from ebm.sampling.continuous import ContinuousChains, ContinuousSamples, sample_continuous
 from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size, split_r_hat
+from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
 from ebm.sampling.sample import sample
 from ebm.sampling.samplers import Gibbs, Metropolis
 from ebm.sampling.samples import ChainState, Samples
@@ -11,7 +13,11 @@ __all__ = [
     "AnnealedSamples",
     "Annealing",
     "ChainState",
+    "ContinuousChains",
+    "ContinuousSamples",
     "Gibbs",
+    "HamiltonianMonteCarlo",
+    "Langevin",
     "Metropolis",
     "ParallelTempering",
     "Samples",
@@ -19,5 +25,6 @@ __all__ = [
     "effective_sample_size",
     "log_partition",
     "sample",
+    "sample_continuous",
     "split_r_hat",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_number
+from ebm.arrays import as_number, read_only
 from ebm.ensembles import Moments
 from ebm.errors import ConvergenceError, EbmError, ModelError, require_memory
 from ebm.models.couplings import vector
@@ -231,7 +231,7 @@ class BetheSolution:
         from scipy.special import expit
 
         binary = isinstance(self.space, Binary)
-        return _read_only(expit(2 * self._fields) if binary else np.tanh(self._fields))
+        return read_only(expit(2 * self._fields) if binary else np.tanh(self._fields))
 
     @property
     def pairs(self) -> tuple[Indices, Indices]:
@@ -250,7 +250,7 @@ class BetheSolution:
         # p₊₊p₋₋ − p₊₋p₋₊ without a difference.
         log_odds = 2 * size + np.log(-np.expm1(-4 * size)) + 2 * math.log(2)
         in_spins = np.sign(coupling) * np.exp(log_odds - 2 * self._log_tables)
-        return _read_only(in_spins * self._scale**2)
+        return read_only(in_spins * self._scale**2)
 
     @cached_property
     def covariance(self) -> Array:
@@ -281,7 +281,7 @@ class BetheSolution:
             matrix[i, j] = matrix[j, i] = self.pair_covariance
         own = self.mean * (1 - self.mean) if self._scale == 0.5 else 1 - self.mean**2
         np.fill_diagonal(matrix, own)
-        return _read_only(matrix)
+        return read_only(matrix)
 
     @cached_property
     def is_stable(self) -> bool:
@@ -340,9 +340,3 @@ def _first_means(start: Any, graph: CouplingGraph, space: FiniteSpace, rng: Rand
     if (np.abs(spins) > 1).any():
         raise ModelError(f"start must hold means of units of {space!r}")
     return np.clip(spins, -1 + 1e-15, 1 - 1e-15)
-
-
-def _read_only(array: Array) -> Array:
-    array = np.asarray(array)
-    array.setflags(write=False)
-    return array

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.arrays import read_only
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, SeriesWarning
 from ebm.models import BoltzmannMachine
@@ -93,12 +94,12 @@ class PlefkaSolution:
 
         Entropy and biases (about s = 0 in spins), the energy of the mean states, then Γ_2 … Γ_K.
         """
-        return _read_only(self.point.terms.copy())
+        return read_only(self.point.terms.copy())
 
     @cached_property
     def mean(self) -> Array:
         """Means, (n,); their error is of order K + 1."""
-        return _read_only(self.point.mean if self._is_binary else -self.point.skew)
+        return read_only(self.point.mean if self._is_binary else -self.point.skew)
 
     @cached_property
     def covariance(self) -> Array:
@@ -126,7 +127,7 @@ class PlefkaSolution:
                 SeriesWarning,
                 stacklevel=3,
             )
-        return _read_only(self._scale**2 * self._response)
+        return read_only(self._scale**2 * self._response)
 
     @property
     def pairs(self) -> tuple[Indices, Indices]:
@@ -144,7 +145,7 @@ class PlefkaSolution:
         terms = pair_covariances(
             algebra, self._variance, self.point.skew, self.order, self.machine.pairs
         )
-        return _read_only(self._scale**2 * terms.sum(axis=0))
+        return read_only(self._scale**2 * terms.sum(axis=0))
 
     @cached_property
     def is_stable(self) -> bool:
@@ -202,9 +203,3 @@ class PlefkaSolution:
     def _response(self) -> Array:
         """The covariance by linear response, in {0,1}."""
         return covariance_from_inverse(self._inverse_covariance, self._variance)
-
-
-def _read_only(array: Array) -> Array:
-    array = np.asarray(array)
-    array.setflags(write=False)
-    return array

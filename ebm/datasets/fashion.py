@@ -1,0 +1,290 @@
+"""Fashion-MNIST, read from files that are on this machine already, and features made of images."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import math
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ebm.errors import CodingError, FileFormatError, ModelError, ShapeError
+from ebm.randomness import RandomSource, generator
+
+__all__ = ["FashionMNIST", "fashion_mnist", "features"]
+
+FOLDER = "fashion-mnist"
+CLASSES = (
+    "T-shirt/top",
+    "trouser",
+    "pullover",
+    "dress",
+    "coat",
+    "sandal",
+    "shirt",
+    "sneaker",
+    "bag",
+    "ankle boot",
+)
+
+#: SHA-256 of the decompressed content of each file.
+DIGESTS = {
+    "train-images-idx3-ubyte": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+    "train-labels-idx1-ubyte": "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+    "t10k-images-idx3-ubyte": "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+    "t10k-labels-idx1-ubyte": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+}
+
+#: Mean and standard deviation of the pixels of the training images, on a scale from 0 to 1.
+PIXEL_MEAN, PIXEL_DEVIATION = 0.2860, 0.3530
+
+
+@dataclass(frozen=True, eq=False)
+class FashionMNIST:
+    """Images of clothes in ten classes; all arrays are read-only.
+
+    Parameters
+    ----------
+    images : ndarray of uint8, (60000, 28, 28)
+        Grey values of the training images, 0 (background) … 255.
+    labels : ndarray of uint8, (60000,)
+        Their classes, 0 … 9.
+    test_images, test_labels : ndarray of uint8, (10000, 28, 28) and (10000,)
+        The same of the test images.
+    class_names : tuple of str
+        What the classes show.
+    source, license : str
+        Where the data come from, and their terms.
+    """
+
+    images: NDArray[np.uint8] = field(repr=False)
+    labels: NDArray[np.uint8] = field(repr=False)
+    test_images: NDArray[np.uint8] = field(repr=False)
+    test_labels: NDArray[np.uint8] = field(repr=False)
+    class_names: tuple[str, ...] = CLASSES
+    source: str = "Xiao, Rasul and Vollgraf (2017), arXiv:1708.07747"
+    license: str = "MIT, Copyright (c) 2017 Zalando SE"
+
+
+def fashion_mnist(folder: str | os.PathLike[str] | None = None) -> FashionMNIST:
+    """Fashion-MNIST from the disk; nothing is ever downloaded.
+
+    The four idx files, compressed or not, are looked for in ``folder``, or else in a folder
+    ``fashion-mnist`` of the environment variable ``EBM_DATA`` (or there itself), of the cache
+    folder ``~/.cache/ebm``, and of ``share/datasets`` below ``sys.prefix``, ``/usr/local`` and
+    ``/usr``, where Debian's package ``dataset-fashion-mnist`` puts them. The SHA-256 of their
+    decompressed content is checked.
+
+    Parameters
+    ----------
+    folder : path-like, optional
+        The only place to look.
+
+    Returns
+    -------
+    FashionMNIST
+        Training and test images with their labels.
+
+    Raises
+    ------
+    FileNotFoundError
+        If no folder has all four files; the message says how to get them.
+    FileFormatError
+        If a file has other content.
+
+    Examples
+    --------
+    >>> import ebm.datasets
+    >>> ebm.datasets.fashion_mnist("no/such/folder")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: Fashion-MNIST was not found in no/such/folder: install Debian's package ...
+    """
+    found = _found([Path(folder)] if folder is not None else list(_folders()))
+    images, labels, test_images, test_labels = (_read(path, name) for name, path in found.items())
+    return FashionMNIST(images, labels, test_images, test_labels)
+
+
+def _folders() -> Iterator[Path]:
+    own = os.environ.get("EBM_DATA")
+    if own:
+        yield from (Path(own) / FOLDER, Path(own))
+    cache = os.environ.get("XDG_CACHE_HOME")
+    # Where there is no home folder, expanduser leaves the path as it is.
+    yield (Path(cache) if cache else Path(os.path.expanduser("~/.cache"))) / "ebm" / FOLDER
+    for prefix in dict.fromkeys((sys.prefix, "/usr/local", "/usr")):
+        yield Path(prefix) / "share" / "datasets" / FOLDER
+
+
+def _found(folders: list[Path]) -> dict[str, Path]:
+    """The first folder with all files, as paths by their names."""
+    for folder in folders:
+        choices = {name: (folder / name, folder / f"{name}.gz") for name in DIGESTS}
+        found = {
+            name: path for name, paths in choices.items() for path in paths[::-1] if path.is_file()
+        }
+        if len(found) == len(DIGESTS):
+            return found
+    raise FileNotFoundError(
+        f"Fashion-MNIST was not found in {', '.join(map(str, folders))}: install Debian's package "
+        f"dataset-fashion-mnist, or put its four files ({', '.join(DIGESTS)}, as they are or with "
+        ".gz) from github.com/zalandoresearch/fashion-mnist into a folder and name it by "
+        "fashion_mnist(folder) or by the environment variable EBM_DATA"
+    )
+
+
+def _read(path: Path, name: str) -> NDArray[np.uint8]:
+    """The array in an idx file whose content is known."""
+    try:
+        content = path.read_bytes()
+        content = gzip.decompress(content) if path.suffix == ".gz" else content
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise FileFormatError(f"{path} is no complete gzip file ({error}): get it again") from error
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != DIGESTS[name]:
+        raise FileFormatError(
+            f"{path} is not the file {name} of Fashion-MNIST: the SHA-256 of its content is "
+            f"{digest}, it should be {DIGESTS[name]}; get it again"
+        )
+    # Two zeros, 8 for uint8, the number of axes, their lengths as big-endian integers, the values.
+    n_axes = content[3]
+    shape = np.frombuffer(content, ">u4", n_axes, offset=4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * n_axes).reshape(shape)
+
+
+def features(
+    images: ArrayLike,
+    kind: str = "pad",
+    size: int = 1024,
+    *,
+    scaling: str = "raw",
+    unit_norm: bool = False,
+    rng: RandomSource = None,
+    dtype: DTypeLike = np.float32,
+) -> NDArray[np.floating]:
+    """Rows z of E features each, made of grey images in three stated steps.
+
+    First the pixels x = grey/255 are scaled: ``"raw"`` leaves them in [0, 1], ``"standardized"``
+    takes (x − 0.2860) / 0.3530, the mean and the deviation of the training images of Fashion-MNIST.
+    Then each image becomes a row: ``"pad"`` adds a margin of zeros; ``"pool"`` averages square
+    tiles; ``"project"`` is z = Rx, R_ij ~ N(0, 1/n_pixels); ``"random"`` is z = gelu(Rx + r), R and
+    r uniform in ±1/√n_pixels, an untrained layer. Last, ``unit_norm`` divides each row by |z|.
+
+    Parameters
+    ----------
+    images : array_like of uint8, (N, s, s)
+        Grey values 0 … 255.
+    kind : {"pad", "pool", "project", "random"}
+        How a row is made.
+    size : int
+        E. A square of at least s² when padding; a square whose side divides that of the images,
+        padded to the next power of two where it does not divide s, when pooling.
+    scaling : {"raw", "standardized"}
+        Of the pixels.
+    unit_norm : bool
+        Whether rows have length 1; one that is zero stays zero.
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+        Source of R: give the same seed for training and test images.
+    dtype : dtype
+        Of the result.
+
+    Returns
+    -------
+    ndarray, (N, E)
+        The rows.
+
+    Raises
+    ------
+    CodingError
+        If the images are not uint8.
+    ShapeError
+        If they are no squares, or ``size`` cannot be had from them.
+    ModelError
+        If ``kind`` or ``scaling`` is another one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebm.datasets import features
+    >>> image = np.array([[[0, 255], [255, 255]]], dtype=np.uint8)
+    >>> features(image, "pool", 1)
+    array([[0.75]], dtype=float32)
+    >>> features(image, "pad", 9)
+    array([[0., 1., 0., 1., 1., 0., 0., 0., 0.]], dtype=float32)
+    """
+    grey = np.asarray(images)
+    if grey.dtype != np.uint8:
+        raise CodingError(f"images must be uint8, 0 … 255, got {grey.dtype}")
+    if grey.ndim != 3 or grey.shape[1] != grey.shape[2] or not grey.shape[1]:
+        raise ShapeError(f"images must have shape (N, s, s), got {grey.shape}")
+    if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
+        raise ShapeError(f"size must be a positive integer, got {size!r}")
+    if scaling not in ("raw", "standardized"):
+        raise ModelError(f"scaling must be 'raw' or 'standardized', got {scaling!r}")
+    if kind not in _KINDS:
+        raise ModelError(f"kind must be one of {', '.join(_KINDS)}, got {kind!r}")
+    mean, deviation = (0.0, 1.0) if scaling == "raw" else (PIXEL_MEAN, PIXEL_DEVIATION)
+    table = ((np.arange(256) / 255 - mean) / deviation).astype(dtype)
+    rows = _KINDS[kind](table[grey], int(size), generator(rng))
+    if unit_norm:
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        rows = rows / np.where(lengths > 0, lengths, 1)
+    return rows
+
+
+Array = NDArray[np.floating]
+
+
+def _padded(images: Array, side: int) -> Array:
+    before = (side - images.shape[1]) // 2
+    margins = (before, side - images.shape[1] - before)
+    return np.pad(images, ((0, 0), margins, margins))
+
+
+def _pad(images: Array, size: int, _: np.random.Generator) -> Array:
+    side = math.isqrt(size)
+    if side * side != size or side < images.shape[1]:
+        raise ShapeError(
+            f"size must be the square of {images.shape[1]} or more when padding, got {size}"
+        )
+    return _padded(images, side).reshape(len(images), size)
+
+
+def _pool(images: Array, size: int, _: np.random.Generator) -> Array:
+    side, now = math.isqrt(size), images.shape[1]
+    padded = 2 ** (now - 1).bit_length()
+    if side * side != size or (now % side and padded % side):
+        raise ShapeError(
+            f"size must be a square when pooling, whose side divides {now}, or {padded} with a "
+            f"margin of zeros, got {size}"
+        )
+    if now % side:
+        images, now = _padded(images, padded), padded
+    tiles = images.reshape(len(images), side, now // side, side, now // side)
+    return np.asarray(tiles.mean(axis=(2, 4))).reshape(len(images), size)
+
+
+def _project(images: Array, size: int, source: np.random.Generator) -> Array:
+    pixels = images.reshape(len(images), -1)
+    matrix = source.standard_normal((pixels.shape[1], size)) / math.sqrt(pixels.shape[1])
+    return pixels @ matrix.astype(pixels.dtype)
+
+
+def _random(images: Array, size: int, source: np.random.Generator) -> Array:
+    from scipy.special import ndtr
+
+    pixels = images.reshape(len(images), -1)
+    bound = 1 / math.sqrt(pixels.shape[1])
+    matrix = source.uniform(-bound, bound, (pixels.shape[1], size)).astype(pixels.dtype)
+    a = pixels @ matrix + source.uniform(-bound, bound, size).astype(pixels.dtype)
+    return np.asarray(a * ndtr(a))
+
+
+_KINDS = {"pad": _pad, "pool": _pool, "project": _project, "random": _random}
