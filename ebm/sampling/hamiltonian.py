@@ -69,7 +69,7 @@ class Langevin(HamiltonianMonteCarlo):
     """The Metropolis-adjusted Langevin algorithm: a noisy step downhill, accepted or refused.
 
     x′ = x − ½ε² m⁻¹ ∂E/∂x + ε m^−½ ξ with ξ ~ N(0, 1), accepted with probability
-    min(1, p(x′) q(x|x′) / (p(x) q(x′|x))) :cite:`roberts1996`. The same chain as that of
+    min(1, p(x′) q(x′→x) / (p(x) q(x→x′))) :cite:`roberts1996`. The same chain as that of
     Hamiltonian Monte Carlo with a single leapfrog step.
 
     Parameters
