@@ -190,8 +190,6 @@ def test_an_action_without_a_prior_is_refused():
     import ebm.networks
 
     action = ebm.networks.SoftmaxMLPAction([[1.0], [2.0]], [0, 1], 2)
-    if not hasattr(action, "flat_directions"):
-        pytest.skip("actions do not name their flat directions")
     with pytest.raises(ModelError, match=r"cannot be sampled.*U → U \+ 1vᵀ"):
         sample_continuous(action, Langevin(0.1), n_draws=5)
 
