@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -202,11 +201,3 @@ def choose(weights: Array, n_draws: int, rng: np.random.Generator) -> NDArray[np
     # Rounding can put a draw past the last state of positive weight.
     last = int(np.flatnonzero(weights.ravel())[-1])
     return np.asarray(np.minimum(draws, last), dtype=np.intp)
-
-
-def log_sum(log_weights: Any) -> float:
-    """ln Σ exp, stable, −inf where all are."""
-    top = float(np.max(log_weights))
-    if top == -math.inf:
-        return top
-    return top + math.log(float(np.exp(np.asarray(log_weights) - top).sum()))
