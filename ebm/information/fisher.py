@@ -12,10 +12,10 @@ from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import ModelError, ShapeError
 from ebm.information.hidden import JointInformation, hidden_order, marginal_covariance
-from ebm.information.metric import MOST_FACTORED, Metric
+from ebm.information.metric import Metric
 from ebm.information.relative import relative_fisher
 from ebm.information.solving import factor, log_volume, solved
-from ebm.information.streamed import CHUNK, EnsembleInformation, Pieces
+from ebm.information.streamed import EnsembleInformation
 from ebm.model import ParametricModel
 from ebm.models.layered import LayeredModel
 from ebm.models.pairwise import PairwiseModel
@@ -104,9 +104,10 @@ def fisher_information(
     Returns
     -------
     Metric
-        In the order of ``model.parameters``. Up to 2000 parameters the matrix is made and kept;
-        beyond, products stream over the states, ``solve`` takes conjugate gradients, and no matrix
-        is made but by ``dense``. Pairwise models enumerated exactly need no pass over states.
+        In the order of ``model.parameters``. Products stream over the states. A matrix is made by
+        ``dense``, and up to 2000 parameters by ``solve`` and ``log_determinant``, which then keep
+        it; beyond, ``solve`` takes conjugate gradients. Pairwise models enumerated exactly need no
+        pass over states: theirs comes as a matrix from the fourth moments.
 
     Raises
     ------
@@ -139,17 +140,10 @@ def fisher_information(
     require_units(average, model.space)
     if isinstance(model, PairwiseModel) and hasattr(average, "fourth_moments"):
         return FisherInformation(pair_fisher(average, model.pairs, model.feature_center))
-    p = len(model.parameters)
-    seen: Metric
-    if p > MOST_FACTORED:
-        seen = EnsembleInformation(model, average)
-    else:
-        pieces = Pieces(average, max(1, CHUNK // max(p, 1)))
-        seen = FisherInformation(pieces.covariance(model.energy_gradient))
+    seen = EnsembleInformation(model, average)
     if not joint:
         return seen
-    both = JointInformation(hidden_order(model), seen, relative_fisher(model, average))
-    return both if p > MOST_FACTORED else FisherInformation(both.dense())
+    return JointInformation(hidden_order(model), seen, relative_fisher(model, average))
 
 
 def _of_kept_units(model: Any, average: Ensemble | None, joint: bool) -> Metric:

@@ -28,7 +28,8 @@ class EnsembleInformation(Metric):
     F v is the response of the mean gradient to weights that lean along v:
     F v = s (E_w'[g] − E_w[g]) with w' = w (1 + (g·v − E[g·v]) / s), g = ∂E/∂θ, whatever s. So a
     product costs one pass of ``energy_derivative`` and one of ``mean_energy_gradient``, and no
-    array of p numbers for each state is made where a model needs none for these two.
+    array of p numbers for each state is made where a model needs none for these two. Once a
+    solution has needed the matrix, products are made with it.
 
     Parameters
     ----------
@@ -49,6 +50,8 @@ class EnsembleInformation(Metric):
         self._passes = self._pieces if makes_array else ensemble
 
     def _product(self, vector: Array) -> Array:
+        if "_held" in self.__dict__:
+            return np.asarray(self._held @ vector)
         slopes, weights = [], []
         for states, share in self._passes.blocks():
             slopes.append(np.asarray(self._model.energy_derivative(states, vector)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ebm.arrays import as_number
 from ebm.errors import EbmError
-from ebm.information import FisherInformation, Metric, fisher_information
+from ebm.information import Metric, fisher_information
 from ebm.learning.gauges import Gauge
 from ebm.learning.optimizers import Rate, State, rate_at, require_positive, require_rate
 
@@ -195,7 +195,4 @@ def metric_for(
     if not getattr(optimizer, "uses_metric", False):
         return ()
     metric = fisher_information(model, ensemble)
-    if type(gauge) is Gauge:
-        return (metric,)
-    gauged = GaugedInformation(metric, gauge, center)
-    return (FisherInformation(gauged.dense()) if isinstance(metric, FisherInformation) else gauged,)
+    return (metric if type(gauge) is Gauge else GaugedInformation(metric, gauge, center),)

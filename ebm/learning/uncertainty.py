@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ebm.enumeration import ExactEnsemble
 from ebm.errors import LimitError
+from ebm.information import fisher_information
 from ebm.learning.existence import FLAT
 from ebm.learning.newton import PairwiseLoss
 
@@ -99,7 +100,7 @@ def general_errors(
     if not isinstance(ensemble, ExactEnsemble) or len(model.parameters) > MOST_PARAMETERS:
         return None, None, ("no standard errors: they need an exact average and few parameters",)
     try:
-        fisher = ensemble.covariance(model.energy_gradient)
+        fisher = fisher_information(model, ensemble).dense()
     except LimitError as error:
         return None, None, (f"no standard errors: {error}",)
     hessian = fisher + np.diag(loss.penalty)

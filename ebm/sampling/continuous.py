@@ -260,7 +260,7 @@ def _checked(model: Any, sampler: Any) -> Reals:
     if not isinstance(space, Reals) or not callable(getattr(model, "state_gradient", None)):
         raise ModelError(
             f"{type(model).__name__} must have a space ebm.Reals(n), got {space!r}, and a method "
-            "state_gradient(states)"
+            "state_gradient(states); ebm.sample draws from finite spaces"
         )
     flat = tuple(getattr(model, "flat_directions", tuple)())
     if flat:

@@ -133,7 +133,10 @@ class Metropolis:
 def _finite_space(model: EnergyModel) -> FiniteSpace:
     space = checked_space(model)
     if not isinstance(space, FiniteSpace):
-        raise ModelError(f"Gibbs and Metropolis need a finite space, got {space!r}")
+        raise ModelError(
+            f"Gibbs and Metropolis need a finite space, got {space!r}; over ebm.Reals use "
+            "ebm.sample_continuous with ebm.Langevin or ebm.HamiltonianMonteCarlo"
+        )
     return space
 
 
@@ -171,7 +174,9 @@ def checked_sampler(sampler: Any, *, carries_copies: bool = True) -> Any:
             f"sampler must be one such as ebm.Gibbs(), got the class: write {sampler.__name__}()"
         )
     if not callable(getattr(sampler, "sweeper", None)):
-        raise ModelError(f"sampler must be one such as ebm.Gibbs(), got {sampler!r}")
+        # Langevin and Hamiltonian chains follow a gradient, which a finite space has not.
+        hint = ": that one is for ebm.sample_continuous" if hasattr(sampler, "n_leapfrog") else ""
+        raise ModelError(f"sampler must be one such as ebm.Gibbs(), got {sampler!r}{hint}")
     if not carries_copies and getattr(sampler, "carries_copies", False):
         raise ModelError(
             f"sampler must move one state of each chain, as ebm.Gibbs() does, got {sampler!r}, "

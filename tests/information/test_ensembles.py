@@ -102,12 +102,17 @@ class TestLayersSeenAndHidden:
         found = ebm.fisher_information(rbm, joint=True).dense()
         np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-11)
 
-    def test_many_parameters(self, monkeypatch):
-        rbm = restricted()
-        wanted = ebm.fisher_information(rbm, joint=True).dense()
-        monkeypatch.setattr("ebm.information.fisher.MOST_FACTORED", 3)
-        found = ebm.fisher_information(rbm, joint=True)
-        assert isinstance(found, JointInformation)
+    def test_no_matrix_is_made_unless_asked(self, monkeypatch):
+        """Products, diagonal and trace of both layers need none."""
+        found = ebm.fisher_information(restricted(), joint=True)
+        wanted = ebm.fisher_information(restricted(), joint=True).dense()
+        with monkeypatch.context() as patch:
+            patch.setattr(EnsembleInformation, "_matrix", None)
+            patch.setattr(JointInformation, "_matrix", None)
+            products = found.matmat(np.eye(len(wanted)))
+            np.testing.assert_allclose(found.diagonal(), wanted.diagonal(), rtol=1e-12)
+        np.testing.assert_allclose(products, wanted, atol=1e-12)
+        found.solve(np.ones(len(wanted)), 0.1)
         np.testing.assert_allclose(found.matmat(np.eye(len(wanted))), wanted, atol=1e-12)
 
     def test_the_visible_one_is_smaller(self):

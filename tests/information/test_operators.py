@@ -19,7 +19,6 @@ from ebm.information import (
     Tanh,
     TwoLayers,
     chain_fisher,
-    fisher,
     layers,
     metric,
     relative_fisher,
@@ -58,7 +57,7 @@ def large(request, monkeypatch):
     if request.param == "roots":
         monkeypatch.setattr(metric, "MOST_FACTORED", 2)
     if request.param == "products":
-        for module in (metric, layers, streamed, fisher):
+        for module in (metric, layers, streamed):
             monkeypatch.setattr(module, "MOST_FACTORED", 2)
     return request.param
 

@@ -194,6 +194,15 @@ def test_an_action_without_a_prior_is_refused():
         sample_continuous(action, Langevin(0.1), n_draws=5)
 
 
+@pytest.mark.parametrize("sampler", [None, ebm.Metropolis(), Langevin(0.1)])
+def test_the_other_function_is_named(sampler):
+    """Who asks ``sample`` for chains over R^n is told where they are."""
+    with pytest.raises(ModelError, match=r"ebm\.sample_continuous"):
+        ebm.sample(Gaussian(), sampler, n_draws=5)
+    with pytest.raises(ModelError, match=r"ebm\.sample draws from finite spaces"):
+        sample_continuous(ebm.IsingModel([[0.0]], [0.0]), Langevin(0.1), n_draws=5)
+
+
 class Flat(Gaussian):
     def flat_directions(self):
         return ("x → x + (1, 1, 1)", "x → x + (1, 0, 0)")
