@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
+from ebm.arrays import as_integer
+
 __all__ = ["map_blocks", "number_of_jobs", "single_threaded_blas"]
 
 Item = TypeVar("Item")
@@ -40,7 +42,7 @@ def number_of_jobs(n_jobs: int | None = None) -> int:
 
     Raises
     ------
-    ValueError
+    ShapeError
         If ``n_jobs`` is not a positive integer.
 
     Examples
@@ -50,9 +52,7 @@ def number_of_jobs(n_jobs: int | None = None) -> int:
     2
     """
     if n_jobs is not None:
-        if isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__") or n_jobs < 1:
-            raise ValueError(f"n_jobs must be a positive integer or None, got {n_jobs!r}")
-        return int(n_jobs)
+        return as_integer(n_jobs, "n_jobs")
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
     else:

@@ -138,7 +138,7 @@ def test_numpy_integers_count_jobs():
 @pytest.mark.parametrize("n_jobs", [0, -1, 1.0, True, "2"])
 def test_jobs_must_be_a_positive_integer(n_jobs):
     """No −1 for all: None says that."""
-    with pytest.raises(ValueError, match="n_jobs must be a positive integer or None, got"):
+    with pytest.raises(ValueError, match="n_jobs must be a positive integer, got"):
         number_of_jobs(n_jobs)
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import in_base
+from ebm.arrays import as_integer, in_base
 from ebm.ensembles import Ensemble
 from ebm.enumeration.limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
-from ebm.errors import ShapeError, require_memory
+from ebm.errors import require_memory
 from ebm.model import EnergyModel, checked_energy
 from ebm.randomness import RandomSource, generator
 from ebm.spaces import FiniteSpace
@@ -162,10 +162,9 @@ class ExactEnsemble(Ensemble):
         >>> ebm.exact(ebm.BoltzmannMachine([[0, 9], [9, 0]], [-4, -4])).sample(3, rng=1).shape
         (3, 2)
         """
-        if isinstance(n_draws, bool) or not hasattr(n_draws, "__index__") or n_draws < 1:
-            raise ShapeError(f"n_draws must be a positive integer, got {n_draws!r}")
+        n_draws = as_integer(n_draws, "n_draws")
         require_memory(
-            16.0 * int(n_draws) * self.space.n,
+            16.0 * n_draws * self.space.n,
             self._limits.max_memory,
             f"{n_draws} draws of {self.space.n} units",
             "draw fewer at a time, or raise max_memory",

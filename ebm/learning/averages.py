@@ -15,10 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.arrays import as_integer
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import ModelError
 from ebm.learning.answers import checked_ensemble
-from ebm.learning.batches import Batch, Rows, positive_integer
+from ebm.learning.batches import Batch, Rows
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling import ChainState, Gibbs
 from ebm.sampling.chains import advance, with_copies
@@ -80,8 +81,8 @@ class PersistentChains:
     sampler: Sampler | None = None
 
     def __post_init__(self) -> None:
-        positive_integer(self.n_chains, "n_chains")
-        positive_integer(self.sweeps, "sweeps")
+        as_integer(self.n_chains, "n_chains")
+        as_integer(self.sweeps, "sweeps")
         checked_sampler(self.sampler)
 
     def start(self, model: EnergyModel, data: Any, rng: np.random.Generator) -> ChainState:
@@ -168,7 +169,7 @@ class ContrastiveDivergence:
     follows_model = False
 
     def __post_init__(self) -> None:
-        positive_integer(self.k, "k")
+        as_integer(self.k, "k")
         # Copies would start at the rows, too: chains from exact draws would leave the distribution.
         checked_sampler(self.sampler, carries_copies=False)
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.arrays import as_integer
 from ebm.ensembles import Ensemble
 from ebm.errors import require_memory
 from ebm.spaces import StateSpace
@@ -152,29 +151,6 @@ class Rows:
             rows = order[start : start + batch_size]
             share = self.weights[rows].sum() * len(self) / batch_size
             yield self.take(rows), float(share)
-
-
-def positive_integer(value: Any, name: str) -> int:
-    """A positive integer of any integer type.
-
-    Parameters
-    ----------
-    value : Any
-        What a caller gave.
-    name : str
-        Of the argument.
-
-    Returns
-    -------
-    int
-        The same number.
-
-    Raises
-    ------
-    ShapeError
-        If it is anything else.
-    """
-    return as_integer(value, name)
 
 
 def is_normalized(sample_size: float) -> bool:

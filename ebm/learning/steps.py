@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ebm.arrays import as_number
+from ebm.arrays import as_integer, as_number
 from ebm.errors import EbmError
-from ebm.learning.batches import positive_integer
 from ebm.learning.optimizers import Adam, Decay, GradientDescent, Optimizer
 from ebm.models.layered import LayeredModel
 from ebm.models.pairwise import PairwiseModel
@@ -72,7 +71,7 @@ class GradientSteps:
             _require_optimizer(self.optimizer)
         for name in ("n_epochs", "batch_size"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, positive_integer(getattr(self, name), name))
+                object.__setattr__(self, name, as_integer(getattr(self, name), name))
         l1 = as_number(self.l1, "l1")
         if not (math.isfinite(l1) and l1 >= 0):
             raise EbmError(f"l1 must be a finite number ≥ 0, got {self.l1!r}")

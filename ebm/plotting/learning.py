@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_floats
+from ebm.arrays import as_floats, as_integer
 from ebm.errors import EbmError, ShapeError
-from ebm.learning.batches import positive_integer
 from ebm.plotting.style import MODEL, axes_or_new
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ def images(
     values = as_floats(rows, "rows")
     height, width = _checked_shape(shape)
     if n_columns is not None:
-        n_columns = positive_integer(n_columns, "n_columns")
+        n_columns = as_integer(n_columns, "n_columns")
     if values.ndim != 2 or values.shape[1] != height * width or not len(values):
         raise ShapeError(
             f"rows must have shape (n_images, {height * width}) for images of {height} × {width}, "

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_integer
 from ebm.errors import ShapeError
 from ebm.randomness import RandomSource, generator
 from ebm.spaces.space import StateSpace
@@ -191,9 +192,7 @@ class Levels(FiniteSpace):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.q, bool) or not hasattr(self.q, "__index__") or self.q < 2:
-            raise ShapeError(f"q must be an integer ≥ 2, values per unit, got {self.q!r}")
-        object.__setattr__(self, "q", int(self.q))
+        object.__setattr__(self, "q", as_integer(self.q, "q", least=2))
 
     @property
     def values(self) -> Array:

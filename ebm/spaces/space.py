@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import holds_text
+from ebm.arrays import as_integer, holds_text
 from ebm.errors import CodingError, EbmError, MissingValueError, NamesError, ShapeError
 from ebm.randomness import RandomSource, generator
 from ebm.spaces.names import as_names, checked_names, shown
@@ -44,9 +44,7 @@ class StateSpace(ABC):
     names: Sequence[str] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if isinstance(self.n, bool) or not hasattr(self.n, "__index__") or self.n < 1:
-            raise ShapeError(f"n must be a positive integer (number of units), got {self.n!r}")
-        object.__setattr__(self, "n", int(self.n))
+        object.__setattr__(self, "n", as_integer(self.n, "n"))
         if self.names is not None:
             object.__setattr__(self, "names", checked_names(self.names, self.n))
 

@@ -348,7 +348,12 @@ class TestRefusals:
             (np.zeros((2, 2, 3, 3)), np.zeros(2), ShapeError, r"fields .* \(n, q\), got \(2,\)"),
             (np.zeros((2, 2)), np.zeros((2, 3)), ShapeError, r"\(2, 2, 3, 3\), got \(2, 2\)"),
             (np.zeros((2, 3, 2, 3)), np.zeros((2, 3)), ShapeError, r"got \(2, 3, 2, 3\)"),
-            (np.zeros((2, 2, 1, 1)), np.zeros((2, 1)), ShapeError, "q must be an integer ≥ 2"),
+            (
+                np.zeros((2, 2, 1, 1)),
+                np.zeros((2, 1)),
+                ShapeError,
+                "q must be an integer of",
+            ),
             (np.zeros((0, 0, 3, 3)), np.zeros((0, 3)), ShapeError, "n must be a positive"),
             (
                 np.full((2, 2, 3, 3), math.nan),
