@@ -41,13 +41,14 @@ class EnsembleInformation(Metric):
 
     def __init__(self, model: Any, ensemble: Ensemble) -> None:
         self._model = model
-        self._mean = np.asarray(model.mean_energy_gradient(ensemble), dtype=np.float64)
-        p = len(self._mean)
+        p = len(model.parameters)
         self.shape = (p, p)
         # The default of energy_derivative makes an array of p numbers for each state.
         makes_array = type(model).energy_derivative is ParametricModel.energy_derivative
         self._pieces = Pieces(ensemble, max(1, CHUNK // p))
         self._passes = self._pieces if makes_array else ensemble
+        # Over the states alone: chains too short for error bars have a covariance, too.
+        self._mean = np.asarray(model.mean_energy_gradient(self._pieces), dtype=np.float64)
 
     def _product(self, vector: Array) -> Array:
         if "_held" in self.__dict__:

@@ -143,6 +143,14 @@ class TestLayersSeenAndHidden:
             ebm.fisher_information(model, joint=True)
 
 
+def test_over_chains_too_short_for_error_bars():
+    model = ebm.BoltzmannMachine([[0, 1], [1, 0]], [0.5, -0.5])
+    samples = ebm.sample(model, n_draws=1, n_chains=500, rng=0)
+    rows = ebm.Ensemble.from_data(samples.chains[:, 0])
+    found, wanted = (ebm.fisher_information(model, average) for average in (samples, rows))
+    np.testing.assert_allclose(found.dense(), wanted.dense(), atol=1e-14)
+
+
 class TestMarginals:
     @given(strategies.pairwise_models(min_units=3, max_units=4))
     @settings(max_examples=8)
