@@ -169,6 +169,16 @@ def test_random_features_are_an_untrained_layer():
     np.testing.assert_allclose(rows, wanted, rtol=1e-10)
 
 
+@pytest.mark.parametrize("kind", ["pad", "pool", "project", "random"])
+def test_any_number_of_images_in_any_floats(kind):
+    """None of them, too; the result has the dtype that was asked for."""
+    for dtype in (np.float16, np.float32, np.float64):
+        for images in (IMAGES, IMAGES[:0]):
+            rows = features(images, kind, 1024, unit_norm=True, rng=1, dtype=dtype)
+            assert rows.shape == (len(images), 1024)
+            assert rows.dtype == dtype
+
+
 def test_unit_norm():
     blank = np.zeros((1, 28, 28), dtype=np.uint8)
     rows = features(np.concatenate([IMAGES, blank]), unit_norm=True)
@@ -187,6 +197,11 @@ def test_unit_norm():
         (IMAGES, {"kind": "pool", "size": 25}, ShapeError, "side divides 28, or 32 with a margin"),
         (IMAGES, {"kind": "pool", "size": 8}, ShapeError, "size must be a square"),
         (IMAGES, {"kind": "crop"}, ModelError, "kind must be one of pad, pool, project, random"),
+        (IMAGES, {"kind": ["pad"]}, ModelError, "kind must be one of pad, pool, project, random"),
+        (IMAGES, {"size": np.array(900.5)}, ShapeError, "size must be a positive integer"),
+        (IMAGES, {"dtype": int}, ModelError, "dtype must be a dtype of floats, got int64"),
+        (IMAGES, {"dtype": "grey"}, ModelError, "dtype must be a dtype of floats, got 'grey'"),
+        (np.ma.masked_array(IMAGES, IMAGES > 9), {}, ModelError, "images must have no masked"),
         (IMAGES, {"scaling": "unit"}, ModelError, "scaling must be 'raw' or 'standardized'"),
     ],
 )

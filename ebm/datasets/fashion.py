@@ -11,10 +11,12 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from ebm.arrays import as_integer
 from ebm.errors import CodingError, FileFormatError, ModelError, ShapeError
 from ebm.randomness import RandomSource, generator
 
@@ -193,7 +195,7 @@ def features(
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of R: give the same seed for training and test images.
     dtype : dtype
-        Of the result.
+        Of the result, floats.
 
     Returns
     -------
@@ -207,7 +209,7 @@ def features(
     ShapeError
         If they are no squares, or ``size`` cannot be had from them.
     ModelError
-        If ``kind`` or ``scaling`` is another one.
+        If ``kind`` or ``scaling`` is another one, or ``dtype`` no floating-point one.
 
     Examples
     --------
@@ -219,24 +221,36 @@ def features(
     >>> features(image, "pad", 9)
     array([[0., 1., 0., 1., 1., 0., 0., 0., 0.]], dtype=float32)
     """
+    if np.ma.is_masked(images):
+        raise ModelError("images must have no masked entries: fill them in first")
     grey = np.asarray(images)
     if grey.dtype != np.uint8:
         raise CodingError(f"images must be uint8, 0 … 255, got {grey.dtype}")
     if grey.ndim != 3 or grey.shape[1] != grey.shape[2] or not grey.shape[1]:
         raise ShapeError(f"images must have shape (N, s, s), got {grey.shape}")
-    if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
-        raise ShapeError(f"size must be a positive integer, got {size!r}")
+    n_features = as_integer(size, "size")
     if scaling not in ("raw", "standardized"):
         raise ModelError(f"scaling must be 'raw' or 'standardized', got {scaling!r}")
-    if kind not in _KINDS:
+    if kind not in tuple(_KINDS):
         raise ModelError(f"kind must be one of {', '.join(_KINDS)}, got {kind!r}")
+    floats = _float_dtype(dtype)
     mean, deviation = (0.0, 1.0) if scaling == "raw" else (PIXEL_MEAN, PIXEL_DEVIATION)
-    table = ((np.arange(256) / 255 - mean) / deviation).astype(dtype)
-    rows = _KINDS[kind](table[grey], int(size), generator(rng))
+    table = ((np.arange(256) / 255 - mean) / deviation).astype(floats)
+    rows = _KINDS[kind](table[grey], n_features, generator(rng))
     if unit_norm:
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         rows = rows / np.where(lengths > 0, lengths, 1)
-    return rows
+    return rows.astype(floats, copy=False)
+
+
+def _float_dtype(dtype: DTypeLike) -> np.dtype[np.floating]:
+    try:
+        chosen: np.dtype[Any] = np.dtype(dtype)
+    except TypeError as error:
+        raise ModelError(f"dtype must be a dtype of floats, got {dtype!r}") from error
+    if chosen.kind != "f":
+        raise ModelError(f"dtype must be a dtype of floats, got {chosen}")
+    return chosen
 
 
 Array = NDArray[np.floating]
@@ -271,8 +285,13 @@ def _pool(images: Array, size: int, _: np.random.Generator) -> Array:
     return np.asarray(tiles.mean(axis=(2, 4))).reshape(len(images), size)
 
 
+def _flat(images: Array) -> Array:
+    # Not −1, which no images would leave undetermined.
+    return images.reshape(len(images), images.shape[1] ** 2)
+
+
 def _project(images: Array, size: int, source: np.random.Generator) -> Array:
-    pixels = images.reshape(len(images), -1)
+    pixels = _flat(images)
     matrix = source.standard_normal((pixels.shape[1], size)) / math.sqrt(pixels.shape[1])
     return pixels @ matrix.astype(pixels.dtype)
 
@@ -280,7 +299,7 @@ def _project(images: Array, size: int, source: np.random.Generator) -> Array:
 def _random(images: Array, size: int, source: np.random.Generator) -> Array:
     from scipy.special import ndtr
 
-    pixels = images.reshape(len(images), -1)
+    pixels = _flat(images)
     bound = 1 / math.sqrt(pixels.shape[1])
     matrix = source.uniform(-bound, bound, (pixels.shape[1], size)).astype(pixels.dtype)
     a = pixels @ matrix + source.uniform(-bound, bound, size).astype(pixels.dtype)

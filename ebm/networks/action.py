@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from ebm.arrays import as_number
+from ebm.arrays import as_integer, as_number
 from ebm.errors import ModelError, ShapeError
 from ebm.model import EnergyModel
 from ebm.networks.activations import Activation, activation_named
@@ -25,7 +25,7 @@ from ebm.spaces import Reals
 
 __all__ = ["SoftmaxMLPAction"]
 
-#: Bytes of one array of hidden units, (θ, rows, H); a handful of them is alive at a time.
+#: Bytes of one array of hidden units or logits, (θ, rows, H or M); a handful of them is alive.
 BLOCK_BYTES = 2**24
 
 
@@ -103,8 +103,7 @@ class SoftmaxMLPAction(EnergyModel):
         dtype: Any = None,
         n_classes: int | None = None,
     ) -> None:
-        if isinstance(n_hidden, bool) or not hasattr(n_hidden, "__index__") or n_hidden < 1:
-            raise ShapeError(f"n_hidden must be a positive integer, got {n_hidden!r}")
+        h = as_integer(n_hidden, "n_hidden")
         kappa, precision = as_number(scale, "scale"), as_number(prior_precision, "prior_precision")
         if not 0 < kappa < float("inf"):
             raise ModelError(f"scale must be positive and finite, got {scale!r}")
@@ -120,7 +119,6 @@ class SoftmaxMLPAction(EnergyModel):
             device=device,
             dtype=dtype,
         )
-        h = int(n_hidden)
         n = rows.n_classes * (h + 1) + h * (rows.n_inputs + 1)
         for name, value in {
             "n_hidden": h,
@@ -176,7 +174,13 @@ class SoftmaxMLPAction(EnergyModel):
                 )
             kept = tensor.shape[: tensor.ndim - len(shape)]
             parts.append(tensor.reshape(*kept, -1).to(self.device))
-        lead = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
+        leads = [part.shape[:-1] for part in parts]
+        try:
+            lead = np.broadcast_shapes(*leads)
+        except ValueError as error:
+            raise ShapeError(
+                f"U, c, W, b must be one of each, or equally many, got {[tuple(x) for x in leads]}"
+            ) from error
         return like(torch.cat([part.expand(*lead, -1) for part in parts], -1), U)
 
     def unflatten(self, theta: Any) -> Parameters:
@@ -203,20 +207,23 @@ class SoftmaxMLPAction(EnergyModel):
             blocks.append(theta[..., start:end].reshape(theta.shape[:-1] + shape))
         return Parameters(*blocks)
 
-    def block_size(self, n_theta: int = 1) -> int:
-        """Rows in one block, so that its hidden units take at most 16 MiB.
+    def block_size(self, n_theta: int = 1, order: int = 0) -> int:
+        """Rows in one block, so that no array of its hidden units or logits is above 16 MiB.
 
         Parameters
         ----------
         n_theta : int
             Number of θ evaluated together.
+        order : int
+            Order K of the series that the logits have.
 
         Returns
         -------
         int
             At least 1.
         """
-        bytes_each = n_theta * self.n_hidden * self.dtype.itemsize
+        width = max(self.n_hidden, self.rows.n_classes * (order + 1))
+        bytes_each = n_theta * width * self.dtype.itemsize
         return max(1, min(self.rows.n_rows, BLOCK_BYTES // bytes_each))
 
     def action(self, theta: Any) -> Any:
@@ -230,9 +237,14 @@ class SoftmaxMLPAction(EnergyModel):
         Returns
         -------
         ndarray or Tensor, (...)
-            The cross entropy.
+            The cross entropy; +inf where the logits overflow the dtype.
+
+        Raises
+        ------
+        ShapeError, ModelError, MissingValueError
+            If ``theta`` has another length, or does not hold finite real numbers.
         """
-        tensor = as_parameters(theta, self.space.n, self.dtype, self.device)
+        tensor = self._wide(theta)
         return like(self._action(tensor), theta)
 
     def energy(self, states: Any) -> Any:
@@ -246,11 +258,14 @@ class SoftmaxMLPAction(EnergyModel):
         Returns
         -------
         ndarray or Tensor, (...)
-            In units of k_B T.
+            In units of k_B T; +inf where the logits overflow the dtype.
         """
-        theta = as_parameters(states, self.space.n, self.dtype, self.device)
-        prior = 0.5 * self.prior_precision * theta.square().sum(-1)
-        return like(self.scale * self._action(theta) + prior, states)
+        theta = self._wide(states)
+        energies = self.scale * self._action(theta)
+        # Not 0·∞ where θ² overflows.
+        if self.prior_precision:
+            energies = energies + 0.5 * self.prior_precision * theta.square().sum(-1)
+        return like(energies, states)
 
     def state_gradient(self, states: Any) -> Any:
         """∂E/∂θ, block by block, in the memory of one block.
@@ -263,9 +278,9 @@ class SoftmaxMLPAction(EnergyModel):
         Returns
         -------
         ndarray or Tensor, (..., d)
-            Without a graph of its own.
+            Without a graph of its own; NaN where the energy is +inf.
         """
-        theta = as_parameters(states, self.space.n, self.dtype, self.device).detach()
+        theta = self._wide(states).detach()
         flat = theta.reshape(-1, self.space.n)
         gradient = self.prior_precision * flat
         chunk = self._thetas_at_once()
@@ -303,16 +318,29 @@ class SoftmaxMLPAction(EnergyModel):
         ActionExpansion
             Coefficients (differentiable for a tensor θ), radius of convergence, named terms.
 
+        Raises
+        ------
+        ModelError
+            If a coefficient overflows the dtype, or the activation has too few of its own.
+        LimitError
+            If ``order`` is above 1000.
+
         Warns
         -----
         SeriesWarning
-            If t = 1 lies outside the radius of convergence.
+            If t = 1 lies outside the radius of convergence, as far as the 16 rows whose logits
+            spread most can tell; :func:`ebm.networks.ray_radius` looks at more.
         """
         return expanded(self, theta, order)
 
+    def _wide(self, theta: Any) -> Tensor:
+        """θ, whose numbers may be too large for the dtype: chains and line searches try such."""
+        return as_parameters(theta, self.space.n, self.dtype, self.device, may_overflow=True)
+
     def _thetas_at_once(self) -> int:
         rows = min(self.rows.n_rows, 1024)
-        return max(1, BLOCK_BYTES // (rows * self.n_hidden * self.dtype.itemsize))
+        width = max(self.n_hidden, self.rows.n_classes)
+        return max(1, BLOCK_BYTES // (rows * width * self.dtype.itemsize))
 
     def _squeezed(self, theta: Tensor) -> Parameters:
         # A single θ takes the quicker route through matrix products without a batch axis.
@@ -333,6 +361,8 @@ class SoftmaxMLPAction(EnergyModel):
                 total + evaluate(part, block) for total, part in zip(totals, parts, strict=True)
             ]
         joined = torch.cat(totals) if totals else flat.new_zeros(0)
+        # ∞ − ∞ of logits beyond the range of floats.
+        joined = joined.nan_to_num(math.inf, math.inf, -math.inf)
         return joined.reshape(theta.shape[:-1])
 
     def _share(self, theta: Tensor, block: Block) -> Tensor:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
+from numbers import Rational
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ebm.arrays import as_number
 from ebm.errors import ModelError
 from ebm.networks import power_series, taylor
 
@@ -33,7 +36,7 @@ class Activation:
     name : str
         How messages call it.
     function : callable
-        σ for tensors.
+        σ for tensors, element by element.
     derivatives : callable or sequence of float, optional
         s_0, s_1, …: either all that will be needed, or a function of the order K that returns
         s_0 … s_K. None if σ(ta) = t σ(a) for t > 0, as for the ReLU: there is no Taylor series, but
@@ -47,6 +50,12 @@ class Activation:
     continuation : callable, optional
         σ for complex arrays, needed for the radius of convergence; by default ``function`` on
         complex tensors.
+
+    Raises
+    ------
+    ModelError
+        If ``function`` does not work on each element of a tensor by itself, or is not
+        σ(ta) = t σ(a) where there are no derivatives, or ``singularity`` is not positive.
 
     Examples
     --------
@@ -64,10 +73,33 @@ class Activation:
     singularity: float = math.inf
     continuation: Callable[[ComplexArray], ComplexArray] | None = None
 
+    def __post_init__(self) -> None:
+        given = self.derivatives
+        if not (given is None or callable(given) or hasattr(given, "__iter__")):
+            raise ModelError(f"derivatives must be numbers s_0, s_1, … or a function, got {given}")
+        if not as_number(self.singularity, "singularity") > 0:
+            raise ModelError(f"singularity must be positive, got {self.singularity!r}")
+        _require_elementwise(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # The functions of those that come with the package have no names to be pickled by.
+        if ACTIVATIONS.get(self.name) is self:
+            return activation_named, (self.name,)
+        return super().__reduce_ex__(protocol)
+
     @property
     def is_one_sided(self) -> bool:
         """Whether the series about θ = 0 holds for t > 0 only."""
         return self.derivatives is None
+
+    @property
+    def has_continuation(self) -> bool:
+        """Whether σ has values for complex arguments, which the radius of convergence needs."""
+        try:
+            self.on_ray(np.ones(1, dtype=np.complex128), np.zeros(1))
+        except ModelError:
+            return False
+        return True
 
     def coefficients(self, order: int) -> tuple[float, ...]:
         """Taylor coefficients at 0.
@@ -92,8 +124,10 @@ class Activation:
                 f"{self.name} has no Taylor series at 0; its expansion for t > 0 stops at U σ(a)"
             )
         given = self.derivatives(order) if callable(self.derivatives) else self.derivatives
-        values = list(given)[: order + 1]
-        if len(values) <= order or not all(_is_finite(s) for s in values):
+        values = [_number(s) for s in islice(given, order + 1)]
+        # Large fractions do not fit into a float.
+        finite = all(isinstance(s, Fraction) or math.isfinite(s) for s in values)
+        if len(values) <= order or not finite:
             raise ModelError(
                 f"derivatives of the activation {self.name} must be s_0 … s_{order}, all finite, "
                 f"got {[float(s) for s in values]}: give more of them, or ask for a lower order"
@@ -195,9 +229,32 @@ def activation_named(activation: Any) -> Activation:
     )
 
 
-def _is_finite(value: Number) -> bool:
-    # Large fractions do not fit into a float.
-    return isinstance(value, Fraction) or math.isfinite(value)
+def _number(value: Any) -> Number:
+    return Fraction(value) if isinstance(value, Rational) else as_number(value, "derivatives")
+
+
+def _require_elementwise(activation: Activation) -> None:
+    """Refuse a function that would give wrong numbers, or fail far from here."""
+    x = torch.tensor([[-1.5, 0.25], [2.0, -0.75]], dtype=torch.float64, device="cpu")
+    name, function = activation.name, activation.function
+    try:
+        # With gradients, as in training: this finds functions of numpy and those in place.
+        with torch.enable_grad():
+            y, flat, double = (function(a.requires_grad_()) for a in (x, x.flatten(), 2 * x))
+        fits = y.shape == x.shape and y.dtype == x.dtype and bool(torch.isfinite(y).all())
+        fits = fits and torch.allclose(flat, y.flatten())
+    except (RuntimeError, TypeError, ValueError, AttributeError) as error:
+        raise ModelError(f"function of the activation {name} must map tensors: {error}") from error
+    if not fits:
+        raise ModelError(
+            f"function of the activation {name} must map each element of a tensor by itself, to a "
+            "finite number of the same dtype"
+        )
+    if activation.is_one_sided and not torch.allclose(double, 2 * y):
+        raise ModelError(
+            f"the activation {name} needs derivatives=, s_0, s_1, …: only where σ(ta) = t σ(a) for "
+            "t > 0, as for the ReLU, can it do without"
+        )
 
 
 def _silu_series(x: Tensor) -> Tensor:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ebm.networks.rows import Block, Rows, StoredRows
@@ -47,7 +49,7 @@ class Batches:
         if self.size is None:
             return 1
         if isinstance(self.rows, StoredRows):
-            return -(-self.rows.n_rows // self.size)
+            return -(-len(self._drawn) // self.size)
         return sum(1 for _ in self.rows.blocks(self.size))
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
@@ -75,16 +77,27 @@ class Batches:
                 if k >= skip:
                     yield self._batch(block)
 
+    @cached_property
+    def _drawn(self) -> NDArray[np.int64]:
+        """The rows that batches are drawn from; a DataLoader yields those without weight too."""
+        is_stored = isinstance(self.rows, StoredRows)
+        return _present(self.rows) if is_stored else np.arange(self.rows.n_rows)
+
     def _orders(self, rows: StoredRows, number: int) -> tuple[Tensor, ...]:
         source = np.random.default_rng([self.key, number])
-        order = torch.from_numpy(source.permutation(rows.n_rows))
-        size = self.size or rows.n_rows
+        order = torch.from_numpy(self._drawn[source.permutation(len(self._drawn))])
+        size = self.size or len(order)
         return tuple(order.to(rows.device)[k : k + size] for k in range(0, len(order), size))
 
     def _batch(self, block: Block) -> Batch:
-        scale = self.rows.n_rows / len(block.weights)
+        scale = len(self._drawn) / len(block.weights)
         scaled = block._replace(weights=block.weights * scale)
         return lambda: iter((scaled,))
+
+
+def _present(rows: Rows) -> NDArray[np.int64]:
+    """The rows of positive weight; others stay in a memory map, and are absent."""
+    return np.flatnonzero(rows.weights.cpu().numpy() > 0)
 
 
 def _picked(rows: StoredRows, index: Tensor) -> Block:
@@ -121,7 +134,8 @@ def subset(rows: Rows, most: int, source: np.random.Generator) -> StoredRows:
     >>> subset(rows, 2, np.random.default_rng(1)).weights
     tensor([0.5000, 0.5000], dtype=torch.float64)
     """
-    chosen = np.sort(source.choice(rows.n_rows, min(most, rows.n_rows), replace=False))
+    present = _present(rows)
+    chosen = np.sort(source.choice(present, min(most, len(present)), replace=False))
     if isinstance(rows, StoredRows):
         block = _picked(rows, torch.from_numpy(chosen).to(rows.device))
     else:
@@ -133,7 +147,7 @@ def subset(rows: Rows, most: int, source: np.random.Generator) -> StoredRows:
             start += len(found.labels)
         block = Block(*(torch.cat(parts) for parts in zip(*parts, strict=True)))
     weights = block.weights / block.weights.sum()
-    shares = torch.zeros(rows.n_classes, dtype=torch.float64)
+    shares = torch.zeros(rows.n_classes, dtype=torch.float64, device="cpu")
     shares.index_add_(0, block.labels.cpu(), weights.cpu().to(torch.float64))
     return StoredRows(
         len(chosen),
@@ -141,7 +155,7 @@ def subset(rows: Rows, most: int, source: np.random.Generator) -> StoredRows:
         shares,
         rows.device,
         rows.dtype,
+        weights,
         block.inputs,
         block.labels,
-        weights,
     )

@@ -19,7 +19,6 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from torch import Tensor
 from ebm.errors import LimitError
 from ebm.networks.convergence import one_vector
 from ebm.networks.logits import Parameters
-from ebm.networks.tensors import checked_order
+from ebm.networks.orders import checked_order, require_finite_orders
 
 if TYPE_CHECKING:
     from ebm.networks.action import SoftmaxMLPAction
@@ -113,6 +112,8 @@ def closed_forms(action: SoftmaxMLPAction, theta: Any, order: int = HIGHEST_ORDE
     ------
     LimitError
         If ``order`` is above 4.
+    ModelError
+        If a term overflows the dtype, or the activation has too few Taylor coefficients.
 
     Notes
     -----
@@ -140,16 +141,14 @@ def closed_forms(action: SoftmaxMLPAction, theta: Any, order: int = HIGHEST_ORDE
         parts = _parts(action, blocks, block.inputs, order)
         for name, term in _terms(parts, block.labels, block.weights, order):
             totals[name] = totals.get(name, 0) + term.double()
-    return _result(totals, action.rows.n_classes, order)
-
-
-def _result(totals: dict[str, Tensor], n_classes: int, order: int) -> ClosedForms:
-    named = {name: float(total) for name, total in totals.items()}
-    sums = [math.fsum(t for name, t in named.items() if len(name) == n) for n in range(order + 1)]
-    coefficients = np.array(sums)
-    coefficients[0] = math.log(n_classes)
+    terms = {name: float(total) for name, total in totals.items()}
+    coefficients = np.zeros(order + 1)
+    coefficients[0] = math.log(action.rows.n_classes)
+    for name, value in terms.items():
+        coefficients[len(name)] += value
+    require_finite_orders(coefficients, action.dtype)
     coefficients.setflags(write=False)
-    return ClosedForms(MappingProxyType(named), coefficients)
+    return ClosedForms(terms, coefficients)
 
 
 def _terms(

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ebm.errors import ModelError, ShapeError
+from ebm.arrays import as_integer
+from ebm.errors import ShapeError
 from ebm.networks.logits import Parameters, logit_orders, pre_activations
 from ebm.networks.radius import RowSum, smallest_radius
 from ebm.networks.tensors import as_parameters
@@ -153,12 +154,14 @@ def ray_radius(action: SoftmaxMLPAction, theta: Any, *, n_rows: int | None = Non
     Returns
     -------
     float
-        R; infinite where nothing was found up to |t| = 1000.
+        R; infinite where nothing limits the series, as at θ = 0.
 
     Raises
     ------
-    ModelError
+    ShapeError
         If ``n_rows`` is no positive integer.
+    ModelError
+        If the activation has no values for complex arguments.
 
     Notes
     -----
@@ -172,12 +175,10 @@ def ray_radius(action: SoftmaxMLPAction, theta: Any, *, n_rows: int | None = Non
     >>> round(ebm.networks.ray_radius(system, [0, 0, 1, 0, 0, 0]), 3)
     3.142
     """
-    keep = SEARCHED_ROWS if n_rows is None else n_rows
-    if isinstance(keep, bool) or not hasattr(keep, "__index__") or keep < 1:
-        raise ModelError(f"n_rows must be a positive integer, got {n_rows!r}")
+    keep = SEARCHED_ROWS if n_rows is None else as_integer(n_rows, "n_rows")
     vector = one_vector(action, theta).detach()
     blocks, watch = action.blocks_of(vector), Watch.empty(vector, action.n_hidden)
-    for block in action.rows.blocks(action.block_size()):
+    for block in action.rows.blocks(action.block_size(order=3)):
         a = pre_activations(blocks, block.inputs)
         orders = logit_orders(blocks, a, action.activation, 3)
         watch = watch.merged(watched(blocks, a, orders, keep), keep)
@@ -210,7 +211,7 @@ def one_vector(action: SoftmaxMLPAction, theta: Any) -> Tensor:
     if vector.ndim != 1:
         raise ShapeError(
             f"theta must be one vector, ({action.space.n},), got {tuple(vector.shape)}: "
-            "expand one direction at a time"
+            "take one θ at a time"
         )
     return vector
 

@@ -23,6 +23,7 @@ from ebm.networks.optimizers import (
     Schedule,
     made,
     needs_closure,
+    probed,
     rate,
     set_rate,
 )
@@ -34,8 +35,6 @@ __all__ = ["Descent", "Plan"]
 
 #: Steps between looks at the losses on other devices than the CPU.
 CHECK_EVERY = 32
-#: Steps at which schedules of the learning rate are compared.
-_PROBES = (0, 1, 10, 100, 1000, 10_000)
 _NAMES = {"logits.weight": "U", "logits.bias": "c", "hidden.weight": "W", "hidden.bias": "b"}
 
 
@@ -104,6 +103,7 @@ class Descent:
         self._needs_closure = needs_closure(self._optimizer)
         self._marks = self._all_marks(marks) if plan.checkpoint is not None else {}
         self._decay = action.prior_precision / action.scale
+        self._before: Tensor | None = None
         self._pending: list[Tensor] = []
         self._batch_total, self._batch_count = 0.0, 0
         self._best: Tensor | None = None
@@ -138,6 +138,8 @@ class Descent:
         path = self._plan.checkpoint
         if path is not None and Path(path).exists():
             self._resume(stored_runs.read(path, self._marks, self._action.device))
+        elif path is not None:
+            stored_runs.require_writable(path)
         bar = _Bar(progress, self._plan.n_steps, self.step, self.seconds)
         since, before = time.perf_counter(), self.seconds
         try:
@@ -148,6 +150,8 @@ class Descent:
             if self._plan.monitor_every and self.records[-1].step < self.step:
                 self._record(bar)
         except KeyboardInterrupt:
+            if self._before is not None:
+                load_parameters(self._action, self._network, self._before)
             return "interrupted"
         finally:
             self.seconds = before + time.perf_counter() - since
@@ -201,9 +205,12 @@ class Descent:
         on_cpu = self._action.device.type == "cpu"
         set_rate(self._optimizer, self._plan.lr, self.step)
         if self._needs_closure:
+            # A line search leaves the parameters at a trial point when it is interrupted.
+            self._before = self.theta()
             # Torch says that a closure returns a float, and works with tensors.
             step: Any = self._optimizer.step
             loss: Tensor = step(lambda: self._loss(batch))
+            self._before = None
         else:
             loss = self._loss(batch)
             # Elsewhere a look would wait for the device.
@@ -284,6 +291,9 @@ class Descent:
         self._check()
         theta = self.theta()
         here, there = self._monitor.measure(theta)
+        for name, found in (("S_T", here), ("S_E", there)):
+            if found is not None and not math.isfinite(found.action):
+                self._diverged(self.step, f"{name} is {found.action}")
         gradient = torch.zeros_like(theta) if there is None else there.gradient
         product, cosine = (math.nan, math.nan) if there is None else angle(here.gradient, gradient)
         moved = math.nan
@@ -320,6 +330,7 @@ class Descent:
         """All that changes."""
         return {
             "theta": self.theta(),
+            "key": self._batches.key,
             "optimizer": self._optimizer.state_dict(),
             "step": self.step,
             "records": [asdict(record) for record in self.records],
@@ -352,8 +363,8 @@ class Descent:
             "model": f"{shapes}, {action.activation.name}, scale {action.scale}, "
             f"prior_precision {action.prior_precision}, {action.dtype}",
             "rows": stored_runs.digest_of(action.rows),
-            "optimizer": repr(self._optimizer),
-            "learning rate": str([lr(k) for k in _PROBES] if callable(lr) else lr),
+            "learning rate": str(probed(lr) if callable(lr) else lr),
+            "optimizer": " ".join(repr(self._optimizer).split()),
             "monitor_every": str(self._plan.monitor_every),
             "mixed_precision": str(self._plan.mixed_precision),
         }

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from ebm.arrays import as_number
 from ebm.errors import ModelError, SeriesWarning
 from ebm.networks.closed_forms import closed_forms
 from ebm.networks.convergence import (
@@ -23,8 +25,9 @@ from ebm.networks.convergence import (
     watched,
 )
 from ebm.networks.logits import block_series, logit_orders, pre_activations
+from ebm.networks.orders import checked_order, require_finite_orders
 from ebm.networks.rows import Block
-from ebm.networks.tensors import checked_order, like
+from ebm.networks.tensors import like
 
 if TYPE_CHECKING:
     from ebm.networks.action import SoftmaxMLPAction
@@ -97,18 +100,22 @@ class ActionExpansion:
         Raises
         ------
         ModelError
-            If the series is one-sided and t < 0.
+            If t is no finite number, its powers overflow, or the series is one-sided and t < 0.
 
         Warns
         -----
         SeriesWarning
             If t lies outside the radius of convergence.
         """
-        if self.is_one_sided and t < 0:
+        point = as_number(t, "t")
+        if self.is_one_sided and point < 0:
             raise ModelError(f"t must not be negative for an activation with a kink at 0, got {t}")
-        if abs(t) >= self.radius:
-            _warn(t, f"{self.radius:.3g}", stacklevel=3)
-        powers = [t**n for n in range(self.order + 1)]
+        with np.errstate(over="ignore"):
+            powers = np.power(point, np.arange(self.order + 1))
+        if not np.isfinite(powers).all():
+            raise ModelError(f"t must be finite, and so must t**{self.order}, got {t}")
+        if abs(point) >= self.radius:
+            _warn(point, f"{self.radius:.3g}", stacklevel=3)
         if isinstance(self.coefficients, Tensor):
             return (self.coefficients * self.coefficients.new_tensor(powers)).cumsum(0)
         return (self.coefficients * powers).cumsum()
@@ -131,6 +138,11 @@ def expanded(action: SoftmaxMLPAction, theta: Any, order: int) -> ActionExpansio
     ActionExpansion
         One product of the inputs with W, K thin ones with U, O(K²) operations on the logits.
 
+    Raises
+    ------
+    ModelError
+        If a coefficient overflows, or the activation has too few of its own.
+
     Examples
     --------
     >>> import ebm.networks
@@ -140,7 +152,7 @@ def expanded(action: SoftmaxMLPAction, theta: Any, order: int) -> ActionExpansio
     """
     order = checked_order(order)
     vector = one_vector(action, theta)
-    size = action.block_size()
+    size = action.block_size(order=order)
 
     def share(flat: Tensor, block: Block) -> tuple[Tensor, Watch]:
         blocks = action.blocks_of(flat)
@@ -158,11 +170,14 @@ def expanded(action: SoftmaxMLPAction, theta: Any, order: int) -> ActionExpansio
             part, seen = share(vector, block)
         total = total + part
         watch = watch.merged(seen, WATCHED_ROWS)
+    require_finite_orders(total, action.dtype)
     bound = singularity_bound(action, watch)
     if bound <= 1:
         _warn(1, f"at most {bound:.3g}", stacklevel=4)
-    elif order > 1 and limits_unit_disk(action, vector, watch):
-        _warn(1, "below 1", stacklevel=4)
+    # Without values for complex t nothing is known of the zeros.
+    elif order > 1 and action.activation.has_continuation:
+        if limits_unit_disk(action, vector, watch):
+            _warn(1, "below 1", stacklevel=4)
     one_sided = action.activation.is_one_sided
     return ActionExpansion(like(total, theta), bound, one_sided, action, vector.detach())
 

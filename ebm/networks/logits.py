@@ -20,7 +20,9 @@ __all__ = [
     "block_action",
     "block_series",
     "logit_orders",
+    "logits",
     "pre_activations",
+    "surprise",
 ]
 
 
@@ -61,6 +63,62 @@ def pre_activations(theta: Parameters, inputs: Tensor) -> Tensor:
     return inputs @ theta.W.mT + theta.b[..., None, :]
 
 
+def logits(theta: Parameters, inputs: Tensor, activation: Activation) -> Tensor:
+    """f = U σ(a) + c of each row; [ACT] eq 1.
+
+    Parameters
+    ----------
+    theta : Parameters
+        One θ, or a batch of them.
+    inputs : Tensor, (B, E)
+        z.
+    activation : Activation
+        σ.
+
+    Returns
+    -------
+    Tensor, (..., B, M)
+        f.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks.activations import activation_named
+    >>> from ebm.networks.logits import Parameters, logits
+    >>> one = torch.ones(1, 1)
+    >>> logits(Parameters(one, one[0], 2 * one, one[0]), one, activation_named("identity"))
+    tensor([[4.]])
+    """
+    hidden = activation.function(pre_activations(theta, inputs))
+    return hidden @ theta.U.mT + theta.c[..., None, :]
+
+
+def surprise(f: Tensor, labels: Tensor) -> Tensor:
+    """−ln q_m of each row, with q = softmax f.
+
+    Parameters
+    ----------
+    f : Tensor, (..., B, M)
+        Logits.
+    labels : Tensor, (B,)
+        m.
+
+    Returns
+    -------
+    Tensor, (..., B)
+        In nats.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks.logits import surprise
+    >>> surprise(torch.zeros(1, 2), torch.tensor([1]))
+    tensor([0.6931])
+    """
+    own = f.gather(-1, labels[:, None].expand(*f.shape[:-1], 1)).squeeze(-1)
+    return f.logsumexp(-1) - own
+
+
 def block_action(theta: Parameters, block: Block, activation: Activation) -> Tensor:
     """−Σ p(z, m) ln q_m(z, θ) over one block; [ACT] eq 2.
 
@@ -89,11 +147,7 @@ def block_action(theta: Parameters, block: Block, activation: Activation) -> Ten
     >>> block_action(zero, block, activation_named("silu"))
     tensor(1.0986)
     """
-    hidden = activation.function(pre_activations(theta, block.inputs))
-    logits = hidden @ theta.U.mT + theta.c[..., None, :]
-    labels = block.labels[:, None].expand(*logits.shape[:-1], 1)
-    surprise = logits.logsumexp(-1) - logits.gather(-1, labels).squeeze(-1)
-    return surprise @ block.weights
+    return surprise(logits(theta, block.inputs, activation), block.labels) @ block.weights
 
 
 def logit_orders(theta: Parameters, a: Tensor, activation: Activation, order: int) -> Tensor:

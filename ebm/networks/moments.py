@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ebm.errors import ModelError, require_memory
+from ebm.arrays import as_integer
+from ebm.errors import require_memory
 from ebm.networks.convergence import one_vector
-from ebm.networks.tensors import checked_order
+from ebm.networks.orders import checked_order, require_finite_orders
 
 if TYPE_CHECKING:
     from ebm.networks.action import SoftmaxMLPAction
@@ -40,7 +41,7 @@ def class_covariance(n_classes: int) -> Array:
 
     Raises
     ------
-    ModelError
+    ShapeError
         If M is no positive integer.
 
     Examples
@@ -50,9 +51,8 @@ def class_covariance(n_classes: int) -> Array:
     array([[ 0.25, -0.25],
            [-0.25,  0.25]])
     """
-    if isinstance(n_classes, bool) or not hasattr(n_classes, "__index__") or n_classes < 1:
-        raise ModelError(f"n_classes must be a positive integer, got {n_classes!r}")
-    return np.eye(n_classes) / n_classes - 1 / n_classes**2
+    m = as_integer(n_classes, "n_classes")
+    return np.eye(m) / m - 1 / m**2
 
 
 def class_moments(action: SoftmaxMLPAction, degree: int, *, max_bytes: float = 2**30) -> Array:
@@ -77,7 +77,7 @@ def class_moments(action: SoftmaxMLPAction, degree: int, *, max_bytes: float = 2
 
     Raises
     ------
-    ModelError
+    ShapeError
         If ``degree`` is no positive integer.
     MemoryLimitError
         If it would take more than ``max_bytes``; nothing has been allocated then.
@@ -90,20 +90,20 @@ def class_moments(action: SoftmaxMLPAction, degree: int, *, max_bytes: float = 2
     array([[ 0.5],
            [-0.5]])
     """
-    degree = checked_order(degree)
-    if not degree:
-        raise ModelError("degree must be at least 1: J of degree 0 is zero")
+    degree = as_integer(degree, "degree")
     rows = action.rows
     m, e = rows.n_classes, rows.n_inputs
-    require_memory(
-        8.0 * m * float(e) ** degree, max_bytes, f"J of degree {degree}", "raise max_bytes"
-    )
+    try:
+        n_bytes = 8.0 * m * float(e) ** degree
+    except OverflowError:
+        n_bytes = math.inf
+    require_memory(n_bytes, max_bytes, f"J of degree {degree}", "raise max_bytes")
     shares = rows.class_probabilities
-    total = torch.zeros(m, e, e ** (degree - 1), dtype=torch.float64)
+    total = torch.zeros(m, e, e ** (degree - 1), dtype=torch.float64, device="cpu")
     # Outer powers of few rows at a time, so that they take no more memory than J itself.
     for block in rows.blocks(max(1, min(1024, m * e))):
         z = block.inputs.cpu().double()
-        others = torch.ones(len(z), 1, dtype=torch.float64)
+        others = z.new_ones(len(z), 1)
         for _ in range(degree - 1):
             others = (others[:, :, None] * z[:, None, :]).flatten(1)
         weights = block.weights.cpu().double()
@@ -135,6 +135,11 @@ def main_terms(action: SoftmaxMLPAction, theta: Any, order: int) -> Array:
     ndarray, (K+1,)
         ln M, then 0 and the part of S_2, S_3 … S_K; their sum is [ACT]'s approximation of S.
 
+    Raises
+    ------
+    ModelError
+        If the activation has no Taylor series to this order, or a part overflows.
+
     Examples
     --------
     >>> import ebm.networks
@@ -156,4 +161,5 @@ def main_terms(action: SoftmaxMLPAction, theta: Any, order: int) -> Array:
             F = power @ blocks.U.mT
             surplus = F.mean(1) - F.gather(1, own).squeeze(1)
             totals[n + 1] += s[n] * float((surplus * block.weights).double().sum())
+    require_finite_orders(totals, action.dtype)
     return totals

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ebm.networks.closed_forms import HIGHEST_ORDER, closed_forms
-from ebm.networks.logits import block_series, logit_orders, pre_activations
+from ebm.networks.logits import block_series, logit_orders, logits, pre_activations, surprise
 from ebm.networks.rows import Rows
 
 if TYPE_CHECKING:
@@ -102,15 +102,12 @@ class Measurement:
         total = right = 0.0
         for block in system.rows.blocks(system.block_size()):
             with torch.enable_grad():
-                blocks = system.blocks_of(leaf)
-                logits = pre_activations(blocks, block.inputs)
-                logits = system.activation.function(logits) @ blocks.U.mT + blocks.c
-                own = logits.gather(-1, block.labels[:, None]).squeeze(-1)
-                share = (logits.logsumexp(-1) - own) @ block.weights
+                f = logits(system.blocks_of(leaf), block.inputs, system.activation)
+                share = surprise(f, block.labels) @ block.weights
             (slope,) = torch.autograd.grad(share, leaf)
             gradient += slope
             total += float(share.detach())
-            right += float(((logits.argmax(-1) == block.labels) * block.weights).sum())
+            right += float(((f.argmax(-1) == block.labels) * block.weights).sum())
         return cls(total, right, gradient)
 
 
@@ -169,7 +166,7 @@ class Monitor:
         system = self._training
         blocks, total = system.blocks_of(theta), theta.new_zeros(order + 1)
         with torch.no_grad():
-            for block in system.rows.blocks(system.block_size()):
+            for block in system.rows.blocks(system.block_size(order=order)):
                 a = pre_activations(blocks, block.inputs)
                 total += block_series(logit_orders(blocks, a, system.activation, order), block)
             terms = closed_forms(system, theta, min(order, HIGHEST_ORDER)).terms

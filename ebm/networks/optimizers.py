@@ -10,13 +10,16 @@ from typing import Any
 import torch
 from torch import nn
 
+from ebm.arrays import as_number
 from ebm.errors import ModelError
 
-__all__ = ["OptimizerFactory", "Schedule", "made", "needs_closure", "rate", "set_rate"]
+__all__ = ["OptimizerFactory", "Schedule", "made", "needs_closure", "probed", "rate", "set_rate"]
 
 OptimizerFactory = Callable[[nn.Sequential], torch.optim.Optimizer]
 Schedule = float | Callable[[int], float]
 
+#: Steps at which schedules of the learning rate are compared.
+_PROBES = (0, 1, 10, 100, 1000, 10_000)
 #: Name -> class and its settings besides the learning rate.
 NAMED: dict[str, tuple[Any, dict[str, Any]]] = {
     "adam": (torch.optim.Adam, {}),
@@ -50,7 +53,8 @@ def made(
     Raises
     ------
     ModelError
-        If there is none of that name, or the function returns something else.
+        If there is none of that name, the function returns something else, or its optimizer would
+        change other parameters than those of the network.
 
     Examples
     --------
@@ -66,23 +70,32 @@ def made(
                 f"torch.optim.Optimizer; got {optimizer!r}"
             )
         kind, settings = NAMED[optimizer]
-        found: Any = kind(network.parameters(), **settings)
+        chosen: torch.optim.Optimizer = kind(network.parameters(), **settings)
     else:
-        # An optimizer that is made already would hold the parameters of another network.
-        found = optimizer(network) if _is_function(optimizer) else optimizer
-        if not isinstance(found, torch.optim.Optimizer) or found is optimizer:
-            raise ModelError(
-                "optimizer must be a function from the network to a torch.optim.Optimizer, such as "
-                "lambda network: torch.optim.SGD(network.parameters(), lr=0.1); it gave "
-                f"{type(found).__name__}"
-            )
-    chosen: torch.optim.Optimizer = found
+        chosen = _from_function(optimizer, network)
     set_rate(chosen, lr, 0)
     return chosen
 
 
-def _is_function(optimizer: Any) -> bool:
-    return callable(optimizer)
+def _from_function(optimizer: Any, network: nn.Sequential) -> torch.optim.Optimizer:
+    wanted = (
+        "optimizer must be a function from the network to a torch.optim.Optimizer of its "
+        "parameters, such as lambda network: torch.optim.SGD(network.parameters(), lr=0.1); "
+    )
+    if not callable(optimizer):
+        raise ModelError(f"{wanted}got {type(optimizer).__name__}")
+    try:
+        found = optimizer(network)
+    except TypeError as error:
+        if isinstance(optimizer, type):
+            raise ModelError(f"{wanted}got the class {optimizer.__name__}") from error
+        raise
+    if not isinstance(found, torch.optim.Optimizer):
+        raise ModelError(f"{wanted}it gave {type(found).__name__}")
+    own = {id(parameter) for parameter in network.parameters()}
+    if not all(id(p) in own for group in found.param_groups for p in group["params"]):
+        raise ModelError(f"{wanted}it gave one with parameters that are not those of the network")
+    return found
 
 
 def needs_closure(optimizer: torch.optim.Optimizer) -> bool:
@@ -134,13 +147,44 @@ def set_rate(optimizer: torch.optim.Optimizer, lr: Schedule | None, step: int) -
     ------
     ModelError
         If the rate is no finite number, or negative.
+    ShapeError
+        If it is an array of several numbers.
     """
     if lr is None:
         return
-    value: Any = lr(step) if callable(lr) else lr
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+    value = as_number(lr(step) if callable(lr) else lr, "lr")
+    if not 0 <= value < math.inf:
         raise ModelError(
             f"lr must be a finite number that is not negative, got {value!r} at step {step}"
         )
     for group in optimizer.param_groups:
         group["lr"] = value
+
+
+def probed(schedule: Callable[[int], float]) -> list[float]:
+    """Some learning rates of a schedule, to tell it from another.
+
+    Parameters
+    ----------
+    schedule : callable
+        From the number of the step.
+
+    Returns
+    -------
+    list of float
+        As far as the schedule goes: one may end with its run.
+
+    Examples
+    --------
+    >>> from ebm.networks.optimizers import probed
+    >>> probed(lambda step: [0.1, 0.05][step])
+    [0.1, 0.05]
+    """
+    rates = []
+    for step in _PROBES:
+        try:
+            rates.append(float(schedule(step)))
+        except Exception:
+            # What it raises beyond its end is its own affair.
+            break
+    return rates

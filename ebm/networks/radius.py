@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,8 @@ __all__ = ["RowSum", "smallest_radius"]
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
 
-#: Zeros beyond this |t| are not looked for.
-FARTHEST = 1e3
+#: Nearly the largest float.
+FARTHEST = 1e300
 #: Relative width at which bisection stops.
 WIDTH = 1e-6
 #: Singularities gather zeros around them: nearer than this, relatively, the two count as one.
@@ -73,12 +74,16 @@ class RowSum:
         ndarray of complex, (P, M)
             Logits.
         """
-        # A constant column of U, or a common part of c, cancels and does not count.
+        U, c, a = self._differences
+        with np.errstate(all="ignore"):
+            return np.asarray(t[:, None] * (self.activation.on_ray(t, a) @ U.T + c))
+
+    @cached_property
+    def _differences(self) -> tuple[Array, Array, Array]:
+        """U and c less those of α = 0; a constant column of U, or a common part of c, cancels."""
         U, c = self.U - self.U[0], self.c - self.c[0]
         used = (U != 0).any(0)
-        with np.errstate(all="ignore"):
-            hidden = self.activation.on_ray(t, self.a[used])
-            return np.asarray(t[:, None] * (hidden @ U[:, used].T + c))
+        return U[:, used], c, self.a[used]
 
     def has_zero(self, radius: float) -> bool:
         """Whether there is a zero with |t| < radius, by the winding number of the circle.
@@ -126,10 +131,12 @@ class RowSum:
         Returns
         -------
         float
-            To a relative 1e-6, or 1e-3 next to the limit; with an infinite limit, infinite where
-            nothing is found up to |t| = 1000.
+            To a relative 1e-6, or 1e-3 next to the limit.
         """
         low, high = 0.0, min(limit, 0.5)
+        if not self.logits(np.array([high / 2 + 0j])).any():
+            # Logits that are all equal; any others have a zero somewhere, or a singularity.
+            return limit
         while not self.has_zero(high * (1 - EDGE)):
             low = high * (1 - EDGE)
             if high >= min(limit, FARTHEST):

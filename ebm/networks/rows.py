@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,8 +13,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ebm.arrays import as_integer
 from ebm.errors import CodingError, EbmError, MissingValueError, ModelError, ShapeError
-from ebm.networks.tensors import as_inputs, as_labels, as_tensor, chosen_device, chosen_dtype
+from ebm.networks.tensors import (
+    as_array,
+    as_inputs,
+    as_labels,
+    as_tensor,
+    chosen_device,
+    chosen_dtype,
+)
 
 __all__ = ["Block", "LoadedRows", "Rows", "StoredRows", "labelled_rows"]
 
@@ -33,7 +42,7 @@ class Block(NamedTuple):
 class Rows(ABC):
     """The empirical distribution p(z, m): one label m = 0 … M−1 for each row z.
 
-    ``class_probabilities`` are p(m), (M,), on the CPU in float64.
+    ``class_probabilities`` are p(m), (M,), on the CPU in float64; ``weights`` p(z, m), (N,).
     """
 
     n_rows: int
@@ -41,6 +50,7 @@ class Rows(ABC):
     class_probabilities: Tensor
     device: torch.device
     dtype: torch.dtype
+    weights: Tensor
 
     @property
     def n_classes(self) -> int:
@@ -58,7 +68,6 @@ class StoredRows(Rows):
 
     inputs: Any
     labels: Tensor
-    weights: Tensor
 
     def blocks(self, size: int) -> Iterator[Block]:
         """All rows in order.
@@ -81,13 +90,18 @@ class StoredRows(Rows):
             yield Block(inputs, self.labels[part], self.weights[part])
 
 
+_OTHER_ROWS = (
+    "two passes over the DataLoader gave different rows: use shuffle=False, a sampler with a fixed "
+    "order, and no random transforms"
+)
+
+
 @dataclass(frozen=True, eq=False)
 class LoadedRows(Rows):
     """Rows of a DataLoader, read anew at every pass and compared with the first one."""
 
     loader: Any
     digest: bytes
-    weights: Tensor
 
     def blocks(self, size: int) -> Iterator[Block]:
         """All rows in order.
@@ -110,18 +124,17 @@ class LoadedRows(Rows):
         digest, start = hashlib.blake2b(), 0
         for inputs, labels in _batches(self.loader):
             _digest(digest, inputs, labels)
+            weights = self.weights[start : start + len(labels)]
+            start += len(labels)
+            if len(weights) < len(labels) or inputs.shape[1:] != (self.n_inputs,):
+                raise EbmError(_OTHER_ROWS)
             z = as_inputs(inputs, self.dtype, self.device)
             m = labels.to(self.device)
             for first in range(0, len(z), size):
                 part = slice(first, first + size)
-                rows = slice(start + first, start + min(first + size, len(z)))
-                yield Block(z[part], m[part], self.weights[rows])
-            start += len(z)
+                yield Block(z[part], m[part], weights[part])
         if digest.digest() != self.digest:
-            raise EbmError(
-                "two passes over the DataLoader gave different rows: use shuffle=False, a sampler "
-                "with a fixed order, and no random transforms"
-            )
+            raise EbmError(_OTHER_ROWS)
 
 
 def labelled_rows(
@@ -160,11 +173,13 @@ def labelled_rows(
     Raises
     ------
     ModelError
-        If labels are given together with a DataLoader.
+        If labels are given together with a DataLoader, or weights are negative or not finite.
     CodingError
-        If a label is outside 0 … M−1, or a class has no rows.
+        If inputs are no floats, a label is outside 0 … M−1, or a class has no rows.
+    MissingValueError
+        If an input is NaN or infinite.
     ShapeError
-        If lengths differ, or there are no rows.
+        If lengths differ, there are no rows, or ``n_classes`` is no positive integer.
 
     Examples
     --------
@@ -173,13 +188,17 @@ def labelled_rows(
     tensor([0.5000, 0.5000], dtype=torch.float64)
     """
     place = chosen_device(device, inputs)
+    count = _Count(
+        None if n_classes is None else as_integer(n_classes, "n_classes"), classes_may_be_empty
+    )
     if isinstance(inputs, torch.utils.data.DataLoader):
         if labels is not None:
             raise ModelError("labels must be None with a DataLoader: it yields them itself")
-        count = _Count(n_classes, classes_may_be_empty)
         return _loaded(inputs, sample_weight, count, place, dtype)
-    kind = chosen_dtype(dtype, inputs)
-    z = inputs if isinstance(inputs, np.memmap) else as_inputs(inputs, kind, place, copy=True)
+    given = as_array(inputs, "inputs")
+    kind = chosen_dtype(dtype, given)
+    is_mapped = isinstance(given, np.memmap)
+    z = given if is_mapped else as_inputs(given, kind, place, copy=True)
     _require_matrix(z)
     for start in range(0, len(z), CHECKED_ROWS):
         _require_finite(as_inputs(z[start : start + CHECKED_ROWS], kind, place), start)
@@ -187,12 +206,12 @@ def labelled_rows(
     if m.shape != (len(z),):
         raise ShapeError(f"labels must have shape ({len(z)},), one a row, got {tuple(m.shape)}")
     weights = _weights(sample_weight, len(z))
-    shares = _class_probabilities(m, weights, _Count(n_classes, classes_may_be_empty))
-    if bool((weights == 0).any()) and not isinstance(inputs, np.memmap):
+    shares = _class_probabilities(m, weights, count)
+    if bool((weights == 0).any()) and not is_mapped:
         kept = weights > 0
         z, m, weights = z[kept.to(place)], m[kept], weights[kept]
     return StoredRows(
-        len(z), z.shape[1], shares, place, kind, z, m.to(place), weights.to(place, kind)
+        len(z), z.shape[1], shares, place, kind, weights.to(place, kind), z, m.to(place)
     )
 
 
@@ -217,7 +236,7 @@ def _loaded(
     weights = _weights(sample_weight, len(every))
     shares = _class_probabilities(every, weights, count)
     rows = LoadedRows(
-        len(every), width, shares, device, kind, loader, digest.digest(), weights.to(device, kind)
+        len(every), width, shares, device, kind, weights.to(device, kind), loader, digest.digest()
     )
     for _ in rows.blocks(CHECKED_ROWS):
         pass
@@ -228,7 +247,15 @@ def _batches(loader: Any) -> Iterator[tuple[Tensor, Tensor]]:
     for batch in loader:
         if not isinstance(batch, list | tuple) or len(batch) != 2:
             raise ModelError("a DataLoader must yield pairs (inputs, labels)")
-        inputs, labels = torch.as_tensor(batch[0]), as_labels(batch[1])
+        inputs, labels = batch[0], as_labels(batch[1])
+        if not isinstance(inputs, Tensor | np.ndarray):
+            raise ModelError(
+                "a DataLoader must yield inputs as one tensor a batch, got "
+                f"{type(inputs).__name__}: collate them, or flatten its pieces to rows"
+            )
+        if isinstance(inputs, np.ndarray):
+            chosen_dtype(None, inputs)
+            inputs = torch.from_numpy(np.array(inputs))
         if labels.shape != inputs.shape[:1]:
             raise ShapeError(
                 f"a batch of {len(inputs)} rows must have as many labels, got {tuple(labels.shape)}"
@@ -238,7 +265,9 @@ def _batches(loader: Any) -> Iterator[tuple[Tensor, Tensor]]:
 
 def _digest(digest: Any, inputs: Tensor, labels: Tensor) -> None:
     for tensor in (inputs, labels):
-        digest.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes())
+        # As bytes: numpy has no bfloat16.
+        flat = tensor.detach().cpu().contiguous().flatten()
+        digest.update(flat.view(torch.uint8).numpy().tobytes())
 
 
 def _require_matrix(inputs: Any) -> None:
@@ -255,14 +284,14 @@ def _require_finite(inputs: Tensor, start: int) -> None:
         row = int(bad.nonzero()[0])
         column = int((~torch.isfinite(inputs[row])).nonzero()[0])
         raise MissingValueError(
-            f"inputs must be finite, got {float(inputs[row, column])} in row {start + row}, column "
-            f"{column}: drop such rows or fill them in"
+            f"inputs must be finite in {inputs.dtype}, got {float(inputs[row, column])} in row "
+            f"{start + row}, column {column}: drop such rows or fill them in"
         )
 
 
 def _weights(sample_weight: Any, n_rows: int) -> Tensor:
     if sample_weight is None:
-        return torch.full((n_rows,), 1 / n_rows, dtype=torch.float64)
+        return torch.full((n_rows,), 1 / n_rows, dtype=torch.float64, device="cpu")
     weights = as_tensor(sample_weight, "sample_weight").detach().to("cpu", torch.float64)
     if weights.shape != (n_rows,):
         raise ShapeError(f"sample_weight must have shape ({n_rows},), got {tuple(weights.shape)}")
@@ -270,6 +299,8 @@ def _weights(sample_weight: Any, n_rows: int) -> Tensor:
         raise ModelError("sample_weight must be finite and not negative")
     if not bool((weights > 0).any()):
         raise ModelError("sample_weight must not be zero everywhere")
+    # Their sum may overflow.
+    weights = weights / weights.max()
     return weights / weights.sum()
 
 
@@ -281,20 +312,28 @@ class _Count(NamedTuple):
 
 
 def _class_probabilities(labels: Tensor, weights: Tensor, count: _Count) -> Tensor:
-    largest = int(labels.max())
+    largest = max(int(labels.max()), 0)
     m = largest + 1 if count.n_classes is None else count.n_classes
     if int(labels.min()) < 0 or largest >= m:
         wrong = labels[(labels < 0) | (labels >= m)][0]
         raise CodingError(f"labels must be integers 0 … M−1, here 0 … {m - 1}, got {int(wrong)}")
-    shares = torch.zeros(m, dtype=torch.float64).index_add_(0, labels, weights)
-    if count.may_be_empty:
-        return shares
-    if m < 2:
+    if not count.may_be_empty:
+        _require_every_class(labels[weights > 0], m)
+    return torch.zeros(m, dtype=torch.float64, device="cpu").index_add_(0, labels, weights)
+
+
+def _require_every_class(labels: Tensor, n_classes: int) -> None:
+    if n_classes < 2:
         raise CodingError("labels must have at least two classes, got class 0 only")
-    empty = (shares == 0).nonzero().flatten().tolist()
-    if empty:
+    present = labels.unique().tolist()
+    if len(present) < n_classes:
+        # No array of that length: a label may be any number by mistake.
+        known, empty = set(present), itertools.count()
+        first = list(itertools.islice((k for k in empty if k not in known), 3))
+        missing = ", ".join(map(str, first[: n_classes - len(present)]))
+        more = n_classes - len(present) - len(first)
         raise CodingError(
-            f"labels must have rows in every class 0 … {m - 1}, got none in "
-            f"{', '.join(map(str, empty))}: number the classes without gaps"
+            f"labels must have rows in every class 0 … {n_classes - 1}, got none in {missing}"
+            f"{f' and {more} more' if more > 0 else ''}: number the classes without gaps, by "
+            "np.unique(labels, return_inverse=True)[1] say"
         )
-    return shares

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ebm.errors import ModelError, ShapeError
+from ebm.errors import MissingValueError, ModelError, ShapeError
 from ebm.networks import power_series
 from ebm.networks.activations import ACTIVATIONS
 from ebm.networks.logits import block_series
+from ebm.networks.orders import checked_order, require_finite_orders
 from ebm.networks.rows import Block, Rows, labelled_rows
-from ebm.networks.tensors import as_parameters, checked_order
+from ebm.networks.tensors import as_parameters, as_tensor
 
 __all__ = ["series"]
 
@@ -42,7 +43,8 @@ def series(
     network : torch.nn.Sequential
         Linear layers with SiLU, ReLU, Tanh, Sigmoid, Softplus, GELU, Identity between them, nested
         if you like; the last layer gives the logits. Any other module needs a method
-        ``power_series`` from the coefficients of its input, (K+1, B, ...), to those of its output.
+        ``power_series`` from the coefficients of its input, (K+1, B, ...), to those of its output,
+        and can have no parameters.
     inputs, labels : array_like, Tensor or DataLoader
         z, (N, E), floats, and m, (N,), integers below the width of the last layer; see
         :class:`SoftmaxMLPAction`.
@@ -62,9 +64,12 @@ def series(
     Raises
     ------
     ModelError
-        If the network has a layer without a power series.
+        If the network has a layer without a power series, parameters of several dtypes or that a
+        layer does not show, or if a coefficient overflows.
     CodingError
         If a label is outside 0 … M−1.
+    ShapeError
+        If the inputs do not fit the first layer, or ``base`` or ``direction`` the parameters.
 
     Notes
     -----
@@ -83,7 +88,7 @@ def series(
     order = checked_order(order)
     first = _first_parameter(network)
     start, step = _ray(network, base, direction, first)
-    layers = list(_layers(network, start, step, order))
+    layers = list(_layers(network, _Ray(network, start, step), order))
     rows = _rows(network, inputs, labels, first)
     width = max(max(p.shape) for p in network.parameters())
     size = max(1, BLOCK_BYTES // (width * (order + 1) * first.element_size()))
@@ -95,29 +100,47 @@ def series(
         x = block.inputs[None]
         for layer in layers:
             x = layer(x)
+        wanted = (len(block.labels), rows.n_classes)
+        if x.shape[1:] != wanted:
+            raise ShapeError(f"logits must have shape {wanted}, got {tuple(x.shape[1:])}")
         return block_series(_padded(x, order), block)
 
     total = first.new_zeros(order + 1)
     for block in rows.blocks(size):
         part = checkpoint(share, block, use_reentrant=False) if recomputes else share(block)
         total = total + part
+    require_finite_orders(total, first.dtype)
     return total
 
 
 def _first_parameter(network: Any) -> Tensor:
-    if not isinstance(network, nn.Sequential):
+    if not _is_plain(network, nn.Sequential):
         raise ModelError(
             f"network must be a torch.nn.Sequential, got {type(network).__name__}: its layers must "
             "be known one by one"
         )
-    first = next(network.parameters(), None)
-    if first is None:
+    every: list[Tensor] = list(network.parameters())
+    if not every:
         raise ModelError("network must have parameters, got none")
-    return first
+    kinds = {(p.dtype, p.device) for p in every}
+    if len(kinds) > 1:
+        raise ModelError("network must have all parameters in one dtype and on one device")
+    return every[0]
+
+
+def _is_plain(module: Any, kind: type[nn.Module]) -> bool:
+    """Whether calling a module does what its kind does; hooks and subclasses may do more."""
+    return (
+        isinstance(module, kind)
+        and type(module).forward is kind.forward
+        and not module._forward_hooks
+        and not module._forward_pre_hooks
+    )
 
 
 def _rows(network: nn.Sequential, inputs: Any, labels: Any, first: Tensor) -> Rows:
-    linear = [module for module in network.modules() if isinstance(module, nn.Linear)]
+    every = (module for _, module in network.named_modules(remove_duplicate=False))
+    linear = [module for module in every if isinstance(module, nn.Linear)]
     if not linear:
         raise ModelError("network must have a Linear layer, got none")
     rows = labelled_rows(
@@ -144,6 +167,8 @@ def _ray(
     start = {} if base is None else _named(own, base, "base", first)
     if direction is not None:
         return start, _named(own, direction, "direction", first)
+    if not all(bool(torch.isfinite(p).all()) for p in own.values()):
+        raise MissingValueError("parameters of the network must be finite, got NaN or inf")
     return start, {name: p - start[name] if start else p for name, p in own.items()}
 
 
@@ -154,7 +179,14 @@ def _named(own: dict[str, Tensor], given: Any, what: str, first: Tensor) -> dict
                 f"{what} must name the parameters {', '.join(own)}; "
                 f"got {', '.join(map(str, given))}"
             )
-        flat = torch.cat([torch.as_tensor(given[name]).reshape(-1).to(first) for name in own])
+        parts = {name: as_tensor(given[name], f"{what}[{name!r}]") for name in own}
+        for name, p in own.items():
+            if parts[name].shape != p.shape:
+                raise ShapeError(
+                    f"{what}[{name!r}] must have shape {tuple(p.shape)}, got "
+                    f"{tuple(parts[name].shape)}"
+                )
+        flat = torch.cat([part.reshape(-1).to(first) for part in parts.values()])
     else:
         flat = given
     size = sum(p.numel() for p in own.values())
@@ -174,19 +206,34 @@ def _padded(x: Tensor, order: int) -> Tensor:
     return x if missing <= 0 else torch.cat([x, x.new_zeros(missing, *x.shape[1:])])
 
 
-def _layers(
-    network: nn.Sequential,
-    start: dict[str, Tensor],
-    step: dict[str, Tensor],
-    order: int,
-    prefix: str = "",
-) -> Iterator[Series]:
-    for name, module in network.named_children():
+class _Ray:
+    """θ_0 and Δ by parameter: layers may share one."""
+
+    def __init__(
+        self, network: nn.Module, start: dict[str, Tensor], step: dict[str, Tensor]
+    ) -> None:
+        self._names = {id(p): name for name, p in network.named_parameters()}
+        self._start, self._step = start, step
+
+    def of(self, parameter: Any, path: str) -> tuple[Tensor | None, Tensor]:
+        """θ_0, None where it is zero, and Δ."""
+        name = self._names.get(id(parameter))
+        if name is None:
+            raise ModelError(
+                f"layer {path} must have its weight as a parameter of its own: remove what "
+                "parametrizes or computes it"
+            )
+        return self._start.get(name), self._step[name]
+
+
+def _layers(network: nn.Sequential, ray: _Ray, order: int, prefix: str = "") -> Iterator[Series]:
+    # Not named_children, which leaves out a module that comes twice.
+    for name, module in network._modules.items():
         path = f"{prefix}{name}"
-        if isinstance(module, nn.Sequential):
-            yield from _layers(module, start, step, order, f"{path}.")
-        elif isinstance(module, nn.Linear):
-            yield _linear(path, start, step, order)
+        if _is_plain(module, nn.Sequential):
+            yield from _layers(cast(nn.Sequential, module), ray, order, f"{path}.")
+        elif _is_plain(module, nn.Linear):
+            yield _linear(cast(nn.Linear, module), path, ray, order)
         else:
             yield _whole(_rule(module, path), order)
 
@@ -195,19 +242,21 @@ def _whole(rule: Series, order: int) -> Series:
     return lambda x: rule(_padded(x, order))
 
 
-def _linear(path: str, start: dict[str, Tensor], step: dict[str, Tensor], order: int) -> Series:
+def _linear(layer: nn.Linear, path: str, ray: _Ray, order: int) -> Series:
     """(W_0 + tW_1) x + b_0 + t b_1; a series keeps only the orders that it has reached."""
-    weight, bias = f"{path}.weight", f"{path}.bias"
+    at, along = ray.of(layer.weight, path)
+    bias: Tensor | None = layer.bias
+    at_bias, along_bias = (None, None) if bias is None else ray.of(bias, path)
 
     def apply(x: Tensor) -> Tensor:
-        moved = x @ step[weight].T
+        moved = x @ along.T
         y = torch.cat([torch.zeros_like(moved[:1]), moved])
-        if bias in step:
-            y = torch.cat([y[:1], (y[1] + step[bias])[None], y[2:]])
-        if start:
-            y = y + _padded(x @ start[weight].T, len(x))
-            if bias in start:
-                y = torch.cat([(y[0] + start[bias])[None], y[1:]])
+        if along_bias is not None:
+            y = torch.cat([y[:1], (y[1] + along_bias)[None], y[2:]])
+        if at is not None:
+            y = y + _padded(x @ at.T, len(x))
+        if at_bias is not None:
+            y = torch.cat([(y[0] + at_bias)[None], y[1:]])
         return y[: order + 1]
 
     return apply
@@ -215,24 +264,26 @@ def _linear(path: str, start: dict[str, Tensor], step: dict[str, Tensor], order:
 
 def _rule(module: nn.Module, path: str) -> Series:
     """The power series of a layer without parameters."""
-    own = getattr(module, "power_series", None)
+    own: Series | None = getattr(module, "power_series", None)
     if callable(own):
-        return own  # type: ignore[no-any-return]
-    if isinstance(module, nn.Softplus):
-        beta = module.beta
+        if next(module.parameters(), None) is not None:
+            raise ModelError(f"layer {path} must have no parameters: they could not move along t")
+        return own
+    if _is_plain(module, nn.Softplus) and module.threshold >= 20:  # type: ignore[operator]
+        beta: Any = module.beta
         return lambda x: ACTIVATIONS["softplus"].along(beta * x) / beta
-    if isinstance(module, nn.GELU) and module.approximate == "tanh":
+    if _is_plain(module, nn.GELU) and module.approximate == "tanh":
         return _tanh_gelu
-    idle = isinstance(module, nn.Dropout) and (module.p == 0 or not module.training)
-    if idle or isinstance(module, nn.Identity):
+    idle = _is_plain(module, nn.Dropout) and (module.p == 0 or not module.training)
+    if idle or _is_plain(module, nn.Identity):
         return ACTIVATIONS["identity"].along
     for kind, name in _KINDS.items():
-        if type(module) is kind:
+        if _is_plain(module, kind):
             return ACTIVATIONS[name].along
     raise ModelError(
         f"layer {path} ({type(module).__name__}) has no known power series: use Linear and "
-        f"{', '.join(kind.__name__ for kind in _KINDS)}, Softplus or Identity, or give the module "
-        "a method power_series"
+        f"{', '.join(kind.__name__ for kind in _KINDS)}, Softplus, Identity, or Dropout after "
+        "network.eval(), without hooks; or give the module a method power_series"
     )
 
 

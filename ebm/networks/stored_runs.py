@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
 import pickle
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +20,7 @@ from ebm.errors import EbmError, FileFormatError
 from ebm.files import atomic_write
 from ebm.networks.rows import Rows
 
-__all__ = ["digest_of", "read", "write"]
+__all__ = ["digest_of", "read", "require_writable", "seed_of", "write"]
 
 FORMAT_VERSION = 1
 _KIND = "ebm minimization"
@@ -74,8 +76,46 @@ def read(
     EbmError
         If it belongs to a run with other settings; the first one that differs is named.
     """
+    found, state = _contents(path, device)
+    for name, here in settings.items():
+        there = found.get(name)
+        if there != here:
+            raise EbmError(
+                f"the checkpoint {path} belongs to a run with another {name}: {there} there, "
+                f"{here} here; give another path, or remove it"
+            )
+    return state
+
+
+def seed_of(path: str | os.PathLike[str]) -> int:
+    """The seed of the run that a checkpoint belongs to.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    int
+        Of the order of the rows, and of the rows of the records.
+    """
+    _, state = _contents(path, torch.device("cpu"))
+    return int(state["key"])
+
+
+def _contents(
+    path: str | os.PathLike[str], device: torch.device
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Settings and state in a file that is a whole checkpoint."""
     file = io.BytesIO(Path(path).read_bytes())
     try:
+        with zipfile.ZipFile(file) as archive:
+            # torch does not compare the check sums.
+            damaged = archive.testzip()
+        if damaged is not None:
+            raise FileFormatError(f"{damaged} in it is damaged")
+        file.seek(0)
         content = torch.load(file, map_location=device, weights_only=True)
         kind, version = content["kind"], int(content["format_version"])
         found, state = dict(content["settings"]), dict(content["state"])
@@ -90,14 +130,29 @@ def read(
             f"{path} has format version {version}, this version of ebm reads up to "
             f"{FORMAT_VERSION}: upgrade ebm-framework"
         )
-    for name, here in settings.items():
-        there = found.get(name)
-        if there != here:
-            raise EbmError(
-                f"the checkpoint {path} belongs to a run with another {name}: {there} there, "
-                f"{here} here; give another path, or remove it"
-            )
-    return state
+    return found, state
+
+
+def require_writable(path: str | os.PathLike[str]) -> None:
+    """Find out before any work whether a checkpoint can be written.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Where there is no file yet.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such folder.
+    OSError
+        If nothing can be written to it.
+    """
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(folder))
+    with tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 def digest_of(value: Tensor | Rows) -> str:

@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ebm.arrays import as_floats
 from ebm.errors import CodingError, EbmError, MissingValueError, ModelError, ShapeError
 
 __all__ = [
+    "as_array",
     "as_inputs",
     "as_labels",
     "as_parameters",
     "as_tensor",
-    "checked_order",
     "chosen_device",
     "chosen_dtype",
     "like",
@@ -66,14 +67,58 @@ def _first_line(error: BaseException) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
-def chosen_dtype(dtype: Any, inputs: Any) -> torch.dtype:
+def as_array(values: Any, name: str) -> Any:
+    """Tensors, arrays and memory maps as they are, other things as an array.
+
+    Parameters
+    ----------
+    values : array_like or Tensor
+        Dense, without masked entries.
+    name : str
+        Name of the argument.
+
+    Returns
+    -------
+    Tensor or ndarray
+        Not copied where that can be.
+
+    Raises
+    ------
+    ModelError
+        If it is sparse or a ``Dataset``, or has masked entries.
+    ShapeError
+        If it is nested and ragged.
+
+    Examples
+    --------
+    >>> from ebm.networks.tensors import as_array
+    >>> as_array([0, 1], "labels")
+    array([0, 1])
+    """
+    if isinstance(values, Tensor | np.memmap):
+        if isinstance(values, Tensor) and values.layout is not torch.strided:
+            raise ModelError(f"{name} must be dense, got a sparse tensor: use .to_dense()")
+        return values
+    if hasattr(values, "toarray"):
+        raise ModelError(f"{name} must be dense, got {type(values).__name__}: use .toarray()")
+    if isinstance(values, torch.utils.data.Dataset):
+        raise ModelError(f"{name} must not be a Dataset: wrap it in a torch.utils.data.DataLoader")
+    if np.ma.is_masked(values):
+        raise ModelError(f"{name} must have no masked entries: fill them in first")
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ShapeError(f"{name} must not be ragged: all its rows need the same length") from error
+
+
+def chosen_dtype(dtype: Any, inputs: Tensor | NDArray[Any]) -> torch.dtype:
     """The dtype asked for, or that of the inputs, which must be floats.
 
     Parameters
     ----------
     dtype : torch.dtype, numpy dtype, str or None
         float32 or float64.
-    inputs : array_like or Tensor
+    inputs : ndarray or Tensor
         z; integers are refused, since 0 … 255 is no scale to train at.
 
     Returns
@@ -84,28 +129,33 @@ def chosen_dtype(dtype: Any, inputs: Any) -> torch.dtype:
     Raises
     ------
     CodingError
-        If the inputs are integers.
+        If the inputs are integers, or objects.
     ModelError
-        If the dtype is another one.
+        If they are text or complex, or the dtype is another one.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from ebm.networks.tensors import chosen_dtype
-    >>> chosen_dtype(None, [1.5])
+    >>> chosen_dtype(None, np.array([1.5]))
     torch.float64
     """
-    kind = inputs.dtype if isinstance(inputs, Tensor) else np.asarray(inputs).dtype
+    kind: Any = inputs.dtype
     if isinstance(kind, torch.dtype):
-        is_float = kind.is_floating_point
+        is_float, is_complex = kind.is_floating_point, kind.is_complex
     else:
-        is_float = kind.kind == "f"
-        if kind.kind not in "fiub":
+        is_float, is_complex = kind.kind == "f", kind.kind == "c"
+        if kind.kind in "OUSaT":
             as_floats(inputs, "inputs")
+    if is_complex:
+        raise ModelError("inputs must hold real numbers, got complex ones")
     if not is_float:
-        raise CodingError(
-            f"inputs must be floats, got {kind}: scale them yourself, pixels by / 255.0 say, so "
-            "that the preprocessing is stated"
+        remedy = (
+            "convert them by .astype(float)"
+            if str(kind) == "object"
+            else "scale them yourself, pixels by / 255.0 say, so that the preprocessing is stated"
         )
+        raise CodingError(f"inputs must be floats, got {kind}: {remedy}")
     if dtype is None:
         return torch.float64 if kind.itemsize >= 8 else torch.float32
     name = np.dtype(dtype).name if isinstance(dtype, type | np.dtype) else str(dtype)
@@ -116,13 +166,17 @@ def chosen_dtype(dtype: Any, inputs: Any) -> torch.dtype:
 
 
 def as_inputs(
-    inputs: Any, dtype: torch.dtype, device: torch.device, *, copy: bool = False
+    inputs: Tensor | NDArray[Any],
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    copy: bool = False,
 ) -> Tensor:
     """Rows as a tensor of the model's dtype on its device.
 
     Parameters
     ----------
-    inputs : array_like or Tensor
+    inputs : ndarray or Tensor
         Floats.
     dtype, device
         Those of the model.
@@ -136,15 +190,17 @@ def as_inputs(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import torch
     >>> from ebm.networks.tensors import as_inputs
-    >>> as_inputs([1.5], torch.float32, torch.device("cpu"))
+    >>> as_inputs(np.array([1.5]), torch.float32, torch.device("cpu"))
     tensor([1.5000])
     """
     if isinstance(inputs, Tensor):
         return inputs.detach().to(device, dtype, copy=copy)
-    array = np.asarray(inputs)
-    array = np.asarray(array, dtype=array.dtype.newbyteorder("="))
+    # torch has native bytes only, and nothing wider than 8 of them.
+    wide = inputs.dtype.itemsize > 8
+    array = np.asarray(inputs, dtype=np.float64 if wide else inputs.dtype.newbyteorder("="))
     # torch has no negative strides, and shares no read-only memory.
     if not array.flags.writeable or any(step < 0 for step in array.strides):
         array, copy = array.copy(), False
@@ -168,6 +224,8 @@ def as_labels(labels: Any) -> Tensor:
     ------
     CodingError
         If they are no integers.
+    ModelError
+        If entries are masked.
 
     Examples
     --------
@@ -175,14 +233,30 @@ def as_labels(labels: Any) -> Tensor:
     >>> as_labels([0, 1])
     tensor([0, 1])
     """
-    array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
-    if array.dtype.kind not in "iu":
-        raise CodingError(f"labels must be integers 0 … M−1, got {array.dtype}")
+    array = as_array(labels, "labels")
+    if isinstance(array, Tensor):
+        is_integer = not (array.dtype.is_floating_point or array.dtype.is_complex)
+        is_integer = is_integer and array.dtype is not torch.bool
+    else:
+        is_integer = array.dtype.kind in "iu"
+    if not is_integer:
+        raise CodingError(
+            f"labels must be integers 0 … M−1, got {array.dtype}: "
+            "np.unique(labels, return_inverse=True)[1] numbers the classes"
+        )
+    if isinstance(array, Tensor):
+        return array.detach().to("cpu", torch.int64, copy=True)
     return torch.from_numpy(array.astype(np.int64))
 
 
 def as_parameters(
-    theta: Any, n: int, dtype: torch.dtype, device: torch.device, *, name: str = "theta"
+    theta: Any,
+    n: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    name: str = "theta",
+    may_overflow: bool = False,
 ) -> Tensor:
     """Parameters as a tensor of the model's dtype on its device; autograd goes through.
 
@@ -196,11 +270,13 @@ def as_parameters(
         Those of the model.
     name : str
         Name of the argument.
+    may_overflow : bool
+        Whether a finite number that is too large for the dtype may become infinite.
 
     Returns
     -------
     Tensor, (..., n)
-        Finite.
+        Finite, unless it may overflow.
 
     Raises
     ------
@@ -221,13 +297,12 @@ def as_parameters(
     tensor = as_tensor(theta, name)
     if not tensor.ndim or tensor.shape[-1] != n:
         raise ShapeError(f"{name} must have shape ({n},) or (..., {n}), got {tuple(tensor.shape)}")
-    if tensor.is_complex():
-        raise ModelError(f"{name} must hold real numbers, got complex ones")
-    tensor = tensor.to(device, dtype)
+    cast = tensor.to(device, dtype)
+    checked = (tensor if may_overflow else cast).detach()
     # The sum is finite only if all are, unless it overflows; it takes a tenth of the time.
-    if not bool(torch.isfinite(tensor.detach().sum())) and not bool(torch.isfinite(tensor).all()):
-        raise MissingValueError(f"{name} must be finite, got NaN or inf")
-    return tensor
+    if not bool(torch.isfinite(checked.sum())) and not bool(torch.isfinite(checked).all()):
+        raise MissingValueError(f"{name} must be finite in {dtype}, got NaN or inf")
+    return cast
 
 
 def as_tensor(values: Any, name: str) -> Tensor:
@@ -245,15 +320,23 @@ def as_tensor(values: Any, name: str) -> Tensor:
     Tensor
         Not shared with an array: torch would write into read-only ones.
 
+    Raises
+    ------
+    ModelError
+        If it is sparse, or does not hold real numbers.
+
     Examples
     --------
     >>> from ebm.networks.tensors import as_tensor
     >>> as_tensor([1, 2], "theta")
     tensor([1., 2.], dtype=torch.float64)
     """
-    if isinstance(values, Tensor):
-        return values
-    return torch.from_numpy(as_floats(values, name).copy())
+    given = as_array(values, name)
+    if not isinstance(given, Tensor):
+        return torch.from_numpy(as_floats(given, name).copy())
+    if given.is_complex():
+        raise ModelError(f"{name} must hold real numbers, got complex ones")
+    return given
 
 
 def like(result: Tensor, given: Any) -> Any:
@@ -281,32 +364,3 @@ def like(result: Tensor, given: Any) -> Any:
     if isinstance(given, Tensor):
         return result
     return result.detach().cpu().numpy().astype(np.float64)
-
-
-def checked_order(order: Any) -> int:
-    """An order of expansion, from 0.
-
-    Parameters
-    ----------
-    order : int
-        What was given.
-
-    Returns
-    -------
-    int
-        The same.
-
-    Raises
-    ------
-    ModelError
-        If it is no integer, or negative.
-
-    Examples
-    --------
-    >>> from ebm.networks.tensors import checked_order
-    >>> checked_order(3)
-    3
-    """
-    if isinstance(order, bool) or not hasattr(order, "__index__") or order < 0:
-        raise ModelError(f"order must be an integer from 0, got {order!r}")
-    return int(order)

@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from ebm.arrays import as_integer
-from ebm.errors import ModelError, ShapeError
+from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.networks.batches import Batches, subset
+from ebm.networks.convergence import one_vector
 from ebm.networks.descent import Descent, Plan
 from ebm.networks.monitoring import Monitor, TrainingRecord, with_rows
 from ebm.networks.optimizers import OptimizerFactory, Schedule
+from ebm.networks.orders import checked_order
 from ebm.networks.rows import Rows, labelled_rows
-from ebm.networks.stored_runs import digest_of
-from ebm.networks.tensors import as_parameters, checked_order, like
+from ebm.networks.stored_runs import digest_of, seed_of
+from ebm.networks.tensors import like
 from ebm.randomness import RandomSource, generator
 
 if TYPE_CHECKING:
@@ -165,9 +168,17 @@ def minimize(
     ------
     ModelError
         If a setting is out of range.
+    ShapeError
+        If a number of steps or rows is no integer, or ``theta`` or ``validation`` does not fit.
     DivergenceError
-        At the first loss or parameter that is not finite; the message names the step and the
-        learning rate, ``error.model`` is θ at the record before.
+        At the first loss, record or parameter that is not finite; the message names the step and
+        the learning rate, ``error.model`` is θ at the record before.
+    FileFormatError
+        If ``checkpoint`` is another file, or damaged.
+    EbmError
+        If ``checkpoint`` belongs to a run with other settings.
+    OSError
+        If ``checkpoint`` cannot be written; found out before the first step.
 
     Examples
     --------
@@ -177,14 +188,11 @@ def minimize(
     >>> bool(action.action(result.theta) < 0.1)
     True
     """
-    source = generator(rng)
-    key = int(source.integers(2**63))
+    key = _key(rng, checkpoint)
     start = (
         initial_parameters(action, np.random.default_rng([key, 0, 3])) if theta is None else theta
     )
-    vector = as_parameters(start, action.space.n, action.dtype, action.device).detach()
-    if vector.ndim != 1:
-        raise ModelError(f"theta must be one vector, got {tuple(vector.shape)}")
+    vector = one_vector(action, start).detach()
     if mixed_precision and action.dtype is not torch.float32:
         raise ModelError("mixed_precision needs an action with dtype=torch.float32")
     size = None if batch_size is None else as_integer(batch_size, "batch_size")
@@ -263,6 +271,13 @@ def initial_parameters(action: SoftmaxMLPAction, rng: RandomSource = None) -> An
     return action.flatten(**blocks)
 
 
+def _key(rng: RandomSource, checkpoint: str | os.PathLike[str] | None) -> int:
+    """Seed of the start, the order of the rows and the rows of the records."""
+    if rng is None and checkpoint is not None and Path(checkpoint).exists():
+        return seed_of(checkpoint)
+    return int(generator(rng).integers(2**63))
+
+
 def _steps(every: int | None, per_epoch: int, name: str, least: int) -> int:
     return per_epoch if every is None else as_integer(every, name, least)
 
@@ -273,13 +288,16 @@ def _validation(action: SoftmaxMLPAction, validation: Any) -> Rows | None:
         return None
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise ModelError("validation must be a pair (inputs, labels)")
-    rows = labelled_rows(
-        *validation,
-        n_classes=action.rows.n_classes,
-        classes_may_be_empty=True,
-        device=action.device,
-        dtype=action.dtype,
-    )
+    try:
+        rows = labelled_rows(
+            *validation,
+            n_classes=action.rows.n_classes,
+            classes_may_be_empty=True,
+            device=action.device,
+            dtype=action.dtype,
+        )
+    except EbmError as error:
+        raise type(error)(f"validation {error}") from error
     if rows.n_inputs != action.rows.n_inputs:
         raise ShapeError(
             f"validation inputs must have {action.rows.n_inputs} columns, got {rows.n_inputs}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -114,7 +115,7 @@ def sample_continuous(
     n_chains : int
         Number of chains, all moved at once; those of ``initial`` where it has several.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of randomness.
+        Source of randomness; not used when chains are taken up, which have their own.
     burn_in : int, optional
         Transitions before the first draw: 100, or 0 when chains are taken up.
     thin : int
@@ -135,9 +136,12 @@ def sample_continuous(
     Raises
     ------
     ModelError
-        If the model has no gradient, or no finite integral, or the sampler is another one.
+        If the model has no gradient, or no finite integral, if its gradient is NaN where its energy
+        is finite, or the sampler is another one.
     ShapeError
-        If a shape does not fit.
+        If a shape or a number does not fit, or ``observe`` changes the shape of what it returns.
+    MemoryLimitError
+        If the record would take more than 8 GiB.
 
     Warns
     -----
@@ -169,12 +173,9 @@ def sample_continuous(
     skipped = as_integer((0 if taken_up else 100) if burn_in is None else burn_in, "burn_in", 0)
     states, source = _start(space, initial, as_integer(n_chains, "n_chains"), rng)
     if observe is None:
-        require_memory(
-            8.0 * len(states) * draws * space.n,
-            MEMORY_LIMIT,
-            f"{len(states)} chains of {draws} draws of {space.n} coordinates",
-            "record something smaller by observe, or draw fewer",
-        )
+        _require_memory(states.shape, draws)
+    elif not callable(observe):
+        raise ModelError(f"observe must be a function of the states, got {observe!r}")
     walk = _Walk(model, sampler, states, source)
     for _ in range(skipped):
         walk.move()
@@ -208,6 +209,7 @@ class _Walk:
         self._energies, self._slopes = checked_energy(model, states), self._gradient(states)
         if not np.isfinite(self._energies).all():
             raise ModelError("initial must hold states of finite energy, one is forbidden (+inf)")
+        self._require_slopes(self._slopes, self._energies)
 
     def move(self) -> None:
         """One trajectory of every chain, taken or not."""
@@ -218,17 +220,8 @@ class _Walk:
         momenta = self._source.standard_normal(self.states.shape) * np.sqrt(mass)
         thresholds = np.log1p(-self._source.uniform(size=len(self.states)))
         before = self._energies + 0.5 * (momenta**2 / mass).sum(-1)
-        x, slopes = self.states.copy(), self._slopes
-        alive = np.ones(len(x), dtype=bool)
         with np.errstate(over="ignore", invalid="ignore"):
-            momenta = momenta - 0.5 * step * slopes
-            for k in range(sampler.n_leapfrog):
-                x = x + step * momenta / mass
-                # A trajectory that left for infinity is rejected; the model need not see it.
-                alive &= np.isfinite(x).all(-1)
-                x = np.where(alive[:, None], x, self.states)
-                slopes = self._gradient(x)
-                momenta = momenta - (0.5 if k == sampler.n_leapfrog - 1 else 1) * step * slopes
+            x, slopes, momenta, alive = self._trajectory(momenta, step)
             energies = checked_energy(self._model, x)
             change = energies + 0.5 * (momenta**2 / mass).sum(-1) - before
         taken = alive & (thresholds < -change)
@@ -237,6 +230,28 @@ class _Walk:
         self._slopes = np.where(taken[:, None], slopes, self._slopes)
         self.n_accepted += taken
 
+    def _trajectory(
+        self, momenta: Array, step: float
+    ) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
+        """States, slopes and momenta at its end, and which chains have got there."""
+        n_steps, mass = self._sampler.n_leapfrog, self._sampler.mass
+        x, slopes, alive = self.states, self._slopes, np.ones(len(self.states), dtype=bool)
+        momenta = momenta - 0.5 * step * slopes
+        for k in range(n_steps):
+            x = x + step * momenta / mass
+            # One that left for infinity, or to where the energy overflows and has no slope, goes
+            # back to its start: the model need not see such states again.
+            alive &= np.isfinite(x).all(-1)
+            x = np.where(alive[:, None], x, self.states)
+            slopes = self._gradient(x)
+            if np.isnan(slopes).any():
+                self._require_slopes(slopes, checked_energy(self._model, x))
+                alive &= ~np.isnan(slopes).any(-1)
+                x = np.where(alive[:, None], x, self.states)
+                slopes = np.where(alive[:, None], slopes, self._slopes)
+            momenta = momenta - (0.5 if k == n_steps - 1 else 1) * step * slopes
+        return x, slopes, momenta, alive
+
     def _gradient(self, states: Array) -> Array:
         name = f"{type(self._model).__name__}.state_gradient"
         slopes = as_floats(self._model.state_gradient(states.copy()), name)
@@ -244,9 +259,12 @@ class _Walk:
             raise ModelError(
                 f"{name} must map states {states.shape} to the same shape, got {slopes.shape}"
             )
-        if np.isnan(slopes).any():
-            raise ModelError(f"{name} must not be NaN at a finite state")
         return slopes
+
+    def _require_slopes(self, slopes: Array, energies: Array) -> None:
+        if (np.isnan(slopes).any(-1) & np.isfinite(energies)).any():
+            name = f"{type(self._model).__name__}.state_gradient"
+            raise ModelError(f"{name} must not be NaN at a state of finite energy")
 
 
 def _checked(model: Any, sampler: Any) -> Reals:
@@ -314,9 +332,25 @@ def _recorded(
             walk.move()
         seen = _observed(observe, walk.states)
         if not draw:
+            _require_memory(seen.shape, n_draws)
             values = np.empty((len(seen), n_draws, *seen.shape[1:]))
+        if seen.shape != values[:, draw].shape:
+            raise ShapeError(
+                f"observe must return one shape, got {values[:, draw].shape} first and then "
+                f"{seen.shape}"
+            )
         values[:, draw] = seen
     return values
+
+
+def _require_memory(shape: tuple[int, ...], n_draws: int) -> None:
+    """Of what is recorded of the chains together, (chain, …), at every draw."""
+    require_memory(
+        8.0 * math.prod(shape) * n_draws,
+        MEMORY_LIMIT,
+        f"{shape[0]} chains of {n_draws} draws of {math.prod(shape[1:])} numbers",
+        "record something smaller by observe, or draw fewer",
+    )
 
 
 def _observed(observe: Callable[[Array], ArrayLike] | None, states: Array) -> Array:

@@ -32,6 +32,13 @@ class HamiltonianMonteCarlo:
         In [0, 1): each trajectory has a step uniform in ε (1 ± jitter), so that none returns to
         its start for ever.
 
+    Raises
+    ------
+    ModelError
+        If ``step``, ``mass`` or ``jitter`` is out of range.
+    ShapeError
+        If ``n_leapfrog`` is no positive integer.
+
     Examples
     --------
     >>> from ebm.sampling.hamiltonian import HamiltonianMonteCarlo
@@ -79,6 +86,11 @@ class Langevin(HamiltonianMonteCarlo):
     mass : float or array_like, (n,)
         m, positive.
 
+    Raises
+    ------
+    ModelError
+        If one of them is out of range.
+
     Examples
     --------
     >>> from ebm.sampling.hamiltonian import Langevin
@@ -87,6 +99,4 @@ class Langevin(HamiltonianMonteCarlo):
     """
 
     def __init__(self, step: float, mass: Any = 1.0) -> None:
-        for name, value in {"step": step, "n_leapfrog": 1, "mass": mass, "jitter": 0.0}.items():
-            object.__setattr__(self, name, value)
-        self.__post_init__()
+        super().__init__(step, 1, mass)

@@ -1,6 +1,8 @@
 """The action as an energy: values, gradients, blocks, streams, symmetries."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ pytest.importorskip("torch")
 import torch
 
 import ebm.networks
-from ebm.errors import MissingValueError, ModelError, ShapeError
+from ebm.errors import LimitError, MissingValueError, ModelError, ShapeError
 from ebm.networks import action as action_module
 from tests.networks.systems import surprise, systems
 
@@ -254,13 +256,24 @@ def test_bad_parameters():
         system.energy(np.zeros(d - 1))
     with pytest.raises(ShapeError, match="got \\(\\)"):
         system.state_gradient(1.0)
-    with pytest.raises(ShapeError, match="expand one direction at a time"):
+    with pytest.raises(ShapeError, match="take one θ at a time"):
         system.expand(np.zeros((2, d)), 3)
     with pytest.raises(MissingValueError, match="theta must be finite"):
         system.action(np.full(d, np.nan))
-    for order in (-1, 2.0, True):
-        with pytest.raises(ModelError, match="order must be an integer from 0"):
+    for order in (-1, 2.0, True, np.array(2.5), torch.tensor(2.5), np.array([2])):
+        with pytest.raises(ShapeError, match="order must be an integer of at least 0"):
             system.expand(np.zeros(d), order)
+    with pytest.raises(LimitError, match="order must be at most 1000, got 1001"):
+        system.expand(np.zeros(d), 1001)
+    with pytest.raises(ShapeError, match="U, c, W, b must be one of each, or equally many"):
+        system.flatten(np.zeros((2, 3, 4)), np.zeros((5, 3)), np.zeros((4, 3)), np.zeros(4))
+    for theta, message in (
+        (torch.zeros(d).to_sparse(), "theta must be dense"),
+        (torch.zeros(d, dtype=torch.complex64), "theta must hold real numbers"),
+        (np.ma.masked_array(np.zeros(d), np.arange(d) == 1), "theta must have no masked entries"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            system.energy(theta)
     for wrong, message in (
         ({"scale": 0}, "scale must be positive and finite, got 0"),
         ({"prior_precision": -1}, "prior_precision must be finite and not negative, got -1"),
@@ -268,6 +281,52 @@ def test_bad_parameters():
     ):
         with pytest.raises(ModelError, match=message):
             ebm.networks.SoftmaxMLPAction(*rows_of(), 4, **wrong)
-    for n_hidden in (0, 2.5, True):
+    for n_hidden in (0, 2.5, True, np.array(2.5), torch.tensor(2.5)):
         with pytest.raises(ShapeError, match="n_hidden must be a positive integer"):
             ebm.networks.SoftmaxMLPAction(*rows_of(), n_hidden)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float64", 1e200), ("float32", 1e30)])
+@pytest.mark.parametrize("precision", [0.0, 1.0])
+def test_energies_beyond_the_floats_are_infinite(dtype, size, precision):
+    """Not NaN: a chain that tries such a θ comes back; the series is refused."""
+    system = ebm.networks.SoftmaxMLPAction(*rows_of(), 4, dtype=dtype, prior_precision=precision)
+    directions = np.random.default_rng(3).normal(size=(5, system.space.n))
+    for x in (size, 1e300):
+        assert (system.energy(x * directions) == np.inf).all()
+    theta = size * directions[0]
+    for series in (
+        lambda: system.expand(theta, 5),
+        lambda: ebm.networks.closed_forms(system, theta, 4),
+        lambda: ebm.networks.main_terms(system, theta, 5),
+    ):
+        with pytest.raises(ModelError, match=f"series overflows torch.{dtype} from order [2-5] on"):
+            series()
+    if dtype == "float32":
+        with pytest.raises(MissingValueError, match=r"theta must be finite in torch\.float32"):
+            system.expand(1e300 * directions[0], 2)
+
+
+@pytest.mark.parametrize("activation", ALL)
+def test_copies_and_pickles(activation):
+    """Of the action, of what it gives, and of the activations that come with the package."""
+    system = ebm.networks.SoftmaxMLPAction(*rows_of(), 4, activation=activation)
+    theta = np.linspace(-0.1, 0.1, system.space.n)
+    for other in (pickle.loads(pickle.dumps(system)), copy.deepcopy(system)):
+        assert other.energy(theta) == system.energy(theta)
+        assert other.activation is system.activation
+    expansion = pickle.loads(pickle.dumps(system.expand(theta, 3)))
+    np.testing.assert_array_equal(expansion.coefficients, system.expand(theta, 3).coefficients)
+    forms = ebm.networks.closed_forms(system, theta, 3)
+    assert pickle.loads(pickle.dumps(forms)).terms == forms.terms
+
+
+def test_blocks_are_small_whichever_side_is_wide():
+    """16 MiB of hidden units, of logits, and of the orders of logits."""
+    rng = np.random.default_rng(4)
+    z, labels = rng.normal(size=(40_000, 1)), np.arange(40_000) % 100
+    system = ebm.networks.SoftmaxMLPAction(z, labels, 2)
+    assert system.block_size() == 2**24 // (8 * 100)
+    assert system.block_size(order=9) == 2**24 // (8 * 1000)
+    narrow = ebm.networks.SoftmaxMLPAction(z, labels % 2, 200)
+    assert narrow.block_size(order=9) == narrow.block_size() == 2**24 // (8 * 200)

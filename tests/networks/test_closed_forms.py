@@ -9,7 +9,7 @@ from hypothesis import given, settings
 pytest.importorskip("torch")
 
 import ebm.networks
-from ebm.errors import LimitError, MemoryLimitError, ModelError
+from ebm.errors import LimitError, MemoryLimitError, ModelError, ShapeError
 from tests.networks.systems import SMOOTH, labels_for, multidegree, shifted_tanh, systems
 
 pytestmark = pytest.mark.filterwarnings("ignore::ebm.errors.SeriesWarning")
@@ -232,8 +232,13 @@ def test_limits_are_stated_before_any_work():
         ebm.networks.class_moments(action, 9, max_bytes=1e5)
     with pytest.raises(LimitError, match="order must be at most 4 for closed forms, got 5"):
         ebm.networks.closed_forms(action, theta, 5)
-    with pytest.raises(ModelError, match="degree must be at least 1"):
-        ebm.networks.class_moments(action, 0)
+    with pytest.raises(MemoryLimitError, match=r"J of degree 2000 would take inf"):
+        ebm.networks.class_moments(action, 2000)
+    for wrong in (0, 1.5, np.array(1.5)):
+        with pytest.raises(ShapeError, match="degree must be a positive integer"):
+            ebm.networks.class_moments(action, wrong)
+        with pytest.raises(ShapeError, match="n_classes must be a positive integer"):
+            ebm.networks.class_covariance(wrong)
     with pytest.raises(ModelError, match="relu has no Taylor series at 0"):
         ebm.networks.main_terms(balanced(0, "relu")[0], theta, 3)
 

@@ -283,8 +283,75 @@ def test_a_users_own_activation():
     other = ebm.networks.SoftmaxMLPAction(
         rng.normal(size=(6, 2)), np.arange(6) % 2, 3, activation=real
     )
+    # Only the radius needs complex values.
+    assert other.expand(9 * theta, 3).coefficients.shape == (4,)
     with pytest.raises(ModelError, match="activation real needs continuation="):
         ebm.networks.ray_radius(other, theta)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"function": "relu"}, "function of the activation mine must map tensors: 'str'"),
+        ({"function": np.sin}, "function of the activation mine must map tensors"),
+        ({"function": torch.sin_}, "function of the activation mine must map tensors"),
+        ({"function": math.sin}, "function of the activation mine must map tensors"),
+        ({"function": torch.sum}, "must map each element of a tensor by itself"),
+        ({"function": lambda a: a.softmax(-1)}, "must map each element of a tensor by itself"),
+        ({"function": torch.log}, "to a finite number of the same dtype"),
+        ({"function": lambda a: a.float()}, "to a finite number of the same dtype"),
+        ({"derivatives": None}, "the activation mine needs derivatives="),
+        ({"derivatives": 1.0}, "derivatives must be numbers s_0, s_1, … or a function, got 1.0"),
+        ({"derivatives": "0101"}, "derivatives must hold numbers, got text"),
+        ({"derivatives": [0, 1j, 0]}, "derivatives must hold real numbers"),
+        ({"derivatives": [0, math.nan, 0]}, "must be s_0 … s_2, all finite"),
+        ({"singularity": -1}, "singularity must be positive, got -1"),
+        ({"singularity": math.nan}, "singularity must be positive, got nan"),
+        ({"singularity": "far"}, "singularity must hold numbers, got text"),
+    ],
+)
+def test_bad_activations(settings, match):
+    """Named where they are made, or where their coefficients are asked for."""
+    given = {"name": "mine", "function": torch.sin, "derivatives": [0, 1, 0], **settings}
+    with pytest.raises(ModelError, match=match):
+        ebm.networks.Activation(**given).coefficients(2)
+
+
+@pytest.mark.parametrize("kind", [np.array, np.float32, torch.tensor, tuple])
+def test_derivatives_are_numbers_of_any_type(kind):
+    values = [0.0, 1.0, 0.0, -1.0]
+    given = [kind(s) for s in values] if kind is np.float32 else kind(values)
+    mine = ebm.networks.Activation("mine", torch.sin, given)
+    assert mine.coefficients(3) == (0, 1, 0, -1 / 6)
+
+
+@pytest.mark.parametrize("activation", [*SMOOTH, "relu", "formal_relu"])
+def test_the_radius_scales_with_theta(activation):
+    """R(xθ) = R(θ)/x at any size; without logits nothing limits the series."""
+    rng = np.random.default_rng(8)
+    system = ebm.networks.SoftmaxMLPAction(
+        rng.normal(size=(6, 2)), np.arange(6) % 3, 3, activation=activation
+    )
+    theta = rng.normal(size=system.space.n)
+    radius = ebm.networks.ray_radius(system, theta)
+    for x in (1e-100, 1e-5, 1e30):
+        assert ebm.networks.ray_radius(system, x * theta) * x == pytest.approx(radius, rel=1e-5)
+    U, c, W, b = system.unflatten(theta)
+    assert ebm.networks.ray_radius(system, system.flatten(0 * U, 0 * c, W, b)) == math.inf
+    if activation not in ("sigmoid", "softplus"):
+        assert ebm.networks.ray_radius(system, system.flatten(U, 0 * c, 0 * W, 0 * b)) == math.inf
+
+
+@pytest.mark.parametrize("t", [math.nan, math.inf, 1e200, -1e200])
+@pytest.mark.parametrize("kind", [np.array, torch.tensor])
+def test_partial_sums_where_powers_overflow(t, kind):
+    system = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0]], [0, 1, 1], n_hidden=2)
+    expansion = system.expand(kind([0.1] * system.space.n), 4)
+    with pytest.raises(ModelError, match=r"t must be finite, and so must t\*\*4, got"):
+        expansion.partial_sums(t)
+    for wrong, message in (("1", "got text"), (None, "got None"), (1j, "got complex")):
+        with pytest.raises(ModelError, match=message):
+            expansion.partial_sums(wrong)
 
 
 @pytest.mark.parametrize("name", [*SMOOTH, "formal_relu"])
@@ -310,3 +377,28 @@ def test_short_coefficients(order):
     """As many as asked for."""
     for name in [*SMOOTH, "formal_relu"]:
         assert len(activation_named(name).coefficients(order)) == order + 1
+
+
+def test_softplus_has_no_threshold():
+    """torch replaces it by a above 20."""
+    a = torch.tensor([-800.0, -30.0, 0.0, 21.0, 35.0, 1e30], dtype=torch.float64)
+    wanted = np.logaddexp(a.numpy(), 0)
+    np.testing.assert_allclose(activation_named("softplus").function(a), wanted, rtol=1e-15)
+
+
+@pytest.mark.parametrize("seed", [4, 5, 13, 29, 1322])
+def test_turns_between_two_points_are_not_missed(seed):
+    """A sum can turn round between two points that look alike; single phases tell."""
+    rng = np.random.default_rng(seed)
+    row = RowSum(
+        3 * rng.normal(size=(3, 4)),
+        3 * rng.normal(size=3),
+        rng.normal(size=4),
+        activation_named("tanh"),
+    )
+    radius = 0.45 * math.pi / abs(row.a).max()
+    circle = radius * np.exp(1j * np.linspace(0, 2 * math.pi, 40_001))
+    values = np.exp(row.logits(circle)).sum(1)
+    turns = np.angle(values[1:] / values[:-1])
+    assert abs(turns).max() < 0.1
+    assert row.has_zero(radius) == (round(turns.sum() / (2 * math.pi)) != 0)

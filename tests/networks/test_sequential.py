@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 import torch
 
 import ebm.networks
-from ebm.errors import CodingError, ModelError, ShapeError
+from ebm.errors import CodingError, MissingValueError, ModelError, ShapeError
 from ebm.networks import sequential
 
 nn = torch.nn
@@ -155,6 +155,74 @@ def test_gradients_of_the_series(monkeypatch):
     assert float(euler.detach()) == pytest.approx(2 * float(got.detach()), rel=1e-10)
 
 
+def test_layers_that_come_twice():
+    """The same activation, the same weights: each place counts."""
+    tanh, shared = nn.Tanh(), nn.Linear(3, 3)
+    for layers in (
+        (nn.Linear(3, 4), tanh, nn.Linear(4, 4), tanh, nn.Linear(4, 3)),
+        (shared, tanh, shared, tanh, shared),
+        (nn.Linear(3, 3), nn.Sequential(tanh, shared), nn.Sequential(tanh, shared)),
+    ):
+        built = network(*layers)
+        base, direction = flat(built), flat(network(*layers, seed=1))
+        built = network(*layers)
+        got = ebm.networks.series(built, rows(), LABELS, 5, base=base, direction=direction)
+        expected = fitted(built, base, direction, 5)
+        errors = np.abs(got.detach().numpy() - expected)
+        assert (errors < 1e-12 * 10.0 ** np.arange(6) * 3).all(), errors
+
+
+class Doubled(nn.Linear):
+    """Its name and its parameters are those of a Linear layer."""
+
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+class Paired(nn.Sequential):
+    """Not what its layers say."""
+
+    def forward(self, x):
+        return super().forward(super().forward(x))
+
+
+class Scaled(nn.Module):
+    """A rule that leaves its parameter where it is."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4))
+
+    def power_series(self, x):
+        return self.scale * x
+
+
+def hooked():
+    """A layer that someone watches, and changes."""
+    layer = nn.Linear(3, 4)
+    layer.register_forward_hook(lambda module, given, result: 2 * result)
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("layer", "match"),
+    [
+        (lambda: Doubled(3, 4), r"layer 0 \(Doubled\) has no known power series"),
+        (lambda: Paired(nn.Linear(3, 4)), r"layer 0 \(Paired\) has no known power series"),
+        (hooked, "layer 0 .* without hooks"),
+        (lambda: nn.utils.parametrizations.weight_norm(nn.Linear(3, 4)), "must have its weight as"),
+        (lambda: nn.Sequential(nn.Linear(3, 4), Scaled()), "layer 0.1 must have no parameters"),
+        (lambda: nn.Sequential(nn.Linear(3, 4), nn.Dropout()), r"Dropout after network\.eval"),
+        (lambda: nn.Sequential(nn.Linear(3, 4), nn.Softplus(1, 0.1)), "layer 0.1 .Softplus. has"),
+        (lambda: nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)), r"0\.1 \(BatchNorm1d\) has"),
+    ],
+)
+def test_layers_that_do_more_than_they_say_are_refused(layer, match):
+    """A rule of another layer would give wrong numbers without a word."""
+    with pytest.raises(ModelError, match=match):
+        ebm.networks.series(nn.Sequential(layer(), nn.Linear(4, 3)).double(), rows(), LABELS, 2)
+
+
 class Square(nn.Module):
     """A layer of the user's own."""
 
@@ -177,6 +245,13 @@ def test_a_users_own_layer():
         )
 
 
+class First(nn.Module):
+    """Logits fewer than those of the last linear layer."""
+
+    def power_series(self, x):
+        return x[..., :2]
+
+
 def test_bad_arguments():
     """Networks, rows and rays that do not fit."""
     built = network(nn.Linear(3, 4), nn.SiLU(), nn.Linear(4, 3))
@@ -190,6 +265,20 @@ def test_bad_arguments():
         ebm.networks.series(built, rows(), LABELS + 3, 2)
     with pytest.raises(ShapeError, match=r"base must have shape \(31,\)"):
         ebm.networks.series(built, rows(), LABELS, 2, base=torch.zeros(30))
+    wrong = dict(built.named_parameters()) | {"0.weight": torch.zeros(3, 4)}
+    with pytest.raises(ShapeError, match=r"direction\['0\.weight'\] must have shape \(4, 3\)"):
+        ebm.networks.series(built, rows(), LABELS, 2, direction=wrong)
+    mixed = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 3).double())
+    with pytest.raises(ModelError, match="one dtype and on one device"):
+        ebm.networks.series(mixed, rows(), LABELS, 2)
+    with pytest.raises(ModelError, match=r"the series overflows torch\.float64 from order 2 on"):
+        ebm.networks.series(built, rows(), LABELS, 4, direction=np.full(31, 1e200))
+    with pytest.raises(ShapeError, match=r"logits must have shape \(7, 3\), got \(7, 2\)"):
+        ebm.networks.series(nn.Sequential(built, First()), rows(), LABELS, 2)
+    undefined = network(nn.Linear(3, 3))
+    undefined[0].weight.data[0, 0] = math.nan
+    with pytest.raises(MissingValueError, match="parameters of the network must be finite"):
+        ebm.networks.series(undefined, rows(), LABELS, 2)
     with pytest.raises(ModelError, match=r"direction must name the parameters 0\.weight"):
         ebm.networks.series(built, rows(), LABELS, 2, direction={"x": torch.zeros(2)})
     assert ebm.networks.series(built, rows()[:2], LABELS[:2], 0).shape == (1,)

@@ -332,6 +332,8 @@ def test_a_run_that_stopped_early_stays_stopped(tmp_path):
         ({"validation": rows_of(9, seed=3)}, "validation"),
         ({"action": system(activation="tanh")}, "model"),
         ({"action": ebm.networks.SoftmaxMLPAction(*rows_of(seed=9), 4)}, "rows"),
+        ({"action": ebm.networks.SoftmaxMLPAction(rows_of()[0], np.arange(23) % 3, 4)}, "rows"),
+        ({"action": system(sample_weight=1 + np.arange(23.0))}, "rows"),
     ],
 )
 def test_the_checkpoint_of_another_run_is_refused(tmp_path, change, name):
@@ -340,6 +342,104 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path, change, name):
     minimize(**settings)
     with pytest.raises(EbmError, match=f"another {name}"):
         minimize(**{**settings, **change})
+
+
+def test_a_checkpoint_with_a_wrong_bit_is_named(tmp_path):
+    """torch would read it, and go on from other parameters."""
+    path = tmp_path / "run.pt"
+    minimize(system(), n_epochs=1, rng=1, checkpoint=path)
+    theta = torch.load(path, weights_only=True)["state"]["theta"].numpy().tobytes()
+    content = bytearray(path.read_bytes())
+    content[content.index(theta) + 3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match=r"run\.pt is no checkpoint of a minimization"):
+        minimize(system(), n_epochs=1, rng=1, checkpoint=path)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_named_before_any_step(tmp_path):
+    steps = []
+    settings = {"lr": lambda step: steps.append(step) or 0.1, "n_epochs": 3}
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "no" / "run.pt", tmp_path / "file" / "run.pt"):
+        with pytest.raises(FileNotFoundError, match="no such folder"):
+            minimize(system(), checkpoint=path, **settings)
+    with pytest.raises(IsADirectoryError):
+        minimize(system(), checkpoint=tmp_path, **settings)
+    assert minimize(system(), checkpoint=tmp_path / "run.pt", **settings).n_steps == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["file", "run.pt"]
+
+
+def test_a_run_without_a_seed_keeps_its_rows(tmp_path):
+    """Records before and after it is taken up are of the same rows; so is the rest of an epoch."""
+    seen = []
+
+    class Watching(torch.optim.SGD):
+        def step(self, closure=None):
+            seen.append(self.param_groups[0]["params"][1].grad.sum().item())
+            if len(seen) == stop:
+                raise Killed
+            return super().step(closure)
+
+    Watching.__name__ = "SGD"
+    settings = {"optimizer": lambda net: Watching(net.parameters(), lr=0.0), "batch_size": 4}
+    settings |= {"n_epochs": 1, "monitor_rows": 5, "monitor_every": 1, "checkpoint_every": 1}
+    start = initial_parameters(system(), 1)
+    stop = 4
+    with pytest.raises(Killed):
+        minimize(system(), start, checkpoint=tmp_path / "run.pt", **settings)
+    stop = 0
+    result = minimize(system(), start, checkpoint=tmp_path / "run.pt", **settings)
+    assert len(set(result.curve("training_action"))) == 1
+    # The batch that was cut off is the first one now.
+    assert seen[3] == seen[4]
+
+
+def test_a_schedule_may_end_with_its_run(tmp_path):
+    """Checkpoints compare schedules no farther than they go."""
+    rates = [0.1, 0.05, 0.02]
+    settings = {"n_epochs": 3, "rng": 1, "checkpoint": tmp_path / "run.pt"}
+    first = minimize(system(), lr=lambda step: rates[step], **settings)
+    again = minimize(system(), lr=lambda step: rates[step], **settings)
+    np.testing.assert_array_equal(again.theta, first.theta)
+    with pytest.raises(EbmError, match="another learning rate"):
+        minimize(system(), lr=lambda step: rates[-step], **settings)
+
+
+@pytest.mark.parametrize("number", [np.float32, np.int64, torch.tensor, lambda x: np.array(x)])
+def test_rates_are_numbers_of_any_type(number):
+    wanted = minimize(system(), optimizer="sgd", lr=1, n_epochs=2, rng=1).theta
+    for lr in (number(1), lambda step: number(1)):
+        got = minimize(system(), optimizer="sgd", lr=lr, n_epochs=2, rng=1).theta
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_records_that_overflow_end_the_run():
+    """Before they are stored as NaN; also where only the validation rows overflow."""
+    action = system(dtype="float32")
+    theta = initial_parameters(action, 1)
+    z, labels = rows_of(9, seed=1)
+    with pytest.raises(DivergenceError, match=r"diverged at step 0.*S_T is"):
+        minimize(action, 1e30 * theta, n_epochs=1)
+    with pytest.raises(DivergenceError, match=r"diverged at step 0.*S_E is"):
+        minimize(action, 10 * theta, n_epochs=1, validation=(1e38 * z, labels))
+
+
+def test_rows_without_weight_in_a_file_are_absent(tmp_path):
+    """They stay in the file; batches, epochs and records do not see them."""
+    z, labels = rows_of()
+    file = np.memmap(tmp_path / "z", dtype=np.float64, mode="w+", shape=z.shape)
+    file[:] = z
+    weights = np.arange(23) % 3 != 1
+    settings = {"n_hidden": 4, "sample_weight": weights}
+    mapped = ebm.networks.SoftmaxMLPAction(file, labels, **settings)
+    stored = ebm.networks.SoftmaxMLPAction(z, labels, **settings)
+    run = {"n_epochs": 2, "batch_size": 4, "monitor_rows": 3, "rng": 5}
+    got, wanted = minimize(mapped, **run), minimize(stored, **run)
+    assert got.n_steps == wanted.n_steps
+    np.testing.assert_allclose(got.theta, wanted.theta, rtol=1e-12)
+    np.testing.assert_allclose(
+        got.curve("training_action"), wanted.curve("training_action"), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"no checkpoint", "cut", "other"])
@@ -495,6 +595,20 @@ def test_tensors_come_back_as_tensors_of_the_dtype():
         )
 
 
+def test_steps_of_lbfgs_never_go_up():
+    """Its line search is the one with the strong Wolfe conditions."""
+    action = system(n_hidden=12)
+    settings = {"n_epochs": 20, "rng": 2, "lr": 1.0}
+    result = minimize(action, optimizer="lbfgs", **settings)
+    assert (np.diff(result.curve("training_action")) <= 0).all()
+    wanted = minimize(
+        action,
+        optimizer=lambda net: torch.optim.LBFGS(net.parameters(), line_search_fn="strong_wolfe"),
+        **settings,
+    )
+    np.testing.assert_array_equal(result.theta, wanted.theta)
+
+
 def test_an_interrupt_leaves_a_result():
     class Interrupted(torch.optim.SGD):
         def step(self, closure=None):
@@ -511,6 +625,29 @@ def test_an_interrupt_leaves_a_result():
     assert np.isfinite(result.theta).all()
 
 
+def test_an_interrupted_line_search_leaves_the_parameters_before_it():
+    class Interrupted(torch.optim.LBFGS):
+        def step(self, closure):
+            self.n = getattr(self, "n", 0) + 1
+            if self.n == 3:
+                with torch.no_grad():
+                    self.param_groups[0]["params"][0].fill_(1e9)
+                raise KeyboardInterrupt
+            return super().step(closure)
+
+    settings = {"n_epochs": 2, "rng": 1}
+    wanted = minimize(
+        system(), optimizer=lambda net: torch.optim.LBFGS(net.parameters()), **settings
+    )
+    result = minimize(
+        system(),
+        optimizer=lambda net: Interrupted(net.parameters()),
+        **{**settings, "n_epochs": 9},
+    )
+    assert result.n_steps == 2
+    np.testing.assert_array_equal(result.theta, wanted.theta)
+
+
 def test_a_bar_is_shown_when_asked_for(capsys):
     pytest.importorskip("tqdm")
     minimize(system(), n_epochs=2, rng=1, progress=True, validation=rows_of(9, seed=1))
@@ -521,16 +658,28 @@ def test_a_bar_is_shown_when_asked_for(capsys):
     assert capsys.readouterr().err == ""
 
 
+def of_another_network(network):
+    """An optimizer that would change nothing here."""
+    return torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), lr=0.1)
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "match"),
     [
         ({"theta": np.zeros(4)}, ShapeError, "theta must have shape"),
-        ({"theta": np.zeros((2, 31))}, ModelError, "theta must be one vector"),
+        ({"theta": np.zeros((2, 31))}, ShapeError, "theta must be one vector"),
         ({"optimizer": "adm"}, ModelError, "optimizer must be one of adam"),
         ({"optimizer": lambda network: network}, ModelError, "it gave Sequential"),
-        ({"optimizer": 3}, ModelError, "it gave int"),
+        ({"optimizer": 3}, ModelError, "got int"),
+        ({"optimizer": torch.optim.SGD}, ModelError, "got the class SGD"),
+        (
+            {"optimizer": of_another_network},
+            ModelError,
+            "parameters that are not those of the network",
+        ),
         ({"lr": -0.1}, ModelError, "lr must be a finite number"),
-        ({"lr": "0.1"}, ModelError, "lr must be a finite number"),
+        ({"lr": "0.1"}, ModelError, "lr must hold numbers, got text"),
+        ({"lr": [0.1, 0.2]}, ShapeError, "lr must be one number"),
         ({"n_epochs": -1}, ShapeError, "n_epochs must be"),
         ({"batch_size": 0}, ShapeError, "batch_size must be"),
         ({"monitor_every": -1}, ShapeError, "monitor_every must be"),
@@ -540,7 +689,7 @@ def test_a_bar_is_shown_when_asked_for(capsys):
         ({"mixed_precision": True}, ModelError, "mixed_precision needs"),
         ({"validation": 3}, ModelError, "validation must be a pair"),
         ({"validation": rows_of(e=2)}, ShapeError, "validation inputs must have 3 columns, got 2"),
-        ({"validation": rows_of(m=4)}, CodingError, "labels must be integers"),
+        ({"validation": rows_of(m=4)}, CodingError, "validation labels must be integers"),
     ],
 )
 def test_bad_settings_are_named(settings, error, match):

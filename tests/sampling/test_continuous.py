@@ -158,6 +158,55 @@ def test_trajectories_that_leave_for_infinity_are_refused():
     np.testing.assert_array_equal(samples.values, np.broadcast_to(CENTER, (4, 20, 3)))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("step", [1e12, 1e30, 1e60, 1e150])
+def test_trajectories_to_where_an_action_overflows_are_refused(step, dtype):
+    pytest.importorskip("torch")
+    import ebm.networks
+
+    rng = np.random.default_rng(10)
+    z, labels = rng.normal(0.3, 1, (12, 2)), np.arange(12) % 3
+    action = ebm.networks.SoftmaxMLPAction(z, labels, 2, prior_precision=0.7, dtype=dtype)
+    with pytest.warns(PoorMixingWarning, match="4 of 4 chains accepted no proposal"):
+        samples = sample_continuous(action, HamiltonianMonteCarlo(step, 9), n_draws=20, rng=9)
+    np.testing.assert_array_equal(samples.values[:, 0], samples.values[:, -1])
+
+
+class Undecided(Walled):
+    """No slope behind the wall; with a hole, none in front of it either."""
+
+    hole = False
+
+    def state_gradient(self, states):
+        x = np.asarray(states)
+        gone = (x[..., :1] <= 0) | (self.hole & (x[..., :1] < 1))
+        return np.where(gone, np.nan, super().state_gradient(x))
+
+
+def test_slopes_may_be_missing_where_states_are_forbidden():
+    """A trajectory that meets such a state is refused; elsewhere a slope is needed."""
+    settings = {"n_draws": 300, "initial": CENTER + np.eye(3)[0], "n_chains": 6}
+    samples = sample_continuous(Undecided(), HamiltonianMonteCarlo(0.5, 3), rng=8, **settings)
+    assert (samples.values[..., 0] > 0).all()
+    assert samples.acceptance.min() > 0.2
+    holed = Undecided()
+    holed.hole = True
+    with pytest.raises(ModelError, match="must not be NaN at a state of finite energy"):
+        sample_continuous(holed, HamiltonianMonteCarlo(0.5, 3), rng=8, **settings)
+
+
+def test_observables_keep_their_shape():
+    """One number would otherwise be written over a whole row."""
+    count = iter(range(9))
+    with pytest.raises(ShapeError, match=r"observe must return one shape, got \(4, 3\) first"):
+        sample_continuous(
+            Gaussian(),
+            Langevin(0.5),
+            n_draws=9,
+            observe=lambda x: x if next(count) < 5 else x[:, :1],
+        )
+
+
 @pytest.mark.filterwarnings("ignore::ebm.errors.SeriesWarning")
 def test_the_virial_theorem_of_an_action():
     """⟨θ·∂E/∂θ⟩ = d at λ > 0, and Langevin and Hamiltonian chains agree."""
@@ -228,7 +277,7 @@ class Undefined(Gaussian):
         (Flat(), {}, ModelError, r"\(1, 1, 1\); x → .* give prior_precision > 0"),
         (Unsloped(), {}, ModelError, "and a method state_gradient"),
         (Wrong(), {}, ModelError, r"must map states \(4, 3\) to the same shape, got \(4, 2\)"),
-        (Undefined(), {}, ModelError, "must not be NaN at a finite state"),
+        (Undefined(), {}, ModelError, "must not be NaN at a state of finite energy"),
         (ebm.IsingModel([[0, 1], [1, 0]], [0, 0]), {}, ModelError, r"must have a space ebm.Reals"),
         (Gaussian(), {"sampler": ebm.Gibbs()}, ModelError, "sampler must be .* got Gibbs"),
         (Gaussian(), {"sampler": Langevin(1, mass=[1, 2])}, ShapeError, r"have shape \(3,\)"),
@@ -238,6 +287,13 @@ class Undefined(Gaussian):
         (Gaussian(), {"burn_in": -1}, ShapeError, "burn_in must be"),
         (Gaussian(), {"initial": np.zeros((2, 2, 3))}, ShapeError, "initial must have shape"),
         (Gaussian(), {"observe": lambda x: x.sum()}, ShapeError, "observe must map states"),
+        (Gaussian(), {"observe": "x"}, ModelError, "observe must be a function of the states"),
+        (
+            Gaussian(),
+            {"observe": lambda x: np.zeros((len(x), 10**6)), "n_draws": 10**4},
+            MemoryLimitError,
+            "4 chains of 10000 draws of 1000000 numbers would take",
+        ),
     ],
 )
 def test_bad_arguments_are_named(model, settings, error, match):
