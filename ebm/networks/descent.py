@@ -3,70 +3,37 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from ebm.errors import DivergenceError, require_extra
+from ebm.errors import DivergenceError
 from ebm.networks import stored_runs
 from ebm.networks.batches import Batch, Batches
 from ebm.networks.modules import as_module, load_parameters, parameters_of
 from ebm.networks.monitoring import Monitor, TrainingRecord, angle
 from ebm.networks.optimizers import (
-    OptimizerFactory,
-    Schedule,
     made,
     needs_closure,
     probed,
     rate,
     set_rate,
 )
+from ebm.networks.plans import Bar, Plan
 
 if TYPE_CHECKING:
     from ebm.networks.action import SoftmaxMLPAction
 
-__all__ = ["Descent", "Plan"]
+__all__ = ["Descent"]
 
 #: Steps between looks at the losses on other devices than the CPU.
 CHECK_EVERY = 32
 _NAMES = {"logits.weight": "U", "logits.bias": "c", "hidden.weight": "W", "hidden.bias": "b"}
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """The settings of the loop; see :func:`ebm.networks.minimize`.
-
-    Parameters
-    ----------
-    optimizer, lr : Any
-        How updates are made.
-    n_steps, per_epoch : int
-        Updates in all, and in one epoch.
-    patience : int or None
-        Records in a row at which S_E no longer falls before the loop stops.
-    monitor_every, checkpoint_every : int
-        Steps; 0 for no records.
-    checkpoint : path-like or None
-        File.
-    mixed_precision : bool
-        Whether products run in bfloat16.
-    """
-
-    optimizer: str | OptimizerFactory
-    lr: Schedule | None
-    n_steps: int
-    per_epoch: int
-    patience: int | None
-    monitor_every: int
-    checkpoint: str | os.PathLike[str] | None
-    checkpoint_every: int
-    mixed_precision: bool
 
 
 class Descent:
@@ -99,6 +66,7 @@ class Descent:
     ) -> None:
         self._action, self._batches, self._monitor, self._plan = action, batches, monitor, plan
         self._network = as_module(action, theta)
+        self._forward: Any = torch.compile(self._network) if plan.compiled else self._network
         self._optimizer = made(plan.optimizer, self._network, plan.lr)
         self._needs_closure = needs_closure(self._optimizer)
         self._marks = self._all_marks(marks) if plan.checkpoint is not None else {}
@@ -140,7 +108,7 @@ class Descent:
             self._resume(stored_runs.read(path, self._marks, self._action.device))
         elif path is not None:
             stored_runs.require_writable(path)
-        bar = _Bar(progress, self._plan.n_steps, self.step, self.seconds)
+        bar = Bar(progress, self._plan.n_steps, self.step, self.seconds)
         since, before = time.perf_counter(), self.seconds
         try:
             if self._plan.monitor_every and not self.records:
@@ -180,7 +148,7 @@ class Descent:
         share = self.monitor_seconds / self.seconds if self.seconds else 0.0
         return f"{words[reason]}; records took {share:.0%} of {self.seconds:.3g} s"
 
-    def _epoch(self, bar: _Bar, elapsed: Callable[[], float]) -> None:
+    def _epoch(self, bar: Bar, elapsed: Callable[[], float]) -> None:
         """The rest of an epoch."""
         plan = self._plan
         number, skip = divmod(self.step, plan.per_epoch)
@@ -233,7 +201,7 @@ class Descent:
         total = torch.zeros((), device=device, dtype=dtype)
         for block in batch():
             with torch.autocast(device.type, torch.bfloat16, enabled=self._plan.mixed_precision):
-                logits = self._network(block.inputs)
+                logits = self._forward(block.inputs)
             losses = torch.nn.functional.cross_entropy(
                 logits.to(dtype), block.labels, reduction="none"
             )
@@ -286,7 +254,7 @@ class Descent:
             model=None if self._anchor is None else self._anchor[0].cpu().numpy(),
         )
 
-    def _record(self, bar: _Bar) -> None:
+    def _record(self, bar: Bar) -> None:
         started = time.perf_counter()
         self._check()
         theta = self.theta()
@@ -367,31 +335,5 @@ class Descent:
             "optimizer": " ".join(repr(self._optimizer).split()),
             "monitor_every": str(self._plan.monitor_every),
             "mixed_precision": str(self._plan.mixed_precision),
+            "compiled": str(self._plan.compiled),
         }
-
-
-class _Bar:
-    """A bar of steps, or nothing."""
-
-    def __init__(self, wanted: bool, total: int, done: int, seconds: float) -> None:
-        self._bar: Any = None
-        # As if all of it had been done in one go.
-        self._since = time.perf_counter() - seconds
-        if wanted:
-            tqdm = require_extra("tqdm", "progress").tqdm
-            self._bar = tqdm(total=total, initial=done, unit="step")
-
-    def tick(self) -> None:
-        if self._bar is not None:
-            self._bar.update(1)
-
-    def show(self, record: TrainingRecord, seconds: float) -> None:
-        if self._bar is not None:
-            values = {"S_T": record.training_action, "S_E": record.validation_action}
-            shown = {name: f"{x:.4g}" for name, x in values.items() if not math.isnan(x)}
-            shown["records"] = f"{seconds / (time.perf_counter() - self._since):.0%}"
-            self._bar.set_postfix(shown, refresh=False)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()

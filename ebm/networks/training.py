@@ -15,10 +15,11 @@ from ebm.arrays import as_integer
 from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.networks.batches import Batches, subset
 from ebm.networks.convergence import one_vector
-from ebm.networks.descent import Descent, Plan
+from ebm.networks.descent import Descent
 from ebm.networks.monitoring import Monitor, TrainingRecord, with_rows
 from ebm.networks.optimizers import OptimizerFactory, Schedule
 from ebm.networks.orders import checked_order
+from ebm.networks.plans import Plan
 from ebm.networks.rows import Rows, labelled_rows
 from ebm.networks.stored_runs import digest_of, seed_of
 from ebm.networks.tensors import like
@@ -103,6 +104,7 @@ def minimize(
     monitor_rows: int = 2000,
     series_order: int | None = None,
     mixed_precision: bool = False,
+    compiled: bool = False,
     rng: RandomSource = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
@@ -149,6 +151,9 @@ def minimize(
         K of the power series in the records; none by default.
     mixed_precision : bool
         Whether products run in bfloat16 (float32 only).
+    compiled : bool
+        Whether the network goes through ``torch.compile``, which needs a C++ compiler, and some
+        seconds before the first step: a gain for long trainings of wide networks.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of the start, of the order of the rows, and of the rows of the records.
     checkpoint : path-like, optional
@@ -211,6 +216,7 @@ def minimize(
         checkpoint=checkpoint,
         checkpoint_every=_steps(checkpoint_every, per_epoch, "checkpoint_every", 1),
         mixed_precision=mixed_precision,
+        compiled=compiled,
     )
     monitor = _monitor(action, held_out, monitor_rows, series_order, key)
 

@@ -695,3 +695,22 @@ def of_another_network(network):
 def test_bad_settings_are_named(settings, error, match):
     with pytest.raises(error, match=match):
         minimize(**{"action": system(), **settings})
+
+
+def test_a_compiled_network_takes_the_same_steps(monkeypatch):
+    """What ``torch.compile`` gives back is what runs, on the parameters that are trained."""
+    seen = []
+
+    def compile_(network):
+        def run(inputs):
+            seen.append(len(inputs))
+            return network(inputs)
+
+        return run
+
+    monkeypatch.setattr(torch, "compile", compile_)
+    action = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0]], [0, 1, 1], 2)
+    settings = {"n_epochs": 3, "batch_size": 2, "monitor_every": 0, "rng": 1}
+    plain, compiled = (minimize(action, compiled=c, **settings) for c in (False, True))
+    assert seen == [2, 1] * 3
+    np.testing.assert_array_equal(plain.theta, compiled.theta)
