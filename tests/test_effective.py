@@ -1,6 +1,7 @@
 """Units summed out: against sums over the joint table, and against numbers worked out by hand."""
 
 import math
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -311,7 +312,7 @@ class TestInteractions:
             ebm.marginalize(HardCore([1, 2, 3]), [0, 1]).interactions()
         effective = ebm.marginalize(HardCore([1, 2, 3]), [0])
         for wrong in (0, -1, 1.5, True, "2"):
-            with pytest.raises(ShapeError, match="max_order must be a positive integer or None"):
+            with pytest.raises(ShapeError, match="max_order must be a positive integer, got"):
                 effective.interactions(wrong)
         wide = ebm.marginalize(ebm.IsingModel(np.zeros((60, 60)), np.zeros(60)), range(50))
         with pytest.raises(EnumerationLimitError, match=r"the interactions of 2\^50 states"):
@@ -343,22 +344,41 @@ class TestUnits:
             ([], ShapeError, "at least one unit"),
             ("a", ShapeError, r"keep must be a sequence of units, got 'a': give keep=\['a'\]"),
             (1, ShapeError, r"give keep=\[1\]"),
-            ([4], ShapeError, "numbers from 0 to 3, got 4"),
+            (9, ShapeError, "keep must be a sequence of units, got 9$"),
+            ("all", ShapeError, "keep must be a sequence of units, got 'all'$"),
+            ({0, 1}, ShapeError, r"in the order wanted, got \{0, 1\}: give a list"),
+            (np.array([[0, 1]]), ShapeError, "one sequence of units, got 2 axes"),
+            ([[0, 1]], ShapeError, r"numbers or names of units, got \[0, 1\]$"),
+            ([4], ShapeError, "numbers from 0 to 3, got 4$"),
             ([-1], ShapeError, "numbers from 0 to 3, got -1"),
-            ([0, 0], ShapeError, "different units"),
-            ([0, "a"], ShapeError, "different units"),
+            ([0, 0], ShapeError, "each unit once, got 0 more than once"),
+            ([1, 0, "a"], ShapeError, "each unit once, but 0 is 'a'"),
             ([1.0], ShapeError, "numbers or names of units, got 1.0"),
-            ([True, False], ShapeError, "numbers or names of units, got True"),
-            (["e"], NamesError, "keep holds 'e', but the units are"),
+            ([True, False], ShapeError, r"got True: of a mask give np.flatnonzero\(mask\)"),
+            (["e"], NamesError, "keep holds 'e', but the units are 'a', 'b', 'c', 'd'$"),
         ],
     )
-    def test_refusals(self, keep, error, text):
+    @pytest.mark.parametrize("sum_out", [ebm.marginalize, partial(ebm.effective.expand, order=2)])
+    def test_refusals(self, sum_out, keep, error, text):
         with pytest.raises(error, match=text):
-            ebm.marginalize(self.MODEL, keep)
+            sum_out(self.MODEL, keep)
+
+    def test_none(self):
+        """It keeps all units in an expansion, and is no sequence here."""
+        with pytest.raises(ShapeError, match=r"keep must be a sequence of units, got None$"):
+            ebm.marginalize(self.MODEL, None)
 
     def test_names_that_are_not_there(self):
-        with pytest.raises(NamesError, match="keep holds 'a'"):
+        with pytest.raises(NamesError, match="'a', but the units have no names: give their num"):
             ebm.marginalize(ebm.IsingModel([[0.0]], [0.0]), ["a"])
+
+    def test_hidden_units_of_a_restricted_machine(self):
+        """They are none of its units; the refusal says where they are."""
+        rbm = ebm.RestrictedBoltzmannMachine([[1.0]], [0.0], [0.0], names=["v"])
+        for unit, error in ((1, ShapeError), ("h0", NamesError)):
+            with pytest.raises(error, match=r"model\.joint\(\) has the hidden units too"):
+                ebm.marginalize(rbm, [unit])
+        assert ebm.marginalize(rbm.joint(), ["h0"]).keep == (1,)
 
     def test_models_that_cannot_be_summed(self):
         class Well(ebm.EnergyModel):
@@ -375,7 +395,10 @@ class TestUnits:
     def test_too_many_states_to_sum(self):
         rng = np.random.default_rng(0)
         dense = ebm.BoltzmannMachine(rng.normal(size=(60, 60)), np.zeros(60))
-        with pytest.raises(EnumerationLimitError, match=r"summing out 2\^57 states"):
+        # No argument lifts the limit, so that none is named.
+        with pytest.raises(
+            EnumerationLimitError, match=r"summing out 2\^57 .* GiB: keep more unit"
+        ):
             ebm.marginalize(dense, [0, 1, 2])
         with pytest.raises(EnumerationLimitError, match=r"summing out 2\^59 states"):
             ebm.marginalize(HardCore(np.zeros(60)), [0])

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 import ebm
 from ebm.effective.cumulants import expand
-from ebm.errors import EbmError, EnumerationLimitError, LimitError, ModelError, SeriesWarning
+from ebm.errors import EbmError, LimitError, ModelError, SeriesWarning
 from tests import oracles, strategies
 
 FEW = settings(max_examples=10, deadline=None)
@@ -193,7 +193,7 @@ class TestRadius:
         """J = 0.9 and 0.7: the exact coupling is 0.463469, and the series does not reach it."""
         exact = ebm.marginalize(two_spins(0.9, 0.7), [0, 1]).interactions().terms[0, 1]
         assert exact == pytest.approx(0.463469, abs=5e-7)
-        with pytest.warns(SeriesWarning, match=r"units '2' are driven up to 1\.02 times"):
+        with pytest.warns(SeriesWarning, match=r"unit '2' of the joint model up to 1\.02 times"):
             expansion = expand(two_spins(0.9, 0.7), [0, 1], 20)
         errors = [abs(expansion.interactions(k).terms[0, 1] - exact) for k in (8, 12, 16, 20)]
         assert min(errors) > 0.03
@@ -293,12 +293,14 @@ class TestUnits:
 class TestRefusals:
     def test_too_many_terms(self):
         wide = ebm.RestrictedBoltzmannMachine(np.full((200, 3), 1e-3), np.zeros(200), np.zeros(3))
-        with pytest.raises(
-            EnumerationLimitError, match=r"8\.5e\+10 interactions, of up to 6.*60 s"
-        ):
+        refusal = r"makes 8\.5e\+10 interactions.* up to 200 kept.* 60 s .*larger max_seconds"
+        with pytest.raises(LimitError, match=refusal):
             expand(wide, None, 6)
-        with pytest.raises(EnumerationLimitError, match="allowed are 1 ms"):
+        with pytest.raises(LimitError, match="allowed are 1 ms"):
             expand(wide, None, 2, max_seconds=1e-3)
+        for wrong in (0, np.nan, "1", None):
+            with pytest.raises(EbmError, match="max_seconds must"):
+                expand(wide, None, 2, max_seconds=wrong)
 
     def test_orders(self):
         rbm = ebm.RestrictedBoltzmannMachine([[0.1]], [0], [0])

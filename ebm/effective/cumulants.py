@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.arrays import as_integer
 from ebm.effective.groups import TracedGroup, traced_groups
-from ebm.effective.marginal import kept_positions
-from ebm.effective.subsets import coefficients_by_subset, n_differences, n_subsets
-from ebm.enumeration.limits import Limits
+from ebm.effective.subsets import coefficients_by_subset, n_subsets
+from ebm.effective.units import kept_positions
 from ebm.errors import LimitError, SeriesWarning, ShapeError
 from ebm.models import BoltzmannMachine, InteractionModel
 from ebm.models.conversions import terms_of_pairwise
 from ebm.models.couplings import is_sparse
-from ebm.perturbation.cumulants import checked_order
+from ebm.perturbation.costs import require_within
 from ebm.perturbation.folding import expanded_machine
+from ebm.perturbation.settings import as_seconds
 from ebm.spaces import Binary, Spins
 from ebm.spaces.names import shown
 
@@ -36,6 +37,8 @@ MOST_ORDERS, MOST_DIAGRAM_ORDERS = 20, 6
 ROUNDING = 64 * np.finfo(np.float64).eps
 #: Bytes and seconds of one interaction, and seconds of one of the differences it takes.
 BYTES_PER_TERM, SECONDS_PER_TERM, SECONDS_PER_DIFFERENCE = 500.0, 5e-6, 1e-8
+#: Bytes that all of them may take.
+MOST_BYTES = 4 * 2.0**30
 
 
 def expand(
@@ -74,8 +77,14 @@ def expand(
 
     Raises
     ------
+    EbmError
+        If ``order`` is not a positive integer, or ``max_seconds`` not a positive number.
     ModelError
         If the model is another.
+    ShapeError
+        If ``keep`` is no sequence of different units.
+    NamesError
+        If a name is not there.
     LimitError
         If the order is too high, or there would be too many interactions; it says how many.
 
@@ -95,11 +104,13 @@ def expand(
     >>> round(ebm.marginalize(rbm, [0, 1]).interactions().terms[0, 1], 5)
     0.14486
     """
-    order = checked_order(order)
+    order = as_integer(order, "order")
+    max_seconds = as_seconds(max_seconds)
     machine, joint_space = expanded_machine(model, None)
     own: Any = model.space
-    kept = np.array(kept_positions(range(own.n) if keep is None else keep, own), dtype=np.intp)
+    kept = np.array(kept_positions(range(own.n) if keep is None else keep, model), dtype=np.intp)
     groups = traced_groups(machine, kept)
+    _require_order(groups, order)
     _require_feasible(groups, order, max_seconds)
     _warn_beyond_radius(groups, joint_space.labels)
     orders: list[Terms] = [{} for _ in range(order + 1)]
@@ -161,12 +172,11 @@ class EffectiveExpansion:
         ShapeError
             If there is no such order.
         """
-        if order is None:
-            order = self.order
-        if isinstance(order, bool) or not hasattr(order, "__index__"):
-            raise ShapeError(f"order must be an integer or None, got {order!r}")
-        if not 0 <= order <= self.order:
-            raise ShapeError(f"order must be from 0 to {self.order}, got {order}")
+        order = self.order if order is None else as_integer(order, "order", least=0)
+        if order > self.order:
+            raise ShapeError(
+                f"order must be at most that of this expansion, {self.order}, got {order}"
+            )
         terms: Terms = {}
         for part in self.orders[: order + 1]:
             for units, value in part.terms.items():
@@ -175,34 +185,45 @@ class EffectiveExpansion:
         return InteractionModel(_sorted(terms), self.space, offset=offset)
 
 
+def _require_order(groups: Sequence[TracedGroup], order: int) -> None:
+    if order > MOST_ORDERS:
+        raise LimitError(f"order must be at most {MOST_ORDERS}, got {order}")
+    if order > MOST_DIAGRAM_ORDERS and not all(group.is_free for group in groups):
+        raise LimitError(
+            f"order must be at most {MOST_DIAGRAM_ORDERS} where traced units are coupled among "
+            f"themselves, got {order}: keep more units, or sum them out by ebm.marginalize"
+        )
+
+
 def _require_feasible(groups: Sequence[TracedGroup], order: int, max_seconds: float) -> None:
-    most = MOST_ORDERS if all(group.is_free for group in groups) else MOST_DIAGRAM_ORDERS
-    if order > most:
-        among = " where traced units are coupled among themselves" if most < MOST_ORDERS else ""
-        raise LimitError(f"order must be at most {most}{among}, got {order}")
     counts = [n_subsets(len(group.neighbors), order) for group in groups]
     seconds = sum(
         count * (group.seconds(order) + SECONDS_PER_TERM * order)
-        + SECONDS_PER_DIFFERENCE * order * n_differences(len(group.neighbors), order)
+        + SECONDS_PER_DIFFERENCE * order * n_subsets(len(group.neighbors), order, with_parts=True)
         for count, group in zip(counts, groups, strict=True)
     )
     widest = max((len(group.neighbors) for group in groups), default=0)
-    Limits(max_seconds=max_seconds).require(
-        f"{sum(counts):.3g} interactions, of up to {order} among {widest} units,",
+    require_within(
+        f"expanding to order {order} makes {sum(counts):.3g} interactions, a traced unit having up "
+        f"to {widest} kept neighbors, and",
         seconds,
         sum(counts) * (BYTES_PER_TERM + 16.0 * order),
-        "give a lower order, or keep fewer units",
+        "give a lower order or a larger max_seconds, or keep fewer units",
+        max_seconds=max_seconds,
+        max_bytes=MOST_BYTES,
     )
 
 
 def _warn_beyond_radius(groups: Sequence[TracedGroup], labels: tuple[str, ...]) -> None:
     strong = [group for group in groups if group.drive >= 1]
     if strong:
-        units = shown([labels[k] for group in strong for k in group.units[group.drives >= 1]])
+        units = [labels[k] for group in strong for k in group.units[group.drives >= 1]]
+        drive = max(group.drive for group in strong)
         warnings.warn(
-            f"the series does not converge for all states of the kept units: units {units} are "
-            f"driven up to {max(group.drive for group in strong):.3g} times the radius "
-            "√(c² + π²) of their series; higher orders may be worse. Exact is ebm.marginalize",
+            "the series does not converge for all states of the kept units: they drive "
+            f"{'unit' if len(units) == 1 else 'units'} {shown(units)} of the joint model up to "
+            f"{drive:.3g} times the radius √(c² + π²); higher orders may be worse. Exact is "
+            "ebm.marginalize",
             SeriesWarning,
             stacklevel=3,
         )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ebm.models import BoltzmannMachine
 from ebm.models.couplings import is_sparse
 from ebm.perturbation.cumulants import cumulants_of_log_odds
-from ebm.perturbation.expansion import expand
+from ebm.perturbation.expanding import expand
 
 __all__ = ["TracedGroup", "traced_groups"]
 

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_integer
 from ebm.effective.tracing import TraceByEnergy, TraceByProducts
-from ebm.enumeration.limits import Limits, describe_size, number_of_states
-from ebm.errors import ModelError, NamesError, ShapeError
+from ebm.effective.units import kept_positions
+from ebm.enumeration.limits import describe_size, number_of_states
+from ebm.errors import EnumerationLimitError, ModelError
 from ebm.model import EnergyModel, checked_space, is_pairwise
 from ebm.models import InteractionModel
+from ebm.perturbation.costs import require_within
 from ebm.spaces import Binary, FiniteSpace, Spins
 
 __all__ = ["MarginalModel", "marginalize"]
@@ -28,6 +31,8 @@ CHUNK = 2**18
 #: Bytes of one interaction, and seconds to add or subtract one energy.
 BYTES_PER_TERM = 400.0
 SECONDS_PER_SUM = 1e-6
+#: What one energy, and all interactions, may take.
+MOST_SECONDS, MOST_BYTES = 60.0, 4 * 2.0**30
 
 
 def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> MarginalModel:
@@ -54,11 +59,12 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
     ------
     ModelError
         If the space is not finite.
-
-    Notes
-    -----
-    Raises :class:`ebm.errors.EnumerationLimitError` when one energy would take too long, and
-    :class:`ebm.errors.ShapeError` or :class:`ebm.errors.NamesError` for units that are not there.
+    ShapeError
+        If ``keep`` is no sequence of different units.
+    NamesError
+        If a name is not there.
+    EnumerationLimitError
+        If one energy would take longer than 60 s, or more than 4 GiB.
 
     Examples
     --------
@@ -71,7 +77,7 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
     space = checked_space(model)
     if not isinstance(space, FiniteSpace):
         raise ModelError(f"units of a finite space can be summed out, not of {space!r}")
-    kept = kept_positions(keep, space)
+    kept = kept_positions(keep, model)
     if isinstance(model, MarginalModel):
         return MarginalModel(model.model, tuple(model.keep[i] for i in kept))
     return MarginalModel(model, kept)
@@ -98,7 +104,7 @@ class MarginalModel(EnergyModel):
         names = joint.names and tuple(joint.names[i] for i in self.keep)
         object.__setattr__(self, "space", replace(joint, n=len(self.keep), names=names))
         traced = replace(joint, n=max(1, joint.n - len(self.keep)), names=None)
-        Limits().require(
+        _require_feasible(
             f"summing out {describe_size(traced)} for each state of the kept units",
             self._trace.seconds,
             8.0 * CHUNK * joint.n,
@@ -181,6 +187,8 @@ class MarginalModel(EnergyModel):
             If the units have more than two values, or an energy is ``+inf``.
         ShapeError
             If ``max_order`` is not a positive integer.
+        EnumerationLimitError
+            If there are too many.
 
         Examples
         --------
@@ -193,11 +201,7 @@ class MarginalModel(EnergyModel):
         n = self.space.n
         if not isinstance(self.space, Binary | Spins):
             raise ModelError(f"interactions are those of two-valued units, not of {self.space!r}")
-        if max_order is None:
-            max_order = n
-        if isinstance(max_order, bool) or not hasattr(max_order, "__index__") or max_order < 1:
-            raise ShapeError(f"max_order must be a positive integer or None, got {max_order!r}")
-        order = min(int(max_order), n)
+        order = n if max_order is None else min(as_integer(max_order, "max_order"), n)
         if isinstance(self.space, Binary) and order < n:
             coefficients = self._by_subsets(order)
         else:
@@ -241,7 +245,7 @@ class MarginalModel(EnergyModel):
         return coefficients
 
     def _require_interactions(self, what: str, n_energies: float, n_sums: float) -> None:
-        Limits().require(
+        _require_feasible(
             f"the interactions of {what}",
             n_energies * self._trace.seconds + n_sums * SECONDS_PER_SUM,
             n_energies * BYTES_PER_TERM,
@@ -255,29 +259,16 @@ class MarginalModel(EnergyModel):
         return energies
 
 
-def kept_positions(keep: Any, space: FiniteSpace) -> tuple[int, ...]:
-    """Numbers of the units to keep, given by number or by name."""
-    if isinstance(keep, str) or not hasattr(keep, "__iter__"):
-        raise ShapeError(f"keep must be a sequence of units, got {keep!r}: give keep=[{keep!r}]")
-    units = list(keep)
-    positions = [_position(unit, space) for unit in units]
-    if not positions:
-        raise ShapeError("keep must hold at least one unit")
-    if len(set(positions)) < len(positions):
-        raise ShapeError(f"keep must hold different units, got {units}")
-    return tuple(positions)
-
-
-def _position(unit: Any, space: FiniteSpace) -> int:
-    if isinstance(unit, str):
-        if space.names is None or unit not in space.names:
-            raise NamesError(f"keep holds {unit!r}, but the units are {space!r}")
-        return list(space.names).index(unit)
-    if isinstance(unit, bool | np.bool_) or not hasattr(unit, "__index__"):
-        raise ShapeError(f"keep must hold numbers or names of units, got {unit!r}")
-    if not 0 <= unit < space.n:
-        raise ShapeError(f"keep must hold numbers from 0 to {space.n - 1}, got {unit}")
-    return int(unit)
+def _require_feasible(what: str, seconds: float, n_bytes: float, remedy: str) -> None:
+    require_within(
+        what,
+        seconds,
+        n_bytes,
+        remedy,
+        max_seconds=MOST_SECONDS,
+        max_bytes=MOST_BYTES,
+        error=EnumerationLimitError,
+    )
 
 
 def _subsets(n: int, order: int) -> Iterator[tuple[int, ...]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ebm.effective.groups import TracedGroup
 
-__all__ = ["coefficients_by_subset", "n_differences", "n_subsets"]
+__all__ = ["coefficients_by_subset", "n_subsets"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -21,37 +21,30 @@ Indices = NDArray[np.intp]
 CHUNK = 2**20
 
 
-def n_subsets(n: int, most: int) -> float:
+def n_subsets(n: int, most: int, *, with_parts: bool = False) -> float:
     """Number of subsets of n units with at most so many, as a float.
 
     Parameters
     ----------
     n, most : int
         Units, and units in a subset.
+    with_parts : bool
+        Whether each subset counts as often as it has parts.
 
     Returns
     -------
     float
-        Σ_k C(n, k).
+        Σ_k C(n, k), or Σ_k C(n, k) 2^k.
+
+    Examples
+    --------
+    >>> from ebm.effective.subsets import n_subsets
+    >>> n_subsets(3, 2), n_subsets(3, 2, with_parts=True)
+    (7.0, 19.0)
     """
-    return float(min(10**300, sum(math.comb(n, size) for size in range(min(n, most) + 1))))
-
-
-def n_differences(n: int, most: int) -> float:
-    """Number of pairs of such a subset and a part of it, as a float.
-
-    Parameters
-    ----------
-    n, most : int
-        Units, and units in a subset.
-
-    Returns
-    -------
-    float
-        Σ_k C(n, k) 2^k.
-    """
+    parts = 2 if with_parts else 1
     sizes = range(min(n, most) + 1)
-    return float(min(10**300, sum(math.comb(n, size) * 2**size for size in sizes)))
+    return float(min(10**300, sum(math.comb(n, size) * parts**size for size in sizes)))
 
 
 def coefficients_by_subset(

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from ebm.enumeration.limits import number_of_states
 from ebm.model import EnergyModel, checked_energy, checked_form
 
+__all__ = ["TraceByEnergy", "TraceByProducts"]
+
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 

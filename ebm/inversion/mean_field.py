@@ -8,18 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_integer
 from ebm.errors import EbmError, SeriesWarning
 from ebm.inversion.moments import PreparedMoments, prepared, shown_pairs
 from ebm.inversion.plain_series import coupling_terms
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.models.couplings import vector
 from ebm.parallel import single_threaded_blas
-from ebm.perturbation.cumulants import checked_order
-from ebm.perturbation.fixed_means.series import (
-    corrections,
-    coupled_algebra,
-    require_covariance_order,
-)
+from ebm.perturbation.diagrams.contraction import require_covariance_order
+from ebm.perturbation.fixed_means.series import corrections, coupled_algebra
+from ebm.perturbation.settings import as_seconds
 
 __all__ = ["mean_field", "naive_mean_field", "tap"]
 
@@ -67,14 +65,13 @@ def mean_field(
 
     Raises
     ------
+    EbmError
+        If ``order`` is not a positive integer or a setting is out of range, or ``moments`` are
+        something else, not of two-valued units with 1/N, or impossible.
+    LimitError
+        If ``order`` is above 5, or an evaluation would take too long.
     ConstantUnitError
         If a unit never changes; it is named.
-
-    Notes
-    -----
-    EbmError says that ``order`` is not a positive integer, or that ``moments`` are something else
-    or impossible, LimitError that ``order`` is above 5.
-    :meth:`Moments.two_valued` refuses other units, and covariances that are not with 1/N.
 
     Examples
     --------
@@ -84,8 +81,9 @@ def mean_field(
     array([[0.   , 1.333],
            [1.333, 0.   ]])
     """
-    order = checked_order(order)
+    order = as_integer(order, "order")
     require_covariance_order(order, "inversion of the series of the covariance")
+    max_seconds = as_seconds(max_seconds)
     ready = prepared(moments, pseudocount=pseudocount, shrinkage=shrinkage)
     own = vector(diagonal, len(ready.mean), "diagonal")
     with single_threaded_blas():
@@ -138,9 +136,10 @@ def naive_mean_field(
 
     Raises
     ------
+    SingularCovarianceError
+        If Ĉ has no inverse, with the reason and a cure.
     EbmError
-        If Ĉ has no inverse, with the reason and a cure, or ``moments`` are something else or
-        impossible.
+        If ``moments`` are something else or impossible, or a setting is out of range.
     ConstantUnitError
         If a unit never changes; it is named.
 
@@ -181,6 +180,8 @@ def tap(
 
     Raises
     ------
+    SingularCovarianceError
+        If Ĉ has no inverse, with the reason and a cure.
     EbmError
         If the equation of a pair has no real root, then it is named; or as
         :func:`naive_mean_field`.

@@ -173,7 +173,7 @@ def prepared(moments: Any, *, pseudocount: float = 0.0, shrinkage: float = 0.0) 
     >>> prepared(data, pseudocount=1).mean
     array([0.625, 0.875])
     """
-    if not callable(getattr(moments, "moments", None)):
+    if isinstance(moments, type) or not callable(getattr(moments, "moments", None)):
         raise EbmError(
             f"moments must be Moments or an ensemble, got {type(moments).__name__}: "
             "for rows of data give ebm.Ensemble.from_data(rows)"

@@ -1,23 +1,17 @@
-"""Inversion with pairs of units taken exactly: alone, on trees, and beside sums over loops.
-
-The table of a pair with means x̂_i, x̂_j and covariance c holds
-p₁₁ = x̂_i x̂_j + c,  p₁₀ = x̂_i(1−x̂_j) − c,  p₀₁ = (1−x̂_i)x̂_j − c,  p₀₀ = (1−x̂_i)(1−x̂_j) + c.
-"""
+"""Inversion with pairs of units taken exactly: alone, on trees, and beside sums over loops."""
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.errors import EbmError
-from ebm.inversion.moments import CURE, PreparedMoments, prepared, shown_pairs
-from ebm.learning.existence import EMPTY
+from ebm.inversion.moments import prepared
+from ebm.inversion.pair_tables import covariance_of_response, of_tables
 from ebm.models import BoltzmannMachine, IsingModel
 
-__all__ = ["bethe", "independent_pair", "pair_covariance", "sessak_monasson"]
+__all__ = ["bethe", "independent_pair", "sessak_monasson"]
 
 Array = NDArray[np.float64]
 
@@ -61,7 +55,7 @@ def independent_pair(
            [1.3863, 0.    ]])
     """
     ready = prepared(moments, pseudocount=pseudocount, shrinkage=shrinkage)
-    weights, shifts = _of_tables(ready, _off_diagonal(ready.covariance))
+    weights, shifts = of_tables(ready, _off_diagonal(ready.covariance))
     return ready.model(weights, ready.log_odds + shifts.sum(axis=1))
 
 
@@ -90,6 +84,8 @@ def bethe(
 
     Raises
     ------
+    SingularCovarianceError
+        If Ĉ has no inverse, with the reason and a cure.
     EbmError
         If a pair has no table with such a c, then it is named; or as
         :func:`ebm.inversion.naive_mean_field`.
@@ -106,11 +102,8 @@ def bethe(
            [ 0., -1.,  0.]])
     """
     ready = prepared(moments, pseudocount=pseudocount, shrinkage=shrinkage)
-    response = ready.linear_response
-    independent = np.outer(ready.variance, ready.variance)
-    root = np.sqrt(1 + 4 * independent * response**2)
-    covariance = 2 * independent * response / (1 + root)
-    weights, shifts = _of_tables(ready, covariance)
+    covariance = covariance_of_response(ready.linear_response, ready.variance)
+    weights, shifts = of_tables(ready, covariance)
     return ready.model(weights, ready.log_odds + shifts.sum(axis=1))
 
 
@@ -141,8 +134,10 @@ def sessak_monasson(
 
     Raises
     ------
+    SingularCovarianceError
+        If Ĉ has no inverse, with the reason and a cure.
     EbmError
-        As :func:`independent_pair` and :func:`ebm.inversion.naive_mean_field`.
+        As :func:`independent_pair`.
     ConstantUnitError
         If a unit never changes; it is named.
 
@@ -157,73 +152,12 @@ def sessak_monasson(
     ready = prepared(moments, pseudocount=pseudocount, shrinkage=shrinkage)
     variance, covariance = ready.variance, _off_diagonal(ready.covariance)
     response, own = ready.linear_response, ready.inverse.diagonal()
-    weights, shifts = _of_tables(ready, covariance)
+    weights, shifts = of_tables(ready, covariance)
     # What the inverse of a pair's own covariance holds: counted by both sums, kept once.
     determinant = np.outer(variance, variance) - covariance**2
     loops = own - 1 / variance - (covariance**2 / determinant).sum(axis=1) / variance
     biases = ready.log_odds - 0.5 * ready.skew * loops + shifts.sum(axis=1)
     return ready.model(response + weights - covariance / determinant, biases)
-
-
-def pair_covariance(weights: Array, mean: Array) -> Array:
-    """Covariance of each pair of units with these means and this coupling, and no other units.
-
-    c = 2EPQ / (B + √(B² − 4E²PQ)) with E = e^W − 1, P = x̂_i(1−x̂_j), Q = (1−x̂_i)x̂_j and
-    B = 1 + E(P+Q): the root with p₁₁ p₀₀ = e^W p₁₀ p₀₁.
-
-    Parameters
-    ----------
-    weights : ndarray, (n, n)
-        W.
-    mean : ndarray, (n,)
-        x̂, between 0 and 1.
-
-    Returns
-    -------
-    ndarray, (n, n)
-        c, zero where W is.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebm.inversion.pairs import pair_covariance
-    >>> pair_covariance(np.log([[1.0, 4.0], [4.0, 1.0]]), np.array([0.5, 0.5]))[0].round(6)
-    array([0.      , 0.083333])
-    """
-    one, other = np.outer(mean, 1 - mean), np.outer(1 - mean, mean)
-    # For W > 0 both sides are divided by e^W, which may overflow.
-    shrunk, scale = np.expm1(-np.abs(weights)), np.exp(-np.abs(weights))
-    odds = np.where(weights > 0, -shrunk, shrunk)
-    unit = np.where(weights > 0, scale, 1.0)
-    middle = unit + odds * (one + other)
-    root = np.sqrt(np.maximum(middle**2 - 4 * odds**2 * one * other, 0.0))
-    return np.asarray(2 * odds * one * other / (middle + root))
-
-
-def _of_tables(ready: PreparedMoments, covariance: Array) -> tuple[Array, Array]:
-    """W and ln p₁₀/p₀₀ − logit x̂_i + W_ij x̂_j of each pair's table, zero on the diagonal."""
-    on, off = ready.mean, 1 - ready.mean
-    independent = [np.outer(x, y) for x in (on, off) for y in (on, off)]
-    signs = (1, -1, -1, 1)
-    empty = np.zeros(covariance.shape, dtype=bool)
-    for sign, cell, (x, y) in zip(signs, independent, product((on, off), repeat=2), strict=True):
-        empty |= cell + sign * covariance < EMPTY * np.minimum.outer(x, y) + 1e-15
-    _require_tables(ready, empty)
-    # Logarithms of cells over those of independent units: small where the covariance is.
-    both, first, second, neither = (
-        np.log1p(sign * covariance / cell) for sign, cell in zip(signs, independent, strict=True)
-    )
-    weights = both + neither - first - second
-    return weights, first - neither + weights * on
-
-
-def _require_tables(ready: PreparedMoments, empty: NDArray[np.bool_]) -> None:
-    i, j = np.nonzero(np.triu(empty, 1))
-    if len(i):
-        raise EbmError(
-            f"no finite coupling describes units {shown_pairs(ready.space.labels, i, j)}: some "
-            f"combination of their values has no probability, or would need less; {CURE}"
-        )
 
 
 def _off_diagonal(matrix: Array) -> Array:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings as python_warnings
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,100 +23,20 @@ from ebm.errors import (
     NoMaximumWarning,
 )
 from ebm.inversion.conditionals import ConditionalLoss
+from ebm.inversion.pseudolikelihood_result import PseudolikelihoodResult
 from ebm.inversion.rows import Rows, read_rows
 from ebm.inversion.sandwich import sandwich_errors
-from ebm.inversion.truncated_newton import Maximum, maximize
-from ebm.learning.existence import empty_cells, gentle_penalty, require_changing_units
-from ebm.learning.result import FitStep
+from ebm.inversion.truncated_newton import maximize
+from ebm.inversion.verdict import NO_MAXIMUM, verdict_on
+from ebm.learning.existence import empty_cells, require_changing_units
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.parallel import single_threaded_blas
+from ebm.perturbation.settings import as_flag
 from ebm.spaces import Spins, StateSpace
-from ebm.spaces.names import shown
 
-__all__ = ["PseudolikelihoodResult", "log_pseudolikelihood", "pseudolikelihood"]
+__all__ = ["log_pseudolikelihood", "pseudolikelihood"]
 
 Array = NDArray[np.float64]
-
-#: A gradient that rounding keeps from the tolerance is good enough below this.
-GOOD_ENOUGH = 1e-6
-#: How the message begins where parameters grow without bound.
-NO_MAXIMUM = "the pseudo-likelihood has no maximum"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PseudolikelihoodResult:
-    """A model fitted by pseudo-likelihood, with its errors.
-
-    Parameters
-    ----------
-    model : BoltzmannMachine or IsingModel
-        In the coding of the data, with their names; a Boltzmann machine is centered at the means.
-    converged : bool
-        Whether a maximum was found.
-    message : str
-        Why the fit ended, in a sentence.
-    log_pseudolikelihood : float
-        Σ_α E_D[ln p(x_α | rest)] of the model, in nats per sample, the penalty not included.
-    gradient_norm : float
-        Largest entry of the gradient, in units of standard deviations of its features.
-    sample_size : float
-        Σ of the weights of the data.
-    history : tuple of FitStep
-        One entry for each iteration; ``log_likelihood`` is the log pseudo-likelihood less penalty.
-    regressions : ndarray, (n, n), or None
-        For ``node_wise``: row α holds the couplings that the regression of unit α gave.
-    warnings : tuple of str
-        What a reader of the result must know.
-    """
-
-    model: BoltzmannMachine | IsingModel
-    converged: bool
-    message: str
-    log_pseudolikelihood: float
-    gradient_norm: float
-    sample_size: float
-    history: tuple[FitStep, ...]
-    regressions: Array | None = None
-    warnings: tuple[str, ...] = field(default=())
-    _errors: Callable[[], Array] | None = field(default=None, kw_only=True)
-
-    def __repr__(self) -> str:
-        state = "converged" if self.converged else "not converged"
-        return (
-            f"PseudolikelihoodResult({self.model!r}, {state} in {self.n_iterations} iterations, "
-            f"log_pseudolikelihood={self.log_pseudolikelihood:.6f})"
-        )
-
-    @cached_property
-    def standard_errors(self) -> Array | None:
-        """Of ``model.parameters``, the center held fixed, (p,); None where there is no maximum.
-
-        From the sandwich H⁻¹ V H⁻¹ / N, when first asked for: a second for 2000 parameters, some
-        seconds for 5000. For this the result keeps the rows.
-
-        Raises
-        ------
-        LimitError
-            If that would take longer than 60 s, or more than 4 GiB.
-        SingularCovarianceError
-            If some direction of parameters changes nothing.
-        """
-        if self._errors is None:
-            return None
-        with single_threaded_blas():
-            errors = self._errors()
-        errors.setflags(write=False)
-        return errors
-
-    @property
-    def n_iterations(self) -> int:
-        """Number of steps taken."""
-        return self.history[-1].iteration
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of independent parameters, p."""
-        return len(self.model.parameters)
 
 
 def pseudolikelihood(
@@ -170,7 +90,11 @@ def pseudolikelihood(
     Raises
     ------
     EbmError
-        If a setting is out of range, or ``data`` are moments.
+        If a setting is out of range.
+    ModelError
+        If ``data`` are moments.
+    CodingError
+        If values are outside the coding, or units not two-valued.
     ConstantUnitError
         If a unit never changes and ``l2_biases`` is zero.
 
@@ -188,15 +112,14 @@ def pseudolikelihood(
            [1.3863, 0.    ]])
     """
     _require_settings(l2=l2, l2_biases=l2_biases, tolerance=tolerance)
-    max_iterations = as_integer(max_iterations, "max_iterations", least=1)
+    max_iterations = as_integer(max_iterations, "max_iterations")
+    node_wise = as_flag(node_wise, "node_wise")
     rows = read_rows(data, space=space, weights=weights, names=names)
     with single_threaded_blas():
         result = _maximum(rows, l2, l2_biases, node_wise, tolerance, max_iterations)
     if not result.converged:
         named = result.message.startswith(NO_MAXIMUM)
-        python_warnings.warn(
-            result.message, NoMaximumWarning if named else EbmWarning, stacklevel=2
-        )
+        warnings.warn(result.message, NoMaximumWarning if named else EbmWarning, stacklevel=2)
     return result
 
 
@@ -215,7 +138,7 @@ def _maximum(
     found = maximize(loss, tolerance, max_iterations)
     # Without a penalty an empty cell makes couplings grow without end.
     cells = [] if l2 or l2_biases else empty_cells(moments, np.triu_indices(rows.space.n, 1))
-    converged, message = _verdict(found, loss, cells, rows)
+    converged, message = verdict_on(found, loss, cells, rows)
     model = _model(rows, loss, found.theta)
     coupled = found.theta[:, 1:] / (4 if isinstance(rows.space, Spins) else 1)
     return PseudolikelihoodResult(
@@ -264,13 +187,17 @@ def log_pseudolikelihood(model: BoltzmannMachine | IsingModel, data: Any) -> flo
     -1.3862943611198906
     """
     if not isinstance(model, BoltzmannMachine | IsingModel):
-        raise ModelError(f"model must be a BoltzmannMachine or an IsingModel, got {model!r}")
-    with python_warnings.catch_warnings():
+        raise ModelError(
+            f"model must be a BoltzmannMachine or an IsingModel, got {type(model).__name__}"
+        )
+    with warnings.catch_warnings():
         # A single row has a value too.
-        python_warnings.simplefilter("ignore", FewSamplesWarning)
+        warnings.simplefilter("ignore", FewSamplesWarning)
         rows = read_rows(data, space=None if _is_ensemble(data) else model.space)
     if model.space.names and rows.space.names and model.space.names != rows.space.names:
-        raise NamesError(f"the units must be {model.space.names}, got {rows.space.names}")
+        raise NamesError(
+            f"the units must be {model.space.names} in this order, got {rows.space.names}"
+        )
     spins = isinstance(model.space, Spins)
     inputs = model.input(2 * rows.states - 1 if spins else rows.states) * (2 if spins else 1)
     margins = (2 * rows.states - 1) * inputs
@@ -309,47 +236,6 @@ def _value(rows: Rows, loss: ConditionalLoss, theta: Array) -> float:
     both[:, 1:] = (theta[:, 1:] + theta[:, 1:].T) / 2
     bare = ConditionalLoss(rows.states, rows.weights, True, 0.0, 0.0, loss.linear)
     return -bare.evaluate(both).value
-
-
-def _verdict(
-    found: Maximum, loss: ConditionalLoss, cells: Sequence[str], rows: Rows
-) -> tuple[bool, str]:
-    """Whether there is a maximum, and a sentence."""
-    if found.growing is not None or cells:
-        reason = "; ".join(cells[:4]) + (f"; and {len(cells) - 4} more" if len(cells) > 4 else "")
-        if found.growing is not None:
-            if not cells and math.isinf(rows.sample_size):
-                # All states have weight: there is a maximum, where probabilities are rounded.
-                return False, (
-                    "stopped before the maximum, where couplings are so strong that probabilities "
-                    "of this ensemble are rounding; add a small penalty l2"
-                )
-            reason = reason or _separation(found.growing, loss, rows.space)
-        return False, (
-            f"{NO_MAXIMUM} at finite parameters: {reason}. Add a penalty "
-            f"on couplings, such as l2={gentle_penalty(rows.sample_size)}"
-        )
-    norm, steps = found.gradient_norm, len(found.history) - 1
-    if found.reason == "converged" or (found.reason == "rounding" and norm < GOOD_ENOUGH):
-        return True, f"converged in {steps} Newton steps, gradient {norm:.1e}"
-    why = {
-        "iterations": f"stopped after {steps} Newton steps; give a larger max_iterations",
-        "rounding": "stopped where rounding hides any further progress; add a small penalty l2",
-        "interrupted": f"interrupted after {steps} Newton steps",
-    }[found.reason]
-    return False, f"{why} (gradient {norm:.1e})"
-
-
-def _separation(growing: Array, loss: ConditionalLoss, space: StateSpace) -> str:
-    """What the direction without end separates."""
-    lowest, highest = loss.margins(growing)
-    moved = np.flatnonzero(highest > 0.3 * highest.max())
-    perfect = [space.labels[k] for k in moved if lowest[k] > 1e-3 * highest.max()]
-    if perfect:
-        subject, verb = ("unit", "is") if len(perfect) == 1 else ("units", "are")
-        return f"{subject} {shown(perfect)} {verb} predicted without error by the other units"
-    units = shown([space.labels[k] for k in moved])
-    return f"some values of {units} are predicted without error by the other units"
 
 
 def _later(loss: ConditionalLoss, theta: Array, rows: Rows) -> Callable[[], Array]:

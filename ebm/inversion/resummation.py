@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.inversion.pairs import pair_covariance
+from ebm.inversion.pair_tables import covariance_of_response, log_cells, pair_covariance
 
 __all__ = ["PairRemainder", "couplings_of_pairs", "pair_remainder", "slope_of_pairs"]
 
@@ -44,9 +44,8 @@ class PairRemainder:
     def shift_at(self, weights: Array) -> Array:
         """What orders above K add to the bias at center m, (n,)."""
         c = pair_covariance(weights, self.mean)
-        on, off = self.mean, 1 - self.mean
-        logarithms = np.log1p(-c / np.outer(on, off)) - np.log1p(c / np.outer(off, off))
-        exact = logarithms + weights * on
+        _, first, _, neither = log_cells(self.mean, c)
+        exact = first - neither + weights * self.mean
         return np.asarray((exact - _sum_of(self.shift, weights)).sum(axis=1))
 
 
@@ -107,13 +106,10 @@ def couplings_of_pairs(response: Array, mean: Array) -> Array:
     ndarray, (n, n)
         W, the Bethe approximation of the couplings.
     """
-    on, off = mean, 1 - mean
-    independent = np.outer(on * off, on * off)
-    c = 2 * independent * response / (1 + np.sqrt(1 + 4 * independent * response**2))
+    c = covariance_of_response(response, mean * (1 - mean))
     with np.errstate(divide="ignore", invalid="ignore"):
-        alike = np.log1p(c / np.outer(on, on)) + np.log1p(c / np.outer(off, off))
-        unlike = np.log1p(-c / np.outer(on, off)) + np.log1p(-c / np.outer(off, on))
-    return np.asarray(alike - unlike)
+        both, first, second, neither = log_cells(mean, c)
+    return np.asarray(both + neither - first - second)
 
 
 def slope_of_pairs(weights: Array, mean: Array) -> Array:

@@ -86,8 +86,8 @@ def read_rows(
         callable(getattr(data, "moments", None)) and not isinstance(data, Ensemble)
     ):
         raise ModelError(
-            f"rows are wanted, got {type(data).__name__}: pseudo-likelihood and resampling need "
-            "the samples themselves, not their moments"
+            f"rows are wanted, got {type(data).__name__}: this needs the samples themselves, not "
+            "their moments"
         )
     if not isinstance(data, Ensemble):
         data = from_data(data, space=space, weights=weights, names=names)

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.enumeration.limits import format_seconds
-from ebm.errors import LimitError, SingularCovarianceError, format_bytes
+from ebm.errors import SingularCovarianceError
 from ebm.inversion.conditionals import ConditionalLoss, Evaluation
+from ebm.perturbation.costs import require_within
 
 __all__ = ["sandwich_errors"]
 
@@ -54,11 +54,8 @@ def sandwich_errors(
     ------
     SingularCovarianceError
         If H has no inverse.
-
-    Notes
-    -----
-    Raises :class:`ebm.errors.LimitError` before any work that would take longer than 60 s, or more
-    than 4 GiB.
+    LimitError
+        If it would take longer than 60 s, or more than 4 GiB.
     """
     n = theta.shape[0]
     p = n * (n + 1) // 2
@@ -80,14 +77,16 @@ def _require_feasible(loss: ConditionalLoss, p: int) -> None:
     m, n = loss.states.shape
     # A factor, and two triangles of equations for each row; untied, small ones of each unit.
     operations = float(p) ** 3 / 3 + 1.5 * m * p**2 if loss.tied else 2.0 * (m + n) * n**3
-    seconds, n_bytes = operations / OPERATIONS_PER_SECOND, 8.0 * (2 * p**2 if loss.tied else n**3)
-    if seconds > MOST_SECONDS or n_bytes > MOST_BYTES:
-        raise LimitError(
-            f"standard errors of {p} parameters from {m} rows would take about "
-            f"{format_seconds(seconds)} and {format_bytes(n_bytes)}; allowed are "
-            f"{format_seconds(MOST_SECONDS)} and {format_bytes(MOST_BYTES)}: "
-            "use ebm.inversion.bootstrap, or node_wise=True"
-        )
+    seconds = operations / OPERATIONS_PER_SECOND
+    n_bytes = 8.0 * (2 * p**2 if loss.tied else n**3)
+    require_within(
+        f"standard errors of {p} parameters from {m} rows",
+        seconds,
+        n_bytes,
+        "use ebm.inversion.bootstrap, or node_wise=True",
+        max_seconds=MOST_SECONDS,
+        max_bytes=MOST_BYTES,
+    )
 
 
 def _to_spins(moved: Array, mean: Array) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.inversion.conditionals import ConditionalLoss, Evaluation
+from ebm.inversion.conditionals import ConditionalLoss
 from ebm.learning.result import FitStep
 
 __all__ = ["Maximum", "maximize"]
@@ -36,8 +36,6 @@ class Maximum:
     ----------
     theta : ndarray, (n, n + 1)
         Biases and weights.
-    last : Evaluation
-        The loss there.
     gradient_norm : float
         Largest entry of the gradient, in units of standard deviations of its features.
     history : tuple of FitStep
@@ -50,7 +48,6 @@ class Maximum:
     """
 
     theta: Array
-    last: Evaluation
     gradient_norm: float
     history: tuple[FitStep, ...]
     reason: str
@@ -80,10 +77,9 @@ def maximize(loss: ConditionalLoss, tolerance: float, max_iterations: int) -> Ma
             search.advance()
     except KeyboardInterrupt:
         search.reason = "interrupted"
+        search.record(search.here.value, 0.0)
     growing = search.step if search.reason in {"separated", "unbounded"} else None
-    return Maximum(
-        search.theta, search.here, search.norm, tuple(search.history), search.reason, growing
-    )
+    return Maximum(search.theta, search.norm, tuple(search.history), search.reason, growing)
 
 
 class _Search:
@@ -110,8 +106,12 @@ class _Search:
         slope = np.abs(self.here.gradient) / self._units
         self.norm = float(max(slope[:, 0].max(), factor * slope[:, 1:].max(initial=0.0)))
         self.reason = self._verdict()
-        length = 0.0 if self.reason else self._move()
-        self.history.append(FitStep(len(self.history), -self.here.value, self.norm, length))
+        value = self.here.value
+        self.record(value, 0.0 if self.reason else self._move())
+
+    def record(self, value: float, length: float) -> None:
+        """One more entry of the history: where the search was, and how far it went from there."""
+        self.history.append(FitStep(len(self.history), -value, self.norm, length))
 
     def _verdict(self) -> str:
         if self._is_free(self.step) and _reach(self.step) > MOVING and self.norm < 0.1:

@@ -1,16 +1,13 @@
 """Perturbation theory of the Boltzmann machine; [EBM] §4."""
 
 from ebm.perturbation.beliefs import BetheSolution, bethe, bethe_solutions
-from ebm.perturbation.cumulants import (
-    bernoulli_cumulants,
-    central_moment_tensor,
-    connected_tensor,
-    cumulants_of_log_odds,
-)
+from ebm.perturbation.cumulants import bernoulli_cumulants, cumulants_of_log_odds
 from ebm.perturbation.diagrams import Diagram, connected_diagrams
-from ebm.perturbation.expansion import Expansion, expand
+from ebm.perturbation.expanding import expand
+from ebm.perturbation.expansion import Expansion
 from ebm.perturbation.fixed_means import PlefkaSolution, plefka, plefka_solutions
 from ebm.perturbation.joint import cumulants_of_moments, joint_cumulants, moments_of_cumulants
+from ebm.perturbation.tensors import central_moment_tensor, connected_tensor
 
 __all__ = [
     "BetheSolution",

@@ -1,50 +1,77 @@
-"""What an expansion of dense couplings costs, and the refusal of what costs too much."""
+"""What work costs, and the refusal of what costs too much, before it begins."""
 
 from __future__ import annotations
 
-from ebm.errors import LimitError, require_memory
-from ebm.perturbation.diagrams.program import Program
+from typing import Any
 
-__all__ = ["require_affordable"]
+from ebm.enumeration.limits import format_seconds
+from ebm.errors import LimitError, format_bytes, require_memory
+from ebm.models.couplings import dense, is_sparse
+from ebm.perturbation.diagrams.algebra import Algebra
+from ebm.perturbation.diagrams.dense import DenseAlgebra
+from ebm.perturbation.diagrams.program import Program
+from ebm.perturbation.diagrams.sparse import SparseAlgebra
+
+__all__ = ["affordable_algebra", "require_within"]
 
 #: Seconds per multiplication in a matrix product on one thread; for refusals only.
 SECONDS = 5e-11
 #: Multiplications of the sum over four sites in units of n⁴, without and with its derivatives.
 FOUR_SITES, FOUR_SITES_DERIVATIVES = 0.09, 0.5
+#: Bytes allowed for the matrices of a program.
 MEMORY_LIMIT = 8 * 2.0**30
 
 
-def require_affordable(
-    program: Program, n: int, what: str, derivatives: bool, max_seconds: float
-) -> None:
-    """Refuse an evaluation above the limits before it begins.
+def affordable_algebra(
+    program: Program,
+    weights: Any,
+    what: str,
+    max_seconds: float,
+    *,
+    derivatives: bool,
+    as_dense: bool = False,
+) -> Algebra:
+    """The couplings, ready for a program, or refused.
 
     Parameters
     ----------
     program : Program
-        What would be evaluated.
-    n : int
-        Number of units, all coupled.
+        What will be evaluated.
+    weights : ndarray or scipy.sparse, (n, n)
+        W, symmetric with zero diagonal.
     what : str
-        The answer wanted.
-    derivatives : bool
-        Whether it takes the pass backwards.
+        The answer it is for, in refusals.
     max_seconds : float
-        Time allowed.
+        Time allowed for one evaluation of dense couplings.
+    derivatives : bool
+        Whether a pass backwards will follow.
+    as_dense : bool
+        Whether sparse weights become dense ones, for derivatives of all pairs.
 
-    Raises
-    ------
-    LimitError
-        If it would take longer.
-    MemoryLimitError
-        If its matrices are above 8 GiB.
+    Returns
+    -------
+    Algebra
+        Dense or sparse, as the couplings are.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from ebm.perturbation.diagrams.contraction import compile_program
-    >>> from ebm.perturbation.costs import require_affordable
-    >>> require_affordable(compile_program(5), 1000, "ln Z", False, 60.0)
+    >>> from ebm.perturbation.costs import affordable_algebra
+    >>> weights = 0.1 * (1 - np.eye(5))
+    >>> algebra = affordable_algebra(compile_program(3), weights, "ln Z", 60.0, derivatives=False)
+    >>> type(algebra).__name__
+    'DenseAlgebra'
     """
+    if is_sparse(weights) and not as_dense:
+        return SparseAlgebra(weights, derivatives=derivatives)
+    _require_affordable(program, weights.shape[0], what, derivatives, max_seconds)
+    return DenseAlgebra(dense(weights))
+
+
+def _require_affordable(
+    program: Program, n: int, what: str, derivatives: bool, max_seconds: float
+) -> None:
     products = program.count("product")
     matrices = products + 3 + derivatives * (2 * program.order + products)
     require_memory(
@@ -53,14 +80,55 @@ def require_affordable(
         f"{what} of {n} coupled units",
         "take a lower order, or sparse weights",
     )
-    multiplications = products * n**3 * (1 + 2 * program.order * derivatives)
+    multiplications = float(products * n**3 * (1 + 2 * program.order * derivatives))
     if program.count("four"):
-        share = FOUR_SITES + FOUR_SITES_DERIVATIVES * derivatives
-        multiplications += int(share * n**4)
+        multiplications += (FOUR_SITES + FOUR_SITES_DERIVATIVES * derivatives) * n**4
     seconds = SECONDS * multiplications
     if seconds > max_seconds:
         raise LimitError(
-            f"{what} of {n} coupled units to this order would take about {seconds:.0f} s; "
-            f"allowed are {max_seconds:.0f} s: raise max_seconds, take a lower order, or sparse "
+            f"{what} of {n} coupled units would take about {format_seconds(seconds)}; allowed are "
+            f"{format_seconds(max_seconds)}: raise max_seconds, take a lower order, or sparse "
             "weights"
+        )
+
+
+def require_within(
+    what: str,
+    seconds: float,
+    n_bytes: float,
+    remedy: str,
+    *,
+    max_seconds: float,
+    max_bytes: float,
+    error: type[LimitError] = LimitError,
+) -> None:
+    """Refuse work above a limit of time or of memory before it begins.
+
+    Parameters
+    ----------
+    what : str
+        The work.
+    seconds, n_bytes : float
+        Its estimated cost.
+    remedy : str
+        What to do instead; it names ``max_seconds`` where the caller has that argument.
+    max_seconds, max_bytes : float
+        What is allowed.
+    error : type
+        The class of the refusal.
+
+    Raises
+    ------
+    LimitError
+        If a limit is exceeded; it states both costs and both limits.
+
+    Examples
+    --------
+    >>> from ebm.perturbation.costs import require_within
+    >>> require_within("the sum", 1e-3, 1e3, "wait", max_seconds=60.0, max_bytes=1e9)
+    """
+    if seconds > max_seconds or n_bytes > max_bytes:
+        raise error(
+            f"{what} would take about {format_seconds(seconds)} and {format_bytes(n_bytes)}; "
+            f"allowed are {format_seconds(max_seconds)} and {format_bytes(max_bytes)}: {remedy}"
         )

@@ -1,4 +1,4 @@
-"""Cumulants and central moments of independent two-valued units; [EBM] Lemmas 12–17.
+"""Cumulants of independent two-valued units; [EBM] Lemmas 14–17.
 
 A unit with x = 1 at log-odds b has the cumulant generating function ln(1 + e^b), so that
 κ_k = d^k ln(1 + e^b) / db^k.
@@ -7,7 +7,6 @@ A unit with x = 1 at log-odds b has the cumulant generating function ln(1 + e^b)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -15,22 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_floats
-from ebm.errors import EbmError, LimitError, ModelError, ShapeError, require_memory
+from ebm.arrays import as_floats, as_integer
+from ebm.errors import LimitError, ModelError
 
-__all__ = [
-    "bernoulli_cumulants",
-    "central_moment_tensor",
-    "connected_tensor",
-    "cumulants_of_log_odds",
-]
+__all__ = ["bernoulli_cumulants", "checked_probability", "cumulants_of_log_odds"]
 
 Array = NDArray[np.float64]
 
-#: Bytes allowed for one dense tensor.
-MEMORY_LIMIT = 2**30
-#: Most indices of a central moment: it sums 715 partitions at eight.
-MOST_INDICES = 8
 #: Highest order of a cumulant; beyond 20 digits are lost.
 MOST_CUMULANTS = 100
 #: Below this s² = (1−2σ)² polynomials in s² lose fewer digits than those in σ(1−σ).
@@ -58,6 +48,8 @@ def bernoulli_cumulants(probability: ArrayLike, order: int) -> Array:
 
     Raises
     ------
+    EbmError
+        If the order is not a positive integer.
     LimitError
         If the order is above 100.
     ModelError
@@ -70,7 +62,7 @@ def bernoulli_cumulants(probability: ArrayLike, order: int) -> Array:
     array([ 0.25     ,  0.1875   ,  0.09375  , -0.0234375])
     """
     order = _possible(order)
-    sigma = _checked_probability(probability)
+    sigma = checked_probability(probability)
     return _cumulants(sigma, sigma * (1 - sigma), 1 - 2 * sigma, order)
 
 
@@ -93,6 +85,8 @@ def cumulants_of_log_odds(log_odds: ArrayLike, order: int) -> Array:
 
     Raises
     ------
+    EbmError
+        If the order is not a positive integer.
     LimitError
         If the order is above 100.
     ModelError
@@ -114,7 +108,7 @@ def cumulants_of_log_odds(log_odds: ArrayLike, order: int) -> Array:
 
 
 def _possible(order: Any) -> int:
-    number = checked_order(order)
+    number = as_integer(order, "order")
     if number > MOST_CUMULANTS:
         raise LimitError(f"cumulants are computed up to order {MOST_CUMULANTS}, got {number}")
     return number
@@ -167,157 +161,24 @@ def _exact_polynomial(k: int) -> tuple[int, ...]:
     return tuple(after)
 
 
-def connected_tensor(probability: ArrayLike, k: int) -> Array:
-    """Cumulant tensor V_c^{α₁…α_k} = δ^{α₁…α_k} κ_k(σ_α) of independent units; [EBM] §4.1.
+def checked_probability(probability: ArrayLike) -> Array:
+    """Probabilities as they were given.
 
     Parameters
     ----------
-    probability : array_like, (n,)
+    probability : array_like, (...)
         σ.
-    k : int
-        Number of indices, at least 1.
 
     Returns
     -------
-    ndarray, (n,) * k
-        Zero off its diagonal.
+    ndarray, (...)
+        From 0 to 1.
 
     Raises
     ------
-    MemoryLimitError
-        If n^k numbers are more than 1 GiB.
-
-    Examples
-    --------
-    >>> import ebm.perturbation.cumulants as cumulants
-    >>> cumulants.connected_tensor([0.5, 0.25], 2)
-    array([[0.25  , 0.    ],
-           [0.    , 0.1875]])
+    ModelError
+        If one is not.
     """
-    k = checked_order(k, "k")
-    sigma = _unit_probabilities(probability, k)
-    tensor = np.zeros((len(sigma),) * k)
-    tensor[(np.arange(len(sigma)),) * k] = bernoulli_cumulants(sigma, k)[-1]
-    return tensor
-
-
-def central_moment_tensor(probability: ArrayLike, k: int) -> Array:
-    """Central moments V^{α₁…α_k} = E[Π_i (x_{α_i} − σ_{α_i})] of independent units.
-
-    The sum over all partitions of the k places into blocks of two or more of products of
-    :func:`connected_tensor`: [EBM] eq 25–29 are k = 1 … 4.
-
-    Parameters
-    ----------
-    probability : array_like, (n,)
-        σ.
-    k : int
-        Number of indices, 1 to 8.
-
-    Returns
-    -------
-    ndarray, (n,) * k
-        Symmetric in all indices.
-
-    Raises
-    ------
-    EbmError
-        If ``k`` is above 8.
-    MemoryLimitError
-        If n^k numbers are more than 1 GiB.
-
-    Examples
-    --------
-    >>> import ebm.perturbation.cumulants as cumulants
-    >>> cumulants.central_moment_tensor([0.5, 0.25], 4)[0, 0, 1]
-    array([0.      , 0.046875])
-    """
-    k = checked_order(k, "k")
-    if k > MOST_INDICES:
-        raise EbmError(f"k must be at most {MOST_INDICES}, got {k}")
-    sigma = _unit_probabilities(probability, k)
-    connected = {size: connected_tensor(sigma, size) for size in range(2, k + 1)}
-    total = np.zeros((len(sigma),) * k)
-    for blocks in partitions(tuple(range(k))):
-        total += product_over(blocks, connected, k)
-    return total
-
-
-def partitions(places: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """Partitions of places into blocks of two or more.
-
-    Parameters
-    ----------
-    places : tuple of int
-        What to part.
-
-    Yields
-    ------
-    tuple of tuple of int
-        The blocks of one partition.
-    """
-    if not places:
-        yield ()
-        return
-    first, rest = places[0], places[1:]
-    for chosen in range(1, 2 ** len(rest)):
-        block = tuple(place for j, place in enumerate(rest) if chosen >> j & 1)
-        left = tuple(place for j, place in enumerate(rest) if not chosen >> j & 1)
-        for others in partitions(left):
-            yield ((first, *block), *others)
-
-
-def product_over(blocks: tuple[tuple[int, ...], ...], factors: dict[int, Array], k: int) -> Array:
-    """Outer product of one symmetric tensor for each block, its indices at the block's places.
-
-    Parameters
-    ----------
-    blocks : tuple of tuple of int
-        A partition of k places.
-    factors : dict of int to ndarray
-        The tensor for blocks of each size.
-    k : int
-        Number of places.
-
-    Returns
-    -------
-    ndarray, (n,) * k
-        The product.
-    """
-    product = np.ones((1,) * k)
-    for block in blocks:
-        factor = factors[len(block)]
-        shape = [factor.shape[0] if place in block else 1 for place in range(k)]
-        product = product * factor.reshape(shape)
-    return product
-
-
-def checked_order(order: Any, name: str = "order") -> int:
-    """The order as a positive integer.
-
-    Parameters
-    ----------
-    order : int
-        What was given.
-    name : str
-        Name of the argument.
-
-    Returns
-    -------
-    int
-        The same.
-
-    Raises
-    ------
-    EbmError
-        If it is none.
-    """
-    if isinstance(order, bool) or not hasattr(order, "__index__") or order < 1:
-        raise EbmError(f"{name} must be a positive integer, got {order!r}")
-    return int(order)
-
-
-def _checked_probability(probability: ArrayLike) -> Array:
     sigma = as_floats(probability, "probability")
     # NaN fails both comparisons.
     if not ((sigma >= 0) & (sigma <= 1)).all():
@@ -325,27 +186,3 @@ def _checked_probability(probability: ArrayLike) -> Array:
             "probability must hold numbers from 0 to 1; for biases there is cumulants_of_log_odds"
         )
     return sigma
-
-
-def _unit_probabilities(probability: ArrayLike, k: int) -> Array:
-    sigma = _checked_probability(probability)
-    if sigma.ndim != 1:
-        raise ShapeError(f"probability must have shape (n,), got {sigma.shape}")
-    require_room(len(sigma), k)
-    return sigma
-
-
-def require_room(n: int, k: int) -> None:
-    """Refuse a dense tensor of n^k numbers beyond 1 GiB.
-
-    Parameters
-    ----------
-    n, k : int
-        Its length and its number of axes.
-    """
-    require_memory(
-        8.0 * float(n) ** k,
-        MEMORY_LIMIT,
-        f"a dense tensor of {n}^{k} numbers",
-        "take fewer units or a lower order",
-    )

@@ -1,29 +1,25 @@
-"""Expansions of a pairwise model in powers of its couplings; [EBM] §4, to any order there."""
+"""The orders of an expansion in powers of the couplings, their sums and an estimate of error."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_number, read_only
+from ebm.arrays import read_only
 from ebm.ensembles import Moments
-from ebm.errors import EbmError, SeriesWarning
+from ebm.errors import SeriesWarning, SingularCovarianceError
 from ebm.models import BoltzmannMachine
 from ebm.models.couplings import apply, is_sparse
-from ebm.perturbation import passes, series
-from ebm.perturbation.diagrams.contraction import MAX_ORDER, compile_program
+from ebm.perturbation import passes, series, third_cumulants
+from ebm.perturbation.diagrams.contraction import require_covariance_order
 from ebm.perturbation.diagrams.program import Evaluation
-from ebm.perturbation.fixed_means.solving import plefka
-from ebm.perturbation.folding import expanded_machine
-from ebm.perturbation.third_cumulants import third_cumulants
 from ebm.spaces import Binary, FiniteSpace, Spins
 
-__all__ = ["Expansion", "expand"]
+__all__ = ["Expansion"]
 
 Array = NDArray[np.float64]
 
@@ -31,77 +27,9 @@ Array = NDArray[np.float64]
 DOUBTFUL = 0.1
 
 
-def expand(
-    model: Any,
-    order: Any,
-    *,
-    center: str | ArrayLike | None = None,
-    max_seconds: float = 60.0,
-) -> Expansion:
-    """ln Z, means and covariances as power series in the couplings, to order K in each.
-
-    ln Z = Σ_α ln(1 + e^{b_α}) + Σ_G (1/S) Σ_sites Π_edges W Π_vertices κ_degree, over connected
-    multigraphs G; means and covariances are its derivatives with respect to b, [EBM] §4.
-
-    An order counts couplings of different units: a diagonal of W is first folded into biases and
-    offset, exactly. Nothing is computed before it is asked for: ln Z costs least, means a few times
-    that, and the covariance of order K as much as the means of order K + 1.
-
-    Parameters
-    ----------
-    model : BoltzmannMachine, IsingModel or RestrictedBoltzmannMachine
-        Dense or sparse couplings. An Ising model is expanded about s = 0, in its J, and answers in
-        spins; a restricted machine is expanded with both its layers.
-    order : int
-        K, 1 to 6. ln Z and means go up to 6, the covariance of order K takes the diagrams of ln Z
-        of order K + 1 and goes up to 5.
-    center : None, "independent", "mean" or array_like, (n,)
-        x̂. None keeps the center of the model. Another center writes the same distribution with
-        other biases b + W(x̂' − x̂), and so makes another series of the same sum: a center near the
-        means is worth two orders against one far from them, such as 0. "independent" takes
-        x̂ = σ(b'), the naive mean-field equation: order 1 of ln Z is gone, and order 2 begins with
-        the Onsager term. At strong couplings, where that equation polarizes, 1/2 is better. "mean"
-        takes the means of order 2 of :func:`plefka`, which do as well as those of the model.
-    max_seconds : float
-        Time that an answer may take before it is refused.
-
-    Returns
-    -------
-    Expansion
-        The series, their sums and an estimate of the error.
-
-    Raises
-    ------
-    EbmError
-        If ``order`` is not a positive integer, or ``center`` is an unknown word.
-    LimitError
-        If ``order`` is above 6.
-    ModelError
-        If the model is another.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> machine = ebm.BoltzmannMachine([[0, 1], [1, 0]], [-1, 0.5])
-    >>> expansion = ebm.perturbation.expand(machine, 4, center="independent")
-    >>> f"{expansion.log_partition - ebm.exact(machine).log_partition:.0e}"
-    '-6e-06'
-    """
-    if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 1:
-        raise EbmError(f"order must be a positive integer, got {order!r}")
-    if order > MAX_ORDER:
-        compile_program(int(order))
-    if not as_number(max_seconds, "max_seconds") > 0:
-        raise EbmError(f"max_seconds must be a positive number, got {max_seconds!r}")
-    if isinstance(center, str) and center == "mean":
-        center = plefka(model, 2).point.mean
-    machine, space = expanded_machine(model, center)
-    return Expansion(machine, int(order), space, float(max_seconds))
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Expansion:
-    """A Boltzmann machine as power series in its couplings; made by :func:`expand`.
+    """A machine as power series in its couplings; made by :func:`ebm.perturbation.expand`.
 
     Parameters
     ----------
@@ -174,6 +102,11 @@ class Expansion:
         Connected: each order by itself is a covariance, and no product of summed means is taken
         away. Their error is of order K + 1. A :class:`ebm.errors.SeriesWarning` says when
         ``error_estimate`` is above 0.1.
+
+        Raises
+        ------
+        LimitError
+            If the order is 6, or it would take too long or too much memory.
         """
         self._warn_if_doubtful()
         return self._with_variances(self.covariance_terms.sum(axis=0))
@@ -214,7 +147,7 @@ class Expansion:
         i, j = self.machine.pairs
         if not is_sparse(self.machine.weights):
             return self.covariance_terms[:, i, j]
-        evaluated = self._evaluation(self.order + 1, "the covariance", derivatives=True)
+        evaluated = self._one_order_more(as_dense=False)
         terms = passes.pair_covariances(self.machine, evaluated.derivatives(), self.order)
         return read_only(self._scale**2 * terms)
 
@@ -222,13 +155,10 @@ class Expansion:
     def error_estimate(self) -> float:
         """Relative error of the off-diagonal covariance, estimated: rarely below the true one.
 
-        ‖C − C'‖ / ‖C‖ with C the plain sum and C' that of :meth:`inverse_series`. Above 0.1 the
-        couplings are too strong for the order, or for any.
+        ‖C − C'‖ / ‖C‖ with C the plain sum and C' that of :meth:`inverse_series`; infinite where
+        there is no C'. Above 0.1 the couplings are too strong for the order, or for any.
         """
-        plain = self._off_diagonal(self.covariance_terms.sum(axis=0))
-        other = self._off_diagonal(self._inverse_sum)
-        size = float(np.linalg.norm(plain))
-        return float(np.linalg.norm(plain - other)) / size if size else 0.0
+        return series.distance_off_diagonal(self.covariance_terms.sum(axis=0), self._inverse_sum)
 
     def inverse_series(self) -> Moments:
         """Moments whose covariance is the inverse of the series of C⁻¹ to order K.
@@ -243,16 +173,30 @@ class Expansion:
 
         Raises
         ------
-        EbmError
-            If that inverse has none.
+        SingularCovarianceError
+            If that sum has no inverse.
         """
         if not np.isfinite(self._inverse_sum).all():
-            raise EbmError("the series of the inverse covariance sums to a singular matrix")
+            raise SingularCovarianceError(
+                f"the series of the inverse covariance to order {self.order} sums to a matrix "
+                "without an inverse: take another order or center"
+            )
         covariance = self._with_variances(self._inverse_sum.copy())
         return Moments(self.space, self.mean, covariance, self.log_partition)
 
     def pade(self) -> float:
-        """ln Z by the Padé approximant of its series."""
+        """ln Z by the Padé approximant of its series.
+
+        Returns
+        -------
+        float
+            The sum.
+
+        Raises
+        ------
+        EbmError
+            If the approximant has a pole at these couplings.
+        """
         return series.pade(self.log_partition_terms)
 
     def borel_pade(self) -> float:
@@ -264,6 +208,11 @@ class Expansion:
         -------
         float
             The sum.
+
+        Raises
+        ------
+        EbmError
+            As :meth:`pade`.
         """
         return series.borel_pade(self.log_partition_terms)
 
@@ -278,11 +227,15 @@ class Expansion:
         ndarray, (n, n, n)
             Symmetric; their error is of order K + 1. κ_iij = (1 − 2m_i) C_ij, or −2 m_i C_ij in
             spins.
+
+        Raises
+        ------
+        LimitError
+            If the order is above 5, or there are more units.
         """
-        binary = isinstance(self.space, Binary)
-        mean = self.mean if binary else (1 + self.mean) / 2
-        covariance = self.covariance / self._scale**2
-        found = third_cumulants(self.machine, self.order, mean, covariance, self.max_seconds)
+        found = third_cumulants.of_different_units(self.machine, self.order, self.max_seconds)
+        mean = self.mean if isinstance(self.space, Binary) else (1 + self.mean) / 2
+        third_cumulants.fill_repeated(found, mean, self.covariance / self._scale**2)
         return read_only(self._scale**3 * found)
 
     def density_ratio(self, states: ArrayLike) -> Array:
@@ -334,6 +287,13 @@ class Expansion:
         what = f"{what} to order {self.order}"
         return passes.evaluation(self.machine, order, what, self.max_seconds, **how)
 
+    def _one_order_more(self, *, as_dense: bool) -> Evaluation:
+        """What covariances are derivatives of."""
+        require_covariance_order(self.order, "the covariance")
+        return self._evaluation(
+            self.order + 1, "the covariance", derivatives=True, as_dense=as_dense
+        )
+
     @cached_property
     def _log_partition_and_means(self) -> tuple[Array, Array]:
         evaluated = self._evaluation(self.order, "the means", derivatives=True)
@@ -344,9 +304,7 @@ class Expansion:
 
     @cached_property
     def _means_and_covariances(self) -> tuple[Array, Array, Array]:
-        evaluated = self._evaluation(
-            self.order + 1, "the covariance", derivatives=True, as_dense=True
-        )
+        evaluated = self._one_order_more(as_dense=True)
         derivatives = evaluated.derivatives()
         means = passes.means(self.machine, derivatives, self.order)
         covariances = self._scale**2 * passes.covariances(means, derivatives)
@@ -369,26 +327,13 @@ class Expansion:
 
     @cached_property
     def _inverse_sum(self) -> Array:
-        """The inverse of the series of C⁻¹; infinite where that is singular."""
-        terms = self.covariance_terms.copy()
-        # In units of the variances of order 0, of which a few may be as small as 1e-300.
-        variances = np.diagonal(terms[0])
-        deviations = np.sqrt(np.where(variances > 0, variances, 1.0))
-        terms /= deviations[:, None] * deviations
-        np.fill_diagonal(terms[0], 1.0)
-        total = series.inverse_series(terms).sum(axis=0)
-        try:
-            inverse = np.linalg.inv((total + total.T) / 2)
-        except np.linalg.LinAlgError:
-            return np.full(total.shape, np.inf)
-        return np.asarray(inverse * (deviations[:, None] * deviations))
-
-    def _off_diagonal(self, matrix: Array) -> Array:
-        return np.asarray(matrix - np.diag(np.diagonal(matrix)))
+        return series.sum_by_inverse(self.covariance_terms)
 
     def _warn_if_doubtful(self) -> None:
-        if self.error_estimate > DOUBTFUL:
-            self._warn("the covariance", f"is uncertain by about {self.error_estimate:.0%}", 5)
+        estimate = self.error_estimate
+        if estimate > DOUBTFUL:
+            size = f"by about {estimate:.0%}" if np.isfinite(estimate) else "beyond any bound"
+            self._warn("the covariance", f"is uncertain {size}", 5)
 
     def _warn(self, what: str, trouble: str, level: int = 3) -> None:
         warnings.warn(

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from ebm.arrays import as_floats
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import Observable, observed
-from ebm.errors import EbmError, ModelError, ShapeError
+from ebm.errors import ModelError, ShapeError
+from ebm.models.couplings import require_finite
 from ebm.parallel import single_threaded_blas
-from ebm.perturbation.cumulants import (
-    MOST_INDICES,
-    checked_order,
+from ebm.perturbation.tensors import (
+    as_number_of_indices,
     partitions,
     product_over,
     require_room,
@@ -39,6 +39,13 @@ def cumulants_of_moments(moments: ArrayLike) -> Array:
     -------
     ndarray, (K, ...)
         κ_1 first.
+
+    Raises
+    ------
+    ShapeError
+        If there are none.
+    ModelError
+        If one is not a finite real number.
 
     Examples
     --------
@@ -69,6 +76,13 @@ def moments_of_cumulants(cumulants: ArrayLike) -> Array:
     ndarray, (K, ...)
         E[x] first.
 
+    Raises
+    ------
+    ShapeError
+        If there are none.
+    ModelError
+        If one is not a finite real number.
+
     Examples
     --------
     >>> from ebm.perturbation import joint
@@ -94,7 +108,7 @@ def joint_cumulants(ensemble: Ensemble, f: Observable, order: int) -> Array:
     ensemble : Ensemble
         Exact, samples or data.
     f : callable
-        Maps states (m, n) to values (m,) or (m, k).
+        Maps states (m, n) to real values (m,) or (m, k), finite where a state has weight.
     order : int
         1 gives the means, 2 the covariance; at most 8.
 
@@ -105,12 +119,14 @@ def joint_cumulants(ensemble: Ensemble, f: Observable, order: int) -> Array:
 
     Raises
     ------
-    ModelError
-        If ``ensemble`` has no states.
     EbmError
+        If ``order`` is not a positive integer.
+    LimitError
         If ``order`` is above 8.
+    ModelError
+        If ``ensemble`` has no states, or ``f`` is no function or gives what is no finite number.
     ShapeError
-        If ``f`` has more than one axis of values.
+        If ``f`` has more than one axis of values, or none of them.
     MemoryLimitError
         If k^order numbers are more than 1 GiB.
 
@@ -123,27 +139,52 @@ def joint_cumulants(ensemble: Ensemble, f: Observable, order: int) -> Array:
     array([[ 0.09375, -0.0625 ],
            [-0.0625 ,  0.     ]])
     """
-    order = checked_order(order)
-    if order > MOST_INDICES:
-        raise EbmError(f"order must be at most {MOST_INDICES}, got {order}")
+    order = as_number_of_indices(order, "order")
     if not isinstance(ensemble, Ensemble):
-        raise ModelError(f"an ensemble of states is wanted, got {type(ensemble).__name__}")
-    mean = ensemble.expectation(f)
-    if mean.ndim > 1:
-        raise ShapeError(f"f must give (m,) or (m, k) values, got {mean.ndim} axes for each state")
+        raise ModelError(
+            f"an ensemble of states is wanted, got {type(ensemble).__name__}: give "
+            "ebm.exact(model) or ebm.Ensemble.from_data(rows)"
+        )
+    if not callable(f):
+        raise ModelError(f"f must be a function of states, got {f!r}")
+
+    def values(states: Array) -> Array:
+        return as_floats(f(states), "the values of f")
+
+    mean = ensemble.expectation(values)
+    if mean.ndim > 1 or mean.size == 0:
+        raise ShapeError(f"f must give (m,) or (m, k) values, got {mean.shape} for each state")
+    _require_finite(mean)
     if order == 1:
         return mean
     require_room(mean.size, order)
-    central = {
-        size: _central_moment(ensemble, f, mean, size)
-        for size in range(2, order + 1)
-        if size == order or size <= order - 2
-    }
-    total = np.zeros((mean.size,) * order)
-    for blocks in partitions(tuple(range(order))):
-        sign = (-1.0) ** (len(blocks) - 1) * math.factorial(len(blocks) - 1)
-        total += sign * product_over(blocks, central, order)
+    total = _over_partitions(ensemble, values, mean, order)
+    _require_finite(total)
     return total if mean.ndim else total.reshape(())
+
+
+def _over_partitions(ensemble: Ensemble, f: Observable, mean: Array, order: int) -> Array:
+    """The sum over partitions, (k,) * order; not finite where powers overflow."""
+    total = np.zeros((mean.size,) * order)
+    with np.errstate(over="ignore", invalid="ignore"):
+        central = {
+            size: _central_moment(ensemble, f, mean, size)
+            for size in range(2, order + 1)
+            if size == order or size <= order - 2
+        }
+        for blocks in partitions(tuple(range(order))):
+            sign = (-1.0) ** (len(blocks) - 1) * math.factorial(len(blocks) - 1)
+            total += sign * product_over(blocks, central, order)
+    return total
+
+
+def _require_finite(averages: Array) -> None:
+    if not np.isfinite(averages).all():
+        wrong = averages[~np.isfinite(averages)].flat[0]
+        raise ModelError(
+            "f must give finite numbers at all states that have weight, and powers of them that "
+            f"are finite too; an average of them is {wrong}"
+        )
 
 
 def _central_moment(ensemble: Ensemble, f: Observable, mean: Array, order: int) -> Array:
@@ -176,4 +217,5 @@ def _sequence(values: ArrayLike, name: str) -> Array:
     array = as_floats(values, name)
     if array.ndim == 0 or len(array) == 0:
         raise ShapeError(f"{name} must have shape (K, ...) with K ≥ 1, got {array.shape}")
+    require_finite(array, name)
     return array

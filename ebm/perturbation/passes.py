@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.errors import EbmError, LimitError
+from ebm.errors import EbmError
 from ebm.models import BoltzmannMachine
-from ebm.models.couplings import dense, is_sparse
-from ebm.perturbation.costs import require_affordable
+from ebm.perturbation.costs import affordable_algebra
 from ebm.perturbation.cumulants import cumulants_of_log_odds
-from ebm.perturbation.diagrams.algebra import Algebra
 from ebm.perturbation.diagrams.backwards import Derivatives
-from ebm.perturbation.diagrams.contraction import MAX_ORDER, compile_program
-from ebm.perturbation.diagrams.dense import DenseAlgebra
+from ebm.perturbation.diagrams.contraction import compile_program
 from ebm.perturbation.diagrams.program import Evaluation
-from ebm.perturbation.diagrams.sparse import SparseAlgebra
 
 __all__ = ["covariances", "evaluation", "log_partitions", "means", "pair_covariances"]
 
@@ -58,22 +52,14 @@ def evaluation(
     Raises
     ------
     LimitError
-        If ``order`` is above 6, or would take longer than allowed.
+        If ``order`` is above 6, or would take longer or more memory than allowed.
     EbmError
         If the numbers leave the range of floating point.
     """
-    if order > MAX_ORDER:
-        raise LimitError(
-            f"{what} needs the diagrams of ln Z of order {order}, the limit is {MAX_ORDER}: "
-            "take an order less"
-        )
     program = compile_program(order)
-    algebra: Algebra
-    if is_sparse(machine.weights) and not as_dense:
-        algebra = SparseAlgebra(machine.weights, derivatives=derivatives)
-    else:
-        require_affordable(program, machine.n, what, derivatives, max_seconds)
-        algebra = DenseAlgebra(dense(machine.weights))
+    algebra = affordable_algebra(
+        program, machine.weights, what, max_seconds, derivatives=derivatives, as_dense=as_dense
+    )
     cumulants = cumulants_of_log_odds(machine.biases, max(order, 2))
     weights: dict[tuple[int, ...], Array] = {(d,): cumulants[d - 1] for d in range(2, order + 1)}
     weights[1,] = cumulants[0] - machine.center
@@ -81,7 +67,7 @@ def evaluation(
         result = program.evaluate(algebra, weights)
         finite = np.isfinite(result.terms).all()
     if not finite:
-        raise EbmError(f"{what} to this order is not finite: the couplings are far too large")
+        raise EbmError(f"{what} is not finite: the couplings are far too large")
     return result
 
 
@@ -118,9 +104,7 @@ def covariances(mean_terms: Array, derivatives: Derivatives) -> Array:
 
 def pair_covariances(machine: BoltzmannMachine, derivatives: Derivatives, order: int) -> Array:
     """Orders 0 … ``order`` of the covariances of the stored pairs, (order + 1, n_pairs)."""
-    i, j = machine.pairs
-    terms: Array = np.zeros((order + 1, len(i)))
-    for k, part in derivatives.couplings.items():
-        total: Any = part + part.T
-        terms[k - 1] = np.asarray(total.tocsr()[i, j]).ravel()
+    terms: Array = np.zeros((order + 1, len(machine.pairs[0])))
+    for k, values in derivatives.of_pairs(machine.pairs).items():
+        terms[k - 1] = values
     return terms

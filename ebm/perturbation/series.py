@@ -9,7 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm.errors import EbmError
 
-__all__ = ["borel_pade", "exponential_series", "inverse_series", "pade"]
+__all__ = [
+    "borel_pade",
+    "distance_off_diagonal",
+    "exponential_series",
+    "inverse_series",
+    "pade",
+    "sum_by_inverse",
+]
 
 Array = NDArray[np.float64]
 
@@ -51,6 +58,64 @@ def inverse_series(terms: ArrayLike) -> Array:
             total += series[j] @ result[k - j]
         result[k] = -first[:, None] * total
     return result
+
+
+def sum_by_inverse(terms: ArrayLike) -> Array:
+    """The sum of a series of matrices as the inverse of the sum of :func:`inverse_series`.
+
+    Parameters
+    ----------
+    terms : array_like, (K + 1, n, n)
+        C_0 … C_K, each symmetric; C_0 diagonal.
+
+    Returns
+    -------
+    ndarray, (n, n)
+        Infinite where that sum has no inverse.
+
+    Examples
+    --------
+    >>> from ebm.perturbation.series import sum_by_inverse
+    >>> sum_by_inverse([[[1.0]], [[0.5]], [[0.25]]]).round(3)
+    array([[2.]])
+    """
+    scaled = np.array(terms, dtype=np.float64)
+    # In units of the variances of order 0, of which a few may be as small as 1e-300.
+    variances = np.diagonal(scaled[0])
+    deviations = np.sqrt(np.where(variances > 0, variances, 1.0))
+    units = deviations[:, None] * deviations
+    scaled /= units
+    np.fill_diagonal(scaled[0], 1.0)
+    total = inverse_series(scaled).sum(axis=0)
+    try:
+        return np.asarray(np.linalg.inv((total + total.T) / 2) * units)
+    except np.linalg.LinAlgError:
+        return np.full(total.shape, np.inf)
+
+
+def distance_off_diagonal(matrix: Array, other: Array) -> float:
+    """‖A − B‖ / ‖A‖ off the diagonal, by Frobenius norms.
+
+    Parameters
+    ----------
+    matrix, other : ndarray, (n, n)
+        A and B.
+
+    Returns
+    -------
+    float
+        Zero if A has nothing there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebm.perturbation.series import distance_off_diagonal
+    >>> distance_off_diagonal(np.ones((3, 3)), np.full((3, 3), 0.75))
+    0.25
+    """
+    off = ~np.eye(len(matrix), dtype=bool)
+    size = float(np.linalg.norm(matrix[off]))
+    return float(np.linalg.norm((matrix - other)[off])) / size if size else 0.0
 
 
 def exponential_series(terms: ArrayLike) -> Array:

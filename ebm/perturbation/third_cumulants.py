@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.errors import LimitError, require_memory
+from ebm.errors import require_memory
 from ebm.models import BoltzmannMachine
 from ebm.models.couplings import dense
-from ebm.perturbation.costs import require_affordable
+from ebm.perturbation.costs import affordable_algebra
 from ebm.perturbation.cumulants import cumulants_of_log_odds
-from ebm.perturbation.diagrams.contraction import MAX_ORDER, compile_program
-from ebm.perturbation.diagrams.dense import DenseAlgebra
+from ebm.perturbation.diagrams.contraction import compile_program, require_covariance_order
 
-__all__ = ["third_cumulants"]
+__all__ = ["fill_repeated", "of_different_units"]
 
 Array = NDArray[np.float64]
 
@@ -23,13 +22,10 @@ STEP = 1e-30
 MEMORY_LIMIT = 2**25
 
 
-def third_cumulants(
-    machine: BoltzmannMachine, order: int, mean: Array, covariance: Array, max_seconds: float
-) -> Array:
-    """Third cumulants to order K, κ_ijk = ∂C_ij/∂b_k for different units.
+def of_different_units(machine: BoltzmannMachine, order: int, max_seconds: float) -> Array:
+    """Third cumulants of different units to order K, κ_ijk = ∂C_ij/∂b_k.
 
-    With b_k + iε the weights of unit k are κ_d + iε κ_{d+1}, and Im C_ij/ε is the derivative. For
-    repeated units x² = x gives κ_iij = (1 − 2m_i) C_ij.
+    With b_k + iε the weights of unit k are κ_d + iε κ_{d+1}, and Im C_ij/ε is the derivative.
 
     Parameters
     ----------
@@ -37,50 +33,52 @@ def third_cumulants(
         Without diagonal.
     order : int
         K, at most 5.
-    mean, covariance : ndarray, (n,) and (n, n)
-        m and C to the same order, in {0,1}.
     max_seconds : float
         Time that one of n evaluations may take.
 
     Returns
     -------
     ndarray, (n, n, n)
-        Symmetric in all indices.
+        To be completed by :func:`fill_repeated`.
 
     Raises
     ------
     LimitError
-        If ``order`` is above 5.
+        If ``order`` is above 5, or it would take longer or more memory than allowed.
     """
     n = machine.n
-    if order >= MAX_ORDER:
-        raise LimitError(
-            f"third cumulants of order {order} need the diagrams of ln Z of order {order + 1}, the "
-            f"limit is {MAX_ORDER}: take an order less"
-        )
+    what = f"third cumulants to order {order}"
+    require_covariance_order(order, "third cumulants")
     remedy = "take fewer units, or estimate those you need from ebm.sample"
     require_memory(8.0 * n**3, MEMORY_LIMIT, f"third cumulants of {n} units", remedy)
     program = compile_program(order + 1)
-    require_affordable(program, n, "third cumulants", True, max_seconds)
     # Complex from the start: products are accumulated in place.
-    algebra = DenseAlgebra(dense(machine.weights) + 0j)
+    weights = dense(machine.weights) + 0j
+    algebra = affordable_algebra(program, weights, what, max_seconds, derivatives=True)
     cumulants = cumulants_of_log_odds(machine.biases, order + 2)
     result = np.empty((n, n, n))
     for k in range(n):
-        weights: dict[tuple[int, ...], NDArray[np.complex128]] = {}
+        vertices: dict[tuple[int, ...], NDArray[np.complex128]] = {}
         for degree in range(1, order + 2):
             vector = cumulants[degree - 1] - (machine.center if degree == 1 else 0) + 0j
             vector[k] += 1j * STEP * cumulants[degree, k]
-            weights[degree,] = vector
-        derivatives = program.evaluate(algebra, weights).derivatives(apart=False)
+            vertices[degree,] = vector
+        derivatives = program.evaluate(algebra, vertices).derivatives(apart=False)
         half = derivatives.couplings[0].imag / STEP
         result[k] = half + half.T
-    _fill_repeated(result, mean, covariance)
     return result
 
 
-def _fill_repeated(result: Array, mean: Array, covariance: Array) -> None:
-    """Entries with two equal indices, or three."""
+def fill_repeated(result: Array, mean: Array, covariance: Array) -> None:
+    """Set the entries with two equal indices, or three: x² = x gives κ_iij = (1 − 2m_i) C_ij.
+
+    Parameters
+    ----------
+    result : ndarray, (n, n, n)
+        Changed in place.
+    mean, covariance : ndarray, (n,) and (n, n)
+        m and C in {0,1}.
+    """
     units = np.arange(len(mean))
     pairs = (1 - 2 * mean)[:, None] * covariance
     result[units, units, :] = pairs

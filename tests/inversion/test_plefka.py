@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given, settings
 
 import ebm
-from ebm.errors import ConstantUnitError, ConvergenceError, EbmError, LimitError, SeriesWarning
+from ebm.errors import (
+    ConstantUnitError,
+    ConvergenceError,
+    EbmError,
+    LimitError,
+    SeriesWarning,
+    SingularCovarianceError,
+)
 from ebm.inversion import bethe, mean_field, naive_mean_field, plefka, sessak_monasson, tap
-from ebm.inversion.pairs import pair_covariance
+from ebm.inversion.pair_tables import pair_covariance
 from ebm.inversion.resummation import couplings_of_pairs, pair_remainder, slope_of_pairs
 from tests.inversion.test_closed_forms import machine_at, tree
 from tests.inversion.test_sherrington_kirkpatrick import N_SAMPLES, N
@@ -268,13 +275,30 @@ class TestRefusals:
         with pytest.raises(LimitError, match=f"of order {order} needs .* take order 5 or less"):
             plefka(data, order)
 
+    @pytest.mark.parametrize("setting", ["resum_pairs", "fall_back"])
+    @pytest.mark.parametrize("value", ["yes", "", 1, None])
+    def test_flags(self, setting, value):
+        data = ebm.Ensemble.from_data([[0, 1], [1, 1], [1, 0]])
+        with pytest.raises(EbmError, match=f"{setting} must be True or False, got {value!r}"):
+            plefka(data, 3, **{setting: value})
+
+    @pytest.mark.parametrize("method", [plefka, mean_field])
+    @pytest.mark.parametrize("value", [0, -1, np.nan, "60", None])
+    def test_times_that_are_none(self, method, value):
+        """At first order too, which no time limits."""
+        data = ebm.Ensemble.from_data([[0, 1], [1, 1], [1, 0]])
+        for order in (1, 3):
+            with pytest.raises(EbmError, match="max_seconds must"):
+                method(data, order, max_seconds=value)
+
     def test_data_that_no_inversion_takes(self):
         with pytest.raises(ConstantUnitError):
             plefka(ebm.Ensemble.from_data([[0, 1], [1, 1], [1, 1]]), 3, fall_back=True)
-        with pytest.raises(EbmError, match="have no inverse"):
+        with pytest.raises(SingularCovarianceError, match="have no inverse"):
             plefka(ebm.Ensemble.from_data([[0, 0, 1], [1, 1, 1], [1, 1, 0], [0, 0, 0]]), 3)
-        with pytest.raises(EbmError, match="moments must be Moments or an ensemble"):
-            plefka([[0, 1], [1, 0]], 3)
+        for wrong in ([[0, 1], [1, 0]], ebm.Moments, "data"):
+            with pytest.raises(EbmError, match="moments must be Moments or an ensemble"):
+                plefka(wrong, 3)
 
     def test_time(self):
         moments = ebm.Moments(ebm.Binary(300), np.full(300, 0.5), np.eye(300) / 4)

@@ -9,6 +9,7 @@ from scipy.special import expit
 
 import ebm
 from ebm.errors import (
+    CodingError,
     ConstantUnitError,
     EbmError,
     LimitError,
@@ -39,6 +40,10 @@ def by_loops(model, rows):
     return total / len(rows)
 
 
+def entropy(p):
+    return -p * np.log(p) - (1 - p) * np.log(1 - p)
+
+
 def loss_of(rows, *, tied, seed):
     rng = np.random.default_rng(seed)
     n = rows.shape[1]
@@ -65,6 +70,11 @@ class TestValue:
         model, rows = machine(0), np.random.default_rng(0).integers(0, 2, (20, 5))
         one_by_one = [log_pseudolikelihood(model, row[None, :]) for row in rows]
         assert log_pseudolikelihood(model, rows[::-1]) == pytest.approx(np.mean(one_by_one))
+
+    def test_other_models_are_refused(self):
+        rows = np.random.default_rng(0).integers(0, 2, (30, 6))
+        with pytest.raises(ModelError, match=r"got ndarray$"):
+            log_pseudolikelihood(rows, rows)
 
     def test_other_names_are_refused(self):
         model = ebm.BoltzmannMachine(np.zeros((2, 2)), np.zeros(2), names=["a", "b"])
@@ -280,8 +290,43 @@ class TestData:
     def test_settings(self):
         with pytest.raises(EbmError, match="l2 must be"):
             pseudolikelihood(self.rows(), l2=-1)
+        for wrong in ("no", 1, None):
+            with pytest.raises(EbmError, match="node_wise must be True or False"):
+                pseudolikelihood(self.rows(), node_wise=wrong)
         with pytest.raises(EbmError, match="belong to rows"):
             pseudolikelihood(ebm.Ensemble.from_data(self.rows()), weights=np.ones(300))
+
+    def test_other_units_are_refused(self):
+        with pytest.raises(CodingError, match="two-valued units are wanted"):
+            pseudolikelihood([[0, 2], [1, 1], [2, 0]], space=ebm.Levels(2, 3))
+
+    @pytest.mark.parametrize("n_steps", [0, 1, 2])
+    def test_an_interrupted_fit_keeps_what_it_has(self, monkeypatch, n_steps):
+        evaluate, calls = ConditionalLoss.evaluate, []
+
+        def interrupted(loss, theta):
+            calls.append(theta)
+            # The start is the first of them.
+            if len(calls) == n_steps + 2:
+                raise KeyboardInterrupt
+            return evaluate(loss, theta)
+
+        monkeypatch.setattr(ConditionalLoss, "evaluate", interrupted)
+        with pytest.warns(ebm.EbmWarning, match=f"interrupted after {n_steps} Newton steps"):
+            result = pseudolikelihood(self.rows())
+        assert not result.converged
+        assert result.n_iterations == n_steps
+        assert result.history[-1].log_likelihood == pytest.approx(result.log_pseudolikelihood)
+
+    def test_history(self):
+        """Each entry is of one point: the first of independent units, the last of the result."""
+        result = pseudolikelihood(self.rows())
+        values = [step.log_likelihood for step in result.history]
+        independent = -sum(entropy(p) for p in self.rows().mean(axis=0))
+        assert values[0] == pytest.approx(independent, rel=1e-12)
+        assert values[1] > values[0] + 1e-3
+        assert values[-1] == pytest.approx(result.log_pseudolikelihood, rel=1e-14)
+        assert result.history[-1].step == 0 < result.history[0].step
 
     def test_few_iterations(self):
         with pytest.warns(ebm.EbmWarning, match="larger max_iterations"):
@@ -382,6 +427,19 @@ class TestSeparation:
         with pytest.warns(NoMaximumWarning, match="'most'"):
             pseudolikelihood(data)
         assert pseudolikelihood(data, l2=0.01).converged
+
+    def test_a_unit_that_others_predict_sometimes(self):
+        # On where both others are, off where none is, either where one is.
+        rows = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1]]
+        data = ebm.Ensemble.from_data(rows, weights=[3, 1, 2, 2, 1, 4], names=["x", "y", "z"])
+        with pytest.warns(NoMaximumWarning, match="some values of 'x'.* are predicted without"):
+            assert not pseudolikelihood(data, node_wise=True).converged
+        assert pseudolikelihood(data, node_wise=True, l2=0.01).converged
+
+    def test_exact_ensembles_whose_probabilities_are_rounded(self):
+        with pytest.warns(ebm.EbmWarning, match="stopped before the maximum, where couplings") as w:
+            assert not pseudolikelihood(ebm.exact(machine(0, scale=10.0))).converged
+        assert not issubclass(w[0].category, NoMaximumWarning)
 
     @pytest.mark.parametrize("penalty", [{"l2": 1e-6}, {"l2_biases": 1e-3}])
     def test_any_penalty_that_holds_makes_a_maximum(self, penalty):

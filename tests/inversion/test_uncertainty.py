@@ -11,6 +11,7 @@ from ebm.errors import ConstantUnitError, EbmError, LimitError, ModelError
 from ebm.inversion import (
     bethe,
     bootstrap,
+    delta_method,
     independent_pair,
     mean_field,
     naive_mean_field,
@@ -75,6 +76,18 @@ class TestAgainstIndependentData:
         np.testing.assert_allclose(resampled.standard_errors, result.standard_errors, rtol=0.45)
 
 
+@pytest.mark.parametrize("of", [standard_errors, bootstrap])
+@pytest.mark.parametrize(
+    ("method", "got"),
+    [("tap", "'tap'"), (None, "NoneType"), (3, "int"), (ebm.inversion, "module")],
+)
+def test_what_is_no_method(of, method, got):
+    rows = [[0, 0], [1, 1], [0, 1], [1, 0]]
+    refusal = rf"method must be a function such as ebm\.inversion\.tap, .*, got {got}$"
+    with pytest.raises(ModelError, match=refusal):
+        of(method, rows)
+
+
 class TestDeltaMethod:
     def test_a_logit_by_hand(self):
         # b = logit m has standard error 1/√(N m(1−m)).
@@ -109,6 +122,12 @@ class TestDeltaMethod:
 
     def test_exact_ensembles_have_no_errors(self):
         np.testing.assert_array_equal(standard_errors(tap, ebm.exact(machine())), 0.0)
+
+    def test_blocks_of_rows(self, monkeypatch):
+        rows = ebm.exact(machine()).sample(400, 5)
+        whole = standard_errors(tap, rows)
+        monkeypatch.setattr(delta_method, "BLOCK", 30)
+        np.testing.assert_allclose(standard_errors(tap, rows), whole, rtol=1e-12)
 
     def test_refusals(self):
         rows = np.random.default_rng(0).integers(0, 2, (80, 60))
@@ -178,11 +197,13 @@ class TestBootstrap:
     def test_refusals(self):
         with pytest.raises(EbmError, match="sample_size=inf"):
             bootstrap(bethe, ebm.exact(machine()))
-        with pytest.raises(EbmError, match="n_resamples"):
-            bootstrap(bethe, [[0, 1], [1, 0]], n_resamples=1)
+        for wrong in (1, 2.5, True, "9"):
+            with pytest.raises(EbmError, match="n_resamples must be an integer of at least 2"):
+                bootstrap(bethe, [[0, 1], [1, 0]], n_resamples=wrong)
         result = bootstrap(mean_field, ebm.exact(machine()).sample(50, 1), n_resamples=3, rng=0)
-        with pytest.raises(EbmError, match="level"):
-            result.interval(1.5)
+        for wrong in (1.5, 0, np.nan, "0.9", [0.5, 0.9]):
+            with pytest.raises(EbmError, match="level must"):
+                result.interval(wrong)
 
 
 def _never(data, calls):

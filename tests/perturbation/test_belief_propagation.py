@@ -1,5 +1,6 @@
 """The Bethe approximation: exact on trees, its own derivatives on loops, refusals."""
 
+import warnings
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,13 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array, csr_array
 
 import ebm
-from ebm.errors import ConvergenceError, EbmError, MemoryLimitError, ModelError
+from ebm.errors import (
+    ConvergenceError,
+    EbmError,
+    EbmWarning,
+    MemoryLimitError,
+    ModelError,
+)
 from ebm.perturbation.beliefs import responses
 from ebm.perturbation.beliefs.propagation import bethe, bethe_solutions
 from tests import oracles, strategies
@@ -207,11 +214,34 @@ class TestSolutions:
         with pytest.raises(EbmError, match=r"no minimum.*bethe_solutions"):
             bethe(magnet()).covariance  # noqa: B018
 
+    def test_a_saddle_by_beliefs_is_said(self):
+        """Beliefs of all pairs need no linear response, so that nothing else would refuse it."""
+        saddle = bethe(magnet(), covariance="beliefs")
+        with pytest.warns(EbmWarning, match=r"no minimum.*bethe_solutions") as caught:
+            saddle.covariance  # noqa: B018
+        assert caught[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            # Once for each solution, and not at a minimum.
+            np.testing.assert_array_equal(saddle.moments().covariance, saddle.covariance)
+            bethe(magnet(field=0.1), covariance="beliefs").moments()
+
     def test_stability_of_locked_pairs(self):
         with pytest.raises(EbmError, match="no minimum"):
             bethe(magnet(coupling=30.0)).covariance  # noqa: B018
         assert not bethe(magnet(coupling=30.0)).is_stable
         assert bethe(magnet(coupling=30.0, field=0.1)).is_stable
+
+    def test_responses_at_the_edge_of_stability(self, monkeypatch):
+        """At tanh J = 1/3 each of five spins, with three other neighbors, passes on all it gets."""
+        monkeypatch.setattr(responses, "LOCKED", 2.0)
+        monkeypatch.setattr(responses, "MOST_ROUNDS", 500)
+        edge = bethe(magnet(coupling=np.arctanh(1 / 3) - 1e-5))
+        assert edge.is_stable
+        assert not bethe(magnet(coupling=np.arctanh(1 / 3) + 1e-5)).is_stable
+        with pytest.raises(ConvergenceError, match="at the edge of being stable") as caught:
+            edge.covariance  # noqa: B018
+        assert caught.value.residual > 1e-3
 
     def test_starts(self):
         up = bethe(magnet(), start=np.full(5, 0.5))
@@ -294,11 +324,13 @@ class TestUses:
         ("settings", "message"),
         [
             ({"max_iterations": 0}, "max_iterations must be"),
+            ({"max_iterations": True}, "max_iterations must be"),
             ({"tolerance": -1}, "tolerance must be"),
             ({"damping": 1.0}, "damping must be"),
             ({"covariance": "exact"}, "covariance must be"),
             ({"start": "middle"}, "start must be"),
-            ({"start": np.full(6, 1.5)}, "start must hold means"),
+            ({"start": None}, "start must be"),
+            ({"start": np.full(6, 1.5)}, "start must hold means of units, from 0 to 1"),
             ({"start": np.zeros(4)}, "start must have shape"),
         ],
     )

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 import ebm
-from ebm.errors import EbmError, MemoryLimitError, ModelError, ShapeError
-from ebm.perturbation.cumulants import (
+from ebm.errors import EbmError, LimitError, MemoryLimitError, ModelError, ShapeError
+from ebm.perturbation import (
     bernoulli_cumulants,
     central_moment_tensor,
     connected_tensor,
@@ -138,11 +138,15 @@ class TestLemmas:
 
     def test_lemma_13_slope_of_one_probability(self):
         # ∂p_α/∂b_α = p_α (x − σ_α)
+        def probabilities(bias):
+            one = ebm.BoltzmannMachine([[0.0]], bias)
+            return np.exp(ebm.exact(one).log_probability([[0], [1]]))
+
         for b in BIASES:
-            for x in (0.0, 1.0):
-                p = lambda bias, x=x: math.exp(bias[0] * x) / (1 + math.exp(bias[0]))  # noqa: E731
-                slope = oracles.finite_difference(p, [b])[0]
-                assert slope == pytest.approx(p([b]) * (x - expit(b)), rel=1e-8)
+            for x in (0, 1):
+                slope = oracles.finite_difference(lambda bias, x=x: probabilities(bias)[x], [b])[0]
+                expected = probabilities([b])[x] * (x - cumulants_of_log_odds(b, 1)[0])
+                assert slope == pytest.approx(expected, rel=1e-8)
 
     def test_lemma_14_mean(self):
         x = states(3)
@@ -186,6 +190,8 @@ class TestLemmas:
             connected_tensor(np.full(100, 0.5), 5)
         with pytest.raises(ShapeError, match=r"shape \(n,\)"):
             connected_tensor(0.5, 2)
+        with pytest.raises(LimitError, match="at most 64 indices, got 65"):
+            connected_tensor([0.5], 65)
 
 
 class TestMomentsAndCumulants:
@@ -210,6 +216,10 @@ class TestMomentsAndCumulants:
     def test_refusals(self):
         with pytest.raises(ShapeError, match="moments must have shape"):
             cumulants_of_moments(3.0)
+        with pytest.raises(ModelError, match=r"moments must be finite, got nan at \(1,\)"):
+            cumulants_of_moments([1.0, np.nan])
+        with pytest.raises(ModelError, match="cumulants must hold real numbers"):
+            moments_of_cumulants([1.0, 2j])
 
 
 class TestJoint:
@@ -260,5 +270,30 @@ class TestJoint:
             joint_cumulants(data.moments(), lambda x: x, 2)
         with pytest.raises(EbmError, match="at most 8"):
             joint_cumulants(data, lambda x: x, 9)
-        with pytest.raises(ShapeError, match="2 axes"):
+        with pytest.raises(ShapeError, match=r"f must give .* got \(2, 1\) for each state"):
             joint_cumulants(data, lambda x: x[:, :, None], 2)
+        with pytest.raises(ShapeError, match=r"f must give .* got \(0,\) for each state"):
+            joint_cumulants(data, lambda x: x[:, :0], 2)
+        with pytest.raises(ModelError, match="f must be a function of states, got 'x'"):
+            joint_cumulants(data, "x", 2)
+
+    @pytest.mark.parametrize("order", [1, 2, 3])
+    def test_values_that_are_no_real_numbers(self, order):
+        data = ebm.Ensemble.from_data([[0, 1], [1, 0], [1, 1]])
+        with pytest.raises(ModelError, match="the values of f must hold real numbers"):
+            joint_cumulants(data, lambda x: 1j * x, order)
+        with pytest.raises(ModelError, match="the values of f must hold numbers, got text"):
+            joint_cumulants(data, lambda x: np.full(len(x), "1"), order)
+        for wrong in (np.nan, np.inf):
+            with pytest.raises(ModelError, match="f must give finite numbers"):
+                joint_cumulants(data, lambda x, wrong=wrong: np.where(x == 0, wrong, x), order)
+
+    def test_powers_that_overflow(self):
+        data = ebm.Ensemble.from_data([[0, 1], [1, 0], [1, 1]])
+        with pytest.raises(ModelError, match="powers of them that are finite too"):
+            joint_cumulants(data, lambda x: 1e200 * x, 2)
+
+    def test_states_without_weight_count_nothing(self):
+        data = ebm.Ensemble.from_data([[0, 1], [1, 0], [1, 1]], weights=[1, 1, 0])
+        forbidden = joint_cumulants(data, lambda x: np.where(x.all(axis=1), np.inf, x[:, 0]), 2)
+        assert forbidden == pytest.approx(0.25)

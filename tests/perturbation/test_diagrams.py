@@ -7,7 +7,7 @@ import networkx
 import numpy as np
 import pytest
 
-from ebm.errors import LimitError
+from ebm.errors import EbmError, LimitError
 from ebm.perturbation import connected_diagrams
 
 SMALL = [diagram for k in range(1, 5) for diagram in connected_diagrams(k)]
@@ -124,3 +124,12 @@ def test_too_many_edges_are_refused_with_their_number():
         connected_diagrams(9)
     with pytest.raises(LimitError, match="more than 314595"):
         connected_diagrams(20)
+
+
+def test_other_arguments_are_refused():
+    """Also text that would count as true."""
+    for wrong in (-1, 1.5, True, "2", None):
+        with pytest.raises(EbmError, match="n_edges must be an integer of at least 0"):
+            connected_diagrams(wrong)
+    with pytest.raises(EbmError, match="bridgeless must be True or False, got 'no'"):
+        connected_diagrams(3, bridgeless="no")

@@ -274,6 +274,16 @@ class TestSolutions:
             assert solution.residual <= 1e-12
             assert solution.is_stable
 
+    def test_a_step_that_is_too_long_is_shortened(self):
+        """In an antiferromagnet on a complete graph m = tanh(h − (n−1) J m) turns to and fro."""
+        m = plefka(magnet(8, -4.0, 0.3), 1).mean
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            above = middle > np.tanh(0.3 - 28 * middle)
+            low, high = (low, middle) if above else (middle, high)
+        np.testing.assert_allclose(m, low, rtol=1e-9)
+
     @QUIET
     def test_orders_are_better_one_after_the_other(self):
         """Medians over ten machines, at moderate couplings."""
@@ -366,7 +376,9 @@ class TestRefusals:
             ({"tolerance": 0}, "tolerance must be a positive number"),
             ({"tolerance": np.nan}, "tolerance must be a positive number"),
             ({"max_seconds": 0}, "max_seconds must be a positive number"),
+            ({"max_seconds": "1"}, "max_seconds must hold numbers, got text"),
             ({"start": "mean"}, 'start must be "uniform", "random" or means'),
+            ({"start": None}, 'start must be "uniform", "random" or means'),
             ({"start": [0.1]}, r"start must have shape \(5,\)"),
             ({"start": np.full(5, 1.5)}, "start must hold means"),
         ],
@@ -377,7 +389,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("n_starts", [-1, 1.5, True])
     def test_numbers_of_starts(self, n_starts):
-        with pytest.raises(EbmError, match="n_starts must be an integer from 0 on"):
+        with pytest.raises(EbmError, match="n_starts must be an integer of at least 0"):
             plefka_solutions(magnet(), 2, n_starts)
 
     def test_time(self):

@@ -58,7 +58,11 @@ def test_spins():
 
 
 def test_refusals():
-    with pytest.raises(LimitError, match="take an order less"):
+    with pytest.raises(
+        LimitError, match=r"third cumulants of order 6 needs .* take order 5 or less"
+    ):
         expand(machine(4, 0.3, seed=0), 6).third_cumulants()
     with pytest.raises(MemoryLimitError, match="third cumulants of 200 units would take"):
         expand(machine(200, 0.1, seed=0), 2).third_cumulants()
+    with pytest.raises(LimitError, match="third cumulants to order 2 of 100 coupled units"):
+        expand(machine(100, 0.1, seed=0), 2, max_seconds=1e-6).third_cumulants()

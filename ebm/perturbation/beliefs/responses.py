@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.errors import ConvergenceError, EbmError
-from ebm.perturbation.beliefs.messages import ROUNDING, CouplingGraph, FixedPoint, log_cosh
+from ebm.perturbation.beliefs.graph import CouplingGraph, log_cosh
+from ebm.perturbation.beliefs.messages import ROUNDING, FixedPoint
+from ebm.perturbation.definite import cholesky
 
 __all__ = ["covariance", "is_stable"]
 
@@ -47,7 +49,7 @@ def covariance(graph: CouplingGraph, found: FixedPoint, fields: Array, cavity: A
     """
     deviations = np.exp(-log_cosh(fields))
     inverse = _inverse_correlations(graph, cavity)
-    root = None if inverse is None else _root(inverse)
+    root = None if inverse is None else cholesky(inverse)
     if root is not None:
         half = np.linalg.inv(root)
         return np.asarray((half.T @ half) * np.outer(deviations, deviations))
@@ -82,7 +84,7 @@ def is_stable(graph: CouplingGraph, found: FixedPoint, cavity: Array) -> bool:
         return True
     inverse = _inverse_correlations(graph, cavity) if graph.n <= MOST_UNITS else None
     if inverse is not None:
-        return _root(inverse) is not None
+        return cholesky(inverse) is not None
     slopes = _slopes(graph, cavity)
     # Any direction will do that no symmetry of the model singles out.
     change = np.random.default_rng(0).uniform(0.5, 1.5, (len(slopes), 1))
@@ -97,14 +99,6 @@ def is_stable(graph: CouplingGraph, found: FixedPoint, cavity: Array) -> bool:
     return growth < 1
 
 
-def _root(inverse: Array) -> Array | None:
-    """Its Cholesky factor, or None where it is not positive definite."""
-    try:
-        return np.asarray(np.linalg.cholesky(inverse))
-    except np.linalg.LinAlgError:
-        return None
-
-
 def _slopes(graph: CouplingGraph, cavity: Array) -> Array:
     """τ = ∂u/∂h of each message, (2E,)."""
     return np.asarray(np.sign(graph.directed) * np.exp(graph.log_slopes(cavity)))
@@ -112,16 +106,14 @@ def _slopes(graph: CouplingGraph, cavity: Array) -> Array:
 
 def _passed_on(graph: CouplingGraph, slopes: Array, changes: Array) -> Array:
     """δu_{k→i} = τ_{k→i} Σ_{l≠i} δu_{l→k} for columns of changes, (2E, m)."""
-    return np.asarray(slopes[:, None] * (_sums(graph, changes)[graph.source] - _back(changes)))
+    return np.asarray(
+        slopes[:, None] * (_sums(graph, changes)[graph.source] - graph.reversed(changes))
+    )
 
 
 def _sums(graph: CouplingGraph, changes: Array) -> Array:
     """Σ_l δu_{l→k} of each unit, (n, m)."""
     return np.asarray(graph.gathering @ changes)
-
-
-def _back(changes: Array) -> Array:
-    return np.roll(changes, len(changes) // 2, axis=0)
 
 
 def _inverse_correlations(graph: CouplingGraph, cavity: Array) -> Array | None:

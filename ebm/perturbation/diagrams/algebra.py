@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Algebra", "MatrixAdjoint"]
+__all__ = ["Algebra", "Hadamard", "MatrixAdjoint"]
 
 Array = NDArray[Any]
+
+
+class Hadamard:
+    """An elementwise product, made anew whenever it is used: stored, they would fill the memory.
+
+    Parameters
+    ----------
+    factors : sequence of matrix, (n, n)
+        Two or more; equal factors are one object.
+    """
+
+    def __init__(self, factors: Sequence[Any]) -> None:
+        self.factors = tuple(factors)
+
+    @property
+    def T(self) -> Self:
+        """The transpose."""
+        return type(self)([factor.T for factor in self.factors])
 
 
 class MatrixAdjoint:
@@ -59,12 +77,8 @@ class Algebra(ABC):
         self.coupling = coupling
 
     @abstractmethod
-    def hadamard(self, factors: Sequence[Any]) -> Any:
-        """Elementwise product; equal factors are one object."""
-
-    @abstractmethod
-    def transposed(self, matrix: Any) -> Any:
-        """Mᵀ."""
+    def hadamard(self, factors: Sequence[Any]) -> Hadamard:
+        """Elementwise product, made when it is used."""
 
     @abstractmethod
     def apply(self, matrix: Any, rows: Array) -> Array:

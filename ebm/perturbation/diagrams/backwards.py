@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.models.couplings import is_sparse
 from ebm.perturbation.diagrams.algebra import Algebra, MatrixAdjoint
 from ebm.perturbation.diagrams.expressions import Node
 
 __all__ = ["Backwards", "Derivatives"]
 
 Array = NDArray[Any]
+Indices = NDArray[np.intp]
 Key = tuple[int, ...]
 
 
@@ -34,6 +36,26 @@ class Derivatives:
 
     weights: dict[Key, dict[int, Array]]
     couplings: dict[int, Any]
+
+    def of_pairs(self, pairs: tuple[Indices, Indices]) -> dict[int, Array]:
+        """G_ij + G_ji of each order at index pairs, (n_pairs,), dense or sparse.
+
+        Parameters
+        ----------
+        pairs : tuple of ndarray, (n_pairs,)
+            i and j.
+
+        Returns
+        -------
+        dict
+            {order: values}.
+        """
+        found = {}
+        for order, half in self.couplings.items():
+            whole = half + half.T
+            whole = whole.tocsr() if is_sparse(whole) else whole
+            found[order] = np.asarray(whole[pairs]).ravel()
+        return found
 
 
 class Backwards:
@@ -135,7 +157,7 @@ class Backwards:
             return
         matrix = self.nodes[group[0]][1]
         rows = np.stack([change for *_, change in pending])
-        back = self.algebra.apply(self.algebra.transposed(self.values[matrix]), rows)
+        back = self.algebra.apply(self.values[matrix].T, rows)
         for (vector, order, change), row in zip(pending, back, strict=True):
             self._add_vector(vector, order, row)
             # W itself met here is a bridge.

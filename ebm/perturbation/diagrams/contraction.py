@@ -17,7 +17,7 @@ from ebm.perturbation.diagrams.expressions import Expressions
 from ebm.perturbation.diagrams.graphs import MAX_EDGES, Diagram, connected_diagrams
 from ebm.perturbation.diagrams.program import Program
 
-__all__ = ["MAX_ORDER", "compile_program"]
+__all__ = ["compile_program", "require_covariance_order", "require_order"]
 
 #: Order 7 has cores of four sites with unequal edges.
 MAX_ORDER = 6
@@ -25,6 +25,49 @@ MAX_ORDER = 6
 #: A vertex and the vectors on it; a pair of vertices and the matrices between them.
 Vectors = dict[int, tuple[int, ...]]
 Edges = dict[tuple[int, int], tuple[int, ...]]
+
+
+def require_order(order: int) -> None:
+    """Refuse diagrams that no program contracts.
+
+    Parameters
+    ----------
+    order : int
+        Their number of edges.
+
+    Raises
+    ------
+    LimitError
+        If it is above 6.
+    """
+    if order > MAX_ORDER:
+        count = f"{len(connected_diagrams(order))} " if order <= MAX_EDGES else ""
+        raise LimitError(
+            f"order {order} of ln Z needs {count}diagrams with sums over four sites and unequal "
+            f"edges; the limit is order {MAX_ORDER}"
+        )
+
+
+def require_covariance_order(order: int, what: str) -> None:
+    """Refuse a covariance of order K, a derivative of ln Z of order K + 1 by the couplings.
+
+    Parameters
+    ----------
+    order : int
+        K.
+    what : str
+        The answer wanted.
+
+    Raises
+    ------
+    LimitError
+        If K is above 5.
+    """
+    if order >= MAX_ORDER:
+        raise LimitError(
+            f"{what} of order {order} needs the diagrams of order {order + 1}, the limit is "
+            f"{MAX_ORDER}: take order {MAX_ORDER - 1} or less"
+        )
 
 
 @cache
@@ -38,7 +81,7 @@ def compile_program(order: int, bridgeless: bool = False) -> Program:
     Parameters
     ----------
     order : int
-        K, at most 6.
+        K, at most 6, see :func:`require_order`.
     bridgeless : bool
         Only diagrams without bridges: the expansion at fixed means.
 
@@ -47,23 +90,13 @@ def compile_program(order: int, bridgeless: bool = False) -> Program:
     Program
         With one group of terms for each order.
 
-    Raises
-    ------
-    LimitError
-        If ``order`` is above 6.
-
     Examples
     --------
     >>> from ebm.perturbation.diagrams.contraction import compile_program
     >>> compile_program(5).count("product")
     3
     """
-    if order > MAX_ORDER:
-        count = f"{len(connected_diagrams(order))} " if order <= MAX_EDGES else ""
-        raise LimitError(
-            f"order {order} of ln Z needs {count}diagrams with sums over four sites and unequal "
-            f"edges; the limit is order {MAX_ORDER}"
-        )
+    require_order(order)
     expressions = Expressions()
     terms = []
     for n_edges in range(1, order + 1):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.perturbation.diagrams.algebra import Algebra, MatrixAdjoint
+from ebm.perturbation.diagrams.algebra import Algebra, Hadamard, MatrixAdjoint
 from ebm.perturbation.diagrams.four_sites import dense_adjoint, dense_value
 
 __all__ = ["DenseAlgebra"]
@@ -19,12 +19,8 @@ Array = NDArray[Any]
 BLOCK = 2**17
 
 
-class _Hadamard:
-    """An elementwise product that is never stored, only made by blocks of rows."""
-
-    def __init__(self, factors: Sequence[Any]) -> None:
-        self.factors = tuple(factors)
-        self.shape = self.factors[0].shape
+class _DenseHadamard(Hadamard):
+    """One of numpy arrays, made by blocks of rows."""
 
     def __getitem__(self, rows: slice) -> Array:
         first, second, *rest = self.factors
@@ -33,28 +29,20 @@ class _Hadamard:
             block *= factor[rows]
         return np.asarray(block)
 
-    @property
-    def T(self) -> _Hadamard:
-        return _Hadamard([factor.T for factor in self.factors])
-
 
 class DenseAlgebra(Algebra):
     """Numpy arrays."""
 
-    def hadamard(self, factors: Sequence[Any]) -> Any:
+    def hadamard(self, factors: Sequence[Any]) -> Hadamard:
         """Elementwise product, made when it is used."""
-        return _Hadamard(factors)
-
-    def transposed(self, matrix: Any) -> Any:
-        """A view."""
-        return matrix.T
+        return _DenseHadamard(factors)
 
     def apply(self, matrix: Any, rows: Array) -> Array:
         """M v for each row v."""
         if isinstance(matrix, np.ndarray):
             return np.asarray(rows @ matrix.T)
         result = np.empty(rows.shape, np.result_type(rows, self.coupling))
-        for part in _blocks(matrix.shape[0]):
+        for part in _blocks(rows.shape[1]):
             result[:, part] = rows @ matrix[part].T
         return result
 
@@ -84,7 +72,7 @@ class DenseAlgebra(Algebra):
     ) -> dict[int, Array]:
         """``factor`` times each adjoint times the others, elementwise."""
         n = self.coupling.shape[0]
-        rest = others[0] if len(others) == 1 else _Hadamard(others)
+        rest = others[0] if len(others) == 1 else _DenseHadamard(others)
         outers = {order: adjoint.outer for order, adjoint in adjoints.items()}
         dtype = np.result_type(
             self.coupling, *(pair[0] for pair in outers.values() if pair is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ Array = NDArray[Any]
 
 #: Columns of a block of a triangular product.
 COLUMNS = 128
+#: The six couplings of four sites.
+PAIRS = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
 
 
 def dense_value(matrix: Array, vector: Array) -> Any:
@@ -119,7 +121,7 @@ def sparse_value(matrix: Any, vector: Array) -> Any:
     >>> int(sparse_value(csr_array(1 - np.eye(4)), np.ones(4)))
     24
     """
-    sites, couplings, _ = _cliques(matrix)
+    sites, couplings = _cliques(matrix)
     return 24 * (np.prod(vector[sites], axis=0) * np.prod(couplings, axis=0)).sum()
 
 
@@ -142,7 +144,7 @@ def sparse_adjoint(matrix: Any, vector: Array) -> tuple[Any, Array]:
     """
     from scipy.sparse import csr_array
 
-    sites, couplings, pairs = _cliques(matrix)
+    sites, couplings = _cliques(matrix)
     weights = vector[sites]
     to_vector = np.zeros(len(vector), np.result_type(vector, couplings))
     for k in range(4):
@@ -152,47 +154,60 @@ def sparse_adjoint(matrix: Any, vector: Array) -> tuple[Any, Array]:
         12 * np.prod(weights, axis=0) * np.prod(np.delete(couplings, k, 0), axis=0)
         for k in range(6)
     ]
-    rows = np.concatenate([sites[a] for a, _ in pairs])
-    columns = np.concatenate([sites[b] for _, b in pairs])
+    rows = np.concatenate([sites[a] for a, _ in PAIRS])
+    columns = np.concatenate([sites[b] for _, b in PAIRS])
     upper = csr_array((np.concatenate(changes), (rows, columns)), shape=matrix.shape)
     return (upper + upper.T).tocsr(), to_vector
 
 
-def _cliques(matrix: Any) -> tuple[Array, Array, list[tuple[int, int]]]:
-    """Complete graphs of four sites: (4, m) sites, (6, m) couplings, and which pair is which."""
-    # From sites of few neighbors to those of many, so that none of many makes all their pairs.
-    degrees = np.diff(matrix.indptr)
-    place = np.empty(len(degrees), np.int64)
-    place[np.argsort(degrees, kind="stable")] = np.arange(len(degrees))
-    entries = matrix.tocoo()
-    first, second = place[entries.row], place[entries.col]
-    upward = first < second
-    order = np.lexsort((second[upward], first[upward]))
-    first, second = first[upward][order], second[upward][order]
-    values = entries.data[upward][order]
-    n = len(degrees)
-    keys = first * n + second
+class _Upward(NamedTuple):
+    """The stored entries as edges from sites of few neighbors to those of many, in order.
 
-    def coupled(a: Array, b: Array) -> tuple[Array, Array]:
+    Numbered so, no site of many neighbors makes all their pairs.
+    """
+
+    n: int
+    first: Array
+    second: Array
+    values: Array
+    #: The row of the matrix that each site is.
+    rows: Array
+
+    def joining(self, a: Array, b: Array) -> tuple[Array, Array]:
         """Where a < b are neighbors, and the edge that joins them."""
-        if not len(keys):
+        if not len(self.first):
             return np.zeros(len(a), bool), np.zeros(len(a), np.intp)
-        wanted = a * n + b
+        keys, wanted = self.first * self.n + self.second, a * self.n + b
         found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return keys[found] == wanted, found
 
-    ij, ik = _pairs_within(first)
-    there, jk = coupled(second[ij], second[ik])
+
+def _upward(matrix: Any) -> _Upward:
+    degrees = np.diff(matrix.indptr)
+    rows = np.argsort(degrees, kind="stable")
+    place = np.empty(len(degrees), np.int64)
+    place[rows] = np.arange(len(degrees))
+    entries = matrix.tocoo()
+    first, second = place[entries.row], place[entries.col]
+    order = np.lexsort((second, first))
+    order = order[(first < second)[order]]
+    return _Upward(len(degrees), first[order], second[order], entries.data[order], rows)
+
+
+def _cliques(matrix: Any) -> tuple[Array, Array]:
+    """Complete graphs of four sites: (4, m) sites, and (6, m) couplings of ``PAIRS`` of them."""
+    edges = _upward(matrix)
+    ij, ik = _pairs_within(edges.first)
+    there, jk = edges.joining(edges.second[ij], edges.second[ik])
     ij, ik, jk = ij[there], ik[there], jk[there]
     # Two triangles on the same edge ij, of which k and l are the third sites.
     one, two = _pairs_within(ij)
-    there, kl = coupled(second[ik[one]], second[ik[two]])
+    there, kl = edges.joining(edges.second[ik[one]], edges.second[ik[two]])
     one, two, kl = one[there], two[there], kl[there]
-    edges = np.stack([ij[one], ik[one], ik[two], jk[one], jk[two], kl])
-    site_at = np.argsort(place)
-    ordered = np.stack([first[ij[one]], second[ij[one]], second[ik[one]], second[ik[two]]])
-    pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
-    return site_at[ordered], values[edges], pairs
+    joined = np.stack([ij[one], ik[one], ik[two], jk[one], jk[two], kl])
+    i, j = edges.first[ij[one]], edges.second[ij[one]]
+    sites = np.stack([i, j, edges.second[ik[one]], edges.second[ik[two]]])
+    return edges.rows[sites], edges.values[joined]
 
 
 def _pairs_within(labels: Array) -> tuple[Array, Array]:

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ebm.errors import EbmError, LimitError
+from ebm.arrays import as_integer
+from ebm.errors import LimitError
+from ebm.perturbation.diagrams.canonical import Matrix, canonical
+from ebm.perturbation.settings import as_flag
 
 __all__ = ["Diagram", "connected_diagrams"]
 
@@ -15,8 +18,6 @@ __all__ = ["Diagram", "connected_diagrams"]
 MAX_EDGES = 8
 #: How many connected loop-free multigraphs there are with 9, 10, … edges.
 BEYOND = (4442, 17576, 72810, 314595)
-
-Matrix = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def connected_diagrams(n_edges: int, bridgeless: bool = False) -> tuple[Diagram,
     Raises
     ------
     EbmError
-        If ``n_edges`` is no integer, or negative.
+        If ``n_edges`` is no integer or negative, or ``bridgeless`` neither True nor False.
     LimitError
         If there would be too many.
 
@@ -164,17 +165,18 @@ def connected_diagrams(n_edges: int, bridgeless: bool = False) -> tuple[Diagram,
     >>> [len(connected_diagrams(k)) for k in range(1, 7)]
     [1, 2, 5, 12, 33, 103]
     """
-    if isinstance(n_edges, bool) or not hasattr(n_edges, "__index__") or n_edges < 0:
-        raise EbmError(f"n_edges must be an integer of at least 0, got {n_edges!r}")
+    n_edges = as_integer(n_edges, "n_edges", least=0)
     if n_edges > MAX_EDGES:
         beyond = n_edges - MAX_EDGES - 1
-        number = f"{BEYOND[beyond]}" if beyond < len(BEYOND) else f"more than {BEYOND[-1]}"
+        number = str(BEYOND[beyond]) if beyond < len(BEYOND) else f"more than {BEYOND[-1]}"
         raise LimitError(
             f"{n_edges} edges make {number} diagrams; the limit is {MAX_EDGES} edges, "
             f"{len(_all_diagrams(MAX_EDGES))} diagrams"
         )
     found = _all_diagrams(n_edges)
-    return tuple(diagram for diagram in found if diagram.is_bridgeless) if bridgeless else found
+    if not as_flag(bridgeless, "bridgeless"):
+        return found
+    return tuple(diagram for diagram in found if diagram.is_bridgeless)
 
 
 @cache
@@ -187,7 +189,7 @@ def _all_diagrams(n_edges: int) -> tuple[Diagram, ...]:
         n = smaller.n_vertices
         for a in range(n):
             for b in range(a + 1, n + 1):
-                form, number = _canonical(_with_edge(smaller.multiplicities, a, b))
+                form, number = canonical(_with_edge(smaller.multiplicities, a, b))
                 automorphisms[form] = number
     forms = sorted(automorphisms, key=lambda form: (len(form), form))
     return tuple(
@@ -208,65 +210,3 @@ def _with_edge(matrix: Matrix, a: int, b: int) -> Matrix:
 def _parallel_permutations(matrix: Matrix) -> int:
     """Π m! over the m-fold edges."""
     return math.prod(math.factorial(m) for a, row in enumerate(matrix) for m in row[:a])
-
-
-def _canonical(matrix: Matrix) -> tuple[Matrix, int]:
-    """The least form over the numberings that refinement leaves open, and |Aut|."""
-    # Every automorphism maps the search tree onto itself: the least form is met |Aut| times.
-    met: dict[Matrix, int] = {}
-    waiting = [(tuple(0 for _ in matrix), 1)]
-    while waiting:
-        colors, weight = waiting.pop()
-        colors = _refined(matrix, colors)
-        cell = _first_open_cell(colors)
-        if not cell:
-            order = sorted(range(len(matrix)), key=colors.__getitem__)
-            form = tuple(tuple(matrix[a][b] for b in order) for a in order)
-            met[form] = met.get(form, 0) + weight
-            continue
-        for twins in _twin_classes(matrix, cell):
-            # Twins change places by an automorphism: one of them speaks for all.
-            chosen = twins[0]
-            split = tuple(
-                2 * color + (color == colors[chosen] and v != chosen)
-                for v, color in enumerate(colors)
-            )
-            waiting.append((split, weight * len(twins)))
-    least = min(met)
-    return least, met[least]
-
-
-def _refined(matrix: Matrix, colors: tuple[int, ...]) -> tuple[int, ...]:
-    """Colors told apart by the colors around them, until nothing more comes apart."""
-    while True:
-        around = [
-            (colors[v], tuple(sorted((m, colors[u]) for u, m in enumerate(row) if m)))
-            for v, row in enumerate(matrix)
-        ]
-        rank = {signature: k for k, signature in enumerate(sorted(set(around)))}
-        if len(rank) == len(set(colors)):
-            return tuple(rank[signature] for signature in around)
-        colors = tuple(rank[signature] for signature in around)
-
-
-def _first_open_cell(colors: tuple[int, ...]) -> list[int]:
-    """Vertices of the first color that several share; empty if there is none."""
-    for color in sorted(set(colors)):
-        cell = [v for v, own in enumerate(colors) if own == color]
-        if len(cell) > 1:
-            return cell
-    return []
-
-
-def _twin_classes(matrix: Matrix, cell: list[int]) -> list[list[int]]:
-    """The cell in classes of vertices with the same edges to everybody else."""
-    classes: list[list[int]] = []
-    for v in cell:
-        for twins in classes:
-            u = twins[0]
-            if all(matrix[u][w] == matrix[v][w] for w in range(len(matrix)) if w not in (u, v)):
-                twins.append(v)
-                break
-        else:
-            classes.append([v])
-    return classes

@@ -147,7 +147,7 @@ class Program:
         if kind == "product":
             return algebra.product(*operands, mirrored=number in self.mirrored)
         if kind == "transposed":
-            return algebra.transposed(*operands)
+            return operands[0].T
         if kind == "four":
             return algebra.four(*operands)
         return operands[0] @ operands[1]

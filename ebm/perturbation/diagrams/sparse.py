@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.perturbation.diagrams.algebra import Algebra, MatrixAdjoint
+from ebm.perturbation.diagrams.algebra import Algebra, Hadamard, MatrixAdjoint
 from ebm.perturbation.diagrams.four_sites import sparse_adjoint, sparse_value
 
 __all__ = ["SparseAlgebra"]
@@ -21,15 +21,8 @@ __all__ = ["SparseAlgebra"]
 Array = NDArray[Any]
 
 
-class _Hadamard:
-    """An elementwise product, made anew whenever it is used: stored, they would fill the memory."""
-
-    def __init__(self, factors: Sequence[Any]) -> None:
-        self.factors = tuple(factors)
-
-    @property
-    def T(self) -> _Hadamard:
-        return _Hadamard([factor.T for factor in self.factors])
+class _SparseHadamard(Hadamard):
+    """One of sparse arrays."""
 
     def made(self) -> Any:
         """The sparsest factors first, equal ones by powers."""
@@ -67,13 +60,9 @@ class SparseAlgebra(Algebra):
         ]
         super().__init__(csr_array((stored.data, *indices), shape=stored.shape))
 
-    def hadamard(self, factors: Sequence[Any]) -> Any:
+    def hadamard(self, factors: Sequence[Any]) -> Hadamard:
         """Elementwise product, made when it is used."""
-        return _Hadamard(factors)
-
-    def transposed(self, matrix: Any) -> Any:
-        """Mᵀ."""
-        return matrix.T
+        return _SparseHadamard(factors)
 
     def apply(self, matrix: Any, rows: Array) -> Array:
         """M v for each row v."""
@@ -102,7 +91,7 @@ class SparseAlgebra(Algebra):
         factor: float,
     ) -> dict[int, Any]:
         """``factor`` times each adjoint times the others, on the pattern of the target."""
-        rest = _Hadamard([*others, _pattern(target)]).made()
+        rest = _SparseHadamard([*others, _pattern(target)]).made()
         rows = np.repeat(np.arange(rest.shape[0]), np.diff(rest.indptr))
         results = {}
         for order, adjoint in adjoints.items():
@@ -144,7 +133,7 @@ class SparseAlgebra(Algebra):
 
 
 def _stored(matrix: Any) -> Any:
-    return matrix.made() if isinstance(matrix, _Hadamard) else matrix.tocsr()
+    return matrix.made() if isinstance(matrix, _SparseHadamard) else matrix.tocsr()
 
 
 def _with_data(matrix: Any, data: Array) -> Any:

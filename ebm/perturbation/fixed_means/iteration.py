@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ebm.errors import ConvergenceError
 from ebm.models import BoltzmannMachine
 from ebm.models.couplings import apply, is_sparse
+from ebm.perturbation.definite import cholesky
 from ebm.perturbation.diagrams.algebra import Algebra
 from ebm.perturbation.fixed_means.series import corrections
 
@@ -148,9 +149,8 @@ def ascent(machine: BoltzmannMachine, point: Point) -> tuple[Array, bool]:
     scaled = -w * np.outer(deviation, deviation)
     onsager = point.variance * (w**2 @ point.variance) if len(point.terms) > 2 else 0.0
     np.fill_diagonal(scaled, 1 + onsager)
-    try:
-        root = np.linalg.cholesky(scaled)
-    except np.linalg.LinAlgError:
+    root = cholesky(scaled)
+    if root is None:
         return point.slope, False
     return cho_solve((root, True), deviation * point.slope) / deviation, True
 

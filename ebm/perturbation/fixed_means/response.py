@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.errors import ConvergenceError
+from ebm.perturbation.definite import cholesky
 
 __all__ = ["covariance_from_inverse", "is_positive_definite", "with_unit_diagonal"]
 
@@ -15,6 +16,8 @@ Array = NDArray[np.float64]
 MOST_STEPS = 100
 #: Error of a variance, relative.
 TOLERANCE = 1e-13
+#: Shortest share of a step that is tried.
+SHORTEST = 1e-6
 
 
 def covariance_from_inverse(inverse: Array, variance: Array) -> Array:
@@ -56,7 +59,7 @@ def is_positive_definite(inverse: Array, variance: Array) -> bool:
     bool
         False on the border.
     """
-    return _root(_scaled(inverse, variance)) is not None
+    return cholesky(_scaled(inverse, variance)) is not None
 
 
 def with_unit_diagonal(inverse: Array) -> Array:
@@ -103,16 +106,9 @@ def with_unit_diagonal(inverse: Array) -> Array:
         excess = np.diagonal(correlation) - 1
         if np.abs(excess).max() < TOLERANCE * len(a):
             return correlation
-        step = np.linalg.solve(correlation**2, excess)
-        share, better = 1.0, _evaluated(others, a + step)
-        slope = float(excess @ step)
-        while (better is None or better[0] > objective - 1e-4 * share * slope) and share > 1e-6:
-            # Near the minimum differences of the objective are rounding errors.
-            if better is not None and slope < 1e-9:
-                break
-            share /= 2
-            better = _evaluated(others, a + share * step)
-        a, found = a + share * step, better
+        step = np.asarray(np.linalg.solve(correlation**2, excess), dtype=np.float64)
+        share, found = _share_of(step, float(excess @ step), others, a, objective)
+        a = a + share * step
     raise ConvergenceError(
         "the variances of linear response could not be settled: units are as good as locked "
         "together; use weaker couplings, or ebm.sample",
@@ -120,9 +116,23 @@ def with_unit_diagonal(inverse: Array) -> Array:
     )
 
 
+def _share_of(
+    step: Array, slope: float, others: Array, a: Array, objective: float
+) -> tuple[float, tuple[float, Array] | None]:
+    """How much of a step lowers the objective, and what is there."""
+    share, there = 1.0, _evaluated(others, a + step)
+    while (there is None or there[0] > objective - 1e-4 * share * slope) and share > SHORTEST:
+        # Near the minimum differences of the objective are rounding errors.
+        if there is not None and slope < 1e-9:
+            break
+        share /= 2
+        there = _evaluated(others, a + share * step)
+    return share, there
+
+
 def _evaluated(others: Array, a: Array) -> tuple[float, Array] | None:
     """Σ a − ln det, and the inverse; None where the matrix is not positive definite."""
-    root = _root(others + np.diag(a))
+    root = cholesky(others + np.diag(a))
     if root is None:
         return None
     half = np.linalg.inv(root)
@@ -134,11 +144,3 @@ def _scaled(inverse: Array, variance: Array) -> Array:
     deviation = np.sqrt(variance)
     scaled = inverse * np.outer(deviation, deviation)
     return np.asarray((scaled + scaled.T) / 2)
-
-
-def _root(matrix: Array) -> Array | None:
-    """Its Cholesky factor, or None where it is not positive definite."""
-    try:
-        return np.asarray(np.linalg.cholesky(matrix))
-    except np.linalg.LinAlgError:
-        return None

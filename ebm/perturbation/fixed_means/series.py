@@ -11,47 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.errors import LimitError
-from ebm.models.couplings import dense, is_sparse
-from ebm.perturbation.costs import require_affordable
+from ebm.perturbation.costs import affordable_algebra
 from ebm.perturbation.diagrams.algebra import Algebra
-from ebm.perturbation.diagrams.contraction import MAX_ORDER, compile_program
-from ebm.perturbation.diagrams.dense import DenseAlgebra
+from ebm.perturbation.diagrams.backwards import Derivatives
+from ebm.perturbation.diagrams.contraction import compile_program
 from ebm.perturbation.diagrams.program import Evaluation
-from ebm.perturbation.diagrams.sparse import SparseAlgebra
 from ebm.perturbation.fixed_means.legendre import legendre_weight
 
-__all__ = [
-    "corrections",
-    "coupled_algebra",
-    "covariance_terms",
-    "pair_covariances",
-    "require_covariance_order",
-]
+__all__ = ["corrections", "coupled_algebra", "covariance_terms", "pair_covariances"]
 
 Array = NDArray[Any]
-
-
-def require_covariance_order(order: int, what: str) -> None:
-    """Refuse a covariance of order K that would take Γ to an order K + 1 above the limit.
-
-    Parameters
-    ----------
-    order : int
-        K.
-    what : str
-        The answer wanted.
-
-    Raises
-    ------
-    LimitError
-        If K is above 5.
-    """
-    if order >= MAX_ORDER:
-        raise LimitError(
-            f"{what} of order {order} needs the diagrams at fixed means of order {order + 1}, the "
-            f"limit is {MAX_ORDER}: take order {MAX_ORDER - 1} or less"
-        )
 
 
 def coupled_algebra(
@@ -77,11 +46,10 @@ def coupled_algebra(
     Algebra
         Dense or sparse, as the couplings are.
     """
-    if is_sparse(weights) and not as_dense:
-        return SparseAlgebra(weights)
     program = compile_program(max(order, 2), bridgeless=True)
-    require_affordable(program, weights.shape[0], what, True, max_seconds)
-    return DenseAlgebra(dense(weights))
+    return affordable_algebra(
+        program, weights, what, max_seconds, derivatives=True, as_dense=as_dense
+    )
 
 
 def corrections(algebra: Algebra, variance: Array, skew: Array, order: int) -> tuple[Array, Array]:
@@ -130,10 +98,10 @@ def covariance_terms(algebra: Algebra, variance: Array, skew: Array, order: int)
     ndarray, (K + 1, n, n)
         Order 0 is diag(v), the others have zero diagonals: x² = x.
     """
-    derivatives = _evaluated(algebra, variance, skew, order + 1).derivatives(range(2, order + 2))
     n = len(variance)
     terms = np.zeros((order + 1, n, n), np.result_type(algebra.coupling, variance))
     np.fill_diagonal(terms[0], variance)
+    derivatives = _by_couplings(algebra, variance, skew, order + 1)
     for k, part in derivatives.couplings.items():
         np.add(part, part.T, out=terms[k - 1])
         np.fill_diagonal(terms[k - 1], 0)
@@ -165,13 +133,16 @@ def pair_covariances(
     ndarray, (K, n_pairs)
         Order 1 is W_ij v_i v_j.
     """
-    derivatives = _evaluated(algebra, variance, skew, order + 1).derivatives(range(2, order + 2))
     terms = np.zeros((order, len(pairs[0])))
-    for k, part in derivatives.couplings.items():
-        total = part + part.T
-        total = total.tocsr() if is_sparse(total) else total
-        terms[k - 2] = np.asarray(total[pairs]).ravel()
+    derivatives = _by_couplings(algebra, variance, skew, order + 1)
+    for k, values in derivatives.of_pairs(pairs).items():
+        terms[k - 2] = values
     return terms
+
+
+def _by_couplings(algebra: Algebra, variance: Array, skew: Array, order: int) -> Derivatives:
+    """Of the orders 2 … K of Γ, each apart."""
+    return _evaluated(algebra, variance, skew, order).derivatives(range(2, order + 1))
 
 
 def _evaluated(algebra: Algebra, variance: Array, skew: Array, order: int) -> Evaluation:

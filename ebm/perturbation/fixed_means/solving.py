@@ -11,27 +11,21 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_number
-from ebm.errors import ConvergenceError, EbmError, ModelError, SeriesWarning
+from ebm.arrays import as_integer, as_number
+from ebm.errors import EbmError, SeriesWarning
 from ebm.models import BoltzmannMachine
-from ebm.models.couplings import vector
-from ebm.perturbation.cumulants import checked_order
-from ebm.perturbation.diagrams.contraction import MAX_ORDER, compile_program
+from ebm.perturbation.diagrams.contraction import require_order
 from ebm.perturbation.fixed_means.iteration import Point, ascent, climb, point_at
 from ebm.perturbation.fixed_means.series import coupled_algebra
 from ebm.perturbation.fixed_means.solution import PlefkaSolution
 from ebm.perturbation.folding import expanded_machine
-from ebm.randomness import RandomSource, generator
-from ebm.spaces import Binary, FiniteSpace
+from ebm.perturbation.settings import as_seconds
+from ebm.perturbation.starts import distinct_solutions, first_log_odds
+from ebm.randomness import RandomSource
 
 __all__ = ["plefka", "plefka_solutions"]
-
-Array = NDArray[np.float64]
-
-#: Solutions whose means differ by less are one.
-SAME = 1e-6
 
 
 def plefka(
@@ -84,10 +78,10 @@ def plefka(
         If no solution was found; it says what was left and what to try.
     EbmError
         If ``order`` is not a positive integer or a setting is out of range.
-
-    Notes
-    -----
-    An order above 6 raises LimitError, and another model ModelError.
+    LimitError
+        If ``order`` is above 6, or it would take too long.
+    ModelError
+        If the model is another, or ``start`` holds no means.
 
     Examples
     --------
@@ -97,16 +91,19 @@ def plefka(
     >>> f"{solution.log_partition - ebm.exact(machine).log_partition:.0e}"
     '-1e-05'
     """
-    order = checked_order(order)
-    if order > MAX_ORDER:
-        compile_program(order, bridgeless=True)
-    max_iterations, tolerance = _checked_settings(max_iterations, tolerance, max_seconds)
+    order = as_integer(order, "order")
+    require_order(order)
+    max_iterations = as_integer(max_iterations, "max_iterations")
+    tolerance = as_number(tolerance, "tolerance")
+    if not 0 < tolerance < math.inf:
+        raise EbmError(f"tolerance must be a positive number, got {tolerance!r}")
+    max_seconds = as_seconds(max_seconds)
     # Of all centers 1/2 leaves the smallest rounding errors.
     machine, space = expanded_machine(model, 0.5)
     name = f"Plefka's expansion to order {order}"
     algebra = coupled_algebra(machine.weights, order, name, max_seconds)
     found, n_iterations = climb(
-        _first_log_odds(start, space, rng),
+        first_log_odds(start, space, rng),
         lambda log_odds: point_at(machine, algebra, log_odds, order),
         lambda point: ascent(machine, point),
         name,
@@ -114,7 +111,7 @@ def plefka(
         tolerance,
     )
     _warn_if_impossible(machine, found, order)
-    return PlefkaSolution(machine, order, space, found, n_iterations, float(max_seconds))
+    return PlefkaSolution(machine, order, space, found, n_iterations, max_seconds)
 
 
 def plefka_solutions(
@@ -146,7 +143,7 @@ def plefka_solutions(
     ConvergenceError
         If no start converged.
     EbmError
-        If ``n_starts`` is not a number of starts.
+        If ``n_starts`` is not a number of starts, or as :func:`plefka`.
 
     Examples
     --------
@@ -157,36 +154,11 @@ def plefka_solutions(
     >>> [round(float(solution.mean[0]), 2) for solution in found]
     [0.95, -0.94]
     """
-    if isinstance(n_starts, bool) or not hasattr(n_starts, "__index__") or n_starts < 0:
-        raise EbmError(f"n_starts must be an integer from 0 on, got {n_starts!r}")
-    stream = generator(rng)
-    found: list[PlefkaSolution] = []
-    failure = None
-    for start in ["uniform", *["random"] * int(n_starts)]:
-        try:
-            solution = plefka(model, order, start=start, rng=stream, **settings)
-        except ConvergenceError as error:
-            failure = error
-            continue
-        if all(np.abs(solution.mean - other.mean).max() > SAME for other in found):
-            found.append(solution)
-    if failure is not None and not found:
-        raise failure
-    # Equal free energies, as of states that mirror each other, in a fixed order.
-    key = [(-round(one.log_partition, 8), *(-one.mean.round(6)).tolist()) for one in found]
-    return tuple(found[k] for k in sorted(range(len(found)), key=key.__getitem__))
 
+    def solve(start: str, stream: np.random.Generator) -> PlefkaSolution:
+        return plefka(model, order, start=start, rng=stream, **settings)
 
-def _checked_settings(max_iterations: Any, tolerance: Any, max_seconds: float) -> tuple[int, float]:
-    integer = hasattr(max_iterations, "__index__") and not isinstance(max_iterations, bool)
-    if not integer or max_iterations < 1:
-        raise EbmError(f"max_iterations must be a positive integer, got {max_iterations!r}")
-    tolerance = as_number(tolerance, "tolerance")
-    if not 0 < tolerance < math.inf:
-        raise EbmError(f"tolerance must be a positive number, got {tolerance!r}")
-    if not max_seconds > 0:
-        raise EbmError(f"max_seconds must be a positive number, got {max_seconds!r}")
-    return int(max_iterations), tolerance
+    return distinct_solutions(solve, n_starts, rng)
 
 
 def _warn_if_impossible(machine: BoltzmannMachine, found: Point, order: int) -> None:
@@ -202,20 +174,3 @@ def _warn_if_impossible(machine: BoltzmannMachine, found: Point, order: int) -> 
             SeriesWarning,
             stacklevel=3,
         )
-
-
-def _first_log_odds(start: Any, space: FiniteSpace, rng: RandomSource) -> Array:
-    """Log-odds of the means to begin with."""
-    if isinstance(start, str):
-        if start == "uniform":
-            return np.zeros(space.n)
-        if start != "random":
-            raise EbmError(f'start must be "uniform", "random" or means, got {start!r}')
-        mean = generator(rng).uniform(0, 1, space.n)
-    else:
-        given = vector(start, space.n, "start")
-        mean = given if isinstance(space, Binary) else (1 + given) / 2
-    if ((mean < 0) | (mean > 1)).any():
-        raise ModelError(f"start must hold means of units of {space!r}")
-    mean = np.clip(mean, 1e-15, 1 - 1e-15)
-    return np.asarray(np.log(mean / (1 - mean)))

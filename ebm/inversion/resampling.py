@@ -1,4 +1,4 @@
-"""Sampling errors of any inversion: by the delta method, and by resampling rows."""
+"""Sampling errors of any inversion by resampling rows."""
 
 from __future__ import annotations
 
@@ -12,131 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.ensembles import Moments, WeightedStates
-from ebm.errors import EbmError, EbmWarning, LimitError, SingularCovarianceError
+from ebm.arrays import as_integer, as_number
+from ebm.ensembles import WeightedStates
+from ebm.errors import EbmError, EbmWarning, SingularCovarianceError
+from ebm.inversion.methods import model_of, parameters_of, require_function
 from ebm.inversion.rows import Rows, read_rows
-from ebm.models import BoltzmannMachine
 from ebm.parallel import single_threaded_blas
 from ebm.randomness import RandomSource, generator
-from ebm.spaces import Binary, Spins
+from ebm.spaces import Spins
 
-__all__ = ["BootstrapResult", "bootstrap", "standard_errors"]
+__all__ = ["BootstrapResult", "bootstrap"]
 
 Array = NDArray[np.float64]
-
-#: Most parameters for the delta method, which inverts twice for each.
-MOST_PARAMETERS = 1500
-#: Step of central differences, in standard deviations of a feature: errors of 1e-10 and 1e-11.
-STEP = 1e-5
-
-
-def standard_errors(method: Callable[[Any], Any], data: Any) -> Array:
-    """Standard errors of an inversion by the delta method.
-
-    √diag( G Σ Gᵀ / N ) with Σ the covariance of the features x_i and x_i x_j over the rows, and G
-    the derivatives of the parameters by their means, taken by central differences.
-
-    Parameters
-    ----------
-    method : callable
-        From moments to a model, such as ``ebm.inversion.bethe``, or with settings
-        ``functools.partial(ebm.inversion.tap, shrinkage=0.1)``.
-    data : array_like, DataFrame or Ensemble
-        The samples.
-
-    Returns
-    -------
-    ndarray, (p,)
-        Of the ``parameters`` of ``method(data)``, its center held fixed; zero for exact ensembles.
-        They describe sampling alone, not what is wrong with the method.
-
-    Raises
-    ------
-    LimitError
-        If there are more than 1500 parameters.
-    EbmError
-        If ``method`` does not return a model from moments, or has no slope there.
-
-    Notes
-    -----
-    Right for many samples. Near an empty cell of a table, or a singular covariance, look at
-    :func:`bootstrap` too. :func:`pseudolikelihood` needs rows and brings its own errors.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> rows = [[0, 0], [1, 1], [0, 1], [1, 0], [1, 1], [0, 0]] * 50
-    >>> ebm.inversion.standard_errors(ebm.inversion.independent_pair, rows).round(3)
-    array([0.122, 0.122, 0.245])
-    """
-    rows = read_rows(data)
-    p = rows.space.n * (rows.space.n + 1) // 2
-    if p > MOST_PARAMETERS:
-        raise LimitError(
-            f"the delta method for {p} parameters would invert {2 * p} times, "
-            f"the limit is {MOST_PARAMETERS} parameters: use ebm.inversion.bootstrap"
-        )
-    with single_threaded_blas():
-        return _by_derivatives(method, rows)
-
-
-def _by_derivatives(method: Callable[[Any], Any], rows: Rows) -> Array:
-    center = rows.weights @ rows.states
-    deviation = rows.states - center
-    i, j = np.triu_indices(rows.space.n, 1)
-    # About fixed means, products are uncorrelated with units where units are independent.
-    features = np.column_stack([deviation, deviation[:, i] * deviation[:, j]])
-    means = rows.weights @ features
-    features -= means
-    covariance = features.T @ (features * rows.weights[:, None])
-    reference = _model(method(_moments(rows, center, means)))
-    if len(reference.parameters) != len(means):
-        raise EbmError("standard errors are for machines with a coupling between all pairs")
-    if not math.isfinite(rows.sample_size):
-        return np.zeros(len(means))
-    slopes = np.zeros((len(means), len(means)))
-    for k, step in enumerate(STEP * np.sqrt(covariance.diagonal())):
-        # A feature without spread moves nothing.
-        if step > 0:
-            slopes[:, k] = _slope(
-                lambda x: _parameters(method(_moments(rows, center, x)), reference), means, k, step
-            )
-    variance = ((slopes @ covariance) * slopes).sum(axis=1)
-    return np.asarray(np.sqrt(np.maximum(variance, 0) / rows.sample_size))
-
-
-def _slope(function: Callable[[Array], Array], means: Array, k: int, step: float) -> Array:
-    """A central difference; a one-sided one where a combination of values was never seen."""
-    # Such data are on the boundary of what has a distribution, and one of both steps leaves it.
-    ends, failure = {}, None
-    for sign in (1.0, -1.0):
-        moved = means.copy()
-        moved[k] += sign * step
-        try:
-            ends[sign] = function(moved)
-        except EbmError as error:
-            failure = error
-    if len(ends) == 2:
-        return (ends[1.0] - ends[-1.0]) / (2 * step)
-    for sign, end in ends.items():
-        return (end - function(means)) / (sign * step)
-    raise EbmError(
-        f"this inversion has no slope at these moments ({failure}): take pseudocount=1 in the "
-        "method, or ebm.inversion.bootstrap"
-    ) from failure
-
-
-def _moments(rows: Rows, center: Array, means: Array) -> Moments:
-    """Moments with these means of x − center and of its products, in the coding of the data."""
-    n = len(center)
-    shift = means[:n]
-    mean = center + shift
-    covariance = np.zeros((n, n))
-    covariance[np.triu_indices(n, 1)] = means[n:]
-    covariance = covariance + covariance.T - np.outer(shift, shift)
-    np.fill_diagonal(covariance, mean * (1 - mean))
-    space = Binary(n, names=rows.space.names)
-    return Moments(space, mean, covariance, None, rows.sample_size).to(rows.space)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -190,7 +77,7 @@ class BootstrapResult:
         EbmError
             If ``level`` is not between 0 and 1.
         """
-        if not 0 < level < 1:
+        if not 0 < as_number(level, "level") < 1:
             raise EbmError(f"level must be between 0 and 1, got {level!r}")
         tail = (1 - level) / 2
         return np.asarray(np.quantile(self.parameters, [tail, 1 - tail], axis=0))
@@ -227,6 +114,8 @@ def bootstrap(
 
     Raises
     ------
+    ModelError
+        If ``method`` is no function, or ``data`` are moments.
     EbmError
         If the data are exact, or fewer than two resamples gave a model.
 
@@ -242,15 +131,15 @@ def bootstrap(
     >>> result.standard_errors.shape, result.n_failed
     ((3,), 0)
     """
-    if isinstance(n_resamples, bool) or not hasattr(n_resamples, "__index__") or n_resamples < 2:
-        raise EbmError(f"n_resamples must be an integer from 2 on, got {n_resamples!r}")
+    require_function(method)
+    n_resamples = as_integer(n_resamples, "n_resamples", least=2)
     rows = read_rows(data)
     if not math.isfinite(rows.sample_size) or rows.sample_size < 1:
         raise EbmError(
             f"resampling needs a number of samples, got sample_size={rows.sample_size}: sample "
             "from exact ensembles first, and give weights as frequencies"
         )
-    reference = _model(method(_resample(rows, rows.weights * round(rows.sample_size))))
+    reference = model_of(method(_resample(rows, rows.weights * round(rows.sample_size))))
     with single_threaded_blas():
         found, reasons = _resampled(method, rows, reference, n_resamples, generator(rng))
     failures = tuple(reasons.most_common())
@@ -278,7 +167,7 @@ def _resampled(
     for _ in range(n_resamples):
         counts = stream.multinomial(round(rows.sample_size), rows.weights / rows.weights.sum())
         try:
-            found.append(_parameters(_quietly(method, _resample(rows, counts)), reference))
+            found.append(parameters_of(_quietly(method, _resample(rows, counts)), reference))
         except (SingularCovarianceError, np.linalg.LinAlgError) as error:
             singular = singular or f"{SingularCovarianceError.__name__}: {error}"
             reasons[singular] += 1
@@ -309,19 +198,3 @@ def _quietly(method: Callable[[Any], Any], data: Any) -> Any:
     if getattr(result, "converged", True):
         return result
     raise EbmError(getattr(result, "message", "not converged"))
-
-
-def _model(result: Any) -> Any:
-    """The model of a result, or the result itself."""
-    model = getattr(result, "model", result)
-    if not hasattr(model, "parameters"):
-        raise EbmError(f"method must return a model, got {type(result).__name__}")
-    return model
-
-
-def _parameters(result: Any, reference: Any) -> Array:
-    """Parameters in the gauge of the reference."""
-    model = _model(result)
-    if isinstance(model, BoltzmannMachine):
-        model = model.recentered(reference.center)
-    return np.asarray(model.parameters)

@@ -1,0 +1,174 @@
+"""The equation of the couplings at fixed means, and its root."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.errors import ConvergenceError
+from ebm.inversion.moments import PreparedMoments, shown_pairs
+from ebm.inversion.resummation import PairRemainder, couplings_of_pairs, slope_of_pairs
+from ebm.perturbation.fixed_means.series import coupled_algebra, covariance_terms
+from ebm.perturbation.series import inverse_series
+
+__all__ = ["Equation", "solved"]
+
+Array = NDArray[np.float64]
+
+#: Rounds the equation may take, and points that the next one is made of.
+ROUNDS, MEMORY = 80, 6
+#: Error before the last step, relative to the largest response, where variances are 1.
+TOLERANCE = 1e-10
+#: An error beyond this multiple of the response is not followed any further.
+BEYOND = 1e6
+#: Pairs that a refusal names.
+SHOWN = 3
+#: Shares of the response through which a root is followed where it is not found at once.
+SHARES = (0.25, 0.5, 0.7, 0.85, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """W + T(W) = A in the units D in which variances are 1: D_ij = √(v_i v_j).
+
+    Parameters
+    ----------
+    ready : PreparedMoments
+        Means, and A = −Ĉ⁻¹ off the diagonal.
+    order : int
+        K: T is ∂²(Γ_2 + … + Γ_K)/∂m_i∂m_j off the diagonal.
+    pairs : PairRemainder or None
+        What each pair adds beyond.
+    max_seconds : float
+        Time allowed for one evaluation.
+    """
+
+    ready: PreparedMoments
+    order: int
+    pairs: PairRemainder | None
+    max_seconds: float
+
+    @property
+    def unit(self) -> Array:
+        """D, (n, n)."""
+        deviation = np.sqrt(self.ready.variance)
+        return np.outer(deviation, deviation)
+
+    def algebra(self, weights: Array) -> Any:
+        """Couplings ready for Γ to order K and its second derivatives."""
+        what = f"inversion to order {self.order}"
+        return coupled_algebra(weights, self.order + 1, what, self.max_seconds)
+
+    def beyond_first(self, weights: Array) -> Array:
+        """T(W): all that is not W itself, (n, n), zero on the diagonal."""
+        total = np.zeros_like(weights)
+        if self.order > 1:
+            terms = covariance_terms(
+                self.algebra(weights), self.ready.variance, self.ready.skew, self.order
+            )
+            total = -inverse_series(terms)[2:].sum(axis=0)
+            total = (total + total.T) / 2
+            np.fill_diagonal(total, 0)
+        return total if self.pairs is None else total + self.pairs.response_at(weights)
+
+    def slope(self, weights: Array) -> Array:
+        """∂(W + T)/∂W of pairs alone, (n, n); the rest depends on single couplings less."""
+        if self.order == 2 and self.pairs is None:
+            return np.maximum(1 + np.outer(self.ready.skew, self.ready.skew) * weights, 0.1)
+        return slope_of_pairs(weights, self.ready.mean)
+
+    def rest(self, response: Array, weights: Array) -> Array:
+        """A − T(W) − W in those units; perhaps not finite."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return (response - self.beyond_first(weights) - weights) * self.unit
+
+
+def solved(equation: Equation) -> Array:
+    """The root that goes to zero with the response, or a refusal.
+
+    Parameters
+    ----------
+    equation : Equation
+        What is solved.
+
+    Returns
+    -------
+    ndarray, (n, n)
+        W.
+
+    Notes
+    -----
+    A :class:`ebm.errors.ConvergenceError` says that none was found, and where most was left.
+    """
+    response = equation.ready.linear_response
+    if equation.order == 1 and equation.pairs is None:
+        return response
+    start = couplings_of_pairs(response, equation.ready.mean)
+    start = start if equation.order != 2 and np.isfinite(start).all() else response
+    weights, rest = _settled(equation, response, start)
+    if weights is not None:
+        return weights
+    root = np.zeros_like(response)
+    for share in SHARES:
+        followed, _ = _settled(equation, share * response, root)
+        if followed is None:
+            _refuse(equation, rest)
+        root = followed
+    return root
+
+
+def _settled(equation: Equation, response: Array, start: Array) -> tuple[Array | None, Array]:
+    """A root of W + T(W) = A by Anderson's mixing, or None, and what was left at the best W."""
+    unit = equation.unit
+    size = float(np.abs(response * unit).max(initial=0.0))
+    weights, best = start, np.full_like(start, np.inf)
+    past: list[tuple[Array, Array]] = []
+    for _ in range(ROUNDS):
+        rest = equation.rest(response, weights)
+        if not np.isfinite(rest).all() or np.abs(rest).max(initial=0.0) > BEYOND * (1 + size):
+            break
+        if np.abs(rest).max(initial=0.0) < np.abs(best).max(initial=0.0):
+            best = rest
+        # A coupling so strong that two states of a pair are left has no slope.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            step = rest / equation.slope(weights)
+        if not np.isfinite(step).all():
+            break
+        past = [*past[-MEMORY:], (weights * unit, step)]
+        weights = _mixture(past) / unit
+        if np.abs(rest).max(initial=0.0) <= TOLERANCE * size:
+            return weights, rest
+    return None, best
+
+
+def _mixture(past: list[tuple[Array, Array]]) -> Array:
+    """The affine combination of points that leaves least, plus what it leaves."""
+    last, rest = past[-1]
+    if len(past) == 1:
+        return last + rest
+    rests = np.stack([(rest - other).ravel() for _, other in past[:-1]])
+    moved = np.stack([(last - point).ravel() for point, _ in past[:-1]])
+    gram, target = rests @ rests.T, rests @ rest.ravel()
+    shares: Any = np.linalg.lstsq(gram, target, rcond=1e-14)[0]
+    return np.asarray(last + rest - (shares @ (moved + rests)).reshape(rest.shape))
+
+
+def _refuse(equation: Equation, rest: Array) -> NoReturn:
+    """Name the pairs where most is left."""
+    left = np.triu(np.abs(rest), 1)
+    i, j = np.unravel_index(np.argsort(left, axis=None)[: -SHOWN - 1 : -1], left.shape)
+    pairs = shown_pairs(equation.ready.space.labels, i, j)
+    found = (
+        f"{left.max():.1e} is left, in units in which variances are 1, most for units {pairs}"
+        if np.isfinite(left).all()
+        else "they have no finite value anywhere near"
+    )
+    raise ConvergenceError(
+        f"the equations of order {equation.order} at fixed means were not solved: {found}; the "
+        "couplings are strong for this order: take a lower one, fall_back=True, shrinkage=0.1, or "
+        "ebm.inversion.pseudolikelihood",
+        residual=float(left.max()),
+    )
