@@ -9,9 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.errors import ModelError, ShapeError
+from ebm.errors import EbmError, ModelError, ShapeError
 
-__all__ = ["as_floats", "as_integer", "as_number", "holds_text", "in_base", "read_only"]
+__all__ = [
+    "as_flag",
+    "as_floats",
+    "as_integer",
+    "as_number",
+    "as_seconds",
+    "holds_text",
+    "in_base",
+    "read_only",
+]
 
 
 def as_floats(values: Any, name: str) -> NDArray[np.float64]:
@@ -132,6 +141,67 @@ def as_integer(value: Any, name: str, least: int = 1) -> int:
         raise ShapeError(f"{name} must be {wanted}, got {value!r}")
     if number >= 2**63:
         raise ShapeError(f"{name} must be {wanted} below 2**63, got {value!r}")
+    return number
+
+
+def as_flag(value: Any, name: str) -> bool:
+    """A setting that is True or False; text is neither, whatever it says.
+
+    Parameters
+    ----------
+    value : bool
+        What was given.
+    name : str
+        Name of the argument.
+
+    Returns
+    -------
+    bool
+        The same.
+
+    Raises
+    ------
+    EbmError
+        If it is anything else.
+
+    Examples
+    --------
+    >>> from ebm.arrays import as_flag
+    >>> as_flag(True, "fall_back")
+    True
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise EbmError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def as_seconds(max_seconds: Any) -> float:
+    """The time that an answer may take, ``inf`` included.
+
+    Parameters
+    ----------
+    max_seconds : float
+        What was given.
+
+    Returns
+    -------
+    float
+        The same.
+
+    Raises
+    ------
+    EbmError
+        If it is not a positive number.
+
+    Examples
+    --------
+    >>> from ebm.arrays import as_seconds
+    >>> as_seconds(60)
+    60.0
+    """
+    number = as_number(max_seconds, "max_seconds")
+    if not number > 0:
+        raise EbmError(f"max_seconds must be a positive number, got {max_seconds!r}")
     return number
 
 

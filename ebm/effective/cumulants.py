@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.arrays import as_integer
+from ebm.arrays import as_integer, as_seconds
 from ebm.effective.groups import TracedGroup, traced_groups
 from ebm.effective.subsets import coefficients_by_subset, n_subsets
 from ebm.effective.units import kept_positions
@@ -21,7 +21,6 @@ from ebm.models.conversions import terms_of_pairwise
 from ebm.models.couplings import is_sparse
 from ebm.perturbation.costs import require_within
 from ebm.perturbation.folding import expanded_machine
-from ebm.perturbation.settings import as_seconds
 from ebm.spaces import Binary, Spins
 from ebm.spaces.names import shown
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_floats
 from ebm.ensembles.moments import Estimate, Moments
 from ebm.errors import CodingError, ModelError, NamesError, ShapeError, require_memory
 from ebm.parallel import single_threaded_blas
@@ -220,7 +221,7 @@ def require_units(ensemble: Any, space: StateSpace) -> None:
 
 def observed(f: Observable, states: Array) -> Array:
     """The values of an observable, one for each state."""
-    values = np.asarray(f(states), dtype=np.float64)
+    values = as_floats(f(states), "the values of an observable")
     if values.ndim == 0 or len(values) != len(states):
         raise ShapeError(
             f"an observable must return one value for each of the {len(states)} states, "

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_floats, as_integer
 from ebm.errors import ModelError, ShapeError, require_memory
 from ebm.information.layers import BlockDiagonalInformation, shares
 from ebm.information.metric import MEMORY_LIMIT
@@ -58,7 +60,11 @@ def chain_fisher(
     Raises
     ------
     ShapeError
-        If there are no layers, or ``n_draws`` is no positive integer.
+        If there are no layers or their widths do not fit, or ``n_draws`` is no positive integer.
+    ModelError
+        If they are other than layers, or the answers of one are continuous and to be enumerated.
+    MemoryLimitError
+        If draws, or probabilities of all answers, would take more than 4 GiB.
 
     Examples
     --------
@@ -69,17 +75,15 @@ def chain_fisher(
            [0.  , 0.25, 0.  ],
            [0.  , 0.  , 0.25]])
     """
-    if not layers:
-        raise ShapeError("layers must hold at least one layer")
-    references = np.asarray(inputs)
-    references = references.reshape(-1, references.shape[-1] if references.ndim else 1)
+    _require_chain(layers)
+    references = as_floats(inputs, "inputs")
+    layers[0].augmented(references)
+    references = references.reshape(-1, layers[0].weights.shape[1])
     share = shares(weights, len(references))
-    stream = None
     if n_draws is not None:
-        if isinstance(n_draws, bool) or not hasattr(n_draws, "__index__") or n_draws < 1:
-            raise ShapeError(f"n_draws must be a positive integer, got {n_draws!r}")
-        references, share = np.repeat(references, n_draws, axis=0), np.repeat(share, n_draws)
-        stream = generator(rng)
+        copies = _copies(layers, len(references), n_draws)
+        references, share = np.repeat(references, copies, axis=0), np.repeat(share, copies)
+    stream = None if n_draws is None else generator(rng)
     blocks = []
     for number, layer in enumerate(layers):
         blocks.append(relative_fisher(layer, references, weights=share))
@@ -90,6 +94,37 @@ def chain_fisher(
             else:
                 references, share = _answers(layer, inputs_above, share)
     return BlockDiagonalInformation(blocks)
+
+
+def _require_chain(layers: Any) -> None:
+    """Refuse what is no sequence of layers, each as wide as the next one wants."""
+    if not isinstance(layers, Sequence):
+        raise ModelError(f"layers must be a list of layers, got {type(layers).__name__}")
+    if not layers:
+        raise ShapeError("layers must hold at least one layer")
+    for layer in layers:
+        if not isinstance(layer, Layer | SoftmaxLayer):
+            raise ModelError(
+                f"layers must hold Layer and SoftmaxLayer only, got {type(layer).__name__}"
+            )
+    for number, (below, above) in enumerate(pairwise(layers)):
+        if above.weights.shape[1] != below.n_units:
+            raise ShapeError(
+                f"layer {number} has {below.n_units} units, but layer {number + 1} above it "
+                f"{above.weights.shape[1]} inputs"
+            )
+
+
+def _copies(layers: Sequence[Any], n_references: int, n_draws: Any) -> int:
+    """How often an input is repeated, if there is memory for all draws."""
+    copies = as_integer(n_draws, "n_draws")
+    require_memory(
+        8.0 * n_references * copies * max(max(layer.weights.shape) for layer in layers),
+        MEMORY_LIMIT,
+        f"{copies:.3g} draws for each of {n_references} inputs",
+        "take fewer draws",
+    )
+    return copies
 
 
 def _drawn(layer: Any, inputs: Array, rng: np.random.Generator) -> Array:

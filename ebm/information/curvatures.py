@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.arrays import as_floats
-from ebm.errors import ShapeError
+from ebm.errors import ModelError, ShapeError
+from ebm.information.solving import require_finite
 
 __all__ = ["Curvature", "IndependentCurvature", "SoftmaxCurvature", "ThroughLayer"]
 
@@ -72,12 +73,16 @@ class IndependentCurvature(Curvature):
     ------
     ShapeError
         If it has another shape.
+    ModelError
+        If it holds other than finite numbers ≥ 0.
     """
 
     def __init__(self, information: ArrayLike) -> None:
-        self._nu = as_floats(information, "information")
+        self._nu = owned(as_floats(information, "information"))
         if self._nu.ndim != 2:
             raise ShapeError(f"information must have shape (R, m), got {self._nu.shape}")
+        if (require_finite(self._nu, "information") < 0).any():
+            raise ModelError(f"information must not be negative, got {self._nu.min()}")
         self.shape = self._nu.shape
 
     def apply(self, vectors: Array) -> Array:
@@ -105,6 +110,11 @@ class IndependentCurvature(Curvature):
     def pulled_diagonals(self, weights: Array) -> Array:
         """Σ_l ν_l c_l², (R, k)."""
         return np.asarray(self._nu @ weights**2)
+
+
+def owned(array: Array) -> Array:
+    """A copy of what a caller could change later, the array itself where it is closed."""
+    return array.copy() if array.flags.writeable else array
 
 
 class SoftmaxCurvature(Curvature):

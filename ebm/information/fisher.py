@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_floats
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import ExactEnsemble, exact
@@ -14,7 +15,7 @@ from ebm.errors import ModelError, ShapeError
 from ebm.information.hidden import JointInformation, hidden_order, marginal_covariance
 from ebm.information.metric import Metric
 from ebm.information.relative import relative_fisher
-from ebm.information.solving import factor, log_volume, solved
+from ebm.information.solving import factor, log_volume, require_finite, solved
 from ebm.information.streamed import EnsembleInformation
 from ebm.model import ParametricModel
 from ebm.models.layered import LayeredModel
@@ -36,7 +37,9 @@ class FisherInformation(Metric):
     Raises
     ------
     ShapeError
-        If the matrix is not square.
+        If the matrix is not square, or empty.
+    ModelError
+        If it holds no finite numbers, or is not symmetric.
 
     Examples
     --------
@@ -47,11 +50,14 @@ class FisherInformation(Metric):
     """
 
     def __init__(self, matrix: ArrayLike) -> None:
-        self._values = np.array(matrix, dtype=np.float64)
-        if self._values.ndim != 2 or self._values.shape[0] != self._values.shape[1]:
-            raise ShapeError(f"matrix must be square, got shape {self._values.shape}")
-        self._values.setflags(write=False)
-        self.shape = self._values.shape
+        values = np.array(as_floats(matrix, "matrix"))
+        if values.ndim != 2 or values.shape[0] != values.shape[1] or not values.size:
+            raise ShapeError(f"matrix must be square and not empty, got shape {values.shape}")
+        difference = np.abs(require_finite(values, "matrix") - values.T).max()
+        if difference > 1e-8 * np.abs(values).max():
+            raise ModelError(f"matrix must be symmetric, got entries that differ by {difference:g}")
+        values.setflags(write=False)
+        self._values, self.shape = values, values.shape
 
     def matmat(self, matrix: ArrayLike) -> Array:
         """F V, (p, k) -> (p, k)."""
@@ -112,7 +118,10 @@ def fisher_information(
     Raises
     ------
     ModelError
-        If the model has no parameters, or ``joint`` is asked of one without hidden units.
+        If the model has no parameters or a gradient that is not finite, or ``joint`` is asked of
+        one without hidden units.
+    ShapeError
+        If its gradient is not one number for each parameter.
 
     Examples
     --------

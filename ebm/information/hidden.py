@@ -11,6 +11,7 @@ from ebm.ensembles import Ensemble
 from ebm.enumeration import exact
 from ebm.errors import require_memory
 from ebm.information.metric import MEMORY_LIMIT, Metric
+from ebm.information.streamed import energy_gradients
 
 Array = NDArray[np.float64]
 
@@ -102,7 +103,7 @@ def marginal_covariance(model: Any, joint: Ensemble | None) -> Array:
     for states, weights in (exact(whole) if joint is None else joint).blocks():
         index = np.asarray(model.space.index(states[:, keep]), dtype=np.intp)
         probability += np.bincount(index, weights, int(size))
-        np.add.at(gradient, index, weights[:, None] * whole.energy_gradient(states))
+        np.add.at(gradient, index, weights[:, None] * energy_gradients(whole, states, p))
     seen = probability > 0
     mean = gradient.sum(axis=0)
     deviation = gradient[seen] / probability[seen, None] - mean

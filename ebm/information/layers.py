@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.arrays import as_floats
-from ebm.errors import ShapeError, require_memory
-from ebm.information.curvatures import CHUNK, Curvature, IndependentCurvature
+from ebm.errors import ModelError, ShapeError, require_memory
+from ebm.information.curvatures import CHUNK, Curvature, IndependentCurvature, owned
 from ebm.information.metric import MEMORY_LIMIT, MOST_FACTORED, Metric
 from ebm.information.solving import (
     factor,
@@ -49,19 +49,27 @@ class CoupledInformation(Metric):
     ------
     ShapeError
         If there is not one reference for each row of the information.
+    ModelError
+        If the metric is not finite, as references are not or are too large to be squared.
     """
 
     def __init__(
         self, curvature: Curvature, references: ArrayLike, weights: ArrayLike | None = None
     ) -> None:
         self._curvature = curvature
-        self._x = as_floats(references, "references")
+        self._x = owned(as_floats(references, "references"))
         if self._x.ndim != 2 or len(self._x) != curvature.shape[0]:
             raise ShapeError(
                 f"references must have shape ({curvature.shape[0]}, D), a row for each row of the "
                 f"information of shape (R, m), got {self._x.shape} and {curvature.shape}"
             )
         self._weights = shares(weights, len(self._x))
+        with np.errstate(over="ignore"):
+            traces = curvature.diagonals().sum(axis=1) * (self._x**2).sum(axis=1)
+        if not np.isfinite(traces).all():
+            raise ModelError(
+                "the metric is not finite: references are not, or too large to be squared"
+            )
         self._m, self._d = curvature.shape[1], self._x.shape[1]
         self.shape = (self._m * self._d,) * 2
 
@@ -140,6 +148,15 @@ class LayerInformation(CoupledInformation):
     ------
     ShapeError
         If there is not one reference for each row of the information.
+    ModelError
+        If the information is negative, or the metric not finite.
+
+    Examples
+    --------
+    >>> from ebm.information import LayerInformation
+    >>> LayerInformation([[0.25, 1.0]], [[2.0]]).dense()
+    array([[1., 0.],
+           [0., 4.]])
     """
 
     def __init__(
@@ -205,6 +222,13 @@ class BlockDiagonalInformation(Metric):
     blocks : sequence of Metric
         In the order of their parameters.
 
+    Raises
+    ------
+    ShapeError
+        If there are none.
+    ModelError
+        If they are other than metrics.
+
     Examples
     --------
     >>> from ebm.information import BlockDiagonalInformation, FisherInformation
@@ -214,9 +238,12 @@ class BlockDiagonalInformation(Metric):
     """
 
     def __init__(self, blocks: Sequence[Metric]) -> None:
-        self.blocks = tuple(blocks)
+        self.blocks = () if isinstance(blocks, Metric) else tuple(blocks)
         if not self.blocks:
-            raise ShapeError("blocks must hold at least one metric")
+            raise ShapeError("blocks must be a sequence of at least one metric")
+        for block in self.blocks:
+            if not isinstance(block, Metric):
+                raise ModelError(f"blocks must hold metrics, got {type(block).__name__}")
         edges = np.cumsum([0, *(block.shape[0] for block in self.blocks)])
         self.parts = tuple(slice(int(a), int(b)) for a, b in pairwise(edges))
         self.shape = (int(edges[-1]),) * 2
@@ -272,10 +299,12 @@ def shares(weights: ArrayLike | None, n: int) -> Array:
     if weights is None:
         return np.full(n, 1 / n)
     array = as_floats(weights, "weights").ravel()
-    total = float(array.sum())
-    if len(array) != n or not (array >= 0).all() or not (math.isfinite(total) and total > 0):
+    largest = float(array.max(initial=0.0))
+    if len(array) != n or not (array >= 0).all() or not 0 < largest < math.inf:
         raise ShapeError(
             f"weights must be {n} finite numbers ≥ 0, not all zero, one for each reference; "
-            f"got {len(array)} that sum to {total:g}"
+            f"got {array}"
         )
-    return array / total
+    # Their sum could overflow.
+    array = array / largest
+    return np.asarray(array / array.sum())

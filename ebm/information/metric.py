@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_floats
+from ebm.arrays import as_floats, as_number
 from ebm.errors import ConvergenceError, EbmError, ShapeError, require_memory
 from ebm.information.solving import (
     conjugate_gradients,
     factor,
     log_volume,
     log_volume_by_roots,
+    require_finite,
     solved,
     solved_by_roots,
 )
@@ -117,7 +119,13 @@ class Metric(ABC):
         Raises
         ------
         EbmError
-            If the damped matrix is singular to working precision.
+            If the damped matrix is singular to working precision, or a setting out of range.
+        ShapeError
+            If ``vector`` has another shape.
+        ModelError
+            If it holds text, NaN or infinities.
+        ConvergenceError
+            If conjugate gradients do not arrive.
 
         Examples
         --------
@@ -125,8 +133,11 @@ class Metric(ABC):
         >>> ebm.information.FisherInformation([[2.0, 0.0], [0.0, 4.0]]).solve([1.0, 1.0])
         array([0.5 , 0.25])
         """
-        require_damping(damping)
-        return self._solution(self._checked(vector), damping, tolerance)
+        damping = require_damping(damping)
+        wanted = as_number(tolerance, "tolerance")
+        if not wanted > 0:
+            raise EbmError(f"tolerance must be a positive number, got {tolerance!r}")
+        return self._solution(self._checked(vector), damping, wanted)
 
     def log_determinant(self, damping: float = 0.0) -> float:
         """ln det(G + damping·1), the log volume of the metric.
@@ -140,9 +151,15 @@ class Metric(ABC):
         -------
         float
             The logarithm.
+
+        Raises
+        ------
+        EbmError
+            If the damped matrix is singular to working precision, or the damping out of range.
+        MemoryLimitError
+            If it takes a matrix of more than 4 GiB.
         """
-        require_damping(damping)
-        return self._log_volume(damping)
+        return self._log_volume(require_damping(damping))
 
     def _matrix(self) -> Array:
         """G as an array that belongs to the caller."""
@@ -209,10 +226,12 @@ class Metric(ABC):
         if array.ndim not in (1, 2) or len(array) != self.shape[0]:
             p = self.shape[0]
             raise ShapeError(f"vector must have shape ({p},) or ({p}, k), got {array.shape}")
-        return array
+        return require_finite(array, "vector")
 
 
-def require_damping(damping: Any) -> None:
-    """Refuse a damping that is no finite number ≥ 0."""
-    if not (np.ndim(damping) == 0 and np.isfinite(damping) and damping >= 0):
+def require_damping(damping: Any) -> float:
+    """A damping that is a finite number ≥ 0."""
+    number = as_number(damping, "damping")
+    if not (math.isfinite(number) and number >= 0):
         raise EbmError(f"damping must be a finite number ≥ 0, got {damping!r}")
+    return number

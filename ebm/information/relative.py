@@ -9,14 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import require_units
-from ebm.errors import ModelError
+from ebm.enumeration import ExactEnsemble
+from ebm.errors import ModelError, require_memory
 from ebm.information.curvatures import IndependentCurvature
 from ebm.information.layers import (
     BlockDiagonalInformation,
     CoupledInformation,
     LayerInformation,
 )
-from ebm.information.metric import Metric
+from ebm.information.metric import MEMORY_LIMIT, Metric
 from ebm.information.responses import Sigmoid, Tanh
 from ebm.information.subsystems import Layer, Subsystem
 from ebm.models.layered import LayeredModel
@@ -59,7 +60,13 @@ def relative_fisher(
     Raises
     ------
     ModelError
-        If there is no such subsystem.
+        If there is no such subsystem, or references are not finite or too large to be squared.
+    ShapeError
+        If references or weights have other shapes, or weights no positive sum.
+    CodingError
+        If states are none of the model.
+    MemoryLimitError
+        If all references would take more than 4 GiB.
 
     Examples
     --------
@@ -99,6 +106,7 @@ def _of_conditionals(
 ) -> BlockDiagonalInformation:
     """Of p(x_α | all others), a block for each unit."""
     states = model.space.check(given).reshape(-1, model.n)
+    _require_memory(len(states), model.n * model.n)
     response = Tanh() if isinstance(model.space, Spins) else Sigmoid()
     information = response.information(model.input(states))
     d = np.column_stack([np.ones(len(states)), states - model.feature_center])
@@ -112,5 +120,16 @@ def _of_conditionals(
 
 def _collected(ensemble: Ensemble) -> tuple[Array, Array]:
     """All states of an ensemble with their weights."""
+    if isinstance(ensemble, ExactEnsemble):
+        _require_memory(float(ensemble.space.size), ensemble.space.n + 1)
     states, weights = zip(*ensemble.blocks(), strict=True)
     return np.concatenate(states), np.concatenate(weights)
+
+
+def _require_memory(n_references: float, width: int) -> None:
+    require_memory(
+        8.0 * n_references * width,
+        MEMORY_LIMIT,
+        f"{n_references:.3g} references of {width} numbers",
+        "give samples, or fewer of them",
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.errors import EbmError
+from ebm.errors import EbmError, ModelError
 from ebm.parallel import single_threaded_blas
 
 Array = NDArray[np.float64]
@@ -17,6 +17,13 @@ Array = NDArray[np.float64]
 #: Most iterations of conjugate gradients, and a residual beyond which they are lost.
 MOST_ITERATIONS = 10_000
 WORST_RESIDUAL = 1e6
+
+
+def require_finite(array: Array, name: str) -> Array:
+    """An array without NaN or infinities, as it is."""
+    if not np.isfinite(array).all():
+        raise ModelError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
+    return array
 
 
 def factor(matrix: Array, damping: float) -> Any:
@@ -86,12 +93,23 @@ def solved_by_roots(roots: Array, vector: Array, damping: float) -> Array:
     -------
     ndarray
         Of the shape of ``vector``.
+
+    Raises
+    ------
+    EbmError
+        If λ is lost in rounding.
     """
     found = factor(roots @ roots.T, damping)
     solution, residual = np.zeros_like(vector), vector
-    for _ in range(2):
-        solution = solution + (residual - roots.T @ solved(found, roots @ residual)) / damping
-        residual = vector - roots.T @ (roots @ solution) - damping * solution
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(2):
+            solution = solution + (residual - roots.T @ solved(found, roots @ residual)) / damping
+            residual = vector - roots.T @ (roots @ solution) - damping * solution
+    if not np.linalg.norm(residual) <= np.linalg.norm(vector):
+        raise EbmError(
+            "the Fisher information is singular to working precision; "
+            f"raise damping (now {damping:g})"
+        )
     return np.asarray(solution)
 
 

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.arrays import as_floats
 from ebm.ensembles import Ensemble
+from ebm.errors import ModelError, ShapeError
 from ebm.information.metric import MOST_FACTORED, Metric
+from ebm.information.solving import require_finite
 from ebm.model import ParametricModel
 
 __all__ = ["EnsembleInformation"]
@@ -37,18 +40,29 @@ class EnsembleInformation(Metric):
         Whose energy.
     ensemble : Ensemble
         What to average over.
+
+    Raises
+    ------
+    ModelError
+        If the model has no parameters, or a gradient that is not finite.
+    ShapeError
+        If its gradient is not one number for each parameter.
     """
 
     def __init__(self, model: Any, ensemble: Ensemble) -> None:
-        self._model = model
         p = len(model.parameters)
-        self.shape = (p, p)
+        if p == 0:
+            raise ModelError(f"this {type(model).__name__} has no parameters")
+        first, _ = next(iter(ensemble.blocks()))
+        energy_gradients(model, first[:1], p)
+        self._model, self.shape = model, (p, p)
         # The default of energy_derivative makes an array of p numbers for each state.
         makes_array = type(model).energy_derivative is ParametricModel.energy_derivative
         self._pieces = Pieces(ensemble, max(1, CHUNK // p))
         self._passes = self._pieces if makes_array else ensemble
         # Over the states alone: chains too short for error bars have a covariance, too.
-        self._mean = np.asarray(model.mean_energy_gradient(self._pieces), dtype=np.float64)
+        mean = np.asarray(model.mean_energy_gradient(self._pieces), dtype=np.float64)
+        self._mean = require_finite(mean, f"the mean of {type(model).__name__}.energy_gradient")
 
     def _product(self, vector: Array) -> Array:
         if "_held" in self.__dict__:
@@ -57,7 +71,7 @@ class EnsembleInformation(Metric):
         for states, share in self._passes.blocks():
             slopes.append(np.asarray(self._model.energy_derivative(states, vector)))
             weights.append(share)
-        slope = np.concatenate(slopes)
+        slope = require_finite(np.concatenate(slopes), "energy_derivative")
         slope -= np.concatenate(weights) @ slope
         largest = float(np.abs(slope).max(initial=0.0))
         if largest == 0.0:
@@ -67,11 +81,14 @@ class EnsembleInformation(Metric):
 
     def diagonal(self) -> Array:
         """Var[∂E/∂θ_k], (p,)."""
-        gradient = self._model.energy_gradient
-        return np.asarray(self._pieces.expectation(lambda x: (gradient(x) - self._mean) ** 2))
+        return np.asarray(self._pieces.expectation(lambda x: self._deviations(x) ** 2))
+
+    def _deviations(self, states: Array) -> Array:
+        """g − E[g], (r, p)."""
+        return energy_gradients(self._model, states, self.shape[0]) - self._mean
 
     def _matrix(self) -> Array:
-        return self._pieces.covariance(self._model.energy_gradient)
+        return self._pieces.covariance(self._deviations)
 
     def _roots(self) -> Array | None:
         p, n_states = self.shape[0], sum(len(weights) for _, weights in self._passes.blocks())
@@ -79,10 +96,44 @@ class EnsembleInformation(Metric):
             return None
         return np.concatenate(
             [
-                np.sqrt(weights)[:, None] * (self._model.energy_gradient(states) - self._mean)
+                np.sqrt(weights)[:, None] * self._deviations(states)
                 for states, weights in self._pieces.blocks()
             ]
         )
+
+
+def energy_gradients(model: Any, states: Array, p: int) -> Array:
+    """∂E/∂θ of states, which a user's model may have defined.
+
+    Parameters
+    ----------
+    model : ParametricModel
+        Whose energy.
+    states : ndarray, (r, n)
+        Some states.
+    p : int
+        Number of its parameters.
+
+    Returns
+    -------
+    ndarray, (r, p)
+        Finite.
+
+    Raises
+    ------
+    ShapeError
+        If it has another shape.
+    ModelError
+        If it holds no finite numbers.
+    """
+    name = f"{type(model).__name__}.energy_gradient"
+    found = as_floats(model.energy_gradient(states), name)
+    if found.shape != (len(states), p):
+        raise ShapeError(
+            f"{name} must return shape {(len(states), p)} for {len(states)} states and {p} "
+            f"parameters, got {found.shape}"
+        )
+    return require_finite(found, name)
 
 
 class Pieces(Ensemble):

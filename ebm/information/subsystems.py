@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_floats
+from ebm.arrays import as_floats, read_only
 from ebm.errors import ModelError, ShapeError
 from ebm.information.curvatures import (
     Curvature,
@@ -18,6 +18,7 @@ from ebm.information.curvatures import (
     ThroughLayer,
 )
 from ebm.information.responses import Response, Sigmoid
+from ebm.information.solving import require_finite
 
 __all__ = ["Layer", "SoftmaxLayer", "Subsystem", "TwoLayers"]
 
@@ -61,7 +62,7 @@ class _Affine(Subsystem):
                 f"weights must have shape (n_units, n_inputs), a row for each unit, got "
                 f"{weights.shape}"
             )
-        _require_finite(weights, "weights")
+        require_finite(weights, "weights")
         object.__setattr__(self, "weights", weights)
         weights.setflags(write=False)
         if self.biases is None:
@@ -69,7 +70,7 @@ class _Affine(Subsystem):
         biases = np.array(as_floats(self.biases, "biases"))
         if biases.shape != (len(weights),):
             raise ShapeError(f"biases must have shape ({len(weights)},), got {biases.shape}")
-        _require_finite(biases, "biases")
+        require_finite(biases, "biases")
         biases.setflags(write=False)
         object.__setattr__(self, "biases", biases)
 
@@ -105,15 +106,17 @@ class _Affine(Subsystem):
         n = self.weights.shape[1]
         if x.ndim == 0 or x.shape[-1] != n:
             raise ShapeError(f"references must have shape (..., {n}), got {x.shape}")
-        _require_finite(x, "references")
+        require_finite(x, "references")
         x = x.reshape(-1, n)
-        return x if self.biases is None else np.column_stack([x, np.ones(len(x))])
+        columns = [x] if self.biases is None else [x, np.ones((len(x), 1))]
+        # A copy in any case; closed, so that a metric need not make another.
+        return read_only(np.concatenate(columns, axis=1))
 
     def inputs(self, augmented: Array) -> Array:
         """a = w_i·x̃ of each unit, (R, D) -> (R, m); finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             inputs = augmented @ self._rows().T
-        _require_finite(inputs, "weights times references")
+        require_finite(inputs, "weights times references")
         return np.asarray(inputs)
 
     def _rows(self) -> Array:
@@ -207,6 +210,13 @@ class TwoLayers(Subsystem):
         If a part is no layer.
     ShapeError
         If the outer layer has not as many inputs as the inner one has units.
+
+    Examples
+    --------
+    >>> from ebm.information import Layer, Tanh, TwoLayers, relative_fisher
+    >>> two = TwoLayers(Layer([[0.0]], response=Tanh()), Layer([[3.0]], response=Tanh()))
+    >>> relative_fisher(two, [2.0]).dense()
+    array([[36.]])
     """
 
     inner: Any
@@ -233,8 +243,3 @@ class TwoLayers(Subsystem):
         inputs = self.inner.inputs(augmented)
         above = self.outer.curvature(self.outer.augmented(self.inner.response.mean(inputs)))
         return ThroughLayer(above, self.outer.weights, self.inner.response.slope(inputs))
-
-
-def _require_finite(array: Array, name: str) -> None:
-    if not np.isfinite(array).all():
-        raise ModelError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")

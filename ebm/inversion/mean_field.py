@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_integer
+from ebm.arrays import as_integer, as_seconds
 from ebm.errors import EbmError, SeriesWarning
 from ebm.inversion.moments import PreparedMoments, prepared, shown_pairs
 from ebm.inversion.plain_series import coupling_terms
@@ -17,7 +17,6 @@ from ebm.models.couplings import vector
 from ebm.parallel import single_threaded_blas
 from ebm.perturbation.diagrams.contraction import require_covariance_order
 from ebm.perturbation.fixed_means.series import corrections, coupled_algebra
-from ebm.perturbation.settings import as_seconds
 
 __all__ = ["mean_field", "naive_mean_field", "tap"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ebm.arrays import as_integer
+from ebm.arrays import as_flag, as_integer, as_seconds
 from ebm.errors import ConvergenceError, SeriesWarning
 from ebm.inversion.fixed_means import Equation, solved
 from ebm.inversion.moments import PreparedMoments, prepared
@@ -14,7 +14,6 @@ from ebm.models import BoltzmannMachine, IsingModel
 from ebm.parallel import single_threaded_blas
 from ebm.perturbation.diagrams.contraction import require_covariance_order
 from ebm.perturbation.fixed_means.series import corrections
-from ebm.perturbation.settings import as_flag, as_seconds
 
 __all__ = ["plefka"]
 

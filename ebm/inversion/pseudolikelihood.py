@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_integer, as_number
+from ebm.arrays import as_flag, as_integer, as_number
 from ebm.ensembles import Moments
 from ebm.errors import (
     EbmError,
@@ -31,7 +31,6 @@ from ebm.inversion.verdict import NO_MAXIMUM, verdict_on
 from ebm.learning.existence import empty_cells, require_changing_units
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.parallel import single_threaded_blas
-from ebm.perturbation.settings import as_flag
 from ebm.spaces import Spins, StateSpace
 
 __all__ = ["log_pseudolikelihood", "pseudolikelihood"]

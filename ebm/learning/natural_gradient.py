@@ -113,15 +113,21 @@ class NaturalGradient:
         -------
         (ndarray, dict of ndarray)
             The next parameters and state.
+
+        Raises
+        ------
+        EbmError
+            If the damped metric is singular, or the rate out of range.
+        ConvergenceError
+            If conjugate gradients do not arrive at ``tolerance``.
         """
         updates = int(state["updates"])
         direction = metric.solve(gradient, self.damping, tolerance=self.tolerance)
         length = rate_at(self.rate, updates)
         # dᵀFd without another product, as (F + damping) d is the gradient.
         curvature = float(direction @ gradient - self.damping * (direction @ direction))
-        divergence = 0.5 * length**2 * max(curvature, 0.0)
-        if divergence > self.max_divergence:
-            length *= math.sqrt(self.max_divergence / divergence)
+        if curvature > 0:
+            length = min(length, math.sqrt(2 * self.max_divergence / curvature))
         return theta - length * direction, {"updates": np.array(updates + 1)}
 
 
@@ -191,6 +197,11 @@ def metric_for(
     -------
     tuple of Metric
         Empty, or the Fisher information in the coordinates of the gauge.
+
+    Raises
+    ------
+    ModelError
+        If the average has moments and no states.
     """
     if not getattr(optimizer, "uses_metric", False):
         return ()

@@ -6,9 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from ebm.arrays import as_integer, as_number
+from ebm.arrays import as_flag, as_integer, as_number
 from ebm.errors import EbmError
 from ebm.learning.optimizers import Adam, Decay, GradientDescent, Optimizer
 from ebm.models.layered import LayeredModel
@@ -76,9 +74,7 @@ class GradientSteps:
         if not (math.isfinite(l1) and l1 >= 0):
             raise EbmError(f"l1 must be a finite number ≥ 0, got {self.l1!r}")
         object.__setattr__(self, "l1", l1)
-        if not isinstance(self.centering, bool | np.bool_):
-            raise EbmError(f"centering must be True or False, got {self.centering!r}")
-        object.__setattr__(self, "centering", bool(self.centering))
+        object.__setattr__(self, "centering", as_flag(self.centering, "centering"))
 
 
 def batch_size_for(steps: GradientSteps, model: Any, average: Any) -> int | None:

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["TorchResponse", "add_products", "damped_inverse", "response_named", "softmax_pairs"]
+__all__ = [
+    "TorchResponse",
+    "add_products",
+    "damped_inverse",
+    "response_named",
+    "softmax_pairs",
+    "step_weights",
+    "symmetric",
+]
 
 #: Columns of x̃ whose products with all later columns are formed together.
 PANEL = 9
@@ -89,8 +97,10 @@ def _relu_slope(a: Tensor, smoothing: float, leak: float) -> Tensor:
 
 
 def _softmax_variance(a: Tensor) -> Tensor:
-    logs = torch.log_softmax(a, -1)
-    return -logs.exp() * torch.expm1(logs)
+    eta, top = torch.softmax(a, -1), a.argmax(-1, keepdim=True)
+    # 1 − η of the likeliest class as the sum of the others: no digits are lost near 1.
+    others = eta.scatter(-1, top, 0).sum(-1, keepdim=True)
+    return eta * (1 - eta).scatter(-1, top, others)
 
 
 def softmax_pairs(a: Tensor) -> Tensor:
@@ -154,6 +164,36 @@ def _panel(references: Tensor, nu: Tensor, i: int, j: int) -> Tensor:
         products = torch.mul(x[:, i:j, None], x[:, None, i:], out=work[: len(x)])
         total.addmm_(nu[:, start : start + rows], products.view(len(x), numbers))
     return total.view(len(nu), j - i, d - i)
+
+
+def step_weights(counts: list[int], decays: list[float]) -> tuple[list[float], float]:
+    """What a row of each step counts in a running average, and what is left of its start.
+
+    Parameters
+    ----------
+    counts : list of int
+        Rows of each step, from the first.
+    decays : list of float
+        λ of each step.
+
+    Returns
+    -------
+    weights : list of float
+        λ Π(1−λ) / B, the product over later steps.
+    kept : float
+        Π(1−λ) over all steps.
+    """
+    weights: list[float] = []
+    kept = 1.0
+    for count, decay in zip(reversed(counts), reversed(decays), strict=True):
+        weights.append(decay * kept / count)
+        kept *= 1 - decay
+    return weights[::-1], kept
+
+
+def symmetric(upper: Tensor) -> Tensor:
+    """Whole symmetric matrices from their upper triangles."""
+    return upper.triu() + upper.triu(1).mT
 
 
 def damped_inverse(

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ebm.errors import DivergenceError, EbmWarning, ModelError
-from ebm.networks.layer_metrics import add_products, damped_inverse, softmax_pairs
-from ebm.networks.linear_layers import LinearLayer
+from ebm.errors import DivergenceError, ModelError
+from ebm.networks.layer_metrics import (
+    add_products,
+    damped_inverse,
+    softmax_pairs,
+    step_weights,
+    symmetric,
+)
+from ebm.networks.linear_layers import DTYPES, LinearLayer
 
-__all__ = ["KINDS", "SCALES", "LayerMetric", "symmetric"]
+__all__ = ["KINDS", "SCALES", "LayerMetric"]
 
 #: What a block of a metric belongs to: one neuron, any neuron of a layer, all of a softmax layer.
 KINDS = ("neuron", "shared", "softmax")
@@ -47,6 +52,14 @@ class LayerMetric:
 
     layer: LinearLayer
     kind: str
+    #: Those of weight and bias that learn.
+    parameters: list[nn.Parameter] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Now, as torch's pruning puts tensors in their place.
+        module: Any = self.layer.module
+        both = zip((module.weight, module.bias), self.learning, strict=True)
+        object.__setattr__(self, "parameters", [p for p, learns in both if learns])
 
     @cached_property
     def n_units(self) -> int:
@@ -83,7 +96,7 @@ class LayerMetric:
     @property
     def inverse_shape(self) -> tuple[int, int, int]:
         """Of the blocks of G⁻¹."""
-        if self.kind == "softmax" and not self.is_constant:
+        if self.kind == "softmax":
             return (1, self.n_units * self.n_columns, self.n_units * self.n_columns)
         return (self.n_blocks, self.n_columns, self.n_columns)
 
@@ -92,13 +105,6 @@ class LayerMetric:
         """Of G and G⁻¹."""
         numbers = self.n_blocks * self.n_columns**2 + math.prod(self.inverse_shape)
         return float(numbers * self.layer.module.weight.element_size())
-
-    @cached_property
-    def parameters(self) -> list[nn.Parameter]:
-        """Those of weight and bias that learn."""
-        module: Any = self.layer.module
-        both = zip((module.weight, module.bias), self.learning, strict=True)
-        return [parameter for parameter, learns in both if learns]
 
     def has_gradient(self) -> bool:
         """Whether a backward pass reached the layer.
@@ -132,12 +138,39 @@ class LayerMetric:
             for part, g in zip(step.split([c.shape[1] for c in columns], 1), gradients, strict=True)
         ]
 
+    def require_state(self, state: dict[str, Any]) -> None:
+        """Start a state that is empty, and refuse one of weights that are of another type now.
+
+        Parameters
+        ----------
+        state : dict
+            Of the layer.
+
+        Raises
+        ------
+        ModelError
+            If the model was moved, or changed to another precision.
+        """
+        if not state:
+            self.start(state)
+        now, found = self.parameters[0], state["metric"]
+        if (found.dtype, found.device) != (now.dtype, now.device):
+            raise ModelError(
+                f"layer {self.layer.name!r} is {now.dtype} on {now.device} now, its metric "
+                f"{found.dtype} on {found.device}: make a new optimizer for the changed model"
+            )
+
     def start(self, state: dict[str, Any]) -> None:
         """G = I, G⁻¹ = I."""
-        weight = self.layer.module.weight
+        weight = self.parameters[0]
+        if weight.dtype not in DTYPES:
+            raise ModelError(
+                f"layer {self.layer.name!r} is {weight.dtype} now, of which no inverse can be "
+                "made: keep weights in float32, torch.autocast computes with less"
+            )
         metric = weight.new_zeros(self.n_blocks, self.n_columns, self.n_columns)
         blocks: Any = slice(None)
-        if self.kind == "softmax" and not self.is_constant:
+        if self.kind == "softmax":
             i, j = torch.triu_indices(self.n_units, self.n_units)
             blocks = i == j
         metric[blocks] = torch.eye(self.n_columns, dtype=weight.dtype, device=weight.device)
@@ -158,6 +191,11 @@ class LayerMetric:
             x̃.
         information : Tensor, (R, P), or None
             ν; None for 1.
+
+        Raises
+        ------
+        ModelError
+            If the units are on another axis for what follows.
         """
         has_weight, has_bias = self.learning
         dtype = self.layer.module.weight.dtype
@@ -166,6 +204,12 @@ class LayerMetric:
         references = torch.cat(parts, 1)
         if self.is_constant:
             return references, None
+        if self.layer.by_rows and output.ndim != 2:
+            raise ModelError(
+                f"layer {self.layer.name!r} gave an output of shape {tuple(output.shape)}, but "
+                "what follows takes axis 1 for that of its units: give batches of shape "
+                "(n_rows, n_inputs)"
+            )
         return references, self._information(output.reshape(-1, self.n_units).to(dtype))
 
     def _information(self, output: Tensor) -> Tensor:
@@ -216,7 +260,9 @@ class LayerMetric:
         state.update(references=[], information=[], decays=[], n_rows=0)
         largest = float(torch.linalg.vector_norm(references)) ** 2
         if information is not None:
-            largest *= max(1.0, float(information.max()))
+            # NaN is the largest of any numbers to torch, and of none to Python.
+            most = float(information.max())
+            largest *= 1.0 if most <= 1 else most
         if not largest < torch.finfo(references.dtype).max:
             name = self.layer.name
             raise DivergenceError(
@@ -231,7 +277,7 @@ class LayerMetric:
     def matrices(self, state: dict[str, Any]) -> Tensor:
         """The blocks of G that are inverted, of ``inverse_shape``; their upper triangles count."""
         metric: Tensor = state["metric"]
-        if self.kind != "softmax" or self.is_constant:
+        if self.kind != "softmax":
             return metric
         m, d = self.n_units, self.n_columns
         i, j = torch.triu_indices(m, m, device=metric.device)
@@ -239,7 +285,7 @@ class LayerMetric:
         full[i, :, j] = symmetric(metric)
         return full.reshape(1, m * d, m * d)
 
-    def invert(self, state: dict[str, Any], epsilon: float, kind: str) -> int:
+    def invert(self, state: dict[str, Any], epsilon: float, kind: str) -> tuple[int, str]:
         """G⁻¹ = (G + ε s(G) I)⁻¹.
 
         Parameters
@@ -253,28 +299,20 @@ class LayerMetric:
 
         Returns
         -------
-        int
-            How many blocks could not be factored with ε.
-
-        Warns
-        -----
-        EbmWarning
-            If there are any: they have more damping, or the old inverse.
+        (int, str)
+            How many blocks could not be factored with ε, and what became of them: more damping, or
+            the old inverse.
         """
         matrices = self.matrices(state)
         scales = SCALES[kind](matrices)
         state["inverse"], used, kept = damped_inverse(matrices, epsilon, scales, state["inverse"])
         n_failures = int((used > epsilon).sum())
-        if n_failures:
-            lost = f"; {int(kept.sum())} of them keep the old inverse" if kept.any() else ""
-            warnings.warn(
-                f"the metric of layer {self.layer.name!r} is singular in {n_failures} of "
-                f"{len(used)} blocks with damping {epsilon:g}: up to {float(used.max()):g} "
-                f"was tried{lost}; raise damping",
-                EbmWarning,
-                stacklevel=4,
-            )
-        return n_failures
+        lost = f"; {int(kept.sum())} of them keep the old inverse" if kept.any() else ""
+        return n_failures, (
+            f"the metric of layer {self.layer.name!r} is singular in {n_failures} of {len(used)} "
+            f"blocks with damping {epsilon:g}: up to {float(used.max()):g} was tried{lost}; "
+            "raise damping"
+        )
 
     def _applied(self, inverse: Tensor, gradient: Tensor) -> Tensor:
         """G⁻¹∇, (m, D) -> (m, D)."""
@@ -284,33 +322,3 @@ class LayerMetric:
             return (inverse[0] @ gradient.reshape(-1)).reshape(gradient.shape)
         # Rows times symmetric blocks: several times as quick as blocks times columns.
         return torch.bmm(gradient[:, None], inverse)[:, 0]
-
-
-def step_weights(counts: list[int], decays: list[float]) -> tuple[list[float], float]:
-    """What a row of each step counts in a running average, and what is left of its start.
-
-    Parameters
-    ----------
-    counts : list of int
-        Rows of each step, from the first.
-    decays : list of float
-        λ of each step.
-
-    Returns
-    -------
-    weights : list of float
-        λ Π(1−λ) / B, the product over later steps.
-    kept : float
-        Π(1−λ) over all steps.
-    """
-    weights: list[float] = []
-    kept = 1.0
-    for count, decay in zip(reversed(counts), reversed(decays), strict=True):
-        weights.append(decay * kept / count)
-        kept *= 1 - decay
-    return weights[::-1], kept
-
-
-def symmetric(upper: Tensor) -> Tensor:
-    """Whole symmetric matrices from their upper triangles."""
-    return upper.triu() + upper.triu(1).mT

@@ -10,21 +10,26 @@ import torch
 from torch import Tensor, fx, nn
 
 from ebm.networks.layer_metrics import TorchResponse, response_named
+from ebm.networks.recording import untouched_buffers
 
-__all__ = ["LinearLayer", "linear_layers"]
+__all__ = ["DTYPES", "LinearLayer", "linear_layers", "own_module"]
 
+#: Of weights whose metrics can be inverted.
+DTYPES = (torch.float32, torch.float64)
 #: What an output passes unchanged on its way to an activation or to the end.
-TRANSPARENT = {"identity", "flatten", "squeeze", "view", "reshape", "contiguous"}
+TRANSPARENT = {"identity", "contiguous"}
+#: What leaves its numbers as they are, and may move its units to other axes.
+RESHAPING = {"flatten", "squeeze", "view", "reshape"}
 #: Activation, by the name of its module or function -> (response, attribute, its default).
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, tuple[str, str, Any]] = {
     "tanh": ("tanh", "", 0.0),
     "sigmoid": ("sigmoid", "", 0.0),
     "relu": ("relu", "", 0.0),
     "leakyrelu": ("relu", "negative_slope", 0.01),
     "elu": ("elu", "alpha", 1.0),
     "silu": ("silu", "", 0.0),
-    "softmax": ("softmax", "", 0.0),
-    "logsoftmax": ("softmax", "", 0.0),
+    "softmax": ("softmax", "dim", None),
+    "logsoftmax": ("softmax", "dim", None),
 }
 
 
@@ -44,6 +49,8 @@ class LinearLayer:
         What follows, for messages.
     norm : nn.BatchNorm1d or None
         Batch normalization between the layer and its activation.
+    by_rows : bool
+        Whether what follows takes axis 1 for that of the units, so that a batch must have two axes.
     first, last : bool
         Whether no other linear layer comes before, or after it.
     """
@@ -53,6 +60,7 @@ class LinearLayer:
     response: TorchResponse | None
     follower: str
     norm: nn.BatchNorm1d | None
+    by_rows: bool
     first: bool
     last: bool
 
@@ -92,6 +100,33 @@ class _Tracer(fx.Tracer):
         return isinstance(m, nn.Linear) or super().is_leaf_module(m, module_qualified_name)
 
 
+def own_module(model: Any) -> nn.Module:
+    """The module itself, out of the shell that torch.compile puts around it.
+
+    Parameters
+    ----------
+    model : nn.Module
+        As the user has it.
+
+    Returns
+    -------
+    nn.Module
+        With the same parameters.
+
+    Raises
+    ------
+    TypeError
+        If it is no module.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"model must be a torch.nn.Module, got {type(model).__name__}: give the model itself, "
+            "not its parameters"
+        )
+    module: nn.Module = getattr(model, "_orig_mod", model)
+    return module
+
+
 def linear_layers(
     model: nn.Module, *, smoothing: float, output: str
 ) -> tuple[list[LinearLayer], dict[str, str]]:
@@ -118,9 +153,10 @@ def linear_layers(
     # A layer on its own is called by nobody: a parent calls it.
     root = nn.Sequential(model) if isinstance(model, nn.Linear) else model
     try:
-        nodes = list(_Tracer().trace(root).nodes)
+        nodes = _traced(root)
     except Exception as error:  # whatever a user's forward raises under tracing
-        reason = f"forward cannot be traced ({type(error).__name__}: {str(error).splitlines()[0]})"
+        line = str(error).partition("\n")[0]
+        reason = f"forward cannot be traced ({type(error).__name__}: {line})"
         return [], {names[m]: reason for m in _learning(model)}
     used: dict[nn.Module, list[Any]] = {}
     for node in nodes:
@@ -130,16 +166,23 @@ def linear_layers(
     layers: list[tuple[int, LinearLayer]] = []
     others: dict[str, str] = {}
     for module in _learning(model):
-        reason = _obstacle(module, names, used, shared)
+        reason = _obstacle(module, used, shared)
         if reason:
             others[names[module]] = reason
         elif isinstance(module, nn.Linear):
             node = used[module][0]
-            response, follower, norm = _followed(node, root, smoothing, output)
+            followed = _followed(node, root, smoothing, output)
             first, last = (not _reaches(node, root, side) for side in ("all_input_nodes", "users"))
-            layer = LinearLayer(names[module], module, response, follower, norm, first, last)
+            layer = LinearLayer(names[module], module, *followed, first, last)
             layers.append((nodes.index(node), layer))
     return [layer for _, layer in sorted(layers, key=lambda pair: pair[0])], others
+
+
+def _traced(model: nn.Module) -> list[Any]:
+    """The operations of a model in their order."""
+    # A trace runs what does not depend on the input: buffers and random numbers stay.
+    with untouched_buffers(model), torch.random.fork_rng(devices=[]):
+        return list(_Tracer().trace(model).nodes)
 
 
 def _learning(model: nn.Module) -> list[nn.Module]:
@@ -157,10 +200,7 @@ def _shared(model: nn.Module) -> dict[int, list[str]]:
 
 
 def _obstacle(
-    module: nn.Module,
-    names: dict[nn.Module, str],
-    used: dict[nn.Module, list[Any]],
-    shared: dict[int, list[str]],
+    module: nn.Module, used: dict[nn.Module, list[Any]], shared: dict[int, list[str]]
 ) -> str:
     """Why a module cannot have a metric, or an empty string."""
     for parameter in module.parameters(recurse=False):
@@ -174,8 +214,10 @@ def _obstacle(
         return f"{type(module).__name__} is no linear layer"
     if not isinstance(module._parameters.get("weight"), nn.Parameter):
         return "its weight is made from other parameters"
-    if module.weight.dtype not in (torch.float32, torch.float64):
+    if module.weight.dtype not in DTYPES:
         return f"its weights are {module.weight.dtype}, not float32 or float64"
+    if not module.weight.numel():
+        return "it has no weights"
     calls = len(used.get(module, []))
     if calls != 1:
         return "forward does not call it" if not calls else f"forward calls it {calls} times"
@@ -184,28 +226,50 @@ def _obstacle(
 
 def _followed(
     node: Any, model: nn.Module, smoothing: float, output: str
-) -> tuple[TorchResponse | None, str, nn.BatchNorm1d | None]:
-    """The response of the units whose inputs a node computes, what it is read from, their norm."""
+) -> tuple[TorchResponse | None, str, nn.BatchNorm1d | None, bool]:
+    """Response, follower, norm and ``by_rows`` of the layer whose output a node is."""
     norm: nn.BatchNorm1d | None = None
+    by_rows = moved = False
     while True:
         users = list(node.users)
         kinds = Counter(_kind(user, model) for user in users)
         if set(kinds) <= {"output"}:
-            return response_named(output), "the output", norm
+            return response_named(output), "the output", norm, by_rows
         if set(kinds) <= {"linear"}:
-            return response_named("linear"), "a linear layer", norm
+            return response_named("linear"), "a linear layer", norm, by_rows
         if len(users) > 1:
-            return None, f"several operations ({', '.join(sorted(kinds))})", norm
+            return None, f"several operations ({', '.join(sorted(kinds))})", norm, by_rows
         (node,), kind = users, _kind(users[0], model)
-        if kind == "batchnorm1d" and norm is None:
+        if kind == "batchnorm1d" and norm is None and not moved:
             found = model.get_submodule(node.target)
-            norm = found if isinstance(found, nn.BatchNorm1d) else None
+            norm, by_rows = (found if isinstance(found, nn.BatchNorm1d) else None), True
         elif kind in ACTIVATIONS:
-            name, attribute, default = ACTIVATIONS[kind]
-            value = _setting(node, model, attribute, default)
-            return response_named(name, smoothing=smoothing, constant=value), kind, norm
+            response, follower, by_axis_1 = _activation(node, model, kind, smoothing, moved)
+            return response, follower, norm, by_rows or by_axis_1
+        elif kind in RESHAPING:
+            moved = True
         elif kind not in TRANSPARENT:
-            return None, kind, norm
+            return None, kind, norm, by_rows
+
+
+def _activation(
+    node: Any, model: nn.Module, kind: str, smoothing: float, moved: bool
+) -> tuple[TorchResponse | None, str, bool]:
+    """The response of an activation, None if it is not known; its name; whether axis 1 counts."""
+    name, attribute, default = ACTIVATIONS[kind]
+    value = _setting(node, model, attribute, default) if attribute else default
+    if name != "softmax":
+        known = isinstance(value, int | float)
+    elif moved:
+        return None, f"{kind} of a reshaped output", False
+    else:
+        # Axis None is 1 for a batch of two axes.
+        known = value in (-1, 1, None)
+    if not known:
+        return None, f"{kind} with {attribute}={value}", False
+    if name == "softmax":
+        return response_named(name), kind, value != -1
+    return response_named(name, smoothing=smoothing, constant=float(value)), kind, False
 
 
 def _kind(node: Any, model: nn.Module) -> str:
@@ -220,13 +284,11 @@ def _kind(node: Any, model: nn.Module) -> str:
     return name.lower().replace("_", "")
 
 
-def _setting(node: Any, model: nn.Module, attribute: str, default: float) -> float:
-    if not attribute:
-        return default
+def _setting(node: Any, model: nn.Module, attribute: str, default: Any) -> Any:
+    """A setting of a module, or an argument of a function."""
     if node.op == "call_module":
-        return float(getattr(model.get_submodule(node.target), attribute))
-    given = node.args[1] if len(node.args) > 1 else node.kwargs.get(attribute, default)
-    return float(given)
+        return getattr(model.get_submodule(node.target), attribute)
+    return node.args[1] if len(node.args) > 1 else node.kwargs.get(attribute, default)
 
 
 def _reaches(node: Any, model: nn.Module, side: str) -> bool:

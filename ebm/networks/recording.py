@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -10,13 +11,69 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Recorder"]
+from ebm.errors import ModelError
+
+__all__ = ["Batch", "Recorder", "autocasting", "untouched_buffers"]
 
 Seen = Callable[[nn.Module, Tensor, Tensor], None]
 
 
+class Batch:
+    """The arguments of a forward pass, and the surroundings it depends on.
+
+    Parameters
+    ----------
+    model : nn.Module
+        Whose forward pass.
+    args, kwargs : tuple, dict
+        Its arguments; not copied.
+    """
+
+    def __init__(self, model: nn.Module, args: Any, kwargs: Any) -> None:
+        self._model, self._args, self._kwargs = model, args, kwargs
+        self._versions = self._versions_now()
+        # Random numbers are drawn on the processor, and where the parameters are.
+        on_cuda = torch.cuda.is_initialized()
+        self._devices = {p.device for p in model.parameters() if p.is_cuda} if on_cuda else set()
+        self._random = self._random_now()
+        kind = _device_type(model)
+        self._autocast = autocasting(model, enabled=torch.is_autocast_enabled(kind))
+
+    def run(self) -> None:
+        """Pass forward again: same mixed precision, same random numbers, no trace in any buffer."""
+        with self._autocast, self._same_random_numbers(), untouched_buffers(self._model):
+            self._model(*self._args, **self._kwargs)
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the arguments are what they were before the forward pass."""
+        return self._versions_now() == self._versions
+
+    def _versions_now(self) -> list[int]:
+        tensors = _tensors((self._args, self._kwargs))
+        return [tensor._version for tensor in tensors if not tensor.is_inference()]
+
+    def _random_now(self) -> list[Tensor]:
+        return [torch.get_rng_state(), *(torch.cuda.get_rng_state(d) for d in self._devices)]
+
+    def _set_random(self, states: list[Tensor]) -> None:
+        torch.set_rng_state(states[0])
+        for device, state in zip(self._devices, states[1:], strict=True):
+            torch.cuda.set_rng_state(state, device)
+
+    @contextmanager
+    def _same_random_numbers(self) -> Iterator[None]:
+        """Draw as before, then go on as if nothing had been drawn."""
+        now = self._random_now()
+        self._set_random(self._random)
+        try:
+            yield
+        finally:
+            self._set_random(now)
+
+
 class Recorder:
-    """Keeps the inputs of each forward pass that a backward pass went through.
+    """Keeps the forward passes that a backward pass went through.
 
     Parameters
     ----------
@@ -27,46 +84,75 @@ class Recorder:
     """
 
     def __init__(self, model: nn.Module, modules: Iterable[nn.Module]) -> None:
-        self.batches: list[tuple[Any, Any, Any]] = []
-        self._model = model
-        self._random = any(isinstance(m, nn.modules.dropout._DropoutNd) for m in model.modules())
+        self.batches: list[Batch] = []
+        self._parameters = list(model.parameters())
+        self._latest: Batch | None = None
         self._seen: Seen | None = None
-        self._replaying = False
-        model.register_forward_pre_hook(_Watcher(self._before), with_kwargs=True)
-        model.register_forward_hook(_Watcher(self._after), with_kwargs=True)
+        handles = [
+            model.register_forward_pre_hook(_Watcher(self._before), with_kwargs=True),
+            model.register_forward_hook(_Watcher(self._after), with_kwargs=True),
+        ]
         for module in modules:
-            module.register_forward_hook(_Watcher(self._at_layer), with_kwargs=True)
-        self._state: Any = None
+            handles.append(module.register_forward_hook(_Watcher(self._at_layer), with_kwargs=True))
+        for handle in handles:
+            weakref.finalize(self, handle.remove)
 
     def clear(self) -> None:
         """Forget the batches."""
         self.batches.clear()
 
-    def replay(self, seen: Seen) -> None:
-        """Run all batches again, as they were: same dropped units, no trace in any buffer.
+    def require_batches(self) -> None:
+        """Refuse to go on without a batch, or with one that cannot be run again.
+
+        Raises
+        ------
+        ModelError
+            If no backward pass was seen, or an input has been changed in place.
+        """
+        if not self.batches:
+            raise ModelError(
+                "no forward and backward pass went through the model since the last step, so there "
+                "is no batch for the metric: call the model itself, then backward, then step. "
+                "Where torch.compile is used, make the optimizer before the model first runs"
+            )
+        if not all(batch.is_unchanged for batch in self.batches):
+            raise ModelError(
+                "an input of the model was changed in place after its forward pass began, so the "
+                "batch cannot be run again: give the model a copy, or change it after step()"
+            )
+
+    def replay(self, batches: Iterable[Batch], seen: Seen) -> None:
+        """Run batches again with the weights of now.
 
         Parameters
         ----------
+        batches : iterable of Batch
+            Of this model.
         seen : callable
             Called with each layer, its input and its output.
         """
-        self._seen, self._replaying = seen, True
+        self._seen = seen
         try:
-            with torch.no_grad(), _untouched_buffers(self._model):
-                for args, kwargs, state in self.batches:
-                    with _random_state(state):
-                        self._model(*args, **kwargs)
+            with torch.no_grad():
+                for batch in batches:
+                    batch.run()
         finally:
-            self._seen, self._replaying = None, False
+            self._seen = None
 
     def _before(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        if self._random and not self._replaying:
-            self._state = _random_states()
+        if self._seen is not None or not torch.is_grad_enabled():
+            return
+        # Where all gradients were dropped, the batches they came from count no longer. While they
+        # are made, checkpoints of activations pass forward, too.
+        dropped = all(parameter.grad is None for parameter in self._parameters)
+        if dropped and torch._C._current_graph_task_id() == -1:
+            self.clear()
+        self._latest = Batch(module, args, kwargs)
 
     def _after(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        if self._replaying:
+        batch, self._latest = self._latest, None
+        if batch is None:
             return
-        batch = (args, kwargs, self._state)
 
         def passed(gradient: Tensor) -> None:
             # Several outputs, or a second backward pass, are still one batch.
@@ -108,6 +194,18 @@ def _deaf_watcher() -> Callable[..., None]:
     return _deaf
 
 
+def autocasting(model: nn.Module, *, enabled: bool) -> Any:
+    """Mixed precision on or off where a model is, in the number format of now."""
+    kind = _device_type(model)
+    dtype = torch.get_autocast_dtype(kind)
+    # Weights in its cache are those before the step.
+    return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=False)
+
+
+def _device_type(model: nn.Module) -> str:
+    return next(model.parameters()).device.type
+
+
 def _tensors(output: Any) -> Iterator[Tensor]:
     if isinstance(output, Tensor):
         yield output
@@ -116,40 +214,23 @@ def _tensors(output: Any) -> Iterator[Tensor]:
     elif isinstance(output, list | tuple):
         for part in output:
             yield from _tensors(part)
+    elif dataclasses.is_dataclass(output):
+        yield from _tensors([getattr(output, each.name) for each in dataclasses.fields(output)])
 
 
 @contextmanager
-def _untouched_buffers(model: nn.Module) -> Iterator[None]:
+def untouched_buffers(model: nn.Module) -> Iterator[None]:
     """Put buffers, such as the running moments of batch normalization, back as they were."""
     # Their version counters do not tell: batch normalization writes past them.
-    before = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    before = [
+        (module._buffers, name, buffer, buffer.clone())
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
     try:
         yield
     finally:
-        for buffer, copy in before:
-            buffer.copy_(copy)
-
-
-def _random_states() -> tuple[Tensor, list[Tensor]]:
-    on_devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-    return torch.get_rng_state(), on_devices
-
-
-def _set_random_states(state: tuple[Tensor, list[Tensor]]) -> None:
-    torch.set_rng_state(state[0])
-    if state[1]:
-        torch.cuda.set_rng_state_all(state[1])
-
-
-@contextmanager
-def _random_state(state: tuple[Tensor, list[Tensor]] | None) -> Iterator[None]:
-    """Draw as at an earlier time, then go on as if nothing had been drawn."""
-    if state is None:
-        yield
-        return
-    now = _random_states()
-    _set_random_states(state)
-    try:
-        yield
-    finally:
-        _set_random_states(now)
+        with torch.no_grad():
+            for buffers, name, buffer, copy in before:
+                buffers[name] = buffer.copy_(copy)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import copy
-import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ebm.errors import DivergenceError, ModelError
-from ebm.networks.layer_kinds import (
-    chosen_kinds,
-    description,
-    require_metric_memory,
-    require_one_of,
-    scheduled,
-    within,
+from ebm.errors import EbmWarning, ModelError
+from ebm.networks.layer_kinds import description, layer_metrics
+from ebm.networks.layer_metrics import symmetric
+from ebm.networks.layer_states import LayerMetric
+from ebm.networks.linear_layers import own_module
+from ebm.networks.recording import Batch, Recorder, autocasting
+from ebm.networks.step_checks import (
+    caller_level,
+    require_finite,
+    require_frozen,
+    require_same_metrics,
+    require_untouched,
+    settings_at,
 )
-from ebm.networks.layer_states import SCALES, LayerMetric, symmetric
-from ebm.networks.linear_layers import linear_layers
-from ebm.networks.recording import Recorder
 
 __all__ = ["RelativeNaturalGradient"]
 
@@ -37,10 +39,12 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
     information of a unit's answer about its input a: sech² a for tanh, σ(a) σ(−a) for sigmoid,
     σ(a/ω)² for relu (whose forward pass stays as it is), f′(a)² for elu and silu.
 
-    The model is watched for the batches that a backward pass goes through. It runs twice a step,
-    the second time without a gradient, with the same dropped units, its buffers left alone.
-    Batch normalization has the plain gradient; between a layer and its activation its moments are
-    taken as fixed.
+    The model is watched for the batches that a backward pass goes through, since the last step or
+    since all gradients were dropped. It runs twice a step, the second time without a gradient, with
+    the same random numbers and mixed precision, its buffers left alone; until then inputs must stay
+    as they are. Replicas of a model in several processes would see different metrics and drift
+    apart. Batch normalization has the plain gradient; between a layer and its activation its
+    moments are taken as fixed.
 
     Parameters
     ----------
@@ -49,7 +53,7 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         branches that depend on values.
     lr : float or callable
         Learning rate. This, ``period``, ``decay`` and ``damping`` may be functions of the number
-        of the step, from 0.
+        of the step, from 0; a scheduler of torch wants a number.
     period : int or callable
         T ≥ 1.
     decay : float or callable
@@ -74,7 +78,7 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
     Raises
     ------
     TypeError
-        If a module with parameters has no metric.
+        If ``model`` is no module, or a module in it with parameters has no metric.
     ModelError
         If a setting is out of range.
     MemoryLimitError
@@ -114,28 +118,24 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         output: str = "softmax",
         unsupported: str = "error",
     ) -> None:
-        require_one_of(damping_kind, "damping_kind", SCALES)
-        require_one_of(output, "output", ("softmax", "bernoulli", "gaussian"))
-        require_one_of(unsupported, "unsupported", ("error", "plain"))
-        omega = within(smoothing, "smoothing")
         self._schedules = {"lr": lr, "period": period, "decay": decay, "damping": damping}
-        settings = {
-            **{name: scheduled(value, name, 0) for name, value in self._schedules.items()},
-            "weight_decay": within(weight_decay, "weight_decay"),
-            "damping_kind": damping_kind,
-            "n_steps": 0,
-            "n_inversions": 0,
-            "n_failures": 0,
-            "last_inversion": None,
-        }
-        layers, others = linear_layers(model, smoothing=omega, output=output)
-        chosen = chosen_kinds(layers, others, blocks, unsupported)
-        self._metrics = [LayerMetric(layer, kind) for layer, kind in chosen if kind != "plain"]
-        require_metric_memory(self._metrics)
-        self._names = {p: name for name, p in model.named_parameters()}
-        self._decayed = {m.weight for m in model.modules() if isinstance(m, nn.Linear)}
-        self._recorder = Recorder(model, [metric.layer.module for metric in self._metrics])
-        super().__init__(model.parameters(), settings)
+        given = {**self._schedules, "weight_decay": weight_decay, "damping_kind": damping_kind}
+        self._scheduled = settings_at(0, self._schedules, given)
+        counters = {"n_steps": 0, "n_inversions": 0, "n_failures": 0, "last_inversion": None}
+        self._model = own_module(model)
+        self._metrics = layer_metrics(
+            self._model, smoothing=smoothing, output=output, blocks=blocks, unsupported=unsupported
+        )
+        shapes = [[metric.kind, *metric.inverse_shape] for metric in self._metrics]
+        self._names = {p: name for name, p in self._model.named_parameters()}
+        linear = [module for module in self._model.modules() if isinstance(module, nn.Linear)]
+        self._decayed = {module.weight for module in linear}
+        frozen = [p for module in linear for p in module.parameters() if not p.requires_grad]
+        # Where plain gradients are fine, those of layers that learn later are, too.
+        self._frozen = {p: self._names[p] for p in frozen if unsupported == "error"}
+        self._recorder = Recorder(self._model, [metric.layer.module for metric in self._metrics])
+        settings = {**self._scheduled, **counters, "metrics": shapes}
+        super().__init__(self._model.parameters(), settings)
 
     @property
     def n_inversions(self) -> int:
@@ -147,7 +147,6 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         """How many blocks could not be factored with the damping asked for."""
         return int(self.param_groups[0]["n_failures"])
 
-    @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Make one step.
 
@@ -164,9 +163,11 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         Raises
         ------
         DivergenceError
-            If a gradient is not finite; no parameter has been changed.
+            If a gradient is not finite, no parameter has been changed then; or if what a layer saw
+            is not finite or too large to be squared.
         ModelError
-            If no backward pass has gone through the model since the last step.
+            If no backward pass has gone through the model since the last step, its inputs, its
+            precision or what learns in it have changed meanwhile, or a setting is out of range.
 
         Warns
         -----
@@ -177,28 +178,31 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        with torch.no_grad(), autocasting(self._model, enabled=False):
+            self._update()
+        return loss
+
+    def _update(self) -> None:
         group = self.param_groups[0]
         number = group["n_steps"]
-        for name, value in self._schedules.items():
-            if callable(value):
-                group[name] = scheduled(value, name, number)
+        require_untouched(self._schedules, group, self._scheduled)
+        group.update(settings_at(number, self._schedules, group))
+        self._scheduled = dict(group)
         metrics = [metric for metric in self._metrics if metric.has_gradient()]
-        self._require_finite(number)
-        if metrics and group["decay"] > 0 and not self._recorder.batches:
-            raise ModelError(
-                "no forward and backward pass went through the model since the last step, so there "
-                "is no batch for the metric: call the model itself, then backward, then step"
-            )
+        require_finite(self._names, number)
+        require_frozen(self._frozen)
+        observes = bool(metrics) and group["decay"] > 0
+        if observes:
+            self._recorder.require_batches()
         self._descend(metrics, group)
         group["n_steps"] = number + 1
-        if metrics and group["decay"] > 0:
+        if observes:
             self._observe(metrics, group["decay"])
         last = group["last_inversion"]
         if metrics and (last is None or number - last >= group["period"]):
             group["last_inversion"] = number
             self._invert(metrics, group)
         self._recorder.clear()
-        return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, and the batches they came from.
@@ -225,7 +229,9 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         Raises
         ------
         ModelError
-            If there is none.
+            If there is no row, or a batch is neither a tensor nor a tuple.
+        DivergenceError
+            If a layer sees what is not finite, or too large to be squared.
 
         Examples
         --------
@@ -241,18 +247,22 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
                  [ 2.,  3.,  1.]]])
         """
         n_rows = 0
-        for metric in self._metrics:
-            metric.start(self._state_of(metric))
         for batch in batches:
+            if not isinstance(batch, Tensor | tuple):
+                raise ModelError(
+                    "batches must hold tensors, or tuples of what the model is called with; got "
+                    f"{type(batch).__name__}: take the inputs out of what a loader gives"
+                )
             arguments = batch if isinstance(batch, tuple) else (batch,)
-            self._recorder.batches[:] = [(arguments, {}, None)]
-            rows = self._seen()
+            rows = self._seen([Batch(self._model, arguments, {})])
+            if not n_rows:
+                for metric in self._metrics:
+                    metric.start(self._state_of(metric))
             size = max((len(x) for seen in rows.values() for x, _ in seen), default=0)
             n_rows += size
             for metric, seen in rows.items():
                 # A weight of B/n at every batch makes a plain mean; the first drops the identity.
                 metric.keep(self._state_of(metric), seen, size / n_rows if n_rows else 0.0)
-        self._recorder.clear()
         if not n_rows:
             raise ModelError("batches must hold at least one row to start from")
         self._invert(self._metrics, self.param_groups[0])
@@ -302,8 +312,22 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         ----------
         state_dict : dict
             What ``state_dict`` returned.
+
+        Raises
+        ------
+        ModelError
+            If it is not from an optimizer with the same metrics.
         """
+        require_same_metrics(state_dict, self.param_groups[0]["metrics"])
         super().load_state_dict(copy.deepcopy(state_dict))
+        self._scheduled = dict(self.param_groups[0])
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # A copy would watch no model.
+        raise ModelError(
+            "a RelativeNaturalGradient can be neither copied nor pickled, as it watches its model: "
+            "make a new one for the copied model and give it state_dict()"
+        )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Refuse another group: the parameters are those of the model.
@@ -325,34 +349,16 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         super().add_param_group(param_group)
 
     def _state_of(self, metric: LayerMetric) -> dict[str, Any]:
-        state: dict[str, Any] = self.state[metric.layer.module.weight]
-        if not state:
-            metric.start(state)
+        state: dict[str, Any] = self.state[metric.parameters[0]]
+        metric.require_state(state)
         return state
-
-    def _require_finite(self, number: int) -> None:
-        """Name the first gradient that is not finite."""
-        found = [(p, p.grad) for p in self._names if p.grad is not None]
-        # One number to wait for; parameters may live on several devices.
-        sums = [gradient.sum().to(found[0][1]) for _, gradient in found]
-        if not sums or math.isfinite(float(torch.stack(sums).sum())):
-            return
-        for parameter, gradient in found:
-            # A sum can overflow where all terms are finite.
-            if not bool(gradient.isfinite().all()):
-                name = self._names[parameter]
-                raise DivergenceError(
-                    f"the gradient of {name!r} is not finite at step {number}; no parameter was "
-                    "changed: take a smaller lr or look at the inputs of this batch",
-                    update=number + 1,
-                    parameter=name,
-                )
 
     def _descend(self, metrics: list[LayerMetric], group: dict[str, Any]) -> None:
         """W ← W − lr G⁻¹∇."""
-        moves: dict[Tensor, Tensor] = {
-            p: self._gradient(p, group) for p in self._names if p.grad is not None
-        }
+        moves: dict[Tensor, Tensor] = {p: p.grad for p in self._names if p.grad is not None}
+        if group["weight_decay"]:
+            for p in self._decayed & moves.keys():
+                moves[p] = moves[p].add(p, alpha=group["weight_decay"])
         for metric in metrics:
             gradients = [moves[p] for p in metric.parameters]
             natural = metric.natural(self._state_of(metric), gradients)
@@ -360,14 +366,8 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         for parameter, move in moves.items():
             parameter.add_(move, alpha=-group["lr"])
 
-    def _gradient(self, parameter: Tensor, group: dict[str, Any]) -> Tensor:
-        gradient = parameter.grad
-        if gradient is None or not group["weight_decay"] or parameter not in self._decayed:
-            return torch.empty(0) if gradient is None else gradient
-        return gradient.add(parameter, alpha=group["weight_decay"])
-
-    def _seen(self) -> dict[LayerMetric, list[tuple[Tensor, Tensor | None]]]:
-        """x̃ and ν of the recorded batches with the weights of now."""
+    def _seen(self, batches: list[Batch]) -> dict[LayerMetric, list[tuple[Tensor, Tensor | None]]]:
+        """x̃ and ν of batches with the weights of now."""
         by_module: dict[nn.Module, LayerMetric] = {m.layer.module: m for m in self._metrics}
         rows: dict[LayerMetric, list[tuple[Tensor, Tensor | None]]] = {}
 
@@ -375,14 +375,16 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
             metric = by_module[module]
             rows.setdefault(metric, []).append(metric.rows(x, output))
 
-        self._recorder.replay(seen)
+        self._recorder.replay(batches, seen)
         return rows
 
     def _observe(self, metrics: list[LayerMetric], decay: float) -> None:
         """G ← (1−λ) G + λ mean(ν x̃x̃ᵀ)."""
-        rows = self._seen()
+        rows = self._seen(self._recorder.batches)
         for metric in metrics:
-            metric.keep(self._state_of(metric), rows[metric], decay)
+            # A layer that was not called has a gradient of zero, and sees nothing.
+            if metric in rows:
+                metric.keep(self._state_of(metric), rows[metric], decay)
 
     def _invert(self, metrics: list[LayerMetric], group: dict[str, Any]) -> None:
         """G⁻¹ = (G + ε s(G) I)⁻¹ for all layers."""
@@ -390,4 +392,7 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         for metric in metrics:
             state = self._state_of(metric)
             metric.average(state)
-            group["n_failures"] += metric.invert(state, group["damping"], group["damping_kind"])
+            n_failures, message = metric.invert(state, group["damping"], group["damping_kind"])
+            if n_failures:
+                group["n_failures"] += n_failures
+                warnings.warn(message, EbmWarning, stacklevel=caller_level())

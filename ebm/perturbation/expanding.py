@@ -6,12 +6,11 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ebm.arrays import as_integer
+from ebm.arrays import as_integer, as_seconds
 from ebm.perturbation.diagrams.contraction import require_order
 from ebm.perturbation.expansion import Expansion
 from ebm.perturbation.fixed_means.solving import plefka
 from ebm.perturbation.folding import expanded_machine
-from ebm.perturbation.settings import as_seconds
 
 __all__ = ["expand"]
 

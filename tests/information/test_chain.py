@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ebm.errors import MemoryLimitError, ModelError, ShapeError
-from ebm.information import Layer, Relu, Sigmoid, SoftmaxLayer, Tanh, chain_fisher
+from ebm.information import Layer, Relu, Sigmoid, SoftmaxLayer, Tanh, TwoLayers, chain_fisher
 
 RNG = np.random.default_rng(3)
 CHAIN = [
@@ -114,6 +114,16 @@ def test_refusals():
         chain_fisher([], X)
     with pytest.raises(ShapeError, match="n_draws must be a positive integer, got 0"):
         chain_fisher(CHAIN, X, n_draws=0)
+    with pytest.raises(ModelError, match="layers must be a list of layers, got Layer"):
+        chain_fisher(CHAIN[0], X)
+    with pytest.raises(ModelError, match="Layer and SoftmaxLayer only, got TwoLayers"):
+        chain_fisher([TwoLayers(*CHAIN[:2])], X)
+    with pytest.raises(ShapeError, match="layer 1 has 2 units, but layer 2 above it 3 inputs"):
+        chain_fisher([*CHAIN[:2], CHAIN[0]], X)
+    with pytest.raises(ShapeError, match=r"must have shape \(\.\.\., 3\), got \(0,\)"):
+        chain_fisher(CHAIN, [])
+    with pytest.raises(MemoryLimitError, match=r"1e\+12 draws for each of 4 inputs"):
+        chain_fisher(CHAIN, X, n_draws=10**12)
     wide = [Layer(np.zeros((40, 3)), response=Tanh()), Layer(np.zeros((1, 40)))]
     with pytest.raises(MemoryLimitError, match=r"all answers of 40 units.*give n_draws"):
         chain_fisher(wide, X)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 import ebm
-from ebm.errors import MemoryLimitError, ModelError
+from ebm.errors import EbmError, MemoryLimitError, ModelError
 from ebm.information import EnsembleInformation, FisherInformation, JointInformation
 from tests import oracles, strategies
 from tests.user_models import TwoMembers
@@ -26,8 +26,7 @@ class TestStreaming:
     @given(strategies.pairwise_models(min_units=2, max_units=4) | strategies.interaction_models())
     @settings(max_examples=25)
     def test_products_equal_those_of_the_matrix(self, model):
-        if not len(model.parameters):
-            return
+        assume(len(model.parameters))
         exact = ebm.exact(model)
         streamed, dense = EnsembleInformation(model, exact), ebm.fisher_information(exact).dense()
         v = np.random.default_rng(0).normal(size=len(dense))
@@ -88,6 +87,60 @@ class TestStreaming:
         errors = products.std(axis=0) / np.sqrt(n)
         assert (np.abs(found - wanted) < 6 * errors + 1e-12).all()
         assert (np.abs(found - wanted) > 0.3 * errors).mean() > 0.5
+
+
+class UserModel(ebm.ParametricModel):
+    """Two parameters, and whatever gradient a user wrote."""
+
+    space = ebm.Binary(3)
+    parameters = np.array([0.1, 0.2])
+
+    def __init__(self, gradient):
+        self.gradient = gradient
+
+    def with_parameters(self, values):
+        raise NotImplementedError
+
+    def energy(self, states):
+        return np.asarray(states, dtype=float)[..., :2] @ np.array([0.1, 0.2])
+
+    def energy_gradient(self, states):
+        return self.gradient(np.asarray(states, dtype=float)[..., :2])
+
+
+class TestGradientsOfUsers:
+    @pytest.mark.parametrize(
+        "gradient", [lambda x: x.tolist(), lambda x: x.astype(np.int8), lambda x: x.astype(object)]
+    )
+    def test_numbers_of_any_type(self, gradient):
+        found = ebm.fisher_information(UserModel(gradient))
+        wanted = ebm.fisher_information(UserModel(lambda x: x)).dense()
+        assert found.diagonal().dtype == np.float64
+        np.testing.assert_array_equal(found.dense(), wanted)
+        np.testing.assert_allclose(found.diagonal(), wanted.diagonal(), rtol=1e-13)
+
+    @pytest.mark.parametrize(
+        ("gradient", "message"),
+        [
+            (lambda x: x[..., :1], r"must return shape \(1, 2\).*got \(1, 1\)"),
+            (lambda x: x[..., 0], r"must return shape \(1, 2\).*got \(1,\)"),
+            (lambda x: x.T, r"must return shape \(1, 2\).*got \(2, 1\)"),
+            (lambda x: None, r"must return shape \(1, 2\).*got \(\)"),
+            (lambda x: "x", "must hold numbers"),
+            (lambda x: x + 0j, "must hold real numbers"),
+            (lambda x: x * np.nan, "must be finite, got nan"),
+            (lambda x: np.where(x > 0, np.inf, 0), "must be finite, got inf"),
+        ],
+    )
+    def test_others_are_named(self, gradient, message):
+        with pytest.raises(EbmError, match=f"UserModel.energy_gradient {message}"):
+            ebm.fisher_information(UserModel(gradient))
+
+    def test_no_parameters(self):
+        model = UserModel(lambda x: x[..., :0])
+        model.parameters = np.zeros(0)
+        with pytest.raises(ModelError, match="this UserModel has no parameters"):
+            ebm.fisher_information(model)
 
 
 class TestLayersSeenAndHidden:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from scipy.sparse.linalg import aslinearoperator
 
 import ebm
-from ebm.errors import ConvergenceError, EbmError, MemoryLimitError, ShapeError
+from ebm.errors import ConvergenceError, EbmError, MemoryLimitError, ModelError, ShapeError
 from ebm.information import (
     BlockDiagonalInformation,
     EnsembleInformation,
@@ -158,14 +158,65 @@ def test_conjugate_gradients_that_do_not_arrive(monkeypatch):
     assert info.value.residual > 1e-3
 
 
-@pytest.mark.parametrize("damping", [-1.0, np.nan, np.inf, [1.0]])
-def test_damping_that_is_none(damping):
+@pytest.mark.parametrize(
+    ("damping", "wanted"),
+    [
+        (-1.0, "be a finite number ≥ 0"),
+        (np.nan, "be a finite number ≥ 0"),
+        (np.inf, "be a finite number ≥ 0"),
+        ([1.0], "be one number"),
+        ("1", "hold numbers"),
+        (None, "be a number"),
+        (1j, "hold real numbers"),
+    ],
+)
+def test_damping_that_is_none(damping, wanted):
     """Named."""
     for found in (FisherInformation(np.eye(2)), LayerInformation([[1.0]], [[1.0, 2.0]])):
-        with pytest.raises(EbmError, match="damping must be a finite number ≥ 0"):
+        with pytest.raises(EbmError, match=f"damping must {wanted}"):
             found.solve([1.0, 1.0], damping)
-        with pytest.raises(EbmError, match="damping must be a finite number ≥ 0"):
+        with pytest.raises(EbmError, match=f"damping must {wanted}"):
             found.log_determinant(damping)
+
+
+@pytest.mark.parametrize("tolerance", [0, -1.0, np.nan, "a", None])
+def test_tolerance_that_is_none(tolerance):
+    """Named, also where nothing is iterated."""
+    with pytest.raises(EbmError, match="tolerance must"):
+        FisherInformation(np.eye(2)).solve([1.0, 1.0], tolerance=tolerance)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_vectors_that_are_not_finite(value):
+    """Of products and of solutions."""
+    found = METRICS["layer"]()
+    vector = np.full(found.shape[0], value)
+    for call in (found.matvec, found.solve, lambda v: found @ v[:, None]):
+        with pytest.raises(ModelError, match="vector must be finite, got"):
+            call(vector)
+
+
+@pytest.mark.parametrize("damping", [1e-20, 1e-300])
+def test_damping_lost_in_rounding(damping):
+    """By few roots as by factors: an error, no NaN and no wrong digits."""
+    rng = np.random.default_rng(0)
+    wide = relative_fisher(Layer(rng.normal(size=(1, 40))), rng.normal(size=(9, 40)))
+    for found in (wide, FisherInformation(wide.dense())):
+        with pytest.raises(EbmError, match=r"singular.*raise damping \(now 1e-"):
+            found.solve(rng.normal(size=40), damping)
+
+
+@pytest.mark.parametrize("kind", [Layer, SoftmaxLayer])
+def test_arrays_of_the_caller_are_copied(kind):
+    """What becomes of them later changes no metric."""
+    x, weights = X.copy(), np.ones(len(X))
+    found = relative_fisher(kind(ROWS), x, weights=weights)
+    made = LayerInformation(weights[:, None], x)
+    before, made_before = found.dense(), made.dense()
+    assert x.flags.writeable
+    x[:], weights[:] = 7, np.arange(len(X))
+    np.testing.assert_array_equal(found.dense(), before)
+    np.testing.assert_array_equal(made.dense(), made_before)
 
 
 def test_shapes_that_do_not_fit():
@@ -174,5 +225,37 @@ def test_shapes_that_do_not_fit():
         FisherInformation(np.eye(2)).matvec([1.0, 2.0, 3.0])
     with pytest.raises(ShapeError, match=r"references must have shape \(1, D\)"):
         LayerInformation([[1.0]], [[1.0, 2.0], [3.0, 4.0]])
-    with pytest.raises(ShapeError, match="at least one metric"):
-        BlockDiagonalInformation([])
+    for blocks in ([], FisherInformation(np.eye(2))):
+        with pytest.raises(ShapeError, match="at least one metric"):
+            BlockDiagonalInformation(blocks)
+    with pytest.raises(ModelError, match="blocks must hold metrics, got ndarray"):
+        BlockDiagonalInformation([np.eye(2)])
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ([[np.nan]], "matrix must be finite, got nan"),
+        ([[1.0, 2.0], [3.0, 4.0]], "matrix must be symmetric, got entries that differ by 1"),
+        ([["1"]], "matrix must hold numbers"),
+        ([[1j]], "matrix must hold real numbers"),
+        (np.zeros((0, 0)), "matrix must be square and not empty"),
+    ],
+)
+def test_matrices_that_are_no_metric(matrix, message):
+    with pytest.raises(EbmError, match=message):
+        FisherInformation(matrix)
+
+
+@pytest.mark.parametrize(
+    ("information", "references", "message"),
+    [
+        ([[-1.0]], [[1.0]], "information must not be negative"),
+        ([[np.nan]], [[1.0]], "information must be finite"),
+        ([[1.0]], [[np.nan]], "the metric is not finite"),
+        ([[1.0]], [[1e200]], "the metric is not finite"),
+    ],
+)
+def test_layers_that_are_no_metric(information, references, message):
+    with pytest.raises(ModelError, match=message):
+        LayerInformation(information, references)

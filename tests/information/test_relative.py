@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ebm
-from ebm.errors import CodingError, EbmError, ModelError, ShapeError
+from ebm.errors import CodingError, EbmError, MemoryLimitError, ModelError, ShapeError
 from ebm.information import (
     BlockDiagonalInformation,
     Elu,
@@ -80,11 +80,22 @@ class TestTable:
         slopes = (response.mean(a + 1e-6) - response.mean(a - 1e-6)) / 2e-6
         np.testing.assert_allclose(response.slope(a), slopes, atol=1e-9)
 
-    @pytest.mark.parametrize("response", [Relu(1.0, 0.001), Relu(1, 0.5, 0.9), Elu(), Silu()])
+    @pytest.mark.parametrize(
+        "response", [Relu(1.0, 0.001), Relu(1, 0.5, 0.9), Relu(1.0, 1e-320, 0.1), Elu(), Silu()]
+    )
     def test_values_of_large_inputs(self, response):
-        a = np.array([-1e4, -800.0, 0.0, 800.0, 1e4])
-        assert np.isfinite(response.mean(a)).all()
-        np.testing.assert_allclose(response.mean(a)[3:], a[3:], rtol=1e-13)
+        a = np.array([-1.7e308, -1e4, -800.0, 0.0, 800.0, 1e4, 1.7e308])
+        for values in (response.mean(a), response.slope(a), response.information(a)):
+            assert np.isfinite(values).all()
+        np.testing.assert_allclose(response.mean(a)[4:], a[4:], rtol=1e-13)
+        np.testing.assert_allclose(response.information(a)[4:], 1, rtol=1e-13)
+
+    @pytest.mark.parametrize("response", [Tanh(), Sigmoid()])
+    def test_two_values_at_the_largest_inputs(self, response):
+        low, high = response.values
+        a = np.array([-1.7e308, 1.7e308])
+        np.testing.assert_array_equal(response.mean(a), [low, high])
+        np.testing.assert_array_equal(response.information(a), [0, 0])
 
     @pytest.mark.parametrize("response", [Tanh(), Sigmoid(), Relu(2.0), Elu(0.5), Linear(3.0)])
     def test_draws_have_the_mean_and_the_information_stated(self, response):
@@ -98,63 +109,7 @@ class TestTable:
 
 
 class TestTwoLayers:
-    RNG = np.random.default_rng(9)
-    W, B = RNG.normal(size=(3, 2)), RNG.normal(size=3)
-    C, D = RNG.normal(size=(2, 3)), RNG.normal(size=2)
-    X = RNG.normal(size=2)
-
-    def by_scores(self, inner, outer):
-        """E over y of score scoreᵀ by (W, b), the slopes of h by finite differences of the mean."""
-        augmented = np.append(self.X, 1.0)
-
-        def hidden(flat):
-            return inner.mean(flat.reshape(3, 3) @ augmented)
-
-        theta = np.column_stack([self.W, self.B]).ravel()
-        jacobian = np.array(
-            [oracles.finite_difference(lambda t, i=i: hidden(t)[i], theta) for i in range(3)]
-        )
-        a = self.C @ hidden(theta) + self.D
-        if isinstance(outer, str):
-            eta = np.exp(a) / np.exp(a).sum()
-            inner_scores = [(eta[c], np.eye(2)[c] - eta) for c in range(2)]
-        else:
-            each = [subsystems.answers(outer, subsystems.exact(value)) for value in a]
-            inner_scores = [
-                (float(p1 * p2), np.array([float(s1), float(s2)]))
-                for (p1, s1), (p2, s2) in itertools.product(*each)
-            ]
-        total = 0.0
-        for p, score in inner_scores:
-            by_theta = score @ self.C @ jacobian
-            total = total + p * np.outer(by_theta, by_theta)
-        return total
-
-    @pytest.mark.parametrize(
-        "inner", [Tanh(), Sigmoid(), Relu(1.0, 0.7, 0.2), Elu(1.0, 1.7), Silu()]
-    )
-    @pytest.mark.parametrize("outer", [Tanh(), Sigmoid(), Relu(0.5), Linear(2.0), "softmax"])
-    def test_definition(self, inner, outer):
-        above = SoftmaxLayer(self.C, self.D) if outer == "softmax" else None
-        above = above or Layer(self.C, self.D, response=outer)
-        found = relative_fisher(TwoLayers(Layer(self.W, self.B, response=inner), above), self.X)
-        np.testing.assert_allclose(
-            found.dense(), self.by_scores(inner, outer), rtol=1e-7, atol=1e-9
-        )
-
-    def test_the_printed_equation_12_is_wrong_where_nu_is_not_the_slope(self):
-        """Erratum: ν_f of the hidden units in place of f′."""
-        for inner, agrees in [(Tanh(), True), (Relu(1.0, 1.0, 0.1), False), (Elu(1.0, 1.7), False)]:
-            layer = Layer(self.W, self.B, response=inner)
-            inputs = layer.inputs(layer.augmented(self.X))[0]
-            nu_out = Sigmoid().information(self.C @ inner.mean(inputs) + self.D)
-            middle = (self.C.T * nu_out) @ self.C
-            nu = inner.information(inputs)
-            augmented = np.append(self.X, 1.0)
-            printed = np.kron(middle * np.outer(nu, nu), np.outer(augmented, augmented))
-            right = self.by_scores(inner, Sigmoid())
-            error = np.abs(printed - right).max() / np.abs(right).max()
-            assert (error < 1e-8) if agrees else (error > 0.1)
+    """Against scores see test_autograd."""
 
     @given(strategies.generators(), st.sampled_from([1.0, 1e2, 1e4]))
     @settings(max_examples=30)
@@ -167,59 +122,11 @@ class TestTwoLayers:
             assert (metric.diagonal() >= 0).all()
 
     def test_parts_that_do_not_fit(self):
-        layer = Layer(self.W)
+        layer = Layer(np.ones((3, 2)))
         with pytest.raises(ShapeError, match=r"outer weights must have 3 columns.*got 2"):
-            TwoLayers(layer, Layer(self.W))
+            TwoLayers(layer, layer)
         with pytest.raises(ModelError, match="SoftmaxLayer above it, got SoftmaxLayer and Layer"):
-            TwoLayers(SoftmaxLayer(self.W), layer)
-
-
-class TestAutograd:
-    """The same against scores by automatic differentiation."""
-
-    def scores(self, torch, log_probabilities, theta):
-        total = 0.0
-        for log_p in log_probabilities(theta):
-            (score,) = torch.autograd.grad(log_p, theta, retain_graph=True)
-            total = total + log_p.detach().exp() * torch.outer(score.ravel(), score.ravel())
-        return total.numpy()
-
-    def test_rows_of_the_table(self):
-        torch = pytest.importorskip("torch")
-        rng = np.random.default_rng(2)
-        w, x, c = rng.normal(size=(3, 4)), rng.normal(size=4), rng.normal(size=(2, 3))
-        given_x, outer = torch.tensor(x), torch.tensor(c)
-
-        def bernoulli(a):
-            signs = itertools.product((-1.0, 1.0), repeat=len(a))
-            return [torch.nn.functional.logsigmoid(torch.tensor(s) * a).sum() for s in signs]
-
-        def softmax(a):
-            return list(torch.log_softmax(a, 0))
-
-        relu = Relu(1.0, 0.5, 0.1)
-
-        def bent(a):
-            return 0.1 * a + 0.5 * torch.logaddexp(torch.zeros_like(a), 0.9 * a / 0.5)
-
-        cases = [
-            (Layer(w), lambda t: bernoulli(t @ given_x)),
-            (Layer(w, response=Tanh()), lambda t: bernoulli(2 * (t @ given_x))),
-            (SoftmaxLayer(w), lambda t: softmax(t @ given_x)),
-            (
-                TwoLayers(Layer(w, response=Tanh()), SoftmaxLayer(c)),
-                lambda t: softmax(outer @ torch.tanh(t @ given_x)),
-            ),
-            (
-                TwoLayers(Layer(w, response=relu), Layer(c)),
-                lambda t: bernoulli(outer @ bent(t @ given_x)),
-            ),
-        ]
-        for subsystem, log_probabilities in cases:
-            theta = torch.tensor(w, requires_grad=True)
-            wanted = self.scores(torch, log_probabilities, theta)
-            found = relative_fisher(subsystem, x).dense()
-            assert np.abs(found - wanted).max() <= 1e-13 * np.abs(wanted).max()
+            TwoLayers(SoftmaxLayer(layer.weights), layer)
 
 
 class TestBatches:
@@ -230,6 +137,13 @@ class TestBatches:
         each = [relative_fisher(layer, row).dense() for row in x]
         wanted = np.tensordot(weights / weights.sum(), each, axes=1)
         np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-13 * np.abs(wanted).max())
+
+    def test_weights_of_any_size(self):
+        x, layer = np.array([[1.0], [2.0]]), Layer([[0.3]])
+        wanted = relative_fisher(layer, x, weights=[1, 1]).dense()
+        for weights in ([1e308, 1e308], [1e-320, 1e-320], np.array([200, 200], np.uint8)):
+            found = relative_fisher(layer, x, weights=weights).dense()
+            np.testing.assert_allclose(found, wanted, rtol=1e-14)
 
     @given(subsystems.layers())
     def test_a_batch_and_the_batch_twice(self, drawn):
@@ -323,6 +237,11 @@ class TestEnergyModels:
             total += p * np.outer(score, score)
         np.testing.assert_allclose(relative_fisher(rbm, given=v).dense(), total, atol=1e-9)
 
+    def test_too_many_references_are_refused_before_they_are_made(self):
+        many = ebm.IsingModel(np.zeros((29, 29)), np.zeros(29))
+        with pytest.raises(MemoryLimitError, match=r"5\.37e\+08 references of 30 numbers"):
+            relative_fisher(many, ebm.exact(many, max_seconds=1e9))
+
     def test_over_an_ensemble(self):
         rng = np.random.default_rng(4)
         rbm = ebm.RestrictedBoltzmannMachine(rng.normal(size=(3, 2)), np.zeros(3), np.zeros(2))
@@ -371,9 +290,18 @@ class TestArguments:
             (lambda: relative_fisher(Layer([[1.0]]), [np.inf]), "references must be finite"),
             (lambda: relative_fisher(Layer([[1e200]]), [1e200]), "times references must be finite"),
             (lambda: relative_fisher(Layer([[1.0]]), np.zeros((0, 1))), "at least one reference"),
+            *[
+                (
+                    lambda w=w: relative_fisher(Layer([[1.0]]), [[1.0], [2.0]], weights=w),
+                    "weights must be 2 finite numbers",
+                )
+                for w in ([1.0, -1.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0], [1.0], [])
+            ],
+            (lambda: relative_fisher(Layer([[0.0]]), [1e200]), "the metric is not finite"),
+            (lambda: relative_fisher(SoftmaxLayer([[0.0], [0.0]]), [1e200]), "is not finite"),
             (
-                lambda: relative_fisher(Layer([[1.0]]), [[1.0], [2.0]], weights=[1.0, -1.0]),
-                "weights must be 2 finite numbers",
+                lambda: relative_fisher(Layer([[1.0]], response=Linear(1e-200)), [1.0]),
+                "information must be finite",
             ),
         ],
     )

@@ -167,6 +167,12 @@ class TestStep:
         # ½ · 4 · Δ² = 0.125.
         np.testing.assert_allclose(after, [-0.25, 0.0], rtol=1e-14)
 
+    def test_rates_beyond_all_numbers_are_shortened_too(self):
+        optimizer, zero = NaturalGradient(1e300, damping=0.0), np.zeros(1)
+        after, _ = optimizer.step(zero, np.ones(1), optimizer.start(zero), FisherInformation([[1]]))
+        # ½ Δ² = 0.1.
+        np.testing.assert_allclose(after, -np.sqrt(0.2), rtol=1e-14)
+
     def test_a_schedule(self):
         optimizer = NaturalGradient(lambda t: 1 / (1 + t), damping=0.0, max_divergence=np.inf)
         theta, state = np.zeros(1), optimizer.start(np.zeros(1))
@@ -181,6 +187,12 @@ class TestStep:
             (lambda: NaturalGradient(1.0, damping=-1), "damping must be a finite number ≥ 0"),
             (lambda: NaturalGradient(1.0, max_divergence=0), "max_divergence must be a positive"),
             (lambda: NaturalGradient(1.0, tolerance=np.nan), "tolerance must be a positive number"),
+            (lambda: NaturalGradient("1"), "rate must be a positive number, got '1'"),
+            (lambda: NaturalGradient(1.0, damping="1"), "damping must hold numbers, got text"),
+            (
+                lambda: NaturalGradient(1.0, max_divergence=None),
+                "max_divergence must be a positive",
+            ),
         ],
     )
     def test_wrong_settings_are_named(self, make, text):

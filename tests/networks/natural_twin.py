@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ebm.information import Elu, Linear, Relu, Sigmoid, Silu, Tanh
+from ebm.networks.relative_natural_gradient import RelativeNaturalGradient
 
 RESPONSES = {
     "tanh": Tanh(),
@@ -156,3 +157,11 @@ def train(model, optimizer, data, loss=F.cross_entropy):
 
 def parameters(model):
     return torch.cat([p.detach().ravel() for p in model.parameters()])
+
+
+def ready(model, **settings):
+    """An optimizer, and a batch whose gradient is there."""
+    optimizer = RelativeNaturalGradient(model, 0.05, **settings)
+    x, y = next(batches(1, rows=(8,), dtype=next(model.parameters()).dtype))
+    F.cross_entropy(model(x), y).backward()
+    return optimizer, x, y

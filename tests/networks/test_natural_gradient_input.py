@@ -78,10 +78,10 @@ class Tied(nn.Module):
 @pytest.mark.parametrize(
     ("model", "names"),
     [
-        (lambda: Tied("tied"), "'a': a.weight and b.weight are one parameter"),
+        (lambda: Tied("tied"), "'a', 'b': a.weight and b.weight are one parameter"),
         (lambda: Tied("twice"), "'a': forward calls it 2 times"),
         (lambda: Tied("never"), "'b': forward does not call it"),
-        (lambda: Tied("branches"), "'a': forward cannot be traced"),
+        (lambda: Tied("branches"), "'a', 'b': forward cannot be traced"),
         (lambda: nn.Sequential(nn.Flatten(), nn.Linear(4, 4), nn.LayerNorm(4)), "'2': LayerNorm"),
         (lambda: nn.Sequential(mlp(), nn.GELU(), nn.Linear(3, 3).double()), "'0.4': gelu follows"),
         (lambda: mlp(dtype=torch.float16), "float16"),
@@ -168,6 +168,21 @@ def test_rows_that_cannot_be_squared_are_named(scale):
     optimizer = RelativeNaturalGradient(model, 0.0)
     x, _ = next(batches(1, dtype=torch.float32))
     (0.0 * model(scale * x).nan_to_num()).sum().backward()
+    for p in model.parameters():
+        p.grad.zero_()
+    with pytest.raises(DivergenceError, match="layer '0' are not finite, or too large"):
+        optimizer.step()
+    assert optimizer.metric("0").isfinite().all()
+
+
+def test_outputs_that_are_not_finite_are_named():
+    """An input of 0 times ∞ has no information; the metric stays finite."""
+    model = mlp(activation="silu")
+    optimizer = RelativeNaturalGradient(model, 0.1, decay=1.0, blocks="neuron")
+    x, _ = next(batches(1))
+    with torch.no_grad():
+        model[0].bias[0] = -float("inf")
+    (0.0 * model(x).nan_to_num()).sum().backward()
     for p in model.parameters():
         p.grad.zero_()
     with pytest.raises(DivergenceError, match="layer '0' are not finite, or too large"):

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from ebm.errors import ModelError
 from ebm.information import relative_fisher
+from ebm.information.curvatures import SoftmaxCurvature
 from ebm.information.subsystems import SoftmaxLayer
 from ebm.networks import layer_metrics, layer_states
 from ebm.networks.relative_natural_gradient import RelativeNaturalGradient
@@ -200,6 +201,10 @@ def test_information_keeps_its_digits():
         large = wanted > 1e-290
         np.testing.assert_allclose(found[large], wanted[large], rtol=1e-12)
         assert np.isfinite(found).all()
+    logits = np.stack([a, np.zeros_like(a), -a / 2], axis=1)
+    found = layer_metrics.response_named("softmax").information(torch.tensor(logits)).numpy()
+    wanted = SoftmaxCurvature(logits).diagonals()
+    np.testing.assert_allclose(found[wanted > 1e-290], wanted[wanted > 1e-290], rtol=1e-12)
     kink = layer_metrics.response_named("relu", smoothing=0, constant=0.1)
     assert kink.information(torch.tensor([-1.0, 2.0])).tolist() == pytest.approx([0.01, 1.0])
 
@@ -218,9 +223,9 @@ def test_large_products_are_exact(monkeypatch):
     layer_metrics.add_products(many, scaled, nu, 0.25)
     layer_metrics.add_products(one, scaled, None, 0.25)
     wanted = 0.25 * start + torch.einsum("r,ro,ri,rj->oij", w, nu, x, x)
-    torch.testing.assert_close(layer_states.symmetric(many), wanted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(layer_metrics.symmetric(many), wanted, rtol=1e-12, atol=1e-12)
     wanted = 0.25 * start[:1] + torch.einsum("r,ri,rj->ij", w, x, x)
-    torch.testing.assert_close(layer_states.symmetric(one), wanted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(layer_metrics.symmetric(one), wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_one_step_is_a_dense_solve():

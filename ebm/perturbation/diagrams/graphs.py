@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ebm.arrays import as_integer
+from ebm.arrays import as_flag, as_integer
 from ebm.errors import LimitError
 from ebm.perturbation.diagrams.canonical import Matrix, canonical
-from ebm.perturbation.settings import as_flag
 
 __all__ = ["Diagram", "connected_diagrams"]
 

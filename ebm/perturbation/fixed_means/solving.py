@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebm.arrays import as_integer, as_number
+from ebm.arrays import as_integer, as_number, as_seconds
 from ebm.errors import EbmError, SeriesWarning
 from ebm.models import BoltzmannMachine
 from ebm.perturbation.diagrams.contraction import require_order
@@ -21,7 +21,6 @@ from ebm.perturbation.fixed_means.iteration import Point, ascent, climb, point_a
 from ebm.perturbation.fixed_means.series import coupled_algebra
 from ebm.perturbation.fixed_means.solution import PlefkaSolution
 from ebm.perturbation.folding import expanded_machine
-from ebm.perturbation.settings import as_seconds
 from ebm.perturbation.starts import distinct_solutions, first_log_odds
 from ebm.randomness import RandomSource
 
