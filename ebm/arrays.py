@@ -41,7 +41,7 @@ def as_floats(values: Any, name: str) -> NDArray[np.float64]:
     Raises
     ------
     ModelError
-        If it holds text, complex numbers, masked entries or other objects.
+        If it is sparse, or holds text, complex numbers, masked entries or other objects.
     ShapeError
         If it is nested and ragged.
 
@@ -53,6 +53,8 @@ def as_floats(values: Any, name: str) -> NDArray[np.float64]:
     """
     if np.ma.is_masked(values):
         raise ModelError(f"{name} must have no masked entries: fill them in first")
+    if hasattr(values, "toarray"):
+        raise ModelError(f"{name} must be a dense array, got a sparse one: give {name}.toarray()")
     try:
         array = np.asarray(values)
     except ValueError as error:

@@ -211,3 +211,12 @@ def test_more_levels_than_a_byte_holds_are_drawn() -> None:
     rest = ebm.sample(model, n_draws=20, initial=samples.final)
     np.testing.assert_array_equal(rest.chains, whole.chains[:, 100:])
     assert ebm.sample(PAIR, n_draws=1).chains.dtype == np.int8
+
+
+def test_sparse_arrays_are_named() -> None:
+    """Where a dense array is wanted, a sparse one is told how to become one."""
+    from scipy.sparse import csr_array
+
+    states = csr_array(np.eye(3))
+    with pytest.raises(ModelError, match=r"sparse.*toarray"):
+        ebm.fisher_information(ebm.IsingModel(np.zeros((2, 2)), np.zeros(2))).solve(states)

@@ -140,6 +140,8 @@ def fit(
         raise ModelError(
             f"{type(model).__name__} has no parameters to fit: it is no ParametricModel"
         )
+    if not len(model.parameters):
+        raise ModelError(f"{model!r} has no parameters to fit: give it terms")
     l2, l2_biases, tolerance = _checked_settings(l2, l2_biases, tolerance)
     if isinstance(data, Ensemble | Moments):
         if weights is not None:

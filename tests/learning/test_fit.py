@@ -518,6 +518,11 @@ class TestRefusals:
         with pytest.raises(ModelError, match="TwoMembers has no parameters to fit"):
             ebm.fit(TwoMembers(machine(4)), some_rows())
 
+    def test_a_family_without_parameters(self):
+        empty = ebm.InteractionModel({}, ebm.Binary(2))
+        with pytest.raises(ModelError, match=r"InteractionModel.*has no parameters to fit"):
+            ebm.fit(empty, [[0, 1], [1, 1]])
+
     def test_fewer_rows_than_units(self):
         rows = np.array([[0, 1, 1, 0], [1, 0, 1, 0], [0, 0, 0, 1]])
         with pytest.warns(FewSamplesWarning, match="penalty"):
