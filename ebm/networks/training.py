@@ -142,7 +142,7 @@ def minimize(
         Rows that are not learnt from.
     patience : int, optional
         Stop after so many records in a row at which S_E no longer falls; None: never. 1 does where
-        there is no noise.
+        there is no noise and S_T falls at every step, not at rates at the edge of stability.
     monitor_every : int, optional
         Steps between records, an epoch by default; 0 for no records.
     monitor_rows : int
