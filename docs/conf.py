@@ -7,6 +7,8 @@ import re
 from importlib.metadata import version as installed_version
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+# The networks of the examples are small: threads would wait for each other longer than they work.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 project = "ebm"
 author = "ebm developers"
