@@ -57,6 +57,10 @@ class Metric(ABC):
         """G v or G V."""
         return self.matvec(other)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """G as an array, for functions of numpy; see :meth:`dense`."""
+        return np.asarray(self.dense(), dtype=dtype)
+
     def matvec(self, vector: ArrayLike) -> Array:
         """G v, (p,) -> (p,), or its columns, (p, k) -> (p, k)."""
         vector = self._checked(vector)

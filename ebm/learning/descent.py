@@ -260,10 +260,12 @@ class Descent:
             couplings = np.abs(self.now.theta[start:])
             largest = float(couplings.max()) if len(couplings) else 0.0
         update = self.now.updates + 1
+        natural = getattr(self._plan.optimizer, "uses_metric", False)
+        damping = ", raise damping" if natural else ""
         return DivergenceError(
             f"learning diverged at update {update} (epoch {self.now.epochs + 1}): it takes "
             f"{name} from {self.now.theta[worst]:.3g} to {after[worst]:.3g}; before it max|W| was "
-            f"{largest:.3g}. Lower the learning rate, or add a penalty (l2=…)",
+            f"{largest:.3g}. Lower the learning rate{damping}, or add a penalty (l2=…)",
             update=update,
             parameter=name,
             model=self.model,

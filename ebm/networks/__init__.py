@@ -10,6 +10,7 @@ from ebm.networks.activations import ACTIVATIONS, Activation, activation_named  
 from ebm.networks.closed_forms import ClosedForms, closed_forms  # noqa: E402
 from ebm.networks.convergence import ray_radius  # noqa: E402
 from ebm.networks.expansion import ActionExpansion  # noqa: E402
+from ebm.networks.modules import as_module, parameters_of, probabilities  # noqa: E402
 from ebm.networks.moments import class_covariance, class_moments, main_terms  # noqa: E402
 from ebm.networks.monitoring import TrainingRecord  # noqa: E402
 from ebm.networks.relative_natural_gradient import RelativeNaturalGradient  # noqa: E402
@@ -26,13 +27,16 @@ __all__ = [
     "TrainingRecord",
     "TrainingResult",
     "activation_named",
+    "as_module",
     "class_covariance",
     "class_moments",
     "closed_forms",
     "initial_parameters",
     "main_terms",
     "minimize",
+    "parameters_of",
     "power_series",
+    "probabilities",
     "ray_radius",
     "series",
 ]

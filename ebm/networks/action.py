@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ __all__ = ["SoftmaxMLPAction"]
 BLOCK_BYTES = 2**24
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class SoftmaxMLPAction(EnergyModel):
     """An energy over the parameters of a softmax-MLP; [ACT] eq 2, [ACT-R] eq 5.
 
@@ -86,8 +86,8 @@ class SoftmaxMLPAction(EnergyModel):
     activation: Activation
     scale: float
     prior_precision: float
-    space: Reals = field(repr=False)
-    rows: Rows = field(repr=False)
+    space: Reals
+    rows: Rows
 
     def __init__(
         self,
@@ -129,6 +129,13 @@ class SoftmaxMLPAction(EnergyModel):
             "rows": rows,
         }.items():
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        rows, dtype = self.rows, str(self.dtype).removeprefix("torch.")
+        return (
+            f"SoftmaxMLPAction({rows.n_rows} rows, {rows.n_inputs} inputs, {self.n_hidden} hidden "
+            f"units of {self.activation.name}, {rows.n_classes} classes, {dtype} on {self.device})"
+        )
 
     @property
     def device(self) -> torch.device:

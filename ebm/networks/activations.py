@@ -55,7 +55,8 @@ class Activation:
     ------
     ModelError
         If ``function`` does not work on each element of a tensor by itself, or is not
-        σ(ta) = t σ(a) where there are no derivatives, or ``singularity`` is not positive.
+        σ(ta) = t σ(a) where there are no derivatives, or has others than those given, or
+        ``singularity`` is not positive.
 
     Examples
     --------
@@ -80,6 +81,7 @@ class Activation:
         if not as_number(self.singularity, "singularity") > 0:
             raise ModelError(f"singularity must be positive, got {self.singularity!r}")
         _require_elementwise(self)
+        _require_agreement(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # The functions of those that come with the package have no names to be pickled by.
@@ -254,6 +256,29 @@ def _require_elementwise(activation: Activation) -> None:
         raise ModelError(
             f"the activation {name} needs derivatives=, s_0, s_1, …: only where σ(ta) = t σ(a) for "
             "t > 0, as for the ReLU, can it do without"
+        )
+
+
+def _require_agreement(activation: Activation) -> None:
+    # What the polynomial of degree K leaves of σ(h) must fall by 2^{K+1} when h is halved.
+    given = activation.derivatives
+    if given is None or not (callable(given) or hasattr(given, "__len__")):
+        return
+    known: int = 5 if callable(given) else len(given)
+    degree = min(known, 5) - 1
+    c = activation.coefficients(degree) if degree >= 0 else ()
+    scale = max([1.0, *(abs(x) ** (1 / k) for k, x in enumerate(c) if k)])
+    h = torch.tensor([0.02, -0.02], dtype=torch.float64) / scale
+    far, near = (
+        (activation.function(x) - sum(ck * x**k for k, ck in enumerate(c))).abs()
+        for x in (h, h / 2)
+    )
+    floor = 1e-12 * max([1.0, *map(abs, c[:1])])
+    if bool(((far > floor) & (near > far / 2 ** (degree + 0.5))).any()):
+        raise ModelError(
+            f"derivatives of the activation {activation.name} must be those of its function at 0, "
+            f"σ^(k)(0) and not divided by k!, got "
+            f"{[x * math.factorial(k) for k, x in enumerate(c)]}"
         )
 
 

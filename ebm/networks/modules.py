@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ebm.errors import ModelError, ShapeError
 from ebm.networks.activations import ACTIVATIONS, Activation
+from ebm.networks.convergence import one_vector
+from ebm.networks.logits import logits
+from ebm.networks.rows import labelled_rows
+from ebm.networks.tensors import like
 
 if TYPE_CHECKING:
     from ebm.networks.action import SoftmaxMLPAction
 
-__all__ = ["as_module", "load_parameters", "parameters_of"]
+__all__ = ["as_module", "load_parameters", "parameters_of", "probabilities"]
 
 #: Activations that optimizers recognize by the type of the module.
 MODULES: dict[str, Callable[[], nn.Module]] = {
@@ -36,14 +42,14 @@ class _Units(nn.Module):
         return self.activation.function(a)
 
 
-def as_module(action: SoftmaxMLPAction, theta: Tensor) -> nn.Sequential:
-    """A module with linear layers ``hidden`` (W, b) and ``logits`` (U, c).
+def as_module(action: SoftmaxMLPAction, theta: Any) -> nn.Sequential:
+    """The network at θ as a module of torch, with layers ``hidden`` (W, b) and ``logits`` (U, c).
 
     Parameters
     ----------
     action : SoftmaxMLPAction
         The system.
-    theta : Tensor, (d,)
+    theta : array_like or Tensor, (d,)
         Values of the parameters, copied.
 
     Returns
@@ -53,11 +59,9 @@ def as_module(action: SoftmaxMLPAction, theta: Tensor) -> nn.Sequential:
 
     Examples
     --------
-    >>> import torch
     >>> import ebm.networks
-    >>> from ebm.networks.modules import as_module
     >>> action = ebm.networks.SoftmaxMLPAction([[1.0], [2.0]], [0, 1], 1, activation="tanh")
-    >>> as_module(action, torch.zeros(6, dtype=torch.float64))
+    >>> ebm.networks.as_module(action, [0, 0, 0, 0, 0, 0])
     Sequential(
       (hidden): Linear(in_features=1, out_features=1, bias=True)
       (units): Tanh()
@@ -75,7 +79,7 @@ def as_module(action: SoftmaxMLPAction, theta: Tensor) -> nn.Sequential:
         logits=make(nn.Linear, action.n_hidden, action.rows.n_classes, **settings),
     )
     network = nn.Sequential(layers)
-    load_parameters(action, network, theta)
+    load_parameters(action, network, one_vector(action, theta))
     return network
 
 
@@ -99,27 +103,86 @@ def load_parameters(action: SoftmaxMLPAction, network: nn.Module, theta: Tensor)
 
 
 def parameters_of(network: nn.Module) -> Tensor:
-    """θ of a module: U, c, W, b in one vector.
+    """θ of a network of one hidden layer: U, c, W, b in one vector.
+
+    Torch lists W, b, U, c: its vectors are as long, and wrong.
 
     Parameters
     ----------
     network : nn.Module
-        From :func:`as_module`.
+        With two linear layers, that of the hidden units first, both with a bias.
 
     Returns
     -------
     Tensor, (d,)
         A copy, without a graph.
 
+    Raises
+    ------
+    ModelError
+        If it has other layers with parameters.
+
     Examples
     --------
-    >>> import torch
     >>> import ebm.networks
-    >>> from ebm.networks.modules import as_module, parameters_of
     >>> action = ebm.networks.SoftmaxMLPAction([[1.0], [2.0]], [0, 1], n_hidden=1)
-    >>> parameters_of(as_module(action, torch.arange(6.0, dtype=torch.float64)))
+    >>> ebm.networks.parameters_of(ebm.networks.as_module(action, [0, 1, 2, 3, 4, 5]))
     tensor([0., 1., 2., 3., 4., 5.], dtype=torch.float64)
     """
-    own = dict(network.named_parameters())
-    order = ("logits.weight", "logits.bias", "hidden.weight", "hidden.bias")
-    return torch.cat([own[name].detach().reshape(-1) for name in order])
+    layers: Any = [module for module in network.modules() if isinstance(module, nn.Linear)]
+    n_own = sum(1 for _ in network.parameters())
+    if len(layers) != 2 or n_own != 4 or any(layer.bias is None for layer in layers):
+        raise ModelError(
+            "network must have two linear layers with biases, and no other parameters, got "
+            f"{len(layers)} linear layers and {n_own} parameters"
+        )
+    hidden, last = layers
+    order = (last.weight, last.bias, hidden.weight, hidden.bias)
+    return torch.cat([parameter.detach().reshape(-1) for parameter in order])
+
+
+def probabilities(action: SoftmaxMLPAction, theta: Any, inputs: Any) -> Any:
+    """q_m(z, θ) = softmax_m f(z, θ) of rows, those of the action or new ones.
+
+    Parameters
+    ----------
+    action : SoftmaxMLPAction
+        The network; its own rows do not matter.
+    theta : array_like or Tensor, (d,)
+        The parameters.
+    inputs : array_like or Tensor, (N, E)
+        z, floats, scaled as those of the action.
+
+    Returns
+    -------
+    ndarray or Tensor, (N, M)
+        In the kind of ``theta``; ``.argmax(1)`` is the class. Without a graph.
+
+    Raises
+    ------
+    ShapeError
+        If the rows have another number of columns.
+
+    Examples
+    --------
+    >>> import ebm.networks
+    >>> action = ebm.networks.SoftmaxMLPAction([[1.0], [2.0]], [0, 1], n_hidden=1)
+    >>> ebm.networks.probabilities(action, [0, 0, 0, 0, 0, 0], [[3.0]])
+    array([[0.5, 0.5]])
+    """
+    blocks = action.blocks_of(one_vector(action, theta).detach())
+    n_classes, n_inputs = action.rows.n_classes, action.rows.n_inputs
+    rows = labelled_rows(
+        inputs,
+        np.zeros(len(inputs), dtype=int),
+        n_classes=n_classes,
+        classes_may_be_empty=True,
+        device=action.device,
+        dtype=action.dtype,
+    )
+    if rows.n_inputs != n_inputs:
+        raise ShapeError(f"inputs must have {n_inputs} columns, got {rows.n_inputs}")
+    parts = []
+    for block in rows.blocks(action.block_size()):
+        parts.append(logits(blocks, block.inputs, action.activation).softmax(-1))
+    return like(torch.cat(parts), theta)

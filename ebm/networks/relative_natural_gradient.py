@@ -59,7 +59,7 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
     decay : float or callable
         λ in [0, 1]; 0 keeps G where it is.
     smoothing : float
-        ω ≥ 0 of relu units; 0 is the kink, ν = 0 or 1.
+        ω ≥ 0 of relu units; 0 is the kink, whose dead units want damping_kind="absolute".
     damping : float or callable
         ε ≥ 0.
     damping_kind : {"trace", "mean", "absolute"}

@@ -18,6 +18,7 @@ from ebm.model import checked_energy, checked_space
 from ebm.randomness import RandomSource, generator
 from ebm.sampling.diagnostics import effective_sample_size, split_r_hat
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo
+from ebm.sampling.samples import FEWEST_DRAWS, LARGEST_R_HAT
 from ebm.spaces import Reals
 
 __all__ = [
@@ -146,7 +147,8 @@ def sample_continuous(
     Warns
     -----
     PoorMixingWarning
-        If a chain accepted none of 20 proposals or more.
+        If a chain accepted none of 20 proposals or more; or if chains disagree: split R-hat above
+        1.1 in 100 draws or more, 400 in all.
 
     Examples
     --------
@@ -190,8 +192,26 @@ def sample_continuous(
             PoorMixingWarning,
             stacklevel=2,
         )
+    _warn_of_poor_mixing(values)
     final = ContinuousChains(walk.states.copy(), copy.deepcopy(source.bit_generator.state))
     return ContinuousSamples(values, acceptance, final)
+
+
+def _warn_of_poor_mixing(values: Array) -> None:
+    """Say that chains disagree, as :class:`ebm.Samples` does."""
+    n_chains, n_draws = values.shape[:2]
+    if n_draws < FEWEST_DRAWS or n_chains * n_draws < 4 * FEWEST_DRAWS:
+        return
+    r_hat = split_r_hat(values)
+    n_poor = int((r_hat > LARGEST_R_HAT).sum())
+    if n_poor:
+        warnings.warn(
+            f"the chains disagree: split R-hat is up to {np.nanmax(r_hat):.3g}, and above "
+            f"{LARGEST_R_HAT} for {n_poor} of {r_hat.size} recorded values, so neither means nor "
+            "their errors can be trusted; draw longer chains, raise burn_in, or take longer steps",
+            PoorMixingWarning,
+            stacklevel=3,
+        )
 
 
 class _Walk:

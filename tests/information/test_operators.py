@@ -259,3 +259,9 @@ def test_matrices_that_are_no_metric(matrix, message):
 def test_layers_that_are_no_metric(information, references, message):
     with pytest.raises(ModelError, match=message):
         LayerInformation(information, references)
+
+
+def test_functions_of_numpy_take_metrics():
+    found = METRICS["layer"]()
+    np.testing.assert_array_equal(np.asarray(found), found.dense())
+    assert np.linalg.eigvalsh(found).min() > -1e-12

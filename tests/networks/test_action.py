@@ -330,3 +330,30 @@ def test_blocks_are_small_whichever_side_is_wide():
     assert system.block_size(order=9) == 2**24 // (8 * 1000)
     narrow = ebm.networks.SoftmaxMLPAction(z, labels % 2, 200)
     assert narrow.block_size(order=9) == narrow.block_size() == 2**24 // (8 * 200)
+
+
+def test_probabilities_and_modules():
+    """The network in torch, back to θ, and its answers to rows that it never saw."""
+    rng = np.random.default_rng(0)
+    z, new = rng.normal(size=(12, 3)), rng.normal(size=(5, 3))
+    action = ebm.networks.SoftmaxMLPAction(z, np.arange(12) % 3, 4)
+    theta = rng.normal(size=action.space.n)
+    network = ebm.networks.as_module(action, theta)
+    np.testing.assert_array_equal(ebm.networks.parameters_of(network), theta)
+    q = ebm.networks.probabilities(action, theta, new)
+    np.testing.assert_allclose(q, network(torch.from_numpy(new)).softmax(-1).detach(), rtol=1e-13)
+    own = ebm.networks.probabilities(action, torch.from_numpy(theta), z)
+    surprise = -own[torch.arange(12), torch.arange(12) % 3].log().mean()
+    np.testing.assert_allclose(surprise, action.action(theta), rtol=1e-13)
+    with pytest.raises(ShapeError, match="inputs must have 3 columns, got 2"):
+        ebm.networks.probabilities(action, theta, new[:, :2])
+    layers = torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 3, bias=False)
+    with pytest.raises(ModelError, match=r"two linear layers with biases.*got 2 linear.*3 param"):
+        ebm.networks.parameters_of(torch.nn.Sequential(*layers))
+
+
+def test_an_action_says_what_it_is_of():
+    action = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0]], [0, 1, 1], 5, activation="tanh")
+    assert repr(action) == (
+        "SoftmaxMLPAction(3 rows, 1 inputs, 5 hidden units of tanh, 2 classes, float64 on cpu)"
+    )

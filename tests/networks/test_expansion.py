@@ -279,7 +279,7 @@ def test_a_users_own_activation():
     assert 1 < expansion.radius < 100
     with pytest.raises(ModelError, match=r"activation sin must be s_0 … s_6, all finite"):
         system.expand(theta, 7)
-    real = ebm.networks.Activation("real", lambda a: torch.special.i0(a), lambda k: [1.0] * (k + 1))
+    real = ebm.networks.Activation("real", lambda a: torch.special.i0(a), [1, 0, 1 / 2, 0, 3 / 8])
     other = ebm.networks.SoftmaxMLPAction(
         rng.normal(size=(6, 2)), np.arange(6) % 2, 3, activation=real
     )
@@ -402,3 +402,30 @@ def test_turns_between_two_points_are_not_missed(seed):
     turns = np.angle(values[1:] / values[:-1])
     assert abs(turns).max() < 0.1
     assert row.has_zero(radius) == (round(turns.sum() / (2 * math.pi)) != 0)
+
+
+@pytest.mark.parametrize(
+    ("function", "derivatives"),
+    [
+        (torch.sin, [5, 1, 0, -1]),
+        (torch.sin, [0, 1, 0, -1 / 6]),
+        (torch.sin, [0, 1, 0, -1, 0.1]),
+        (torch.sin, [0, 1.001]),
+        (lambda a: torch.sin(1000 * a), [0, 1000, 0, 1e9]),
+        (torch.nn.functional.softsign, [0, 1, -2, 6]),
+        (torch.exp, lambda order: [1, 1, 1, 2, 1, 1][: order + 1]),
+    ],
+)
+def test_derivatives_of_another_function(function, derivatives):
+    """Those divided by k!, of one side only, or simply wrong ones."""
+    with pytest.raises(ModelError, match=r"derivatives of the activation other must be those of"):
+        ebm.networks.Activation("other", function, derivatives)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1, 30, 1e6])
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 9])
+def test_derivatives_of_the_function_itself(scale, length):
+    signs = [0, 1, 0, -1] * 3
+    derivatives = [scale**k * sign for k, sign in enumerate(signs)][:length]
+    sine = ebm.networks.Activation("sine", lambda a: torch.sin(scale * a), derivatives)
+    assert sine.coefficients(length - 1)[-1] == derivatives[-1] / math.factorial(length - 1)

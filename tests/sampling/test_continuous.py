@@ -252,6 +252,12 @@ def test_the_other_function_is_named(sampler):
         sample_continuous(ebm.IsingModel([[0.0]], [0.0]), Langevin(0.1), n_draws=5)
 
 
+def test_chains_that_disagree():
+    """Steps too short to leave the start are accepted, and tell nothing."""
+    with pytest.warns(PoorMixingWarning, match="the chains disagree: split R-hat is up to"):
+        sample_continuous(Gaussian(), Langevin(1e-3), n_draws=100, burn_in=0, rng=0)
+
+
 class Flat(Gaussian):
     def flat_directions(self):
         return ("x → x + (1, 1, 1)", "x → x + (1, 0, 0)")
