@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["atomic_write"]
+from ebm.errors import FileFormatError
+
+__all__ = ["atomic_write", "require_version"]
 
 
 @contextmanager
@@ -62,3 +64,30 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def require_version(path: str | os.PathLike[str], version: int, newest: int) -> None:
+    """Refuse a file that a later version of this library wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    version, newest : int
+        Of its format, and the last one that can be read.
+
+    Raises
+    ------
+    FileFormatError
+        If the version is newer.
+
+    Examples
+    --------
+    >>> from ebm.files import require_version
+    >>> require_version("model.npz", 1, newest=1)
+    """
+    if version > newest:
+        raise FileFormatError(
+            f"{path} has format version {version}, this version of ebm reads up to {newest}: "
+            "upgrade ebm-framework"
+        )

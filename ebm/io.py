@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.errors import EbmError, FileFormatError
-from ebm.files import atomic_write
+from ebm.files import atomic_write, require_version
 from ebm.model import EnergyModel
 from ebm.models import (
     BoltzmannMachine,
@@ -194,11 +194,7 @@ def _header(arrays: Mapping[str, NDArray[Any]], path: str | os.PathLike[str]) ->
         version, name = int(header["format_version"]), str(header["class"])
     except Exception as error:
         raise FileFormatError(f"{path} is a damaged model file: unreadable record") from error
-    if version > FORMAT_VERSION:
-        raise FileFormatError(
-            f"{path} has format version {version}, this version of ebm reads up to "
-            f"{FORMAT_VERSION}: upgrade ebm-framework"
-        )
+    require_version(path, version, FORMAT_VERSION)
     if name not in _CLASSES:
         raise FileFormatError(
             f"{path} holds a {name}, this version of ebm knows {', '.join(_CLASSES)}"

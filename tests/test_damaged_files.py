@@ -72,7 +72,8 @@ def test_tables(tmp_path: Path, suffix: str, damages: list[tuple[int, bytes, int
     )
     path.write_bytes(damaged(content, damages))
     with contextlib.suppress(EbmError):
-        read_table(path)
+        table = read_table(path)
+        assert table.states.shape == (len(table.states), len(table.names))
 
 
 @pytest.mark.parametrize(

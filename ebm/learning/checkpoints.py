@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.errors import EbmError, FileFormatError
-from ebm.files import atomic_write
+from ebm.files import atomic_write, require_version
 
 __all__ = ["fingerprint", "read", "write"]
 
@@ -81,11 +81,7 @@ def read(path: str | os.PathLike[str], settings: Mapping[str, str], template: An
         raise FileFormatError(
             f"{path} is no checkpoint of ebm.fit: give another path, or remove it"
         ) from error
-    if version > FORMAT_VERSION:
-        raise FileFormatError(
-            f"{path} has format version {version}, this version of ebm reads up to "
-            f"{FORMAT_VERSION}: upgrade ebm-framework"
-        )
+    require_version(path, version, FORMAT_VERSION)
     for name in settings:
         # Checkpoints from before validation rows were compared have none.
         if found.get(name, settings[name] if name == "validation" else None) != settings[name]:

@@ -153,6 +153,7 @@ class _Search:
         self.history: list[FitStep] = []
 
     def value_and_gradient(self, scaled: Array) -> tuple[float, Array]:
+        """The penalized loss and its gradient, both in scaled parameters."""
         model = self._start.with_parameters(self._start.parameters + self._scaling @ scaled)
         ensemble = self._loss.average(model)
         if getattr(ensemble, "log_partition", None) is None:

@@ -97,6 +97,7 @@ class _Tracer(fx.Tracer):
     """Looks into no linear layer, a user's subclass included."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Linear layers, and what torch takes for leaves."""
         return isinstance(m, nn.Linear) or super().is_leaf_module(m, module_qualified_name)
 
 

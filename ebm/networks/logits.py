@@ -233,6 +233,7 @@ class _Powers:
         self.last, self.exponent = a, 1
 
     def up_to(self, exponent: int) -> Tensor:
+        """a^exponent; exponents must not fall from call to call."""
         if exponent > 1 and self.square is self.a:
             self.square = self.a * self.a
         if exponent % 2 == 0 and self.exponent == 1:

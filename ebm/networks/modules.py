@@ -39,6 +39,7 @@ class _Units(nn.Module):
         self.activation = activation
 
     def forward(self, a: Tensor) -> Tensor:
+        """σ(a)."""
         return self.activation.function(a)
 
 

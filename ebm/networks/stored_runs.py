@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ebm.errors import EbmError, FileFormatError
-from ebm.files import atomic_write
+from ebm.files import atomic_write, require_version
 from ebm.networks.rows import Rows
 
 __all__ = ["digest_of", "read", "require_writable", "seed_of", "write"]
@@ -125,11 +125,7 @@ def _contents(
         ) from error
     if kind != _KIND:
         raise FileFormatError(f"{path} is no checkpoint of a minimization, but of {kind!r}")
-    if version > FORMAT_VERSION:
-        raise FileFormatError(
-            f"{path} has format version {version}, this version of ebm reads up to "
-            f"{FORMAT_VERSION}: upgrade ebm-framework"
-        )
+    require_version(path, version, FORMAT_VERSION)
     return found, state
 
 

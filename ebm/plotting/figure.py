@@ -25,26 +25,22 @@ _PANEL_INCHES = (3.6, 3.2)
 
 
 class Drawable(Protocol):
-    """What a figure is made from; an :class:`ebm.report.Report` has it.
-
-    Attributes
-    ----------
-    data : WeightedStates
-        The data.
-    ensemble : ExactEnsemble, SampledModel or None
-        The fitted model, enumerated or sampled, if there is one.
-    inversion : EnergyModel or None
-        The model of the mean-field inversion, if there is one.
-    """
+    """What a figure is made from; an :class:`ebm.report.Report` has it."""
 
     @property
-    def data(self) -> WeightedStates: ...  # noqa: D102
+    def data(self) -> WeightedStates:
+        """The data."""
+        ...
 
     @property
-    def ensemble(self) -> Any: ...  # noqa: D102
+    def ensemble(self) -> Any:
+        """The fitted model, enumerated or sampled; None without a fit."""
+        ...
 
     @property
-    def inversion(self) -> Any: ...  # noqa: D102
+    def inversion(self) -> Any:
+        """The model of the mean-field inversion, or None."""
+        ...
 
 
 def report_figure(report: Drawable) -> Figure:

@@ -33,21 +33,17 @@ _KINDS = ("means", "covariances", "correlations")
 
 
 class Comparable(Protocol):
-    """What the figure is made from; an :class:`ebm.comparison.Comparison` has it.
-
-    Attributes
-    ----------
-    routes : sequence of Route
-        Names and differences; the first is the reference.
-    moments : sequence of Moments
-        Theirs, all in one space.
-    """
+    """What the figure is made from; an :class:`ebm.comparison.Comparison` has it."""
 
     @property
-    def routes(self) -> Sequence[Any]: ...  # noqa: D102
+    def routes(self) -> Sequence[Any]:
+        """Names and differences; the first is the reference."""
+        ...
 
     @property
-    def moments(self) -> Sequence[Moments]: ...  # noqa: D102
+    def moments(self) -> Sequence[Moments]:
+        """Those of the routes, in one space."""
+        ...
 
 
 def comparison_figure(comparison: Comparable) -> Figure:

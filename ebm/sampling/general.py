@@ -18,9 +18,11 @@ class _Plain(Sweeper):
     """Layout: the states themselves, (chains, n)."""
 
     def load(self, states: Array) -> Array:
+        """A copy of the states."""
         return np.array(states, dtype=np.float64)
 
     def read(self, work: Array) -> Array:
+        """The inverse of :meth:`load`."""
         return work.copy()
 
 

@@ -157,7 +157,7 @@ def test_two_layers(inner, outer):
     ],
 )
 def test_the_printed_equation_12_is_wrong_where_nu_is_not_the_slope(inner, agrees):
-    """Erratum: ν_f of the hidden units in place of f′."""
+    """E10: ν_f of the hidden units in place of f′."""
     layer = Layer(W, B, response=inner)
     two = TwoLayers(layer, Layer(C, D))
     augmented = layer.augmented(X)

@@ -106,7 +106,7 @@ def test_bad_rows(error, message, arguments):
         build(**arguments)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="asks what happens without a GPU")
 def test_a_gpu_that_is_not_there():
     """Named, with what to do."""
     with pytest.raises(EbmError, match=r"got 'cuda'.*use device='cpu'"):

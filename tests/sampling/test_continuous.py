@@ -235,6 +235,7 @@ def test_the_virial_theorem_of_an_action():
 
 
 def test_an_action_without_a_prior_is_refused():
+    """E11: S alone has no normalizable exp(−S)."""
     pytest.importorskip("torch")
     import ebm.networks
 
