@@ -31,6 +31,7 @@ from ebm.learning.existence import (
 )
 from ebm.learning.progress import Plan
 from ebm.learning.result import FitEpoch, FitResult
+from ebm.learning.separation import doubt_of_maximum
 from ebm.learning.steps import GradientSteps, batch_size_for, default_optimizer
 from ebm.models.layered import LayeredModel
 from ebm.models.pairwise import PairwiseModel
@@ -87,7 +88,7 @@ def descend(
         checkpoint=_checked_path(checkpoint),
         report=show,
     )
-    endless = notes + _warnings_of(model, data, held=l2_biases > 0, bounded=l2 > 0 or steps.l1 > 0)
+    endless = notes + _warnings_of(model, data, (l2, l2_biases), steps.l1)
     notes = endless + _normalized_notes(data)
     descent = Descent(model, data, plan, generator(rng))
     try:
@@ -196,18 +197,25 @@ def constant_units_notes(model: Any, data: Any, *, held: bool) -> tuple[str, ...
     return (message,)
 
 
-def _warnings_of(model: Any, data: Any, *, held: bool, bounded: bool) -> tuple[str, ...]:
-    """Where a pairwise likelihood has no maximum: errors, and what must be said beforehand."""
-    if not isinstance(model, PairwiseModel):
-        return ()
-    target = data.moments().to(model.space).two_valued()
-    require_possible(target, model.pairs)
-    if not held:
-        require_changing_units(target)
-    cells = [] if bounded else empty_cells(target, model.pairs)
-    if not cells:
-        return ()
-    message = missing_maximum(cells, [], target.sample_size)
+def _warnings_of(
+    model: Any, data: Any, penalties: tuple[float, float], l1: float
+) -> tuple[str, ...]:
+    """Where the likelihood has no maximum: errors, and what must be said beforehand."""
+    l2, l2_biases = penalties
+    free = np.where(model.is_coupling, l2 + l1 == 0, l2_biases == 0)
+    cells: list[str] = []
+    if isinstance(model, PairwiseModel):
+        target = data.moments().to(model.space).two_valued()
+        require_possible(target, model.pairs)
+        if l2_biases == 0:
+            require_changing_units(target)
+        cells = empty_cells(target, model.pairs) if l2 + l1 == 0 else []
+    if cells:
+        message = missing_maximum(cells, [], data.sample_size)
+    else:
+        doubt, message = doubt_of_maximum(model, data, free=free)
+        if doubt is None:
+            return ()
     warnings.warn(message, NoMaximumWarning, stacklevel=4)
     return (message,)
 

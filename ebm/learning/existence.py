@@ -28,6 +28,8 @@ CONSTANT = 1e-14
 EMPTY = 1e-10
 #: Relative eigenvalue of the scaled Fisher information below which its direction is flat.
 FLAT = 1e-8
+#: Units that a message names.
+MOST_NAMES = 8
 
 
 def require_changing_units(moments: Moments) -> None:
@@ -232,4 +234,29 @@ def missing_maximum(cells: Sequence[str], units: Sequence[str], sample_size: flo
         f"the likelihood has no maximum at finite parameters: {reason}. The parameters of "
         f"{growing} would grow without bound; add a penalty on couplings, such as "
         f"l2={gentle_penalty(sample_size)}"
+    )
+
+
+def doubtful_maximum(units: Sequence[str], sample_size: float) -> str:
+    """The sentence that says there may be no maximum, and what to do.
+
+    Parameters
+    ----------
+    units : sequence of str
+        Units of a direction along which no change of one unit of a row is likelier than the row.
+    sample_size : float
+        N, for the size of the penalty that is suggested.
+
+    Returns
+    -------
+    str
+        For a warning or a report.
+    """
+    named = ", ".join(map(repr, units[:MOST_NAMES]))
+    more = f" and {len(units) - MOST_NAMES} more" if len(units) > MOST_NAMES else ""
+    return (
+        f"the likelihood may have no maximum at finite parameters: the rows bound no combination "
+        f"of the parameters of {named}{more}, as far as changes of one unit tell; parameters that "
+        f"grow without bound have no standard errors, and a penalty on couplings, such as "
+        f"l2={gentle_penalty(sample_size)}, keeps them finite"
     )

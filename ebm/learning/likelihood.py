@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from ebm.ensembles import Moments
 from ebm.ensembles.ensemble import require_units
+from ebm.enumeration import ExactEnsemble
 from ebm.errors import EbmError, LimitError, ModelError, NoMaximumWarning
-from ebm.information.fisher import FisherInformation, pair_fisher
+from ebm.information.fisher import FisherInformation
 from ebm.learning.existence import (
     empty_cells,
     empty_pairs,
@@ -22,10 +23,16 @@ from ebm.learning.existence import (
     require_changing_units,
     require_possible,
 )
-from ebm.learning.newton import Optimum, PairwiseLoss, flat_units, is_flat, newton
+from ebm.learning.newton import Optimum, PairwiseLoss, Point, newton
 from ebm.learning.quasi_newton import GeneralLoss, quasi_newton
 from ebm.learning.result import FitResult, FitStep
-from ebm.learning.uncertainty import general_errors, in_model_gauge, standard_errors
+from ebm.learning.separation import doubt_of_maximum, units_moved, vanishing_direction
+from ebm.learning.uncertainty import (
+    general_errors,
+    in_model_gauge,
+    is_informative,
+    standard_errors,
+)
 from ebm.models.pairwise import PairwiseModel
 from ebm.parallel import single_threaded_blas
 
@@ -35,6 +42,12 @@ Array = NDArray[np.float64]
 
 #: Largest number of units whose Fisher information is formed at every step.
 NEWTON_UNITS = 28
+#: Largest number of states times squared number of parameters for which other families do.
+NEWTON_WORK = 4e9
+#: Smallest scaled gradient that is asked of L-BFGS.
+LBFGS_TOLERANCE = 1e-7
+#: How a fit ends where there is no maximum, or may be none.
+NO_MAXIMUM = {"flat", "doubtful"}
 
 
 def maximize_likelihood(
@@ -79,24 +92,17 @@ def maximize_likelihood(
         target = data.moments().to(model.space).two_valued()
         loss = PairwiseLoss(model, target, penalties[0], average, penalties[1])
         with single_threaded_blas():
-            return _fit_pairwise(loss, tolerance, max_iterations, report)
+            return _fit_pairwise(loss, data, tolerance, max_iterations, report)
     if isinstance(data, Moments):
         raise ModelError(f"{type(model).__name__} does not learn from moments alone: give rows")
     require_units(data, model.space)
     general = GeneralLoss(model, data, penalties[0], average, penalties[1])
-    optimum = quasi_newton(
-        general,
-        general.scaling(),
-        tolerance=max(tolerance, 1e-7),
-        max_iterations=1000 if max_iterations is None else max_iterations,
-        report=report,
-    )
-    errors, fisher, notes = general_errors(general, optimum.model, optimum.ensemble)
-    return _result(general, optimum, data.sample_size, errors, fisher, notes)
+    return _fit_general(general, tolerance, max_iterations, report)
 
 
 def _fit_pairwise(
     loss: PairwiseLoss,
+    data: Any,
     tolerance: float,
     max_iterations: int | None,
     report: Callable[[FitStep], None],
@@ -119,48 +125,130 @@ def _fit_pairwise(
             max_iterations=100 if max_iterations is None else max_iterations,
             report=report,
         )
-        fisher = optimum.fisher
     else:
-        optimum = quasi_newton(
-            loss,
-            loss.scaling(),
-            tolerance=max(tolerance, 1e-7),
-            max_iterations=1000 if max_iterations is None else max_iterations,
-            report=report,
-        )
-        fisher, messages = _fisher_where_affordable(loss, optimum)
-    if loss.log_likelihood(optimum.model, optimum.ensemble) > 1e-9:
+        optimum, messages = _by_gradients(loss, tolerance, max_iterations, report)
+    likelihood = loss.log_likelihood(optimum.model, optimum.ensemble)
+    if optimum.reason == "unbounded" or likelihood > 1e-9:
         raise EbmError(
-            "no distribution has these moments: a sample would be likelier than certain; take all "
-            "of them from the same samples"
+            "no distribution has these moments: a sample would become likelier than certain; take "
+            "all of them from the same samples"
         )
-    flat = loss.l2 == 0 and fisher is not None and is_flat(loss.curvature(fisher))
     # An empty cell of a coupled pair is proof, whatever the optimizer saw.
-    if flat or cells:
+    if cells:
         optimum = replace(optimum, reason="flat")
-        units = flat_units(fisher, loss) if fisher is not None else []
+    if optimum.reason == "flat":
+        units = [] if optimum.direction is None else loss.units_of(optimum.direction)
         messages.insert(0, missing_maximum(cells, units, target.sample_size))
+    elif optimum.fisher is None:
+        optimum, doubts = _doubted(loss, data, optimum)
+        messages = [*doubts, *messages]
+    if optimum.reason in NO_MAXIMUM:
         warnings.warn(messages[0], NoMaximumWarning, stacklevel=5)
-    if fisher is None:
+    if optimum.fisher is None:
         return _result(loss, optimum, target.sample_size, None, None, tuple(messages))
-    errors = standard_errors(loss, fisher, flat=optimum.reason == "flat")
+    errors = standard_errors(loss, optimum.fisher, flat=optimum.reason == "flat")
     if cells:
         errors[model.n + empty_pairs(target, model.pairs)] = math.inf
-    own = in_model_gauge(loss, fisher)
+    own = in_model_gauge(loss, optimum.fisher)
     return _result(loss, optimum, target.sample_size, errors, own, tuple(messages))
 
 
-def _fisher_where_affordable(
-    loss: PairwiseLoss, optimum: Optimum
-) -> tuple[Array | None, list[str]]:
-    """Fisher information in centered parameters after a fit without it, or why there is none."""
+def _fit_general(
+    loss: GeneralLoss,
+    tolerance: float,
+    max_iterations: int | None,
+    report: Callable[[FitStep], None],
+) -> FitResult:
+    """L-BFGS, then Newton steps where the Fisher information is at hand."""
+    messages: list[str] = []
+    if _is_cheap(loss):
+        optimum = newton(
+            loss,
+            tolerance=tolerance,
+            max_iterations=100 if max_iterations is None else max_iterations,
+            report=report,
+        )
+    else:
+        optimum, messages = _by_gradients(loss, tolerance, max_iterations, report)
+    optimum = _vanishing(loss, optimum)
+    if optimum.reason == "flat":
+        units = units_moved(loss.family, optimum.direction)
+        messages.insert(0, missing_maximum([], units, loss.data.sample_size))
+    elif optimum.fisher is None:
+        optimum, doubts = _doubted(loss, loss.data, optimum)
+        messages = [*doubts, *messages]
+    if optimum.reason in NO_MAXIMUM:
+        warnings.warn(messages[0], NoMaximumWarning, stacklevel=5)
+    errors, notes = general_errors(loss, optimum)
+    notes = (*messages, *notes)
+    return _result(loss, optimum, loss.data.sample_size, errors, optimum.fisher, notes)
+
+
+def _is_cheap(loss: GeneralLoss) -> bool:
+    """Whether Newton steps cost little: affine energies, few states, few parameters."""
+    work = loss.family.space.size * len(loss.family.parameters) ** 2
+    if work > NEWTON_WORK or not loss.is_convex:
+        return False
+    return isinstance(loss.average(loss.start()), ExactEnsemble)
+
+
+def _vanishing(loss: GeneralLoss, optimum: Optimum) -> Optimum:
+    """An end so far out that Newton steps from there are rounding."""
+    if optimum.reason not in {"converged", "rounding"} or optimum.fisher is None:
+        return optimum
+    if not loss.is_convex:
+        return optimum
+    gradient = loss.gradient(optimum.model, optimum.ensemble)
+    direction = vanishing_direction(loss.family, loss.curvature(optimum.fisher), gradient)
+    if direction is None:
+        return optimum
+    return replace(optimum, reason="flat", direction=direction)
+
+
+def _by_gradients(
+    loss: Any,
+    tolerance: float,
+    max_iterations: int | None,
+    report: Callable[[FitStep], None],
+) -> tuple[Optimum, list[str]]:
+    """L-BFGS to its end, then a look at the Fisher information, or why there is none."""
+    most = 1000 if max_iterations is None else max_iterations
+    optimum = quasi_newton(
+        loss,
+        loss.scaling(),
+        tolerance=max(tolerance, LBFGS_TOLERANCE),
+        max_iterations=most,
+        report=report,
+    )
     try:
-        return pair_fisher(optimum.ensemble, loss.family.pairs, loss.target.mean), []
+        if not is_informative(loss, optimum):
+            return optimum, []
+        here = Point(loss, optimum.model, optimum.ensemble)
+        optimum = replace(optimum, fisher=here.fisher)
     except LimitError as error:
-        return None, [f"no standard errors: {error}"]
+        return optimum, [f"no standard errors: {error}"]
     except AttributeError:
         kind = type(optimum.ensemble).__name__
-        return None, [f"no standard errors: {kind} has no fourth moments"]
+        return optimum, [f"no standard errors: {kind} has no fourth moments"]
+    if optimum.reason not in {"converged", "rounding"}:
+        return optimum, []
+    if loss.is_convex:
+        optimum = newton(
+            loss, tolerance=tolerance, max_iterations=most, report=report, before=optimum
+        )
+    elif optimum.reason == "converged" and not here.is_low() and here.recedes():
+        optimum = replace(optimum, reason="flat", direction=here.direction)
+    return optimum, []
+
+
+def _doubted(loss: Any, data: Any, optimum: Optimum) -> tuple[Optimum, list[str]]:
+    """An end without Fisher information: what the rows say of whether there is a maximum."""
+    if optimum.reason == "interrupted":
+        return optimum, []
+    doubt, note = doubt_of_maximum(loss.family, data, free=loss.penalty == 0)
+    if doubt is None:
+        return optimum, [note] if note else []
+    return replace(optimum, reason="flat" if doubt.is_certain else "doubtful"), [note]
 
 
 def _result(
@@ -199,6 +287,7 @@ def _message(optimum: Optimum) -> str:
     return {
         "converged": f"converged after {steps} iterations, {norm}",
         "flat": f"stopped after {steps} iterations: the likelihood has no maximum, {norm}",
+        "doubtful": f"stopped after {steps} iterations: there may be no maximum, {norm}",
         "iterations": f"stopped at max_iterations = {steps}, {norm}: raise max_iterations",
         "rounding": f"stopped after {steps} iterations where rounding hides progress, {norm}",
         "interrupted": f"interrupted after {steps} iterations, {norm}",

@@ -1,12 +1,13 @@
-"""Maximum likelihood of pairwise families by damped Newton steps on exact moments.
+"""Maximum likelihood by damped Newton steps on exact averages.
 
-The loss L(θ) = E_D[E] + ln Z + ½ Σ_k λ_k θ_k² is convex. Gradient and Fisher information are taken
-about the means of the data, where they are well scaled; a linear map A takes steps there to the
-gauge of the model, θ = A θ_centered + constant.
+The loss L(θ) = E_D[E] + ln Z + ½ Σ_k λ_k θ_k² of energies affine in θ is convex. For pairwise
+families gradient and Fisher information are taken about the means of the data, where they are well
+scaled; a linear map A, the gauge of the loss, takes steps there to the parameters of the model.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,12 +18,27 @@ from numpy.typing import NDArray
 
 from ebm.ensembles import Moments
 from ebm.information.fisher import pair_fisher
-from ebm.learning.existence import FLAT, units_of_direction
+from ebm.learning.existence import units_of_direction
 from ebm.learning.result import FitStep
 from ebm.parallel import single_threaded_blas
 from ebm.spaces import Spins
 
 Array = NDArray[np.float64]
+
+#: A Newton step that changes no energy by more than this is short: curvatures change as little.
+SHORT = 0.05
+#: A decrease of the loss, in nats, that is rounding.
+NEGLIGIBLE = 1e-22
+#: Newton steps after which a slope that has not turned never will: probabilities are e^-32 smaller.
+FAR = 32.0
+#: Share of the first slope that, with the other sign, is no rounding.
+TURNED = 1e-5
+#: Standard deviation of a feature, as a share of the largest on the way, that is no unit any more.
+SATURATED = 1e-4
+#: Relative eigenvalue of the scaled Hessian below which it is rounding.
+SINGULAR = 1e-13
+#: By how much the decrement gᵀ H⁻¹ g may grow in a step.
+LONGER = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,12 +111,25 @@ class PairwiseLoss:
         data, own = model.mean_energy_gradient(self.target), model.mean_energy_gradient(ensemble)
         return np.asarray(data - own)
 
+    @property
+    def is_convex(self) -> bool:
+        """Energies are affine in the parameters."""
+        return True
+
+    def units_of(self, direction: Array) -> list[str]:
+        """Names of the units whose centered parameters make up most of a direction."""
+        return units_of_direction(direction, self.family.pairs, self.family.space.labels)
+
+    def fisher(self, model: Any, ensemble: Any) -> Array:
+        """Fisher information in centered parameters, (p, p)."""
+        return pair_fisher(ensemble, model.pairs, self.target.mean)
+
     def curvature(self, fisher: Array) -> Array:
         """Hessian of L in centered parameters, F + Aᵀ diag(λ) A, (p, p)."""
-        gauge = self.to_model_gauge()
-        return np.asarray(fisher + gauge.T @ (self.penalty[:, None] * gauge))
+        return np.asarray(fisher + self.gauge.T @ (self.penalty[:, None] * self.gauge))
 
-    def to_model_gauge(self) -> Array:
+    @cached_property
+    def gauge(self) -> Array:
         """A: changes of centered parameters to changes of the model's own, (p, p)."""
         i, j = self.family.pairs
         n = self.family.space.n
@@ -110,6 +139,13 @@ class PairwiseLoss:
         gauge[i, columns] = shift[j]
         gauge[j, columns] = shift[i]
         return gauge
+
+    def reach(self, direction: Array) -> float:
+        """A bound on how far a step in centered parameters moves any energy, in nats."""
+        low, high = self.family.space.values
+        n = self.family.space.n
+        step = np.abs(direction)
+        return float((high - low) * step[:n].sum() + (high - low) ** 2 * step[n:].sum())
 
     def scaling(self) -> Array:
         """Steps in centered parameters, each in units of the deviation of its feature.
@@ -123,7 +159,7 @@ class PairwiseLoss:
         variance = np.maximum(self.target.covariance.diagonal(), 1 / (4 * min(n, 1e12)))
         i, j = self.family.pairs
         deviation = np.sqrt(np.concatenate([variance, variance[i] * variance[j]]))
-        return np.asarray(self.to_model_gauge() / deviation)
+        return np.asarray(self.gauge / deviation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +175,12 @@ class Optimum:
     history : tuple of FitStep
         All iterations.
     reason : str
-        ``"converged"``, ``"flat"``, ``"iterations"``, ``"rounding"`` or ``"interrupted"``.
+        ``"converged"``, ``"flat"``, ``"unbounded"``, ``"iterations"``, ``"rounding"`` or
+        ``"interrupted"``.
     fisher : ndarray, (p, p), or None
-        Fisher information in centered parameters.
+        Fisher information in the parameters that steps are taken in.
+    direction : ndarray, (p,), or None
+        In these parameters, where the loss falls along it for ever.
     """
 
     model: Any
@@ -150,135 +189,195 @@ class Optimum:
     history: tuple[FitStep, ...]
     reason: str
     fisher: Array | None
+    direction: Array | None = None
 
 
 def newton(
-    loss: PairwiseLoss,
+    loss: Any,
     *,
     tolerance: float,
     max_iterations: int,
     report: Callable[[FitStep], None],
+    before: Optimum | None = None,
 ) -> Optimum:
-    """Minimize a pairwise loss by Newton steps with a line search.
+    """Minimize a loss by Newton steps with a line search.
 
     Parameters
     ----------
-    loss : PairwiseLoss
-        What to minimize.
+    loss : PairwiseLoss or GeneralLoss
+        What to minimize; convex.
     tolerance : float
         Largest gradient accepted, in units of the standard deviations of the features.
     max_iterations : int
         Most steps.
     report : callable
         Called with every step.
+    before : Optimum, optional
+        Where another search has come to; ``loss.start()`` if not given.
 
     Returns
     -------
     Optimum
         The last model, whatever ended the search.
     """
-    search = _Search(loss, tolerance, max_iterations)
+    search = _Search(loss, tolerance, max_iterations, before)
     with single_threaded_blas():
         try:
             while not search.reason:
                 report(search.advance())
         except KeyboardInterrupt:
             search.reason = "interrupted"
+    here = search.here
     return Optimum(
-        search.model,
-        search.ensemble,
+        here.model,
+        here.ensemble,
         search.norm,
         tuple(search.history),
         search.reason,
-        search.fisher if search.fisher.size else None,
+        here.fisher,
+        here.direction if search.reason == "flat" else None,
     )
+
+
+class Point:
+    """A model on the way, and all that is asked about the loss there.
+
+    Parameters
+    ----------
+    loss : PairwiseLoss or GeneralLoss
+        What to minimize.
+    model : ParametricModel
+        Where.
+    ensemble : Any, optional
+        Its average, where it is at hand.
+    """
+
+    def __init__(self, loss: Any, model: Any, ensemble: Any = None) -> None:
+        self._loss, self.model = loss, model
+        self.ensemble = loss.average(model) if ensemble is None else ensemble
+
+    @cached_property
+    def value(self) -> float:
+        """The loss."""
+        return float(self._loss.value(self.model, self.ensemble))
+
+    @cached_property
+    def noise(self) -> float:
+        """Losses are known to a few units in the last place of their largest terms."""
+        return 1e-14 * (1 + abs(self.value) + abs(float(self.ensemble.log_partition)))
+
+    @cached_property
+    def fisher(self) -> Array:
+        """Fisher information in the parameters that steps are taken in, (p, p)."""
+        return np.asarray(self._loss.fisher(self.model, self.ensemble))
+
+    @cached_property
+    def gradient(self) -> Array:
+        """Of the loss, (p,)."""
+        return np.asarray(self._loss.gauge.T @ self._loss.gradient(self.model, self.ensemble))
+
+    @cached_property
+    def direction(self) -> Array:
+        """The Newton step −H⁻¹ g, (p,)."""
+        return -_solve_scaled(self._loss.curvature(self.fisher), self.gradient)
+
+    @cached_property
+    def slope(self) -> float:
+        """Derivative of the loss along the Newton step, −gᵀ H⁻¹ g."""
+        return float(self.gradient @ self.direction)
+
+    def after(self, length: float) -> Point:
+        """The point so many Newton steps away.
+
+        Parameters
+        ----------
+        length : float
+            In Newton steps.
+
+        Returns
+        -------
+        Point
+            Of the same loss.
+        """
+        move = length * (self._loss.gauge @ self.direction)
+        return Point(self._loss, self.model.with_parameters(self.model.parameters + move))
+
+    def is_low(self) -> bool:
+        """Whether the Newton step ends at a minimum: short, or along a parabola."""
+        if self.slope >= -NEGLIGIBLE or self._loss.reach(self.direction) <= SHORT:
+            return True
+        return self._slope_after(2.0) > -0.5 * self.slope
+
+    def recedes(self) -> bool:
+        """Whether the loss falls along the Newton step for ever: there is no minimum."""
+        # Where data lie on a face of the moment polytope, each Newton step takes the same number
+        # of nats from the states outside: slopes shrink by e with every step and keep their sign.
+        # A minimum within FAR steps turns the slope visibly, rounding does not.
+        return all(self._slope_after(length) <= -TURNED * self.slope for length in (4.0, FAR))
+
+    def _slope_after(self, length: float) -> float:
+        """Derivative of the loss along the Newton step, so many steps away."""
+        return float(self.after(length).gradient @ self.direction)
 
 
 class _Search:
     """Where a Newton search stands; ``reason`` is empty until it ends."""
 
-    def __init__(self, loss: PairwiseLoss, tolerance: float, max_iterations: int) -> None:
+    def __init__(
+        self, loss: Any, tolerance: float, max_iterations: int, before: Optimum | None
+    ) -> None:
         self._loss, self._tolerance, self._most = loss, tolerance, max_iterations
-        self._gauge = loss.to_model_gauge()
-        self.model = loss.start()
-        self.ensemble = loss.average(self.model)
+        #: Largest standard deviation of each feature on the way.
+        self._deviations: Any = 0.0
+        self.norm = math.inf
         self.history: list[FitStep] = []
-        self.reason, self.norm = "", np.inf
-        self.fisher = np.empty((0, 0))
+        if before is None:
+            self.here = Point(loss, loss.start())
+        else:
+            self.here = Point(loss, before.model, before.ensemble)
+            # The last entry stands for the same model.
+            self.history = list(before.history[:-1])
+        self.reason = ""
 
     def advance(self) -> FitStep:
         """Look at the gradient here; unless that ends the search, take a step."""
-        loss = self._loss
-        self.fisher = pair_fisher(self.ensemble, loss.family.pairs, loss.target.mean)
-        gradient = self._gauge.T @ loss.gradient(self.model, self.ensemble)
-        self.norm = _scaled_norm(gradient, self.fisher)
+        here = self.here
+        deviations = _deviations(here.fisher)
+        self._deviations = np.maximum(self._deviations, deviations)
+        # Of a feature that hardly varies any more the gradient is rounding in its own units.
+        units = np.maximum(deviations, SATURATED * self._deviations)
+        self.norm = float(np.abs(here.gradient / units).max())
         self.reason = self._verdict()
-        likelihood = loss.log_likelihood(self.model, self.ensemble)
-        length = 0.0 if self.reason else self._step(gradient, self.fisher)
+        length = 0.0 if self.reason else self._step()
+        likelihood = self._loss.log_likelihood(here.model, here.ensemble)
         self.history.append(FitStep(len(self.history), likelihood, self.norm, length))
         return self.history[-1]
 
     def _verdict(self) -> str:
-        if self._loss.l2 == 0 and is_flat(self._loss.curvature(self.fisher)):
-            return "flat"
+        here = self.here
+        # Near infinity the gradient is small as well, but Newton steps are not.
         if self.norm <= self._tolerance:
-            return "converged"
+            if here.is_low():
+                return "converged"
+            if here.recedes():
+                return "flat"
         return "iterations" if len(self.history) >= self._most else ""
 
-    def _step(self, gradient: Array, fisher: Array) -> float:
+    def _step(self) -> float:
         """Move down along the Newton direction; returns the length of the step, 0 for none."""
-        loss, theta = self._loss, self.model.parameters
-        direction = _solve_scaled(loss.curvature(fisher), gradient)
-        slope = -float(gradient @ direction)
-        value = loss.value(self.model, self.ensemble)
-        # Losses are known to a few units in the last place of their largest terms.
-        noise = 1e-14 * (1 + abs(value) + abs(float(self.ensemble.log_partition)))
-        length = 1.0
+        here, length = self.here, 1.0
         while length > 1e-8:
-            trial = self.model.with_parameters(theta - length * (self._gauge @ direction))
-            ensemble = loss.average(trial)
-            if loss.value(trial, ensemble) <= value + 1e-4 * length * slope + noise:
-                self.model, self.ensemble = trial, ensemble
+            there = here.after(length)
+            falls = there.value <= here.value + 1e-4 * length * here.slope + here.noise
+            # On a saturated model the Fisher information is nearly singular and the Newton step
+            # from there as good as infinite, whatever the loss: it is not stepped on.
+            if falls and there.slope >= LONGER * here.slope:
+                self.here = there
                 return length
             length /= 2
-        self.reason = "rounding"
+        # A loss that falls for ever though its gradient is large has no lower bound.
+        self.reason = "unbounded" if here.recedes() else "rounding"
         return 0.0
-
-
-def is_flat(fisher: Array) -> bool:
-    """Whether a Fisher information in centered parameters vanishes along some direction.
-
-    Parameters
-    ----------
-    fisher : ndarray, (p, p)
-        In centered parameters.
-
-    Returns
-    -------
-    bool
-        Whether a relative eigenvalue, features scaled to variance one, is below ``FLAT``.
-    """
-    values = np.linalg.eigvalsh(_scaled(fisher))
-    return bool(values[0] < FLAT * values[-1])
-
-
-def flat_units(fisher: Array, loss: PairwiseLoss) -> list[str]:
-    """Names of the units along whose parameters a flat Fisher information vanishes.
-
-    Parameters
-    ----------
-    fisher : ndarray, (p, p)
-        In centered parameters.
-    loss : PairwiseLoss
-        Knows pairs and names.
-
-    Returns
-    -------
-    list of str
-        In the order of the units.
-    """
-    _, vectors = np.linalg.eigh(_scaled(fisher))
-    return units_of_direction(vectors[:, 0], loss.family.pairs, loss.family.space.labels)
 
 
 def _deviations(fisher: Array) -> Array:
@@ -291,12 +390,9 @@ def _scaled(fisher: Array) -> Array:
     return np.asarray(fisher / np.outer(deviation, deviation))
 
 
-def _scaled_norm(gradient: Array, fisher: Array) -> float:
-    """Largest gradient in units of the standard deviation of its feature."""
-    return float(np.abs(gradient / _deviations(fisher)).max())
-
-
 def _solve_scaled(hessian: Array, gradient: Array) -> Array:
-    """H⁻¹ g with the diagonal of H scaled to one first."""
+    """H⁻¹ g with the diagonal of H scaled to one first, and no eigenvalue below ``SINGULAR``."""
     deviation = _deviations(hessian)
-    return np.asarray(np.linalg.solve(_scaled(hessian), gradient / deviation) / deviation)
+    values, vectors = np.linalg.eigh(_scaled(hessian))
+    values = np.maximum(values, SINGULAR * values[-1])
+    return np.asarray(vectors @ ((vectors.T @ (gradient / deviation)) / values) / deviation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.errors import EbmError
+from ebm.information import fisher_information
 from ebm.learning.newton import Optimum
 from ebm.learning.result import FitStep
+from ebm.learning.separation import FEW_ROWS, is_affine
 
 Array = NDArray[np.float64]
 
@@ -47,8 +50,12 @@ class GeneralLoss:
         return np.where(self.family.is_coupling, self.l2, self.l2_biases)
 
     def start(self) -> Any:
-        """The model given."""
-        return self.family
+        """The model given; where the loss is convex, the one without parameters if it is lower."""
+        if not self.is_convex:
+            return self.family
+        zero = self.family.with_parameters(np.zeros_like(self.family.parameters))
+        given, bare = (self.value(model, self.average(model)) for model in (self.family, zero))
+        return zero if bare < given else self.family
 
     def log_likelihood(self, model: Any, ensemble: Any) -> float:
         """Mean ln p of a sample, in nats."""
@@ -67,6 +74,29 @@ class GeneralLoss:
         """E_D[∂E/∂θ] − E_model[∂E/∂θ], the penalty left out."""
         data, own = model.mean_energy_gradient(self.data), model.mean_energy_gradient(ensemble)
         return np.asarray(data - own)
+
+    @cached_property
+    def is_convex(self) -> bool:
+        """Whether energies are affine in the parameters, as far as a few rows tell."""
+        states, _ = next(iter(self.data.blocks()))
+        return is_affine(self.family, states[:FEW_ROWS])
+
+    def fisher(self, model: Any, ensemble: Any) -> Array:
+        """Fisher information of the visible distribution, (p, p)."""
+        return fisher_information(model, ensemble).dense()
+
+    def curvature(self, fisher: Array) -> Array:
+        """F with the penalty's part; the Hessian of L for energies affine in θ, (p, p)."""
+        return np.asarray(fisher + np.diag(self.penalty))
+
+    @cached_property
+    def gauge(self) -> Array:
+        """Steps are taken in the model's own parameters, (p, p)."""
+        return np.eye(len(self.family.parameters))
+
+    def reach(self, direction: Array) -> float:
+        """No bound on how far a step moves an energy is known, only that of no step."""
+        return math.inf if direction.any() else 0.0
 
     def scaling(self) -> Array:
         """Steps in units of the deviation of ∂E/∂θ over the data, (p, p)."""

@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.enumeration import ExactEnsemble
-from ebm.errors import LimitError
-from ebm.information import fisher_information
 from ebm.learning.existence import FLAT
 from ebm.learning.newton import PairwiseLoss
 
@@ -36,7 +34,7 @@ def in_model_gauge(loss: PairwiseLoss, fisher: Array) -> Array:
         In the order of ``model.parameters``.
     """
     # A changes biases by couplings only, so (A − 1)² = 0 and A⁻¹ = 2 − A.
-    back = 2 * np.eye(len(fisher)) - loss.to_model_gauge()
+    back = 2 * np.eye(len(fisher)) - loss.gauge
     return np.asarray(back.T @ fisher @ back)
 
 
@@ -61,7 +59,7 @@ def standard_errors(loss: PairwiseLoss, fisher: Array, *, flat: bool) -> Array:
     n = loss.target.sample_size
     if not math.isfinite(n):
         return np.zeros(len(fisher))
-    gauge = loss.to_model_gauge()
+    gauge = loss.gauge
     deviation = np.sqrt(np.maximum(fisher.diagonal(), np.finfo(float).tiny))
     scale = np.outer(deviation, deviation)
     values, vectors = np.linalg.eigh(loss.curvature(fisher) / scale)
@@ -78,39 +76,53 @@ def standard_errors(loss: PairwiseLoss, fisher: Array, *, flat: bool) -> Array:
     return np.asarray(errors)
 
 
-def general_errors(
-    loss: Any, model: Any, ensemble: Any
-) -> tuple[Array | None, Array | None, tuple[str, ...]]:
+def is_informative(loss: Any, optimum: Any) -> bool:
+    """Whether the Fisher information of a family is formed without being asked for.
+
+    Parameters
+    ----------
+    loss : PairwiseLoss or GeneralLoss
+        Knows the family.
+    optimum : Optimum
+        Knows the average.
+
+    Returns
+    -------
+    bool
+        For pairwise families wherever there are fourth moments, else where the average is exact
+        and parameters are few.
+    """
+    if isinstance(loss, PairwiseLoss):
+        return True
+    few = len(loss.family.parameters) <= MOST_PARAMETERS
+    return few and isinstance(optimum.ensemble, ExactEnsemble)
+
+
+def general_errors(loss: Any, optimum: Any) -> tuple[Array | None, tuple[str, ...]]:
     """Standard errors of any family from the covariance of ∂E/∂θ, where they can be had.
 
     Parameters
     ----------
     loss : GeneralLoss
         Knows the penalty and the data.
-    model : ParametricModel
-        The fitted model.
-    ensemble : Any
-        Its average.
+    optimum : Optimum
+        The fitted model and its Fisher information.
 
     Returns
     -------
-    (ndarray or None, ndarray or None, tuple of str)
-        Standard errors, Fisher information of one sample, and why there are none.
+    (ndarray or None, tuple of str)
+        Standard errors, and why there are none.
     """
-    if not isinstance(ensemble, ExactEnsemble) or len(model.parameters) > MOST_PARAMETERS:
-        return None, None, ("no standard errors: they need an exact average and few parameters",)
-    try:
-        fisher = fisher_information(model, ensemble).dense()
-    except LimitError as error:
-        return None, None, (f"no standard errors: {error}",)
-    hessian = fisher + np.diag(loss.penalty)
-    values, vectors = np.linalg.eigh(hessian)
+    fisher = optimum.fisher
+    if fisher is None:
+        return None, ("no standard errors: they need an exact average and few parameters",)
+    values, vectors = np.linalg.eigh(loss.curvature(fisher))
     if not values[0] > FLAT * values[-1]:
         reason = (
             "no standard errors: some direction of parameters changes nothing, or along it the "
             "likelihood has no maximum"
         )
-        return None, fisher, (reason,)
+        return None, (reason,)
     inverse = vectors / values @ vectors.T
     variance = np.einsum("ij,jk,ik->i", inverse, fisher, inverse) / loss.data.sample_size
-    return np.sqrt(variance), fisher, ()
+    return np.sqrt(variance), ()

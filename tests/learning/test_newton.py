@@ -1,12 +1,14 @@
 """The loss, its gauge and the damped Newton steps on it."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ebm
-from ebm.learning.newton import PairwiseLoss, flat_units, is_flat, newton
+from ebm.learning.newton import PairwiseLoss, Point, newton
 from tests import oracles, strategies
 
 
@@ -62,7 +64,7 @@ class TestLoss:
         loss, _ = case
         n = loss.family.n
         step = np.random.default_rng(0).normal(size=len(loss.family.parameters))
-        moved = loss.family.with_parameters(loss.family.parameters + loss.to_model_gauge() @ step)
+        moved = loss.family.with_parameters(loss.family.parameters + loss.gauge @ step)
         mean = loss.target.mean
         i, j = loss.family.pairs
         states = oracles.all_states(loss.family.space)
@@ -152,26 +154,89 @@ class TestSteps:
         np.testing.assert_allclose(optimum.fisher, expected, rtol=1e-9, atol=1e-12)
 
 
-class TestFlatness:
-    def test_scale_of_a_feature_is_no_flatness(self):
-        assert not is_flat(np.diag([1.0, 1e-12, 1e6]))
+class Line:
+    """A loss of one parameter θ, given by its derivatives, in place of model and ensemble."""
 
-    def test_two_features_that_move_together(self):
-        fisher = np.array([[1.0, 0.3, 0.0], [0.3, 0.09 + 1e-12, 0.0], [0.0, 0.0, 5.0]])
-        assert is_flat(fisher)
-        fisher[1, 1] += 1e-5
-        assert not is_flat(fisher)
+    gauge = np.eye(1)
 
-    def test_units_of_the_flat_direction_are_named(self):
+    def __init__(self, slope, curvature):
+        self._slope, self._curvature = slope, curvature
+
+    def average(self, model):
+        return model
+
+    def gradient(self, model, ensemble):
+        return np.array([self._slope(model.parameters[0])])
+
+    def fisher(self, model, ensemble):
+        return np.array([[self._curvature(model.parameters[0])]])
+
+    def curvature(self, fisher):
+        return fisher
+
+    def reach(self, direction):
+        return float(np.abs(direction).sum())
+
+
+@dataclass(frozen=True)
+class At:
+    parameters: np.ndarray
+
+    def with_parameters(self, theta):
+        return At(np.asarray(theta))
+
+
+class TestVerdict:
+    """Small gradients near a minimum and on the way to infinity, told apart by Newton steps."""
+
+    @given(st.floats(-30, 30), st.floats(-12, 3), st.floats(-8, 8))
+    def test_a_parabola_is_low_wherever_it_is_looked_at(self, start, log_slope, log_curvature):
+        curvature = 10.0**log_curvature
+        distance = 10.0**log_slope / curvature
+        loss = Line(lambda x: curvature * (x - start + distance), lambda x: curvature)
+        here = Point(loss, At(np.array([start])))
+        assert here.is_low()
+        assert not here.recedes()
+
+    @given(st.floats(3, 25), st.floats(0.01, 100))
+    def test_an_exponential_is_never_low_and_recedes(self, start, gap):
+        # ln(1 + e^(−gap θ)): the states outside a face lose gap nats with every unit of θ.
+        loss = Line(
+            lambda x: -gap * np.exp(-gap * x) / (1 + np.exp(-gap * x)),
+            lambda x: gap**2 * np.exp(-gap * x) / (1 + np.exp(-gap * x)) ** 2,
+        )
+        here = Point(loss, At(np.array([start / gap])))
+        if gap < 10:
+            assert not here.is_low()
+        assert here.recedes()
+
+    @given(st.floats(3, 12), st.floats(0.1, 11))
+    def test_a_minimum_farther_out_is_none_at_infinity(self, start, farther):
+        # The same with a share of the data outside the face: the slope vanishes at the minimum.
+        share = np.exp(-start - farther)
+        loss = Line(lambda x: share - np.exp(-x), lambda x: np.exp(-x))
+        here = Point(loss, At(np.array([start])))
+        assert not here.recedes()
+
+    def test_units_of_a_direction_are_named(self):
         names = ["a", "b", "c"]
         family = ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3), names=names)
         moments = ebm.Moments(ebm.Binary(3, names=names), [0.5] * 3, np.eye(3) / 4)
         loss = PairwiseLoss(family, moments, 0.0, ebm.exact)
-        # The features of b and c alone, the second and the third, are one.
-        fisher = np.eye(6)
-        fisher[1, 2] = fisher[2, 1] = 1
-        assert flat_units(fisher, loss) == ["b", "c"]
+        # The features of b and c alone, the second and the third.
+        assert loss.units_of(np.array([0, 1.0, -1.0, 0, 0, 0])) == ["b", "c"]
         # The pair (a, c) and the unit a.
-        fisher = np.eye(6)
-        fisher[0, 4] = fisher[4, 0] = 1
-        assert flat_units(fisher, loss) == ["a", "c"]
+        assert loss.units_of(np.array([1.0, 0, 0, 0, 0.9, 0])) == ["a", "c"]
+
+    def test_no_step_leads_onto_a_saturated_model(self):
+        # On the way to a strong ring a full Newton step saturates every unit.
+        n = 12
+        couplings = np.roll(np.eye(n), 1, axis=0) * 1.5
+        truth = ebm.exact(ebm.IsingModel(couplings + couplings.T, np.zeros(n)))
+        family = ebm.IsingModel(np.zeros((n, n)), np.zeros(n))
+        loss = PairwiseLoss(family, truth.moments(), 0.0, ebm.exact)
+        full = Point(loss, loss.start()).after(1.0)
+        assert np.linalg.cond(full.fisher) > 1e6
+        optimum = newton(loss, tolerance=1e-9, max_iterations=60, report=silent)
+        assert optimum.reason == "converged"
+        assert max(step.gradient_norm for step in optimum.history) < 10

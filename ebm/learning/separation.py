@@ -1,0 +1,354 @@
+"""Whether rows leave room for a maximum where states cannot be summed: a linear program.
+
+Let E(x; θ) be affine in θ with features T(x) = −∂E/∂θ. The likelihood has no maximum at finite
+parameters if and only if the rows lie on a face of the polytope of all T(x)
+:cite:`barndorff1978,rinaldo2009`: there is a direction d, not constant over all states, such that
+d·T(x) is one number for all rows and nowhere larger. The first half says that d is orthogonal to
+all differences of rows, which leaves few directions or none. The second half is asked of all
+states where they are few. Elsewhere it is asked of those that differ from a row in one unit: a
+direction that fails there proves a maximum, one that passes leaves it open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.ensembles import Ensemble
+from ebm.errors import LimitError
+from ebm.learning.existence import doubtful_maximum, missing_maximum
+from ebm.spaces import FiniteSpace
+
+__all__ = [
+    "Separation",
+    "doubt_of_maximum",
+    "is_affine",
+    "separation",
+    "units_moved",
+    "vanishing_direction",
+]
+
+Array = NDArray[np.float64]
+
+#: Most states that are all looked at.
+FEW_STATES = 2**12
+#: Most parameters of which the question is asked.
+MOST_PARAMETERS = 2000
+#: Relative eigenvalue of the second moments of differences that counts as zero.
+RANK = 1e-10
+#: By how much rounding may raise d·T, for |d| of order 1, and from where on it falls.
+ROUNDING, FALL = 1e-7, 1e-5
+#: Variance, as a share of that over random states, that is rounding, and a slight gradient there.
+VANISHED, SLIGHT = 1e-13, 1e-6
+#: States that a linear program is begun with, and those added to it at a time.
+CUTS = 1000
+#: Rows whose features are held at a time.
+BLOCK = 2**10
+#: Rows on which an energy is asked whether it is affine in its parameters.
+FEW_ROWS = 16
+
+
+@dataclass(frozen=True)
+class Separation:
+    """A direction along which the likelihood may rise for ever.
+
+    Parameters
+    ----------
+    units : tuple of str
+        Those whose changes it forbids.
+    is_certain : bool
+        Whether all states were looked at, so that there is no maximum.
+    """
+
+    units: tuple[str, ...]
+    is_certain: bool
+
+
+def is_affine(model: Any, states: Array) -> bool:
+    """Whether the energies of some states are affine in the parameters.
+
+    Parameters
+    ----------
+    model : ParametricModel
+        The family.
+    states : ndarray, (m, n)
+        Where to look.
+
+    Returns
+    -------
+    bool
+        Whether ∂E/∂θ does not change with θ.
+    """
+    here = np.asarray(model.energy_gradient(states))
+    other = model.with_parameters(0.5 * model.parameters + 0.3)
+    return bool(np.allclose(other.energy_gradient(states), here, rtol=1e-9, atol=1e-9))
+
+
+def doubt_of_maximum(
+    model: Any, data: Any, *, free: NDArray[np.bool_]
+) -> tuple[Separation | None, str]:
+    """What rows say of whether the likelihood has a maximum, and a sentence about it.
+
+    Parameters
+    ----------
+    model : ParametricModel
+        The family.
+    data : Ensemble or Moments
+        What is learnt from.
+    free : ndarray of bool, (p,)
+        Parameters without a penalty.
+
+    Returns
+    -------
+    Separation or None
+        None where there is a maximum, and where the question could not be asked.
+    str
+        For a warning; without a separation a note that says why nothing is known, or empty.
+    """
+    if not isinstance(data, Ensemble) or not isinstance(model.space, FiniteSpace):
+        return None, ""
+    if math.isinf(data.sample_size) or not is_affine(
+        model, next(iter(data.blocks()))[0][:FEW_ROWS]
+    ):
+        return None, ""
+    try:
+        doubt = separation(model, data, free)
+    except LimitError as error:
+        return None, str(error)
+    if doubt is None:
+        return None, ""
+    if doubt.is_certain:
+        return doubt, missing_maximum([], doubt.units, data.sample_size)
+    return doubt, doubtful_maximum(doubt.units, data.sample_size)
+
+
+def separation(model: Any, data: Ensemble, free: NDArray[np.bool_]) -> Separation | None:
+    """A direction of free parameters along which nothing bounds the likelihood of the rows.
+
+    Parameters
+    ----------
+    model : ParametricModel
+        Affine in its parameters, over a finite space.
+    data : Ensemble
+        The rows.
+    free : ndarray of bool, (p,)
+        Parameters without a penalty.
+
+    Returns
+    -------
+    Separation or None
+        None where there is a maximum.
+
+    Raises
+    ------
+    LimitError
+        If there are too many parameters to ask.
+    """
+    if not free.any():
+        return None
+    if free.sum() > MOST_PARAMETERS:
+        raise LimitError(
+            f"whether a maximum exists is asked of at most {MOST_PARAMETERS} parameters, "
+            f"not of {free.sum()}"
+        )
+    rows = _distinct_rows(data)
+    features = _Features(model, free)
+    directions = _level_directions(features, rows)
+    if not directions.shape[1]:
+        return None
+    if model.space.size <= FEW_STATES:
+        states = np.concatenate(list(model.space.enumerate()))
+        moves = features.of(features.allowed(states)) - features.of(rows[:1])
+        direction = _never_rising(moves @ directions)
+        is_certain = True
+    else:
+        directions, direction = _among_neighbors(features, rows, directions)
+        is_certain = False
+    if direction is None:
+        return None
+    whole = np.zeros(len(free))
+    whole[free] = directions @ direction
+    return Separation(tuple(units_moved(model, whole)), is_certain)
+
+
+def vanishing_direction(model: Any, fisher: Array, gradient: Array) -> Array | None:
+    """A direction along which nothing is left to vary and the data ask for no change.
+
+    The variance of d·T is compared with that over states drawn at random, which is zero only for
+    directions that change nothing, such as gauges. Where the ratio is rounding, the states that
+    tell parameters along d apart have lost all probability.
+
+    Parameters
+    ----------
+    model : ParametricModel
+        Affine in its parameters, over a finite space.
+    fisher : ndarray, (p, p)
+        Cov[∂E/∂θ] under the model.
+    gradient : ndarray, (p,)
+        Of the loss.
+
+    Returns
+    -------
+    ndarray, (p,), or None
+        None also where the gradient is so large that nothing can be said.
+    """
+    features = _Features(model, np.ones(len(fisher), dtype=bool))
+    states = features.allowed(model.space.random(max(BLOCK, 4 * len(fisher)), rng=0))
+    at_random = features.of(states)
+    at_random -= at_random.mean(axis=0)
+    values, vectors = np.linalg.eigh(at_random.T @ at_random / len(states))
+    varied = values > RANK * max(float(values[-1]), 1e-300)
+    whitened = vectors[:, varied] / np.sqrt(values[varied])
+    if np.abs(whitened.T @ gradient).max(initial=0) > SLIGHT:
+        return None
+    ratios, directions = np.linalg.eigh(whitened.T @ fisher @ whitened)
+    return whitened @ directions[:, 0] if ratios[0] < VANISHED else None
+
+
+def units_moved(model: Any, direction: Array) -> list[str]:
+    """Names of the units whose changes move the energy most, for a direction of parameters.
+
+    Parameters
+    ----------
+    model : ParametricModel
+        Affine in its parameters, over a finite space.
+    direction : ndarray, (p,)
+        Of the parameters.
+
+    Returns
+    -------
+    list of str
+        In the order of the units.
+    """
+    features = _Features(model, np.ones(len(direction), dtype=bool))
+    states = features.allowed(model.space.random(BLOCK, rng=0))
+    moved = np.zeros(model.space.n)
+    for unit in range(len(moved)):
+        for changes in features.changes(states, unit):
+            moved[unit] = max(moved[unit], np.abs(changes @ direction).max(initial=0))
+    return [model.space.labels[k] for k in np.flatnonzero(moved > 0.3 * moved.max())]
+
+
+def _distinct_rows(data: Ensemble) -> Array:
+    """States of positive weight, each once, (m, n)."""
+    rows = [states[weights > 0] for states, weights in data.blocks()]
+    return np.unique(np.concatenate(rows), axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Features:
+    """T(x) = −∂E/∂θ for the free parameters."""
+
+    model: Any
+    free: NDArray[np.bool_]
+
+    def of(self, states: Array) -> Array:
+        """(m, n) -> (m, number of free parameters)."""
+        return -np.asarray(self.model.energy_gradient(states), dtype=np.float64)[:, self.free]
+
+    def allowed(self, states: Array) -> Array:
+        """Those states whose energy is finite."""
+        return states[np.isfinite(self.model.energy(states))]
+
+    def changes(self, rows: Array, unit: int) -> Iterator[Array]:
+        """T of the neighbors that differ from a row in one unit, less T of the row, in blocks."""
+        for value in self.model.space.values:
+            others = rows[rows[:, unit] != value]
+            for start in range(0, len(others), BLOCK):
+                before = others[start : start + BLOCK]
+                after = before.copy()
+                after[:, unit] = value
+                is_allowed = np.isfinite(self.model.energy(after))
+                yield (self.of(after) - self.of(before))[is_allowed]
+
+
+def _level_directions(features: _Features, rows: Array) -> Array:
+    """An orthonormal basis of the directions d along which all rows have one d·T, (p, k)."""
+    directions = np.eye(int(features.free.sum()))
+    origin = features.of(rows[:1])
+    # Mostly a few more rows than parameters leave no direction.
+    size = max(BLOCK, 2 * len(directions))
+    for start in range(0, len(rows), size):
+        if directions.shape[1]:
+            block = features.of(rows[start : start + size]) - origin
+            directions = _orthogonal(directions, [block])
+    return directions
+
+
+def _orthogonal(directions: Array, differences: Iterable[Array]) -> Array:
+    """The part of a space of directions, (p, k), that is orthogonal to differences, (p, k')."""
+    squares = np.zeros((directions.shape[1],) * 2)
+    for block in differences:
+        projected = block @ directions
+        squares += projected.T @ projected
+    values, vectors = np.linalg.eigh(squares)
+    return np.asarray(directions @ vectors[:, values <= RANK * max(float(values[-1]), 1.0)])
+
+
+def _among_neighbors(
+    features: _Features, rows: Array, directions: Array
+) -> tuple[Array, Array | None]:
+    """The directions left by the neighbors of the rows, and one of them that never rises."""
+    # A unit whose own parameters cannot be separated alone holds d·T level under all its changes.
+
+    def changes(units: Sequence[int]) -> Iterator[Array]:
+        return (block for unit in units for block in features.changes(rows, unit))
+
+    is_loose = [_is_separable(list(changes([unit]))) for unit in range(rows.shape[1])]
+    loose, level = np.flatnonzero(is_loose).tolist(), np.flatnonzero(~np.array(is_loose)).tolist()
+    directions = _orthogonal(directions, changes(level))
+    if not directions.shape[1]:
+        return directions, None
+    if loose:
+        moves = np.concatenate([block @ directions for block in changes(loose)])
+        direction = _never_rising(moves)
+        if direction is not None:
+            return directions, direction
+        directions = _orthogonal(directions, changes(loose))
+    return _beyond_neighbors(features, rows, directions)
+
+
+def _is_separable(changes: list[Array]) -> bool:
+    """Whether the parameters that a unit's changes move have a direction that never rises."""
+    moves = np.concatenate(changes)
+    return _never_rising(moves[:, moves.any(axis=0)]) is not None
+
+
+def _beyond_neighbors(
+    features: _Features, rows: Array, directions: Array
+) -> tuple[Array, Array | None]:
+    """A direction that neither rows nor their neighbors see, but other states do."""
+    states = features.allowed(features.model.space.random(BLOCK, rng=0))
+    moves = (features.of(states) - features.of(rows[:1])) @ directions
+    spread = np.abs(moves).max(axis=0, initial=0)
+    if not spread.size or spread.max() < ROUNDING:
+        return directions, None
+    return directions, np.eye(len(spread))[int(spread.argmax())]
+
+
+def _never_rising(moves: Array) -> Array | None:
+    """z with moves @ z nowhere positive and somewhere negative, (k,), or None."""
+    # A linear program for the lowest sum over all moves in the box |z| ≤ 1, of a few of the moves;
+    # those that it overlooks are added until there are none.
+    from scipy.optimize import linprog
+
+    total = moves.sum(axis=0)
+    size = max(float(np.abs(total).max(initial=0)), 1e-300)
+    cuts = np.unique(np.linspace(0, len(moves) - 1, CUTS).astype(np.intp))
+    while True:
+        program = linprog(
+            total / size, A_ub=moves[cuts], b_ub=np.zeros(len(cuts)), bounds=(-1, 1), method="highs"
+        )
+        rises = moves @ program.x
+        if not rises.min(initial=0) < -FALL:
+            return None
+        over = np.flatnonzero(rises > ROUNDING)
+        more = np.setdiff1d(over[np.argsort(-rises[over])][:CUTS], cuts)
+        if not len(more):
+            return np.asarray(program.x)
+        cuts = np.union1d(cuts, more)
