@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from ebm.ensembles import Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import ExactEnsemble
-from ebm.errors import EbmError, LimitError, ModelError, NoMaximumWarning
+from ebm.errors import EbmError, LimitError, ModelError, NoMaximumWarning, warn
 from ebm.information.fisher import FisherInformation
 from ebm.learning.existence import (
     empty_cells,
@@ -143,7 +142,7 @@ def _fit_pairwise(
         optimum, doubts = _doubted(loss, data, optimum)
         messages = [*doubts, *messages]
     if optimum.reason in NO_MAXIMUM:
-        warnings.warn(messages[0], NoMaximumWarning, stacklevel=5)
+        warn(messages[0], NoMaximumWarning)
     if optimum.fisher is None:
         return _result(loss, optimum, target.sample_size, None, None, tuple(messages))
     errors = standard_errors(loss, optimum.fisher, flat=optimum.reason == "flat")
@@ -178,7 +177,7 @@ def _fit_general(
         optimum, doubts = _doubted(loss, loss.data, optimum)
         messages = [*doubts, *messages]
     if optimum.reason in NO_MAXIMUM:
-        warnings.warn(messages[0], NoMaximumWarning, stacklevel=5)
+        warn(messages[0], NoMaximumWarning)
     errors, notes = general_errors(loss, optimum)
     notes = (*messages, *notes)
     return _result(loss, optimum, loss.data.sample_size, errors, optimum.fisher, notes)
