@@ -27,6 +27,7 @@ __all__ = [
     "ModelError",
     "NamesError",
     "NoMaximumWarning",
+    "NotConvergedWarning",
     "PoorMixingWarning",
     "PoorWeightsWarning",
     "SeriesWarning",
@@ -144,6 +145,10 @@ class EbmWarning(UserWarning):
 
 class NoMaximumWarning(EbmWarning):
     """The likelihood has no maximum at finite parameters."""
+
+
+class NotConvergedWarning(EbmWarning):
+    """A fit ended before its maximum."""
 
 
 class SeriesWarning(EbmWarning):

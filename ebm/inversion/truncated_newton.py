@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.inversion.conditionals import ConditionalLoss
+from ebm.learning.newton import FAR, TURNED
 from ebm.learning.result import FitStep
 
 __all__ = ["Maximum", "maximize"]
@@ -114,15 +115,33 @@ class _Search:
         self.history.append(FitStep(len(self.history), -value, self.norm, length))
 
     def _verdict(self) -> str:
-        if self._is_free(self.step) and _reach(self.step) > MOVING and self.norm < 0.1:
+        moving = self._is_free(self.step) and _reach(self.step) > MOVING
+        if moving and self.norm < 0.1:
             lowest, highest = self._loss.margins(self.step)
             if highest.max() > MOVING and lowest.min() >= -MISSED * highest.max():
                 return "separated"
-            if self.norm <= self._tolerance and highest.max() > MOVING:
-                return "unbounded"
         if self.norm <= self._tolerance:
-            return "converged"
+            verdict = self._verdict_on_small_gradient() if moving else "converged"
+            if verdict:
+                return verdict
         return "iterations" if len(self.history) >= self._most else ""
+
+    def _verdict_on_small_gradient(self) -> str:
+        """Whether the next step is short, never comes to an end, or is to be taken."""
+        direction = self._direction()
+        slope = float(np.vdot(self.here.gradient, direction))
+        if np.abs(self._loss.margins(direction)).max() <= MOVING:
+            return "converged"
+        ahead = [self._slope_after(direction, length) for length in (4.0, FAR)]
+        if max(ahead) > -TURNED * slope:
+            return ""
+        self.step = direction
+        return "unbounded"
+
+    def _slope_after(self, direction: Array, length: float) -> float:
+        """Derivative of the loss along a direction, so far along it."""
+        there = self._loss.evaluate(self.theta + length * direction)
+        return float(np.vdot(there.gradient, direction))
 
     def _is_free(self, step: Array) -> bool:
         """Whether no penalty will ever stop a step from being repeated."""

@@ -18,6 +18,7 @@ from ebm.errors import (
     FewSamplesWarning,
     ModelError,
     NoMaximumWarning,
+    NotConvergedWarning,
     require_extra,
     warn,
 )
@@ -89,16 +90,21 @@ def descend(
         checkpoint=_checked_path(checkpoint),
         report=show,
     )
-    endless = notes + _warnings_of(model, data, (l2, l2_biases), steps.l1)
-    notes = endless + _normalized_notes(data)
+    # Columns that never change have been warned of before.
+    verdict, doubts = "has no maximum" if notes else "", notes
+    if not notes:
+        verdict, doubts = _doubts(model, data, (l2, l2_biases), steps.l1)
+    notes = doubts + _normalized_notes(data)
     descent = Descent(model, data, plan, generator(rng))
     try:
         reason, sentence = descent.run()
     finally:
         close()
-    if endless and reason == "converged":
+    if verdict and reason == "converged":
         # The gradient goes to zero along a way to infinity, too.
-        reason, sentence = "no maximum", f"{sentence}; the likelihood has no maximum"
+        reason, sentence = "no maximum", f"{sentence}; the likelihood {verdict}"
+    elif reason == "epochs" and steps.n_epochs is None and descent.can_converge:
+        warn(f"the fit has not converged: {sentence}; give more n_epochs", NotConvergedWarning)
     return descent.result(reason, sentence, notes)
 
 
@@ -198,10 +204,10 @@ def constant_units_notes(model: Any, data: Any, *, held: bool) -> tuple[str, ...
     return (message,)
 
 
-def _warnings_of(
+def _doubts(
     model: Any, data: Any, penalties: tuple[float, float], l1: float
-) -> tuple[str, ...]:
-    """Where the likelihood has no maximum: errors, and what must be said beforehand."""
+) -> tuple[str, tuple[str, ...]]:
+    """Whether the likelihood has no maximum, or may have none, in words, and what is to be said."""
     l2, l2_biases = penalties
     free = np.where(model.is_coupling, l2 + l1 == 0, l2_biases == 0)
     cells: list[str] = []
@@ -212,13 +218,14 @@ def _warnings_of(
             require_changing_units(target)
         cells = empty_cells(target, model.pairs) if l2 + l1 == 0 else []
     if cells:
-        message = missing_maximum(cells, [], data.sample_size)
+        verdict, message = "has no maximum", missing_maximum(cells, [], data.sample_size)
     else:
         doubt, message = doubt_of_maximum(model, data, free=free)
         if doubt is None:
-            return ()
+            return "", (message,) if message else ()
+        verdict = "has no maximum" if doubt.is_certain else "may have no maximum"
     warn(message, NoMaximumWarning)
-    return (message,)
+    return verdict, (message,)
 
 
 def _bar(progress: bool, n_epochs: int) -> tuple[Callable[[FitEpoch], object], Callable[[], None]]:

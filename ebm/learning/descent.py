@@ -271,6 +271,13 @@ class Descent:
             model=self.model,
         )
 
+    @property
+    def can_converge(self) -> bool:
+        """Whether anything but the number of epochs ends the training, with these rows."""
+        follows = getattr(self._route, "follows_model", True)
+        convex = isinstance(self._family, PairwiseModel)
+        return bool(convex and follows and not is_normalized(self._data.sample_size))
+
     def _is_quiet(self, misfit: Any, ensemble: Any) -> bool:
         """Whether nothing but noise, or nothing at all, is left of the gradient."""
         if math.isinf(drawn_states(ensemble)) and self._takes_all_rows:

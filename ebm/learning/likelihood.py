@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from ebm.ensembles import Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import ExactEnsemble
-from ebm.errors import EbmError, LimitError, ModelError, NoMaximumWarning, warn
+from ebm.errors import (
+    EbmError,
+    LimitError,
+    ModelError,
+    NoMaximumWarning,
+    NotConvergedWarning,
+    warn,
+)
 from ebm.information.fisher import FisherInformation
 from ebm.learning.existence import (
     empty_cells,
@@ -141,8 +148,7 @@ def _fit_pairwise(
     elif optimum.fisher is None:
         optimum, doubts = _doubted(loss, data, optimum)
         messages = [*doubts, *messages]
-    if optimum.reason in NO_MAXIMUM:
-        warn(messages[0], NoMaximumWarning)
+    _warn_of(optimum, messages)
     if optimum.fisher is None:
         return _result(loss, optimum, target.sample_size, None, None, tuple(messages))
     errors = standard_errors(loss, optimum.fisher, flat=optimum.reason == "flat")
@@ -176,11 +182,18 @@ def _fit_general(
     elif optimum.fisher is None:
         optimum, doubts = _doubted(loss, loss.data, optimum)
         messages = [*doubts, *messages]
-    if optimum.reason in NO_MAXIMUM:
-        warn(messages[0], NoMaximumWarning)
+    _warn_of(optimum, messages)
     errors, notes = general_errors(loss, optimum)
     notes = (*messages, *notes)
     return _result(loss, optimum, loss.data.sample_size, errors, optimum.fisher, notes)
+
+
+def _warn_of(optimum: Optimum, messages: list[str]) -> None:
+    """Say what keeps an end from being a maximum; an interrupt needs no words."""
+    if optimum.reason in NO_MAXIMUM:
+        warn(messages[0], NoMaximumWarning)
+    elif optimum.reason in {"iterations", "rounding"}:
+        warn(f"the fit has not converged: {_message(optimum)}", NotConvergedWarning)
 
 
 def _is_cheap(loss: GeneralLoss) -> bool:
@@ -288,6 +301,7 @@ def _message(optimum: Optimum) -> str:
         "flat": f"stopped after {steps} iterations: the likelihood has no maximum, {norm}",
         "doubtful": f"stopped after {steps} iterations: there may be no maximum, {norm}",
         "iterations": f"stopped at max_iterations = {steps}, {norm}: raise max_iterations",
-        "rounding": f"stopped after {steps} iterations where rounding hides progress, {norm}",
+        "rounding": f"stopped after {steps} iterations where rounding hides progress, {norm}: "
+        "raise tolerance, or add a penalty",
         "interrupted": f"interrupted after {steps} iterations, {norm}",
     }[optimum.reason]

@@ -337,6 +337,8 @@ def _never_rising(moves: Array) -> Array | None:
     # those that it overlooks are added until there are none.
     from scipy.optimize import linprog
 
+    if not moves.any():
+        return None
     total = moves.sum(axis=0)
     size = max(float(np.abs(total).max(initial=0)), 1e-300)
     cuts = np.unique(np.linspace(0, len(moves) - 1, CUTS).astype(np.intp))

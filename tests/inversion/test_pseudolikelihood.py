@@ -436,6 +436,18 @@ class TestSeparation:
             assert not pseudolikelihood(data, node_wise=True).converged
         assert pseudolikelihood(data, node_wise=True, l2=0.01).converged
 
+    @pytest.mark.parametrize("tolerance", [1e-2, 1e-3, 1e-4])
+    @pytest.mark.parametrize("node_wise", [False, True])
+    def test_a_gradient_that_is_small_enough_is_no_separation(self, node_wise, tolerance):
+        # All 32 states are there, some rarely: the last step before the tolerance still moves.
+        for seed in range(20):
+            truth = machine(seed, scale=1.5)
+            rows = np.concatenate(
+                [ebm.exact(truth).sample(300, seed), oracles.all_states(truth.space)]
+            )
+            result = pseudolikelihood(rows, node_wise=node_wise, tolerance=tolerance)
+            assert result.converged, result.message
+
     def test_exact_ensembles_whose_probabilities_are_rounded(self):
         with pytest.warns(ebm.EbmWarning, match="stopped before the maximum, where couplings") as w:
             assert not pseudolikelihood(ebm.exact(machine(0, scale=10.0))).converged
