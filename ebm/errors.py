@@ -24,6 +24,7 @@ __all__ = [
     "NoMaximumWarning",
     "PoorMixingWarning",
     "PoorWeightsWarning",
+    "RepeatedNumbersWarning",
     "SeriesWarning",
     "ShapeError",
     "SingularCovarianceError",
@@ -145,6 +146,10 @@ class PoorMixingWarning(EbmWarning):
 
 class PoorWeightsWarning(EbmWarning):
     """A few importance weights outweigh all others."""
+
+
+class RepeatedNumbersWarning(EbmWarning):
+    """Chains go on from some states with the random numbers that led them there."""
 
 
 class FewSamplesWarning(EbmWarning):
