@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -12,6 +13,11 @@ from ebm.errors import RepeatedNumbersWarning
 FREE = ebm.IsingModel(np.zeros((6, 6)), np.zeros(6))
 PAIRS = ebm.IsingModel(0.2 * (np.ones((6, 6)) - np.eye(6)), np.linspace(-0.3, 0.3, 6))
 MAGNET = ebm.IsingModel(np.ones((6, 6)) - np.eye(6), np.zeros(6))
+
+
+@pytest.fixture(autouse=True)
+def no_run_before(monkeypatch):
+    monkeypatch.setattr("ebm.sampling.seeds._LATEST", OrderedDict())
 
 
 class Well(ebm.EnergyModel):
