@@ -4,7 +4,7 @@ Exact draws are moved by a kernel for some sweeps, and the mean of ΔE = E_weak 
 is compared with its exact value, E_weak the energy with couplings .98 times as large: by the lemma
 of Neyman and Pearson no other statistic of independent draws tells the two models apart better.
 Chains are independent, so their own scatter gives the error. At moderate couplings all mutants are
-8 standard errors away or more; at strong ones chains hardly move, and a wrong kernel keeps exact
+more than 7 standard errors away; at strong ones chains hardly move, and a wrong kernel keeps exact
 draws as they are.
 """
 
@@ -65,6 +65,55 @@ def test_no_kernel_is_left_out():
     library = {kind for kind in kinds(Sweeper) if kind.__module__.startswith("ebm.")}
     tested = {kernel.sweeper for kernel in KERNELS.values()}
     assert {kind.__name__ for kind in library - tested} == {"Sweeper", "TwoValued", "_Plain"}
+
+
+class Coupled(ebm.EnergyModel):
+    """E = ½ xᵀAx with a unit diagonal."""
+
+    space = ebm.Reals(3)
+
+    def __init__(self, strength=1.0):
+        i, j = np.triu_indices(3, 1)
+        self.matrix = np.eye(3)
+        self.matrix[i, j] = self.matrix[j, i] = strength * np.array([0.5, -0.4, 0.45])
+
+    def energy(self, states):
+        x = np.asarray(states)
+        return 0.5 * ((x @ self.matrix) * x).sum(axis=-1)
+
+    def state_gradient(self, states):
+        return np.asarray(states) @ self.matrix
+
+
+CONTINUOUS = {
+    "Langevin": ebm.Langevin(0.8),
+    "Langevin, masses": ebm.Langevin(0.9, mass=[1.0, 1.5, 0.8]),
+    "hybrid": ebm.HamiltonianMonteCarlo(0.7, 3),
+    "hybrid, masses": ebm.HamiltonianMonteCarlo(0.7, 3, mass=[1.0, 1.5, 0.8], jitter=0.4),
+}
+
+
+def check_continuous(sampler, strength):
+    right, weak, moved = Coupled(), Coupled(kernels.WEAKER), Coupled(strength)
+    covariance = np.linalg.inv(right.matrix)
+    half = np.linalg.cholesky(covariance)
+    start = np.random.default_rng(1).standard_normal((N_CHAINS, 3)) @ half.T
+    samples = ebm.sample_continuous(
+        moved, sampler, n_draws=N_DRAWS, initial=start, burn_in=3, rng=2,
+        observe=lambda x: weak.energy(x) - right.energy(x),
+    )  # fmt: skip
+    check_mean(samples.values.mean(axis=1), 0.5 * np.sum((weak.matrix - right.matrix) * covariance))
+
+
+@pytest.mark.parametrize("sampler", CONTINUOUS.values(), ids=CONTINUOUS)
+def test_continuous_chains_have_the_couplings_of_their_model(sampler):
+    check_continuous(sampler, 1.0)
+
+
+@pytest.mark.parametrize("sampler", CONTINUOUS.values(), ids=CONTINUOUS)
+def test_continuous_chains_with_weaker_couplings_are_caught(sampler):
+    with pytest.raises(AssertionError, match="standard errors"):
+        check_continuous(sampler, kernels.WEAKER)
 
 
 ANNEALED = {
