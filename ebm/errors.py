@@ -30,6 +30,7 @@ __all__ = [
     "NotConvergedWarning",
     "PoorMixingWarning",
     "PoorWeightsWarning",
+    "RepeatedNumbersWarning",
     "SeriesWarning",
     "ShapeError",
     "SingularCovarianceError",
@@ -165,6 +166,10 @@ class PoorMixingWarning(EbmWarning):
 
 class PoorWeightsWarning(EbmWarning):
     """A few importance weights outweigh all others."""
+
+
+class RepeatedNumbersWarning(EbmWarning):
+    """Chains go on from some states with the random numbers that led them there."""
 
 
 class FewSamplesWarning(EbmWarning):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from ebm.errors import EbmError
@@ -48,4 +50,5 @@ def generator(rng: RandomSource = None) -> np.random.Generator:
         )
     if isinstance(rng, int | np.integer) and rng < 0:
         raise EbmError(f"rng must not be negative, got {rng}: seeds are integers from 0 on")
-    return np.random.default_rng(rng)
+    # A SeedSequence counts the children spawned from it: those of a copy leave it as it is.
+    return np.random.default_rng(copy.copy(rng) if isinstance(rng, np.random.SeedSequence) else rng)

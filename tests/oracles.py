@@ -164,3 +164,52 @@ def maximum_exists(rows, pairs):
     )
     assert answer.status == 0
     return answer.fun > -1e-7
+
+
+def heat_bath(energies, now):
+    """Probabilities of the values of a unit, by the energies of all of them."""
+    weights = np.exp(-(energies - np.min(energies)))
+    return weights / weights.sum()
+
+
+def metropolis(energies, now, offered=0.75):
+    """Another value is offered with probability ``offered``, all alike, and taken if it may be."""
+    others = max(1, len(energies) - 1)
+    chances = offered / others * np.exp(-np.maximum(energies - energies[now], 0))
+    chances[now] = 0
+    chances[now] = 1 - chances.sum()
+    return chances
+
+
+def sweep_matrix(model, update, order=None):
+    """Stochastic matrix (from, to) of updates of all units in turn; forbidden states stay."""
+    states = all_states(model.space)
+    energies = np.asarray(model.energy(states), dtype=float)
+    places = {tuple(state): place for place, state in enumerate(states)}
+    sweep = np.eye(len(states))
+    for unit in range(model.space.n) if order is None else order:
+        step = np.eye(len(states))
+        for place in np.flatnonzero(np.isfinite(energies)):
+            row = [
+                places[(*states[place][:unit], value, *states[place][unit + 1 :])]
+                for value in model.space.values
+            ]
+            step[place] = 0
+            step[place, row] = update(energies[row], row.index(place))
+        sweep = sweep @ step
+    return sweep
+
+
+def is_primitive(matrix):
+    """Whether steps lead from every state to every other, after any large enough number of them.
+
+    That is irreducible and aperiodic: the power (m − 1)² + 1 has no zero (Wielandt).
+    """
+    possible = np.asarray(matrix) > 0
+    power, reach = np.eye(len(possible), dtype=bool), possible
+    exponent = (len(possible) - 1) ** 2 + 1
+    while exponent:
+        if exponent % 2:
+            power = power @ reach
+        reach, exponent = reach @ reach, exponent // 2
+    return bool(power.all())

@@ -21,10 +21,11 @@ from ebm.errors import (
     warn,
 )
 from ebm.model import checked_energy, checked_space
-from ebm.randomness import RandomSource, generator
+from ebm.randomness import RandomSource
 from ebm.sampling.diagnostics import effective_sample_size, split_r_hat
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo
 from ebm.sampling.samples import FEWEST_DRAWS, LARGEST_R_HAT
+from ebm.sampling.seeds import SeededRun
 from ebm.spaces import Reals
 
 __all__ = [
@@ -122,7 +123,8 @@ def sample_continuous(
     n_chains : int
         Number of chains, all moved at once; those of ``initial`` where it has several.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of randomness; not used when chains are taken up, which have their own.
+        Source of randomness; not used when chains are taken up, which have their own. A loop of
+        single steps needs one Generator for all of them, or ``samples.final`` as ``initial``.
     burn_in : int, optional
         Transitions before the first draw: 100, or 0 when chains are taken up.
     thin : int
@@ -155,6 +157,8 @@ def sample_continuous(
     PoorMixingWarning
         If a chain accepted none of 20 proposals or more; or if chains disagree: split R-hat above
         1.1 in 100 draws or more, 400 in all.
+    RepeatedNumbersWarning
+        In the third run of a row with the same seed, each from states where the one before ended.
 
     Examples
     --------
@@ -179,7 +183,7 @@ def sample_continuous(
     draws, thin = as_integer(n_draws, "n_draws"), as_integer(thin, "thin")
     taken_up = isinstance(initial, ContinuousChains)
     skipped = as_integer((0 if taken_up else 100) if burn_in is None else burn_in, "burn_in", 0)
-    states, source = _start(space, initial, as_integer(n_chains, "n_chains"), rng)
+    states, source, run = _start(space, initial, as_integer(n_chains, "n_chains"), rng)
     if observe is None:
         _require_memory(states.shape, draws)
     elif not callable(observe):
@@ -199,6 +203,7 @@ def sample_continuous(
         )
     _warn_of_poor_mixing(values)
     final = ContinuousChains(walk.states.copy(), copy.deepcopy(source.bit_generator.state))
+    run.end(final.states, values)
     return ContinuousSamples(values, acceptance, final)
 
 
@@ -319,25 +324,32 @@ def _checked(model: Any, sampler: Any) -> Reals:
 
 def _start(
     space: Reals, initial: Any, n_chains: int, rng: RandomSource
-) -> tuple[Array, np.random.Generator]:
-    """States, and a generator of their own."""
+) -> tuple[Array, np.random.Generator, SeededRun]:
+    """States, a generator of their own, and what it was seeded from."""
     if isinstance(initial, ContinuousChains):
-        states = space.check(initial.states)
+        states, run = space.check(initial.states), SeededRun(rng)
         bits = np.random.PCG64()
         stream: Any = copy.deepcopy(dict(initial.stream))
         bits.state = stream
-        source = np.random.Generator(bits)
-    else:
-        parent = generator(rng)
-        source = np.random.Generator(np.random.PCG64(parent.integers(0, 2**63, 4)))
-        states = space.random(n_chains, source) if initial is None else space.check(initial)
+        return _side_by_side(states, n_chains), np.random.Generator(bits), run
+    if initial is None:
+        run = SeededRun(rng)
+        # A kind of generator whose state can be written down.
+        source = np.random.Generator(np.random.PCG64(run.source.integers(0, 2**63, 4)))
+        return space.random(n_chains, source), source, run
+    states = _side_by_side(space.check(initial), n_chains)
+    run = SeededRun(rng, initial, states)
+    return states, run.source, run
+
+
+def _side_by_side(states: Array, n_chains: int) -> Array:
+    """One state for all chains, or one for each, (chain, n)."""
+    n = states.shape[-1]
     if states.ndim == 1:
-        states = np.broadcast_to(states, (n_chains, space.n))
+        states = np.broadcast_to(states, (n_chains, n))
     if states.ndim != 2 or not len(states):
-        raise ShapeError(
-            f"initial must have shape ({space.n},) or (n_chains, {space.n}), got {states.shape}"
-        )
-    return np.array(states, dtype=np.float64), source
+        raise ShapeError(f"initial must have shape ({n},) or (n_chains, {n}), got {states.shape}")
+    return np.array(states, dtype=np.float64)
 
 
 def _recorded(

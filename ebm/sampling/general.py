@@ -13,6 +13,11 @@ from ebm.spaces import FiniteSpace
 Array = NDArray[np.float64]
 Words = NDArray[np.uint64]
 
+#: How often Metropolis offers a unit another value. Offers of equal energy are always taken, so if
+#: none were left out, units in a fixed order could visit a part of the states only, or return to
+#: each after an even number of sweeps.
+OFFERED = 0.75
+
 
 class _Plain(Sweeper):
     """Layout: the states themselves, (chains, n)."""
@@ -89,7 +94,7 @@ class LevelsSweeper(_Plain):
 
 
 class MetropolisSweeper(_Plain):
-    """Metropolis: each unit in turn is offered another value and takes it by the energy's change.
+    """Metropolis: units in turn are offered another value and take it by the energy's change.
 
     Parameters
     ----------
@@ -103,22 +108,31 @@ class MetropolisSweeper(_Plain):
         self._model, self._space = model, space
 
     def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
-        """Sequential sweeps over the units; one energy for each update."""
-        q = len(self._space.values)
-        energies = checked_energy(self._model, work)
+        """Sequential sweeps over the units; one energy for each offer."""
+        others = len(self._space.values) - 1
+        # A copy: what the model answers with may be an array that it keeps.
+        energies = checked_energy(self._model, work).copy()
         for _ in range(n_sweeps):
-            offers = uniforms(stream, work.T.shape)
+            # Which of the other values is offered; from ``others`` on, none.
+            places = (uniforms(stream, work.T.shape) * (others / OFFERED)).astype(np.intp)
             log_thresholds = np.log(uniforms(stream, work.T.shape))
             for unit in range(work.shape[1]):
-                now = np.searchsorted(self._space.values, work[:, unit])
-                shift = 1 + (offers[unit] * (q - 1)).astype(np.int64)
-                trial = work.copy()
-                trial[:, unit] = self._space.values[(now + shift) % q]
-                trial_energies = checked_energy(self._model, trial)
-                with np.errstate(over="ignore"):
-                    taken = log_thresholds[unit] < energies - trial_energies
-                work[taken] = trial[taken]
-                energies = np.where(taken, trial_energies, energies)
+                rows = np.flatnonzero(places[unit] < others)
+                if len(rows):
+                    trial = self._offers(work[rows], unit, places[unit, rows])
+                    trial_energies = checked_energy(self._model, trial)
+                    with np.errstate(over="ignore"):
+                        gains = energies[rows] - trial_energies
+                    taken = log_thresholds[unit, rows] < gains
+                    work[rows[taken]] = trial[taken]
+                    energies[rows[taken]] = trial_energies[taken]
+
+    def _offers(self, states: Array, unit: int, places: NDArray[np.intp]) -> Array:
+        """The states with other values of a unit, the ``places`` next ones up, in place."""
+        values = self._space.values
+        now = np.searchsorted(values, states[:, unit])
+        states[:, unit] = values[(now + 1 + places) % len(values)]
+        return states
 
 
 def choose_columns(logs: Array, thresholds: Array) -> NDArray[np.intp]:

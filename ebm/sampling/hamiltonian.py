@@ -29,8 +29,8 @@ class HamiltonianMonteCarlo:
     mass : float or array_like, (n,)
         m, positive: large for coordinates in which the energy is steep.
     jitter : float
-        In [0, 1): each trajectory has a step uniform in ε (1 ± jitter), so that none returns to
-        its start for ever.
+        In [0, 1): each trajectory has a step uniform in ε (1 ± jitter). With 0 a Gaussian of
+        frequency ω = 1/√(m σ²) goes from x to −x or x for ever where ε ω L is near a multiple of π.
 
     Raises
     ------
@@ -49,7 +49,7 @@ class HamiltonianMonteCarlo:
     step: float
     n_leapfrog: int
     mass: Any = 1.0
-    jitter: float = 0.0
+    jitter: float = 0.2
 
     def __post_init__(self) -> None:
         step, jitter = as_number(self.step, "step"), as_number(self.jitter, "jitter")
@@ -99,4 +99,4 @@ class Langevin(HamiltonianMonteCarlo):
     """
 
     def __init__(self, step: float, mass: Any = 1.0) -> None:
-        super().__init__(step, 1, mass)
+        super().__init__(step, 1, mass, jitter=0.0)

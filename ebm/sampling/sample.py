@@ -20,10 +20,11 @@ from ebm.errors import (
 )
 from ebm.model import EnergyModel, checked_energy, checked_space, is_layered, is_pairwise
 from ebm.parallel import map_blocks, number_of_jobs, single_threaded_blas
-from ebm.randomness import RandomSource, generator
+from ebm.randomness import RandomSource
 from ebm.sampling.chains import allowed_states, joined, parted, with_copies
 from ebm.sampling.samplers import Gibbs, Sampler, checked_sampler
 from ebm.sampling.samples import ChainState, Samples
+from ebm.sampling.seeds import SeededRun
 from ebm.sampling.streams import LANES, block_slices, new_streams
 from ebm.sampling.sweepers import Sweeper
 from ebm.spaces import FiniteSpace
@@ -62,7 +63,9 @@ def sample(
     n_chains : int
         Number of chains; those of ``initial`` where it has several.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of randomness. The draws do not depend on ``n_jobs``.
+        Source of randomness. The draws do not depend on ``n_jobs``. A loop of single steps needs
+        one Generator for all of them, or ``samples.final`` as ``initial``: with an integer it ends
+        in one state or in a cycle.
     burn_in : int, optional
         Sweeps (n site updates each) before the first draw: 100, or 0 when chains are taken up.
     thin : int
@@ -87,6 +90,11 @@ def sample(
     ModelError
         If ``sampler`` is none.
 
+    Warns
+    -----
+    RepeatedNumbersWarning
+        In the third run of a row with the same seed, each from states where the one before ended.
+
     Examples
     --------
     >>> import ebm
@@ -101,7 +109,7 @@ def sample(
     n_draws, n_chains = as_integer(n_draws, "n_draws"), as_integer(n_chains, "n_chains")
     thin, burn_in = as_integer(thin, "thin"), as_integer(burn_in, "burn_in", least=0)
     sampler = checked_sampler(sampler) or Gibbs()
-    start = _start(model, initial, n_chains, rng)
+    start, run = _start(model, initial, n_chains, rng)
     sweeper = sampler.sweeper(model, len(start.states))
     # A byte for each value, unless there are more levels than it holds.
     kind = np.min_scalar_type(-len(space.values) if isinstance(space, FiniteSpace) else 1.0)
@@ -112,19 +120,21 @@ def sample(
         "draw fewer, or raise thin",
     )
     chains = np.empty((len(start.states), n_draws, space.n), dtype=kind)
-    start = with_copies(start, model, sweeper.n_copies, rng)
+    start = with_copies(start, model, sweeper.n_copies, run.source)
     final = _run(sweeper, start, chains, burn_in, thin, number_of_jobs(n_jobs), progress)
+    run.end(final.states, chains)
     return Samples(space, chains, replace(final, space=space))
 
 
-def _start(model: EnergyModel, initial: Any, n_chains: int, rng: RandomSource) -> ChainState:
+def _start(
+    model: EnergyModel, initial: Any, n_chains: int, rng: RandomSource
+) -> tuple[ChainState, SeededRun]:
     """Initial states with finite energy, and fresh streams unless chains are taken up."""
     space = checked_space(model)
     if isinstance(initial, ChainState):
-        return _taken_up(model, initial)
+        return _taken_up(model, initial), SeededRun(rng)
     if isinstance(initial, Samples):
         raise ModelError("initial must be states or a ChainState, got Samples: give samples.final")
-    source = generator(rng)
     require_memory(
         8.0 * n_chains * space.n,
         MEMORY_LIMIT,
@@ -132,7 +142,8 @@ def _start(model: EnergyModel, initial: Any, n_chains: int, rng: RandomSource) -
         "take fewer",
     )
     if initial is None:
-        states = allowed_states(model, n_chains, source)
+        run = SeededRun(rng)
+        states = allowed_states(model, n_chains, run.source)
     else:
         states = space.check(initial)
         if states.ndim > 2 or not len(states):
@@ -142,7 +153,9 @@ def _start(model: EnergyModel, initial: Any, n_chains: int, rng: RandomSource) -
             )
         states = np.broadcast_to(states, (n_chains, space.n)) if states.ndim == 1 else states
         _require_allowed(model, states)
-    return ChainState(np.array(states), new_streams(source, len(block_slices(len(states)))))
+        run = SeededRun(rng, initial, states)
+    streams = new_streams(run.source, len(block_slices(len(states))))
+    return ChainState(np.array(states), streams), run
 
 
 def _taken_up(model: EnergyModel, chains: ChainState) -> ChainState:

@@ -59,9 +59,11 @@ class Gibbs:
 
     Boltzmann machines and Ising models (dense or sparse), restricted machines (layer by layer) and
     Potts models have compiled or vectorized sweeps; any other finite model is swept through its
-    ``energy``, rightly but slowly. Log-odds are summed in single precision where it keeps three
-    decimals of them, |b_i| + Σ_j |W_ij| below about 8000, and in double precision beyond, some
-    times slower.
+    ``energy``, rightly but slowly. Where some states are forbidden (E = +∞), changes of one unit
+    must lead from each allowed state to every other.
+
+    Log-odds are summed in single precision where it keeps three decimals of them,
+    |b_i| + Σ_j |W_ij| below about 8000, and in double precision beyond, some times slower.
 
     Examples
     --------
@@ -102,7 +104,10 @@ class Gibbs:
 class Metropolis:
     """Every unit in turn is offered another of its values and takes it with min(1, exp(−ΔE)).
 
-    For any finite model, through ``energy``.
+    One offer in four, drawn at random, is left out: with moves of equal energy always taken and
+    units in a fixed order, two free spins would otherwise visit two of their four states. For any
+    finite model, through ``energy``. Where some states are forbidden (E = +∞), changes of one unit
+    must lead from each allowed state to every other.
 
     Examples
     --------

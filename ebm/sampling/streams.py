@@ -48,14 +48,14 @@ def uniforms(stream: Words, shape: tuple[int, ...]) -> NDArray[np.float64]:
     Returns
     -------
     ndarray
-        With 53 random bits each.
+        With 52 random bits each: with one more the largest would be rounded to 1.
     """
     from ebm._kernels.gibbs import fill_words
 
     count = int(np.prod(shape))
     words = np.empty(-(-count // LANES) * LANES, dtype=np.uint64)
     fill_words(stream, words)
-    values = ((words[:count] >> np.uint64(11)) + 0.5) * 2.0**-53
+    values = ((words[:count] >> np.uint64(12)) + 0.5) * 2.0**-52
     return np.asarray(values.reshape(shape))
 
 

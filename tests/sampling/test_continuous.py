@@ -7,7 +7,8 @@ import ebm
 from ebm.errors import MemoryLimitError, ModelError, PoorMixingWarning, ShapeError
 from ebm.sampling.continuous import sample_continuous
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
-from tests.statistical import check_z_scores
+from ebm.sampling.seeds import SeededRun
+from tests.statistical import check_mean, check_z_scores
 
 ROOT = np.random.default_rng(7).normal(size=(3, 3))
 PRECISION = ROOT @ ROOT.T + 0.3 * np.eye(3)
@@ -83,7 +84,7 @@ def test_langevin_is_the_textbook_proposal():
     moved = sample_continuous(
         Gaussian(), sampler, n_draws=1, burn_in=0, initial=start, rng=5
     ).final.states
-    source = np.random.Generator(np.random.PCG64(np.random.default_rng(5).integers(0, 2**63, 4)))
+    source = SeededRun(5, start, start).source
     xi, threshold = source.standard_normal(start.shape), source.uniform(size=500)
     model = Gaussian()
 
@@ -321,3 +322,40 @@ def test_bad_arguments_are_named(model, settings, error, match):
 def test_bad_settings_of_samplers_are_named(settings, match):
     with pytest.raises((ModelError, ShapeError), match=match):
         HamiltonianMonteCarlo(**{"step": 0.1, "n_leapfrog": 3, **settings})
+
+
+class Oscillator(ebm.EnergyModel):
+    """One frequency, ω = 1."""
+
+    space = ebm.Reals(1)
+
+    def energy(self, states):
+        return 0.5 * (np.asarray(states) ** 2).sum(axis=-1)
+
+    def state_gradient(self, states):
+        return np.asarray(states)
+
+
+#: The leapfrog map of the oscillator turns by θ with cos θ = 1 − ε²/2: a half and a whole turn.
+TURNS = [(np.sqrt(2), 2), (np.sqrt(2), 4), (1.0, 3), (1.0, 6)]
+
+
+def width_of_oscillator(step, n_leapfrog, **settings):
+    """x² averaged along each of 400 chains that start at one point, and its exact value."""
+    samples = sample_continuous(
+        Oscillator(), HamiltonianMonteCarlo(step, n_leapfrog, **settings), n_draws=60, rng=4,
+        n_chains=400, initial=[1.5], burn_in=300, observe=lambda x: x**2,
+    )  # fmt: skip
+    return samples.values[..., 0].mean(axis=1), 1.0
+
+
+@pytest.mark.parametrize(("step", "n_leapfrog"), TURNS)
+def test_trajectories_of_half_a_turn_do_not_come_back_for_ever(step, n_leapfrog):
+    check_mean(*width_of_oscillator(step, n_leapfrog))
+
+
+@pytest.mark.parametrize(("step", "n_leapfrog"), TURNS)
+def test_steps_that_are_all_alike_are_caught(step, n_leapfrog):
+    """Mutant: from 1.5 to −1.5 or back, whatever the momenta; the mean looks better than any."""
+    with pytest.raises(AssertionError, match="standard errors"):
+        check_mean(*width_of_oscillator(step, n_leapfrog, jitter=0.0))

@@ -8,6 +8,7 @@ from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.sampling import ChainState
 from ebm.sampling.streams import block_slices, new_streams
 from ebm.sampling.tempering import TemperingSweeper, tempered
+from tests.sampling.kernels import Still
 from tests.sampling.test_annealing import diagonal, potts, restricted
 from tests.sampling.test_no_drift import Frustrated, frustrated_ring, machine
 from tests.statistical import FALSE_FAIL_RATE, check_distribution, distribution_p_value
@@ -40,15 +41,6 @@ def started(model, seed=1):
 def moved(model, inner=None):
     sampler = ebm.ParallelTempering(BETAS, inner)
     return ebm.sample(model, sampler, n_draws=1, thin=3, initial=started(model)).final
-
-
-class Still:
-    """Chains that do not move: what is left are the swaps."""
-
-    def sweeper(self, model, n_chains):
-        sweeper = ebm.Gibbs().sweeper(model, n_chains)
-        sweeper.advance = lambda work, stream, n_sweeps: None
-        return sweeper
 
 
 @pytest.mark.parametrize("inner", [None, Still()], ids=["sweeps", "swaps alone"])
