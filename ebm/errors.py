@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+import sys
+import warnings
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import FrameType, ModuleType
+from typing import Any, NamedTuple, TypeVar
 
 __all__ = [
     "CodingError",
@@ -31,6 +36,16 @@ __all__ = [
     "require_extra",
     "require_memory",
 ]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+#: What stands between a user's line and a warning: this library, those that call what it gave
+#: them, and the standard library (a cached property, a thread, a context).
+_PASSING_ON = sys.stdlib_module_names | {
+    *("ebm", "matplotlib", "networkx", "numba", "numpy"),
+    *("pandas", "scipy", "sklearn", "torch", "tqdm"),
+}
 
 
 class EbmError(ValueError):
@@ -238,3 +253,73 @@ def format_bytes(n_bytes: float) -> str:
         units.pop()
     # Through float, so that 1000 does not become 1e+03.
     return f"{float(f'{n_bytes:.3g}'):g} {units[-1]}"
+
+
+class _Line(NamedTuple):
+    """A line of code, and the registry of the warnings shown there."""
+
+    filename: str
+    number: int
+    module: str
+    registry: dict[Any, Any]
+
+
+#: In a worker thread, the line that waits for its result.
+_awaiting_line: ContextVar[_Line | None] = ContextVar("awaiting_line", default=None)
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the user's code that called the library, however deep inside it.
+
+    Parameters
+    ----------
+    message : str
+        The sentence.
+    category : type
+        Which warning.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from ebm.errors import EbmWarning, warn
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn("the chains disagree", EbmWarning)
+    >>> str(caught[0].message)
+    'the chains disagree'
+    """
+    line = _calling_line()
+    warnings.warn_explicit(
+        message, category, line.filename, line.number, line.module, line.registry
+    )
+
+
+def warning_at_this_call(function: Callable[[Item], Result]) -> Callable[[Item], Result]:
+    """The function for another thread, whose warnings point where this one was called from."""
+    line = _calling_line()
+
+    def run(item: Item) -> Result:
+        _awaiting_line.set(line)
+        return function(item)
+
+    return run
+
+
+def _calling_line() -> _Line:
+    """The innermost line of a user, else the one that awaits this thread, else the outermost."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__") or ""
+        outermost, frame = frame, frame.f_back
+        if name.partition(".")[0] not in _PASSING_ON:
+            return _line_of(outermost)
+    return _awaiting_line.get() or _line_of(outermost)
+
+
+def _line_of(frame: FrameType) -> _Line:
+    """Where the frame is now."""
+    names = frame.f_globals
+    registry = names.setdefault("__warningregistry__", {})
+    return _Line(
+        frame.f_code.co_filename, frame.f_lineno, names.get("__name__") or "<string>", registry
+    )

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from ebm.arrays import as_integer
+from ebm.errors import warning_at_this_call
 
 __all__ = ["map_blocks", "number_of_jobs", "single_threaded_blas"]
 
@@ -153,6 +154,7 @@ def map_blocks(
     from collections import deque
     from concurrent.futures import Future, ThreadPoolExecutor
 
+    function = warning_at_this_call(function)
     # The pool lives for one call: nothing survives into a forked child.
     pending: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(n_jobs) as pool:

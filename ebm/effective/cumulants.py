@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,7 @@ from ebm.arrays import as_integer, as_seconds
 from ebm.effective.groups import TracedGroup, traced_groups
 from ebm.effective.subsets import coefficients_by_subset, n_subsets
 from ebm.effective.units import kept_positions
-from ebm.errors import LimitError, SeriesWarning, ShapeError
+from ebm.errors import LimitError, SeriesWarning, ShapeError, warn
 from ebm.models import BoltzmannMachine, InteractionModel
 from ebm.models.conversions import terms_of_pairwise
 from ebm.models.couplings import is_sparse
@@ -218,13 +217,12 @@ def _warn_beyond_radius(groups: Sequence[TracedGroup], labels: tuple[str, ...]) 
     if strong:
         units = [labels[k] for group in strong for k in group.units[group.drives >= 1]]
         drive = max(group.drive for group in strong)
-        warnings.warn(
+        warn(
             "the series does not converge for all states of the kept units: they drive "
             f"{'unit' if len(units) == 1 else 'units'} {shown(units)} of the joint model up to "
             f"{drive:.3g} times the radius √(c² + π²); higher orders may be worse. Exact is "
             "ebm.marginalize",
             SeriesWarning,
-            stacklevel=3,
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from ebm.errors import (
     NamesError,
     ShapeError,
     require_memory,
+    warn,
 )
 from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
 from ebm.spaces.names import as_names, checked_names
@@ -246,11 +246,10 @@ def _warn_if_few(n_rows: int, n: int) -> None:
     if n_rows >= n:
         return
     hint = "; rows must be samples: is the table transposed?" if n > 10 * n_rows > 10 else ""
-    warnings.warn(
+    warn(
         f"{n_rows} rows for {n} units: covariances are singular, so use a penalty (l2=…) or fewer "
         f"units{hint}",
         FewSamplesWarning,
-        stacklevel=4,
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.arrays import as_integer, as_seconds
-from ebm.errors import EbmError, SeriesWarning
+from ebm.errors import EbmError, SeriesWarning, warn
 from ebm.inversion.moments import PreparedMoments, prepared, shown_pairs
 from ebm.inversion.plain_series import coupling_terms
 from ebm.models import BoltzmannMachine, IsingModel
@@ -98,11 +97,10 @@ def mean_field(
 def _warn_if_growing(terms: Array) -> None:
     sizes = np.linalg.norm(terms, axis=(1, 2))
     if len(terms) > 1 and sizes[-1] > sizes[-2]:
-        warnings.warn(
+        warn(
             f"order {len(terms)} of the couplings is larger than order {len(terms) - 1}: the "
             "correlations are too strong for this series; use ebm.inversion.plefka",
             SeriesWarning,
-            stacklevel=3,
         )
 
 

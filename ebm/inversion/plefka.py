@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from ebm.arrays import as_flag, as_integer, as_seconds
-from ebm.errors import ConvergenceError, SeriesWarning
+from ebm.errors import ConvergenceError, SeriesWarning, warn
 from ebm.inversion.fixed_means import Equation, solved
 from ebm.inversion.moments import PreparedMoments, prepared
 from ebm.inversion.resummation import pair_remainder
@@ -98,10 +97,9 @@ def plefka(
             failure = error
             continue
         if lower < order:
-            warnings.warn(
+            warn(
                 f"the result is of order {lower}, the highest that has a solution: {failure}",
                 SeriesWarning,
-                stacklevel=2,
             )
         return model
     raise failure

@@ -21,6 +21,7 @@ from ebm.errors import (
     ModelError,
     NamesError,
     NoMaximumWarning,
+    warn,
 )
 from ebm.inversion.conditionals import ConditionalLoss
 from ebm.inversion.pseudolikelihood_result import PseudolikelihoodResult
@@ -118,7 +119,7 @@ def pseudolikelihood(
         result = _maximum(rows, l2, l2_biases, node_wise, tolerance, max_iterations)
     if not result.converged:
         named = result.message.startswith(NO_MAXIMUM)
-        warnings.warn(result.message, NoMaximumWarning if named else EbmWarning, stacklevel=2)
+        warn(result.message, NoMaximumWarning if named else EbmWarning)
     return result
 
 

@@ -19,6 +19,7 @@ from ebm.errors import (
     ModelError,
     NoMaximumWarning,
     require_extra,
+    warn,
 )
 from ebm.learning.averages import as_route
 from ebm.learning.batches import is_normalized
@@ -155,7 +156,7 @@ def _normalized_notes(data: Any) -> tuple[str, ...]:
         "rows count as one sample, beside whose errors nothing tells when to stop; multiply them "
         "by the number of samples"
     )
-    warnings.warn(message, FewSamplesWarning, stacklevel=4)
+    warn(message, FewSamplesWarning)
     return (message,)
 
 
@@ -192,7 +193,7 @@ def constant_units_notes(model: Any, data: Any, *, held: bool) -> tuple[str, ...
         "data: the likelihood has no maximum, biases grow for as long as the fit goes on; leave "
         "them out, or add a penalty (l2_biases=…)"
     )
-    warnings.warn(message, NoMaximumWarning, stacklevel=3)
+    warn(message, NoMaximumWarning)
     return (message,)
 
 
@@ -208,7 +209,7 @@ def _warnings_of(model: Any, data: Any, *, held: bool, bounded: bool) -> tuple[s
     if not cells:
         return ()
     message = missing_maximum(cells, [], target.sample_size)
-    warnings.warn(message, NoMaximumWarning, stacklevel=4)
+    warn(message, NoMaximumWarning)
     return (message,)
 
 

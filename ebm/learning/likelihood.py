@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from ebm.ensembles import Moments
 from ebm.ensembles.ensemble import require_units
-from ebm.errors import EbmError, LimitError, ModelError, NoMaximumWarning
+from ebm.errors import EbmError, LimitError, ModelError, NoMaximumWarning, warn
 from ebm.information.fisher import FisherInformation, pair_fisher
 from ebm.learning.existence import (
     empty_cells,
@@ -140,7 +139,7 @@ def _fit_pairwise(
         optimum = replace(optimum, reason="flat")
         units = flat_units(fisher, loss) if fisher is not None else []
         messages.insert(0, missing_maximum(cells, units, target.sample_size))
-        warnings.warn(messages[0], NoMaximumWarning, stacklevel=5)
+        warn(messages[0], NoMaximumWarning)
     if fisher is None:
         return _result(loss, optimum, target.sample_size, None, None, tuple(messages))
     errors = standard_errors(loss, fisher, flat=optimum.reason == "flat")

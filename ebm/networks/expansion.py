@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +13,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ebm.arrays import as_number
-from ebm.errors import ModelError, SeriesWarning
+from ebm.errors import ModelError, SeriesWarning, warn
 from ebm.networks.closed_forms import closed_forms
 from ebm.networks.convergence import (
     Watch,
@@ -115,7 +114,7 @@ class ActionExpansion:
         if not np.isfinite(powers).all():
             raise ModelError(f"t must be finite, and so must t**{self.order}, got {t}")
         if abs(point) >= self.radius:
-            _warn(point, f"{self.radius:.3g}", stacklevel=3)
+            _warn(point, f"{self.radius:.3g}")
         if isinstance(self.coefficients, Tensor):
             return (self.coefficients * self.coefficients.new_tensor(powers)).cumsum(0)
         return (self.coefficients * powers).cumsum()
@@ -173,19 +172,18 @@ def expanded(action: SoftmaxMLPAction, theta: Any, order: int) -> ActionExpansio
     require_finite_orders(total, action.dtype)
     bound = singularity_bound(action, watch)
     if bound <= 1:
-        _warn(1, f"at most {bound:.3g}", stacklevel=4)
+        _warn(1, f"at most {bound:.3g}")
     # Without values for complex t nothing is known of the zeros.
     elif order > 1 and action.activation.has_continuation:
         if limits_unit_disk(action, vector, watch):
-            _warn(1, "below 1", stacklevel=4)
+            _warn(1, "below 1")
     one_sided = action.activation.is_one_sided
     return ActionExpansion(like(total, theta), bound, one_sided, action, vector.detach())
 
 
-def _warn(t: float, radius: str, stacklevel: int) -> None:
-    warnings.warn(
+def _warn(t: float, radius: str) -> None:
+    warn(
         f"t = {t:g} lies outside the radius of convergence of the series of the action, {radius}: "
         "its partial sums say nothing about S(θ) there; shrink θ, or use action(theta)",
         SeriesWarning,
-        stacklevel=stacklevel,
     )

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ebm.errors import EbmWarning, ModelError
+from ebm.errors import EbmWarning, ModelError, warn
 from ebm.networks.layer_kinds import description, layer_metrics
 from ebm.networks.layer_metrics import symmetric
 from ebm.networks.layer_states import LayerMetric
 from ebm.networks.linear_layers import own_module
 from ebm.networks.recording import Batch, Recorder, autocasting
 from ebm.networks.step_checks import (
-    caller_level,
     require_finite,
     require_frozen,
     require_same_metrics,
@@ -395,4 +393,4 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
             n_failures, message = metric.invert(state, group["damping"], group["damping_kind"])
             if n_failures:
                 group["n_failures"] += n_failures
-                warnings.warn(message, EbmWarning, stacklevel=caller_level())
+                warn(message, EbmWarning)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,7 +14,6 @@ from ebm.errors import DivergenceError, ModelError
 from ebm.networks.layer_states import SCALES
 
 __all__ = [
-    "caller_level",
     "require_finite",
     "require_frozen",
     "require_one_of",
@@ -188,11 +186,3 @@ def require_same_metrics(state_dict: Any, own: list[Any]) -> None:
             f"the state is of metrics {saved} (kind, number and size of blocks, layer by layer), "
             f"this optimizer has {own}: make it for the same layers and blocks"
         )
-
-
-def caller_level() -> int:
-    """The ``stacklevel`` of a warning for the first line that is neither torch's nor ours."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in ("torch", "ebm"):
-        frame, level = frame.f_back, level + 1
-    return level

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm.arrays import read_only
 from ebm.ensembles import Moments
-from ebm.errors import SeriesWarning, SingularCovarianceError
+from ebm.errors import SeriesWarning, SingularCovarianceError, warn
 from ebm.models import BoltzmannMachine
 from ebm.models.couplings import apply, is_sparse
 from ebm.perturbation import passes, series, third_cumulants
@@ -333,12 +332,11 @@ class Expansion:
         estimate = self.error_estimate
         if estimate > DOUBTFUL:
             size = f"by about {estimate:.0%}" if np.isfinite(estimate) else "beyond any bound"
-            self._warn("the covariance", f"is uncertain {size}", 5)
+            self._warn("the covariance", f"is uncertain {size}")
 
-    def _warn(self, what: str, trouble: str, level: int = 3) -> None:
-        warnings.warn(
+    def _warn(self, what: str, trouble: str) -> None:
+        warn(
             f"the couplings are strong for order {self.order}: {what} {trouble}; take another "
             "center, or sample",
             SeriesWarning,
-            stacklevel=level,
         )

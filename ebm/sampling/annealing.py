@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from ebm.arrays import as_floats, as_integer, as_number
 from ebm.ensembles import Ensemble, Estimate
-from ebm.errors import EbmError, ModelError, PoorWeightsWarning, require_extra
+from ebm.errors import EbmError, ModelError, PoorWeightsWarning, require_extra, warn
 from ebm.model import EnergyModel, checked_energy
 from ebm.parallel import single_threaded_blas
 from ebm.randomness import RandomSource, generator
@@ -183,11 +182,10 @@ class Annealing:
         log_weights += path.log_partition + start.log_mean
         found = AnnealedSamples(model.space, final.states, log_weights, start)
         if found.sample_size < FEWEST_CHAINS:
-            warnings.warn(
+            warn(
                 f"the weight of {self.n_chains} chains is held by {found.sample_size:.1f}: neither "
                 "the estimate nor its error can be trusted; raise n_steps, or n_chains",
                 PoorWeightsWarning,
-                stacklevel=2,
             )
         return found
 

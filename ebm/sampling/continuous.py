@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.arrays import as_floats, as_integer
-from ebm.errors import ModelError, PoorMixingWarning, ShapeError, require_extra, require_memory
+from ebm.errors import (
+    ModelError,
+    PoorMixingWarning,
+    ShapeError,
+    require_extra,
+    require_memory,
+    warn,
+)
 from ebm.model import checked_energy, checked_space
 from ebm.randomness import RandomSource, generator
 from ebm.sampling.diagnostics import effective_sample_size, split_r_hat
@@ -186,11 +192,10 @@ def sample_continuous(
     acceptance = walk.n_accepted / (draws * thin)
     # A few refusals in a row are no sign of anything.
     if draws * thin >= 20 and not acceptance.all():
-        warnings.warn(
+        warn(
             f"{int((acceptance == 0).sum())} of {len(states)} chains accepted no proposal: take a "
             f"smaller step than {sampler.step:g}, or start nearer to where the energy is low",
             PoorMixingWarning,
-            stacklevel=2,
         )
     _warn_of_poor_mixing(values)
     final = ContinuousChains(walk.states.copy(), copy.deepcopy(source.bit_generator.state))
@@ -205,12 +210,11 @@ def _warn_of_poor_mixing(values: Array) -> None:
     r_hat = split_r_hat(values)
     n_poor = int((r_hat > LARGEST_R_HAT).sum())
     if n_poor:
-        warnings.warn(
+        warn(
             f"the chains disagree: split R-hat is up to {np.nanmax(r_hat):.3g}, and above "
             f"{LARGEST_R_HAT} for {n_poor} of {r_hat.size} recorded values, so neither means nor "
             "their errors can be trusted; draw longer chains, raise burn_in, or take longer steps",
             PoorMixingWarning,
-            stacklevel=3,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from ebm.ensembles import Ensemble, Estimate, Moments
 from ebm.ensembles.ensemble import Observable, observed
-from ebm.errors import PoorMixingWarning, StuckUnitWarning
+from ebm.errors import PoorMixingWarning, StuckUnitWarning, warn
 from ebm.sampling.diagnostics import effective_sample_size, split_r_hat
 from ebm.spaces import StateSpace
 
@@ -146,7 +145,7 @@ class Samples(Ensemble):
         if self._poor_mixing is None or self.__dict__.get("_said_poor_mixing"):
             return
         object.__setattr__(self, "_said_poor_mixing", True)
-        warnings.warn(self._poor_mixing, PoorMixingWarning, stacklevel=3)
+        warn(self._poor_mixing, PoorMixingWarning)
 
     @cached_property
     def _poor_mixing(self) -> str | None:
@@ -171,9 +170,8 @@ class Samples(Ensemble):
         stuck = np.flatnonzero((self.chains == first).all(axis=(0, 1)))
         if len(stuck):
             names = ", ".join(repr(self.space.labels[unit]) for unit in stuck[:6])
-            warnings.warn(
+            warn(
                 f"unit {names} never changes in these chains: its errors are unknown (NaN); draw "
                 "more, or sample at a higher temperature",
                 StuckUnitWarning,
-                stacklevel=3,
             )

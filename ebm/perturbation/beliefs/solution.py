@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from ebm.arrays import read_only
 from ebm.ensembles import Moments
-from ebm.errors import EbmWarning, require_memory
+from ebm.errors import EbmWarning, require_memory, warn
 from ebm.parallel import single_threaded_blas
 from ebm.perturbation.beliefs import responses
 from ebm.perturbation.beliefs.graph import CouplingGraph, log_cosh
@@ -166,12 +165,11 @@ class BetheSolution:
 
     def _warn_of_a_saddle(self) -> None:
         if not self.is_stable:
-            warnings.warn(
+            warn(
                 "this solution of belief propagation is no minimum of the Bethe free energy: "
                 'others have a larger ln Z; give start="random", or choose from '
                 "bethe_solutions(model)",
                 EbmWarning,
-                stacklevel=4,
             )
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from ebm.arrays import read_only
 from ebm.ensembles import Moments
-from ebm.errors import EbmError, SeriesWarning
+from ebm.errors import EbmError, SeriesWarning, warn
 from ebm.models import BoltzmannMachine
 from ebm.perturbation.diagrams.contraction import require_covariance_order
 from ebm.perturbation.fixed_means.iteration import Point
@@ -123,11 +122,10 @@ class PlefkaSolution:
                 "plefka_solutions(model, order)"
             )
         if self.error_estimate > DOUBTFUL:
-            warnings.warn(
+            warn(
                 f"the couplings are strong for order {self.order}: the covariance is uncertain by "
                 f"about {self.error_estimate:.0%}; take another order, or sample",
                 SeriesWarning,
-                stacklevel=3,
             )
         return read_only(self._scale**2 * self._response)
 

@@ -7,14 +7,13 @@ only diagrams without bridges; its fourth order is :cite:`georges1991`.
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm.arrays import as_integer, as_number, as_seconds
-from ebm.errors import EbmError, SeriesWarning
+from ebm.errors import EbmError, SeriesWarning, warn
 from ebm.models import BoltzmannMachine
 from ebm.perturbation.diagrams.contraction import require_order
 from ebm.perturbation.fixed_means.iteration import Point, ascent, climb, point_at
@@ -167,9 +166,8 @@ def _warn_if_impossible(machine: BoltzmannMachine, found: Point, order: int) -> 
     least = found.terms[:2].sum()
     slack = 1e-9 * (1 + abs(most) + abs(least))
     if not least - slack <= found.value <= most + slack:
-        warnings.warn(
+        warn(
             f"the couplings are too strong for order {order}: its ln Z of {found.value:.6g} is not "
             f"between the bounds {least:.6g} and {most:.6g}; take another order, or sample",
             SeriesWarning,
-            stacklevel=3,
         )
