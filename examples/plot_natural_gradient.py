@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import ebm
+from ebm.plotting.style import COLORS
 
 n, n_steps = 8, 300
 rng = np.random.default_rng(1)
