@@ -126,9 +126,7 @@ def pattern_probabilities(
         (predicted, MODEL, 0.7, "pairwise model"),
     ):
         shown = p >= lowest
-        ax.plot(
-            p[shown], data.weights[shown], "o", color=color, alpha=alpha, label=label, **style
-        )
+        ax.plot(p[shown], data.weights[shown], "o", color=color, alpha=alpha, label=label, **style)
         heights = np.unique(data.weights[~shown])
         ax.plot(np.full_like(heights, lowest), heights, "<", color=color, ms=4, clip_on=False)
     _draw_band(ax, lowest, data.sample_size)
