@@ -61,7 +61,7 @@ def methods(E):
         "momentum 0.9": Method("momentum", momentum, None, STEPS[2], 9, COLORS[2]),
         "Adam": Method("adam", adam, None, STEPS[3], 5, COLORS[4]),
         "relative natural gradient": Method(natural, rngd, None, STEPS[4], 9, COLORS[1]),
-        "mini-batches, every step": Method("sgd", sgd, BATCH, STEPS[5], 1, COLORS[7]),
+        "mini-batches, every step": Method("sgd", sgd, BATCH, STEPS[5], 1, COLORS[3]),
         "mini-batches, every 25 steps": Method("sgd", sgd, BATCH, STEPS[5], 25, COLORS[6]),
     }
 

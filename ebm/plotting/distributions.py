@@ -128,7 +128,8 @@ def pattern_probabilities(
         shown = p >= lowest
         ax.plot(p[shown], data.weights[shown], "o", color=color, alpha=alpha, label=label, **style)
         heights = np.unique(data.weights[~shown])
-        ax.plot(np.full_like(heights, lowest), heights, "<", color=color, ms=4, clip_on=False)
+        if len(heights):
+            ax.plot(np.full_like(heights, lowest), heights, "<", color=color, ms=4, clip_on=False)
     _draw_band(ax, lowest, data.sample_size)
     ax.set(xscale="log", yscale="log", xlim=(lowest, 1.5), ylim=(0.4 * rarest, 1.5))
     ax.set_xlabel("model: pattern probability")

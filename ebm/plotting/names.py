@@ -47,7 +47,7 @@ def as_drawn(names: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     --------
     >>> from ebm.plotting.names import as_drawn
     >>> as_drawn(["<$50k & >$20k", "tab\there", "a name" * 50])[0]
-    ['<$50k & >$20k', 'tab\\there', 'a namea n…ea namea name']
+    ['<$50k & >$20k', 'tab\\there', 'a namea n…amea name']
     """
     properties: dict[str, Any] = {"parse_math": False, "usetex": False}
     wanted = {ord(character) for character in "".join(names) if _is_text(character)} | {ord("…")}

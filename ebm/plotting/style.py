@@ -27,8 +27,9 @@ __all__ = [
     "label_units",
 ]
 
-#: Okabe and Ito's palette without its yellow, and gray: blue, vermilion, green, purple, orange,
-#: sky blue, black. The color-blind tell them apart, and where print does not, markers do.
+#: Okabe and Ito's palette without its yellow: blue, vermilion, green, purple, orange, sky blue and
+#: black, which the color-blind tell apart. The gray at its end is for references; it is as light as
+#: the green, so that lines of both need different markers, as all do in print.
 COLORS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7"),
     *("#E69F00", "#56B4E9", "#000000", "#8C8C8C"),
