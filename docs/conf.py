@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("MPLBACKEND", "Agg")
 # The networks of the examples are small: threads would wait for each other longer than they work.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -39,6 +42,7 @@ bibtex_reference_style = "author_year"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
+    "image_scrapers": ("gallery.complete_figures",),
     "filename_pattern": r"/(plot|example)_",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,

@@ -15,12 +15,24 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
-import torch
-from sklearn.datasets import load_digits
 
 import ebm
 from ebm.datasets import fashion_mnist, features
-from ebm.networks import SoftmaxMLPAction, closed_forms, initial_parameters, main_terms, ray_radius
+from ebm.plotting.style import COLORS
+
+try:
+    import torch
+    from sklearn.datasets import load_digits
+
+    from ebm.networks import (
+        SoftmaxMLPAction,
+        closed_forms,
+        initial_parameters,
+        main_terms,
+        ray_radius,
+    )
+except ImportError as missing:
+    sys.exit(f"{missing}: this example needs the extra docs, pip install 'ebm-framework[docs]'")
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--full", action="store_true", help="Fashion-MNIST, E = 1024, H = 2048")
@@ -155,13 +167,13 @@ ray.legend(frameon=False, fontsize="small")
 ax.plot(steps, S, "k", label="S")
 for order, error in zip(ORDERS, errors, strict=True):
     ax.plot(steps, np.abs(error), "--", color=colors[order], label=f"error to order {order}")
-ax.plot(steps, np.abs(mains - S), "-", color="tab:red", label="error of all main terms")
+ax.plot(steps, np.abs(mains - S), "-", color=COLORS[1], label="error of all main terms")
 ax.set(yscale="log", ylim=(1e-8, None), ylabel="nats at t = 1")
 ax.legend(frameon=False, fontsize="small", loc="lower right")
 ax.tick_params(labelbottom=False)
 below.plot(steps, radius, "k", label="radius")
 below.plot(steps, bound, color="0.6", label="π/max|a|")
-below.axhline(1, color="tab:red", lw=0.8, ls=":")
+below.axhline(1, color=COLORS[1], lw=0.8, ls=":", label="t = 1")
 below.set_xscale("symlog", linthresh=1)
 below.set(xlim=(-0.1, 1.1 * steps[-1]), ylim=(0, 1.1 * bound.max()))
 below.set(xlabel="step of the training", ylabel="t")

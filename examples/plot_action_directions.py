@@ -14,10 +14,16 @@ import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
-import torch
-from sklearn.datasets import load_digits
 
-from ebm.networks import SoftmaxMLPAction, class_covariance, class_moments, closed_forms
+from ebm.plotting.style import COLORS
+
+try:
+    import torch
+    from sklearn.datasets import load_digits
+
+    from ebm.networks import SoftmaxMLPAction, class_covariance, class_moments, closed_forms
+except ImportError as missing:
+    sys.exit(f"{missing}: this example needs the extra docs, pip install 'ebm-framework[docs]'")
 
 # %%
 # P has the eigenvalue 1/M on all vectors of sum 0, and 0 along (1, …, 1), the shift of all logits
@@ -85,7 +91,7 @@ for ax, (name, (first, theta)) in zip(axes, LINES.items(), strict=True):
     ax.plot(t, values, color="black", lw=2, label="S(tθ)")
     print(f"{name}: S_2, S_3, S_4 = {coefficients[2:].round(4) + 0}; for |t| ≤ 3 ", end="")
     print(f"S lies in {values.min():.3f} … {values.max():.3f}", end="")
-    for order, color, style in ((2, "#0072B2", "--"), (3, "#D55E00", "-."), (4, "#009E73", ":")):
+    for order, color, style in ((2, COLORS[0], "--"), (3, COLORS[1], "-."), (4, COLORS[2], ":")):
         partial = np.vander(t, order + 1, increasing=True) @ coefficients[: order + 1]
         ax.plot(t, partial, style, color=color, lw=1.8, label=f"to order {order}")
         print(f", to order {order} in {partial.min():.1f} … {partial.max():.1f}", end="")

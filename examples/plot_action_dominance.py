@@ -14,10 +14,15 @@ import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_digits
 
 from ebm.datasets import fashion_mnist, features
-from ebm.networks import SoftmaxMLPAction, closed_forms, initial_parameters
+
+try:
+    from sklearn.datasets import load_digits
+
+    from ebm.networks import SoftmaxMLPAction, closed_forms, initial_parameters
+except ImportError as missing:
+    sys.exit(f"{missing}: this example needs the extra docs, pip install 'ebm-framework[docs]'")
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--full", action="store_true", help="Fashion-MNIST, 3 seeds: 15 minutes")

@@ -14,10 +14,16 @@ from collections import namedtuple
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_digits
 
 from ebm.datasets import fashion_mnist, features
-from ebm.networks import RelativeNaturalGradient, SoftmaxMLPAction
+from ebm.plotting.style import COLORS
+
+try:
+    from sklearn.datasets import load_digits
+
+    from ebm.networks import RelativeNaturalGradient, SoftmaxMLPAction
+except ImportError as missing:
+    sys.exit(f"{missing}: this example needs the extra docs, pip install 'ebm-framework[docs]'")
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--full", action="store_true", help="Fashion-MNIST at E = 64 and 1024")
@@ -50,13 +56,13 @@ def methods(E):
     """With all rows in a step, but for the last two: one training with two kinds of records."""
     small, large, momentum, adam, rngd, sgd = np.array(RATES) * 8 / np.sqrt(E)
     return {
-        "gradient descent": Method("sgd", small, None, STEPS[0], 9, "#0072B2"),
-        "gradient descent, large rate": Method("sgd", large, None, STEPS[1], 9, "#56B4E9"),
-        "momentum 0.9": Method("momentum", momentum, None, STEPS[2], 9, "#009E73"),
-        "Adam": Method("adam", adam, None, STEPS[3], 5, "#E69F00"),
-        "relative natural gradient": Method(natural, rngd, None, STEPS[4], 9, "#D55E00"),
-        "mini-batches, every step": Method("sgd", sgd, BATCH, STEPS[5], 1, "#999999"),
-        "mini-batches, every 25 steps": Method("sgd", sgd, BATCH, STEPS[5], 25, "#000000"),
+        "gradient descent": Method("sgd", small, None, STEPS[0], 9, COLORS[0]),
+        "gradient descent, large rate": Method("sgd", large, None, STEPS[1], 9, COLORS[5]),
+        "momentum 0.9": Method("momentum", momentum, None, STEPS[2], 9, COLORS[2]),
+        "Adam": Method("adam", adam, None, STEPS[3], 5, COLORS[4]),
+        "relative natural gradient": Method(natural, rngd, None, STEPS[4], 9, COLORS[1]),
+        "mini-batches, every step": Method("sgd", sgd, BATCH, STEPS[5], 1, COLORS[3]),
+        "mini-batches, every 25 steps": Method("sgd", sgd, BATCH, STEPS[5], 25, COLORS[6]),
     }
 
 
@@ -135,19 +141,18 @@ print(f"minimize(patience=2) stops Adam after {stopped} steps: {runs[data, 'Adam
 # S_E changes by −rate ∇S_T·∇S_E. So does momentum. At a large rate steps swing across the steepest
 # directions, and the sign can change early. Adam and the natural gradient go elsewhere: ∇S_T·∇S_E
 # can change its sign early, late or never, and ∇S_E·Δθ does in time. With mini-batches signs are
-# noise, at every step more than over 25, where two in a row never come early. (Circles: fewest
-# rows; triangles: most; open: E = 1024.)
+# noise, at every step more than over 25, where two in a row never come early.
 
 figure = plt.figure(figsize=(12.5, 4.9), layout="constrained")
 grid = figure.add_gridspec(2, 3)
 top, below = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[1, 0])
 for curve, color, label in (("training", "0.6", "$S_T$"), ("validation", "k", "$S_E$")):
     top.plot(shown.curve("step"), shown.curve(curve + "_action"), color, label=label)
-below.plot(shown.curve("step"), shown.curve("gradient_cosine"), "#0072B2")
+below.plot(shown.curve("step"), shown.curve("gradient_cosine"), COLORS[0])
 sign = runs[data, "gradient descent"][0, 1, 0]
 below.axhline(0, color="0.7", lw=0.8)
 for ax in (top, below):
-    ax.axvline(sign, color="#D55E00", ls="--", label="sign change")
+    ax.axvline(sign, color=COLORS[1], ls="--", label="sign change")
     ax.axvline(shown.best_step, color="k", ls=":", label="lowest $S_E$")
 top.set(yscale="log", ylabel="nats", title=f"gradient descent, {sizes[0]} rows, E = {data[0]}")
 below.set(xlabel="step", ylabel=r"cosine of $\nabla S_T$, $\nabla S_E$")
@@ -167,4 +172,10 @@ for rule in (1, 2):
     ax.set(xscale="log", yscale="log", xlabel="step of the lowest $S_E$", ylabel="step of the stop")
     ax.set_title("first " + RULES[rule - 1].replace("S_T", "$S_T$").replace("S_E", "$S_E$"))
 figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+points = [
+    plt.Line2D([], [], marker=marker, ls="", color="0.4", mfc=face, label=f"{n} rows, E = {E}")
+    for ((E, _), sizes), face in zip(DATA.items(), ("0.4", "none"), strict=False)
+    for n, marker in zip(sizes, "os^", strict=False)
+]
+ax.legend(handles=points, loc="lower right", frameon=False, fontsize="small")
 plt.show()

@@ -15,13 +15,25 @@ import sys
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy import stats
-from sklearn.datasets import load_digits
 
 from ebm.datasets import fashion_mnist, features
-from ebm.networks import SoftmaxMLPAction, class_moments, closed_forms, initial_parameters, minimize
+from ebm.plotting.style import COLORS
+
+try:
+    from sklearn.datasets import load_digits
+
+    from ebm.networks import (
+        SoftmaxMLPAction,
+        class_moments,
+        closed_forms,
+        initial_parameters,
+        minimize,
+    )
+except ImportError as missing:
+    sys.exit(f"{missing}: this example needs the extra docs, pip install 'ebm-framework[docs]'")
 
 N_TRIPLES = 100_000
-COLORS = ("#0072B2", "#56B4E9", "#D55E00", "#E69F00")
+LINES = [COLORS[k] for k in (0, 5, 1, 4)]
 
 
 class Elements:
@@ -133,7 +145,7 @@ for kind, seed, epochs in RUNS:
 figure, axes = plt.subplots(1, 4, figsize=(11, 3.6), sharey=True, layout="constrained")
 edges = np.linspace(-8, 8, 65)
 for ax, name in zip(axes, ("J", "UW", "J·UW", "J·UWW"), strict=True):
-    for color, (label, found) in zip(COLORS, drawn.items(), strict=False):
+    for color, (label, found) in zip(LINES, drawn.items(), strict=False):
         counts, _ = np.histogram(found[name] / found[name].std(), edges)
         density = np.where(counts, counts / found[name].size / np.diff(edges), np.nan)
         ax.step(edges[1:], density, color=color, lw=1.2, label=label)

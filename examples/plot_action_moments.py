@@ -14,10 +14,16 @@ import sys
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy import stats
-from sklearn.datasets import load_digits
 
 from ebm.datasets import fashion_mnist, features
-from ebm.networks import SoftmaxMLPAction, class_moments
+from ebm.plotting.style import COLORS
+
+try:
+    from sklearn.datasets import load_digits
+
+    from ebm.networks import SoftmaxMLPAction, class_moments
+except ImportError as missing:
+    sys.exit(f"{missing}: this example needs the extra docs, pip install 'ebm-framework[docs]'")
 
 LOWEST, HIGHEST = -0.1, 0.075
 
@@ -78,11 +84,11 @@ for ax, (name, draws) in zip(axes.flat, found.items(), strict=True):
     most = max(abs(J).max() for J in draws)
     edges = np.linspace(-1, 1, 62) * max(1.05 * most, 0.15)
     ax.axvspan(
-        LOWEST, HIGHEST, color="#E69F00", alpha=0.25, lw=0, label="stated in [ACT]: −0.1 … 0.075"
+        LOWEST, HIGHEST, color=COLORS[4], alpha=0.25, lw=0, label="stated in [ACT]: −0.1 … 0.075"
     )
     for J in draws:
         ax.hist(
-            J.ravel(), edges, histtype="step", color="#0072B2", alpha=1 if len(draws) == 1 else 0.5
+            J.ravel(), edges, histtype="step", color=COLORS[0], alpha=1 if len(draws) == 1 else 0.5
         )
     ax.set(yscale="log", xlabel="element of J", ylim=(0.7, None))
     ax.locator_params(axis="x", nbins=5)

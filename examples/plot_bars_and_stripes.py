@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import ebm
+from ebm.plotting.style import INDEPENDENT, MODEL
 
 images = ebm.datasets.bars_and_stripes(3)
 BOUND = -4 * np.log(8) - 12 * np.log(16)  # two patterns occur twice
@@ -93,17 +94,18 @@ full = parser.parse_args(sys.argv[1:]).full
 n_trials, n_updates = (10, 50_000) if full else (1, 3000)
 found = trials(n_trials, n_updates)
 
-figure, axes = plt.subplots(1, 3, figsize=(9, 3), sharey=True, layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(9, 3.4), sharey=True, layout="constrained")
 for ax, name in zip(axes, ROUTES, strict=True):
-    for centering, color in ((False, "#8C8C8C"), (True, "#0072B2")):
+    for centering, color in ((False, INDEPENDENT), (True, MODEL)):
         curves = found[name, centering]
         updates = 50 * np.arange(curves.shape[1])
         ax.plot(updates, curves.T, color=color, lw=0.8)
         ax.plot([], [], color=color, label="centered" if centering else "as coded")
-    ax.axhline(BOUND, color="black", lw=0.8, ls=":")
+    ax.axhline(BOUND, color="black", lw=0.8, ls=":", label="most that any model can have")
     ax.set(title=name, xlabel="updates")
 axes[0].set_ylabel("log-likelihood of all images (nats)")
-axes[0].legend(frameon=False, loc="lower right")
+handles = axes[0].get_legend_handles_labels()
+figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
 plt.show()
 
 # %%

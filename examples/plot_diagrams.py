@@ -16,6 +16,7 @@ import numpy as np
 
 import ebm
 from ebm.perturbation import bernoulli_cumulants, connected_diagrams, expand
+from ebm.plotting.style import MODEL
 
 rng = np.random.default_rng(2)
 weights = np.triu(rng.normal(0, 0.5, (8, 8)), 1)
@@ -62,7 +63,7 @@ def draw(ax, diagram):
             bend = 0.35 * (k - (multiplicity - 1) / 2)
             nx.draw_networkx_edges(
                 graph, place, [(a, b)], ax=ax, arrows=True, arrowstyle="-", width=1.2,
-                edge_color="#0072B2", connectionstyle=f"arc3,rad={bend}", node_size=0,
+                edge_color=MODEL, connectionstyle=f"arc3,rad={bend}", node_size=0,
             )  # fmt: skip
     ax.set_title(f"S = {diagram.symmetry_factor}\n{value(diagram, machine):+.2g}", fontsize=8)
     ax.margins(0.35)

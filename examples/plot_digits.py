@@ -8,11 +8,17 @@ the hidden layer, done in a fraction of a second, and says how good the chains o
 were.
 """
 
+import sys
+
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_digits
 
 import ebm
+
+try:
+    from sklearn.datasets import load_digits
+except ImportError as missing:
+    sys.exit(f"{missing}: this example needs the extra docs, pip install 'ebm-framework[docs]'")
 
 images = (load_digits().data > 7.5).astype(np.int8)
 order = np.random.default_rng(0).permutation(len(images))

@@ -62,34 +62,39 @@ with warnings.catch_warnings():
                 inverse[k, s, seed] = distance(expansion.inverse_series(), truth)
                 estimate[k, s, seed] = expansion.error_estimate
 
-figure, (first, left, right) = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
+# %%
+# Medians over the six machines, for ln Z and for the covariance, where dashed lines are the inverse
+# series; the gray line is an error of a tenth. In the last panel each point is one machine at one
+# order. Above the horizontal line the expansion warns; right of the vertical line it is off by more
+# than a tenth. Misses would be in the lower right corner.
+
+figure, (first, left, right) = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
 colors = plt.get_cmap("viridis")(np.linspace(0, 0.9, 6))
 for k, color in enumerate(colors):
-    first.semilogy(strengths, np.median(log_errors[k], axis=1), "o-", ms=3, color=color)
+    line = {"color": color, "ms": 3, "label": f"order {k + 1}"}
+    first.semilogy(strengths, np.median(log_errors[k], axis=1), "o-", **line)
 first.axhline(0.1, color="0.7", lw=0.8)
 first.set(xlabel="strength $s$", ylabel="error of ln Z, relative to ln Z − ln Z$_0$")
-first.set_title("ln Z, orders 1 to 6", fontsize="medium")
+first.set_title("ln Z", fontsize="medium")
 for k, color in enumerate(colors[:5]):
-    label = f"order {orders[k]}"
-    left.semilogy(strengths, np.median(plain[k], axis=1), "o-", ms=3, color=color, label=label)
+    left.semilogy(strengths, np.median(plain[k], axis=1), "o-", ms=3, color=color)
     left.semilogy(strengths, np.median(inverse[k], axis=1), "--", color=color, lw=1)
 left.axhline(0.1, color="0.7", lw=0.8)
+left.set(xlabel="strength $s$", ylabel="true relative error")
+left.set_title("covariance", fontsize="medium")
+left.plot([], [], "o-", ms=3, color="0.4", label="plain sum")
+left.plot([], [], "--", lw=1, color="0.4", label="inverse series")
 left.legend(fontsize="small", frameon=False, loc="lower right")
-left.set(xlabel="strength $s$", ylabel="true relative error of the covariance")
-left.set_title("covariance: plain (points), inverse series (dashed)", fontsize="medium")
-
-# %%
-# In the last panel each point is one machine at one order. Above the horizontal line the expansion
-# warns; right of the vertical line it is off by more than a tenth. Misses would be in the lower
-# right corner.
-
 for k, color in enumerate(colors[:5]):
     right.loglog(plain[k].ravel(), estimate[k].ravel(), ".", color=color)
-ends = [1e-4, 10]
+ends = 0.5 * min(plain.min(), estimate.min()), 2 * max(plain.max(), estimate.max())
 right.loglog(ends, ends, color="0.7", lw=0.8)
 right.axhline(0.1, color="0.7", lw=0.8)
 right.axvline(0.1, color="0.7", lw=0.8)
 right.set(xlabel="true relative error", ylabel="estimated error", xlim=ends, ylim=ends)
+right.set_title("covariance, plain sum", fontsize="medium")
+handles = first.get_legend_handles_labels()
+figure.legend(*handles, loc="outside lower center", ncols=6, frameon=False, fontsize="small")
 plt.show()
 
 wrong, warned = plain > 0.1, estimate > 0.1

@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import ebm
+from ebm.plotting.style import COLORS
 
 n = 12
 rng = np.random.default_rng(5)
@@ -49,12 +50,12 @@ assert abs(slope - 2) < 0.1
 # At strength 0.5 the points lie near the diagonal; at 3 the formula, which looks at one pair at a
 # time, credits direct couplings with correlations that pass through other units.
 
-figure, (left, middle, right) = plt.subplots(1, 3, figsize=(10.5, 3.5), layout="constrained")
+figure, (left, middle, right) = plt.subplots(1, 3, figsize=(10.5, 3.7), layout="constrained")
 rms = strengths * np.sqrt(np.mean(shape[pairs] ** 2))
-left.loglog(rms, first_order, "o-", markersize=3, label="first-order inversion")
-left.loglog(rms, exact_fit, "s-", markersize=3, label="exact fit")
+left.loglog(rms, first_order, "o-", ms=3, color=COLORS[0], label="first-order inversion")
+left.loglog(rms, exact_fit, "s-", ms=3, color=COLORS[1], label="exact fit")
 left.loglog(rms, first_order[0] * (rms / rms[0]) ** 2, color="0.6", linestyle="--", label="slope 2")
-left.loglog(rms, rms, color="0.8", linestyle=":", label="100 % error")
+left.loglog(rms, rms, color="0.6", linestyle=":", label="100 % error")
 left.set(xlabel="rms coupling", ylabel="rms error of the couplings", ylim=(1e-17, 1e9))
 left.legend(fontsize="small", loc="upper left")
 for axis, strength in ((middle, 0.5), (right, 3.0)):
@@ -62,7 +63,7 @@ for axis, strength in ((middle, 0.5), (right, 3.0)):
     inverted = ebm.inversion.mean_field(moments_at(strength)).weights[pairs]
     limit = 1.1 * max(abs(truth).max(), abs(inverted).max())
     axis.plot([-limit, limit], [-limit, limit], color="0.8")
-    axis.plot(truth, inverted, ".")
+    axis.plot(truth, inverted, ".", color=COLORS[0])
     axis.set(xlabel="true coupling", ylabel="inverted coupling", title=f"strength {strength:g}")
-    axis.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
+    axis.set(xlim=(-limit, limit), ylim=(-limit, limit))
 plt.show()

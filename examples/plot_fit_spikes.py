@@ -31,9 +31,9 @@ for k in order:
 
 # %%
 # The report does the same, and sets the fit against the data. Its figure shows, panel by panel:
-# rates (fitted), covariances of pairs (fitted), connected triples (not fitted), the number of cells
-# active at once, the couplings beside those of the first-order inversion, and the probability of
-# every pattern against its frequency. The gray points are independent cells.
+# rates (fitted), covariances of pairs (fitted), the couplings beside those of the first-order
+# inversion, connected triples (not fitted), the number of cells active at once, and the probability
+# of every pattern against its frequency. The gray points are independent cells.
 
 report = ebm.report.analyze(data.states, names=data.names)
 print(report)

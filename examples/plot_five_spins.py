@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import ebm
+from ebm.plotting.style import COLORS
 
 # Ring 0-1-2-3-4-0 with one negative bond, and a weak field on the first spin.
 couplings = np.zeros((5, 5))
@@ -46,7 +47,8 @@ print(f"p(x_2 = 1 | rest) = {machine.conditional(state)[2]:.4f}")
 
 # %%
 # The landscape: energy against the number of up spins, with lines between states that differ in
-# one spin. A local minimum has no lower neighbor; it is a local maximum of the probability.
+# one spin; the larger a point, the more probable its state. A local minimum has no lower neighbor;
+# it is a local maximum of the probability.
 
 minima = ebm.local_minima(ring)
 found = ring.space.index(minima.states)
@@ -58,16 +60,21 @@ n_up = (exact.states > 0).sum(axis=1)
 position = n_up.astype(float)
 for count in range(6):
     members = np.flatnonzero(n_up == count)
-    position[members] += np.linspace(-0.33, 0.33, len(members)) if len(members) > 1 else 0.0
+    # A state and the one with all spins turned stand mirrored.
+    spread = np.linspace(-0.33, 0.33, len(members)) if len(members) > 1 else np.zeros(1)
+    position[members] += spread if count < 3 else spread[::-1]
 for a, b in zip(*np.nonzero(np.triu(exact.states @ exact.states.T == 3)), strict=True):
     left.plot(position[[a, b]], energies[[a, b]], color="0.85", linewidth=0.6, zorder=0)
 size = 600 * exact.weights + 8
-left.scatter(position, energies, s=size, color="C0", label="states")
-left.scatter(position[found], energies[found], s=size[found], color="C3", label="local minima")
-for k, offset in zip(found, [(0, -20), (0, -20), (0, -20), (36, -4)], strict=True):
-    text = "".join("↑" if s > 0 else "↓" for s in exact.states[k])
-    left.annotate(text, (position[k], energies[k]), offset, textcoords="offset points", ha="center")
-left.set(xlabel="number of up spins", ylabel="energy / $k_BT$", title="larger is more probable")
+left.scatter(position, energies, s=size, color=COLORS[0], label="states")
+left.scatter(position[found], energies[found], s=size[found], color=COLORS[1], label="local minima")
+beside = {"textcoords": "offset points", "va": "center"}
+for k in found:
+    arrows = "".join("↑" if s > 0 else "↓" for s in exact.states[k])
+    # Below a minimum there is nothing, but for one that has another state there.
+    place, ha = ((9, 0), "left") if n_up[k] == 3 else ((0, -16), "center")
+    left.annotate(arrows, (position[k], energies[k]), place, ha=ha, **beside)
+left.set(xlabel="number of up spins", ylabel="energy / $k_BT$")
 left.set(xlim=(-0.6, 5.6), ylim=(energies.min() - 0.9, None))
 left.legend(loc="upper left")
 image = right.imshow(moments.covariance, cmap="RdBu_r", vmin=-1, vmax=1)

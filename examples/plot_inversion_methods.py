@@ -18,6 +18,7 @@ import numpy as np
 
 import ebm
 from ebm import inversion
+from ebm.plotting.style import COLORS, MARKERS
 
 N, N_SAMPLES = 16, 15_000
 PAIRS = np.triu_indices(N, 1)
@@ -101,32 +102,42 @@ full = parser.parse_args(sys.argv[1:]).full
 n_draws = 12 if full else 4
 strengths = np.array([0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5] if full else [0.2, 0.6, 1.0, 1.4])
 
-figure, axes = plt.subplots(1, 3, figsize=(11, 4.2), sharey=True, layout="constrained")
-colors = plt.get_cmap("tab10")(np.arange(len(METHODS)))
-for ax, system in zip(axes, SYSTEMS, strict=True):
-    table = errors(system, strengths, n_draws)
+tables = {system: errors(system, strengths, n_draws) for system in SYSTEMS}
+for system, table in tables.items():
     print(f"{system}: median [least, largest] of γ over {n_draws} draws")
-    for name, row, color in zip(METHODS, table, colors, strict=True):
+    for name, row in zip(METHODS, table, strict=True):
         shown = [
             f"β {strength:g}: {np.median(values):.3f} [{values.min():.3f}, {values.max():.3f}]"
             for strength, values in zip(strengths, row, strict=True)
             if full or strength in (0.6, 1.0)
         ]
         print(f"  {name:22} {'  '.join(shown)}")
-        ax.plot(strengths, np.median(row, axis=1), "o-", ms=3, color=color, label=name)
-        top = np.where(np.isfinite(row), row, 10)
-        ax.fill_between(strengths, row.min(axis=1), top.max(axis=1), color=color, alpha=0.08, lw=0)
-    ax.set(xlabel="strength β", title=system, yscale="log", ylim=(0.03, 3))
-axes[0].set_ylabel("error γ of the couplings")
-figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right", frameon=False)
-plt.show()
 
 # %%
 # With weak couplings sampling noise is all there is, and all methods are alike but the first-order
 # one, which leaves out the inverse of the covariance matrix. With strong ones the formulas fail one
 # after the other, and where one has no answer it says so: its line ends. What looks at all samples,
-# not only at their moments up to second order, goes on.
-#
+# not only at their moments up to second order, goes on. (Methods that agree are drawn over each
+# other, the later on top, dashed and smaller.)
+
+figure, axes = plt.subplots(1, 3, figsize=(11, 4.6), sharey=True, layout="constrained")
+largest = max(table[np.isfinite(table)].max() for table in tables.values())
+# The two that look at one pair at a time have one color.
+colors = [COLORS[k] for k in (0, 1, 2, 3, 4, 0, 5, 7, 6)]
+for k, (name, color, marker) in enumerate(zip(METHODS, colors, [*MARKERS, "x"], strict=True)):
+    line = {"color": color, "marker": marker, "ms": 6 - 0.3 * k, "lw": 1.2}
+    line["ls"] = "-" if k % 2 == 0 else (0, (4, 2))
+    for ax, table in zip(axes, tables.values(), strict=True):
+        ax.plot(strengths, np.median(table[k], axis=1), label=name, **line)
+        least, most = table[k].min(axis=1), np.minimum(table[k].max(axis=1), 2 * largest)
+        ax.fill_between(strengths, least, most, color=color, alpha=0.08, lw=0)
+for ax, system in zip(axes, SYSTEMS, strict=True):
+    ax.set(xlabel="strength β", title=system, yscale="log", ylim=(0.03, 2 * largest))
+axes[0].set_ylabel("error γ of the couplings")
+figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right", frameon=False)
+plt.show()
+
+# %%
 # The same for recorded neurons, where no true couplings are known: differences from the maximum of
 # the likelihood, over the couplings between ten cells.
 

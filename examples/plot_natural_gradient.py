@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import ebm
+from ebm.plotting.style import COLORS
 
 n, n_steps = 8, 300
 rng = np.random.default_rng(1)
@@ -32,43 +33,45 @@ NATURAL = [
     for rate in (0.1, 0.3, 1.0)
     for damping, bound in ((1e-4, 0.1), (1e-3, 0.01))
 ]
+ROUNDING = 1e-13
 DIRECTIONS = {"plain": (PLAIN, False), "centered": (PLAIN, True), "natural": (NATURAL, False)}
 
 
-def curve(start, optimizer, centering):
-    """Mean log-likelihood after each update; None where learning diverged."""
+def learn(start, optimizer, centering):
+    """The result, and the mean log-likelihood after each update; None where learning diverged."""
     steps = ebm.GradientSteps(optimizer, n_epochs=n_steps, centering=centering)
     try:
-        history = ebm.fit(start, rows, steps=steps, tolerance=1e-12).history
+        result = ebm.fit(start, rows, steps=steps, tolerance=1e-12)
     except ebm.errors.EbmError:
         return None
-    return np.array([[line.iteration, line.log_likelihood] for line in history])
+    return result, np.array([[line.iteration, line.log_likelihood] for line in result.history])
 
 
-def best_curve(start, name):
-    """The settings that end highest, or are there first, and their curve."""
+def best_of(start, name):
+    """The settings that end highest, or are there first, their result and their curve."""
     optimizers, centering = DIRECTIONS[name]
-    curves = [(optimizer, curve(start, optimizer, centering)) for optimizer in optimizers]
-    kept = [pair for pair in curves if pair[1] is not None]
-    return max(kept, key=lambda pair: (round(pair[1][-1, 1], 6), pair[1][:, 1].mean()))
+    learnt = [(optimizer, learn(start, optimizer, centering)) for optimizer in optimizers]
+    kept = [(optimizer, *pair) for optimizer, pair in learnt if pair is not None]
+    return max(kept, key=lambda found: (round(found[2][-1, 1], 6), found[2][:, 1].mean()))
 
 
 # %%
-# Distance of the likelihood from the best that was found. For the Boltzmann machine, whose
-# likelihood is concave, that is the maximum, and natural steps come down on it as Newton's do. A
-# restricted machine has saddles and more than one maximum.
+# Distance of the likelihood from the maximum that L-BFGS reaches from the best end. For the
+# Boltzmann machine, whose likelihood is concave, there is one maximum, and natural steps come down
+# on it as Newton's do, to rounding. A restricted machine has saddles and more than one maximum.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 starts = {"Boltzmann machine": machine, "restricted machine, 4 hidden": restricted}
 for ax, (title, start) in zip(axes, starts.items(), strict=True):
-    found = {name: best_curve(start, name) for name in DIRECTIONS}
-    top = max(points[:, 1].max() for _, points in found.values())
-    if start is machine:
-        top = ebm.fit(machine, rows).log_likelihood
-    for name, (optimizer, points) in found.items():
-        gap = np.maximum(top - points[:, 1], 1e-13)
-        ax.loglog(points[:, 0], gap, label=f"{name}, rate {optimizer.rate:g}")
-        print(f"{title}, {name}: {optimizer}, gap {gap[-1]:.1e} nats after {points[-1, 0]:.0f}")
+    found = {name: best_of(start, name) for name in DIRECTIONS}
+    highest = max((result for _, result, _ in found.values()), key=lambda r: r.log_likelihood)
+    top = ebm.fit(highest.model, rows).log_likelihood
+    for color, (name, (optimizer, _, points)) in zip(COLORS, found.items(), strict=False):
+        # What is within rounding of the maximum has no place on this axis.
+        gap = np.where(top - points[:, 1] > ROUNDING, top - points[:, 1], np.nan)
+        ax.loglog(points[:, 0], gap, color=color, label=f"{name}, rate {optimizer.rate:g}")
+        left = top - points[-1, 1]
+        print(f"{title}, {name}: {optimizer}, gap {left:.1e} nats after {points[-1, 0]:.0f}")
     ax.set(xlabel="update", title=title)
     ax.legend(frameon=False, fontsize="small")
 axes[0].set_ylabel("log-likelihood below the best (nats)")

@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import ebm
+from ebm.plotting.style import COLORS
 
 rows, columns = 4, 4
 
@@ -61,15 +62,15 @@ entropy = [e.entropy() / (rows * columns) for e in ensembles]
 figure, axes = plt.subplots(
     1, 4, figsize=(10, 3), width_ratios=[1.8, 1, 1, 1], layout="constrained"
 )
-axes[0].plot(potentials, density, label="density per site")
-axes[0].plot(potentials, entropy, label="entropy per site / nats")
+axes[0].plot(potentials, density, color=COLORS[0], label="density per site")
+axes[0].plot(potentials, entropy, color=COLORS[1], label="entropy per site / nats")
 axes[0].set(xlabel="chemical potential μ / $k_BT$", ylim=(0, 0.7))
 axes[0].legend(loc="upper left")
 for axis, mu in zip(axes[1:], (-2.0, 1.0, 6.0), strict=True):
     draw = ebm.exact(HardSquares(mu)).sample(1, rng=3)[0].reshape(rows, columns)
     y, x = np.nonzero(draw)
-    axis.scatter(x, y, s=160, color="C0")
-    axis.set(title=f"a draw at μ = {mu:g}", aspect="equal")
+    axis.scatter(x, y, s=160, color=COLORS[0])
+    axis.set(title=rf"a draw at $\mu = {mu:g}$", aspect="equal")
     axis.set(xlim=(-0.6, columns - 0.4), ylim=(-0.6, rows - 0.4))
     axis.set(xticks=range(columns), yticks=range(rows), xticklabels=[], yticklabels=[])
     axis.grid(color="0.85")

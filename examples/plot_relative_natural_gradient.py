@@ -18,13 +18,19 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-import torch
-from sklearn.datasets import load_digits
-from torch import nn
-from torch.nn.functional import cross_entropy
 
 import ebm
-from ebm.networks import RelativeNaturalGradient
+from ebm.plotting.style import COLORS
+
+try:
+    import torch
+    from sklearn.datasets import load_digits
+    from torch import nn
+    from torch.nn.functional import cross_entropy
+
+    from ebm.networks import RelativeNaturalGradient
+except ImportError as missing:
+    sys.exit(f"{missing}: this example needs the extra docs, pip install 'ebm-framework[docs]'")
 
 BATCH, PENALTY, LAST = 50, 1e-3, 3
 
@@ -191,7 +197,7 @@ for width, norm in itertools.product(widths, (False, True)):
 # normalization, and slower than all if not. An epoch takes three to four times as long as with SGD,
 # so it is behind against seconds. Test accuracies are all between 0.96 and 0.99.
 
-COLORS = ("black", "tab:blue", "tab:orange", "tab:green")
+LINES = [COLORS[k] for k in (6, 5, 4, 0)]
 CLOCK = "processor" if options.device == "cpu" else "wall"
 
 
@@ -210,7 +216,7 @@ pieces = figure.subfigures(len(widths), 2, squeeze=False).flat
 for part, (title, found) in zip(pieces, tables.items(), strict=True):
     part.suptitle(title, fontsize="medium")
     axes = part.subplots(2, 2, sharex="col", sharey="row")
-    for (method, curve), color in zip(found.items(), COLORS, strict=True):
+    for (method, curve), color in zip(found.items(), LINES, strict=True):
         draw(axes, curve, color=color, label=method)
     axes[0, 0].set(yscale=scale, ylabel="training cross entropy\n(nats)")
     axes[1, 0].set(ylabel="validation accuracy", xlabel="epochs")

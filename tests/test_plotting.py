@@ -11,15 +11,19 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib import pyplot
 from matplotlib.colors import to_hex
 
 from ebm import plotting
+from ebm.comparison import compare
 from ebm.ensembles import Ensemble
 from ebm.enumeration import exact
 from ebm.errors import MissingExtraError, ModelError, ShapeError
 from ebm.inversion import mean_field
 from ebm.models import BoltzmannMachine, TabularModel
+from ebm.plotting import names
 from ebm.plotting.style import DATA, MODEL
 from ebm.spaces import Binary, Spins
 
@@ -175,7 +179,17 @@ def test_couplings_of_a_second_model_go_below_the_diagonal() -> None:
     upper, lower = np.triu_indices(4, 1), np.tril_indices(4, -1)
     assert np.array_equal(shown[upper], first.weights[upper])
     assert np.array_equal(shown[lower], second.weights[lower])
-    assert image.get_clim()[1] == np.abs(first.weights[upper]).max()
+    assert image.get_clim()[1] == np.abs(second.weights[lower]).max()
+    assert image.colorbar is not None
+    assert image.colorbar.extend == "neither"
+
+
+def test_couplings_of_a_second_model_do_not_make_the_first_pale() -> None:
+    """Colors reach three times as far as the first asks for, and arrows tell of the rest."""
+    first = machine()
+    image = plotting.couplings(first, first.scaled(50.0)).images[0]
+    own = np.abs(first.weights[np.triu_indices(4, 1)]).max()
+    assert image.get_clim()[1] == pytest.approx(3 * own)
     assert image.colorbar is not None
     assert image.colorbar.extend == "both"
 
@@ -244,6 +258,20 @@ def test_band_of_pattern_probabilities_is_two_standard_errors() -> None:
     assert np.any(np.isclose(at_one_percent[:, 1], expected, rtol=1e-3))
 
 
+def test_patterns_that_are_hardly_possible_are_at_the_edge() -> None:
+    """They do not stretch the axis over twenty decades."""
+    rare = BoltzmannMachine(np.zeros((4, 4)), [-30.0, -30.0, 0.0, 0.0], names=NAMES)
+    ax = plotting.pattern_probabilities(data(), rare)
+    low, _ = ax.get_xlim()
+    rarest = data().weights.min()
+    assert low == pytest.approx(0.5e-4 * rarest)
+    inside, edge = line(ax, MODEL, "o"), line(ax, MODEL, "<")
+    predicted = np.exp(exact(rare).log_probability(data().states))
+    assert (inside[:, 0] >= low).all()
+    assert len(inside) == (predicted >= low).sum() < len(predicted)
+    assert set(edge[:, 1]) == set(data().weights[predicted < low])
+
+
 def report(n: int = 4, *, fitted: bool = True, inverted: bool = True) -> Any:
     rows = data(n)
     return SimpleNamespace(
@@ -272,6 +300,17 @@ def test_report_figure_has_the_panels_that_can_be_known(made_from: Any, n_panels
     figure.draw_without_rendering()
 
 
+@pytest.mark.parametrize("made_from", [report(), report(2), report(fitted=False)])
+def test_couplings_end_the_first_row(made_from: Any) -> None:
+    """Beside its color bar is the edge of the figure, so that panels are evenly apart."""
+    figure = plotting.report_figure(made_from)
+    assert figure.axes[2].images
+    figure.canvas.draw()
+    left, middle, right = (ax.get_tightbbox() for ax in figure.axes[:3])
+    # A fifth of a panel is no hole in the row, a color bar with its label is.
+    assert max(middle.x0 - left.x1, right.x0 - middle.x1) < 0.2 * middle.width
+
+
 def coupling_panel(made_from: Any) -> Any:
     return next(ax for ax in plotting.report_figure(made_from).axes if ax.images)
 
@@ -289,7 +328,7 @@ def test_panels_that_would_take_too_long_are_left_out(monkeypatch: pytest.Monkey
     figure = plotting.report_figure(report())
     panels = {ax.get_title(loc="left"): ax for ax in figure.axes}
     assert set("abcde") == set(panels) - {""}
-    labels = [text.get_text() for text in panels["c"].get_legend().get_texts()]
+    labels = [text.get_text() for text in panels["d"].get_legend().get_texts()]
     assert labels == ["independent units", "data"]
 
 
@@ -304,3 +343,82 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(MissingExtraError, match=r"ebm-framework\[plot\]"):
         plotting.rates(data())
+
+
+# Names
+
+
+ODD_NAMES = (
+    "Ba$$in",
+    "<$50k & >$20k",
+    "_hidden",
+    "first\nsecond",
+    "中枢神経",
+    "tab\there, bell\x07, half\udc80",
+    r"$\frac{",
+    "50% #1 ^_{}~&\\",
+)
+
+
+def named(names: Any) -> Any:
+    """Random rows of as many units."""
+    rows = np.random.default_rng(0).integers(0, 2, (50, len(names)))
+    return Ensemble.from_data(rows, names=names)
+
+
+def test_odd_names_are_drawn_as_they_are() -> None:
+    """Without mathematics in them, and without a warning where no font has a character."""
+    ax = plotting.rates(named(ODD_NAMES))
+    ax.figure.draw_without_rendering()
+    shown = [text.get_text() for text in ax.get_xticklabels()]
+    assert [s for s, name in zip(shown, ODD_NAMES, strict=True) if s == name] == [
+        name for name in ODD_NAMES if name.isascii() and "\t" not in name
+    ]
+    assert shown[5] == r"tab\there…alf\udc80"
+    assert not any(text.get_parse_math() for text in ax.get_xticklabels())
+
+
+def test_characters_that_no_font_has_are_written_as_python_does() -> None:
+    """A font that has them is used, and the box of matplotlib's last resort is none."""
+    nobody, stix = "\U000f0000", "\u20e5"
+    labels, properties = names.as_drawn([f"a{nobody}", stix])
+    assert labels == [r"a\U000f0000", stix]
+    assert len(properties["fontfamily"]) == 2
+    plain = names.as_drawn(["a", "b"])
+    assert plain[0] == ["a", "b"]
+    assert plain[1]["fontfamily"] == mpl.rcParams["font.family"]
+
+
+@given(st.lists(st.text(max_size=40), unique=True, max_size=8))
+def test_labels_are_short_and_differ(given_names: list[str]) -> None:
+    """However long the names are, and wherever they differ."""
+    long = [("x" * 150) + name + ("y" * 150) for name in given_names]
+    for kind in (given_names, long, [*given_names, *long]):
+        labels = names.as_drawn(kind)[0]
+        assert len(set(labels)) == len(kind)
+        assert all(names._columns(label) <= names.MOST_COLUMNS + 4 for label in labels)
+
+
+def test_short_names_are_left_alone() -> None:
+    ordinary = ["a", "b c", "Müller", "α → β", "x" * 20]
+    assert names.as_drawn(ordinary)[0] == ordinary
+    assert names.as_drawn(["x" * 21])[0] == ["x" * 9 + "…" + "x" * 9]
+
+
+def test_routes_of_any_name_are_in_the_key() -> None:
+    """Those with an underscore too, and no name is mathematics."""
+    exact_route, samples = exact(machine()), exact(machine(4).scaled(0.5))
+    comparison = compare(exact_route, samples, samples, names=["$b$$", "_a", "b\nc"])
+    figure = plotting.comparison_figure(comparison)
+    figure.draw_without_rendering()
+    texts = figure.axes[0].get_legend().get_texts()
+    assert [text.get_text() for text in texts] == ["_a", "b\nc"]
+    assert figure.axes[0].get_xlabel() == "$b$$: means"
+
+
+def test_lines_of_a_name_make_all_names_smaller() -> None:
+    one = plotting.rates(named([f"unit {k}" for k in range(12)]))
+    two = plotting.rates(named([f"unit\n{k}" for k in range(12)]))
+    sizes = [ax.get_xticklabels()[0].get_fontsize() for ax in (one, two)]
+    assert sizes[1] == pytest.approx(135 / 24)
+    assert sizes[0] == 8

@@ -28,6 +28,9 @@ __all__ = ["pattern_probabilities", "population_count"]
 
 Array = NDArray[np.float64]
 
+#: The axis of probabilities begins at this share of the lowest frequency, or later.
+_FAINTEST = 1e-4
+
 
 def population_count(
     data: Ensemble, model: EnergyModel | Ensemble | None = None, *, ax: Axes | None = None
@@ -66,7 +69,7 @@ def population_count(
     seen = observed > 0
     error = binomial_error(observed, data.sample_size)[seen]
     # One event is its own error: the lower bar would reach 0, which has no place on this axis.
-    lower = np.minimum(error, 0.9 * observed[seen])
+    lower = np.minimum(error, 0.7 * observed[seen])
     ax.errorbar(
         count[seen], observed[seen], [lower, error], fmt="o", color=DATA, ms=3, lw=1, label="data"
     )
@@ -86,7 +89,8 @@ def pattern_probabilities(
     """Frequency of each pattern seen, against its probability in the model.
 
     The band is that of two binomial standard errors about equality: the scatter that so many rows
-    drawn from the model would show. Independent units are drawn in gray.
+    drawn from the model would show. Independent units are drawn in gray. Patterns that are hardly
+    possible, 10⁴ times less probable than the rarest is frequent, are triangles at the edge.
 
     Parameters
     ----------
@@ -113,23 +117,24 @@ def pattern_probabilities(
     ax = axes_or_new(ax)
     predicted = np.exp(ensemble_of(model).log_probability(data.states.astype(np.float64)))
     alone = _independent_probability(data)
+    rarest = float(data.weights.min())
+    lowest = 0.5 * max(min(rarest, float(predicted.min())), _FAINTEST * rarest)
     few = len(predicted) <= 5000
-    style: dict[str, Any] = {"ls": "", "marker": "o", "mew": 0, "rasterized": not few}
-    size = 3.0 if few else 1.5
-    ax.plot(
-        alone, data.weights, color=INDEPENDENT, ms=size, alpha=0.4, label="independent", **style
-    )
-    ax.plot(
-        predicted, data.weights, color=MODEL, ms=size, alpha=0.7, label="pairwise model", **style
-    )
-    _draw_band(ax, predicted.min(), data.sample_size)
-    smallest = float(min(data.weights.min(), predicted.min()))
-    ax.set(
-        xscale="log", yscale="log", xlim=(0.5 * smallest, 1.5), ylim=(0.4 * data.weights.min(), 1.5)
-    )
+    style: dict[str, Any] = {"ms": 3.0 if few else 1.5, "mew": 0, "rasterized": not few}
+    for p, color, alpha, label in (
+        (alone, INDEPENDENT, 0.4, "independent"),
+        (predicted, MODEL, 0.7, "pairwise model"),
+    ):
+        shown = p >= lowest
+        ax.plot(p[shown], data.weights[shown], "o", color=color, alpha=alpha, label=label, **style)
+        heights = np.unique(data.weights[~shown])
+        if len(heights):
+            ax.plot(np.full_like(heights, lowest), heights, "<", color=color, ms=4, clip_on=False)
+    _draw_band(ax, lowest, data.sample_size)
+    ax.set(xscale="log", yscale="log", xlim=(lowest, 1.5), ylim=(0.4 * rarest, 1.5))
     ax.set_xlabel("model: pattern probability")
     ax.set_ylabel("data: pattern frequency")
-    ax.legend(frameon=False, fontsize="small", loc="upper left")
+    ax.legend(frameon=False, fontsize="small", loc="upper left", markerscale=1 if few else 2)
     return ax
 
 

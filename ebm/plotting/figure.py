@@ -44,7 +44,7 @@ class Drawable(Protocol):
 
 
 def report_figure(report: Drawable) -> Figure:
-    """Draw rates, pair and triple moments, P(K), couplings and pattern probabilities.
+    """Draw rates, pair moments and couplings, then triples, P(K) and pattern probabilities.
 
     Where the data have too many units for a fit, the panels that need one are left out; above 28
     units also triples, and P(K) of an enumerated model.
@@ -92,10 +92,11 @@ def _panels(report: Drawable) -> list[Panel]:
         panels.append(lambda ax: moments_comparison(data, affordable, order=3, ax=ax))
     counted = fitted if hasattr(fitted, "samples") else affordable
     panels.append(lambda ax: population_count(data, counted, ax=ax))
-    if data.space.n > 1 and (fitted is not None or inverted is not None):
-        panels.append(lambda ax: _both_couplings(report, ax))
     if fitted is not None:
         panels.append(lambda ax: pattern_probabilities(data, fitted, ax=ax))
+    if data.space.n > 1 and (fitted is not None or inverted is not None):
+        # At the right end of its row the color bar parts no neighbors.
+        panels.insert(_COLUMNS - 1, lambda ax: _both_couplings(report, ax))
     return panels
 
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, require_extra
 from ebm.observables import central_pairs
-from ebm.plotting.style import INDEPENDENT, MODEL, axes_or_new
+from ebm.plotting.names import as_drawn, name_legend
+from ebm.plotting.style import COLORS, MARKERS, axes_or_new
 from ebm.spaces import Spins
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ __all__ = ["Comparable", "comparison_figure"]
 
 Array = NDArray[np.float64]
 
-#: Okabe and Ito's palette without black, blue first; markers tell routes apart in print.
-_COLORS = (MODEL, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INDEPENDENT)
-_MARKERS = "osD^v<>"
 #: With more points than this they are drawn small and without error bars.
 _MANY = 1500
 _ROUNDING = 1e-14
@@ -90,29 +88,28 @@ def comparison_figure(comparison: Comparable) -> Figure:
 def _against_reference(comparison: Comparable, kind: str, ax: Axes) -> Axes:
     """One kind of moment of each route, against that of the reference."""
     x, _ = _values(comparison.moments[0], kind)
-    ends = [x]
-    for k, (route, moments) in enumerate(
-        zip(comparison.routes[1:], comparison.moments[1:], strict=True)
-    ):
+    ends, points = [x], []
+    for k, moments in enumerate(comparison.moments[1:]):
         y, deviation = _values(moments, kind)
         few = len(x) <= _MANY
         error = deviation / math.sqrt(moments.sample_size) if few else np.zeros_like(y)
         color, marker = _style(k)
         ax.errorbar(x, y, yerr=error, fmt="none", ecolor=color, elinewidth=0.7, alpha=0.4)
-        ax.plot(
-            x, y, marker, color=color, ms=3.5 if few else 1.5, mew=0, alpha=0.8,
-            rasterized=not few, label=route.name,
-        )  # fmt: skip
+        points += ax.plot(
+            x, y, marker, color=color, ms=3.5 if few else 1.5, mew=0, alpha=0.8, rasterized=not few
+        )
         ends += [y - error, y + error]
     ax.axline((0, 0), slope=1, color="0.6", lw=0.8, zorder=0)
     low, high = (f(np.concatenate(ends), initial=0.0) for f in (np.min, np.max))
     margin = 0.06 * (high - low) or 1.0
     ax.set(xlim=(low - margin, high + margin), ylim=(low - margin, high + margin))
     ax.locator_params(nbins=5)
-    ax.set_xlabel(f"{comparison.routes[0].name}: {kind}")
+    (reference,), properties = as_drawn([comparison.routes[0].name])
+    ax.set_xlabel(f"{reference}: {kind}", **properties)
     ax.set_ylabel(f"other routes: {kind}")
     if kind == "means":
-        ax.legend(frameon=False, fontsize="small", loc="upper left")
+        names = [route.name for route in comparison.routes[1:]]
+        name_legend(ax, names, points, frameon=False, fontsize="small", loc="upper left")
     return ax
 
 
@@ -143,9 +140,10 @@ def _distances(comparison: Comparable, ax: Axes) -> Axes:
     ax.set_yscale("log")
     ax.set_xticks(position, _KINDS, fontsize="small")
     ax.set_xlim(-0.6, len(_KINDS) - 0.4)
-    ax.set_ylabel(f"rms difference from {comparison.routes[0].name}")
+    (reference,), properties = as_drawn([comparison.routes[0].name])
+    ax.set_ylabel(f"rms difference from {reference}", **properties)
     return ax
 
 
 def _style(k: int) -> tuple[str, str]:
-    return _COLORS[k % len(_COLORS)], _MARKERS[k % len(_MARKERS)]
+    return COLORS[k % len(COLORS)], MARKERS[k % len(MARKERS)]

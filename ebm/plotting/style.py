@@ -11,23 +11,31 @@ from ebm.ensembles import Ensemble
 from ebm.enumeration import exact
 from ebm.errors import require_extra
 from ebm.model import EnergyModel
+from ebm.plotting.names import as_drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
+    "COLORS",
     "DATA",
     "INDEPENDENT",
+    "MARKERS",
     "MODEL",
     "axes_or_new",
     "ensemble_of",
     "label_units",
 ]
 
-#: Black and blue of Okabe and Ito's palette, and gray.
-DATA = "#000000"
-MODEL = "#0072B2"
-INDEPENDENT = "#8C8C8C"
+#: Okabe and Ito's palette without its yellow: blue, vermilion, green, purple, orange, sky blue and
+#: black, which the color-blind tell apart. The gray at its end is for references; it is as light as
+#: the green, so that lines of both need different markers, as all do in print.
+COLORS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7"),
+    *("#E69F00", "#56B4E9", "#000000", "#8C8C8C"),
+)
+MARKERS = "osD^v<>p"
+MODEL, DATA, INDEPENDENT = COLORS[0], COLORS[6], COLORS[7]
 
 #: Up to this many units are named on an axis.
 MAX_NAMED_UNITS = 30
@@ -101,9 +109,11 @@ def label_units(axis: Any, labels: tuple[str, ...], *, rotation: float = 0) -> N
     ['a', 'b']
     """
     if len(labels) <= MAX_NAMED_UNITS:
+        shown, properties = as_drawn(labels)
         # Points that keep names apart along the two inches of a panel.
-        size = min(8.0, 135 / len(labels))
-        axis.set_ticks(range(len(labels)), labels=labels, rotation=rotation, fontsize=size)
+        n_lines = len(labels) * max(label.count("\n") + 1 for label in shown)
+        properties |= {"rotation": rotation, "fontsize": min(8.0, 135 / n_lines)}
+        axis.set_ticks(range(len(labels)), labels=shown, **properties)
     else:
         ticker = require_extra("matplotlib.ticker", "plot")
         axis.set_major_locator(ticker.MaxNLocator(integer=True))

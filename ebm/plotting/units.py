@@ -12,6 +12,7 @@ from ebm.errors import ModelError
 from ebm.model import EnergyModel, is_pairwise
 from ebm.plotting.style import (
     DATA,
+    MAX_NAMED_UNITS,
     MODEL,
     axes_or_new,
     binomial_error,
@@ -31,6 +32,8 @@ _LOG_FROM = 20.0
 #: times the upper quartile, nor for one in so many that is beyond twice the others.
 _FAR, _TIMES_QUARTILE = 4.0, 3.0
 _ONE_IN, _TIMES_OTHERS = 50, 2.0
+#: Larger couplings below the diagonal make those above it paler by this factor at most.
+_MOST_STRETCHED = 3.0
 
 
 def rates(
@@ -64,9 +67,12 @@ def rates(
     unit = np.arange(moments.space.n)
     if model is not None:
         fitted = ensemble_of(model).moments().to(Binary).mean
-        ax.plot(unit, fitted, "_", color=MODEL, ms=min(11, 150 / len(unit)), mew=2, label="model")
+        size = max(5.0, min(11, 150 / len(unit)))
+        ax.plot(unit, fitted, "_", color=MODEL, ms=size, mew=2, label="model")
     error = binomial_error(moments.mean, data.sample_size)
-    ax.errorbar(unit, moments.mean, error, fmt="o", color=DATA, ms=3, lw=1, label="data")
+    # Points that leave something to be seen of the model behind them.
+    size = 3 if len(unit) <= MAX_NAMED_UNITS else 1.8
+    ax.errorbar(unit, moments.mean, error, fmt="o", color=DATA, ms=size, lw=0.8, label="data")
     smallest, largest = moments.mean.min(), moments.mean.max()
     if 0 < _LOG_FROM * smallest < largest:
         ax.set_yscale("log")
@@ -94,7 +100,7 @@ def couplings(model: Any, below: Any = None, *, ax: Axes | None = None) -> Axes:
         Whose couplings to draw; the diagonal, a bias, is left out.
     below : model, optional
         Another model over the same space, whose couplings take the triangle below the diagonal,
-        in the colors of the first.
+        in the same colors.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure.
 
@@ -111,10 +117,12 @@ def couplings(model: Any, below: Any = None, *, ax: Axes | None = None) -> Axes:
     (-2.0, 2.0)
     """
     matrix = _coupling_matrix(model)
-    largest = _end_of_colors(matrix, _FAR if isinstance(model.space, Binary) else _FAR / 4)
     if below is not None:
         lower = np.tril_indices(len(matrix), -1)
         matrix[lower] = _coupling_matrix(below)[lower]
+    far = _FAR if isinstance(model.space, Binary) else _FAR / 4
+    own, other = _end_of_colors(matrix, far), _end_of_colors(matrix.T, far)
+    largest = max(own, min(other, _MOST_STRETCHED * own))
     beyond = bool(np.nanmax(np.abs(matrix), initial=0.0) > largest)
     ax = axes_or_new(ax)
     image = ax.imshow(matrix, cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest")
