@@ -160,13 +160,14 @@ class Ensemble(ABC):
 
         Parameters
         ----------
-        X : array_like, pandas.DataFrame or scipy.sparse, (n_samples, n_units)
+        X : array_like, scipy.sparse, tensor or data frame, (n_samples, n_units)
             Any numeric type; a frame brings its column names.
         space : StateSpace or class, optional
             The coding. None means ``ebm.Binary``; other codings must be asked for. Columns of a
             frame are realigned to the names of a given space.
         weights : array_like, (n_samples,), optional
-            Frequencies: weight 2 equals the row twice, weight 0 equals its absence.
+            Frequencies: weight 2 equals the row twice, weight 0 equals its absence. A series beside
+            a frame is taken by the labels of the rows.
         names : sequence of str, optional
             Unit names, where ``X`` has none.
 
