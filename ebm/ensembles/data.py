@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ def from_data(
     if frequencies is not None:
         # A row of weight zero is as good as absent, whatever it holds.
         values, frequencies = values[frequencies > 0], frequencies[frequencies > 0]
-    rows = space.check(values)
+    rows = space.map(partial(_stored, space), values)
     _warn_if_few(len(rows), space.n)
     total = float(len(rows) if frequencies is None else frequencies.sum())
     states, counts = _counted(space, rows, frequencies)
@@ -219,7 +220,16 @@ def _warn_if_few(n_rows: int, n: int) -> None:
     )
 
 
-def _counted(space: StateSpace, rows: Array, weights: Array | None) -> tuple[NDArray[Any], Array]:
+def _stored(space: StateSpace, rows: Array) -> NDArray[Any]:
+    """States in the type they are kept in: a byte for two values, integers for levels."""
+    if isinstance(space, Binary | Spins):
+        return rows.astype(np.int8)
+    return rows.astype(np.int64) if isinstance(space, FiniteSpace) else rows
+
+
+def _counted(
+    space: StateSpace, rows: NDArray[Any], weights: Array | None
+) -> tuple[NDArray[Any], Array]:
     """Distinct rows in lexicographic order, and the total weight of each."""
     if isinstance(space, Binary | Spins):
         # Eight units to the byte: sorting packed words is many times faster than sorting rows.
@@ -228,9 +238,6 @@ def _counted(space: StateSpace, rows: Array, weights: Array | None) -> tuple[NDA
         words[:, : packed.shape[1]] = packed
         keys: NDArray[Any] = words.view(">u8").astype(np.uint64)
         keys = keys[:, 0] if keys.shape[1] == 1 else keys
-        rows = rows.astype(np.int8)
-    elif isinstance(space, FiniteSpace):
-        keys = rows = rows.astype(np.int64)
     else:
         keys = rows
     _, first, inverse = np.unique(

@@ -130,8 +130,7 @@ class Moments:
             return None
         names = agreed_names(
             self.space.names,
-            ("covariance", self.covariance, 1),
-            ("covariance", self.covariance, 0),
+            ("covariance", self.covariance, 1, 0),
             ("mean", self.mean, 0),
         )
         if self.space.names is None and names is not None and len(names) == self.space.n:

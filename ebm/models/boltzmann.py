@@ -71,8 +71,7 @@ class BoltzmannMachine(PairwiseModel):
     def __post_init__(self) -> None:
         names = agreed_names(
             self.names,
-            ("weights", self.weights, 1),
-            ("weights", self.weights, 0),
+            ("weights", self.weights, 1, 0),
             ("biases", self.biases, 0),
             ("center", self.center, 0),
         )

@@ -66,8 +66,7 @@ class IsingModel(PairwiseModel):
     def __post_init__(self) -> None:
         names = agreed_names(
             self.names,
-            ("couplings", self.couplings, 1),
-            ("couplings", self.couplings, 0),
+            ("couplings", self.couplings, 1, 0),
             ("fields", self.fields, 0),
         )
         space = Spins(couplings.length(self.fields, "fields"), names=names)

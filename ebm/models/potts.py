@@ -74,14 +74,12 @@ class PottsModel(ParametricModel):
         names = agreed_names(
             self.names,
             ("fields", self.fields, 0),
-            ("couplings", self.couplings, 0),
-            ("couplings", self.couplings, 1),
+            ("couplings", self.couplings, 0, 1),
         )
         levels = agreed_names(
             None,
             ("fields", self.fields, 1),
-            ("couplings", self.couplings, 2),
-            ("couplings", self.couplings, 3),
+            ("couplings", self.couplings, 2, 3),
         )
         fields = aligned(self.fields, "fields", names, levels)
         if fields.ndim != 2:

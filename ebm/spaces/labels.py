@@ -156,7 +156,7 @@ def aligned(values: Any, name: str, *names: Names) -> NDArray[np.float64]:
     name : str
         Of the argument.
     *names : sequence of str or None
-        What the labels of the first axes are names of.
+        What the labels of the first axes are names of; the same object for axes of the same units.
 
     Returns
     -------
@@ -170,21 +170,24 @@ def aligned(values: Any, name: str, *names: Names) -> NDArray[np.float64]:
     """
     array = as_floats(values, name)
     for axis, own in enumerate(names[: array.ndim]):
-        order = order_along(values, axis, own, name)
+        # Axes of the same units are in one order: where one has no labels, those of the other.
+        same = [axis, *(k for k in range(array.ndim) if k < len(names) and names[k] is own)]
+        labelled = next((k for k in same if axis_labels(values, k) is not None), axis)
+        order = order_along(values, labelled, own, name)
         if order is not None:
             array = array.take(order, axis=axis)
     return array
 
 
-def agreed_names(names: Names, *uses: tuple[str, Any, int]) -> Names:
+def agreed_names(names: Names, *uses: tuple[Any, ...]) -> Names:
     """The names given, or else those that labelled arguments agree on.
 
     Parameters
     ----------
     names : sequence of str, optional
         The argument ``names``.
-    *uses : (str, Any, int)
-        An argument by name and value, and which of its axes is one of units.
+    *uses : (str, Any, int, ...)
+        An argument by name and value, and which of its axes are of units.
 
     Returns
     -------
@@ -206,20 +209,23 @@ def agreed_names(names: Names, *uses: tuple[str, Any, int]) -> Names:
     """
     if names is not None:
         return names
-    labelled = {(name, axis): axis_labels(values, axis) for name, values, axis in uses}
-    found = [(name, labels) for (name, _), labels in labelled.items() if labels is not None]
+    found, plain = [], []
+    for name, values, *axes in uses:
+        labelled = [(name, own) for k in axes if (own := axis_labels(values, k)) is not None]
+        found += labelled
+        plain += [] if labelled or not _rank(values) else [name]
     if not found:
         return None
     source, first = found[0]
-    plain = [name for name, values, axis in uses if labelled[name, axis] is None and _rank(values)]
     for name, labels in found:
         if labels == first:
             continue
-        positions(labels, first, f"the labels of {name} must be those of {source},")
+        both = f"{source} and {name}" if name != source else f"rows and columns of {name}"
+        positions(labels, first, f"{both} must have the same labels,")
         if plain:
             raise NamesError(
-                f"{name} and {source} have the same labels in two orders, and {plain[0]} has none: "
-                "give names=, the order of what has no labels"
+                f"{both} have their labels in two orders, and {plain[0]} has none: give names=, "
+                "the order of what has no labels"
             )
     if plain and _are_numbers_out_of_order(first):
         raise NamesError(_either_order(source, first))

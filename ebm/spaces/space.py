@@ -148,7 +148,7 @@ class StateSpace(ABC):
         if math.prod(given.shape) <= BLOCK:
             return np.asarray(function(self._checked(states, given)))
         self._require_width(given)
-        rows = given.reshape(-1, self.n) if given.ndim > 2 else given
+        rows = given if len(given.shape) == 2 else dense(given).reshape(-1, self.n)
         try:
             order = self._order(states)
             parts = [
