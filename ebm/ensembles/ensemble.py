@@ -216,8 +216,13 @@ def require_units(ensemble: Any, space: StateSpace) -> None:
     own = ensemble.space
     if own.named(None) != space.named(None):
         raise CodingError(f"states of {space!r} are wanted, got an ensemble over {own!r}")
-    if own.names and space.names and own.names != space.names:
-        raise NamesError(f"the units must be {space.names} in this order, got {own.names}")
+    require_order(own, space)
+
+
+def require_order(own: StateSpace, wanted: StateSpace) -> None:
+    """Refuse units of other names than those wanted, or in another order."""
+    if own.names and wanted.names and own.names != wanted.names:
+        raise NamesError(f"the units must be {wanted.names} in this order, got {own.names}")
 
 
 def observed(f: Observable, states: Array) -> Array:

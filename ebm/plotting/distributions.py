@@ -111,7 +111,7 @@ def pattern_probabilities(
     'log'
     """
     ax = axes_or_new(ax)
-    predicted = np.exp(ensemble_of(model).log_probability(data.states.astype(np.float64)))
+    predicted = np.exp(ensemble_of(model, data).log_probability(data.states.astype(np.float64)))
     alone = _independent_probability(data)
     few = len(predicted) <= 5000
     style: dict[str, Any] = {"ls": "", "marker": "o", "mew": 0, "rasterized": not few}

@@ -128,7 +128,8 @@ def _column_values(label: Any, column: Any) -> NDArray[np.float64]:
             raise TypeError("text")
         return _as_floats(column)
     except (TypeError, ValueError) as error:
-        shown = ", ".join(repr(value) for value in np.asarray(column.unique()).tolist()[:4])
+        different = list(dict.fromkeys(np.asarray(column).tolist()))
+        shown = ", ".join(repr(value) for value in different[:4])
         raise CodingError(
             f"column {str(label)!r} holds {shown} where numbers are wanted; "
             "drop it or map it first, for example (column == 'y').astype(int)"
@@ -138,6 +139,6 @@ def _column_values(label: Any, column: Any) -> NDArray[np.float64]:
 def _as_floats(column: Any) -> NDArray[np.float64]:
     try:
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    except TypeError:
-        # Those of other makes than pandas have no such arguments.
+    except (AttributeError, TypeError):
+        # Columns of other makes than pandas are arrays, or have no such arguments.
         return np.asarray(np.asarray(column), dtype=np.float64)
