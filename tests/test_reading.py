@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,8 @@ from ebm.errors import CodingError, MemoryLimitError, MissingValueError, ModelEr
 from ebm.spaces import space as space_module
 from tests.strategies import generators
 from tests.user_models import HardCore
+
+torch = pytest.importorskip("torch")
 
 SPARSE = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
 TENSORS = {
