@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ebm
@@ -149,6 +149,7 @@ def test_labels_of_features_that_are_no_units_are_refused():
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(rng=generators(), order=permuted(NAMES))
+@settings(max_examples=25)
 def test_states_are_taken_by_label_wherever_they_go_in(kind, rng, order):
     """Energies, probabilities, conditionals, gradients, chains, fits, scores."""
     model = machine(rng)
@@ -168,7 +169,33 @@ def test_states_are_taken_by_label_wherever_they_go_in(kind, rng, order):
         np.testing.assert_allclose(route(frame), route(rows), rtol=1e-12)
 
 
+@pytest.mark.parametrize("library", ["polars", "pyarrow", "xarray"])
+def test_the_libraries_themselves_are_read_like_their_stand_ins(library):
+    """Where one is installed: states in every order, couplings, missing values."""
+    module = pytest.importorskip(library)
+    make = {
+        "polars": lambda frame: module.DataFrame(frame.to_numpy(), schema=list(frame.columns)),
+        "pyarrow": lambda frame: module.table({name: frame[name].to_numpy() for name in frame}),
+        "xarray": lambda frame: module.DataArray(
+            frame.to_numpy(), dims=["row", "unit"], coords={"unit": list(frame.columns)}
+        ),
+    }[library]
+    rng = np.random.default_rng(6)
+    model, rows = machine(rng), rng.integers(0, 2, (10, 4))
+    for order in itertools.permutations(NAMES):
+        own = make(pd.DataFrame(rows, columns=NAMES)[list(order)])
+        np.testing.assert_allclose(model.energy(own), model.energy(rows), rtol=1e-12)
+        data = ebm.Ensemble.from_data(own, space=model.space)
+        np.testing.assert_array_equal(data.states, ebm.Ensemble.from_data(rows).states)
+        frame = pd.DataFrame(model.weights, NAMES, NAMES).loc[list(order), list(order)]
+        again = ebm.BoltzmannMachine(
+            make(frame), model.biases, center=model.center, names=model.names
+        )
+        assert again.equals(model)
+
+
 @given(generators(), permuted(NAMES))
+@settings(max_examples=25)
 def test_one_sample_is_taken_by_label(rng, order):
     """A row of a frame, nullable too, and an array with coordinates."""
     model = machine(rng)
@@ -319,6 +346,7 @@ def test_weights_of_other_rows_are_refused_and_those_without_labels_are_not():
 
 
 @given(generators(), st.randoms(use_true_random=False))
+@settings(max_examples=25)
 def test_parameters_are_taken_by_their_names(rng, shuffler):
     """A column of ``to_frame`` in any order; other names are refused."""
     pairwise = machine(rng)
