@@ -19,6 +19,7 @@ __all__ = [
     "as_seconds",
     "holds_text",
     "in_base",
+    "plain_array",
     "read_only",
 ]
 
@@ -55,10 +56,7 @@ def as_floats(values: Any, name: str) -> NDArray[np.float64]:
         raise ModelError(f"{name} must have no masked entries: fill them in first")
     if hasattr(values, "toarray"):
         raise ModelError(f"{name} must be a dense array, got a sparse one: give {name}.toarray()")
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ShapeError(f"{name} must not be ragged: all its rows need the same length") from error
+    array = np.asarray(plain_array(values, name))
     if holds_text(array):
         raise ModelError(f"{name} must hold numbers, got text")
     if array.dtype.kind == "c":
@@ -67,6 +65,59 @@ def as_floats(values: Any, name: str) -> NDArray[np.float64]:
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ModelError(f"{name} must hold numbers, got {array.dtype} objects") from error
+
+
+def plain_array(values: Any, name: str) -> NDArray[Any]:
+    """Turn anything that holds an array, a tensor of torch included, into one of numpy.
+
+    Parameters
+    ----------
+    values : Any
+        A tensor may require a gradient, be sparse, of bfloat16, or on another device.
+    name : str
+        Name of the argument.
+
+    Returns
+    -------
+    ndarray
+        Of whatever type the entries have, masked where the argument is.
+
+    Raises
+    ------
+    ShapeError
+        If it is nested and ragged.
+    ModelError
+        If its owner does not give it out.
+
+    Examples
+    --------
+    >>> from ebm.arrays import plain_array
+    >>> plain_array([1, True], "biases")
+    array([1, 1])
+    """
+    try:
+        # asanyarray keeps the mask of a masked array, whose entries are missing values.
+        return np.asanyarray(_detached(values) if hasattr(values, "detach") else values)
+    except ValueError as error:
+        raise ShapeError(f"{name} must not be ragged: give rows of equal length") from error
+    except Exception as error:
+        # Each library of arrays has its own errors for those that it does not give out.
+        kind = type(values).__name__
+        tensor = f"; of a tensor give {name}.detach().cpu().numpy()"
+        raise ModelError(
+            f"{name} must be an array, got a {kind} that numpy cannot read "
+            f"({' '.join(str(error).split())}){tensor if hasattr(values, 'detach') else ''}"
+        ) from error
+
+
+def _detached(tensor: Any) -> Any:
+    """A tensor of torch as numpy can read it: dense, on the CPU, of a type that numpy has."""
+    tensor = tensor.detach().cpu()
+    if str(tensor.layout) != "torch.strided":
+        tensor = tensor.to_dense()
+    # numpy has no short floats but float16, and float32 holds all of them.
+    short = tensor.is_floating_point() and tensor.element_size() < 4
+    return tensor.float() if short else tensor
 
 
 def as_number(value: Any, name: str) -> float:

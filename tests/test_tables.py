@@ -241,6 +241,20 @@ def test_numpy_files_of_every_type(tmp_path: Path, dtype: type, order: str) -> N
     assert read_table(tmp_path / "x.npz").names == ("a", "b", "c")
 
 
+@pytest.mark.parametrize("name", ["weights", "sample_weight", "counts", "rate", "trial"])
+def test_arrays_beside_the_rows_are_noted_where_they_have_an_entry_for_each(
+    name: str, tmp_path: Path
+) -> None:
+    array, path = np.array(ROWS), tmp_path / "x.npz"
+    for entries in (np.arange(float(len(ROWS))), np.ones((len(ROWS), 1, 2))):
+        np.savez(path, X=array, **{name: entries})
+        (note,) = read_table(path).notes
+        assert repr(name) in note
+        assert "not read: weights of samples go in as weights=" in note
+    np.savez(path, X=array, other=np.zeros(len(ROWS) + 1), scalar=1.0, names=["a", "b", "c"])
+    assert read_table(path).notes == ()
+
+
 def test_npz_of_text_cells_is_parsed_and_columns_names_it(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", X=np.array([["0", "y"], ["1", "n"]]), columns=["a", "b"])
     assert same(read_table(tmp_path / "x.npz", columns=["a"]), [[0], [1]])

@@ -134,11 +134,14 @@ class MarginalModel(EnergyModel):
         ndarray, (...)
             In units of k_B T; ``+inf`` where the joint model forbids every completion.
         """
-        v = self.space.check(states)
-        flat = v.reshape(-1, self.space.n)
         rows = max(1, CHUNK // self._trace.n_terms)
-        parts = [self._trace.energy(flat[k : k + rows]) for k in range(0, len(flat), rows)]
-        return np.concatenate([np.empty(0), *parts]).reshape(v.shape[:-1])
+
+        def energies(v: Array) -> Array:
+            flat = v.reshape(-1, self.space.n)
+            parts = [self._trace.energy(flat[k : k + rows]) for k in range(0, len(flat), rows)]
+            return np.concatenate([np.empty(0), *parts]).reshape(v.shape[:-1])
+
+        return self.space.map(energies, states)
 
     def scaled(self, beta: float) -> MarginalModel:
         """The marginal of the joint model at β times its energy; not β times this energy.

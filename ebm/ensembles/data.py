@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_floats, holds_text, in_base
-from ebm.ensembles.ensemble import MEMORY_LIMIT, Ensemble
-from ebm.errors import (
-    CodingError,
-    FewSamplesWarning,
-    ModelError,
-    NamesError,
-    ShapeError,
-    require_memory,
-    warn,
-)
+from ebm.arrays import as_floats, in_base
+from ebm.ensembles.ensemble import Ensemble
+from ebm.errors import FewSamplesWarning, ModelError, NamesError, ShapeError, warn
 from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
+from ebm.spaces.labels import held_labels, only_count, order_along, row_order
 from ebm.spaces.names import as_names, checked_names
+from ebm.spaces.reading import dense, readable
 
 __all__ = ["WeightedStates", "from_data"]
 
@@ -103,7 +97,7 @@ def from_data(
 
     Parameters
     ----------
-    X : array_like, pandas.DataFrame or scipy.sparse, (n_samples, n_units)
+    X : array_like, scipy.sparse, tensor or data frame, (n_samples, n_units)
         Rows are samples.
     space : StateSpace or class, optional
         The coding; None means ``ebm.Binary``.
@@ -128,18 +122,15 @@ def from_data(
     >>> from_data([[0, 1], [1, 1], [0, 1]]).sample_size
     3.0
     """
-    values, own_names = _columns(X)
-    if own_names is not None and names is not None and as_names(names) != own_names:
-        raise NamesError("names must not be given beside a frame that has other column names")
-    found = own_names if names is None else as_names(names)
-    space, order = _resolved(space, values.shape[1], found)
+    values = _table(X)
+    space, order = _resolved(space, X, values.shape[1], names)
     values = values if order is None else values[:, order]
-    frequencies = _checked_weights(weights, len(values))
+    frequencies = _checked_weights(weights, X, len(values))
     n_rows = len(values)
     if frequencies is not None:
         # A row of weight zero is as good as absent, whatever it holds.
         values, frequencies = values[frequencies > 0], frequencies[frequencies > 0]
-    rows = space.check(values)
+    rows = space.map(partial(_stored, space), values)
     _warn_if_few(len(rows), space.n)
     total = float(len(rows) if frequencies is None else frequencies.sum())
     states, counts = _counted(space, rows, frequencies)
@@ -155,77 +146,49 @@ def from_data(
     )
 
 
-def _columns(X: Any) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    """The table as a 2-D array, and the column names of a frame."""
-    if hasattr(X, "columns") and hasattr(X, "to_numpy"):
-        return _frame_values(X), as_names(X.columns)
-    if hasattr(X, "tocsr"):
-        require_memory(
-            8.0 * math.prod(X.shape),
-            MEMORY_LIMIT,
-            f"a dense copy of the {X.shape} sparse data",
-            "choose fewer columns",
-        )
-        X = X.toarray()
-    try:
-        # asanyarray keeps the mask of a masked array, whose entries are missing values.
-        values = np.asanyarray(X)
-    except ValueError as error:
-        raise ShapeError("data must be rows of equal length, (n_samples, n_units)") from error
-    if values.ndim != 2:
+def _table(X: Any) -> NDArray[Any]:
+    """What was given as one 2-D array of any type."""
+    given = readable(X, "data")
+    if len(given.shape) != 2:
         raise ShapeError(
-            f"data must have shape (n_samples, n_units), got {values.shape}; "
+            f"data must have shape (n_samples, n_units), got {tuple(given.shape)}; "
             "for one unit give X[:, None], for one sample X[None, :]"
         )
-    if 0 in values.shape:
-        raise ShapeError(f"data must have at least one row and one column, got {values.shape}")
-    return values, None
-
-
-def _frame_values(frame: Any) -> NDArray[Any]:
-    """Values of a pandas frame as floats; text columns and empty frames are named."""
-    if 0 in frame.shape:
-        raise ShapeError(f"data must have at least one row and one column, got {frame.shape}")
-    checked_names(frame.columns, frame.shape[1])
-    return np.column_stack([_column_values(name, frame[name]) for name in frame.columns])
-
-
-def _column_values(name: Any, column: Any) -> Array:
-    """One column as floats, missing values as NaN."""
-    try:
-        if holds_text(np.asarray(column.to_numpy())):
-            raise TypeError("text")
-        try:
-            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-        except TypeError:
-            # Frames of other makes have a plain to_numpy().
-            return np.asarray(column.to_numpy(), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        shown = ", ".join(repr(value) for value in list(column.unique())[:4])
-        raise CodingError(
-            f"column {str(name)!r} holds {shown} where numbers are wanted; "
-            "drop it or map it first, for example (column == 'y').astype(int)"
-        ) from error
+    if 0 in given.shape:
+        raise ShapeError(
+            f"data must have at least one row and one column, got {tuple(given.shape)}"
+        )
+    labels = held_labels(X, 1)
+    if labels is not None:
+        checked_names(labels, given.shape[1])
+    return dense(given)
 
 
 def _resolved(
-    space: StateSpace | type[StateSpace] | None, n: int, names: tuple[str, ...] | None
+    space: StateSpace | type[StateSpace] | None, X: Any, n: int, names: Sequence[str] | None
 ) -> tuple[StateSpace, NDArray[np.intp] | None]:
     """The space of the data, and the order in which to take the columns."""
+    labels = held_labels(X, 1)
+    own = None if labels is None else as_names(labels)
+    counted = labels is not None and only_count(labels)
+    found = own if names is None else as_names(names)
+    if own is not None and not counted and found != own:
+        raise NamesError("names must not be given beside a frame that has other column names")
     if space is None:
         space = Binary
     if isinstance(space, type) and issubclass(space, StateSpace):
-        return space(n, names=names), None
+        return space(n, names=found), None
     if not isinstance(space, StateSpace):
         raise ModelError(f"space must be a state space such as ebm.Spins, got {space!r}")
-    if names is None:
+    if found is None:
         return space, None
     if space.names is None:
-        return space.named(names if space.n == n else None), None
-    return space, space.order_of(names)
+        order_along(X, 1, None, "data")
+        return space.named(found if space.n == n else None), None
+    return space, None if counted and names is None else space.order_of(found)
 
 
-def _checked_weights(weights: ArrayLike | None, n_rows: int) -> Array | None:
+def _checked_weights(weights: Any, X: Any, n_rows: int) -> Array | None:
     if weights is None:
         return None
     array = as_floats(weights, "weights")
@@ -233,6 +196,8 @@ def _checked_weights(weights: ArrayLike | None, n_rows: int) -> Array | None:
         raise ShapeError(
             f"weights must have shape ({n_rows},), one for each row, got {array.shape}"
         )
+    order = row_order(weights, X, "weights")
+    array = array if order is None else array[order]
     with np.errstate(over="ignore"):
         total = array.sum()
     if not np.isfinite(total) or (array < 0).any():
@@ -253,7 +218,16 @@ def _warn_if_few(n_rows: int, n: int) -> None:
     )
 
 
-def _counted(space: StateSpace, rows: Array, weights: Array | None) -> tuple[NDArray[Any], Array]:
+def _stored(space: StateSpace, rows: Array) -> NDArray[Any]:
+    """States in the type they are kept in: a byte for two values, integers for levels."""
+    if isinstance(space, Binary | Spins):
+        return rows.astype(np.int8)
+    return rows.astype(np.int64) if isinstance(space, FiniteSpace) else rows
+
+
+def _counted(
+    space: StateSpace, rows: NDArray[Any], weights: Array | None
+) -> tuple[NDArray[Any], Array]:
     """Distinct rows in lexicographic order, and the total weight of each."""
     if isinstance(space, Binary | Spins):
         # Eight units to the byte: sorting packed words is many times faster than sorting rows.
@@ -262,9 +236,6 @@ def _counted(space: StateSpace, rows: Array, weights: Array | None) -> tuple[NDA
         words[:, : packed.shape[1]] = packed
         keys: NDArray[Any] = words.view(">u8").astype(np.uint64)
         keys = keys[:, 0] if keys.shape[1] == 1 else keys
-        rows = rows.astype(np.int8)
-    elif isinstance(space, FiniteSpace):
-        keys = rows = rows.astype(np.int64)
     else:
         keys = rows
     _, first, inverse = np.unique(

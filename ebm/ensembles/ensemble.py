@@ -160,13 +160,14 @@ class Ensemble(ABC):
 
         Parameters
         ----------
-        X : array_like, pandas.DataFrame or scipy.sparse, (n_samples, n_units)
+        X : array_like, scipy.sparse, tensor or data frame, (n_samples, n_units)
             Any numeric type; a frame brings its column names.
         space : StateSpace or class, optional
             The coding. None means ``ebm.Binary``; other codings must be asked for. Columns of a
             frame are realigned to the names of a given space.
         weights : array_like, (n_samples,), optional
-            Frequencies: weight 2 equals the row twice, weight 0 equals its absence.
+            Frequencies: weight 2 equals the row twice, weight 0 equals its absence. A series beside
+            a frame is taken by the labels of the rows.
         names : sequence of str, optional
             Unit names, where ``X`` has none.
 
@@ -215,8 +216,13 @@ def require_units(ensemble: Any, space: StateSpace) -> None:
     own = ensemble.space
     if own.named(None) != space.named(None):
         raise CodingError(f"states of {space!r} are wanted, got an ensemble over {own!r}")
-    if own.names and space.names and own.names != space.names:
-        raise NamesError(f"the units must be {space.names} in this order, got {own.names}")
+    require_order(own, space)
+
+
+def require_order(own: StateSpace, wanted: StateSpace) -> None:
+    """Refuse units of other names than those wanted, or in another order."""
+    if own.names and wanted.names and own.names != wanted.names:
+        raise NamesError(f"the units must be {wanted.names} in this order, got {own.names}")
 
 
 def observed(f: Observable, states: Array) -> Array:

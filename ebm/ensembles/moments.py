@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.arrays import as_floats, as_number
+from ebm.arrays import as_number
 from ebm.errors import CodingError, ModelError, ShapeError
 from ebm.spaces import Binary, Spins, StateSpace
+from ebm.spaces.labels import agreed_names, aligned, refuse_labels
 
 __all__ = ["Estimate", "Moments"]
 
@@ -64,7 +66,7 @@ class Moments:
     mean : array_like, (n_features,)
         m.
     covariance : array_like, (n_features, n_features)
-        C, symmetric.
+        C, symmetric. A frame and a series of means are taken by their labels, names of the units.
     log_partition : float, optional
         ln Z of the model they come from, if known.
     sample_size : float
@@ -76,6 +78,8 @@ class Moments:
         If the shapes are not those of the space.
     ModelError
         If a number is not finite or ``covariance`` is not symmetric.
+    NamesError
+        If labels are not the names of the units.
 
     Examples
     --------
@@ -99,9 +103,10 @@ class Moments:
             raise ModelError(
                 f"space must be a state space such as ebm.Binary(5), got {self.space!r}"
             )
+        names = self._agreed_names()
         d = self.space.n_features
-        mean = as_floats(self.mean, "mean").copy()
-        covariance = as_floats(self.covariance, "covariance").copy()
+        mean = aligned(self.mean, "mean", names).copy()
+        covariance = aligned(self.covariance, "covariance", names, names).copy()
         for name, array, shape in (("mean", mean, (d,)), ("covariance", covariance, (d, d))):
             if array.shape != shape:
                 raise ShapeError(f"{name} must have shape {shape}, got {array.shape}")
@@ -116,6 +121,21 @@ class Moments:
             object.__setattr__(self, "log_partition", number)
         if not as_number(self.sample_size, "sample_size") > 0:
             raise ModelError(f"sample_size must be positive, got {self.sample_size}")
+
+    def _agreed_names(self) -> Sequence[str] | None:
+        """What the axes of mean and covariance are labelled by, the names of the units."""
+        if self.space.n_features != self.space.n:
+            for name in ("mean", "covariance"):
+                refuse_labels(getattr(self, name), name, "of space.features")
+            return None
+        names = agreed_names(
+            self.space.names,
+            ("covariance", self.covariance, 1, 0),
+            ("mean", self.mean, 0),
+        )
+        if self.space.names is None and names is not None and len(names) == self.space.n:
+            object.__setattr__(self, "space", self.space.named(names))
+        return names
 
     def moments(self) -> Moments:
         """These moments: they stand wherever an ensemble is asked for its moments."""

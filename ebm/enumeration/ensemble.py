@@ -80,7 +80,7 @@ class ExactEnsemble(Ensemble):
         >>> ebm.exact(machine).log_probability([0, 1]).round(4)
         np.float64(-1.3863)
         """
-        energies = checked_energy(self.model, self.space.check(states))
+        energies = self.space.map(lambda x: checked_energy(self.model, x), states)
         return self._ground - energies - self._relative_log_partition()
 
     def mean_energy(self) -> float:

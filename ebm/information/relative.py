@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm.arrays import as_floats
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import ExactEnsemble
@@ -23,6 +24,7 @@ from ebm.information.subsystems import Layer, Subsystem
 from ebm.models.layered import LayeredModel
 from ebm.models.pairwise import PairwiseModel
 from ebm.spaces import Spins
+from ebm.spaces.labels import row_order
 
 __all__ = ["relative_fisher"]
 
@@ -78,6 +80,9 @@ def relative_fisher(
            [0.    , 0.    , 0.    ],
            [0.1966, 0.    , 0.1966]])
     """
+    order = row_order(weights, given, "weights")
+    if order is not None:
+        weights = as_floats(weights, "weights")[order]
     if isinstance(given, Ensemble):
         if isinstance(subsystem, LayeredModel | PairwiseModel):
             require_units(given, subsystem.space)

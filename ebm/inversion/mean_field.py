@@ -83,7 +83,7 @@ def mean_field(
     require_covariance_order(order, "inversion of the series of the covariance")
     max_seconds = as_seconds(max_seconds)
     ready = prepared(moments, pseudocount=pseudocount, shrinkage=shrinkage)
-    own = vector(diagonal, len(ready.mean), "diagonal")
+    own = vector(diagonal, len(ready.mean), "diagonal", ready.space.names)
     with single_threaded_blas():
         terms = coupling_terms(ready, order, max_seconds)
         weights = terms.sum(axis=0)

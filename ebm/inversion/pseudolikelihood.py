@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm.arrays import as_flag, as_integer, as_number
 from ebm.ensembles import Moments
+from ebm.ensembles.ensemble import require_order
 from ebm.errors import (
     EbmError,
     EbmWarning,
     FewSamplesWarning,
     ModelError,
-    NamesError,
     NoMaximumWarning,
     warn,
 )
@@ -194,10 +194,7 @@ def log_pseudolikelihood(model: BoltzmannMachine | IsingModel, data: Any) -> flo
         # A single row has a value too.
         warnings.simplefilter("ignore", FewSamplesWarning)
         rows = read_rows(data, space=None if _is_ensemble(data) else model.space)
-    if model.space.names and rows.space.names and model.space.names != rows.space.names:
-        raise NamesError(
-            f"the units must be {model.space.names} in this order, got {rows.space.names}"
-        )
+    require_order(rows.space, model.space)
     spins = isinstance(model.space, Spins)
     inputs = model.input(2 * rows.states - 1 if spins else rows.states) * (2 if spins else 1)
     margins = (2 * rows.states - 1) * inputs

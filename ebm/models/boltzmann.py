@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebm.models import couplings
 from ebm.models.pairwise import PairwiseModel
 from ebm.spaces import Binary
+from ebm.spaces.labels import agreed_names
 
 if TYPE_CHECKING:
     from ebm.models.ising import IsingModel
@@ -28,9 +29,11 @@ class BoltzmannMachine(PairwiseModel):
     Parameters
     ----------
     weights : array_like or scipy.sparse, (n, n)
-        W. Only its symmetric part matters and is kept; each pair counts once in the energy, as
-        W_αβ (x_α−x̂_α)(x_β−x̂_β). One triangle alone is refused. A diagonal is allowed and acts as a
-        bias. Of a sparse matrix the stored entries are the parameters.
+        W. Each pair is written in both orders and counts once in the energy, as
+        W_αβ (x_α−x̂_α)(x_β−x̂_β). Of two different entries the mean is kept, the symmetric part; a
+        pair of which one is zero, as in one triangle or a directed list of edges, is refused. A
+        diagonal is allowed and acts as a bias. Of a sparse matrix the stored entries are the
+        parameters.
     biases : array_like, (n,)
         b, in the gauge of the given center.
     center : float or array_like, (n,)
@@ -38,14 +41,17 @@ class BoltzmannMachine(PairwiseModel):
     offset : float
         A constant in the energy, no parameter.
     names : sequence of str, optional
-        Unit names.
+        Unit names; the labels of frames and series where there are any. What has labels is taken by
+        them, in any order.
 
     Raises
     ------
     ShapeError
         If the shapes do not belong together.
     ModelError
-        If a number is not finite, or ``weights`` are one triangle of a matrix.
+        If a number is not finite, or a pair is written in one order, W_αβ ≠ 0 = W_βα.
+    NamesError
+        If labels are not the names.
 
     Examples
     --------
@@ -63,14 +69,20 @@ class BoltzmannMachine(PairwiseModel):
     space: Binary = field(init=False)
 
     def __post_init__(self) -> None:
-        biases = couplings.vector(self.biases, couplings.length(self.biases, "biases"), "biases")
-        space = Binary(len(biases), names=self.names)
+        names = agreed_names(
+            self.names,
+            ("weights", self.weights, 1, 0),
+            ("biases", self.biases, 0),
+            ("center", self.center, 0),
+        )
+        space = Binary(couplings.length(self.biases, "biases"), names=names)
+        n, names = space.n, space.names
         checked = {
             "space": space,
-            "names": space.names,
-            "weights": couplings.symmetric(self.weights, space.n, "weights"),
-            "biases": biases,
-            "center": couplings.vector(self.center, space.n, "center"),
+            "names": names,
+            "weights": couplings.symmetric(self.weights, n, "weights", names),
+            "biases": couplings.vector(self.biases, n, "biases", names),
+            "center": couplings.vector(self.center, n, "center", names),
             "offset": couplings.scalar(self.offset, "offset"),
         }
         for name, value in checked.items():
@@ -120,10 +132,14 @@ class BoltzmannMachine(PairwiseModel):
         >>> ebm.BoltzmannMachine([[0, 2], [2, 0]], [-1, 0.5]).input([1, 1])
         array([1. , 2.5])
         """
-        d = self.space.check(states) - self.center
         own = couplings.diagonal(self.weights)
-        others = couplings.apply(self.weights, d) - own * d
-        return np.asarray(others + self.biases + (0.5 - self.center) * own)
+        constant = self.biases + (0.5 - self.center) * own
+
+        def log_odds(x: Array) -> Array:
+            d = x - self.center
+            return np.asarray(couplings.apply(self.weights, d) - own * d + constant)
+
+        return self.space.map(log_odds, states)
 
     def conditional(self, states: ArrayLike) -> Array:
         """p(x_α = 1 | all other units) = σ(input_α) for each unit; [EBM] eq 13.
@@ -169,7 +185,7 @@ class BoltzmannMachine(PairwiseModel):
         >>> ebm.BoltzmannMachine([[0, 2], [2, 0]], [-1, 0.5]).recentered(0.5).biases
         array([0. , 1.5])
         """
-        new = couplings.vector(center, self.n, "center")
+        new = couplings.vector(center, self.n, "center", self.names)
         w_new, w_old = (
             couplings.apply(self.weights, new),
             couplings.apply(self.weights, self.center),

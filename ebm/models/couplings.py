@@ -7,6 +7,7 @@ couplings are parameters.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm.arrays import as_floats, as_number
 from ebm.errors import ModelError, ShapeError
+from ebm.spaces.labels import aligned, axis_labels
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+#: Entries below this share of the largest are rounding.
+ROUNDING = 1e-12
 
 
 def is_sparse(matrix: Any) -> bool:
@@ -31,15 +36,21 @@ def read_only(array: ArrayLike) -> Array:
     return copy
 
 
-def vector(values: ArrayLike, n: int, name: str) -> Array:
-    """A read-only vector of n finite numbers; one number stands for n equal ones."""
-    array = as_floats(values, name)
+def vector(values: Any, n: int, name: str, names: Sequence[str] | None = None) -> Array:
+    """A read-only vector of n finite numbers, in the order of ``names``; one stands for n."""
+    array = aligned(values, name, names)
     if array.ndim == 0:
         array = np.broadcast_to(array, (n,))
     if array.shape != (n,):
         raise ShapeError(f"{name} must have shape ({n},), got {array.shape}")
     require_finite(array, name)
     return read_only(array)
+
+
+def parameter_vector(values: Any, model: Any, name: str) -> Array:
+    """Numbers for the parameters of a model, (p,); labels are names of parameters."""
+    names = None if axis_labels(values, 0) is None else model.parameter_names
+    return aligned(values, name, names)
 
 
 def length(values: ArrayLike, name: str) -> int:
@@ -65,33 +76,48 @@ def require_finite(array: Array, name: str) -> None:
         raise ModelError(f"{name} must be finite, got {array[place]} at {place}")
 
 
-def symmetric(matrix: Any, n: int, name: str) -> Any:
+def symmetric(matrix: Any, n: int, name: str, names: Sequence[str] | None = None) -> Any:
     """The symmetric part (A + Aᵀ)/2 of an (n, n) matrix, read-only, dense or CSR as given."""
     if not is_sparse(matrix):
-        matrix = as_floats(matrix, name)
+        matrix = aligned(matrix, name, names, names)
     if matrix.shape != (n, n):
         raise ShapeError(f"{name} must have shape ({n}, {n}), got {matrix.shape}")
     if not is_sparse(matrix):
         require_finite(matrix, name)
-        _refuse_triangle(np.triu(matrix, 1).any(), np.tril(matrix, -1).any(), name)
+        _require_both_orders(matrix, name)
         return read_only(matrix / 2 + matrix.T / 2)
     entries = matrix.tocoo()
     values = as_floats(entries.data, name)
     for k in np.flatnonzero(~np.isfinite(values))[:1]:
         place = (int(entries.row[k]), int(entries.col[k]))
         raise ModelError(f"{name} must be finite, got {values[k]} at {place}")
-    above, below = entries.row < entries.col, entries.row > entries.col
-    _refuse_triangle(values[above].any(), values[below].any(), name)
+    _require_both_orders(_summed(entries.row, entries.col, values, n), name)
     return _assemble(entries.row, entries.col, values / 2, n)
 
 
-def _refuse_triangle(above: Any, below: Any, name: str) -> None:
-    """Refuse one triangle of a matrix: its symmetric part would halve every coupling."""
-    if bool(above) != bool(below):
-        raise ModelError(
-            f"{name} must be symmetric, got one triangle, of which each pair would count half: "
-            "give A + A.T"
-        )
+def written_once(matrix: Any) -> tuple[tuple[int, int] | None, bool]:
+    """The first (i, j) with A_ij ≠ 0 = A_ji, up to rounding, and whether other pairs have both."""
+    # (A + Aᵀ)/2 is the mean of two numbers where both are written, and half of one where one is.
+    sizes = abs(matrix)
+    written = sizes > ROUNDING * sizes.max()
+    places = np.transpose((written > written.T).nonzero())
+    if not len(places):
+        return None, False
+    i, j = min(places.tolist())
+    return (i, j), bool((written * written.T).sum())
+
+
+def _require_both_orders(matrix: Any, name: str) -> None:
+    """Refuse a pair that is written in one order, which the symmetric part would halve."""
+    once, others = written_once(matrix)
+    if once is None:
+        return
+    i, j = once
+    remedy = "write it in both orders, as the others are" if others else "give A + A.T"
+    raise ModelError(
+        f"{name} must be symmetric, got {matrix[i, j]:g} at ({i}, {j}) and {matrix[j, i]:g} at "
+        f"({j}, {i}): a pair written in one order, as in one triangle, would count half; {remedy}"
+    )
 
 
 def from_pairs(pairs: tuple[Indices, Indices], values: Array, diagonal: Array, like: Any) -> Any:
@@ -166,10 +192,16 @@ def equal(first: Any, second: Any) -> bool:
 
 def _assemble(rows: Any, columns: Any, halves: Any, n: int) -> Any:
     """CSR matrix with ``halves`` at (row, column) and again at (column, row)."""
+    both = np.append(rows, columns), np.append(columns, rows)
+    matrix = _summed(*both, np.append(halves, halves), n)
+    matrix.data.setflags(write=False)
+    return matrix
+
+
+def _summed(rows: Any, columns: Any, values: Any, n: int) -> Any:
+    """CSR matrix of entries, of which those at one place are added."""
     from scipy.sparse import coo_array
 
-    both = (np.append(rows, columns), np.append(columns, rows))
-    matrix = coo_array((np.append(halves, halves), both), shape=(n, n)).tocsr()
+    matrix = coo_array((values, (rows, columns)), shape=(n, n)).tocsr()
     matrix.sum_duplicates()
-    matrix.data.setflags(write=False)
     return matrix

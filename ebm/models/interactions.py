@@ -103,6 +103,7 @@ class InteractionModel(ParametricModel):
 
     def with_parameters(self, theta: ArrayLike) -> Self:
         """The same terms with other coefficients, (p,); the offset stays."""
+        theta = couplings.parameter_vector(theta, self, "theta")
         theta = couplings.vector(np.atleast_1d(theta), len(self.terms), "theta")
         model = replace(self, terms=dict(zip(self.terms, theta.tolist(), strict=True)))
         # The tree of products depends on the terms alone.
@@ -115,10 +116,14 @@ class InteractionModel(ParametricModel):
 
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
         """−Σ_A direction_A Π_{i∈A} x_i, (..., n) -> (...); memory does not grow with p."""
-        x = self.space.check(states)
+        direction = couplings.parameter_vector(direction, self, "direction")
         direction = couplings.vector(np.atleast_1d(direction), len(self.terms), "direction")
-        sums = self._products.combined(x.reshape(-1, self.n), direction)
-        return np.asarray(-sums.reshape(x.shape[:-1]))
+
+        def sums(x: Array) -> Array:
+            combined = self._products.combined(x.reshape(-1, self.n), direction)
+            return np.asarray(-combined.reshape(x.shape[:-1]))
+
+        return self.space.map(sums, states)
 
     def energy_gradient(self, states: ArrayLike) -> Array:
         """∂E/∂J_A = −Π_{i∈A} x_i in the order of ``terms``, (..., n) -> (..., p)."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebm.models import couplings
 from ebm.models.pairwise import PairwiseModel
 from ebm.spaces import Spins
+from ebm.spaces.labels import agreed_names
 
 if TYPE_CHECKING:
     from ebm.models.boltzmann import BoltzmannMachine
@@ -28,22 +29,26 @@ class IsingModel(PairwiseModel):
     Parameters
     ----------
     couplings : array_like or scipy.sparse, (n, n)
-        J in units of k_B T. Only its symmetric part is kept; each pair counts once in the energy,
-        as J_ij s_i s_j. One triangle alone is refused. Of a sparse matrix the stored entries are
-        the parameters.
+        J in units of k_B T. Each pair is written in both orders and counts once in the energy, as
+        J_ij s_i s_j. Of two different entries the mean is kept, the symmetric part; a pair of which
+        one is zero, as in one triangle or a directed list of edges, is refused. Of a sparse matrix
+        the stored entries are the parameters.
     fields : array_like, (n,)
         h.
     offset : float
         A constant in the energy, no parameter.
     names : sequence of str, optional
-        Unit names.
+        Unit names; the labels of frames and series where there are any. What has labels is taken by
+        them, in any order.
 
     Raises
     ------
     ShapeError
         If the shapes do not belong together.
     ModelError
-        If a number is not finite, or ``couplings`` are one triangle of a matrix.
+        If a number is not finite, or a pair is written in one order, J_ij ≠ 0 = J_ji.
+    NamesError
+        If labels are not the names.
 
     Examples
     --------
@@ -59,13 +64,18 @@ class IsingModel(PairwiseModel):
     space: Spins = field(init=False)
 
     def __post_init__(self) -> None:
-        fields = couplings.vector(self.fields, couplings.length(self.fields, "fields"), "fields")
-        space = Spins(len(fields), names=self.names)
+        names = agreed_names(
+            self.names,
+            ("couplings", self.couplings, 1, 0),
+            ("fields", self.fields, 0),
+        )
+        space = Spins(couplings.length(self.fields, "fields"), names=names)
+        n, names = space.n, space.names
         checked = {
             "space": space,
-            "names": space.names,
-            "couplings": couplings.symmetric(self.couplings, space.n, "couplings"),
-            "fields": fields,
+            "names": names,
+            "couplings": couplings.symmetric(self.couplings, n, "couplings", names),
+            "fields": couplings.vector(self.fields, n, "fields", names),
             "offset": couplings.scalar(self.offset, "offset"),
         }
         for name, value in checked.items():
@@ -114,9 +124,10 @@ class IsingModel(PairwiseModel):
         >>> ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0]).input([1, -1])
         array([-0.5,  1. ])
         """
-        s = self.space.check(states)
-        others = couplings.apply(self.couplings, s) - couplings.diagonal(self.couplings) * s
-        return np.asarray(others + self.fields)
+        own = couplings.diagonal(self.couplings)
+        return self.space.map(
+            lambda s: couplings.apply(self.couplings, s) - own * s + self.fields, states
+        )
 
     def conditional(self, states: ArrayLike) -> Array:
         """p(s_i = 1 | all other units) = σ(2 input_i) for each unit.

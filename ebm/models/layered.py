@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_floats
 from ebm.errors import ModelError, ShapeError
 from ebm.model import LayeredForm, ParametricModel
+from ebm.models import couplings
 from ebm.spaces import Binary
 
 Array = NDArray[np.float64]
@@ -166,10 +166,13 @@ class LayeredModel(ParametricModel):
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
         """Σ_k direction_k ∂E_eff/∂θ_k, (..., n) -> (...); no (..., p) array is made."""
         visible, hidden, weights = self._split(direction, "direction")
-        v = self.space.check(states)
-        h = self.hidden_conditional(v)
-        across = (((v - self.visible_center) @ weights) * (h - self.hidden_center)).sum(axis=-1)
-        return np.asarray(-(v @ visible) - h @ hidden - across)
+
+        def derivatives(v: Array) -> Array:
+            h = self.hidden_conditional(v)
+            across = ((v - self.visible_center) @ weights) * (h - self.hidden_center)
+            return np.asarray(-(v @ visible) - h @ hidden - across.sum(axis=-1))
+
+        return self.space.map(derivatives, states)
 
     def _chunks(self, average: Any) -> Iterator[tuple[Array, Array]]:
         """The blocks of an ensemble, cut so that their hidden units take little memory."""
@@ -186,7 +189,7 @@ class LayeredModel(ParametricModel):
 
     def _split(self, theta: ArrayLike, name: str) -> tuple[Array, Array, Array]:
         """A vector of parameters as its parts b (n,), c (m,) and U (n, m)."""
-        theta = as_floats(theta, name)
+        theta = couplings.parameter_vector(theta, self, name)
         n, m = self.n, self.n_hidden
         if theta.shape != (n + m + n * m,):
             raise ShapeError(f"{name} must have shape ({n + m + n * m},), got {theta.shape}")

@@ -44,8 +44,8 @@ def symmetric(values: Any, space: Levels, name: str) -> Array:
     ShapeError
         If the shape is another one.
     ModelError
-        If a number is not finite, a unit is coupled to itself, or the couplings i < j or those
-        i > j are all zero, and the others are not.
+        If a number is not finite, a unit is coupled to itself, or a coupling is written in one
+        order of its units, J_ij(a, b) ≠ 0 = J_ji(b, a).
     """
     array = as_floats(values, name)
     shape = (space.n, space.n, space.q, space.q)
@@ -60,11 +60,14 @@ def symmetric(values: Any, space: Levels, name: str) -> Array:
             f"{name}[{i}, {i}] must be zero, got a coupling of unit {space.labels[i]!r} to itself: "
             "give it to fields, which act on one unit"
         )
-    nonzero = array.any(axis=(2, 3))
-    if np.triu(nonzero).any() != np.tril(nonzero).any():
+    d = space.n_features
+    once, _ = couplings.written_once(array.transpose(0, 2, 1, 3).reshape(d, d))
+    if once is not None:
+        (i, a), (j, b) = (divmod(k, space.q) for k in once)
         raise ModelError(
-            f"{name} must be symmetric, got the pairs of one triangle, each of which would count "
-            f"half: give {name} + {name}.transpose(1, 0, 3, 2)"
+            f"{name} must be symmetric, got {array[i, j, a, b]:g} at {(i, j, a, b)} and "
+            f"{array[j, i, b, a]:g} at {(j, i, b, a)}: pairs written in one order, as in one "
+            f"triangle, would count half; give {name} + {name}.transpose(1, 0, 3, 2)"
         )
     return couplings.read_only(np.ascontiguousarray(array / 2 + array.transpose(1, 0, 3, 2) / 2))
 

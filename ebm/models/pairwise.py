@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_floats
 from ebm.errors import ShapeError
 from ebm.model import ParametricModel, QuadraticForm
 from ebm.models import couplings
@@ -62,10 +61,15 @@ class PairwiseModel(ParametricModel):
 
     def energy(self, states: ArrayLike) -> Array:
         """Energy of each state in units of k_B T, (..., n) -> (...)."""
-        x = self.space.check(states)
+        return self.space.map(
+            lambda x: self._exponents(x, self._matrix, self._vector) + self.offset, states
+        )
+
+    def _exponents(self, x: Array, matrix: Any, vector: Array) -> Array:
+        """−½ (x − c)A(x − c) − v·x of checked states, (..., n) -> (...)."""
         d = x - self.feature_center
-        coupled = (couplings.apply(self._matrix, d) * d).sum(axis=-1)
-        return np.asarray(-0.5 * coupled - x @ self._vector + self.offset)
+        coupled = (couplings.apply(matrix, d) * d).sum(axis=-1)
+        return np.asarray(-0.5 * coupled - x @ vector)
 
     @property
     def coupling_matrix(self) -> Any:
@@ -110,7 +114,7 @@ class PairwiseModel(ParametricModel):
         ShapeError
             If ``theta`` has not p entries.
         """
-        theta = as_floats(theta, "theta")
+        theta = couplings.parameter_vector(theta, self, "theta")
         p = self.n + len(self.pairs[0])
         if theta.shape != (p,):
             raise ShapeError(f"theta must have shape ({p},), got {theta.shape}")
@@ -154,12 +158,10 @@ class PairwiseModel(ParametricModel):
         ndarray, (...)
             Without an array (..., p).
         """
-        x, step = self.space.check(states), as_floats(direction, "direction")
+        step = couplings.parameter_vector(direction, self, "direction")
         zero = np.zeros(self.n)
         matrix = couplings.from_pairs(self.pairs, step[self.n :], zero, like=self._matrix)
-        d = x - self.feature_center
-        coupled = 0.5 * (np.asarray(couplings.apply(matrix, d)) * d).sum(axis=-1)
-        return np.asarray(-(x @ step[: self.n]) - coupled)
+        return self.space.map(lambda x: self._exponents(x, matrix, step[: self.n]), states)
 
     def mean_energy_gradient(self, average: Any) -> Array:
         """E[∂E/∂θ] from means and covariances alone, (p,); O(n²), no states.

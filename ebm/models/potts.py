@@ -10,11 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_floats
 from ebm.errors import ShapeError
 from ebm.model import ParametricModel, QuadraticForm
 from ebm.models import couplings, level_couplings
 from ebm.spaces import Levels
+from ebm.spaces.labels import agreed_names, aligned
 
 __all__ = ["PottsModel"]
 
@@ -33,23 +33,26 @@ class PottsModel(ParametricModel):
     Parameters
     ----------
     couplings : array_like, (n, n, q, q)
-        J in units of k_B T, ``couplings[i, j, a, b]``. Only its symmetric part,
-        J_ij(a, b) = J_ji(b, a), is kept; each pair counts once in the energy. Equal couplings of
+        J in units of k_B T, ``couplings[i, j, a, b]``. Each pair is written in both orders,
+        J_ij(a, b) = J_ji(b, a), and counts once in the energy. Of two different entries the mean is
+        kept, the symmetric part; one of which the other is zero is refused. Equal couplings of
         equal values, J_ij δ(a, b), are ``np.multiply.outer(J, np.eye(q))``.
     fields : array_like, (n, q)
         h.
     offset : float
         A constant in the energy, no parameter.
     names : sequence of str, optional
-        Unit names.
+        Unit names; the labels of a frame of fields where there are any.
 
     Raises
     ------
     ShapeError
         If the shapes do not belong together, or there is only one value.
     ModelError
-        If a number is not finite, a unit is coupled to itself, or only one triangle of the pairs
-        is given.
+        If a number is not finite, a unit is coupled to itself, or a coupling is written in one
+        order of its units.
+    NamesError
+        If labels are not the names.
 
     Examples
     --------
@@ -68,15 +71,26 @@ class PottsModel(ParametricModel):
     space: Levels = field(init=False)
 
     def __post_init__(self) -> None:
-        fields = as_floats(self.fields, "fields")
+        names = agreed_names(
+            self.names,
+            ("fields", self.fields, 0),
+            ("couplings", self.couplings, 0, 1),
+        )
+        levels = agreed_names(
+            None,
+            ("fields", self.fields, 1),
+            ("couplings", self.couplings, 2, 3),
+        )
+        fields = aligned(self.fields, "fields", names, levels)
         if fields.ndim != 2:
             raise ShapeError(f"fields must have shape (n, q), got {fields.shape}")
         couplings.require_finite(fields, "fields")
-        space = Levels(*fields.shape, names=self.names)
+        space = Levels(*fields.shape, names=names)
+        given = aligned(self.couplings, "couplings", names, names, levels, levels)
         checked = {
             "space": space,
             "names": space.names,
-            "couplings": level_couplings.symmetric(self.couplings, space, "couplings"),
+            "couplings": level_couplings.symmetric(given, space, "couplings"),
             "fields": couplings.read_only(fields),
             "offset": couplings.scalar(self.offset, "offset"),
         }
@@ -110,10 +124,13 @@ class PottsModel(ParametricModel):
 
     def energy(self, states: ArrayLike) -> Array:
         """Energy of each state in units of k_B T, (..., n) -> (...)."""
-        checked = self.space.check(states)
-        levels = checked.reshape(-1, self.n).astype(np.intp)
-        sums = level_couplings.exponents(self.couplings, self.fields, levels)
-        return np.asarray(self.offset - sums.reshape(checked.shape[:-1]))
+
+        def energies(checked: Array) -> Array:
+            levels = checked.reshape(-1, self.n).astype(np.intp)
+            sums = level_couplings.exponents(self.couplings, self.fields, levels)
+            return np.asarray(self.offset - sums.reshape(checked.shape[:-1]))
+
+        return self.space.map(energies, states)
 
     def quadratic_form(self) -> QuadraticForm:
         """The energy as −½ fAf − v·f + k over one-hot features f."""
@@ -132,9 +149,13 @@ class PottsModel(ParametricModel):
         ndarray, (..., n, q)
             h_i(a) + Σ_{j≠i} J_ij(a, a_j).
         """
-        features = self.space.features(states)
-        total = features @ self._matrix + self.fields.ravel()
-        return np.asarray(total.reshape(*features.shape[:-1], self.n, self.q))
+
+        def log_weights(checked: Array) -> Array:
+            features = self.space.features(checked)
+            total = features @ self._matrix + self.fields.ravel()
+            return np.asarray(total.reshape(*features.shape[:-1], self.n, self.q))
+
+        return self.space.map(log_weights, states)
 
     def conditional(self, states: ArrayLike) -> Array:
         """p(a_i = a | all other units) for each unit and value, the softmax of ``input``.
@@ -235,6 +256,7 @@ class PottsModel(ParametricModel):
     def _from_vector(self, theta: ArrayLike, name: str, offset: float) -> Self:
         n_kept = self.q - 1
         n_parameters = self.n * n_kept + len(self.pairs[0]) * n_kept**2
+        theta = couplings.parameter_vector(theta, self, name)
         theta = couplings.vector(np.atleast_1d(theta), n_parameters, name)
         matrix, fields = level_couplings.from_vector(theta, self.fields.shape, self.pairs)
         return replace(self, couplings=matrix, fields=fields, offset=offset)

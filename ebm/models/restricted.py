@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_floats, as_integer
+from ebm.arrays import as_integer
 from ebm.ensembles import Ensemble
 from ebm.ensembles.data import from_data
 from ebm.errors import ModelError, ShapeError
@@ -18,6 +18,7 @@ from ebm.models.boltzmann import BoltzmannMachine
 from ebm.models.layered import CHUNK, LayeredModel
 from ebm.randomness import RandomSource, generator
 from ebm.spaces import Binary
+from ebm.spaces.labels import agreed_names, aligned
 
 __all__ = ["RestrictedBoltzmannMachine"]
 
@@ -44,7 +45,7 @@ class RestrictedBoltzmannMachine(LayeredModel):
     offset : float
         A constant in the energy, no parameter.
     names : sequence of str, optional
-        Names of the visible units.
+        Names of the visible units; the labels of frames and series where there are any.
 
     Raises
     ------
@@ -52,6 +53,8 @@ class RestrictedBoltzmannMachine(LayeredModel):
         If the shapes do not belong together.
     ModelError
         If a number is not finite.
+    NamesError
+        If labels are not the names, or those of the hidden units not the same everywhere.
 
     Examples
     --------
@@ -73,15 +76,28 @@ class RestrictedBoltzmannMachine(LayeredModel):
     def __post_init__(self) -> None:
         n = couplings.length(self.visible_biases, "visible_biases")
         m = couplings.length(self.hidden_biases, "hidden_biases")
-        space = Binary(n, names=self.names)
+        names = agreed_names(
+            self.names,
+            ("weights", self.weights, 0),
+            ("visible_biases", self.visible_biases, 0),
+            ("visible_center", self.visible_center, 0),
+        )
+        hidden = agreed_names(
+            None,
+            ("weights", self.weights, 1),
+            ("hidden_biases", self.hidden_biases, 0),
+            ("hidden_center", self.hidden_center, 0),
+        )
+        space = Binary(n, names=names)
+        names = space.names
         checked = {
             "space": space,
-            "names": space.names,
-            "weights": _matrix(self.weights, n, m),
-            "visible_biases": couplings.vector(self.visible_biases, n, "visible_biases"),
-            "hidden_biases": couplings.vector(self.hidden_biases, m, "hidden_biases"),
-            "visible_center": couplings.vector(self.visible_center, n, "visible_center"),
-            "hidden_center": couplings.vector(self.hidden_center, m, "hidden_center"),
+            "names": names,
+            "weights": _matrix(self.weights, (n, m), names, hidden),
+            "visible_biases": couplings.vector(self.visible_biases, n, "visible_biases", names),
+            "hidden_biases": couplings.vector(self.hidden_biases, m, "hidden_biases", hidden),
+            "visible_center": couplings.vector(self.visible_center, n, "visible_center", names),
+            "hidden_center": couplings.vector(self.hidden_center, m, "hidden_center", hidden),
             "offset": couplings.scalar(self.offset, "offset"),
         }
         for name, value in checked.items():
@@ -168,20 +184,25 @@ class RestrictedBoltzmannMachine(LayeredModel):
         ndarray, (...)
             In units of k_B T.
         """
-        v = self.space.check(states)
-        linear = (v - self.visible_center) @ (self.weights @ self.hidden_center)
-        linear -= v @ self.visible_biases
-        return np.asarray(linear - self._by_rows(_softplus_sums, v) + self.offset)
+        driven = self.weights @ self.hidden_center
+
+        def energies(v: Array) -> Array:
+            linear = (v - self.visible_center) @ driven - v @ self.visible_biases
+            return np.asarray(linear - self._by_rows(_softplus_sums, v) + self.offset)
+
+        return self.space.map(energies, states)
 
     def hidden_input(self, states: ArrayLike) -> Array:
         """Log-odds of the hidden units, c_β + Σ_α U_αβ (v_α−v̂_α), (..., n) -> (..., m)."""
-        v = self.space.check(states)
-        return np.asarray((v - self.visible_center) @ self.weights + self.hidden_biases)
+        return self.space.map(
+            lambda v: (v - self.visible_center) @ self.weights + self.hidden_biases, states
+        )
 
     def visible_input(self, hidden: ArrayLike) -> Array:
         """Log-odds of the visible units, b_α + Σ_β U_αβ (h_β−ĥ_β), (..., m) -> (..., n)."""
-        h = Binary(self.n_hidden).check(hidden)
-        return np.asarray((h - self.hidden_center) @ self.weights.T + self.visible_biases)
+        return Binary(self.n_hidden).map(
+            lambda h: (h - self.hidden_center) @ self.weights.T + self.visible_biases, hidden
+        )
 
     def hidden_conditional(self, states: ArrayLike) -> Array:
         """p(h_β = 1 | v) = σ(hidden_input), (..., n) -> (..., m).
@@ -284,7 +305,7 @@ class RestrictedBoltzmannMachine(LayeredModel):
         >>> machine.recentered(0.5, 0.5).hidden_biases
         array([-0.5])
         """
-        v = couplings.vector(visible_center, self.n, "visible_center")
+        v = couplings.vector(visible_center, self.n, "visible_center", self.names)
         h = couplings.vector(hidden_center, self.n_hidden, "hidden_center")
         u = self.weights
         constant = v @ u @ h - self.visible_center @ u @ self.hidden_center
@@ -347,14 +368,19 @@ def _softplus_sums(inputs: Array) -> Array:
     return np.asarray(np.logaddexp(0, inputs).sum(axis=-1))
 
 
-def _matrix(weights: Any, n: int, m: int) -> Array:
-    """The weights, checked, a read-only copy."""
+def _matrix(
+    weights: Any,
+    shape: tuple[int, int],
+    visible: Sequence[str] | None,
+    hidden: Sequence[str] | None,
+) -> Array:
+    """The weights (n, m) in the order of both layers, checked, a read-only copy."""
     if couplings.is_sparse(weights):
         weights = weights.toarray()
-    matrix = as_floats(weights, "weights")
-    if matrix.shape != (n, m):
+    matrix = aligned(weights, "weights", visible, hidden)
+    if matrix.shape != shape:
         raise ShapeError(
-            f"weights must have shape ({n}, {m}), a row for each visible and a column for each "
+            f"weights must have shape {shape}, a row for each visible and a column for each "
             f"hidden unit, got {matrix.shape}"
         )
     couplings.require_finite(matrix, "weights")

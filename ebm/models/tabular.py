@@ -12,6 +12,7 @@ from ebm.arrays import as_floats
 from ebm.errors import ModelError, ShapeError
 from ebm.model import EnergyModel
 from ebm.spaces import FiniteSpace
+from ebm.spaces.labels import refuse_labels
 
 __all__ = ["TabularModel"]
 
@@ -50,6 +51,7 @@ class TabularModel(EnergyModel):
     def __post_init__(self) -> None:
         if not isinstance(self.space, FiniteSpace):
             raise ModelError(f"space must be finite, such as ebm.Binary(3), got {self.space!r}")
+        refuse_labels(self.energies, "energies", "of space.states_at")
         table = as_floats(self.energies, "energies").flatten()
         if len(table) != self.space.size:
             raise ShapeError(
@@ -94,6 +96,7 @@ class TabularModel(EnergyModel):
         >>> ebm.exact(model).weights
         array([0.5, 0. , 0. , 0.5])
         """
+        refuse_labels(p, "p", "of space.states_at")
         table = as_floats(p, "p")
         if not (table >= 0).all():
             raise ModelError("p must not be negative or NaN")

@@ -23,6 +23,7 @@ from ebm.networks.tensors import (
     chosen_device,
     chosen_dtype,
 )
+from ebm.spaces.labels import row_order
 
 __all__ = ["Block", "LoadedRows", "Rows", "StoredRows", "labelled_rows"]
 
@@ -180,6 +181,8 @@ def labelled_rows(
         If an input is NaN or infinite.
     ShapeError
         If lengths differ, there are no rows, or ``n_classes`` is no positive integer.
+    NamesError
+        If a series and a frame of inputs have different labels of rows.
 
     Examples
     --------
@@ -205,7 +208,9 @@ def labelled_rows(
     m = as_labels(labels)
     if m.shape != (len(z),):
         raise ShapeError(f"labels must have shape ({len(z)},), one a row, got {tuple(m.shape)}")
+    m = _in_row_order(m, labels, inputs, "labels")
     weights = _weights(sample_weight, len(z))
+    weights = _in_row_order(weights, sample_weight, inputs, "sample_weight")
     shares = _class_probabilities(m, weights, count)
     if bool((weights == 0).any()) and not is_mapped:
         kept = weights > 0
@@ -213,6 +218,12 @@ def labelled_rows(
     return StoredRows(
         len(z), z.shape[1], shares, place, kind, weights.to(place, kind), z, m.to(place)
     )
+
+
+def _in_row_order(entries: Tensor, given: Any, inputs: Any, name: str) -> Tensor:
+    """One entry for each row, by the labels of a series and a frame where both have them."""
+    order = row_order(given, inputs, name)
+    return entries if order is None else entries[torch.from_numpy(order)]
 
 
 def _loaded(

@@ -47,9 +47,9 @@ def activity(ensemble: Ensemble, states: ArrayLike) -> Array:
     array([0.])
     """
     if isinstance(ensemble.space, Binary):
-        return np.asarray(states, dtype=np.float64)
+        return ensemble.space.check(states)
     if isinstance(ensemble.space, Spins):
-        return (1 + np.asarray(states, dtype=np.float64)) / 2
+        return (1 + ensemble.space.check(states)) / 2
     raise CodingError(f"activity is defined for two-valued units, got {ensemble.space!r}")
 
 

@@ -77,7 +77,7 @@ def first_log_odds(start: Any, space: FiniteSpace, rng: RandomSource) -> Array:
     elif start is None or isinstance(start, str):
         raise EbmError(f'start must be "uniform", "random" or means, got {start!r}')
     else:
-        given = vector(start, space.n, "start")
+        given = vector(start, space.n, "start", space.names)
         mean = given if isinstance(space, Binary) else (1 + given) / 2
     if ((mean < 0) | (mean > 1)).any():
         low, high = space.values

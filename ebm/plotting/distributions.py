@@ -115,7 +115,7 @@ def pattern_probabilities(
     'log'
     """
     ax = axes_or_new(ax)
-    predicted = np.exp(ensemble_of(model).log_probability(data.states.astype(np.float64)))
+    predicted = np.exp(ensemble_of(model, data).log_probability(data.states.astype(np.float64)))
     alone = _independent_probability(data)
     rarest = float(data.weights.min())
     lowest = 0.5 * max(min(rarest, float(predicted.min())), _FAINTEST * rarest)

@@ -76,7 +76,7 @@ def moments_comparison(
         raise ShapeError(f"moments of order {order} need as many units, got {data.space.n}")
     ax = axes_or_new(ax)
     observed, deviation = _connected(data, order)
-    predicted, _ = _connected(ensemble_of(model), order)
+    predicted, _ = _connected(ensemble_of(model, data), order)
     power = _power_of_ten(observed, predicted)
     x, y, error = (a / 10.0**power for a in (observed, predicted, deviation))
     many = len(x) > _MAX_BARS

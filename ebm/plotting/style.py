@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.ensembles import Ensemble
+from ebm.ensembles.ensemble import require_order
 from ebm.enumeration import exact
 from ebm.errors import require_extra
 from ebm.model import EnergyModel
@@ -66,13 +67,15 @@ def axes_or_new(ax: Axes | None) -> Axes:
     return ax
 
 
-def ensemble_of(model: EnergyModel | Ensemble) -> Any:
+def ensemble_of(model: EnergyModel | Ensemble, data: Ensemble | None = None) -> Any:
     """The exact ensemble of a model; an ensemble stays as it is.
 
     Parameters
     ----------
     model : EnergyModel or Ensemble
         What a caller passed as a model.
+    data : Ensemble, optional
+        What it is drawn against unit by unit: names in another order are refused.
 
     Returns
     -------
@@ -86,7 +89,10 @@ def ensemble_of(model: EnergyModel | Ensemble) -> Any:
     >>> ensemble_of(ebm.IsingModel([[0]], [0])).moments().mean
     array([0.])
     """
-    return exact(model) if isinstance(model, EnergyModel) else model
+    ensemble = exact(model) if isinstance(model, EnergyModel) else model
+    if data is not None:
+        require_order(ensemble.space, data.space)
+    return ensemble
 
 
 def label_units(axis: Any, labels: tuple[str, ...], *, rotation: float = 0) -> None:

@@ -66,7 +66,7 @@ def rates(
     moments = data.moments().to(Binary)
     unit = np.arange(moments.space.n)
     if model is not None:
-        fitted = ensemble_of(model).moments().to(Binary).mean
+        fitted = ensemble_of(model).moments().to(moments.space).mean
         size = max(5.0, min(11, 150 / len(unit)))
         ax.plot(unit, fitted, "_", color=MODEL, ms=size, mew=2, label="model")
     error = binomial_error(moments.mean, data.sample_size)
@@ -119,7 +119,7 @@ def couplings(model: Any, below: Any = None, *, ax: Axes | None = None) -> Axes:
     matrix = _coupling_matrix(model)
     if below is not None:
         lower = np.tril_indices(len(matrix), -1)
-        matrix[lower] = _coupling_matrix(below)[lower]
+        matrix[lower] = _in_order(_coupling_matrix(below), below.space, model.space)[lower]
     far = _FAR if isinstance(model.space, Binary) else _FAR / 4
     own, other = _end_of_colors(matrix, far), _end_of_colors(matrix.T, far)
     largest = max(own, min(other, _MOST_STRETCHED * own))
@@ -149,6 +149,14 @@ def _end_of_colors(matrix: NDArray[np.float64], far: float) -> float:
     sizes = sizes[sizes <= max(far, _TIMES_QUARTILE * quartile)]
     others = sizes[-1 - len(sizes) // _ONE_IN]
     return float(sizes[sizes <= _TIMES_OTHERS * others][-1])
+
+
+def _in_order(matrix: NDArray[np.float64], own: Any, wanted: Any) -> NDArray[np.float64]:
+    """A matrix over units in the order of another space, by their names."""
+    if not own.names or not wanted.names:
+        return matrix
+    order = wanted.order_of(own.names)
+    return matrix[np.ix_(order, order)]
 
 
 def _coupling_matrix(model: Any) -> NDArray[np.float64]:

@@ -84,7 +84,8 @@ class SampledModel(Ensemble):
 
     def log_probability(self, states: ArrayLike) -> Array:
         """ln p(x) = −E(x) − ln Z, in error by that of ln Z, the same for all states."""
-        return -checked_energy(self.model, np.asarray(states)) - self.log_partition
+        energies: Array = self.model.space.map(lambda x: checked_energy(self.model, x), states)
+        return -energies - self.log_partition
 
     def entropy(self, base: float | None = None) -> Estimate:
         """S = ln Z + E[E(x)], with the errors of both.

@@ -9,6 +9,7 @@ import numpy as np
 
 from ebm.arrays import as_floats, as_integer, as_number
 from ebm.errors import ModelError
+from ebm.spaces.labels import refuse_labels
 
 __all__ = ["HamiltonianMonteCarlo", "Langevin"]
 
@@ -57,6 +58,7 @@ class HamiltonianMonteCarlo:
             raise ModelError(f"step must be positive and finite, got {self.step!r}")
         if not 0 <= jitter < 1:
             raise ModelError(f"jitter must be in [0, 1), got {self.jitter!r}")
+        refuse_labels(self.mass, "mass", "of the coordinates")
         mass = np.array(as_floats(self.mass, "mass"))
         if mass.ndim > 1 or not mass.size or not ((mass > 0) & np.isfinite(mass)).all():
             raise ModelError("mass must be a positive number, or one for each coordinate")

@@ -74,8 +74,10 @@ class FiniteSpace(StateSpace):
 
     def index(self, states: ArrayLike) -> NDArray[np.int64]:
         """Number of each state in the order of :meth:`states_at`, (..., n) -> (...)."""
-        digits = np.searchsorted(self.values, self.check(states))
-        return np.asarray(digits @ self._place_values())
+        place_values = self._place_values()
+        return self.map(
+            lambda checked: np.searchsorted(self.values, checked) @ place_values, states
+        ).astype(np.int64)
 
     def _place_values(self) -> NDArray[np.int64]:
         """What a step of each unit adds to the number of a state, (n,)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -12,13 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.arrays import as_integer, holds_text
-from ebm.errors import CodingError, EbmError, MissingValueError, NamesError, ShapeError
+from ebm.errors import CodingError, EbmError, MissingValueError, ShapeError
 from ebm.randomness import RandomSource, generator
+from ebm.spaces.labels import order_along, positions
 from ebm.spaces.names import as_names, checked_names, shown
+from ebm.spaces.reading import blocks_of, dense, readable
 
 __all__ = ["Reals", "StateSpace"]
 
 Array = NDArray[np.float64]
+
+#: Numbers in a block of states.
+BLOCK = 2**20
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,8 @@ class StateSpace(ABC):
         Parameters
         ----------
         states : array_like, (..., n)
-            One state or any stack of states.
+            One state or any stack of states: an array, scipy.sparse rows, a tensor, a data frame or
+            a row of one. What has labels is taken by the names of the units.
 
         Returns
         -------
@@ -92,6 +98,8 @@ class StateSpace(ABC):
         ------
         ShapeError
             If the last axis is not ``n`` long.
+        NamesError
+            If labels are not the names of the units.
         CodingError
             If a value does not belong to the coding; the unit and the values are named.
         MissingValueError
@@ -104,16 +112,55 @@ class StateSpace(ABC):
         array([[0., 1.],
                [1., 0.]])
         """
-        if hasattr(states, "columns") and hasattr(states, "to_numpy"):
-            states = self._in_own_order(states)
-        array = self._as_float(states)
-        if array.ndim == 0 or array.shape[-1] != self.n:
-            turned = array.ndim == 2 and array.shape[0] == self.n
-            hint = "; the table looks transposed: rows must be samples" if turned else ""
-            raise ShapeError(f"states must have shape (..., {self.n}), got {array.shape}{hint}")
-        if not self._valid(array).all():
-            self._complain(array.reshape(-1, self.n))
-        return array
+        return self._checked(states, readable(states, "states"))
+
+    def map(self, function: Callable[[Array], ArrayLike], states: Any) -> Array:
+        """A function of checked states, about a million numbers at a time, (..., n) -> (..., *).
+
+        Parameters
+        ----------
+        function : callable
+            Maps states (..., n) of float64 to an array (..., *).
+        states : array_like, (..., n)
+            One state or any stack of states, of any type that :meth:`check` takes.
+
+        Returns
+        -------
+        ndarray, (..., *)
+            What the function gives for all states; no float64 copy of all of them is made.
+
+        Raises
+        ------
+        ShapeError
+            As :meth:`check`.
+        CodingError
+            As :meth:`check`.
+        MissingValueError
+            As :meth:`check`.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> ebm.Spins(2).map(lambda states: states.sum(axis=-1), [[1, 1], [1, -1]])
+        array([2., 0.])
+        """
+        given = readable(states, "states")
+        if math.prod(given.shape) <= BLOCK:
+            return np.asarray(function(self._checked(states, given)))
+        self._require_width(given)
+        rows = given if len(given.shape) == 2 else dense(given).reshape(-1, self.n)
+        try:
+            order = self._order(states)
+            parts = [
+                np.asarray(function(self._valid_floats(block, order)))
+                for block in blocks_of(rows, max(1, BLOCK // self.n))
+            ]
+        except (CodingError, MissingValueError):
+            # The complaint counts all rows, not those of a block.
+            self._checked(states, given)
+            raise
+        values = np.concatenate(parts)
+        return values.reshape(*given.shape[:-1], *values.shape[1:])
 
     def named(self, names: Sequence[str] | None) -> Self:
         """The same space with these names (or none)."""
@@ -137,39 +184,49 @@ class StateSpace(ABC):
         NamesError
             If ``names`` are not the names of the space in some order.
         """
-        given = list(as_names(names))
+        given = as_names(names)
         checked_names(given, len(given))
-        wanted = list(self.names or given)
-        if sorted(given) != sorted(wanted):
-            missing = [name for name in wanted if name not in given]
-            unknown = [name for name in given if name not in wanted]
-            raise NamesError(
-                f"the columns must be the units {shown(wanted)}; "
-                f"missing: {shown(missing)}, unknown: {shown(unknown)}"
-            )
-        position = {name: k for k, name in enumerate(given)}
-        return np.array([position[name] for name in wanted], dtype=np.intp)
+        return positions(given, self.names or given, "the columns must be the units")
 
-    def _in_own_order(self, frame: Any) -> Any:
-        """The values of a data frame, its columns in the order of the named units."""
-        values = frame.to_numpy()
-        if not self.names:
-            return values
-        return values[:, self.order_of(as_names(frame.columns))]
+    def _checked(self, states: Any, given: Any) -> Array:
+        """States that :func:`readable` read, in float64 and the order of the units."""
+        self._require_width(given)
+        return self._valid_floats(given, self._order(states))
 
-    def _as_float(self, states: ArrayLike) -> Array:
-        if isinstance(states, np.ma.MaskedArray):
+    def _require_width(self, given: Any) -> None:
+        shape = tuple(given.shape)
+        if shape[-1:] == (self.n,):
+            return
+        if isinstance(given, np.ndarray) and given.dtype.kind in "OUS":
+            raise self._not_numbers(given)
+        turned = len(shape) == 2 and shape[0] == self.n
+        hint = "; the table looks transposed: rows must be samples" if turned else ""
+        raise ShapeError(f"states must have shape (..., {self.n}), got {shape}{hint}")
+
+    def _order(self, states: Any) -> NDArray[np.intp] | None:
+        return order_along(states, -1, self.names, "states")
+
+    def _valid_floats(self, given: Any, order: NDArray[np.intp] | None) -> Array:
+        """Some rows, or all of them, in float64; refused where one is not in the coding."""
+        array = self._as_float(dense(given))
+        if order is not None:
+            array = array[..., order]
+        if not self._valid(array).all():
+            self._complain(array.reshape(-1, self.n))
+        return array
+
+    def _as_float(self, array: NDArray[Any]) -> Array:
+        if isinstance(array, np.ma.MaskedArray):
             # A masked entry is a missing one.
-            states = np.ma.filled(states.astype(np.float64), np.nan)
+            array = np.ma.filled(array.astype(np.float64), np.nan)
         try:
-            array = np.asarray(states)
             if holds_text(array) or array.dtype.kind == "c":
-                raise self._not_numbers(states)
+                raise self._not_numbers(array)
             return np.asarray(array, dtype=np.float64)
         except (TypeError, ValueError) as error:
             if isinstance(error, EbmError):
                 raise
-            raise self._not_numbers(states) from error
+            raise self._not_numbers(array) from error
 
     def _not_numbers(self, states: ArrayLike) -> Exception:
         """The error for states that are not numbers, naming the first such column."""

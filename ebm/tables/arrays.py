@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -48,6 +49,7 @@ def read_npz(path: Path) -> RawTable:
     """Read the data matrix ``X`` or ``states``, or the only matrix, of a ``.npz`` file.
 
     Names are taken from a one-dimensional text array ``names`` or ``columns``, if there is one.
+    Other arrays with an entry for each row, such as weights, are not read, and a note says so.
 
     Parameters
     ----------
@@ -80,7 +82,8 @@ def read_npz(path: Path) -> RawTable:
             raise FileFormatError(f"{path} holds a saved model, wanted data: read it with ebm.load")
         shapes = {key: _member(arrays, key, path).shape for key in arrays}
         key = _data_key(shapes, path)
-        return _raw(_member(arrays, key, path), _names(arrays, path), f"{path}, array {key!r}")
+        raw = _raw(_member(arrays, key, path), _names(arrays, path), f"{path}, array {key!r}")
+        return replace(raw, notes=_unread_notes(shapes, key, raw.n_rows))
 
 
 def _load(file: BinaryIO, path: Path) -> Any:
@@ -120,6 +123,18 @@ def _data_key(shapes: dict[str, tuple[int, ...]], path: Path) -> str:
     trouble = "several matrices that could be the data" if candidates else "no matrix"
     raise FileFormatError(
         f"{path} holds {trouble}, wanted one two-dimensional array X (rows, units); found {found}"
+    )
+
+
+def _unread_notes(shapes: dict[str, tuple[int, ...]], key: str, n_rows: int) -> tuple[str, ...]:
+    """A sentence on arrays with an entry for each row, such as weights, which are not read."""
+    unread = [k for k in shapes if k != key and k not in _NAME_KEYS and shapes[k][:1] == (n_rows,)]
+    if not unread:
+        return ()
+    shown = ", ".join(repr(k) for k in unread)
+    return (
+        f"Beside the rows {key!r} the file holds {shown}, one entry for each row, which was not "
+        f"read: weights of samples go in as weights=numpy.load(path)[{unread[0]!r}], with fit.",
     )
 
 

@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 import scipy.sparse
 from hypothesis import given
+from hypothesis import strategies as st
 
 import ebm
 from ebm.errors import ModelError, ShapeError
 from ebm.models import couplings
 from tests.strategies import generators, sparse_patterns
 
-STORED = scipy.sparse.coo_array(([0.0, 2.0, 0.0, 5.0], ([0, 1, 2, 2], [1, 2, 2, 0])), shape=(3, 3))
+STORED = scipy.sparse.coo_array(
+    ([0.0, 2.0, 3.0, 0.0, 4.0, 1.0], ([0, 1, 2, 2, 2, 0], [1, 2, 1, 2, 0, 2])), shape=(3, 3)
+)
 
 
 @given(sparse_patterns())
@@ -47,11 +50,11 @@ def test_repeated_entries_are_summed():
 
 
 def test_stored_zeros_are_pairs():
-    """One stored triangle makes a pair; an explicit zero is a parameter, no entry is none."""
+    """An explicit zero is a parameter, stored in one order or in both; no entry is none."""
     symmetric = couplings.symmetric(STORED, 3, "W")
     i, j = couplings.free_pairs(symmetric)
     assert list(zip(i, j, strict=True)) == [(0, 1), (0, 2), (1, 2)]
-    np.testing.assert_array_equal(couplings.at_pairs(symmetric, (i, j)), [0, 2.5, 1])
+    np.testing.assert_array_equal(couplings.at_pairs(symmetric, (i, j)), [0, 2.5, 2.5])
     fewer = couplings.symmetric(scipy.sparse.csr_array(STORED.toarray()), 3, "W")
     assert list(zip(*couplings.free_pairs(fewer), strict=True)) == [(0, 2), (1, 2)]
 
@@ -129,6 +132,73 @@ def test_vectors_are_checked_copies():
         couplings.vector(np.zeros((3, 1)), 3, "b")
     with pytest.raises(ModelError, match=r"b must be finite, got inf at \(2,\)"):
         couplings.vector([0, 0, np.inf], 3, "b")
+
+
+@st.composite
+def orientations(draw):
+    """(couplings, edges): any graph, some of its pairs written in one order and some in both."""
+    n = draw(st.integers(2, 6))
+    rng = draw(generators())
+    i, j = np.triu_indices(n, 1)
+    kept = rng.random(len(i)) < 0.7
+    kept[rng.integers(len(i))] = True
+    i, j = i[kept], j[kept]
+    flipped = rng.random(len(i)) < 0.5
+    i, j = np.where(flipped, j, i), np.where(flipped, i, j)
+    matrix = np.zeros((n, n))
+    matrix[i, j] = rng.choice([-1, 1], len(i)) * rng.uniform(1e-6, 2, len(i))
+    both = rng.random(len(i)) < draw(st.sampled_from([0.0, 0.5]))
+    both[rng.integers(len(i))] = False
+    matrix[j[both], i[both]] = matrix[i[both], j[both]]
+    if draw(st.booleans()):
+        np.fill_diagonal(matrix, rng.normal(size=n))
+    return matrix, bool(both.any() or np.diag(matrix).any())
+
+
+@given(orientations())
+def test_a_pair_written_once_is_refused_in_every_orientation(drawn):
+    """Rings i → i + 1, directed lists of edges, triangles; never half of a coupling in silence."""
+    matrix, mixed = drawn
+    n = len(matrix)
+    remedy = "write it in both orders" if mixed else r"give A \+ A\.T"
+    words = rf"must be symmetric, got .* and 0 at \(.*would count half; .*{remedy}"
+    for stored in (matrix, scipy.sparse.coo_array(matrix), scipy.sparse.csc_matrix(matrix)):
+        for make in (ebm.BoltzmannMachine, ebm.IsingModel):
+            with pytest.raises(ModelError, match=words):
+                make(stored, np.zeros(n))
+    # The twin: the same bonds in both orders are the matrix itself, whatever their signs.
+    whole = np.where(matrix == 0, matrix.T, matrix)
+    for stored in (whole, scipy.sparse.coo_array(whole)):
+        np.testing.assert_array_equal(couplings.dense(couplings.symmetric(stored, n, "W")), whole)
+        np.testing.assert_array_equal(
+            ebm.IsingModel(stored, np.zeros(n)).quadratic_form().matrix, whole
+        )
+
+
+def test_the_place_of_a_pair_written_once_is_named():
+    """A ring of five bonds, and parts of one entry that add up to nothing."""
+    ring = np.roll(0.8 * np.eye(5), 1, axis=1)
+    for matrix in (ring, scipy.sparse.csr_array(ring)):
+        with pytest.raises(ModelError, match=r"got 0\.8 at \(0, 1\) and 0 at \(1, 0\)"):
+            couplings.symmetric(matrix, 5, "W")
+    parts = ([1.0, 2.0, -2.0], ([0, 1, 1], [1, 0, 0]))
+    with pytest.raises(ModelError, match=r"got 1 at \(0, 1\) and 0 at \(1, 0\)"):
+        couplings.symmetric(scipy.sparse.coo_array(parts, shape=(2, 2)), 2, "W")
+
+
+@given(generators())
+def test_rounding_is_no_pair_written_once(rng):
+    """A product that is symmetric up to rounding; entries that cancel in one order only."""
+    factors = rng.normal(size=(4, 3))
+    matrix = factors @ np.diag([1.0, 3.0, -2.0]) @ factors.T
+    matrix[0, 1], matrix[1, 0] = 1e-16, 0.0
+    for stored in (matrix, scipy.sparse.csr_array(matrix)):
+        own = couplings.dense(couplings.symmetric(stored, 4, "W"))
+        np.testing.assert_allclose(own, matrix, atol=1e-14)
+    # Small against rounding of others, a coupling is still a coupling.
+    matrix[0, 1] = 1e-9
+    with pytest.raises(ModelError, match="must be symmetric, got 1e-09"):
+        couplings.symmetric(matrix, 4, "W")
 
 
 def test_bad_entries_of_a_sparse_matrix_are_placed():

@@ -385,10 +385,24 @@ class TestRefusals:
         with pytest.raises(ModelError, match=r"couplings\[1, 1\] must be zero"):
             ebm.PottsModel(couplings, np.zeros((2, 3)))
 
+    def test_pairs_written_once_around_a_ring(self):
+        """J[i, i + 1 mod n], of equal values and entry by entry; in both orders they are taken."""
+        ring = np.multiply.outer(np.roll(np.eye(4), 1, axis=1), np.diag([0.5, 1.0, 2.0]))
+        words = r"symmetric, got 0\.5 at \(0, 1, 0, 0\) and 0 at \(1, 0, 0, 0\)"
+        with pytest.raises(ModelError, match=words):
+            ebm.PottsModel(ring, np.zeros((4, 3)))
+        whole = ring + ring.transpose(1, 0, 3, 2)
+        model = ebm.PottsModel(whole, np.zeros((4, 3)))
+        assert float(model.energy([2, 2, 2, 2])) == -8
+        whole[2, 1, 1, 0] = 0.3
+        with pytest.raises(ModelError, match=r"got 0\.3 at \(2, 1, 1, 0\) and 0 at \(1, 2, 0, 1\)"):
+            ebm.PottsModel(whole, np.zeros((4, 3)))
+
     @pytest.mark.parametrize("triangle", [np.triu, np.tril])
     def test_one_triangle_of_the_pairs(self, triangle):
         half = random_couplings(3, 3) * triangle(np.ones((3, 3)))[:, :, None, None]
-        with pytest.raises(ModelError, match="couplings must be symmetric, got the pairs of one"):
+        words = r"couplings must be symmetric, got .*one triangle.*transpose\(1, 0, 3, 2\)"
+        with pytest.raises(ModelError, match=words):
             ebm.PottsModel(half, np.zeros((3, 3)))
         whole = ebm.PottsModel(half + half.transpose(1, 0, 3, 2), np.zeros((3, 3)))
         wanted = pair_by_pair(2 * half, np.zeros((3, 3)), 0.0, [0, 1, 2])

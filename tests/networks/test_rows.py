@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 
@@ -16,6 +17,7 @@ from ebm.errors import (
     EbmError,
     MissingValueError,
     ModelError,
+    NamesError,
     ShapeError,
 )
 
@@ -28,6 +30,20 @@ PAIRS = torch.utils.data.TensorDataset(torch.from_numpy(Z), torch.tensor(LABELS)
 def build(inputs=Z, labels=LABELS, **keywords):
     """A system of these rows."""
     return ebm.networks.SoftmaxMLPAction(inputs, labels, 3, **keywords)
+
+
+def test_labels_and_weights_of_a_series_are_paired_with_a_frame_by_their_labels():
+    """Rows of a shuffled frame beside a series that was not shuffled with it."""
+    frame = pd.DataFrame(Z, index=list("uvwxyz"))
+    labels, weights = pd.Series(LABELS, frame.index), pd.Series(np.arange(1.0, 7), frame.index)
+    wanted = build(sample_weight=weights.to_numpy())
+    theta = np.linspace(-1, 1, wanted.space.n)
+    for order in (list("zyxwvu"), list("wuyvzx")):
+        own = build(frame.loc[order], labels, sample_weight=weights)
+        np.testing.assert_allclose(own.energy(theta), wanted.energy(theta), rtol=1e-12)
+    assert build(frame, labels.to_numpy()).energy(theta) == build().energy(theta)
+    with pytest.raises(NamesError, match="labels of labels must be those of the rows"):
+        build(frame, labels.rename({"u": "other"}))
 
 
 def with_entry(value):
