@@ -20,24 +20,13 @@ from tests.networks.systems import (
     SMOOTH,
     circle_coefficients,
     complex_function,
+    nested_derivatives,
     shifted_tanh,
     surprise,
     systems,
 )
 
-quiet = pytest.mark.filterwarnings(
-    "ignore::ebm.errors.SeriesWarning", "ignore:.*torch.jit.script.*:DeprecationWarning"
-)
-
-
-def nested_derivatives(function, order):
-    """f(0), f′(0), f″(0)/2 … by forward differentiation of forward differentiation."""
-    one = torch.ones((), dtype=torch.float64)
-    values, f = [], function
-    for k in range(order + 1):
-        values.append(float(f(torch.zeros((), dtype=torch.float64))) / math.factorial(k))
-        f = (lambda g: lambda t: torch.func.jvp(g, (t,), (one,))[1])(f)
-    return np.array(values)
+quiet = pytest.mark.filterwarnings("ignore::ebm.errors.SeriesWarning")
 
 
 @quiet
@@ -47,7 +36,7 @@ def nested_derivatives(function, order):
 @settings(max_examples=1)
 @given(data=systems())
 def test_coefficients_are_nested_derivatives(activation, data):
-    """To order 5, by jvp of jvp, of the definition of S."""
+    """To order 5, of the definition of S."""
     base, theta, (z, p) = data
     system = ebm.networks.SoftmaxMLPAction(
         z, p.argmax(1), base.n_hidden, activation=activation, sample_weight=p.sum(1)
