@@ -26,6 +26,10 @@ __all__ = [
 ]
 
 
+#: Packages whose lines are not those of a caller.
+PASSED = ("torch", "ebm", "functools")
+
+
 def require_one_of(value: Any, name: str, allowed: Iterable[str]) -> None:
     """Refuse a setting that is none of the names allowed."""
     names = list(allowed)
@@ -191,8 +195,8 @@ def require_same_metrics(state_dict: Any, own: list[Any]) -> None:
 
 
 def caller_level() -> int:
-    """The ``stacklevel`` of a warning for the first line that is neither torch's nor ours."""
+    """The ``stacklevel`` of a warning for the first line that is the caller's own."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in ("torch", "ebm"):
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in PASSED:
         frame, level = frame.f_back, level + 1
     return level

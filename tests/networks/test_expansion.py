@@ -253,7 +253,7 @@ def test_winding_numbers_see_a_zero_inside_and_none_outside(name):
 
 def test_a_users_own_activation():
     """sin: series from its Taylor coefficients, radius from complex tensors, named errors."""
-    sine = ebm.networks.Activation("sin", torch.sin, [0, 1, 0, -1, 0, 1])
+    sine = ebm.networks.Activation("sin", torch.sin, [0, 1, 0, -1, 0, 1], None, math.inf)
     rng = np.random.default_rng(0)
     system = ebm.networks.SoftmaxMLPAction(
         rng.normal(size=(6, 2)), np.arange(6) % 2, 3, activation=sine
@@ -268,7 +268,8 @@ def test_a_users_own_activation():
     assert 1 < expansion.radius < 100
     with pytest.raises(ModelError, match=r"activation sin must be s_0 … s_6, all finite"):
         system.expand(theta, 7)
-    real = ebm.networks.Activation("real", lambda a: torch.special.i0(a), [1, 0, 1 / 2, 0, 3 / 8])
+    bessel = [1, 0, 1 / 2, 0, 3 / 8]
+    real = ebm.networks.Activation("real", torch.special.i0, bessel, None, math.inf)
     other = ebm.networks.SoftmaxMLPAction(
         rng.normal(size=(6, 2)), np.arange(6) % 2, 3, activation=real
     )
