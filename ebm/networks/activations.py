@@ -109,7 +109,7 @@ class Activation:
 
     @cached_property
     def distance(self) -> Distance:
-        """From 0 to the nearest singularity of σ: as stated, or by the ratio test with its error."""
+        """From 0 to the nearest singularity of σ: stated, or by the ratio test with its error."""
         if self.is_one_sided:
             return Distance(math.inf, 0.0)
         if self.singularity is not None:
