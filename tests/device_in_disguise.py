@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import pytest
@@ -42,7 +41,6 @@ COPIES = {aten._to_copy.default, aten.copy_.default}
 @contextmanager
 def device_in_disguise() -> Iterator[torch.device]:
     """Open the device for the tensors of a block of code."""
-    _register()
     load = torch.load
     torch.load = _loaded  # type: ignore[assignment]
     try:
@@ -195,10 +193,13 @@ class _Module:
         return False
 
 
-@cache
 def _register() -> torch.library.Library:
-    """Tell torch of the device, once in a process."""
+    """Tell torch of the device."""
     getattr(backend_registration, _SET_UP)(NAME, backend_module=_Module())
     rules = torch.library.Library("_", "IMPL", "AutocastPrivateUse1")
     rules.fallback(torch.library.fallthrough_kernel)
     return rules
+
+
+# While tests are collected: torch counts devices at the first backward pass of a process.
+_RULES = _register() if hasattr(backend_registration, _SET_UP) else None
