@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import islice
 from numbers import Rational
 from typing import Any
@@ -18,6 +19,7 @@ from torch import Tensor
 from ebm.arrays import as_number
 from ebm.errors import ModelError
 from ebm.networks import power_series, taylor
+from ebm.networks.singularities import Distance, known_coefficients, ratio_test
 
 __all__ = ["ACTIVATIONS", "Activation", "activation_named"]
 
@@ -45,8 +47,9 @@ class Activation:
         From the coefficients of a power series a(t), (K+1, ...), to those of σ(a(t)), at any base
         point; :mod:`ebm.networks.power_series` has the pieces. Without it only base points with
         a = 0 can be had.
-    singularity : float
-        Distance from 0 of the nearest singularity of σ in the complex plane; infinite if entire.
+    singularity : float, optional
+        Distance from 0 of the nearest singularity of σ in the complex plane; ``math.inf`` if there
+        is none. Not stated it is estimated from the derivatives, see :attr:`distance`.
     continuation : callable, optional
         σ for complex arrays, needed for the radius of convergence; by default ``function`` on
         complex tensors.
@@ -71,14 +74,15 @@ class Activation:
     function: Callable[[Tensor], Tensor]
     derivatives: Callable[[int], Sequence[Number]] | Sequence[Number] | None = None
     series: Callable[[Tensor], Tensor] | None = None
-    singularity: float = math.inf
+    singularity: float | None = None
     continuation: Callable[[ComplexArray], ComplexArray] | None = None
 
     def __post_init__(self) -> None:
         given = self.derivatives
         if not (given is None or callable(given) or hasattr(given, "__iter__")):
             raise ModelError(f"derivatives must be numbers s_0, s_1, … or a function, got {given}")
-        if not as_number(self.singularity, "singularity") > 0:
+        stated = self.singularity
+        if stated is not None and not as_number(stated, "singularity") > 0:
             raise ModelError(f"singularity must be positive, got {self.singularity!r}")
         _require_elementwise(self)
         _require_agreement(self)
@@ -102,6 +106,15 @@ class Activation:
         except ModelError:
             return False
         return True
+
+    @cached_property
+    def distance(self) -> Distance:
+        """From 0 to the nearest singularity of σ: stated, or by the ratio test with its error."""
+        if self.is_one_sided:
+            return Distance(math.inf, 0.0)
+        if self.singularity is not None:
+            return Distance(float(self.singularity), 0.0)
+        return ratio_test(known_coefficients(self))
 
     def coefficients(self, order: int) -> tuple[float, ...]:
         """Taylor coefficients at 0.
@@ -333,7 +346,8 @@ ACTIVATIONS: dict[str, Activation] = {
             lambda x: x,
             taylor.identity,
             lambda x: x,
-            continuation=lambda x: x,
+            math.inf,
+            lambda x: x,
         ),
         Activation(
             "tanh",
@@ -364,14 +378,16 @@ ACTIVATIONS: dict[str, Activation] = {
             torch.nn.functional.gelu,
             taylor.gelu,
             _gelu_series,
-            continuation=_gelu_continuation,
+            math.inf,
+            _gelu_continuation,
         ),
         Activation(
             "identity",
             lambda x: x,
             taylor.identity,
             lambda x: x,
-            continuation=lambda x: x,
+            math.inf,
+            lambda x: x,
         ),
     )
 }

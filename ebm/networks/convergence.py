@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ebm.arrays import as_integer
-from ebm.errors import ShapeError
+from ebm.errors import SeriesWarning, ShapeError, warn
 from ebm.networks.logits import Parameters, logit_orders, pre_activations
 from ebm.networks.radius import RowSum, smallest_radius
+from ebm.networks.singularities import FEWEST, Distance
 from ebm.networks.tensors import as_parameters
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def watched(theta: Parameters, a: Tensor, orders: Tensor, n_rows: int) -> Watch:
     return Watch(nearness[best], a[best], torch.maximum(-low, high))
 
 
-def singularity_bound(action: SoftmaxMLPAction, watch: Watch) -> float:
-    """|t| of the nearest singularity of σ(ta): π/max|a| for SiLU.
+def singularity_bound(action: SoftmaxMLPAction, watch: Watch) -> Distance:
+    """|t| of the nearest singularity of σ(ta), and its error: π/max|a| for SiLU.
 
     Parameters
     ----------
@@ -103,11 +104,10 @@ def singularity_bound(action: SoftmaxMLPAction, watch: Watch) -> float:
 
     Returns
     -------
-    float
+    Distance
         Infinite if there is none.
     """
-    largest, distance = float(watch.largest), action.activation.singularity
-    return distance / largest if largest > 0 else math.inf
+    return action.activation.distance.over(float(watch.largest))
 
 
 def limits_unit_disk(action: SoftmaxMLPAction, theta: Tensor, watch: Watch) -> bool:
@@ -154,7 +154,9 @@ def ray_radius(action: SoftmaxMLPAction, theta: Any, *, n_rows: int | None = Non
     Returns
     -------
     float
-        R; infinite where nothing limits the series, as at θ = 0.
+        R; infinite where nothing limits the series, as at θ = 0; NaN where nothing is known of the
+        singularities of a user's own activation. Where those were estimated, R is no better than
+        they are: :attr:`ActionExpansion.radius_error`.
 
     Raises
     ------
@@ -162,6 +164,11 @@ def ray_radius(action: SoftmaxMLPAction, theta: Any, *, n_rows: int | None = Non
         If ``n_rows`` is no positive integer.
     ModelError
         If the activation has no values for complex arguments.
+
+    Warns
+    -----
+    SeriesWarning
+        If the radius is NaN.
 
     Notes
     -----
@@ -183,8 +190,16 @@ def ray_radius(action: SoftmaxMLPAction, theta: Any, *, n_rows: int | None = Non
         orders = logit_orders(blocks, a, action.activation, 3)
         watch = watch.merged(watched(blocks, a, orders, keep), keep)
     bound = singularity_bound(action, watch)
+    if not bound.is_known:
+        warn(
+            f"the radius of convergence is unknown: the activation {action.activation.name} has no "
+            "singularity=, and its derivatives do not tell one; give singularity=, math.inf if it "
+            f"is entire, or more than {FEWEST} derivatives",
+            SeriesWarning,
+        )
+        return math.nan
     U, c, rows = _arrays(action, vector, watch.rows)
-    return smallest_radius(U, c, rows, action.activation, bound)
+    return smallest_radius(U, c, rows, action.activation, bound.value)
 
 
 def one_vector(action: SoftmaxMLPAction, theta: Any) -> Tensor:

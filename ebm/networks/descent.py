@@ -15,6 +15,7 @@ from torch import Tensor
 from ebm.errors import DivergenceError
 from ebm.networks import stored_runs
 from ebm.networks.batches import Batch, Batches
+from ebm.networks.logits import surprise
 from ebm.networks.modules import as_module, load_parameters, parameters_of
 from ebm.networks.monitoring import Monitor, TrainingRecord, angle
 from ebm.networks.optimizers import (
@@ -202,10 +203,7 @@ class Descent:
         for block in batch():
             with torch.autocast(device.type, torch.bfloat16, enabled=self._plan.mixed_precision):
                 logits = self._forward(block.inputs)
-            losses = torch.nn.functional.cross_entropy(
-                logits.to(dtype), block.labels, reduction="none"
-            )
-            loss = losses @ block.weights
+            loss = surprise(logits.to(dtype), block.labels) @ block.weights
             loss.backward()
             total += loss.detach()
         if not self._decay:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -47,7 +48,10 @@ class ActionExpansion:
         S_0 … S_K, without any n!; in the kind of θ.
     bound : float
         Distance in t of the nearest singularity of σ(ta), π/max|a| for SiLU: the radius of
-        convergence is at most this, and usually a good deal less.
+        convergence is at most this, and usually a good deal less. NaN if it is unknown.
+    bound_error : float
+        0 where the activation states its singularity, else how far off an estimate from its
+        derivatives may be.
     is_one_sided : bool
         Whether the series holds for t > 0 only, as for ReLU.
 
@@ -64,6 +68,7 @@ class ActionExpansion:
 
     coefficients: Any
     bound: float
+    bound_error: float
     is_one_sided: bool
     _action: SoftmaxMLPAction = field(repr=False)
     _theta: Tensor = field(repr=False)
@@ -77,6 +82,13 @@ class ActionExpansion:
     def radius(self) -> float:
         """Radius of convergence in t, an estimate; see :func:`ebm.networks.ray_radius`."""
         return ray_radius(self._action, self._theta)
+
+    @cached_property
+    def radius_error(self) -> float:
+        """How far off ``radius`` may be where ``bound`` is an estimate, which it then inherits."""
+        if math.isinf(self.bound):
+            return 0.0
+        return max(self.radius - (self.bound - self.bound_error), 0.0)
 
     @cached_property
     def terms(self) -> Mapping[str, float]:
@@ -104,7 +116,7 @@ class ActionExpansion:
         Warns
         -----
         SeriesWarning
-            If t lies outside the radius of convergence.
+            If t lies outside the radius of convergence, or the radius is unknown.
         """
         point = as_number(t, "t")
         if self.is_one_sided and point < 0:
@@ -113,8 +125,8 @@ class ActionExpansion:
             powers = np.power(point, np.arange(self.order + 1))
         if not np.isfinite(powers).all():
             raise ModelError(f"t must be finite, and so must t**{self.order}, got {t}")
-        if abs(point) >= self.radius:
-            _warn(point, f"{self.radius:.3g}")
+        if abs(point) >= self.radius - self.radius_error:
+            _warn(point, _words(self.radius, self.radius_error), abs(point) >= self.radius)
         if isinstance(self.coefficients, Tensor):
             return (self.coefficients * self.coefficients.new_tensor(powers)).cumsum(0)
         return (self.coefficients * powers).cumsum()
@@ -171,19 +183,24 @@ def expanded(action: SoftmaxMLPAction, theta: Any, order: int) -> ActionExpansio
         watch = watch.merged(seen, WATCHED_ROWS)
     require_finite_orders(total, action.dtype)
     bound = singularity_bound(action, watch)
-    if bound <= 1:
-        _warn(1, f"at most {bound:.3g}")
+    if bound.value - bound.error <= 1:
+        _warn(1, f"at most {_words(*bound)}", bound.value <= 1)
     # Without values for complex t nothing is known of the zeros.
     elif order > 1 and action.activation.has_continuation:
         if limits_unit_disk(action, vector, watch):
-            _warn(1, "below 1")
+            _warn(1, "below 1", True)
     one_sided = action.activation.is_one_sided
-    return ActionExpansion(like(total, theta), bound, one_sided, action, vector.detach())
+    return ActionExpansion(like(total, theta), *bound, one_sided, action, vector.detach())
 
 
-def _warn(t: float, radius: str) -> None:
+def _words(radius: float, error: float) -> str:
+    return f"{radius:.3g}" + (f" ± {error:.1g} by the activation's derivatives" if error else "")
+
+
+def _warn(t: float, radius: str, is_certain: bool) -> None:
+    verb = "lies" if is_certain else "may lie"
     warn(
-        f"t = {t:g} lies outside the radius of convergence of the series of the action, {radius}: "
-        "its partial sums say nothing about S(θ) there; shrink θ, or use action(theta)",
+        f"t = {t:g} {verb} outside the radius of convergence of the series of the action, "
+        f"{radius}: its partial sums say nothing about S(θ) there; shrink θ, or use action(theta)",
         SeriesWarning,
     )

@@ -171,7 +171,7 @@ class LayerMetric:
         metric = weight.new_zeros(self.n_blocks, self.n_columns, self.n_columns)
         blocks: Any = slice(None)
         if self.kind == "softmax":
-            i, j = torch.triu_indices(self.n_units, self.n_units)
+            i, j = torch.triu_indices(self.n_units, self.n_units, device=weight.device)
             blocks = i == j
         metric[blocks] = torch.eye(self.n_columns, dtype=weight.dtype, device=weight.device)
         state.update(metric=metric, inverse=None)

@@ -94,7 +94,10 @@ def logits(theta: Parameters, inputs: Tensor, activation: Activation) -> Tensor:
 
 
 def surprise(f: Tensor, labels: Tensor) -> Tensor:
-    """−ln q_m of each row, with q = softmax f.
+    """−ln q_m = ln(1 + Σ_{α≠top} exp(f_α − f_top)) + f_top − f_m of each row, with q = softmax f.
+
+    Nothing cancels in it, nor in its slopes and curvatures: ln Σ_α exp f_α − f_m would be 0 where m
+    is ahead by 37.
 
     Parameters
     ----------
@@ -115,8 +118,17 @@ def surprise(f: Tensor, labels: Tensor) -> Tensor:
     >>> surprise(torch.zeros(1, 2), torch.tensor([1]))
     tensor([0.6931])
     """
-    own = f.gather(-1, labels[:, None].expand(*f.shape[:-1], 1)).squeeze(-1)
-    return f.logsumexp(-1) - own
+    leader, top = f.max(-1, keepdim=True)
+    others = (f - leader).scatter(-1, top, -torch.inf).exp().sum(-1)
+    return others.log1p() + _lag(f, leader, top, labels)
+
+
+def _lag(f: Tensor, leader: Tensor, top: Tensor, labels: Tensor) -> Tensor:
+    """f_top − f_m of each row, (..., B, M) -> (..., B); no slope where the top is m itself."""
+    own = labels[:, None].expand_as(top)
+    lag = leader - f.gather(-1, own)
+    # NaN, and not 0, where that logit overflowed.
+    return torch.where(own == top, (leader - leader).detach(), lag).squeeze(-1)
 
 
 def block_action(theta: Parameters, block: Block, activation: Activation) -> Tensor:
@@ -197,7 +209,7 @@ def logit_orders(theta: Parameters, a: Tensor, activation: Activation, order: in
 
 
 def block_series(orders: Tensor, block: Block) -> Tensor:
-    """Coefficients of S(tθ) over one block: [t^n] of Σ p(z, m) (ln Σ_α exp f_α − f_m).
+    """Coefficients of S(tθ) over one block: [t^n] of Σ p(z, m) (−ln q_m), as in :func:`surprise`.
 
     Parameters
     ----------
@@ -220,9 +232,11 @@ def block_series(orders: Tensor, block: Block) -> Tensor:
     >>> block_series(orders, Block(torch.ones(1, 1), torch.tensor([0]), torch.ones(1)))
     tensor([ 0.6931, -1.0000,  0.5000])
     """
-    labels = block.labels[None, :, None].expand(len(orders), -1, 1)
-    own = orders.gather(-1, labels).squeeze(-1)
-    return (power_series.logsumexp(orders) - own) @ block.weights
+    top = orders[0].argmax(-1, keepdim=True).expand(len(orders), -1, 1)
+    leader = orders.gather(-1, top)
+    others = power_series.exp((orders - leader).scatter(-1, top, 0.0)).scatter(-1, top, 0.0).sum(-1)
+    surprises = power_series.log1p(others) + _lag(orders, leader, top, block.labels)
+    return surprises @ block.weights
 
 
 class _Powers:

@@ -42,6 +42,10 @@ class _Units(nn.Module):
         """σ(a)."""
         return self.activation.function(a)
 
+    def power_series(self, a: Tensor) -> Tensor:
+        """The power series of σ(a(t)), for :func:`ebm.networks.series`; (K+1, ...)."""
+        return self.activation.along(a)
+
 
 def as_module(action: SoftmaxMLPAction, theta: Any) -> nn.Sequential:
     """The network at θ as a module of torch, with layers ``hidden`` (W, b) and ``logits`` (U, c).

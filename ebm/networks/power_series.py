@@ -18,7 +18,7 @@ __all__ = [
     "gaussian",
     "integral",
     "log",
-    "logsumexp",
+    "log1p",
     "product",
     "sigmoid",
     "tanh",
@@ -94,39 +94,30 @@ def log(x: Tensor) -> Tensor:
     >>> power_series.log(torch.tensor([1.0, 1.0, 0.0]))
     tensor([ 0.0000,  1.0000, -0.5000])
     """
-    y = [x[0].log()]
-    for k in range(1, len(x)):
-        rest = x[k]
-        for j in range(1, k):
-            rest = rest - (j / k) * y[j] * x[k - j]
-        y.append(rest / x[0])
-    return torch.stack(y)
+    return _logarithm(x[0].log(), x[0], x)
 
 
-def logsumexp(x: Tensor) -> Tensor:
-    """ln Σ_α exp x_α over the last axis.
+def log1p(x: Tensor) -> Tensor:
+    """Logarithm of 1 + x for a series with x_0 > −1, from (1 + x) y′ = x′.
 
     Parameters
     ----------
-    x : Tensor, (K+1, ..., M)
-        One series for each α.
+    x : Tensor, (K+1, ...)
+        A series.
 
     Returns
     -------
     Tensor, (K+1, ...)
-        The series of the logarithm.
+        y = ln(1 + x), to as many digits as x has, however small it is.
 
     Examples
     --------
     >>> import torch
     >>> from ebm.networks import power_series
-    >>> power_series.logsumexp(torch.tensor([[0.0, 0.0], [1.0, -1.0], [0.0, 0.0]]))
-    tensor([0.6931, 0.0000, 0.5000])
+    >>> power_series.log1p(torch.tensor([0.0, 1.0, 0.0]))
+    tensor([ 0.0000,  1.0000, -0.5000])
     """
-    # Without the largest x_0 the exponentials cannot overflow; it returns in order 0.
-    top = x[0].amax(-1, keepdim=True)
-    logs = log(exp(torch.cat([(x[0] - top)[None], x[1:]])).sum(-1))
-    return torch.cat([logs[:1] + top.squeeze(-1)[None], logs[1:]])
+    return _logarithm(x[0].log1p(), 1 + x[0], x)
 
 
 def integral(x: Tensor, slope: Tensor, first: Tensor) -> Tensor:
@@ -176,7 +167,7 @@ def sigmoid(x: Tensor) -> Tensor:
     >>> power_series.sigmoid(torch.tensor([0.0, 1.0, 0.0]))
     tensor([0.5000, 0.2500, 0.0000])
     """
-    return _riccati(x, torch.sigmoid(x[0]), lambda k, y, square: y - square)
+    return _riccati(x, torch.sigmoid(x[0]), _logistic_slope(x[0]), lambda y, square: y - square)
 
 
 def tanh(x: Tensor) -> Tensor:
@@ -199,7 +190,7 @@ def tanh(x: Tensor) -> Tensor:
     >>> power_series.tanh(torch.tensor([0.0, 3.0, 0.0, 0.0]))
     tensor([ 0.,  3.,  0., -9.])
     """
-    return _riccati(x, torch.tanh(x[0]), lambda k, y, square: float(k == 0) - square)
+    return _riccati(x, torch.tanh(x[0]), 4 * _logistic_slope(2 * x[0]), lambda y, square: -square)
 
 
 def composed(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
@@ -263,13 +254,31 @@ def _slope(x: Tensor, y: list[Tensor], k: int) -> Tensor:
     return total
 
 
-def _riccati(x: Tensor, first: Tensor, rule: Callable[[int, Tensor, Tensor], Tensor]) -> Tensor:
-    """Solve y′ = g(y) x′ where ``rule`` gives g_k from k, y_k and (y²)_k."""
-    y, slopes = [first], [rule(0, first, first * first)]
+def _logarithm(first: Tensor, base: Tensor, x: Tensor) -> Tensor:
+    """Solve z y′ = z′ for z = ``base`` + x_1 t + x_2 t² + …, with y_0 = ``first``."""
+    y = [first]
+    for k in range(1, len(x)):
+        rest = x[k]
+        for j in range(1, k):
+            rest = rest - (j / k) * y[j] * x[k - j]
+        y.append(rest / base)
+    return torch.stack(y)
+
+
+def _logistic_slope(x: Tensor) -> Tensor:
+    """σ(x) σ(−x): σ(x) (1 − σ(x)) would be 0 from x = 37 on."""
+    return torch.sigmoid(x) * torch.sigmoid(-x)
+
+
+def _riccati(
+    x: Tensor, first: Tensor, slope: Tensor, rule: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
+    """Solve y′ = g(y) x′ from y_0 and g_0, where ``rule`` gives g_k from y_k and (y²)_k, k ≥ 1."""
+    y, slopes = [first], [slope]
     for k in range(1, len(x)):
         y.append(_slope(x, slopes, k))
         square = 2 * y[0] * y[k]
         for j in range(1, k):
             square = square + y[j] * y[k - j]
-        slopes.append(rule(k, y[k], square))
+        slopes.append(rule(y[k], square))
     return torch.stack(y)

@@ -20,24 +20,13 @@ from tests.networks.systems import (
     SMOOTH,
     circle_coefficients,
     complex_function,
+    nested_derivatives,
     shifted_tanh,
     surprise,
     systems,
 )
 
-quiet = pytest.mark.filterwarnings(
-    "ignore::ebm.errors.SeriesWarning", "ignore:.*torch.jit.script.*:DeprecationWarning"
-)
-
-
-def nested_derivatives(function, order):
-    """f(0), f′(0), f″(0)/2 … by forward differentiation of forward differentiation."""
-    one = torch.ones((), dtype=torch.float64)
-    values, f = [], function
-    for k in range(order + 1):
-        values.append(float(f(torch.zeros((), dtype=torch.float64))) / math.factorial(k))
-        f = (lambda g: lambda t: torch.func.jvp(g, (t,), (one,))[1])(f)
-    return np.array(values)
+quiet = pytest.mark.filterwarnings("ignore::ebm.errors.SeriesWarning")
 
 
 @quiet
@@ -47,7 +36,7 @@ def nested_derivatives(function, order):
 @settings(max_examples=1)
 @given(data=systems())
 def test_coefficients_are_nested_derivatives(activation, data):
-    """To order 5, by jvp of jvp, of the definition of S."""
+    """To order 5, of the definition of S."""
     base, theta, (z, p) = data
     system = ebm.networks.SoftmaxMLPAction(
         z, p.argmax(1), base.n_hidden, activation=activation, sample_weight=p.sum(1)
@@ -264,7 +253,7 @@ def test_winding_numbers_see_a_zero_inside_and_none_outside(name):
 
 def test_a_users_own_activation():
     """sin: series from its Taylor coefficients, radius from complex tensors, named errors."""
-    sine = ebm.networks.Activation("sin", torch.sin, [0, 1, 0, -1, 0, 1])
+    sine = ebm.networks.Activation("sin", torch.sin, [0, 1, 0, -1, 0, 1], None, math.inf)
     rng = np.random.default_rng(0)
     system = ebm.networks.SoftmaxMLPAction(
         rng.normal(size=(6, 2)), np.arange(6) % 2, 3, activation=sine
@@ -279,7 +268,8 @@ def test_a_users_own_activation():
     assert 1 < expansion.radius < 100
     with pytest.raises(ModelError, match=r"activation sin must be s_0 … s_6, all finite"):
         system.expand(theta, 7)
-    real = ebm.networks.Activation("real", lambda a: torch.special.i0(a), [1, 0, 1 / 2, 0, 3 / 8])
+    bessel = [1, 0, 1 / 2, 0, 3 / 8]
+    real = ebm.networks.Activation("real", torch.special.i0, bessel, None, math.inf)
     other = ebm.networks.SoftmaxMLPAction(
         rng.normal(size=(6, 2)), np.arange(6) % 2, 3, activation=real
     )

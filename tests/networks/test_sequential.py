@@ -12,6 +12,7 @@ import torch
 import ebm.networks
 from ebm.errors import CodingError, MissingValueError, ModelError, ShapeError
 from ebm.networks import sequential
+from tests.networks.systems import nested_derivatives
 
 nn = torch.nn
 LABELS = torch.tensor([0, 2, 1, 1, 2, 0, 2])
@@ -86,16 +87,11 @@ def test_coefficients_from_a_fit(layers, at):
     assert (errors < 1e-12 * 10.0 ** np.arange(6) * 3).all(), errors
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
 def test_coefficients_are_nested_derivatives():
     """Order 4 about another base point, through two hidden layers."""
     built = network(nn.Linear(3, 4), nn.SiLU(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3))
     base, direction = flat(built), flat(network(*DEEP[1](), seed=2))[: flat(built).numel()]
-    one, zero = (torch.tensor(float(x), dtype=torch.float64) for x in (1, 0))
-    values, f = [], lambda t: along(built, base, direction, t)
-    for k in range(5):
-        values.append(float(f(zero).detach()) / math.factorial(k))
-        f = (lambda g: lambda t: torch.func.jvp(g, (t,), (one,))[1])(f)
+    values = nested_derivatives(lambda t: along(built, base, direction, t), 4)
     got = ebm.networks.series(built, rows(), LABELS, 4, base=base, direction=direction)
     np.testing.assert_allclose(got.detach(), values, rtol=1e-12, atol=1e-12)
 
