@@ -7,17 +7,15 @@ only diagrams without bridges; its fourth order is :cite:`georges1991`.
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm.arrays import as_integer, as_number, as_seconds
-from ebm.errors import EbmError, SeriesWarning
-from ebm.models import BoltzmannMachine
+from ebm.errors import EbmError
 from ebm.perturbation.diagrams.contraction import require_order
-from ebm.perturbation.fixed_means.iteration import Point, ascent, climb, point_at
+from ebm.perturbation.fixed_means.iteration import ascent, climb, point_at
 from ebm.perturbation.fixed_means.series import coupled_algebra
 from ebm.perturbation.fixed_means.solution import PlefkaSolution
 from ebm.perturbation.folding import expanded_machine
@@ -109,7 +107,6 @@ def plefka(
         max_iterations,
         tolerance,
     )
-    _warn_if_impossible(machine, found, order)
     return PlefkaSolution(machine, order, space, found, n_iterations, max_seconds)
 
 
@@ -146,8 +143,7 @@ def plefka_solutions(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import ebm
+    >>>     >>> import ebm
     >>> magnet = ebm.IsingModel(0.5 * (np.ones((5, 5)) - np.eye(5)), np.full(5, 0.01))
     >>> found = ebm.perturbation.plefka_solutions(magnet, 2, rng=0)
     >>> [round(float(solution.mean[0]), 2) for solution in found]
@@ -158,18 +154,3 @@ def plefka_solutions(
         return plefka(model, order, start=start, rng=stream, **settings)
 
     return distinct_solutions(solve, n_starts, rng)
-
-
-def _warn_if_impossible(machine: BoltzmannMachine, found: Point, order: int) -> None:
-    """Say when ln Z leaves its bounds: its first order, and all couplings satisfied."""
-    # At center 1/2 a pair adds at most abs(W_ij)/4 to −E.
-    most = np.logaddexp(0, machine.biases).sum() + abs(machine.weights).sum() / 8 - machine.offset
-    least = found.terms[:2].sum()
-    slack = 1e-9 * (1 + abs(most) + abs(least))
-    if not least - slack <= found.value <= most + slack:
-        warnings.warn(
-            f"the couplings are too strong for order {order}: its ln Z of {found.value:.6g} is not "
-            f"between the bounds {least:.6g} and {most:.6g}; take another order, or sample",
-            SeriesWarning,
-            stacklevel=3,
-        )
