@@ -80,9 +80,10 @@ class Expansion(Orders):
         """Estimated error of ``log_partition`` in nats.
 
         Distance to ln Σ_a Z_a over the states that belief propagation finds, each with the leading
-        correction by its loops; infinite where it finds none.
+        correction by its loops, and half of that for the loops that follow; infinite where it finds
+        none.
         """
-        return self._distance(self._log_partition)
+        return self._witness.error_of_log_partition(self._log_partition)
 
     @property
     def mean(self) -> Array:
@@ -96,8 +97,8 @@ class Expansion(Orders):
 
     @cached_property
     def mean_error(self) -> Array:
-        """Estimated error of each mean, (n,): distance to those of the same states."""
-        return read_only(np.abs(self._mean - self._witness.mean))
+        """Estimated error of each mean, (n,), in the same way from the means of those states."""
+        return read_only(self._witness.error_of_mean(self._mean))
 
     @property
     def covariance(self) -> Array:
@@ -119,10 +120,10 @@ class Expansion(Orders):
     def covariance_error(self) -> float:
         """Estimated error of ``covariance`` off its diagonal, relative.
 
-        ‖C − C'‖ / ‖C‖, the larger one of C' the covariance of the same states, and C' the sum by
-        :meth:`inverse_series`, which agrees with C to order K.
+        The larger one of 1.25 ‖C − C'‖ / ‖C‖ with C' the covariance of the same states, and of
+        half of it with C' the sum by :meth:`inverse_series`, which agrees with C to order K.
         """
-        return self._distance_of_covariances(self._plain_sum, self._inverse_sum)
+        return self._error_beside(self._plain_sum, self._inverse_sum)
 
     @property
     def pair_covariance(self) -> Array:
@@ -135,9 +136,9 @@ class Expansion(Orders):
 
     @cached_property
     def pair_covariance_error(self) -> float:
-        """Estimated error of ``pair_covariance``, relative: distance to that of the states."""
-        other = self._witness.pair_covariance(self.machine.pairs)
-        return series.relative_distance(self.pair_covariance_terms.sum(axis=0), other)
+        """Estimated error of ``pair_covariance``, relative: 1.25 ‖c − c'‖ / ‖c‖ to the states."""
+        pair_covariance = self.pair_covariance_terms.sum(axis=0)
+        return self._witness.error_of_pairs(pair_covariance, self.machine.pairs)
 
     def inverse_series(self) -> Moments:
         """Moments whose covariance is the inverse of the series of C⁻¹ to order K.
@@ -171,7 +172,7 @@ class Expansion(Orders):
     @cached_property
     def inverse_series_error(self) -> float:
         """Estimated error of the covariance of :meth:`inverse_series`, as ``covariance_error``."""
-        return self._distance_of_covariances(self._inverse_sum, self._plain_sum)
+        return self._error_beside(self._inverse_sum, self._plain_sum)
 
     def pade(self) -> float:
         """ln Z by the Padé approximant of its series; it warns by ``pade_error``.
@@ -192,7 +193,7 @@ class Expansion(Orders):
     @cached_property
     def pade_error(self) -> float:
         """Estimated error of :meth:`pade` in nats, as ``log_partition_error``."""
-        return self._distance(series.pade(self.log_partition_terms))
+        return self._witness.error_of_log_partition(series.pade(self.log_partition_terms))
 
     def borel_pade(self) -> float:
         """ln Z by Borel summation through a Padé approximant; it warns by ``borel_pade_error``.
@@ -215,7 +216,7 @@ class Expansion(Orders):
     @cached_property
     def borel_pade_error(self) -> float:
         """Estimated error of :meth:`borel_pade` in nats, as ``log_partition_error``."""
-        return self._distance(series.borel_pade(self.log_partition_terms))
+        return self._witness.error_of_log_partition(series.borel_pade(self.log_partition_terms))
 
     def third_cumulants(self) -> Array:
         """Third cumulants E[(x_i−m_i)(x_j−m_j)(x_k−m_k)] to order K, of up to 160 units.
@@ -327,14 +328,10 @@ class Expansion(Orders):
     def _witness(self) -> Witness:
         return witness_of(self.machine, self.space)
 
-    def _distance(self, log_partition: float) -> float:
-        """Of ln Z to that of the witness."""
-        return abs(log_partition - self._witness.log_partition)
-
-    def _distance_of_covariances(self, covariance: Array, other: Array) -> float:
-        """The larger one of those to the witness and to another sum."""
-        by_states = series.distance_off_diagonal(covariance, self._witness.covariance)
-        return max(by_states, series.distance_off_diagonal(covariance, other))
+    def _error_beside(self, covariance: Array, other: Array) -> float:
+        """The larger one of the error by the witness and half of the distance to another sum."""
+        by_states = self._witness.error_of_covariance(covariance)
+        return max(by_states, 0.5 * series.distance_off_diagonal(covariance, other))
 
     @property
     def _log_partition_doubt(self) -> Doubt:

@@ -30,6 +30,8 @@ Indices = NDArray[np.intp]
 
 #: Bytes allowed for a covariance of all pairs, and for what it takes to find it.
 MEMORY_LIMIT = 4 * 2.0**30
+#: How much farther than the response with settled variances the true one is taken to be.
+FACTOR = 1.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,15 +102,14 @@ class BetheSolution:
     def log_partition_error(self) -> float:
         """Estimated error of ``log_partition`` in nats; 0 on trees, infinite at a saddle.
 
-        Distance to ln Σ_a Z_a over the states that belief propagation finds from others of naive
-        mean field, each with the leading correction by its loops, and half of that of this one for
-        the loops that follow: −½ [ ln det R⁻¹ + Σ_ij ln(1 − r_ij²) ], r by the beliefs of pairs, R
-        by linear response.
+        Distance to ln Σ_a Z_a over the states that belief propagation finds from those of naive
+        mean field, each with the leading correction by its loops, and half of that for the loops
+        that follow: −½ [ ln det R⁻¹ + Σ_ij ln(1 − r_ij²) ], r by the beliefs of pairs, R by linear
+        response.
         """
-        if self.graph.is_forest:
-            return 0.0
-        loops = abs(self._beliefs.loops.log_partition)
-        return abs(self._beliefs.log_partition - self._witness.log_partition) + loops / 2
+        if self.graph.is_forest or self._is_saddle:
+            return math.inf if self._is_saddle else 0.0
+        return self._witness.error_of_log_partition(self._beliefs.log_partition)
 
     @property
     def mean(self) -> Array:
@@ -126,10 +127,9 @@ class BetheSolution:
 
         As ``log_partition_error``, with the derivatives by the fields of what the loops add.
         """
-        if self.graph.is_forest:
-            return read_only(np.zeros(self.graph.n))
-        loops = self._scale * np.abs(self._beliefs.loops.mean)
-        return read_only(np.abs(self._mean - self._witness.mean) + loops / 2)
+        if self.graph.is_forest or self._is_saddle:
+            return read_only(np.full(self.graph.n, math.inf if self._is_saddle else 0.0))
+        return read_only(self._witness.error_of_mean(self._mean))
 
     @property
     def pairs(self) -> tuple[Indices, Indices]:
@@ -200,7 +200,7 @@ class BetheSolution:
             return math.inf
         other = self._settled_covariance + self._of_other_states
         distance = series.distance_off_diagonal(self._covariance, other)
-        return max(1.5 * distance, self._mean_doubt.error)
+        return max(FACTOR * distance, self._mean_doubt.error)
 
     @cached_property
     def is_stable(self) -> bool:
@@ -262,7 +262,7 @@ class BetheSolution:
     def _settled_covariance(self) -> Array | None:
         """The linear response that has the variances of the means; None at a saddle."""
         inverse = responses.inverse_correlations(self.graph, self._beliefs.cavity)
-        if inverse is None or not math.isfinite(self._beliefs.loops.log_partition):
+        if inverse is None or self._is_saddle:
             return None
         deviation = self._scale * np.sqrt(self._beliefs.variance)
         try:
@@ -270,6 +270,11 @@ class BetheSolution:
         except ConvergenceError:
             return None
         return np.asarray(correlations * np.outer(deviation, deviation))
+
+    @property
+    def _is_saddle(self) -> bool:
+        """Whether no loops can be summed here."""
+        return not math.isfinite(self._beliefs.loops.log_partition)
 
     @property
     def _of_other_states(self) -> Array:
@@ -297,10 +302,9 @@ class BetheSolution:
         return Doubt("covariances", self.covariance_error, "%")
 
     def _warn(self, *doubts: Doubt) -> None:
-        saddle = not self.graph.is_forest and not math.isfinite(self._beliefs.loops.log_partition)
         reason = (
             "this solution of belief propagation is no minimum of the Bethe free energy"
-            if saddle
+            if self._is_saddle
             else "the loops are short and their couplings strong for belief propagation, or it has "
             "other solutions"
         )

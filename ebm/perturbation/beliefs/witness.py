@@ -22,6 +22,7 @@ from ebm.perturbation.beliefs.messages import settle
 from ebm.perturbation.beliefs.point import Beliefs
 from ebm.perturbation.beliefs.responses import MOST_UNITS, covariance
 from ebm.perturbation.doubts import Doubt, largest_share
+from ebm.perturbation.series import distance_off_diagonal, relative_distance
 from ebm.spaces import Binary, FiniteSpace
 
 __all__ = ["Witness", "mean_doubt", "witness_of"]
@@ -37,6 +38,9 @@ MEAN_FIELD_ROUNDS, ROUNDS, TOLERANCE = 300, 300, 1e-8
 SAME = 1e-4
 #: Least variance that a deviation is told from: below it there are rounding errors only.
 LEAST_VARIANCE = 1e-14
+#: What loops beyond the leading order are taken to add, relative to it; and how much farther than
+#: the witness the true covariances may be. Both by the rates that tests/error_estimates.py prints.
+FURTHER_LOOPS, LEEWAY = 0.5, 1.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +132,72 @@ class Witness:
         places = {(i, j): k for k, (i, j) in enumerate(zip(first, second, strict=True))}
         at = [places.get(pair, -1) for pair in zip(*pairs, strict=True)]
         return np.append(found, 0.0)[np.array(at, dtype=np.intp)]
+
+    def error_of_log_partition(self, value: float) -> float:
+        """Distance to ``log_partition``, and half of what the loops add for those that follow.
+
+        Parameters
+        ----------
+        value : float
+            ln Z by an approximation.
+
+        Returns
+        -------
+        float
+            In nats.
+        """
+        if not self.states:
+            return math.inf
+        loops = [abs(state.loops.log_partition) for state in self.states]
+        return abs(value - self.log_partition) + FURTHER_LOOPS * float(self._weights @ loops)
+
+    def error_of_mean(self, mean: Array) -> Array:
+        """Distance to ``mean``, and half of what the loops add for those that follow, (n,).
+
+        Parameters
+        ----------
+        mean : ndarray, (n,)
+            By an approximation.
+
+        Returns
+        -------
+        ndarray, (n,)
+            In the coding of the space.
+        """
+        loops = self._mixed([np.abs(state.loops.mean) for state in self.states])
+        return np.asarray(np.abs(mean - self.mean) + FURTHER_LOOPS * self._scale * loops)
+
+    def error_of_covariance(self, covariance: Array) -> float:
+        """1.25 times the relative distance to ``covariance`` off the diagonal.
+
+        Parameters
+        ----------
+        covariance : ndarray, (n, n)
+            By an approximation.
+
+        Returns
+        -------
+        float
+            The witness is off itself, hence the factor.
+        """
+        return LEEWAY * distance_off_diagonal(covariance, self.covariance)
+
+    def error_of_pairs(self, covariance: Array, pairs: tuple[Indices, Indices]) -> float:
+        """The same of some pairs.
+
+        Parameters
+        ----------
+        covariance : ndarray, (n_pairs,)
+            By an approximation.
+        pairs : tuple of ndarray
+            i < j.
+
+        Returns
+        -------
+        float
+            Relative.
+        """
+        return LEEWAY * relative_distance(covariance, self.pair_covariance(pairs))
 
     @property
     def _is_binary(self) -> bool:

@@ -23,7 +23,7 @@ from ebm.perturbation.fixed_means.series import (
     covariance_terms,
     pair_covariances,
 )
-from ebm.perturbation.series import distance_off_diagonal, inverse_series, relative_distance
+from ebm.perturbation.series import inverse_series
 from ebm.spaces import Binary, FiniteSpace
 
 __all__ = ["PlefkaSolution"]
@@ -109,9 +109,10 @@ class PlefkaSolution:
         """Estimated error of ``log_partition`` in nats.
 
         Distance to ln Σ_a Z_a over the states that belief propagation finds, each with the leading
-        correction by its loops; infinite where it finds none.
+        correction by its loops, and half of that for the loops that follow; infinite where it finds
+        none.
         """
-        return abs(self.point.value - self._witness.log_partition)
+        return self._witness.error_of_log_partition(self.point.value)
 
     @cached_property
     def log_partition_terms(self) -> Array:
@@ -133,8 +134,8 @@ class PlefkaSolution:
 
     @cached_property
     def mean_error(self) -> Array:
-        """Estimated error of each mean, (n,): distance to those of the same states."""
-        return read_only(np.abs(self._mean - self._witness.mean))
+        """Estimated error of each mean, (n,), in the same way from the means of those states."""
+        return read_only(self._witness.error_of_mean(self._mean))
 
     @property
     def covariance(self) -> Array:
@@ -159,12 +160,9 @@ class PlefkaSolution:
     def covariance_error(self) -> float:
         """Estimated error of ``covariance`` off its diagonal, relative.
 
-        ‖C − C'‖ / ‖C‖ with C' the covariance of the same states, or half of it with C' = ∂Γ/∂W, of
-        the same order as C; the larger one.
+        1.25 ‖C − C'‖ / ‖C‖ with C' the covariance of the same states.
         """
-        by_states = distance_off_diagonal(self._covariance, self._witness.covariance)
-        by_couplings = self._scale**2 * self._terms.sum(axis=0)
-        return max(by_states, 0.5 * distance_off_diagonal(self._covariance, by_couplings))
+        return self._witness.error_of_covariance(self._covariance)
 
     @property
     def pairs(self) -> tuple[Indices, Indices]:
@@ -190,8 +188,8 @@ class PlefkaSolution:
 
     @cached_property
     def pair_covariance_error(self) -> float:
-        """Estimated error of ``pair_covariance``, relative: distance to that of the states."""
-        return relative_distance(self._pair_covariance, self._witness.pair_covariance(self.pairs))
+        """Estimated error of ``pair_covariance``, relative, as ``covariance_error``."""
+        return self._witness.error_of_pairs(self._pair_covariance, self.pairs)
 
     @cached_property
     def is_stable(self) -> bool:
