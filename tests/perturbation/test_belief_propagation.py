@@ -226,7 +226,7 @@ class TestSolutions:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             # Not at a minimum that is the only one.
-            bethe(magnet(coupling=0.05, field=0.5), covariance="beliefs").moments()
+            bethe(magnet(coupling=0.02, field=0.5), covariance="beliefs").moments()
 
     def test_stability_of_locked_pairs(self):
         with pytest.raises(EbmError, match="no minimum"):
