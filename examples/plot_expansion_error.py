@@ -3,9 +3,9 @@ Where the expansion stops being true, and whether it knows
 ==========================================================
 
 A power series in the couplings is finite, smooth and plausible beyond its radius of convergence,
-and wrong there. Every expansion therefore carries an estimate of its own error: the distance
-between the plain sum of the covariance and the inverse of the summed series of the inverse
-covariance. Here both are held against exact enumeration, for growing couplings.
+and wrong there. Every sum therefore carries an estimate of its own error: the distance to what
+belief propagation says of all its states, or to another sum of the same series. Here that of the
+covariance is held against exact enumeration, for growing couplings.
 """
 
 import warnings
@@ -60,7 +60,7 @@ with warnings.catch_warnings():
                 expansion = expand(machine, order)
                 plain[k, s, seed] = distance(expansion.moments(), truth)
                 inverse[k, s, seed] = distance(expansion.inverse_series(), truth)
-                estimate[k, s, seed] = expansion.error_estimate
+                estimate[k, s, seed] = expansion.covariance_error
 
 # %%
 # Medians over the six machines, for ln Z and for the covariance, where dashed lines are the inverse

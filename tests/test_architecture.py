@@ -204,3 +204,28 @@ def test_no_assert_guards_against_a_users_mistake(path):
 def test_no_file_is_long(path):
     """At most 400 lines: a longer file is two files."""
     assert len(path.read_text("utf-8").splitlines()) <= 400
+
+
+def examples_asked_for(source):
+    """(line, k) of each ``max_examples=k`` in a test module."""
+    return [
+        (word.value.lineno, ast.literal_eval(word.value))
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        for word in node.keywords
+        if word.arg == "max_examples"
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(__file__).parent.rglob("test_*.py")), ids=lambda path: path.name
+)
+def test_no_property_is_tried_at_the_simplest_draw_alone(path):
+    """The first draw of hypothesis is the simplest, where slips hide; others must follow it."""
+    few = [line for line, k in examples_asked_for(path.read_text("utf-8")) if k < 4]
+    assert few == []
+
+
+def test_the_reader_of_examples_sees_one():
+    """The test above can fail."""
+    assert examples_asked_for("@settings(max_examples=1)\ndef test(): ...") == [(1, 1)]

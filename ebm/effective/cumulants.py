@@ -14,11 +14,12 @@ from ebm.arrays import as_integer, as_seconds
 from ebm.effective.groups import TracedGroup, traced_groups
 from ebm.effective.subsets import coefficients_by_subset, n_subsets
 from ebm.effective.units import kept_positions
-from ebm.errors import LimitError, SeriesWarning, ShapeError, warn
+from ebm.errors import LimitError, ShapeError
 from ebm.models import BoltzmannMachine, InteractionModel
 from ebm.models.conversions import terms_of_pairwise
 from ebm.models.couplings import is_sparse
 from ebm.perturbation.costs import require_within
+from ebm.perturbation.doubts import Doubt, warn_of
 from ebm.perturbation.folding import expanded_machine
 from ebm.spaces import Binary, Spins
 from ebm.spaces.names import shown
@@ -88,9 +89,10 @@ def expand(
 
     Notes
     -----
-    The series of a hidden unit converges where abs(g_β) < √(c_β² + π²). If some kept state
-    violates that, a :class:`ebm.errors.SeriesWarning` names the unit. Where hidden units are
-    coupled among themselves the same is asked of all that drives a unit, as a rule of thumb.
+    The series of a hidden unit converges where abs(g_β) < √(c_β² + π²); ``drive`` is the largest
+    quotient of both. Where hidden units are coupled among themselves it counts all that drives a
+    unit, as a rule of thumb. How far off an order is says ``energy_error``, and a
+    :class:`ebm.errors.SeriesWarning` of ``interactions()``.
 
     Examples
     --------
@@ -110,7 +112,6 @@ def expand(
     groups = traced_groups(machine, kept)
     _require_order(groups, order)
     _require_feasible(groups, order, max_seconds)
-    _warn_beyond_radius(groups, joint_space.labels)
     orders: list[Terms] = [{} for _ in range(order + 1)]
     orders[0] = _own_terms(machine, kept)
     for group in groups:
@@ -118,7 +119,7 @@ def expand(
     names = own.names and tuple(own.names[i] for i in kept)
     space = Binary(len(kept), names=names)
     parts = tuple(_interactions(terms, space, spins=isinstance(own, Spins)) for terms in orders)
-    return EffectiveExpansion(parts, max((group.drive for group in groups), default=0.0))
+    return EffectiveExpansion(parts, tuple(groups), joint_space.labels)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,13 +131,15 @@ class EffectiveExpansion:
     orders : tuple of InteractionModel
         E_0, E_1, …, E_K of the kept units in their coding. E_0 holds what the kept units have
         without the traced ones, and ln Z of these. Terms that vanish are left out.
-    drive : float
-        Largest abs(g_β)/√(c_β² + π²) of a traced unit over all kept states: below 1 the series
-        converges, the faster the smaller it is.
+    groups : tuple of TracedGroup
+        The units summed out.
+    labels : tuple of str
+        What the units of the joint model are called.
     """
 
     orders: tuple[InteractionModel, ...]
-    drive: float
+    groups: tuple[TracedGroup, ...]
+    labels: tuple[str, ...]
 
     def __repr__(self) -> str:
         return f"EffectiveExpansion(order={self.order}, drive={self.drive:.3g}, {self.space!r})"
@@ -145,6 +148,14 @@ class EffectiveExpansion:
     def order(self) -> int:
         """K."""
         return len(self.orders) - 1
+
+    @property
+    def drive(self) -> float:
+        """Largest abs(g_β)/√(c_β² + π²) of a traced unit over all kept states.
+
+        Below 1 the series converges, the faster the smaller it is.
+        """
+        return max((group.drive for group in self.groups), default=0.0)
 
     @property
     def space(self) -> Binary | Spins:
@@ -163,24 +174,70 @@ class EffectiveExpansion:
         -------
         InteractionModel
             Its terms have up to so many units, or two where kept units are coupled; its ln Z is
-            that of the joint model to this order.
+            that of the joint model to this order. A :class:`ebm.errors.SeriesWarning` says when
+            ``energy_error`` is above 0.1, and which units are driven beyond their radius.
 
         Raises
         ------
         ShapeError
             If there is no such order.
         """
-        order = self.order if order is None else as_integer(order, "order", least=0)
-        if order > self.order:
-            raise ShapeError(
-                f"order must be at most that of this expansion, {self.order}, got {order}"
-            )
+        order = self._checked(order)
+        warn_of(
+            [Doubt("energies of kept states", self.energy_error(order), "nats")],
+            self._reason(order),
+            "keep more units, or take another order or center; exact is ebm.marginalize",
+        )
         terms: Terms = {}
         for part in self.orders[: order + 1]:
             for units, value in part.terms.items():
                 terms[units] = terms.get(units, 0.0) + value
         offset = math.fsum(part.offset for part in self.orders[: order + 1])
         return InteractionModel(_sorted(terms), self.space, offset=offset)
+
+    def energy_error(self, order: int | None = None) -> float:
+        """Estimated largest error, over the kept states, of the energy up to an order, in nats.
+
+        Of free units the sum of what is left of each, ln(1 + e^{c+g}) less its series, at the worst
+        g that kept states can make: a bound. Of coupled ones that of
+        :attr:`ebm.perturbation.Expansion.log_partition_error` at the states that drive them most.
+        ln Z of :meth:`interactions` is not off by more.
+
+        Parameters
+        ----------
+        order : int, optional
+            From 0 to K; None is K.
+
+        Returns
+        -------
+        float
+            Zero if nothing was summed out.
+
+        Raises
+        ------
+        ShapeError
+            If there is no such order.
+        """
+        order = self._checked(order)
+        return math.fsum(group.remainder(order) for group in self.groups)
+
+    def _checked(self, order: int | None) -> int:
+        order = self.order if order is None else as_integer(order, "order", least=0)
+        if order > self.order:
+            raise ShapeError(
+                f"order must be at most that of this expansion, {self.order}, got {order}"
+            )
+        return order
+
+    def _reason(self, order: int) -> str:
+        units = [self.labels[k] for group in self.groups for k in group.units[group.drives >= 1]]
+        if not units:
+            return f"the units summed out are driven strongly for order {order}"
+        return (
+            "the series does not converge for all states of the kept units, they drive "
+            f"{'unit' if len(units) == 1 else 'units'} {shown(units)} of the joint model up to "
+            f"{self.drive:.3g} times the radius √(c² + π²)"
+        )
 
 
 def _require_order(groups: Sequence[TracedGroup], order: int) -> None:
@@ -210,20 +267,6 @@ def _require_feasible(groups: Sequence[TracedGroup], order: int, max_seconds: fl
         max_seconds=max_seconds,
         max_bytes=MOST_BYTES,
     )
-
-
-def _warn_beyond_radius(groups: Sequence[TracedGroup], labels: tuple[str, ...]) -> None:
-    strong = [group for group in groups if group.drive >= 1]
-    if strong:
-        units = [labels[k] for group in strong for k in group.units[group.drives >= 1]]
-        drive = max(group.drive for group in strong)
-        warn(
-            "the series does not converge for all states of the kept units: they drive "
-            f"{'unit' if len(units) == 1 else 'units'} {shown(units)} of the joint model up to "
-            f"{drive:.3g} times the radius √(c² + π²); higher orders may be worse. Exact is "
-            "ebm.marginalize",
-            SeriesWarning,
-        )
 
 
 def _own_terms(machine: BoltzmannMachine, kept: NDArray[np.intp]) -> Terms:

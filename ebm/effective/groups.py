@@ -14,6 +14,7 @@ from ebm.models import BoltzmannMachine
 from ebm.models.couplings import is_sparse
 from ebm.perturbation.cumulants import cumulants_of_log_odds
 from ebm.perturbation.expanding import expand
+from ebm.perturbation.expansion import Expansion
 
 __all__ = ["TracedGroup", "traced_groups"]
 
@@ -22,6 +23,8 @@ Indices = NDArray[np.intp]
 
 #: Log-odds of a unit that is always 1: its second cumulant is zero in double precision.
 CERTAIN = 800.0
+#: Values of g at which a series is compared with what it sums to, its ends included.
+POINTS = 33
 #: Seconds to sum one unit's series at one state; of diagrams, at order 0, twice that at order 1, …
 SECONDS_PER_UNIT, SECONDS_BY_DIAGRAMS = 2e-8, 1.5e-4
 
@@ -67,9 +70,7 @@ class TracedGroup:
     @cached_property
     def drives(self) -> Array:
         """Largest |g_β|/√(c_β² + π²) over all kept states, (m,), and over the other units."""
-        base = -self.center @ self.across
-        up = base + np.maximum(self.across, 0).sum(axis=0)
-        down = base + np.minimum(self.across, 0).sum(axis=0)
+        down, up = self._range
         reach = np.maximum(np.abs(self.own_center), np.abs(1 - self.own_center))
         driven = np.maximum(up, -down) + np.abs(self.among) @ reach
         return np.asarray(driven / np.hypot(self.biases, math.pi))
@@ -78,6 +79,38 @@ class TracedGroup:
     def drive(self) -> float:
         """The largest of them."""
         return float(self.drives.max())
+
+    @property
+    def _range(self) -> tuple[Array, Array]:
+        """Least and largest g_β over all kept states, (m,) each."""
+        base = -self.center @ self.across
+        least = base + np.minimum(self.across, 0).sum(axis=0)
+        return least, base + np.maximum(self.across, 0).sum(axis=0)
+
+    def remainder(self, order: int) -> float:
+        """Largest error of ln Σ_h to an order over the kept states, bounded or estimated."""
+        if not self.is_free:
+            worst = np.unique(self._driving_states(), axis=0)
+            driven = (worst - self.center) @ self.across
+            return max(self._error_at(g, order) for g in driven)
+        g = np.linspace(*self._range, POINTS)
+        exact = np.logaddexp(0, self.biases + g) - np.logaddexp(0, self.biases)
+        series, power = np.zeros_like(g), np.ones_like(g)
+        for k, cumulant in enumerate(cumulants_of_log_odds(self.biases, max(order, 1))[:order], 1):
+            power = power * g / k
+            series += cumulant * power
+        return float(np.abs(exact - series).max(axis=0).sum())
+
+    def _error_at(self, driven: Array, order: int) -> float:
+        """Of ln Σ_h by diagrams at given g; of order 0 what order 1 adds belongs to it."""
+        expansion = self._at(driven, max(order, 1))
+        left_out = float(expansion.log_partition_terms[order + 1 :].sum())
+        return abs(left_out) + expansion.log_partition_error
+
+    def _driving_states(self) -> Array:
+        """Kept states that drive a unit, or all of them, most in either direction, (s, q)."""
+        sums = np.append(self.across, self.across.sum(axis=1, keepdims=True), axis=1)
+        return np.concatenate([sums.T > 0, sums.T < 0]).astype(np.float64)
 
     def seconds(self, order: int) -> float:
         """Estimated time at one state."""
@@ -100,6 +133,10 @@ class TracedGroup:
         return result
 
     def _by_diagrams(self, driven: Array, order: int) -> Array:
+        return self._at(driven, order).log_partition_terms[1:]
+
+    def _at(self, driven: Array, order: int) -> Expansion:
+        """Of the group alone, at given g, (m,)."""
         # A field of first order is the coupling to a unit that is always 1.
         m = len(driven)
         weights = np.zeros((m + 1, m + 1))
@@ -108,7 +145,7 @@ class TracedGroup:
         machine = BoltzmannMachine(
             weights, np.append(self.biases, CERTAIN), center=np.append(self.own_center, 0.0)
         )
-        return expand(machine, order, max_seconds=math.inf).log_partition_terms[1:]
+        return expand(machine, order, max_seconds=math.inf)
 
 
 def traced_groups(machine: BoltzmannMachine, kept: Indices) -> list[TracedGroup]:

@@ -1,4 +1,4 @@
-"""The orders of an expansion in powers of the couplings, their sums and an estimate of error."""
+"""Sums of an expansion in powers of the couplings, each with an estimate of its error."""
 
 from __future__ import annotations
 
@@ -10,24 +10,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm.arrays import read_only
 from ebm.ensembles import Moments
-from ebm.errors import SeriesWarning, SingularCovarianceError, warn
-from ebm.models import BoltzmannMachine
-from ebm.models.couplings import apply, is_sparse
-from ebm.perturbation import passes, series, third_cumulants
-from ebm.perturbation.diagrams.contraction import require_covariance_order
-from ebm.perturbation.diagrams.program import Evaluation
-from ebm.spaces import Binary, FiniteSpace, Spins
+from ebm.errors import SingularCovarianceError
+from ebm.perturbation import series, third_cumulants
+from ebm.perturbation.beliefs.witness import Witness, mean_doubt, witness_of
+from ebm.perturbation.doubts import Doubt, warn_of
+from ebm.perturbation.orders import Orders
+from ebm.spaces import Binary
 
 __all__ = ["Expansion"]
 
 Array = NDArray[np.float64]
 
-#: Relative difference of the two sums of the covariance above which they are doubted.
-DOUBTFUL = 0.1
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Expansion:
+class Expansion(Orders):
     """A machine as power series in its couplings; made by :func:`ebm.perturbation.expand`.
 
     Parameters
@@ -50,11 +46,6 @@ class Expansion:
     Spins(n=2, names=None)
     """
 
-    machine: BoltzmannMachine
-    order: int
-    space: FiniteSpace
-    max_seconds: float = 60.0
-
     def __repr__(self) -> str:
         return f"Expansion(order={self.order}, {self.machine!r})"
 
@@ -64,100 +55,90 @@ class Expansion:
         Returns
         -------
         Moments
-            The variances are those of two-valued units with these means.
+            The variances are those of two-valued units with these means. One
+            :class:`ebm.errors.SeriesWarning` names all of them that are doubted.
         """
-        covariance, log_partition = self.covariance, self.log_partition
-        return Moments(self.space, self.mean, covariance, log_partition)
+        moments = Moments(self.space, self._mean, self._covariance, self._log_partition)
+        self._warn(
+            self._log_partition_doubt,
+            self._mean_doubt,
+            Doubt("covariances", self.covariance_error, "%"),
+        )
+        return moments
 
     @property
     def log_partition(self) -> float:
         """ln Z to order K, with the offset of the model; its error is of order K + 1.
 
-        A :class:`ebm.errors.SeriesWarning` says when it is below its first order, which ln Z never
-        is.
+        A :class:`ebm.errors.SeriesWarning` says when ``log_partition_error`` is above 0.1.
         """
-        terms = self.log_partition_terms
-        total = float(terms.sum())
-        if total < terms[:2].sum() - 1e-9 * np.abs(terms).sum():
-            self._warn("ln Z", "is below a bound that holds for every machine")
-        return total
+        self._warn(self._log_partition_doubt)
+        return self._log_partition
+
+    @cached_property
+    def log_partition_error(self) -> float:
+        """Estimated error of ``log_partition`` in nats.
+
+        Distance to ln Σ_a Z_a over the states that belief propagation finds, each with the leading
+        correction by its loops, and half of that for the loops that follow; infinite where it finds
+        none.
+        """
+        return self._witness.error_of_log_partition(self._log_partition)
 
     @property
     def mean(self) -> Array:
         """Means to order K, (n,); their error is of order K + 1.
 
-        A :class:`ebm.errors.SeriesWarning` says when one is beyond the values of a unit.
+        A :class:`ebm.errors.SeriesWarning` says when ``mean_error`` is above 0.1 of the standard
+        deviation of a unit.
         """
-        mean = np.asarray(self.mean_terms.sum(axis=0))
-        low, high = self.space.values
-        if mean.min() < low - 1e-9 or mean.max() > high + 1e-9:
-            self._warn("a mean", f"is beyond {low:g} and {high:g}")
-        return mean
+        self._warn(self._mean_doubt)
+        return self._mean
 
     @cached_property
+    def mean_error(self) -> Array:
+        """Estimated error of each mean, (n,), in the same way from the means of those states."""
+        return read_only(self._witness.error_of_mean(self._mean))
+
+    @property
     def covariance(self) -> Array:
         """Covariances to order K, (n, n), with m(1 − m), or 1 − m², on the diagonal.
 
         Connected: each order by itself is a covariance, and no product of summed means is taken
         away. Their error is of order K + 1. A :class:`ebm.errors.SeriesWarning` says when
-        ``error_estimate`` is above 0.1.
+        ``covariance_error`` is above 0.1.
 
         Raises
         ------
         LimitError
             If the order is 6, or it would take too long or too much memory.
         """
-        self._warn_if_doubtful()
-        return self._with_variances(self.covariance_terms.sum(axis=0))
+        self._warn(self._covariance_doubt)
+        return self._covariance
 
     @cached_property
-    def log_partition_terms(self) -> Array:
-        """Orders 0 … K of ln Z, (K + 1,)."""
-        if "_means_and_covariances" in self.__dict__:
-            return self._means_and_covariances[0]
-        if "_log_partition_and_means" in self.__dict__:
-            return self._log_partition_and_means[0]
-        evaluated = self._evaluation(self.order, "ln Z", derivatives=False)
-        return read_only(passes.log_partitions(self.machine, evaluated, self.order))
+    def covariance_error(self) -> float:
+        """Estimated error of ``covariance`` off its diagonal, relative.
 
-    @cached_property
-    def mean_terms(self) -> Array:
-        """Orders 0 … K of the means, (K + 1, n)."""
-        if "_means_and_covariances" in self.__dict__:
-            return self._means_and_covariances[1]
-        return self._log_partition_and_means[1]
-
-    @property
-    def covariance_terms(self) -> Array:
-        """Orders 0 … K of the covariance, (K + 1, n, n), those of the variances included.
-
-        From the diagrams of ln Z of orders 1 … K + 1.
+        The larger one of 1.25 ‖C − C'‖ / ‖C‖ with C' the covariance of the same states, and of
+        half of it with C' the sum by :meth:`inverse_series`, which agrees with C to order K.
         """
-        return self._means_and_covariances[2]
+        return self._error_beside(self._plain_sum, self._inverse_sum)
 
     @property
     def pair_covariance(self) -> Array:
-        """Covariances to order K of ``machine.pairs`` only, (n_pairs,); no (n, n) array."""
+        """Covariances to order K of ``machine.pairs`` only, (n_pairs,); no (n, n) array.
+
+        A :class:`ebm.errors.SeriesWarning` says when ``pair_covariance_error`` is above 0.1.
+        """
+        self._warn(Doubt("covariances of coupled units", self.pair_covariance_error, "%"))
         return np.asarray(self.pair_covariance_terms.sum(axis=0))
 
     @cached_property
-    def pair_covariance_terms(self) -> Array:
-        """Orders 0 … K of the covariances of ``machine.pairs``, (K + 1, n_pairs)."""
-        i, j = self.machine.pairs
-        if not is_sparse(self.machine.weights):
-            return self.covariance_terms[:, i, j]
-        evaluated = self._one_order_more(as_dense=False)
-        terms = passes.pair_covariances(self.machine, evaluated.derivatives(), self.order)
-        return read_only(self._scale**2 * terms)
-
-    @cached_property
-    def error_estimate(self) -> float:
-        """Relative error of the off-diagonal covariance, estimated: rarely below the true one.
-
-        ‖C − C'‖ / ‖C‖ with C the plain sum and C' that of :meth:`inverse_series`; infinite where
-        there is no C'. Above 0.1 the couplings are too strong for the order, or for any.
-        """
-        return series.distance_off_diagonal(self.covariance_terms.sum(axis=0), self._inverse_sum)
+    def pair_covariance_error(self) -> float:
+        """Estimated error of ``pair_covariance``, relative: 1.25 ‖c − c'‖ / ‖c‖ to the states."""
+        pair_covariance = self.pair_covariance_terms.sum(axis=0)
+        return self._witness.error_of_pairs(pair_covariance, self.machine.pairs)
 
     def inverse_series(self) -> Moments:
         """Moments whose covariance is the inverse of the series of C⁻¹ to order K.
@@ -168,7 +149,7 @@ class Expansion:
         Returns
         -------
         Moments
-            With the means and ln Z of :meth:`moments`.
+            With the means and ln Z of :meth:`moments`; a warning names all that are doubted.
 
         Raises
         ------
@@ -181,10 +162,20 @@ class Expansion:
                 "without an inverse: take another order or center"
             )
         covariance = self._with_variances(self._inverse_sum.copy())
-        return Moments(self.space, self.mean, covariance, self.log_partition)
+        self._warn(
+            self._log_partition_doubt,
+            self._mean_doubt,
+            Doubt("covariances", self.inverse_series_error, "%"),
+        )
+        return Moments(self.space, self._mean, covariance, self._log_partition)
+
+    @cached_property
+    def inverse_series_error(self) -> float:
+        """Estimated error of the covariance of :meth:`inverse_series`, as ``covariance_error``."""
+        return self._error_beside(self._inverse_sum, self._plain_sum)
 
     def pade(self) -> float:
-        """ln Z by the Padé approximant of its series.
+        """ln Z by the Padé approximant of its series; it warns by ``pade_error``.
 
         Returns
         -------
@@ -196,10 +187,16 @@ class Expansion:
         EbmError
             If the approximant has a pole at these couplings.
         """
+        self._warn(Doubt("ln Z", self.pade_error, "nats"))
         return series.pade(self.log_partition_terms)
 
+    @cached_property
+    def pade_error(self) -> float:
+        """Estimated error of :meth:`pade` in nats, as ``log_partition_error``."""
+        return self._witness.error_of_log_partition(series.pade(self.log_partition_terms))
+
     def borel_pade(self) -> float:
-        """ln Z by Borel summation of its series, through a Padé approximant.
+        """ln Z by Borel summation through a Padé approximant; it warns by ``borel_pade_error``.
 
         At order 6 it holds to couplings about a third stronger than the plain sum.
 
@@ -213,7 +210,13 @@ class Expansion:
         EbmError
             As :meth:`pade`.
         """
+        self._warn(Doubt("ln Z", self.borel_pade_error, "nats"))
         return series.borel_pade(self.log_partition_terms)
+
+    @cached_property
+    def borel_pade_error(self) -> float:
+        """Estimated error of :meth:`borel_pade` in nats, as ``log_partition_error``."""
+        return self._witness.error_of_log_partition(series.borel_pade(self.log_partition_terms))
 
     def third_cumulants(self) -> Array:
         """Third cumulants E[(x_i−m_i)(x_j−m_j)(x_k−m_k)] to order K, of up to 160 units.
@@ -225,17 +228,25 @@ class Expansion:
         -------
         ndarray, (n, n, n)
             Symmetric; their error is of order K + 1. κ_iij = (1 − 2m_i) C_ij, or −2 m_i C_ij in
-            spins.
+            spins. A warning says when ``third_cumulants_error`` is above 0.1.
 
         Raises
         ------
         LimitError
             If the order is above 5, or there are more units.
         """
-        found = third_cumulants.of_different_units(self.machine, self.order, self.max_seconds)
-        mean = self.mean if isinstance(self.space, Binary) else (1 + self.mean) / 2
-        third_cumulants.fill_repeated(found, mean, self.covariance / self._scale**2)
-        return read_only(self._scale**3 * found)
+        found, error = self._third_cumulants
+        self._warn(Doubt("third cumulants", error, "%"))
+        return found
+
+    @property
+    def third_cumulants_error(self) -> float:
+        """Estimated error of :meth:`third_cumulants`, relative.
+
+        Distance of ∂C_ij/∂b_i, summed as those of different units are, to (1 − 2m_i) C_ij, which it
+        would be without an error; at least that of the covariance.
+        """
+        return self._third_cumulants[1]
 
     def density_ratio(self, states: ArrayLike) -> Array:
         """p(x)/p_0(x) to order K, p_0 being the independent units of order 0; [EBM] eq 31.
@@ -250,14 +261,20 @@ class Expansion:
         Returns
         -------
         ndarray, (...)
-            Its mean over p_0 is 1 at every order.
+            Its mean over p_0 is 1 at every order. A warning says when ``density_ratio_error`` is
+            above 0.1 of the ratio, or of 1 where the ratio is less.
         """
-        return np.asarray(self.density_ratio_terms(states).sum(axis=0))
+        ratio = np.asarray(self.density_ratio_terms(states).sum(axis=0))
+        error = self.density_ratio_error(states)
+        share = error / np.maximum(1.0, np.abs(ratio) - error)
+        self._warn(Doubt("density ratios", float(np.max(share, initial=0.0)), "%"))
+        return ratio
 
-    def density_ratio_terms(self, states: ArrayLike) -> Array:
-        """Orders 0 … K of p(x)/p_0(x), p_k/p_0.
+    def density_ratio_error(self, states: ArrayLike) -> Array:
+        """Estimated error of :meth:`density_ratio`, (..., n) -> (...).
 
-        The series of exp(q − Σ_k L_k), q = ½ Σ W_αβ (x_α−x̂_α)(x_β−x̂_β) and L_k order k of ln Z.
+        Distance to exp(q + ln Z_0 − ln Z), which p/p_0 is, with the ln Z of the same states as in
+        ``log_partition_error``.
 
         Parameters
         ----------
@@ -266,77 +283,68 @@ class Expansion:
 
         Returns
         -------
-        ndarray, (K + 1, ...)
-            Order 0 is 1.
+        ndarray, (...)
+            Not negative.
         """
-        x = self.space.check(states)
-        d = ((x + 1) / 2 if isinstance(self.space, Spins) else x) - self.machine.center
-        q = 0.5 * (d * apply(self.machine.weights, d)).sum(axis=-1)
-        exponents = np.zeros((self.order, *q.shape))
-        exponents[0] = q
-        exponents -= self.log_partition_terms[1:].reshape(-1, *[1] * q.ndim)
-        return series.exponential_series(exponents)
-
-    @property
-    def _scale(self) -> float:
-        """Of a state of ``space`` to one of {0,1}."""
-        return 2.0 if isinstance(self.space, Spins) else 1.0
-
-    def _evaluation(self, order: int, what: str, **how: bool) -> Evaluation:
-        what = f"{what} to order {self.order}"
-        return passes.evaluation(self.machine, order, what, self.max_seconds, **how)
-
-    def _one_order_more(self, *, as_dense: bool) -> Evaluation:
-        """What covariances are derivatives of."""
-        require_covariance_order(self.order, "the covariance")
-        return self._evaluation(
-            self.order + 1, "the covariance", derivatives=True, as_dense=as_dense
-        )
+        rise = self._witness.log_partition - self.log_partition_terms[0]
+        exact = np.exp(self._pair_energies(states) - rise)
+        return np.asarray(np.abs(self.density_ratio_terms(states).sum(axis=0) - exact))
 
     @cached_property
-    def _log_partition_and_means(self) -> tuple[Array, Array]:
-        evaluated = self._evaluation(self.order, "the means", derivatives=True)
-        derivatives = evaluated.derivatives(couplings=False)
-        means = passes.means(self.machine, derivatives, self.order)
-        log_partitions = passes.log_partitions(self.machine, evaluated, self.order)
-        return log_partitions, self._recoded(means)
+    def _log_partition(self) -> float:
+        return float(self.log_partition_terms.sum())
 
     @cached_property
-    def _means_and_covariances(self) -> tuple[Array, Array, Array]:
-        evaluated = self._one_order_more(as_dense=True)
-        derivatives = evaluated.derivatives()
-        means = passes.means(self.machine, derivatives, self.order)
-        covariances = self._scale**2 * passes.covariances(means, derivatives)
-        log_partitions = passes.log_partitions(self.machine, evaluated, self.order)
-        return log_partitions, self._recoded(means), read_only(covariances)
+    def _mean(self) -> Array:
+        return np.asarray(self.mean_terms.sum(axis=0))
 
-    def _recoded(self, means: Array) -> Array:
-        """Series of means in the coding of ``space``."""
-        result = self._scale * means
-        if isinstance(self.space, Spins):
-            result[0] -= 1
-        return read_only(result)
+    @cached_property
+    def _covariance(self) -> Array:
+        return self._with_variances(self._plain_sum.copy())
 
-    def _with_variances(self, covariance: Array) -> Array:
-        """The matrix with the diagonal that two-valued units of these means have."""
-        mean = self.mean
-        variances = mean * (1 - mean) if isinstance(self.space, Binary) else 1 - mean**2
-        np.fill_diagonal(covariance, variances)
-        return read_only(covariance)
+    @cached_property
+    def _plain_sum(self) -> Array:
+        return np.asarray(self.covariance_terms.sum(axis=0))
 
     @cached_property
     def _inverse_sum(self) -> Array:
         return series.sum_by_inverse(self.covariance_terms)
 
-    def _warn_if_doubtful(self) -> None:
-        estimate = self.error_estimate
-        if estimate > DOUBTFUL:
-            size = f"by about {estimate:.0%}" if np.isfinite(estimate) else "beyond any bound"
-            self._warn("the covariance", f"is uncertain {size}")
+    @cached_property
+    def _third_cumulants(self) -> tuple[Array, float]:
+        found = third_cumulants.of_different_units(self.machine, self.order, self.max_seconds)
+        mean = self._mean if isinstance(self.space, Binary) else (1 + self._mean) / 2
+        misfit = third_cumulants.fill_repeated(found, mean, self._covariance / self._scale**2)
+        return read_only(self._scale**3 * found), max(misfit, self.covariance_error)
 
-    def _warn(self, what: str, trouble: str) -> None:
-        warn(
-            f"the couplings are strong for order {self.order}: {what} {trouble}; take another "
-            "center, or sample",
-            SeriesWarning,
-        )
+    def _with_variances(self, covariance: Array) -> Array:
+        """The matrix with the diagonal that two-valued units of these means have."""
+        mean = self._mean
+        variances = mean * (1 - mean) if isinstance(self.space, Binary) else 1 - mean**2
+        np.fill_diagonal(covariance, variances)
+        return read_only(covariance)
+
+    @cached_property
+    def _witness(self) -> Witness:
+        return witness_of(self.machine, self.space)
+
+    def _error_beside(self, covariance: Array, other: Array) -> float:
+        """The larger one of the error by the witness and half of the distance to another sum."""
+        by_states = self._witness.error_of_covariance(covariance)
+        return max(by_states, 0.5 * series.distance_off_diagonal(covariance, other))
+
+    @property
+    def _log_partition_doubt(self) -> Doubt:
+        return Doubt("ln Z", self.log_partition_error, "nats")
+
+    @property
+    def _mean_doubt(self) -> Doubt:
+        return mean_doubt(self.mean_error, self._witness)
+
+    @property
+    def _covariance_doubt(self) -> Doubt:
+        return Doubt("covariances", self.covariance_error, "%")
+
+    def _warn(self, *doubts: Doubt) -> None:
+        reason = f"the couplings are strong for order {self.order}"
+        warn_of(doubts, reason, "take another order or center, or use ebm.sample")

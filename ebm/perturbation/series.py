@@ -15,6 +15,7 @@ __all__ = [
     "exponential_series",
     "inverse_series",
     "pade",
+    "relative_distance",
     "sum_by_inverse",
 ]
 
@@ -22,6 +23,8 @@ Array = NDArray[np.float64]
 
 #: Nodes of the Gauss-Laguerre rule of the Laplace integral.
 NODES = 24
+#: Norms of covariances below this are rounding errors.
+NOTHING = 1e-14
 
 
 def inverse_series(terms: ArrayLike) -> Array:
@@ -93,8 +96,27 @@ def sum_by_inverse(terms: ArrayLike) -> Array:
         return np.full(total.shape, np.inf)
 
 
+def relative_distance(values: Array, other: Array) -> float:
+    """‖A − B‖ / ‖A‖ by Frobenius norms.
+
+    Parameters
+    ----------
+    values, other : ndarray
+        A and B.
+
+    Returns
+    -------
+    float
+        Zero if nothing is in either, infinite if something there is not finite.
+    """
+    if not (np.isfinite(values).all() and np.isfinite(other).all()):
+        return math.inf
+    distance = float(np.linalg.norm(values - other))
+    return distance / (float(np.linalg.norm(values)) + NOTHING)
+
+
 def distance_off_diagonal(matrix: Array, other: Array) -> float:
-    """‖A − B‖ / ‖A‖ off the diagonal, by Frobenius norms.
+    """:func:`relative_distance` of what is off the diagonal.
 
     Parameters
     ----------
@@ -104,18 +126,17 @@ def distance_off_diagonal(matrix: Array, other: Array) -> float:
     Returns
     -------
     float
-        Zero if A has nothing there.
+        As there.
 
     Examples
     --------
     >>> import numpy as np
     >>> from ebm.perturbation.series import distance_off_diagonal
-    >>> distance_off_diagonal(np.ones((3, 3)), np.full((3, 3), 0.75))
+    >>> round(distance_off_diagonal(np.ones((3, 3)), np.full((3, 3), 0.75)), 9)
     0.25
     """
     off = ~np.eye(len(matrix), dtype=bool)
-    size = float(np.linalg.norm(matrix[off]))
-    return float(np.linalg.norm((matrix - other)[off])) / size if size else 0.0
+    return relative_distance(matrix[off], other[off])
 
 
 def exponential_series(terms: ArrayLike) -> Array:

@@ -28,12 +28,8 @@ class Solution(Protocol):
     """What solutions are told apart and ordered by."""
 
     @property
-    def mean(self) -> Array:
-        """Means, (n,)."""
-
-    @property
-    def log_partition(self) -> float:
-        """ln Z."""
+    def settled(self) -> tuple[float, Array]:
+        """ln Z and means, (n,), without a word about their errors."""
 
 
 Found = TypeVar("Found", bound=Solution)
@@ -120,7 +116,8 @@ def distinct_solutions(
         except ConvergenceError as error:
             failure = error
             continue
-        if all(np.abs(solution.mean - other.mean).max() > SAME for other in found):
+        mean = solution.settled[1]
+        if all(np.abs(mean - other.settled[1]).max() > SAME for other in found):
             found.append(solution)
     if failure is not None and not found:
         raise failure
@@ -129,4 +126,5 @@ def distinct_solutions(
 
 def _rank(solution: Solution) -> tuple[float, ...]:
     """Largest ln Z first; equal ones, as of states that mirror each other, in a fixed order."""
-    return (-round(solution.log_partition, 8), *(-solution.mean.round(6)).tolist())
+    log_partition, mean = solution.settled
+    return (-round(log_partition, 8), *(-mean.round(6)).tolist())

@@ -11,6 +11,7 @@ from ebm.models.couplings import dense
 from ebm.perturbation.costs import affordable_algebra
 from ebm.perturbation.cumulants import cumulants_of_log_odds
 from ebm.perturbation.diagrams.contraction import compile_program, require_covariance_order
+from ebm.perturbation.series import distance_off_diagonal
 
 __all__ = ["fill_repeated", "of_different_units"]
 
@@ -69,7 +70,7 @@ def of_different_units(machine: BoltzmannMachine, order: int, max_seconds: float
     return result
 
 
-def fill_repeated(result: Array, mean: Array, covariance: Array) -> None:
+def fill_repeated(result: Array, mean: Array, covariance: Array) -> float:
     """Set the entries with two equal indices, or three: x² = x gives κ_iij = (1 − 2m_i) C_ij.
 
     Parameters
@@ -78,9 +79,16 @@ def fill_repeated(result: Array, mean: Array, covariance: Array) -> None:
         Changed in place.
     mean, covariance : ndarray, (n,) and (n, n)
         m and C in {0,1}.
+
+    Returns
+    -------
+    float
+        Relative distance of ∂C_ij/∂b_i, which was there for i ≠ j, to the new entries.
     """
     units = np.arange(len(mean))
     pairs = (1 - 2 * mean)[:, None] * covariance
+    misfit = distance_off_diagonal(pairs, result[units, units, :])
     result[units, units, :] = pairs
     result[units, :, units] = pairs
     result[:, units, units] = pairs.T
+    return misfit

@@ -10,7 +10,6 @@ the same seed each of which begins where the one before ended.
 from __future__ import annotations
 
 import hashlib
-import warnings
 import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.errors import RepeatedNumbersWarning
+from ebm.errors import RepeatedNumbersWarning, warn
 from ebm.randomness import RandomSource, generator
 
 __all__ = ["SeededRun"]
@@ -83,13 +82,12 @@ class SeededRun:
         past = _LATEST.get(self._seed)
         self._step = past.step + 1 if past and past.goes_on(initial, self._start) else 0
         if self._step >= LOOP:
-            warnings.warn(
+            warn(
                 f"{self._step} runs in a row began where one with the same rng={rng!r} had ended: "
                 "at the same states a seed gives the same random numbers, so that such steps end "
                 "in one state or go round in a cycle; give one numpy Generator as rng to all "
                 "steps, or initial=samples.final",
                 RepeatedNumbersWarning,
-                stacklevel=4,
             )
 
     def end(self, states: NDArray[Any], *arrays: NDArray[Any]) -> None:

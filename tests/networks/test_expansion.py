@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
@@ -33,8 +32,8 @@ quiet = pytest.mark.filterwarnings("ignore::ebm.errors.SeriesWarning")
 @pytest.mark.parametrize(
     "activation", ["silu", "gelu", shifted_tanh()], ids=lambda a: getattr(a, "name", a)
 )
-@settings(max_examples=1)
-@given(data=systems())
+@settings(max_examples=4)
+@given(data=systems(min_classes=3))
 def test_coefficients_are_nested_derivatives(activation, data):
     """To order 5, of the definition of S."""
     base, theta, (z, p) = data
@@ -58,7 +57,7 @@ def _gelu(x):
 @quiet
 @pytest.mark.parametrize("activation", SMOOTH)
 @settings(max_examples=4)
-@given(data=systems(scale=0.4))
+@given(data=systems(min_classes=3, scale=0.4))
 def test_coefficients_on_a_circle_of_complex_t(activation, data):
     """Order 10 too."""
     base, theta, (z, p) = data
@@ -361,8 +360,7 @@ def test_taylor_coefficients_of_the_activations(name):
         assert [float(s) for s in activation_named(name).derivatives(4)] == [0, 0.5, 0.5, 0, -0.5]
 
 
-@given(st.sampled_from([0, 1, 2, 3]))
-@settings(max_examples=4)
+@pytest.mark.parametrize("order", range(4))
 def test_short_coefficients(order):
     """As many as asked for."""
     for name in [*SMOOTH, "formal_relu"]:

@@ -13,14 +13,16 @@ import ebm
 from ebm.errors import (
     ConvergenceError,
     EbmError,
-    EbmWarning,
     MemoryLimitError,
     ModelError,
+    SeriesWarning,
 )
 from ebm.perturbation.beliefs import responses
 from ebm.perturbation.beliefs.propagation import bethe, bethe_solutions
 from tests import oracles, strategies
 
+# Strong couplings are the subject; what is said about them is that of test_error_estimates.
+pytestmark = pytest.mark.filterwarnings("ignore::ebm.errors.SeriesWarning")
 FEW = settings(max_examples=25, deadline=None)
 
 
@@ -217,14 +219,14 @@ class TestSolutions:
     def test_a_saddle_by_beliefs_is_said(self):
         """Beliefs of all pairs need no linear response, so that nothing else would refuse it."""
         saddle = bethe(magnet(), covariance="beliefs")
-        with pytest.warns(EbmWarning, match=r"no minimum.*bethe_solutions") as caught:
+        with pytest.warns(SeriesWarning, match=r"no minimum.*bethe_solutions") as caught:
             saddle.covariance  # noqa: B018
         assert caught[0].filename == __file__
+        assert saddle.covariance_error == saddle.log_partition_error == np.inf
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            # Once for each solution, and not at a minimum.
-            np.testing.assert_array_equal(saddle.moments().covariance, saddle.covariance)
-            bethe(magnet(field=0.1), covariance="beliefs").moments()
+            # Not at a minimum that is the only one.
+            bethe(magnet(coupling=0.02, field=0.5), covariance="beliefs").moments()
 
     def test_stability_of_locked_pairs(self):
         with pytest.raises(EbmError, match="no minimum"):

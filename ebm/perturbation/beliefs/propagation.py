@@ -127,8 +127,8 @@ def bethe_solutions(
     >>> from ebm.perturbation.beliefs.propagation import bethe_solutions
     >>> magnet = ebm.IsingModel(np.ones((5, 5)) - np.eye(5), np.zeros(5))
     >>> found = bethe_solutions(magnet, rng=0)
-    >>> [round(float(solution.mean[0]), 2) + 0.0 for solution in found if solution.is_stable]
-    [1.0, -1.0]
+    >>> [(solution.is_stable, round(float(solution.mean_error[0]), 2)) for solution in found]
+    [(True, 1.0), (True, 1.0), (False, inf)]
     """
 
     def solve(start: str, stream: np.random.Generator) -> BetheSolution:

@@ -10,7 +10,7 @@ from ebm.perturbation.beliefs.graph import CouplingGraph, log_cosh
 from ebm.perturbation.beliefs.messages import ROUNDING, FixedPoint
 from ebm.perturbation.definite import cholesky
 
-__all__ = ["covariance", "is_stable"]
+__all__ = ["covariance", "inverse_correlations", "is_stable", "passed_back", "slopes_of"]
 
 Array = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def covariance(graph: CouplingGraph, found: FixedPoint, fields: Array, cavity: A
         If the fixed point is not stable.
     """
     deviations = np.exp(-log_cosh(fields))
-    inverse = _inverse_correlations(graph, cavity)
+    inverse = inverse_correlations(graph, cavity)
     root = None if inverse is None else cholesky(inverse)
     if root is not None:
         half = np.linalg.inv(root)
@@ -82,10 +82,10 @@ def is_stable(graph: CouplingGraph, found: FixedPoint, cavity: Array) -> bool:
     """
     if graph.is_forest:
         return True
-    inverse = _inverse_correlations(graph, cavity) if graph.n <= MOST_UNITS else None
+    inverse = inverse_correlations(graph, cavity) if graph.n <= MOST_UNITS else None
     if inverse is not None:
         return cholesky(inverse) is not None
-    slopes = _slopes(graph, cavity)
+    slopes = slopes_of(graph, cavity)
     # Any direction will do that no symmetry of the model singles out.
     change = np.random.default_rng(0).uniform(0.5, 1.5, (len(slopes), 1))
     growth = 1.0
@@ -99,7 +99,7 @@ def is_stable(graph: CouplingGraph, found: FixedPoint, cavity: Array) -> bool:
     return growth < 1
 
 
-def _slopes(graph: CouplingGraph, cavity: Array) -> Array:
+def slopes_of(graph: CouplingGraph, cavity: Array) -> Array:
     """τ = ∂u/∂h of each message, (2E,)."""
     return np.asarray(np.sign(graph.directed) * np.exp(graph.log_slopes(cavity)))
 
@@ -111,13 +111,21 @@ def _passed_on(graph: CouplingGraph, slopes: Array, changes: Array) -> Array:
     )
 
 
+def passed_back(graph: CouplingGraph, slopes: Array, shares: Array) -> Array:
+    """τ_{k→i} Σ_{j≠k} λ_{i→j}: what the messages out of a unit owe to one into it, (2E,)."""
+    sums = np.bincount(graph.source, weights=shares, minlength=graph.n)
+    return np.asarray(slopes * (sums[graph.target] - graph.reversed(shares)))
+
+
 def _sums(graph: CouplingGraph, changes: Array) -> Array:
     """Σ_l δu_{l→k} of each unit, (n, m)."""
     return np.asarray(graph.gathering @ changes)
 
 
-def _inverse_correlations(graph: CouplingGraph, cavity: Array) -> Array | None:
-    """R⁻¹ of the correlations R, or None where a pair is locked."""
+def inverse_correlations(
+    graph: CouplingGraph, cavity: Array, lowest: float | None = None
+) -> Array | None:
+    """R⁻¹ of the correlations R, (n, n), or None where a pair has 1 − r² below the lowest."""
     # (R⁻¹)_ij = −r/(1−r²), (R⁻¹)_ii = 1 + Σ_j r²/(1−r²), r the correlation of a coupled pair.
     coupled, own = np.split(graph.log_slopes(cavity), 2)
     log_square = coupled + own
@@ -127,7 +135,8 @@ def _inverse_correlations(graph: CouplingGraph, cavity: Array) -> Array | None:
     terms = [size + one, size + other, one + other, np.zeros(len(size))]
     bottom = np.logaddexp(size, one) + np.logaddexp(size, other)
     log_rest = np.logaddexp.reduce(terms, axis=0) - bottom
-    lowest = LOCKED_ON_FORESTS if graph.is_forest else LOCKED
+    if lowest is None:
+        lowest = LOCKED_ON_FORESTS if graph.is_forest else LOCKED
     if len(log_rest) and log_rest.min() < np.log(lowest):
         return None
     matrix = np.zeros((graph.n, graph.n))
@@ -143,7 +152,7 @@ def _inverse_correlations(graph: CouplingGraph, cavity: Array) -> Array | None:
 def _by_messages(graph: CouplingGraph, found: FixedPoint, cavity: Array) -> Array:
     """∂H_i/∂h_j, passed on from message to message; right for locked pairs too."""
     # δu_{k→i} = τ_{k→i} ( δ_kj + Σ_{l≠i} δu_{l→k} ), some columns j at a time.
-    slopes = _slopes(graph, cavity)
+    slopes = slopes_of(graph, cavity)
     columns = max(1, CHUNK // max(1, len(slopes)))
     parts = []
     for start in range(0, graph.n, columns):

@@ -11,11 +11,16 @@ from numpy.typing import NDArray
 
 from ebm.arrays import read_only
 from ebm.ensembles import Moments
-from ebm.errors import EbmWarning, require_memory, warn
+from ebm.errors import ConvergenceError, require_memory
 from ebm.parallel import single_threaded_blas
+from ebm.perturbation import series
 from ebm.perturbation.beliefs import responses
-from ebm.perturbation.beliefs.graph import CouplingGraph, log_cosh
+from ebm.perturbation.beliefs.graph import CouplingGraph
 from ebm.perturbation.beliefs.messages import FixedPoint
+from ebm.perturbation.beliefs.point import Beliefs
+from ebm.perturbation.beliefs.witness import Witness, mean_doubt
+from ebm.perturbation.doubts import Doubt, warn_of
+from ebm.perturbation.fixed_means.response import with_unit_diagonal
 from ebm.spaces import Binary, FiniteSpace
 
 __all__ = ["BetheSolution"]
@@ -25,6 +30,8 @@ Indices = NDArray[np.intp]
 
 #: Bytes allowed for a covariance of all pairs, and for what it takes to find it.
 MEMORY_LIMIT = 4 * 2.0**30
+#: How much farther than the response with settled variances the true one is taken to be.
+FACTOR = 1.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,7 +60,7 @@ class BetheSolution:
     def __repr__(self) -> str:
         return (
             f"BetheSolution({self.space!r}, {len(self.graph.first)} couplings, converged in "
-            f"{self.n_iterations} rounds, log_partition={self.log_partition:.6f})"
+            f"{self.n_iterations} rounds, log_partition={self._beliefs.log_partition:.6f})"
         )
 
     @property
@@ -67,52 +74,96 @@ class BetheSolution:
         return self.fixed_point.residual
 
     def moments(self) -> Moments:
-        """Means, covariance and ln Z, in the coding of the model; refused as ``covariance`` is."""
-        return Moments(self.space, self.mean, self.covariance, self.log_partition)
+        """Means, covariance and ln Z, in the coding of the model; refused as ``covariance`` is.
 
-    @cached_property
+        Returns
+        -------
+        Moments
+            One :class:`ebm.errors.SeriesWarning` names all of them that are doubted.
+        """
+        moments = Moments(self.space, self._mean, self._covariance, self._beliefs.log_partition)
+        self._warn(self._log_partition_doubt, self._mean_doubt, self._covariance_doubt)
+        return moments
+
+    @property
     def log_partition(self) -> float:
         """ln Z in the Bethe approximation, minus the Bethe free energy.
 
         Σ_i ln 2cosh H_i + ½ Σ_{k→i} ln( cosh(J+h_{k→i}) cosh(J−h_{k→i}) ) −
         Σ_ij ln( (e^J cosh(h_{i→j}+h_{j→i}) + e^−J cosh(h_{i→j}−h_{j→i})) / 2 ) − constant; its
         error is of second order in what is left of the messages.
+
+        A :class:`ebm.errors.SeriesWarning` says when ``log_partition_error`` is above 0.1.
         """
-        graph = self.graph
-        directed = log_cosh(graph.directed + self._cavity) + log_cosh(graph.directed - self._cavity)
-        forward, backward = np.split(0.5 * directed, 2)
-        pairs = forward + backward - self._log_tables + 2 * math.log(2)
-        units = log_cosh(self._fields) + math.log(2)
-        return float(units.sum() + pairs.sum()) - graph.constant
+        self._warn(self._log_partition_doubt)
+        return self._beliefs.log_partition
 
     @cached_property
-    def mean(self) -> Array:
-        """Means, (n,)."""
-        from scipy.special import expit
+    def log_partition_error(self) -> float:
+        """Estimated error of ``log_partition`` in nats; 0 on trees, infinite at a saddle.
 
-        binary = isinstance(self.space, Binary)
-        return read_only(expit(2 * self._fields) if binary else np.tanh(self._fields))
+        Distance to ln Σ_a Z_a over the states that belief propagation finds from those of naive
+        mean field, each with the leading correction by its loops, and half of that for the loops
+        that follow: −½ [ ln det R⁻¹ + Σ_ij ln(1 − r_ij²) ], r by the beliefs of pairs, R by linear
+        response.
+        """
+        if self.graph.is_forest or self._is_saddle:
+            return math.inf if self._is_saddle else 0.0
+        return self._witness.error_of_log_partition(self._beliefs.log_partition)
+
+    @property
+    def mean(self) -> Array:
+        """Means, (n,).
+
+        A :class:`ebm.errors.SeriesWarning` says when ``mean_error`` is above 0.1 of the standard
+        deviation of a unit.
+        """
+        self._warn(self._mean_doubt)
+        return self._mean
+
+    @cached_property
+    def mean_error(self) -> Array:
+        """Estimated error of each mean, (n,); 0 on trees, infinite at a saddle.
+
+        As ``log_partition_error``, with the derivatives by the fields of what the loops add.
+        """
+        if self.graph.is_forest or self._is_saddle:
+            return read_only(np.full(self.graph.n, math.inf if self._is_saddle else 0.0))
+        return read_only(self._witness.error_of_mean(self._mean))
 
     @property
     def pairs(self) -> tuple[Indices, Indices]:
         """Index arrays i < j of the couplings that are not zero."""
         return self.graph.first, self.graph.second
 
-    @cached_property
+    @property
     def pair_covariance(self) -> Array:
         """Covariances of ``pairs`` by the joint beliefs of two units, (n_pairs,).
 
         Derivatives of ``log_partition`` by the couplings; on loops those in ``covariance`` are
-        better.
+        better. A :class:`ebm.errors.SeriesWarning` says when ``pair_covariance_error`` is above
+        0.1.
         """
-        coupling = self.graph.couplings
-        size = np.abs(coupling)
-        # p₊₊p₋₋ − p₊₋p₋₊ without a difference.
-        log_odds = 2 * size + np.log(-np.expm1(-4 * size)) + 2 * math.log(2)
-        in_spins = np.sign(coupling) * np.exp(log_odds - 2 * self._log_tables)
-        return read_only(in_spins * self._scale**2)
+        self._warn(self._pair_covariance_doubt)
+        return self._pair_covariance
 
     @cached_property
+    def pair_covariance_error(self) -> float:
+        """Estimated error of ``pair_covariance``, relative: ‖c − c'‖ / ‖c‖, 0 on trees.
+
+        c' as in ``covariance_error``, of many units by the beliefs of all states.
+        """
+        if self.graph.is_forest:
+            return 0.0
+        if self.graph.n > responses.MOST_UNITS:
+            other = self._witness.pair_covariance(self.pairs)
+        elif self._settled_covariance is None:
+            return math.inf
+        else:
+            other = (self._settled_covariance + self._of_other_states)[self.pairs]
+        return max(series.relative_distance(self._pair_covariance, other), self._mean_doubt.error)
+
+    @property
     def covariance(self) -> Array:
         """Covariances of all pairs, (n, n), by linear response; variances those of the means.
 
@@ -120,8 +171,9 @@ class BetheSolution:
         (C⁻¹)_ii = 1/v_i + Σ_j c_ij² / (v_i (v_i v_j − c_ij²)), c being ``pair_covariance``.
 
         At a saddle of the Bethe free energy there is no linear response. Where all pairs are
-        coupled and ``covariance="beliefs"``, none is needed, and a
-        :class:`ebm.errors.EbmWarning` says that it is a saddle.
+        coupled and ``covariance="beliefs"``, none is needed. A
+        :class:`ebm.errors.SeriesWarning` says when ``covariance_error`` is above 0.1, as at a
+        saddle.
 
         Raises
         ------
@@ -130,6 +182,56 @@ class BetheSolution:
         MemoryLimitError
             If there are too many units.
         """
+        covariance = self._covariance
+        self._warn(self._covariance_doubt)
+        return covariance
+
+    @cached_property
+    def covariance_error(self) -> float:
+        """Estimated error of ``covariance`` off its diagonal, relative; 0 on trees.
+
+        1.5 ‖C − C'‖ / ‖C‖, with C' the response that has the variances of the means, which on loops
+        is another, and the covariance of all states beside this one; at least the error of a mean
+        in standard deviations.
+        """
+        if self.graph.is_forest:
+            return 0.0
+        if self._settled_covariance is None:
+            return math.inf
+        other = self._settled_covariance + self._of_other_states
+        distance = series.distance_off_diagonal(self._covariance, other)
+        return max(FACTOR * distance, self._mean_doubt.error)
+
+    @cached_property
+    def is_stable(self) -> bool:
+        """Whether this is a minimum of the Bethe free energy, where small changes die out.
+
+        A symmetric start can end on a saddle, such as means of zero in a magnet.
+        """
+        return responses.is_stable(self.graph, self.fixed_point, self._beliefs.cavity)
+
+    @property
+    def settled(self) -> tuple[float, Array]:
+        """ln Z and means, (n,), without a word about their errors."""
+        return self._beliefs.log_partition, self._mean
+
+    @cached_property
+    def _beliefs(self) -> Beliefs:
+        return Beliefs(self.graph, self.fixed_point)
+
+    @cached_property
+    def _mean(self) -> Array:
+        from scipy.special import expit
+
+        fields = self._beliefs.fields
+        return read_only(expit(2 * fields) if isinstance(self.space, Binary) else np.tanh(fields))
+
+    @cached_property
+    def _pair_covariance(self) -> Array:
+        return read_only(self._beliefs.pair_covariance * self._scale**2)
+
+    @cached_property
+    def _covariance(self) -> Array:
         n = self.graph.n
         require_memory(
             24.0 * n * n,
@@ -140,55 +242,75 @@ class BetheSolution:
         if self.by_response or 2 * len(self.graph.first) < n * (n - 1):
             matrix = self._response()
         else:
-            self._warn_of_a_saddle()
             matrix = np.zeros((n, n))
         if not self.by_response:
             i, j = self.pairs
-            matrix[i, j] = matrix[j, i] = self.pair_covariance
-        own = self.mean * (1 - self.mean) if self._scale == 0.5 else 1 - self.mean**2
-        np.fill_diagonal(matrix, own)
+            matrix[i, j] = matrix[j, i] = self._pair_covariance
+        np.fill_diagonal(matrix, self._scale**2 * self._beliefs.variance)
         return read_only(matrix)
-
-    @cached_property
-    def is_stable(self) -> bool:
-        """Whether this is a minimum of the Bethe free energy, where small changes die out.
-
-        A symmetric start can end on a saddle, such as means of zero in a magnet.
-        """
-        return responses.is_stable(self.graph, self.fixed_point, self._cavity)
 
     def _response(self) -> Array:
         """The covariance by linear response, in the coding of the model."""
+        beliefs = self._beliefs
         with single_threaded_blas():
-            found = responses.covariance(self.graph, self.fixed_point, self._fields, self._cavity)
+            found = responses.covariance(
+                self.graph, self.fixed_point, beliefs.fields, beliefs.cavity
+            )
         return self._scale**2 * found
 
-    def _warn_of_a_saddle(self) -> None:
-        if not self.is_stable:
-            warn(
-                "this solution of belief propagation is no minimum of the Bethe free energy: "
-                'others have a larger ln Z; give start="random", or choose from '
-                "bethe_solutions(model)",
-                EbmWarning,
-            )
+    @cached_property
+    def _settled_covariance(self) -> Array | None:
+        """The linear response that has the variances of the means; None at a saddle."""
+        inverse = responses.inverse_correlations(self.graph, self._beliefs.cavity)
+        if inverse is None or self._is_saddle:
+            return None
+        deviation = self._scale * np.sqrt(self._beliefs.variance)
+        try:
+            correlations = with_unit_diagonal(inverse)
+        except ConvergenceError:
+            return None
+        return np.asarray(correlations * np.outer(deviation, deviation))
+
+    @property
+    def _is_saddle(self) -> bool:
+        """Whether no loops can be summed here."""
+        return not math.isfinite(self._beliefs.loops.log_partition)
+
+    @property
+    def _of_other_states(self) -> Array:
+        """What the covariance of all states has beyond the linear response of this one."""
+        return self._witness.covariance - self._response()
+
+    @cached_property
+    def _witness(self) -> Witness:
+        return Witness(self.space, self.graph)
+
+    @property
+    def _log_partition_doubt(self) -> Doubt:
+        return Doubt("ln Z", self.log_partition_error, "nats")
+
+    @property
+    def _mean_doubt(self) -> Doubt:
+        return mean_doubt(self.mean_error, self._witness)
+
+    @property
+    def _pair_covariance_doubt(self) -> Doubt:
+        return Doubt("covariances of coupled units", self.pair_covariance_error, "%")
+
+    @property
+    def _covariance_doubt(self) -> Doubt:
+        return Doubt("covariances", self.covariance_error, "%")
+
+    def _warn(self, *doubts: Doubt) -> None:
+        reason = (
+            "this solution of belief propagation is no minimum of the Bethe free energy"
+            if self._is_saddle
+            else "the loops are short and their couplings strong for belief propagation, or it has "
+            "other solutions"
+        )
+        warn_of(doubts, reason, "look at bethe_solutions(model), or use ebm.sample")
 
     @property
     def _scale(self) -> float:
         """Of a spin in the coding of the model."""
         return 0.5 if isinstance(self.space, Binary) else 1.0
-
-    @cached_property
-    def _fields(self) -> Array:
-        return self.graph.total_fields(self.fixed_point.messages)
-
-    @cached_property
-    def _cavity(self) -> Array:
-        return self.graph.cavity_fields(self.fixed_point.messages)
-
-    @cached_property
-    def _log_tables(self) -> Array:
-        """Logarithm of the sum of the four weights of each pair."""
-        one, other = np.split(self._cavity, 2)
-        coupling = self.graph.couplings
-        alike, unlike = log_cosh(one + other), log_cosh(one - other)
-        return np.asarray(math.log(2) + np.logaddexp(coupling + alike, unlike - coupling))
