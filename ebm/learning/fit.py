@@ -72,10 +72,13 @@ def fit(
         will do.
     l2 : float
         Penalty on the parameters that couple units, ``model.is_coupling``, each pair once, against
-        the mean log-likelihood of a sample in nats. It is the same in every gauge, but not in both
-        codings: W = 4J. 1/N is a mild one, a normal prior of width 1.
+        the mean log-likelihood of a sample in nats. It is the same in every gauge and however
+        values are numbered, but not in both codings: W = 4J. Of a Potts model it takes all q² J of
+        a pair, in the zero-sum gauge; of terms of more than two {0,1} units the couplings about ½.
+        1/N is a mild one, a normal prior of width 1.
     l2_biases : float
-        Penalty on the other parameters, in the coding and at the center of the model given.
+        Penalty on the other parameters, in the coding and at the center of the model given; of a
+        Potts model on all q fields of a unit in the zero-sum gauge.
     weights : array_like, (n_samples,), optional
         Frequencies of the rows: their sum is the number of samples, on which standard errors rest.
         Gradient steps warn of weights that sum to 1, which make one sample of all rows: no fit by

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ebm.errors import EbmError
 from ebm.learning.newton import Optimum
+from ebm.learning.penalty import Penalty
 from ebm.learning.result import FitStep
 
 Array = NDArray[np.float64]
@@ -19,7 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class GeneralLoss:
-    """The penalized loss L(θ) = E_D[E] + ln Z + ½ Σ_k λ_k θ_k² of any parametric model.
+    """The penalized loss L(θ) = E_D[E] + ln Z + R(θ) of any parametric model.
 
     Parameters
     ----------
@@ -28,11 +29,11 @@ class GeneralLoss:
     data : Ensemble
         What E_D averages over.
     l2 : float
-        λ_k of the parameters that couple units.
+        Penalty on couplings.
     average : callable
         Model to an ensemble that knows ln Z.
     l2_biases : float
-        λ_k of all other parameters.
+        Penalty on biases.
     """
 
     family: Any
@@ -42,9 +43,9 @@ class GeneralLoss:
     l2_biases: float = 0.0
 
     @cached_property
-    def penalty(self) -> Array:
-        """λ_k for each parameter, (p,)."""
-        return np.where(self.family.is_coupling, self.l2, self.l2_biases)
+    def penalty(self) -> Penalty:
+        """What is added to the mean log-likelihood lost."""
+        return Penalty(self.family, self.l2, self.l2_biases)
 
     def start(self) -> Any:
         """The model given."""
@@ -56,12 +57,11 @@ class GeneralLoss:
 
     def value(self, model: Any, ensemble: Any) -> float:
         """L(θ), penalty included."""
-        penalty = 0.5 * float(self.penalty @ model.parameters**2)
-        return penalty - self.log_likelihood(model, ensemble)
+        return self.penalty.value(model.parameters) - self.log_likelihood(model, ensemble)
 
     def gradient(self, model: Any, ensemble: Any) -> Array:
         """∂L/∂θ, [EBM] eq 7 with the penalty's part."""
-        return np.asarray(self.misfit(model, ensemble) + self.penalty * model.parameters)
+        return np.asarray(self.misfit(model, ensemble) + self.penalty.gradient(model.parameters))
 
     def misfit(self, model: Any, ensemble: Any) -> Array:
         """E_D[∂E/∂θ] − E_model[∂E/∂θ], the penalty left out."""

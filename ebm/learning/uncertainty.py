@@ -103,7 +103,7 @@ def general_errors(
         fisher = fisher_information(model, ensemble).dense()
     except LimitError as error:
         return None, None, (f"no standard errors: {error}",)
-    hessian = fisher + np.diag(loss.penalty)
+    hessian = fisher + loss.penalty.hessian()
     values, vectors = np.linalg.eigh(hessian)
     if not values[0] > FLAT * values[-1]:
         reason = (
