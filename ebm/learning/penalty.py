@@ -42,7 +42,8 @@ class Penalty:
 
     @cached_property
     def _on(self) -> Penalized:
-        return self.family.penalized()
+        on: Penalized = self.family.penalized()
+        return on
 
     @cached_property
     def _strengths(self) -> Array:

@@ -86,11 +86,14 @@ def couplings_about_half(terms: Iterable[Units]) -> Penalized:
     ]
     sets, positions = (np.array([part[c] for part in parts], dtype=np.intp) for c in (0, 1))
     shares = np.array([share for _, _, share in parts])
-    return Penalized(
-        lambda theta: np.bincount(sets, shares * theta[positions], len(number)),
-        lambda slopes: np.bincount(positions, shares * slopes[sets], len(terms)),
-        np.array([len(units) > 1 for units in number], dtype=bool),
-    )
+
+    def of(theta: Array) -> Array:
+        return np.asarray(np.bincount(sets, shares * theta[positions], len(number)), np.float64)
+
+    def transposed(slopes: Array) -> Array:
+        return np.asarray(np.bincount(positions, shares * slopes[sets], len(terms)), np.float64)
+
+    return Penalized(of, transposed, np.array([len(units) > 1 for units in number], dtype=bool))
 
 
 def terms_of_pairwise(model: PairwiseModel) -> tuple[dict[Units, float], float]:

@@ -229,7 +229,7 @@ class PottsModel(ParametricModel):
         return np.arange(n_fields + len(self.pairs[0]) * (self.q - 1) ** 2) >= n_fields
 
     def penalized(self) -> Penalized:
-        """Fields and couplings of ``zero_sum()``: all q values of each unit alike, none left out."""
+        """Fields and couplings of ``zero_sum()``: all q values of each unit alike."""
         # Of all couplings that give the same energies these have the smallest sum of squares.
         shape, pairs, alike = self.fields.shape, self.pairs, self._alike
         n_blocks, q = len(pairs[0]), self.q
