@@ -24,6 +24,7 @@ __all__ = [
     "NoMaximumWarning",
     "PoorMixingWarning",
     "PoorWeightsWarning",
+    "PrecisionError",
     "SeriesWarning",
     "ShapeError",
     "SingularCovarianceError",
@@ -117,6 +118,10 @@ class EnumerationLimitError(LimitError):
 
 class MemoryLimitError(LimitError):
     """An array would be larger than the memory allowed for it."""
+
+
+class PrecisionError(EbmError):
+    """Numbers so large that double precision cannot hold what was asked for."""
 
 
 class MissingExtraError(ImportError):
