@@ -15,7 +15,7 @@ from ebm.arrays import as_number
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.data import from_data
 from ebm.enumeration import exact
-from ebm.errors import EbmError, ModelError
+from ebm.errors import EbmError, LimitError, ModelError
 from ebm.learning.averages import Route, as_route, has_memory
 from ebm.learning.descend import constant_units_notes, descend
 from ebm.learning.likelihood import maximize_likelihood
@@ -114,6 +114,8 @@ def fit(
     ------
     ModelError
         If the model has no parameters, or needs rows and gets moments.
+    LimitError
+        If the likelihood would take more time or memory than allowed; raised before any work.
     DivergenceError
         If a gradient step is not finite or runs away.
     EbmError
@@ -170,15 +172,21 @@ def fit(
         )
     _refuse_settings_of_gradient_steps(validation=validation, checkpoint=checkpoint)
     route = as_route(average)
-    result = maximize_likelihood(
-        model,
-        data,
-        lambda at: route.step(at, None, ())[0],
-        (l2, l2_biases),
-        tolerance,
-        max_iterations,
-        _reporter(progress),
-    )
+    try:
+        result = maximize_likelihood(
+            model,
+            data,
+            lambda at: route.step(at, None, ())[0],
+            (l2, l2_biases),
+            tolerance,
+            max_iterations,
+            _reporter(progress),
+        )
+    except LimitError as error:
+        raise type(error)(
+            f"{error}. To learn from chains, which need no ln Z, give "
+            "average=ebm.PersistentChains()"
+        ) from error
     return replace(result, warnings=(*result.warnings, *notes)) if notes else result
 
 

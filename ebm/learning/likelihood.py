@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ebm.ensembles import Moments
 from ebm.ensembles.ensemble import require_units
-from ebm.errors import EbmError, LimitError, ModelError, NoMaximumWarning
+from ebm.errors import EbmError, LimitError, ModelError, NoMaximumWarning, require_memory
 from ebm.information.fisher import FisherInformation, pair_fisher
 from ebm.learning.existence import (
     empty_cells,
@@ -35,6 +35,8 @@ Array = NDArray[np.float64]
 
 #: Largest number of units whose Fisher information is formed at every step.
 NEWTON_UNITS = 28
+#: Memory that matrices over all parameters may take, in bytes.
+MEMORY_LIMIT = 4 * 2.0**30
 
 
 def maximize_likelihood(
@@ -84,6 +86,8 @@ def maximize_likelihood(
         raise ModelError(f"{type(model).__name__} does not learn from moments alone: give rows")
     require_units(data, model.space)
     general = GeneralLoss(model, data, penalties[0], average, penalties[1])
+    # Before anything of size p is made of every row, for the limits of the average.
+    general.average(general.start())
     optimum = quasi_newton(
         general,
         general.scaling(),
@@ -105,6 +109,8 @@ def _fit_pairwise(
     model, target = loss.family, loss.target
     cells: list[str] = []
     messages: list[str] = []
+    if model.n > NEWTON_UNITS:
+        _require_pair_matrices(model)
     require_possible(target, model.pairs)
     # Before anything of size p² is made, for the limits of the average.
     first = loss.average(loss.start())
@@ -148,6 +154,17 @@ def _fit_pairwise(
         errors[model.n + empty_pairs(target, model.pairs)] = math.inf
     own = in_model_gauge(loss, fisher)
     return _result(loss, optimum, target.sample_size, errors, own, tuple(messages))
+
+
+def _require_pair_matrices(model: PairwiseModel) -> None:
+    """Refuse parameters too many for the matrices that scale them, (p, p)."""
+    p = len(model.parameters)
+    require_memory(
+        3 * 8.0 * p**2,
+        MEMORY_LIMIT,
+        f"the scaling of {p} parameters",
+        "take fewer units, or weights that are a sparse matrix of the pairs wanted",
+    )
 
 
 def _fisher_where_affordable(

@@ -37,6 +37,11 @@ class Penalty:
     l2_biases: float = 0.0
     l1: float = 0.0
 
+    def __post_init__(self) -> None:
+        if self:
+            # What would take too much memory is refused now, not at the first update.
+            self._on.is_coupling  # noqa: B018
+
     def __bool__(self) -> bool:
         return bool(self.l2 or self.l2_biases or self.l1)
 

@@ -14,6 +14,7 @@ from ebm.errors import EbmError
 from ebm.learning.newton import Optimum
 from ebm.learning.penalty import Penalty
 from ebm.learning.result import FitStep
+from ebm.learning.statistics import gradient_variances
 
 Array = NDArray[np.float64]
 
@@ -68,17 +69,17 @@ class GeneralLoss:
         data, own = model.mean_energy_gradient(self.data), model.mean_energy_gradient(ensemble)
         return np.asarray(data - own)
 
-    def scaling(self) -> Array:
-        """Steps in units of the deviation of ∂E/∂θ over the data, (p, p)."""
-        mean = self.family.mean_energy_gradient(self.data)
-        square = self.data.expectation(lambda x: self.family.energy_gradient(x) ** 2)
-        deviation = np.sqrt(np.maximum(square - mean**2, 0))
-        return np.asarray(np.diag(1 / np.where(deviation > 0, deviation, 1.0)))
+    def scaling(self) -> Any:
+        """Steps in units of the deviation of ∂E/∂θ over the data, a sparse diagonal (p, p)."""
+        from scipy.sparse import dia_array
+
+        deviation = np.sqrt(gradient_variances(self.family, self.data))
+        return dia_array((1 / deviation[None], [0]), shape=(len(deviation),) * 2)
 
 
 def quasi_newton(
     loss: Any,
-    scaling: Array,
+    scaling: Any,
     *,
     tolerance: float,
     max_iterations: int,
@@ -90,7 +91,7 @@ def quasi_newton(
     ----------
     loss : PairwiseLoss or GeneralLoss
         What to minimize.
-    scaling : ndarray, (p, p)
+    scaling : ndarray or scipy.sparse, (p, p)
         To scaled parameters.
     tolerance : float
         Largest scaled gradient accepted.
@@ -143,7 +144,7 @@ def quasi_newton(
 class _Search:
     """The loss along scaled parameters, remembering the best point met."""
 
-    def __init__(self, loss: Any, scaling: Array, report: Callable[[FitStep], None]) -> None:
+    def __init__(self, loss: Any, scaling: Any, report: Callable[[FitStep], None]) -> None:
         self._loss, self._scaling, self._report = loss, scaling, report
         self._start = loss.start()
         self.model = self._start
