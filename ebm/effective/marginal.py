@@ -152,7 +152,7 @@ class MarginalModel(EnergyModel):
             parts = [trace.log_weights(states[k : k + rows]) for k in range(0, len(states), rows)]
             return Parts(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-        return Resolved(log_weights, trace.constant)
+        return Resolved(log_weights, trace.constant, trace.resolution)
 
     def scaled(self, beta: float) -> MarginalModel:
         """The marginal of the joint model at β times its energy; not β times this energy.

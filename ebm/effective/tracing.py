@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.enumeration.differences import Parts, Resolved, cut_form, of_form, resolved
+from ebm.enumeration.differences import Parts, Resolution, Resolved, cut_form, of_form, resolved
 from ebm.enumeration.limits import number_of_states
 from ebm.model import EnergyModel, QuadraticForm, checked_energy, checked_form
 
@@ -38,6 +38,7 @@ class TraceByProducts:
         form = checked_form(model, self._space)
         forms = cut_form(model, form)
         self._constant = form.constant
+        self._resolution = Resolution.of(form.matrix / 2, form.vector)
         self._width = self._space.value_features.shape[1]
         rows = self._features(kept)
         self._own = tuple(
@@ -72,7 +73,9 @@ class TraceByProducts:
 
     def resolved(self) -> Resolved | None:
         """constant − E_eff of kept states in two parts, where energies need them."""
-        return Resolved(self.log_weights, self._constant) if len(self._own) == 2 else None
+        if len(self._own) == 1:
+            return None
+        return Resolved(self.log_weights, self._constant, self._resolution)
 
     def _size(self, group: list[_Group]) -> int:
         """Units of one group."""
@@ -162,7 +165,7 @@ class TraceByEnergy:
             )
             return reduce(Parts.joined, sums)
 
-        return Resolved(log_weights, whole.constant)
+        return Resolved(log_weights, whole.constant, whole.resolution)
 
     def _joint_states(self, states: Array) -> Iterator[Array]:
         """Kept states joined to all of the traced units, some at a time, (k, t, n)."""

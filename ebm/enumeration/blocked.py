@@ -44,6 +44,8 @@ class BlockedEnumeration(ExactEnsemble):
             "take fewer units; beyond enumeration there are ebm.sample and ebm.log_partition",
         )
         self._resolved = resolved(model)
+        if self._resolved is not None and not self._resolved.resolution.suffices:
+            raise self._resolved.resolution.refused()
         tops, logs = self._sums_by_block()
         self._top = max(tops)
         if self._top == -np.inf:

@@ -101,41 +101,47 @@ def is_ordinary(bound: float) -> bool:
     return bound <= ORDINARY
 
 
-def cutter(bound: float, count: int) -> Callable[[Any], tuple[Array, Array]]:
-    """What cuts the numbers of an energy into leading parts and rests.
+class Resolution(NamedTuple):
+    """How well differences of energies are known.
 
-    Parameters
-    ----------
-    bound : float
-        Σ|w| over all numbers, so that no energy exceeds it.
-    count : int
-        How many numbers one energy sums.
-
-    Returns
-    -------
-    callable
-        Array to (leading, rest), whose sum it is.
-
-    Raises
-    ------
-    PrecisionError
-        If differences of energies would be uncertain even so.
+    ``bound`` is Σ|w| over all numbers, which no energy exceeds, and ``error`` the largest error of
+    a difference of two energies cut in two, both in units of k_B T.
     """
-    exponent = math.frexp(bound)[1]
-    error = count**2 * math.ldexp(bound, -BITS - 53)
-    if error > RESOLVED:
-        raise PrecisionError(
-            f"energies reach {bound:.1e}, where double precision leaves their differences, and so "
-            f"the logs of all probabilities, uncertain by up to {error:.0e}: give smaller numbers, "
-            f"such as model.scaled({RESOLVED / error:.0e})"
-        )
-    unit = math.ldexp(1.0, exponent - BITS)
 
-    def cut(values: Any) -> tuple[Array, Array]:
+    bound: float
+    error: float
+
+    @classmethod
+    def of(cls, *arrays: Array) -> Resolution:
+        """That of an energy which is a sum of at most all these numbers."""
+        bound = sum(float(np.abs(array).sum()) for array in arrays)
+        count = sum(array.size for array in arrays)
+        return cls(bound, count**2 * math.ldexp(bound, -BITS - 53))
+
+    @property
+    def suffices(self) -> bool:
+        """Whether every difference is known."""
+        return self.error <= RESOLVED
+
+    @property
+    def gap(self) -> float:
+        """A difference that is known to a relative ``RESOLVED``, and leaves no weight."""
+        return self.error / RESOLVED - math.log(np.finfo(float).eps)
+
+    def cut(self, values: Array) -> tuple[Array, Array]:
+        """Leading parts, multiples of one power of 2, and rests."""
+        unit = math.ldexp(1.0, math.frexp(self.bound)[1] - BITS)
         leading = np.round(values / unit) * unit
         return leading, values - leading
 
-    return cut
+    def refused(self) -> PrecisionError:
+        """What to raise where a state near the lowest one may weigh anything."""
+        return PrecisionError(
+            f"energies reach {self.bound:.1e}, where double precision leaves their differences, "
+            f"and so the logs of probabilities, uncertain by up to {self.error:.0e}, and several "
+            f"states compete for the lowest one: give smaller numbers, such as those of "
+            f"model.scaled({RESOLVED / self.error:.0e})"
+        )
 
 
 def cut_form(model: Any, form: QuadraticForm) -> tuple[QuadraticForm, ...]:
@@ -153,12 +159,11 @@ def cut_form(model: Any, form: QuadraticForm) -> tuple[QuadraticForm, ...]:
     tuple of QuadraticForm
         One form where its energies are ordinary, else two.
     """
-    bound = 0.5 * float(np.abs(form.matrix).sum()) + float(np.abs(form.vector).sum())
-    if is_ordinary(bound + abs(form.constant)):
-        return (form,)
-    cut = cutter(bound, form.matrix.size + len(form.vector))
     # Half the matrix is what energies sum.
-    matrices, vectors = cut(form.matrix / 2), cut(form.vector)
+    resolution = Resolution.of(form.matrix / 2, form.vector)
+    if is_ordinary(resolution.bound + abs(form.constant)):
+        return (form,)
+    matrices, vectors = resolution.cut(form.matrix / 2), resolution.cut(form.vector)
     left_out = getattr(model, "linear_remainder", None)
     rest = vectors[1] + left_out() if left_out else vectors[1]
     return (
@@ -183,10 +188,10 @@ def cut_layers(model: Any, form: LayeredForm) -> tuple[LayeredForm, ...]:
         One or two.
     """
     weights, visible, hidden, constant = form
-    bound = sum(float(np.abs(part).sum()) for part in (weights, visible, hidden))
-    if is_ordinary(bound + abs(constant)):
+    resolution = Resolution.of(weights, visible, hidden)
+    if is_ordinary(resolution.bound + abs(constant)):
         return (form,)
-    cut = cutter(bound, weights.size + len(visible) + len(hidden))
+    cut = resolution.cut
     leading, rest = zip(cut(weights), cut(visible), cut(hidden), strict=True)
     left_out = getattr(model, "linear_remainder", None)
     if left_out:
@@ -229,10 +234,11 @@ def of_layers(forms: tuple[LayeredForm, ...], states: Array) -> Parts:
 
 
 class Resolved(NamedTuple):
-    """Log weights constant − E of states, (r, n) -> (r,), in two parts."""
+    """Log weights constant − E of states, (r, n) -> (r,), in two parts, and how far they go."""
 
     log_weights: Callable[[Array], Parts]
     constant: float
+    resolution: Resolution
 
 
 def resolved(model: Any) -> Resolved | None:
@@ -256,25 +262,29 @@ def resolved(model: Any) -> Resolved | None:
         form = checked_form(model, space)
         forms = cut_form(model, form)
         if len(forms) == 2:
-            return Resolved(lambda x: of_form(forms, space.features(x)), form.constant)
+            resolution = Resolution.of(form.matrix / 2, form.vector)
+            return Resolved(lambda x: of_form(forms, space.features(x)), form.constant, resolution)
     elif is_layered(model) and isinstance(space, Binary):
         layers = checked_layers(model, space)
         both = cut_layers(model, layers)
         if len(both) == 2:
-            return Resolved(lambda x: of_layers(both, x), layers.constant)
+            return Resolved(
+                lambda x: of_layers(both, x), layers.constant, Resolution.of(*layers[:3])
+            )
     elif isinstance(model, InteractionModel):
         return _of_terms(model)
     return None
 
 
 def _of_terms(model: InteractionModel) -> Resolved | None:
-    bound = float(np.abs(model.parameters).sum())
-    if is_ordinary(bound + abs(model.offset)):
+    resolution = Resolution.of(model.parameters)
+    if is_ordinary(resolution.bound + abs(model.offset)):
         return None
-    leading, rest = cutter(bound, len(model.parameters))(model.parameters)
+    leading, rest = resolution.cut(model.parameters)
     return Resolved(
         lambda states: Parts(
             -model.energy_derivative(states, leading), -model.energy_derivative(states, rest)
         ),
         model.offset,
+        resolution,
     )

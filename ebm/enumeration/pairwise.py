@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.ensembles import Moments
-from ebm.enumeration.differences import cut_form, of_form
+from ebm.enumeration.differences import Resolution, cut_form, of_form
 from ebm.enumeration.ensemble import ExactEnsemble, choose
 from ebm.enumeration.factors import Factors
 from ebm.enumeration.fourth import MOST_BITS, fourth_moments
@@ -63,6 +63,8 @@ class PairwiseEnumeration(ExactEnsemble):
         self._with_potential = False
         totals = self._sum()
         self._top = totals.top_scale
+        if len(self._forms) == 2:
+            self._require_resolution()
         self._set_totals(totals, self._form.constant)
         covariance = totals.second - np.outer(totals.mean, totals.mean)
         covariance = (covariance + covariance.T) / 2
@@ -84,6 +86,16 @@ class PairwiseEnumeration(ExactEnsemble):
             return self._mean_by_halves()
         pairs = float(np.vdot(self._form.matrix, self._moments.second))
         return float(self._top) - float(self._form.vector @ self._moments.mean) - 0.5 * pairs
+
+    def _require_resolution(self) -> None:
+        """Refuse states whose weight beside the lowest one cannot be told."""
+        resolution = Resolution.of(self._form.matrix / 2, self._form.vector)
+        if resolution.suffices:
+            return
+        blocks = (self._halves.block(k)[1] for k in range(self._halves.n_blocks))
+        near = (np.count_nonzero(x.about(self._top) > -resolution.gap) for x in blocks)
+        if sum(near) > 1:
+            raise resolution.refused()
 
     def _mean_by_halves(self) -> float:
         """The same from all energies, those of states without weight left out."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.ensembles import Moments
-from ebm.enumeration.differences import cut_layers, of_layers
+from ebm.enumeration.differences import Resolution, cut_layers, inputs_of, of_layers
 from ebm.enumeration.ensemble import ExactEnsemble, choose
 from ebm.enumeration.large_layers import LargeLayerWeights
 from ebm.enumeration.layers import LayerWeights, Workspace, block_bits
@@ -98,6 +98,7 @@ class RestrictedEnumeration(ExactEnsemble):
         forms = self._forms
         if self.layer == "hidden":
             forms = tuple(part.transposed() for part in forms)
+        self._enumerated = forms
         self._k, self._n_other = forms[0].weights.shape
         own_space = Binary(self._k)
         self._n_states = number_of_states(own_space)
@@ -111,6 +112,8 @@ class RestrictedEnumeration(ExactEnsemble):
         in_log_domain = SECONDS_BY_LOGS * len(self._forms) * self._layer.n_in_log_domain
         self._require(f"enumerating {self._what} in the log domain", in_log_domain)
         self._totals = self._sum()
+        if len(forms) == 2:
+            self._require_resolution(Resolution.of(*form[:3]))
         self._set_totals(self._totals, form.constant)
 
     def moments(self) -> Moments:
@@ -156,6 +159,20 @@ class RestrictedEnumeration(ExactEnsemble):
         if self.layer == "visible":
             return LayerMoments(self._totals.mean, other, products)
         return LayerMoments(other, self._totals.mean, products.T)
+
+    def _require_resolution(self, resolution: Resolution) -> None:
+        """Refuse states of either layer whose weight beside the lowest one cannot be told."""
+        if resolution.suffices:
+            return
+        near = 0
+        for block, logs, _, __ in self._distribution(range(self._layer.n_blocks)):
+            close = np.flatnonzero(logs.ravel() > -resolution.gap)
+            near += len(close)
+            # Given the lowest state, each unit of the other layer must be on or off.
+            inputs = inputs_of(self._enumerated, self._layer.states(block)[close])
+            near += int(np.count_nonzero(np.abs(inputs.leading + inputs.rest) < resolution.gap))
+        if near > 1:
+            raise resolution.refused()
 
     def _relative_energies(self, states: Array) -> Array:
         """E_eff of visible states counted from the ground."""

@@ -293,13 +293,31 @@ class TestRefusal:
         "model",
         [
             ebm.IsingModel(1e25 * (np.ones((3, 3)) - np.eye(3)), np.zeros(3)),
-            ebm.RestrictedBoltzmannMachine(np.full((3, 3), 1e25), np.zeros(3), np.zeros(3)),
+            ebm.RestrictedBoltzmannMachine([[1e25, 3.0]], [-1e25], [0.0, 1.0]),
             ebm.InteractionModel({(0, 1, 2): 1e25}, ebm.Spins(3)),
         ],
     )
     def test_where_two_parts_do_not_suffice(self, model):
         with pytest.raises(PrecisionError, match=r"energies reach .*uncertain by up to .*scaled"):
             ebm.exact(model)
+
+    def test_hidden_units_that_may_be_on_or_off(self):
+        """The lowest visible state is alone, but its hidden unit is not decided."""
+        machine = ebm.RestrictedBoltzmannMachine([[1e30], [1e30]], [-3e30, -3e30], [1.0])
+        with pytest.raises(PrecisionError, match="several states compete"):
+            ebm.exact(machine)
+
+    @pytest.mark.parametrize("shape", [(3, 5), (5, 3)])
+    def test_a_lowest_state_that_is_alone_is_answered_at_any_size(self, shape):
+        rng = np.random.default_rng(0)
+        machine, energies = restricted(*shape)(rng, 1e40, False)
+        states, logs, *_ = reference(energies)
+        ensemble = ebm.exact(machine)
+        np.testing.assert_allclose(ensemble.log_probability(states), logs, rtol=1e-8)
+        assert ensemble.entropy() == 0
+        np.testing.assert_array_equal(ensemble.moments().mean, states[logs.argmax()])
+        ising = ebm.IsingModel(np.zeros((3, 3)), 1e40 * rng.normal(size=3))
+        assert ebm.exact(ising).entropy() == 0
 
     def test_the_twin_just_below_is_answered(self):
         ensemble = ebm.exact(ebm.IsingModel(1e18 * (np.ones((3, 3)) - np.eye(3)), np.zeros(3)))
