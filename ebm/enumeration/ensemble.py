@@ -107,7 +107,8 @@ class ExactEnsemble(Ensemble):
         >>> ebm.exact(ebm.IsingModel([[0, 0], [0, 0]], [0, 0])).entropy(base=2)
         2.0
         """
-        return in_base(self._log_relative + self._mean_relative_energy(), base)
+        # Rounding must not make a distribution more certain than certain.
+        return in_base(max(0.0, self._log_relative + self._mean_relative_energy()), base)
 
     def _relative_energies(self, states: Array) -> Array:
         """E of checked states (..., n) counted from the ground, (...)."""
