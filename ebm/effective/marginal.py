@@ -141,7 +141,7 @@ class MarginalModel(EnergyModel):
         parts = [self._trace.energy(flat[k : k + rows]) for k in range(0, len(flat), rows)]
         return np.concatenate([np.empty(0), *parts]).reshape(v.shape[:-1])
 
-    def resolved(self) -> Resolved | None:
+    def resolved_log_weights(self) -> Resolved | None:
         """Log weights whose differences are exact, where energies are too large for plain sums."""
         trace = self._trace.resolved()
         if trace is None:

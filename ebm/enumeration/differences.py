@@ -130,7 +130,8 @@ class Resolution(NamedTuple):
 
     def cut(self, values: Array) -> tuple[Array, Array]:
         """Leading parts, multiples of one power of 2, and rests."""
-        unit = math.ldexp(1.0, math.frexp(self.bound)[1] - BITS)
+        # Beside a large constant all other numbers may be tiny.
+        unit = math.ldexp(1.0, max(math.frexp(self.bound)[1], -900) - BITS)
         leading = np.round(values / unit) * unit
         return leading, values - leading
 
@@ -247,15 +248,15 @@ def resolved(model: Any) -> Resolved | None:
     Parameters
     ----------
     model : EnergyModel
-        Any model. One that knows better has a method ``resolved()`` itself.
+        Any model. One made of another, as a marginal is, has ``resolved_log_weights()`` itself.
 
     Returns
     -------
     Resolved or None
         None where plain energies will do, and where they are all there is.
     """
-    if callable(getattr(model, "resolved", None)):
-        own: Resolved | None = model.resolved()
+    if callable(getattr(model, "resolved_log_weights", None)):
+        own: Resolved | None = model.resolved_log_weights()
         return own
     space = model.space
     if is_pairwise(model):

@@ -282,10 +282,16 @@ class TestCutting:
         assert total.rest == pytest.approx(math.log(math.exp(0.25) + math.exp(-0.5)), rel=1e-15)
 
     def test_a_constant_has_no_part_in_differences(self):
-        model = ebm.IsingModel([[0, 1], [1, 0]], [0.2, 0], offset=1e16)
-        assert isinstance(ebm.exact(model).entropy(), float)
-        plain = ebm.exact(ebm.IsingModel([[0, 1], [1, 0]], [0.2, 0]))
-        assert ebm.exact(model).entropy() == plain.entropy()
+        """An offset of 1e16 beside couplings of any size."""
+        for size in (1.0, 1e-3, 1e-310):
+            couplings = size * np.array([[0, 1.0], [1.0, 0]])
+            plain = ebm.exact(ebm.IsingModel(couplings, [0.2 * size, 0]))
+            shifted = ebm.exact(ebm.IsingModel(couplings, [0.2 * size, 0], offset=1e16))
+            assert shifted.entropy() == pytest.approx(plain.entropy(), rel=1e-14)
+            states = plain.states
+            np.testing.assert_allclose(
+                shifted.log_probability(states), plain.log_probability(states), rtol=1e-14
+            )
 
 
 class TestRefusal:
