@@ -30,6 +30,7 @@ __all__ = [
     "NotConvergedWarning",
     "PoorMixingWarning",
     "PoorWeightsWarning",
+    "PrecisionError",
     "RepeatedNumbersWarning",
     "SeriesWarning",
     "ShapeError",
@@ -134,6 +135,10 @@ class EnumerationLimitError(LimitError):
 
 class MemoryLimitError(LimitError):
     """An array would be larger than the memory allowed for it."""
+
+
+class PrecisionError(EbmError):
+    """Numbers so large that double precision cannot hold what was asked for."""
 
 
 class MissingExtraError(ImportError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ __all__ = [
     "LayeredForm",
     "Pairwise",
     "ParametricModel",
+    "Penalized",
     "QuadraticForm",
     "checked_energy",
     "checked_form",
@@ -65,6 +67,18 @@ class EnergyModel(ABC):
         """Energy of each state in units of k_B T, (..., n) -> (...)."""
 
 
+class Penalized(NamedTuple):
+    """Numbers φ = T θ whose squares a penalty sums, linear in the parameters.
+
+    ``of`` maps θ (p,) to φ (k,), ``transposed`` slopes by φ to slopes by θ, and ``is_coupling``
+    says which φ couple units, (k,).
+    """
+
+    of: Callable[[Array], Array]
+    transposed: Callable[[Array], Array]
+    is_coupling: NDArray[np.bool_]
+
+
 class ParametricModel(EnergyModel):
     """An energy model with parameters: enough for learning and Fisher information."""
 
@@ -88,6 +102,10 @@ class ParametricModel(EnergyModel):
         All of them, unless a model knows better.
         """
         return np.ones(len(self.parameters), dtype=bool)
+
+    def penalized(self) -> Penalized:
+        """What penalties act on: the parameters themselves, unless a gauge is left in them."""
+        return Penalized(np.asarray, np.asarray, np.asarray(self.is_coupling, dtype=bool))
 
     def mean_energy_gradient(self, average: Any) -> Array:
         """Average of ∂E/∂θ over an ensemble, (p,): one side of the learning rule, [EBM] eq 7.

@@ -14,7 +14,7 @@ from ebm import observables
 from ebm.ensembles import Ensemble
 from ebm.enumeration import exact
 from ebm.errors import CodingError, EnumerationLimitError, ShapeError
-from ebm.models import BoltzmannMachine, TabularModel
+from ebm.models import BoltzmannMachine, IsingModel, TabularModel
 from ebm.spaces import Binary, Levels, Spins
 from tests.strategies import pairwise_models
 
@@ -120,6 +120,26 @@ def test_independent_entropy_is_that_of_uncoupled_units(rates: list[float]) -> N
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_constant_units_have_no_entropy(rate: float) -> None:
     assert observables.independent_entropy([rate, 0.5]) == 1.0
+
+
+@pytest.mark.parametrize("rate", [1e-3, 1e-10, 1e-20, 1e-200])
+def test_entropy_of_a_rare_unit_has_both_its_terms(rate: float) -> None:
+    """−p ln p + p − p²/2 − …; the second one is the chance of being off."""
+    off = rate - rate**2 / 2 - rate**3 / 6 - rate**4 / 12
+    wanted = (-rate * np.log(rate) + off) / np.log(2)
+    assert observables.independent_entropy([rate]) == pytest.approx(wanted, rel=1e-13)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e10])
+def test_observables_of_tied_states_at_any_size_of_the_couplings(scale: float) -> None:
+    """Two states of opposite spins, whichever way an Ising model is written over {0,1}."""
+    couplings = scale * (np.array([[0, 1, 0.3], [1, 0, 0.7], [0.3, 0.7, 0]])) * 40
+    ensemble = exact(IsingModel(couplings, [0.0, 0.0, 0.0]))
+    np.testing.assert_allclose(
+        observables.population_count(ensemble), [0.5, 0, 0, 0.5], rtol=1e-12, atol=1e-15
+    )
+    third = observables.third_moments(ensemble)
+    np.testing.assert_allclose(third, 0.5, rtol=1e-12)
 
 
 def test_activity_is_refused_for_other_units() -> None:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebm.arrays import as_integer
 from ebm.effective.tracing import TraceByEnergy, TraceByProducts
 from ebm.effective.units import kept_positions
+from ebm.enumeration.differences import Parts, Resolved
 from ebm.enumeration.limits import describe_size, number_of_states
 from ebm.errors import EnumerationLimitError, ModelError
 from ebm.model import EnergyModel, checked_space, is_pairwise
@@ -142,6 +143,19 @@ class MarginalModel(EnergyModel):
             return np.concatenate([np.empty(0), *parts]).reshape(v.shape[:-1])
 
         return self.space.map(energies, states)
+
+    def resolved_log_weights(self) -> Resolved | None:
+        """Log weights whose differences are exact, where energies are too large for plain sums."""
+        trace = self._trace.resolved()
+        if trace is None:
+            return None
+
+        def log_weights(states: Array) -> Parts:
+            rows = max(1, CHUNK // self._trace.n_terms)
+            parts = [trace.log_weights(states[k : k + rows]) for k in range(0, len(states), rows)]
+            return Parts(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+        return Resolved(log_weights, trace.constant, trace.resolution)
 
     def scaled(self, beta: float) -> MarginalModel:
         """The marginal of the joint model at β times its energy; not β times this energy.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.ensembles import Moments
+from ebm.enumeration.differences import Parts, Scale, resolved
 from ebm.enumeration.ensemble import ExactEnsemble, choose
 from ebm.enumeration.limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
 from ebm.errors import ModelError
@@ -42,25 +43,46 @@ class BlockedEnumeration(ExactEnsemble):
             64.0 * BLOCK * space.n,
             "take fewer units; beyond enumeration there are ebm.sample and ebm.log_partition",
         )
-        lowest, logs = self._sums_by_block()
-        self._ground = float(lowest.min())
-        if self._ground == np.inf:
+        self._resolved = resolved(model)
+        if self._resolved is not None and not self._resolved.resolution.suffices:
+            raise self._resolved.resolution.refused()
+        tops, logs = self._sums_by_block()
+        self._top = max(tops)
+        if self._top == -np.inf:
             raise ModelError("every state has energy +inf: there is no distribution")
+        constant = 0.0 if self._resolved is None else self._resolved.constant
         # About the lowest energy, a constant in the energy costs no digits.
-        self._block_log_weights = logs - np.where(np.isinf(lowest), 0, lowest - self._ground)
+        self._ground = float(constant - self._top)
+        self._block_log_weights = logs + np.array([float(top - self._top) for top in tops])
         self._log_relative = float(np.logaddexp.reduce(self._block_log_weights))
         self.log_partition = self._log_relative - self._ground
 
-    def _sums_by_block(self) -> tuple[Array, Array]:
-        """The lowest energy E₀ of each block, and ln Σ exp(−(E − E₀)) over it."""
-        lowest, logs = [], []
+    def _sums_by_block(self) -> tuple[list[Scale], Array]:
+        """The largest log weight L of each block, and ln Σ exp(−E − L) over it."""
+        tops, logs = [], []
         with single_threaded_blas():
             for indices in self._indices():
-                energies = self._energies(indices)
-                lowest.append(float(energies.min()))
-                allowed = energies[np.isfinite(energies)] - lowest[-1]
-                logs.append(float(np.logaddexp.reduce(-allowed)) if len(allowed) else -np.inf)
-        return np.array(lowest), np.array(logs)
+                parts = self._log_weights(self.space.states_at(indices))
+                tops.append(parts.top())
+                if tops[-1] == -np.inf:
+                    logs.append(-np.inf)
+                    continue
+                relative = parts.about(tops[-1])
+                logs.append(float(np.logaddexp.reduce(relative[np.isfinite(relative)])))
+        return tops, np.array(logs)
+
+    def _log_weights(self, states: Array) -> Parts:
+        """−E of states (m, n), apart from a constant where it comes in two parts."""
+        if self._resolved is None:
+            return Parts(-checked_energy(self.model, states))
+        return self._resolved.log_weights(states)
+
+    def _relative_energies(self, states: Array) -> Array:
+        """E of checked states counted from the ground."""
+        if self._resolved is None:
+            return super()._relative_energies(states)
+        log_weights = self._resolved.log_weights(states.reshape(-1, self.space.n))
+        return -log_weights.about(self._top).reshape(states.shape[:-1])
 
     def moments(self) -> Moments:
         """Means and covariances of the features; computed once, by a pass over all states."""
@@ -72,9 +94,6 @@ class BlockedEnumeration(ExactEnsemble):
         size = int(self.space.size)
         return (np.arange(k, min(k + BLOCK, size)) for k in range(0, size, BLOCK))
 
-    def _energies(self, indices: NDArray[np.int64]) -> Array:
-        return checked_energy(self.model, self.space.states_at(indices))
-
     def _seconds(self) -> float:
         """Time of the whole pass: a nominal rate, or the measured one where the pass is long."""
         size = number_of_states(self.space)
@@ -82,11 +101,12 @@ class BlockedEnumeration(ExactEnsemble):
         if size < 16 * BLOCK or nominal > 100 * self._limits.max_seconds:
             return nominal
         start = time.perf_counter()
-        self._energies(np.arange(BLOCK // 4))
+        checked_energy(self.model, self.space.states_at(np.arange(BLOCK // 4)))
         return size * 4 / BLOCK * (time.perf_counter() - start)
 
     def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
         indices = np.arange(block * BLOCK, min((block + 1) * BLOCK, int(self.space.size)))
-        log_weights = -self._energies(indices)
-        drawn = choose(np.exp(log_weights - log_weights.max()), n_draws, rng)
-        return self.space.states_at(indices[drawn])
+        states = self.space.states_at(indices)
+        log_weights = self._log_weights(states)
+        drawn = choose(np.exp(log_weights.about(log_weights.top())), n_draws, rng)
+        return np.asarray(states[drawn])

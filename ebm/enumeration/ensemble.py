@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebm.arrays import as_integer, in_base
 from ebm.ensembles import Ensemble
 from ebm.enumeration.limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
+from ebm.enumeration.products import Totals
 from ebm.errors import require_memory
 from ebm.model import EnergyModel, checked_energy
 from ebm.randomness import RandomSource, generator
@@ -42,9 +43,10 @@ class ExactEnsemble(Ensemble):
     kind = "exact"
 
     _limits: Limits
-    #: What energies are counted from where that matters; ln Z is not.
-    _ground: float = 0.0
-    _log_relative: float = math.nan
+    #: An energy near the lowest one, and ln Z with energies counted from there: sums of large
+    #: numbers that nearly cancel are never taken.
+    _ground: float
+    _log_relative: float
     #: Log weight of each block of states that draws are made from, up to a common constant.
     _block_log_weights: Array
 
@@ -80,8 +82,7 @@ class ExactEnsemble(Ensemble):
         >>> ebm.exact(machine).log_probability([0, 1]).round(4)
         np.float64(-1.3863)
         """
-        energies = self.space.map(lambda x: checked_energy(self.model, x), states)
-        return self._ground - energies - self._relative_log_partition()
+        return -self.space.map(self._relative_energies, states) - self._log_relative
 
     def mean_energy(self) -> float:
         """⟨E⟩ in units of k_B T; a pass over all states unless the model is pairwise."""
@@ -106,17 +107,23 @@ class ExactEnsemble(Ensemble):
         >>> ebm.exact(ebm.IsingModel([[0, 0], [0, 0]], [0, 0])).entropy(base=2)
         2.0
         """
-        return in_base(self._relative_log_partition() + self._mean_relative_energy(), base)
+        # Rounding must not make a distribution more certain than certain.
+        return in_base(max(0.0, self._log_relative + self._mean_relative_energy()), base)
 
-    def _relative_log_partition(self) -> float:
-        """ln Z with energies counted from ``_ground``."""
-        return self.log_partition if self._ground == 0 else self._log_relative
+    def _relative_energies(self, states: Array) -> Array:
+        """E of checked states (..., n) counted from the ground, (...)."""
+        return checked_energy(self.model, states) - self._ground
 
     def _mean_relative_energy(self) -> float:
-        """⟨E⟩ counted from ``_ground``."""
-        return float(
-            self.expectation(lambda states: checked_energy(self.model, states) - self._ground)
-        )
+        """⟨E⟩ counted from the ground."""
+        return float(self.expectation(self._relative_energies))
+
+    def _set_totals(self, totals: Totals, constant: float) -> None:
+        """Take over sums of exp(−E), a constant in the energy left out."""
+        self._ground = float(constant - totals.top_scale)
+        self._log_relative = totals.log_relative
+        self.log_partition = totals.log_relative - self._ground
+        self._block_log_weights = totals.block_logs
 
     @property
     def states(self) -> Array:

@@ -54,6 +54,12 @@ def exact(
     -----
     Raises :class:`ebm.errors.EnumerationLimitError` when a limit would be exceeded.
 
+    Probabilities depend on differences of energies, which are right to 1e-9 k_B T at any size of
+    the energies: beyond a sum |w| of 10⁵ over all numbers of a model of the library, sums are taken
+    in two parts, more slowly. Where even these do not tell which of several states is the lowest,
+    beyond energies of about 10¹⁶, :class:`ebm.errors.PrecisionError` is raised. Energies of a
+    user's own ``energy``, and of tables, are taken as given.
+
     Examples
     --------
     >>> import ebm

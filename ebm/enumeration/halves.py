@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.enumeration.differences import Parts, Scale
 from ebm.enumeration.products import BlockSums, Totals, combine
 from ebm.enumeration.splitting import Group, cross, own_log_weights
 from ebm.model import QuadraticForm
@@ -27,36 +28,39 @@ class Halves:
 
     Parameters
     ----------
-    form : QuadraticForm
-        The energy; its constant is left to the caller.
+    forms : tuple of QuadraticForm
+        The energy in one part or two; its constant is left to the caller.
     space : FiniteSpace
         The states.
     """
 
-    def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
+    def __init__(self, forms: tuple[QuadraticForm, ...], space: FiniteSpace) -> None:
         q = len(space.values)
         n_second = min(space.n // 2, max(1, int(HALF_BITS / np.log2(q))))
-        self._form, self._space = form, space
+        self._forms, self._space = forms, space
         self._n_first = space.n - n_second
         self.second = Group.of(space, self._n_first, space.n)
-        self._own_second = own_log_weights(form, self.second)
+        self._own_second = [own_log_weights(form, self.second) for form in forms]
         self.n_first_states = q**self._n_first
         self.n_blocks = -(-self.n_first_states // ROWS)
 
-    def block(self, index: int) -> tuple[Group, Array]:
+    def block(self, index: int) -> tuple[Group, Parts]:
         """States of the first half in one block, and −E for each joined to all of the second."""
         rows = np.arange(index * ROWS, min((index + 1) * ROWS, self.n_first_states))
         first = self._first(rows)
-        log_weights = cross(self._form, first, self.second) @ self.second.table.T
-        log_weights += own_log_weights(self._form, first)[:, None]
-        log_weights += self._own_second
-        return first, log_weights
+        parts = []
+        for form, own_second in zip(self._forms, self._own_second, strict=True):
+            log_weights = cross(form, first, self.second) @ self.second.table.T
+            log_weights += own_log_weights(form, first)[:, None]
+            log_weights += own_second
+            parts.append(log_weights)
+        return first, Parts(*parts)
 
     def sums(self, index: int) -> BlockSums:
         """Sums over one block."""
         first, log_weights = self.block(index)
-        scale = float(log_weights.max())
-        p = np.exp(log_weights - scale)
+        scale = log_weights.top()
+        p = np.exp(log_weights.about(scale))
         return BlockSums(scale, second_moments(p, first.table, self.second.table))
 
     def _first(self, rows: NDArray[np.int64]) -> Group:
@@ -115,8 +119,12 @@ def sum_by_halves(halves: Halves, n_jobs: int) -> Totals:
         return combine(map_blocks(halves.sums, range(halves.n_blocks), n_jobs))
 
 
+def log_weights_about(halves: Halves, scale: Scale) -> Array:
+    """−E less a scale of every state in the order of ``space.states_at``, (size,)."""
+    blocks = (halves.block(k)[1].about(scale).ravel() for k in range(halves.n_blocks))
+    return np.concatenate(list(blocks))
+
+
 def all_energies(form: QuadraticForm, space: FiniteSpace) -> Array:
     """E of every state in the order of ``space.states_at``, (size,)."""
-    halves = Halves(form, space)
-    blocks = [halves.block(k)[1].ravel() for k in range(halves.n_blocks)]
-    return form.constant - np.concatenate(blocks)
+    return form.constant - log_weights_about(Halves((form,), space), 0.0)

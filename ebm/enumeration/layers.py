@@ -65,18 +65,18 @@ class LayerWeights:
     Parameters
     ----------
     form : LayeredForm
-        Its hidden layer is summed out, its constant kept.
+        Its hidden layer is summed out, its constant left to the caller.
     """
 
     def __init__(self, form: LayeredForm) -> None:
-        weights, own, other, constant = form
+        weights, own, other, _ = form
         top = other + np.maximum(weights, 0).sum(axis=0)
         bottom = other + np.minimum(weights, 0).sum(axis=0)
         self._form, self._over = form, top > -bottom
         sign = np.where(self._over, -1.0, 1.0)
         self._weights, self._other = weights * sign, other * sign
         self._own = own + weights[:, self._over].sum(axis=1)
-        self._constant = float(other[self._over].sum()) - constant
+        self._constant = float(other[self._over].sum())
         k = len(own)
         self._n_rows, self._n_columns = block_bits(k)
         self._cut = k - self._n_columns
@@ -104,8 +104,8 @@ class LayerWeights:
         alpha = np.empty((*self._beta.shape[:2], n_rows))
         return Workspace(np.empty((n_rows, n_columns)), np.empty((n_rows, n_columns)), alpha)
 
-    def log_weights(self, block: int, work: Workspace) -> Array:
-        """L(x) less the constant of the form, for each state of a block.
+    def log_weights(self, block: int, work: Workspace, scale: float = 0.0) -> Array:
+        """L(x) less a scale for each state of a block.
 
         Parameters
         ----------
@@ -113,6 +113,8 @@ class LayerWeights:
             Which block.
         work : Workspace
             Buffers.
+        scale : float
+            What logs are counted from.
 
         Returns
         -------
@@ -122,7 +124,7 @@ class LayerWeights:
         rows, (product, factor, _) = self._rows(block), work
         alpha, beta = self._alpha(rows, work), self._beta
         own = self._own[: self._cut], self._own[self._cut :]
-        logs = np.add.outer(rows @ own[0] + self._constant, self._columns @ own[1])
+        logs = np.add.outer(rows @ own[0] + (self._constant - scale), self._columns @ own[1])
         for start, stop in self._runs:
             np.matmul(alpha[start].T, beta[start], out=product)
             for group in range(start + 1, stop):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.ensembles import Moments
+from ebm.enumeration.differences import Resolution, cut_form, of_form
 from ebm.enumeration.ensemble import ExactEnsemble, choose
 from ebm.enumeration.factors import Factors
 from ebm.enumeration.fourth import MOST_BITS, fourth_moments
-from ebm.enumeration.halves import Halves, all_energies, sum_by_halves
+from ebm.enumeration.halves import Halves, log_weights_about, sum_by_halves
 from ebm.enumeration.limits import (
     SECONDS_BY_HALVES,
     SECONDS_BY_PRODUCTS,
@@ -25,7 +27,7 @@ from ebm.enumeration.limits import (
 from ebm.enumeration.products import Totals, sum_certified
 from ebm.enumeration.splitting import Split, split
 from ebm.model import checked_form
-from ebm.parallel import single_threaded_blas
+from ebm.parallel import map_blocks, single_threaded_blas
 from ebm.spaces import FiniteSpace
 
 __all__ = ["PairwiseEnumeration"]
@@ -55,12 +57,15 @@ class PairwiseEnumeration(ExactEnsemble):
         self.model, self.space, self._limits, self._n_jobs = model, space, limits, n_jobs
         self._require(SECONDS_BY_PRODUCTS)
         self._form = checked_form(model, space)
+        self._forms = cut_form(model, self._form)
         #: None where only sums in the log domain are certain.
         self._parts: Split | None = None
         self._with_potential = False
         totals = self._sum()
-        self.log_partition = totals.log_total - self._form.constant
-        self._block_log_weights = totals.block_logs
+        self._top = totals.top_scale
+        if len(self._forms) == 2:
+            self._require_resolution()
+        self._set_totals(totals, self._form.constant)
         covariance = totals.second - np.outer(totals.mean, totals.mean)
         covariance = (covariance + covariance.T) / 2
         self._moments = Moments(space, totals.mean, covariance, self.log_partition)
@@ -69,17 +74,51 @@ class PairwiseEnumeration(ExactEnsemble):
         """Means and covariances of the features, and ln Z; already known."""
         return self._moments
 
+    def _relative_energies(self, states: Array) -> Array:
+        """E of checked states counted from the ground."""
+        if len(self._forms) == 1:
+            return super()._relative_energies(states)
+        return -of_form(self._forms, self.space.features(states)).about(self._top)
+
     def _mean_relative_energy(self) -> float:
-        """⟨E⟩ in units of k_B T, from the moments."""
-        matrix, vector, constant = self._form
-        pairs = float(np.vdot(matrix, self._moments.second))
-        return float(constant - vector @ self._moments.mean - 0.5 * pairs)
+        """⟨E⟩ counted from the ground, from the moments; by another pass at large energies."""
+        if len(self._forms) == 2:
+            return self._mean_by_halves()
+        pairs = float(np.vdot(self._form.matrix, self._moments.second))
+        return float(self._top) - float(self._form.vector @ self._moments.mean) - 0.5 * pairs
+
+    def _require_resolution(self) -> None:
+        """Refuse states whose weight beside the lowest one cannot be told."""
+        resolution = Resolution.of(self._form.matrix / 2, self._form.vector)
+        if resolution.suffices:
+            return
+        blocks = (self._halves.block(k)[1] for k in range(self._halves.n_blocks))
+        near = (np.count_nonzero(x.about(self._top) > -resolution.gap) for x in blocks)
+        if sum(near) > 1:
+            raise resolution.refused()
+
+    def _mean_by_halves(self) -> float:
+        """The same from all energies, those of states without weight left out."""
+
+        def of_block(index: int) -> tuple[float, float]:
+            log_weights = self._halves.block(index)[1].about(self._top)
+            p = np.exp(log_weights)
+            return float(p.sum()), -float(np.vdot(p, log_weights))
+
+        with single_threaded_blas():
+            sums = list(map_blocks(of_block, range(self._halves.n_blocks), self._n_jobs))
+        total, energy = np.sum(sums, axis=0)
+        return float(energy / total)
+
+    @cached_property
+    def _halves(self) -> Halves:
+        return Halves(self._forms, self.space)
 
     @property
     def weights(self) -> Array:
         """The full distribution in the order of ``space.states_at``, (size,); one pass."""
         self._require_streaming(f"the distribution over {describe_size(self.space)}", 2)
-        return np.exp(-all_energies(self._form, self.space) - self.log_partition)
+        return np.exp(log_weights_about(self._halves, self._top) - self._log_relative)
 
     def fourth_moments(self, center: ArrayLike) -> Array:
         """E[d_i d_j d_k d_l] for d = (features − center, 1); about 2n/3 matrix products.
@@ -141,14 +180,15 @@ class PairwiseEnumeration(ExactEnsemble):
         )
 
     def _sum(self) -> Totals:
-        parts = split(self.space)
-        certified = sum_certified(self._form, parts, self._n_jobs)
-        if certified is not None:
-            totals, self._with_potential = certified
-            self._parts = parts
-            return totals
-        self._require(SECONDS_BY_HALVES)
-        return sum_by_halves(Halves(self._form, self.space), self._n_jobs)
+        if len(self._forms) == 1:
+            parts = split(self.space)
+            certified = sum_certified(self._form, parts, self._n_jobs)
+            if certified is not None:
+                totals, self._with_potential = certified
+                self._parts = parts
+                return totals
+        self._require(SECONDS_BY_HALVES * len(self._forms))
+        return sum_by_halves(self._halves, self._n_jobs)
 
     def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
         if self._parts is None:
@@ -166,11 +206,10 @@ class PairwiseEnumeration(ExactEnsemble):
         return self._joined(zip(parts, (i, j, k, z), strict=True))
 
     def _draw_by_halves(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
-        halves = Halves(self._form, self.space)
-        first, log_weights = halves.block(block)
-        drawn = choose(np.exp(log_weights - log_weights.max()), n_draws, rng)
-        i, j = np.divmod(drawn, halves.second.size)
-        return self._joined([(first, i), (halves.second, j)])
+        first, log_weights = self._halves.block(block)
+        drawn = choose(np.exp(log_weights.about(log_weights.top())), n_draws, rng)
+        i, j = np.divmod(drawn, self._halves.second.size)
+        return self._joined([(first, i), (self._halves.second, j)])
 
     def _joined(self, drawn: Any) -> Array:
         """States from the drawn rows of each group's table of features."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.enumeration.differences import Scale
 from ebm.enumeration.factors import CERTIFIED, Factors, log_lost_share
 from ebm.enumeration.splitting import Split
 from ebm.model import QuadraticForm
@@ -21,28 +22,36 @@ MOST_CHUNKS = 16
 
 
 class BlockSums(NamedTuple):
-    """Sums over one block of states, all to be multiplied by exp(scale).
+    """Sums over one block of states, all to be multiplied by exp(scale), a float or exact.
 
     ``second`` holds Σ p g gᵀ for g = (features, 1), so its last column the first moments and its
     last entry the plain sum.
     """
 
-    scale: float
+    scale: Scale
     second: Array
 
 
 class Totals(NamedTuple):
-    """Sums over all states: ln Σ, means, uncentered second moments, the log sum of each block."""
+    """Sums over all states: ln Σ, means, uncentered second moments, the log sum of each block.
 
-    log_total: float
+    Logs are counted from ``top_scale``, the largest log weight or a bound of it.
+    """
+
+    log_relative: float
     mean: Array
     second: Array
     block_logs: Array
-    top_scale: float
+    top_scale: Scale
+
+    @property
+    def log_total(self) -> float:
+        """ln Σ, counted from zero."""
+        return float(self.top_scale) + self.log_relative
 
     def log_lost_share(self, n_states: float) -> float:
         """The underflow certificate of :mod:`ebm.enumeration.factors`."""
-        return log_lost_share(n_states, self.top_scale, self.log_total)
+        return log_lost_share(n_states, 0.0, self.log_relative)
 
 
 def sum_by_products(
@@ -119,25 +128,25 @@ def combine(blocks: Iterator[BlockSums]) -> Totals:
     Totals
         Normalised.
     """
-    scale, total, logs, top = -math.inf, np.zeros((1, 1)), [], -math.inf
-    for block in blocks:
-        weight = float(block.second[-1, -1])
-        logs.append(block.scale + math.log(weight) if weight > 0 else -math.inf)
-        top = max(top, block.scale)
-        if len(logs) == 1:
-            scale, total = block
+    scales: list[Scale] = []
+    logs: list[float] = []
+    total, top = np.zeros((1, 1)), cast(Scale, -math.inf)
+    for scale, second in blocks:
+        weight = float(second[-1, -1])
+        scales.append(scale)
+        logs.append(math.log(weight) if weight > 0 else -math.inf)
+        if len(scales) == 1:
+            top, total = scale, second
             continue
-        new_scale = max(scale, block.scale)
-        total = (
-            math.exp(scale - new_scale) * total + math.exp(block.scale - new_scale) * block.second
-        )
-        scale = new_scale
+        higher = max(top, scale)
+        total = math.exp(top - higher) * total + math.exp(scale - higher) * second
+        top = higher
+    block_logs = np.array([float(scale - top) for scale in scales]) + np.array(logs)
     weight = float(total[-1, -1])
     if not weight > 0:
-        return Totals(-math.inf, np.empty(0), np.empty((0, 0)), np.array(logs), top)
+        return Totals(-math.inf, np.empty(0), np.empty((0, 0)), block_logs, top)
     total /= weight
-    log_total = scale + math.log(weight)
-    return Totals(log_total, total[:-1, -1], total[:-1, :-1], np.array(logs), top)
+    return Totals(math.log(weight), total[:-1, -1], total[:-1, :-1], block_logs, top)
 
 
 class _Workspace:

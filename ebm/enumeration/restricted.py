@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
@@ -11,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.ensembles import Moments
+from ebm.enumeration.differences import Resolution, cut_layers, inputs_of, of_layers
 from ebm.enumeration.ensemble import ExactEnsemble, choose
+from ebm.enumeration.large_layers import LargeLayerWeights
 from ebm.enumeration.layers import LayerWeights, Workspace, block_bits
 from ebm.enumeration.limits import (
     SECONDS_BY_STREAMING,
@@ -90,20 +93,28 @@ class RestrictedEnumeration(ExactEnsemble):
         form = checked_layers(model, space)
         n, self._n_hidden = form.weights.shape
         self.layer = layer or ("visible" if n <= self._n_hidden else "hidden")
-        form = form if self.layer == "visible" else form.transposed()
-        self._k, self._n_other = form.weights.shape
+        #: In one part or two, of the visible layer.
+        self._forms = cut_layers(model, form)
+        forms = self._forms
+        if self.layer == "hidden":
+            forms = tuple(part.transposed() for part in forms)
+        self._enumerated = forms
+        self._k, self._n_other = forms[0].weights.shape
         own_space = Binary(self._k)
         self._n_states = number_of_states(own_space)
         self._is_small = self._n_states * self._n_other < SMALL
         self._n_jobs = 1 if self._is_small else n_jobs
         self._what = f"the {describe_size(own_space)} of the {self.layer} layer"
         self._require(f"enumerating {self._what}", SECONDS_BY_PRODUCTS * self._n_other)
-        self._layer = LayerWeights(form)
-        in_log_domain = SECONDS_BY_LOGS * self._layer.n_in_log_domain
+        self._layer: LayerWeights | LargeLayerWeights = (
+            LayerWeights(*forms) if len(forms) == 1 else LargeLayerWeights(forms)
+        )
+        in_log_domain = SECONDS_BY_LOGS * len(self._forms) * self._layer.n_in_log_domain
         self._require(f"enumerating {self._what} in the log domain", in_log_domain)
         self._totals = self._sum()
-        self.log_partition = self._totals.log_total
-        self._block_log_weights = self._totals.block_logs
+        if len(forms) == 2:
+            self._require_resolution(Resolution.of(*form[:3]))
+        self._set_totals(self._totals, form.constant)
 
     def moments(self) -> Moments:
         """Means and covariances of the visible units, and ln Z.
@@ -137,7 +148,7 @@ class RestrictedEnumeration(ExactEnsemble):
         >>> ebm.exact(machine).layer_moments().hidden_mean.round(4)
         array([0.556])
         """
-        in_log_domain = SECONDS_BY_LOGS * self._layer.n_in_log_domain
+        in_log_domain = SECONDS_BY_LOGS * len(self._forms) * self._layer.n_in_log_domain
         self._require(
             f"E[v hᵀ] from {self._what}", SECONDS_BY_MEANS * self._n_other + in_log_domain
         )
@@ -149,8 +160,29 @@ class RestrictedEnumeration(ExactEnsemble):
             return LayerMoments(self._totals.mean, other, products)
         return LayerMoments(other, self._totals.mean, products.T)
 
+    def _require_resolution(self, resolution: Resolution) -> None:
+        """Refuse states of either layer whose weight beside the lowest one cannot be told."""
+        if resolution.suffices:
+            return
+        near = 0
+        for block, logs, _, __ in self._distribution(range(self._layer.n_blocks)):
+            close = np.flatnonzero(logs.ravel() > -resolution.gap)
+            near += len(close)
+            # Given the lowest state, each unit of the other layer must be on or off.
+            inputs = inputs_of(self._enumerated, self._layer.states(block)[close])
+            near += int(np.count_nonzero(np.abs(inputs.leading + inputs.rest) < resolution.gap))
+        if near > 1:
+            raise resolution.refused()
+
+    def _relative_energies(self, states: Array) -> Array:
+        """E_eff of visible states counted from the ground."""
+        if len(self._forms) == 1:
+            return super()._relative_energies(states)
+        log_weights = of_layers(self._forms, states.reshape(-1, self.space.n))
+        return -log_weights.about(self._totals.top_scale).reshape(states.shape[:-1])
+
     def _mean_relative_energy(self) -> float:
-        """⟨E_eff⟩ in units of k_B T, a pass over the visible states."""
+        """⟨E_eff⟩ counted from the ground, a pass over the visible states."""
         if self.layer == "hidden":
             return super()._mean_relative_energy()
         (log_weight,) = self._averages(lambda _, logs, p, __: (np.array([np.vdot(p, logs)]),))
@@ -169,8 +201,12 @@ class RestrictedEnumeration(ExactEnsemble):
         """Number, log weights and probabilities of blocks of the enumerated layer, and buffers."""
         work = self._layer.workspace()
         for block in blocks:
-            logs = self._layer.log_weights(block, work)
-            yield block, logs, np.exp(logs - self.log_partition), work
+            logs = self._layer.log_weights(block, work, self._top)
+            yield block, logs, np.exp(logs - self._totals.log_relative), work
+
+    @property
+    def _top(self) -> Any:
+        return self._totals.top_scale
 
     def _sum(self) -> Totals:
         def sums(blocks: range) -> Totals:
@@ -181,8 +217,12 @@ class RestrictedEnumeration(ExactEnsemble):
             parts = list(map_blocks(sums, self._chunks(), self._n_jobs))
         if len(parts) == 1:
             return parts[0]
-        totals = combine(BlockSums(part.log_total, _with_one(part)) for part in parts)
-        return totals._replace(block_logs=np.concatenate([part.block_logs for part in parts]))
+        totals = combine(
+            BlockSums(part.top_scale, math.exp(part.log_relative) * _with_one(part))
+            for part in parts
+        )
+        logs = [part.block_logs + float(part.top_scale - totals.top_scale) for part in parts]
+        return totals._replace(block_logs=np.concatenate(logs))
 
     def _averages(self, of_block: OfBlock) -> list[Array]:
         """Sums over all states from those of each block, added in one order by any threads."""
@@ -246,7 +286,7 @@ class RestrictedEnumeration(ExactEnsemble):
         return Moments(space, mean, (covariance + covariance.T) / 2, self.log_partition)
 
     def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
-        logs = self._layer.log_weights(block, self._layer.workspace())
+        logs = self._layer.log_weights(block, self._layer.workspace(), self._top)
         drawn = choose(np.exp(logs - logs.max()), n_draws, rng)
         states = self._layer.states(block)[drawn]
         if self.layer == "visible":

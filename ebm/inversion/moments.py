@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ebm.arrays import as_number
 from ebm.ensembles import Moments
-from ebm.errors import ConstantUnitError, EbmError, SingularCovarianceError
+from ebm.errors import ConstantUnitError, EbmError, SingularCovarianceError, require_memory
 from ebm.learning.existence import require_possible
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.parallel import single_threaded_blas
@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 CONSTANT = 1e-14
 #: Smallest eigenvalue of the correlations with which covariances are inverted: six digits stay.
 SINGULAR = 1e-10
+#: Matrices over all pairs that an inversion holds at a time, and the memory they may take.
+MATRICES, MEMORY_LIMIT = 12, 8 * 2.0**30
 #: What cures covariances that sampling has spoilt.
 CURE = "mix in the uniform distribution with pseudocount=1, or scale correlations by shrinkage=0.1"
 
@@ -138,7 +140,9 @@ class PreparedMoments:
         )
 
 
-def prepared(moments: Any, *, pseudocount: float = 0.0, shrinkage: float = 0.0) -> PreparedMoments:
+def prepared(
+    moments: Any, *, pseudocount: float = 0.0, shrinkage: float = 0.0, matrices: int = MATRICES
+) -> PreparedMoments:
     """Moments of two-valued units as {0,1} moments that an inversion can start from.
 
     p ← (1−α) p + α/2^n with α = a/(N + a), then Ĉ_ij ← (1−λ) Ĉ_ij for i ≠ j; the means of the
@@ -152,6 +156,8 @@ def prepared(moments: Any, *, pseudocount: float = 0.0, shrinkage: float = 0.0) 
         a, a number of samples drawn from the uniform distribution.
     shrinkage : float
         λ, from 0 to 1.
+    matrices : int
+        How many matrices over all pairs the inversion will hold at a time.
 
     Returns
     -------
@@ -164,6 +170,8 @@ def prepared(moments: Any, *, pseudocount: float = 0.0, shrinkage: float = 0.0) 
         If ``moments`` are something else, or impossible, or a setting is out of range.
     ConstantUnitError
         If a unit never changes; it is named.
+    MemoryLimitError
+        If matrices over all pairs of units would take too much memory.
 
     Examples
     --------
@@ -178,7 +186,16 @@ def prepared(moments: Any, *, pseudocount: float = 0.0, shrinkage: float = 0.0) 
             f"moments must be Moments or an ensemble, got {type(moments).__name__}: "
             "for rows of data give ebm.Ensemble.from_data(rows)"
         )
-    checked = moments.moments().two_valued()
+    given = moments.moments()
+    n = given.space.n
+    require_memory(
+        matrices * 8.0 * n**2,
+        MEMORY_LIMIT,
+        f"the inversion of the covariances of {n} units",
+        "choose fewer units, or learn from rows: ebm.fit(model, rows, "
+        "average=ebm.PersistentChains())",
+    )
+    checked = given.two_valued()
     with single_threaded_blas():
         require_possible(checked, np.triu_indices(checked.space.n, 1))
     binary = checked.to(Binary)

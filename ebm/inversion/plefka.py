@@ -7,7 +7,7 @@ from typing import Any
 from ebm.arrays import as_flag, as_integer, as_seconds
 from ebm.errors import ConvergenceError, SeriesWarning, warn
 from ebm.inversion.fixed_means import Equation, solved
-from ebm.inversion.moments import PreparedMoments, prepared
+from ebm.inversion.moments import MATRICES, PreparedMoments, prepared
 from ebm.inversion.resummation import pair_remainder
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.parallel import single_threaded_blas
@@ -86,7 +86,9 @@ def plefka(
     resum_pairs = as_flag(resum_pairs, "resum_pairs")
     fall_back = as_flag(fall_back, "fall_back")
     max_seconds = as_seconds(max_seconds)
-    ready = prepared(moments, pseudocount=pseudocount, shrinkage=shrinkage)
+    ready = prepared(
+        moments, pseudocount=pseudocount, shrinkage=shrinkage, matrices=MATRICES * order
+    )
     for lower in range(order, 0, -1):
         try:
             with single_threaded_blas():

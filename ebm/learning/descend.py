@@ -31,6 +31,7 @@ from ebm.learning.existence import (
     require_changing_units,
     require_possible,
 )
+from ebm.learning.penalty import Penalty
 from ebm.learning.progress import Plan
 from ebm.learning.result import FitEpoch, FitResult
 from ebm.learning.separation import doubt_of_maximum
@@ -209,7 +210,6 @@ def _doubts(
 ) -> tuple[str, tuple[str, ...]]:
     """Whether the likelihood has no maximum, or may have none, in words, and what is to be said."""
     l2, l2_biases = penalties
-    free = np.where(model.is_coupling, l2 + l1 == 0, l2_biases == 0)
     cells: list[str] = []
     if isinstance(model, PairwiseModel):
         target = data.moments().to(model.space).two_valued()
@@ -220,7 +220,7 @@ def _doubts(
     if cells:
         verdict, message = "has no maximum", missing_maximum(cells, [], data.sample_size)
     else:
-        doubt, message = doubt_of_maximum(model, data, free=free)
+        doubt, message = doubt_of_maximum(model, data, Penalty(model, l2, l2_biases, l1))
         if doubt is None:
             return "", (message,) if message else ()
         verdict = "has no maximum" if doubt.is_certain else "may have no maximum"

@@ -20,6 +20,7 @@ from ebm.learning.batches import Rows, is_normalized
 from ebm.learning.gauges import gauge_of
 from ebm.learning.monitor import Monitor, RunningMean, drawn_states
 from ebm.learning.natural_gradient import metric_for
+from ebm.learning.penalty import Penalty
 from ebm.learning.progress import (
     Line,
     Plan,
@@ -75,12 +76,7 @@ class Descent:
             self._average, mean = data, None
             if isinstance(family, LayeredModel):
                 mean = np.asarray(data.expectation(lambda x: x))
-        is_coupling = family.is_coupling
-        self._l2 = self._l1 = None
-        if plan.l2 or plan.l2_biases:
-            self._l2 = np.where(is_coupling, plan.l2, plan.l2_biases)
-        if plan.l1:
-            self._l1 = np.where(is_coupling, plan.l1, 0.0)
+        self._penalty = Penalty(family, plan.l2, plan.l2_biases, plan.l1)
         self._gauge = gauge_of(family, mean, plan.centering)
         size = plan.batch_size
         self._takes_all_rows = self._rows is None or size is None or size >= len(self._rows)
@@ -207,10 +203,8 @@ class Descent:
         ours = self._data_side(side)
         theirs = gradient_of(self.model, ensemble, rough=self._rough)
         gradient = ours - theirs
-        if self._l2 is not None:
-            gradient += self._l2 * now.theta
-        if self._l1 is not None:
-            gradient += self._l1 * np.sign(now.theta)
+        if self._penalty:
+            gradient += self._penalty.gradient(now.theta)
         before = gauge.enter(now.theta, now.center)
         inner = gauge.gradient(gradient, now.center)
         metric = metric_for(plan.optimizer, self.model, ensemble, gauge, now.center)

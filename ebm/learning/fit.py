@@ -15,7 +15,7 @@ from ebm.arrays import as_number
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.data import from_data
 from ebm.enumeration import exact
-from ebm.errors import EbmError, ModelError
+from ebm.errors import EbmError, LimitError, ModelError
 from ebm.learning.averages import Route, as_route, has_memory
 from ebm.learning.descend import constant_units_notes, descend
 from ebm.learning.likelihood import maximize_likelihood
@@ -72,10 +72,13 @@ def fit(
         will do.
     l2 : float
         Penalty on the parameters that couple units, ``model.is_coupling``, each pair once, against
-        the mean log-likelihood of a sample in nats. It is the same in every gauge, but not in both
-        codings: W = 4J. 1/N is a mild one, a normal prior of width 1.
+        the mean log-likelihood of a sample in nats. It is the same in every gauge and however
+        values are numbered, but not in both codings: W = 4J. Of a Potts model it takes all q² J of
+        a pair, in the zero-sum gauge; of terms of more than two {0,1} units the couplings about ½.
+        1/N is a mild one, a normal prior of width 1.
     l2_biases : float
-        Penalty on the other parameters, in the coding and at the center of the model given.
+        Penalty on the other parameters, in the coding and at the center of the model given; of a
+        Potts model on all q fields of a unit in the zero-sum gauge.
     weights : array_like, (n_samples,), optional
         Frequencies of the rows: their sum is the number of samples, on which standard errors rest.
         Gradient steps warn of weights that sum to 1, which make one sample of all rows: no fit by
@@ -111,6 +114,8 @@ def fit(
     ------
     ModelError
         If the model has no parameters, or needs rows and gets moments.
+    LimitError
+        If the likelihood would take more time or memory than allowed; raised before any work.
     DivergenceError
         If a gradient step is not finite or runs away.
     EbmError
@@ -167,15 +172,21 @@ def fit(
         )
     _refuse_settings_of_gradient_steps(validation=validation, checkpoint=checkpoint)
     route = as_route(average)
-    result = maximize_likelihood(
-        model,
-        data,
-        lambda at: route.step(at, None, ())[0],
-        (l2, l2_biases),
-        tolerance,
-        max_iterations,
-        _reporter(progress),
-    )
+    try:
+        result = maximize_likelihood(
+            model,
+            data,
+            lambda at: route.step(at, None, ())[0],
+            (l2, l2_biases),
+            tolerance,
+            max_iterations,
+            _reporter(progress),
+        )
+    except LimitError as error:
+        raise type(error)(
+            f"{error}. To learn from chains, which need no ln Z, give "
+            "average=ebm.PersistentChains()"
+        ) from error
     return replace(result, warnings=(*result.warnings, *notes)) if notes else result
 
 

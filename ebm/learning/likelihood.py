@@ -19,6 +19,7 @@ from ebm.errors import (
     ModelError,
     NoMaximumWarning,
     NotConvergedWarning,
+    require_memory,
     warn,
 )
 from ebm.information.fisher import FisherInformation
@@ -30,6 +31,7 @@ from ebm.learning.existence import (
     require_possible,
 )
 from ebm.learning.newton import Optimum, PairwiseLoss, Point, newton
+from ebm.learning.penalty import Penalty
 from ebm.learning.quasi_newton import GeneralLoss, quasi_newton
 from ebm.learning.result import FitResult, FitStep
 from ebm.learning.separation import doubt_of_maximum, units_moved, vanishing_direction
@@ -54,6 +56,8 @@ NEWTON_WORK = 4e9
 LBFGS_TOLERANCE = 1e-7
 #: How a fit ends where there is no maximum, or may be none.
 NO_MAXIMUM = {"flat", "doubtful"}
+#: Memory that matrices over all parameters may take, in bytes.
+MEMORY_LIMIT = 4 * 2.0**30
 
 
 def maximize_likelihood(
@@ -117,6 +121,8 @@ def _fit_pairwise(
     model, target = loss.family, loss.target
     cells: list[str] = []
     messages: list[str] = []
+    if model.n > NEWTON_UNITS:
+        _require_pair_matrices(model)
     require_possible(target, model.pairs)
     # Before anything of size p² is made, for the limits of the average.
     first = loss.average(loss.start())
@@ -132,6 +138,7 @@ def _fit_pairwise(
             report=report,
         )
     else:
+        _require_pair_matrices(model)
         optimum, messages = _by_gradients(loss, tolerance, max_iterations, report)
     likelihood = loss.log_likelihood(optimum.model, optimum.ensemble)
     if optimum.reason == "unbounded" or likelihood > 1e-9:
@@ -158,6 +165,17 @@ def _fit_pairwise(
     return _result(loss, optimum, target.sample_size, errors, own, tuple(messages))
 
 
+def _require_pair_matrices(model: PairwiseModel) -> None:
+    """Refuse parameters too many for the matrices that scale them, (p, p)."""
+    p = len(model.parameters)
+    require_memory(
+        3 * 8.0 * p**2,
+        MEMORY_LIMIT,
+        f"the scaling of {p} parameters",
+        "take fewer units, or weights that are a sparse matrix of the pairs wanted",
+    )
+
+
 def _fit_general(
     loss: GeneralLoss,
     tolerance: float,
@@ -166,7 +184,9 @@ def _fit_general(
 ) -> FitResult:
     """L-BFGS, then Newton steps where the Fisher information is at hand."""
     messages: list[str] = []
-    if _is_cheap(loss):
+    # Before anything of size p is made of every row, for the limits of the average.
+    first = loss.average(loss.start())
+    if _is_cheap(loss) and isinstance(first, ExactEnsemble):
         optimum = newton(
             loss,
             tolerance=tolerance,
@@ -199,9 +219,7 @@ def _warn_of(optimum: Optimum, messages: list[str]) -> None:
 def _is_cheap(loss: GeneralLoss) -> bool:
     """Whether Newton steps cost little: affine energies, few states, few parameters."""
     work = loss.family.space.size * len(loss.family.parameters) ** 2
-    if work > NEWTON_WORK or not loss.is_convex:
-        return False
-    return isinstance(loss.average(loss.start()), ExactEnsemble)
+    return work <= NEWTON_WORK and loss.is_convex
 
 
 def _vanishing(loss: GeneralLoss, optimum: Optimum) -> Optimum:
@@ -257,7 +275,8 @@ def _doubted(loss: Any, data: Any, optimum: Optimum) -> tuple[Optimum, list[str]
     """An end without Fisher information: what the rows say of whether there is a maximum."""
     if optimum.reason == "interrupted":
         return optimum, []
-    doubt, note = doubt_of_maximum(loss.family, data, free=loss.penalty == 0)
+    penalty = Penalty(loss.family, loss.l2, loss.l2_biases)
+    doubt, note = doubt_of_maximum(loss.family, data, penalty)
     if doubt is None:
         return optimum, [note] if note else []
     return replace(optimum, reason="flat" if doubt.is_certain else "doubtful"), [note]

@@ -14,15 +14,17 @@ from numpy.typing import NDArray
 from ebm.errors import EbmError
 from ebm.information import fisher_information
 from ebm.learning.newton import Optimum
+from ebm.learning.penalty import Penalty
 from ebm.learning.result import FitStep
 from ebm.learning.separation import FEW_ROWS, is_affine
+from ebm.learning.statistics import gradient_variances
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class GeneralLoss:
-    """The penalized loss L(θ) = E_D[E] + ln Z + ½ Σ_k λ_k θ_k² of any parametric model.
+    """The penalized loss L(θ) = E_D[E] + ln Z + R(θ) of any parametric model.
 
     Parameters
     ----------
@@ -31,11 +33,11 @@ class GeneralLoss:
     data : Ensemble
         What E_D averages over.
     l2 : float
-        λ_k of the parameters that couple units.
+        Penalty on couplings.
     average : callable
         Model to an ensemble that knows ln Z.
     l2_biases : float
-        λ_k of all other parameters.
+        Penalty on biases.
     """
 
     family: Any
@@ -45,9 +47,9 @@ class GeneralLoss:
     l2_biases: float = 0.0
 
     @cached_property
-    def penalty(self) -> Array:
-        """λ_k for each parameter, (p,)."""
-        return np.where(self.family.is_coupling, self.l2, self.l2_biases)
+    def penalty(self) -> Penalty:
+        """What is added to the mean log-likelihood lost."""
+        return Penalty(self.family, self.l2, self.l2_biases)
 
     def start(self) -> Any:
         """The model given; where the loss is convex, the one without parameters if it is lower."""
@@ -63,12 +65,11 @@ class GeneralLoss:
 
     def value(self, model: Any, ensemble: Any) -> float:
         """L(θ), penalty included."""
-        penalty = 0.5 * float(self.penalty @ model.parameters**2)
-        return penalty - self.log_likelihood(model, ensemble)
+        return self.penalty.value(model.parameters) - self.log_likelihood(model, ensemble)
 
     def gradient(self, model: Any, ensemble: Any) -> Array:
         """∂L/∂θ, [EBM] eq 7 with the penalty's part."""
-        return np.asarray(self.misfit(model, ensemble) + self.penalty * model.parameters)
+        return np.asarray(self.misfit(model, ensemble) + self.penalty.gradient(model.parameters))
 
     def misfit(self, model: Any, ensemble: Any) -> Array:
         """E_D[∂E/∂θ] − E_model[∂E/∂θ], the penalty left out."""
@@ -87,28 +88,30 @@ class GeneralLoss:
 
     def curvature(self, fisher: Array) -> Array:
         """F with the penalty's part; the Hessian of L for energies affine in θ, (p, p)."""
-        return np.asarray(fisher + np.diag(self.penalty))
+        return np.asarray(fisher + self.penalty.hessian())
 
     @cached_property
-    def gauge(self) -> Array:
-        """Steps are taken in the model's own parameters, (p, p)."""
-        return np.eye(len(self.family.parameters))
+    def gauge(self) -> Any:
+        """Steps are taken in the model's own parameters, a sparse unit matrix (p, p)."""
+        from scipy.sparse import eye_array
+
+        return eye_array(len(self.family.parameters))
 
     def reach(self, direction: Array) -> float:
         """No bound on how far a step moves an energy is known, only that of no step."""
         return math.inf if direction.any() else 0.0
 
-    def scaling(self) -> Array:
-        """Steps in units of the deviation of ∂E/∂θ over the data, (p, p)."""
-        mean = self.family.mean_energy_gradient(self.data)
-        square = self.data.expectation(lambda x: self.family.energy_gradient(x) ** 2)
-        deviation = np.sqrt(np.maximum(square - mean**2, 0))
-        return np.asarray(np.diag(1 / np.where(deviation > 0, deviation, 1.0)))
+    def scaling(self) -> Any:
+        """Steps in units of the deviation of ∂E/∂θ over the data, a sparse diagonal (p, p)."""
+        from scipy.sparse import dia_array
+
+        deviation = np.sqrt(gradient_variances(self.family, self.data))
+        return dia_array((1 / deviation[None], [0]), shape=(len(deviation),) * 2)
 
 
 def quasi_newton(
     loss: Any,
-    scaling: Array,
+    scaling: Any,
     *,
     tolerance: float,
     max_iterations: int,
@@ -120,7 +123,7 @@ def quasi_newton(
     ----------
     loss : PairwiseLoss or GeneralLoss
         What to minimize.
-    scaling : ndarray, (p, p)
+    scaling : ndarray or scipy.sparse, (p, p)
         To scaled parameters.
     tolerance : float
         Largest scaled gradient accepted.
@@ -173,7 +176,7 @@ def quasi_newton(
 class _Search:
     """The loss along scaled parameters, remembering the best point met."""
 
-    def __init__(self, loss: Any, scaling: Array, report: Callable[[FitStep], None]) -> None:
+    def __init__(self, loss: Any, scaling: Any, report: Callable[[FitStep], None]) -> None:
         self._loss, self._scaling, self._report = loss, scaling, report
         self._start = loss.start()
         self.model = self._start

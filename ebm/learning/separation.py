@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ebm.ensembles import Ensemble
 from ebm.errors import LimitError
 from ebm.learning.existence import doubtful_maximum, missing_maximum
+from ebm.learning.penalty import Penalty
 from ebm.spaces import FiniteSpace
 
 __all__ = [
@@ -89,9 +90,7 @@ def is_affine(model: Any, states: Array) -> bool:
     return bool(np.allclose(other.energy_gradient(states), here, rtol=1e-9, atol=1e-9))
 
 
-def doubt_of_maximum(
-    model: Any, data: Any, *, free: NDArray[np.bool_]
-) -> tuple[Separation | None, str]:
+def doubt_of_maximum(model: Any, data: Any, penalty: Penalty) -> tuple[Separation | None, str]:
     """What rows say of whether the likelihood has a maximum, and a sentence about it.
 
     Parameters
@@ -100,8 +99,8 @@ def doubt_of_maximum(
         The family.
     data : Ensemble or Moments
         What is learnt from.
-    free : ndarray of bool, (p,)
-        Parameters without a penalty.
+    penalty : Penalty
+        What holds some of the parameters, or none.
 
     Returns
     -------
@@ -117,7 +116,7 @@ def doubt_of_maximum(
     ):
         return None, ""
     try:
-        doubt = separation(model, data, free)
+        doubt = separation(model, data, penalty)
     except LimitError as error:
         return None, str(error)
     if doubt is None:
@@ -127,8 +126,8 @@ def doubt_of_maximum(
     return doubt, doubtful_maximum(doubt.units, data.sample_size)
 
 
-def separation(model: Any, data: Ensemble, free: NDArray[np.bool_]) -> Separation | None:
-    """A direction of free parameters along which nothing bounds the likelihood of the rows.
+def separation(model: Any, data: Ensemble, penalty: Penalty) -> Separation | None:
+    """A direction of the parameters along which nothing bounds the likelihood of the rows.
 
     Parameters
     ----------
@@ -136,8 +135,8 @@ def separation(model: Any, data: Ensemble, free: NDArray[np.bool_]) -> Separatio
         Affine in its parameters, over a finite space.
     data : Ensemble
         The rows.
-    free : ndarray of bool, (p,)
-        Parameters without a penalty.
+    penalty : Penalty
+        What holds some of the parameters, or none.
 
     Returns
     -------
@@ -149,16 +148,15 @@ def separation(model: Any, data: Ensemble, free: NDArray[np.bool_]) -> Separatio
     LimitError
         If there are too many parameters to ask.
     """
-    if not free.any():
-        return None
-    if free.sum() > MOST_PARAMETERS:
+    n_parameters = len(model.parameters)
+    if n_parameters > MOST_PARAMETERS:
         raise LimitError(
             f"whether a maximum exists is asked of at most {MOST_PARAMETERS} parameters, "
-            f"not of {free.sum()}"
+            f"not of {n_parameters}"
         )
     rows = _distinct_rows(data)
-    features = _Features(model, free)
-    directions = _level_directions(features, rows)
+    features = _Features(model)
+    directions = _level_directions(features, rows, penalty.unpenalized())
     if not directions.shape[1]:
         return None
     if model.space.size <= FEW_STATES:
@@ -171,9 +169,7 @@ def separation(model: Any, data: Ensemble, free: NDArray[np.bool_]) -> Separatio
         is_certain = False
     if direction is None:
         return None
-    whole = np.zeros(len(free))
-    whole[free] = directions @ direction
-    return Separation(tuple(units_moved(model, whole)), is_certain)
+    return Separation(tuple(units_moved(model, directions @ direction)), is_certain)
 
 
 def vanishing_direction(model: Any, fisher: Array, gradient: Array) -> Array | None:
@@ -197,7 +193,7 @@ def vanishing_direction(model: Any, fisher: Array, gradient: Array) -> Array | N
     ndarray, (p,), or None
         None also where the gradient is so large that nothing can be said.
     """
-    features = _Features(model, np.ones(len(fisher), dtype=bool))
+    features = _Features(model)
     states = features.allowed(model.space.random(max(BLOCK, 4 * len(fisher)), rng=0))
     at_random = features.of(states)
     at_random -= at_random.mean(axis=0)
@@ -225,7 +221,7 @@ def units_moved(model: Any, direction: Array) -> list[str]:
     list of str
         In the order of the units.
     """
-    features = _Features(model, np.ones(len(direction), dtype=bool))
+    features = _Features(model)
     states = features.allowed(model.space.random(BLOCK, rng=0))
     moved = np.zeros(model.space.n)
     for unit in range(len(moved)):
@@ -242,14 +238,13 @@ def _distinct_rows(data: Ensemble) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Features:
-    """T(x) = −∂E/∂θ for the free parameters."""
+    """T(x) = −∂E/∂θ."""
 
     model: Any
-    free: NDArray[np.bool_]
 
     def of(self, states: Array) -> Array:
-        """(m, n) -> (m, number of free parameters)."""
-        return -np.asarray(self.model.energy_gradient(states), dtype=np.float64)[:, self.free]
+        """(m, n) -> (m, p)."""
+        return -np.asarray(self.model.energy_gradient(states), dtype=np.float64)
 
     def allowed(self, states: Array) -> Array:
         """Those states whose energy is finite."""
@@ -267,9 +262,8 @@ class _Features:
                 yield (self.of(after) - self.of(before))[is_allowed]
 
 
-def _level_directions(features: _Features, rows: Array) -> Array:
-    """An orthonormal basis of the directions d along which all rows have one d·T, (p, k)."""
-    directions = np.eye(int(features.free.sum()))
+def _level_directions(features: _Features, rows: Array, directions: Array) -> Array:
+    """The part of a space of directions d, (p, k), along which all rows have one d·T, (p, k')."""
     origin = features.of(rows[:1])
     # Mostly a few more rows than parameters leave no direction.
     size = max(BLOCK, 2 * len(directions))

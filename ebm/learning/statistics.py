@@ -17,7 +17,7 @@ from ebm.sampling.precision import single_precision_suffices
 
 Array = NDArray[np.float64]
 
-#: Hidden units of a batch held at a time, in single precision.
+#: Hidden units of a batch, or derivatives by parameters, held at a time.
 CHUNK = 2**24
 
 
@@ -144,9 +144,31 @@ def variances(model: Any, data: Any, mean: Array | None, hidden_mean: Array) -> 
         unit = np.maximum(mean * (1 - mean), least)
         hidden = np.maximum(hidden_mean * (1 - hidden_mean), least)
         return np.concatenate([unit, hidden, np.outer(unit, hidden).ravel()])
-    first = model.mean_energy_gradient(data)
-    square = data.expectation(lambda x: np.asarray(model.energy_gradient(x)) ** 2)
-    spread = np.asarray(square - first**2)
+    return gradient_variances(model, data)
+
+
+def gradient_variances(model: Any, data: Ensemble) -> Array:
+    """Var[∂E/∂θ_k] over an ensemble, a bounded number of states at a time, (p,).
+
+    Parameters
+    ----------
+    model : ParametricModel
+        At which θ.
+    data : Ensemble
+        What to average over.
+
+    Returns
+    -------
+    ndarray, (p,)
+        1 for a derivative that never changes.
+    """
+    square: Any = 0.0
+    rows = max(1, CHUNK // len(model.parameters))
+    for states, weights in data.blocks():
+        for start in range(0, len(states), rows):
+            part = slice(start, start + rows)
+            square = square + weights[part] @ np.asarray(model.energy_gradient(states[part])) ** 2
+    spread = np.asarray(square - model.mean_energy_gradient(data) ** 2)
     return np.where(spread > 0, spread, 1.0)
 
 

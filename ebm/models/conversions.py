@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebm.errors import ShapeError, require_memory
+from ebm.model import Penalized
 from ebm.models import couplings
 from ebm.models.pairwise import PairwiseModel
 from ebm.models.terms import Units
@@ -50,6 +51,49 @@ def expanded(terms: Mapping[Units, float], scale: float, shift: float) -> dict[U
             for subset in combinations(units, k):
                 sums[subset] = sums.get(subset, 0.0) + part
     return {units: sums[units] for units in sorted(sums, key=lambda units: (len(units), units))}
+
+
+def couplings_about_half(terms: Iterable[Units]) -> Penalized:
+    """Couplings of binary units about ½, −Σ_A K_A Π_{i∈A} (x_i − ½), after the J of single units.
+
+    K_A = Σ_{B⊇A} J_B 2^{|A|−|B|} for all sets A of two or more units of some term B. Exchanging
+    the values 0 and 1 of a unit changes the sign of K_A at most; for pairs alone K = J.
+
+    Parameters
+    ----------
+    terms : iterable of tuple of int
+        The terms, all in increasing order.
+
+    Returns
+    -------
+    Penalized
+        (n_terms,) -> (k,).
+    """
+    terms = list(terms)
+    n_subsets = sum(2.0 ** len(units) for units in terms if len(units) > 2)
+    require_memory(
+        TERM_BYTES * n_subsets,
+        MEMORY_LIMIT,
+        f"a penalty on all {n_subsets:.3g} subsets of the terms",
+        "fit without a penalty, or over ±1, where it acts on the terms alone",
+    )
+    number: dict[Units, int] = {}
+    parts = [
+        (number.setdefault(subset, len(number)), k, 0.5 ** (len(units) - size))
+        for k, units in enumerate(terms)
+        for size in range(min(2, len(units)), len(units) + 1)
+        for subset in combinations(units, size)
+    ]
+    sets, positions = (np.array([part[c] for part in parts], dtype=np.intp) for c in (0, 1))
+    shares = np.array([share for _, _, share in parts])
+
+    def of(theta: Array) -> Array:
+        return np.asarray(np.bincount(sets, shares * theta[positions], len(number)), np.float64)
+
+    def transposed(slopes: Array) -> Array:
+        return np.asarray(np.bincount(positions, shares * slopes[sets], len(terms)), np.float64)
+
+    return Penalized(of, transposed, np.array([len(units) > 1 for units in number], dtype=bool))
 
 
 def terms_of_pairwise(model: PairwiseModel) -> tuple[dict[Units, float], float]:

@@ -13,10 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm.ensembles.ensemble import require_units
 from ebm.errors import ModelError
-from ebm.model import ParametricModel, QuadraticForm
+from ebm.model import ParametricModel, Penalized, QuadraticForm
 from ebm.models import couplings
 from ebm.models.boltzmann import BoltzmannMachine
-from ebm.models.conversions import expanded, quadratic_of_terms, terms_of_pairwise
+from ebm.models.conversions import (
+    couplings_about_half,
+    expanded,
+    quadratic_of_terms,
+    terms_of_pairwise,
+)
 from ebm.models.ising import IsingModel
 from ebm.models.terms import Products, Units, checked_terms
 from ebm.spaces import Binary, Spins
@@ -101,13 +106,26 @@ class InteractionModel(ParametricModel):
         labels = self.space.labels
         return tuple(f"J[{', '.join(labels[i] for i in units)}]" for units in self.terms)
 
+    @cached_property
+    def is_coupling(self) -> NDArray[np.bool_]:
+        """False for terms of one unit, True for all others, (p,)."""
+        return np.array([len(units) > 1 for units in self.terms], dtype=bool)
+
+    def penalized(self) -> Penalized:
+        """J of single units, and couplings: over ±1 the other J, over {0,1} those about ½."""
+        if isinstance(self.space, Spins):
+            return super().penalized()
+        return couplings_about_half(self.terms)
+
     def with_parameters(self, theta: ArrayLike) -> Self:
         """The same terms with other coefficients, (p,); the offset stays."""
         theta = couplings.parameter_vector(theta, self, "theta")
         theta = couplings.vector(np.atleast_1d(theta), len(self.terms), "theta")
         model = replace(self, terms=dict(zip(self.terms, theta.tolist(), strict=True)))
-        # The tree of products depends on the terms alone.
-        model.__dict__["_products"] = self._products
+        # These depend on the terms alone.
+        for name in ("_products", "is_coupling"):
+            if name in self.__dict__:
+                model.__dict__[name] = self.__dict__[name]
         return model
 
     def energy(self, states: ArrayLike) -> Array:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebm.errors import ModelError, ShapeError
 from ebm.model import LayeredForm, ParametricModel
 from ebm.models import couplings
+from ebm.models.remainders import exact_remainder
 from ebm.spaces import Binary
 
 Array = NDArray[np.float64]
@@ -67,6 +68,15 @@ class LayeredModel(ParametricModel):
             self.hidden_biases - from_visible,
             self.offset - float(self.visible_center @ from_hidden),
         )
+
+    def linear_remainder(self) -> Array:
+        """What rounding takes from the linear terms of ``layered_form``, (n + m,); exact sums."""
+        form = self.layered_form()
+        own = exact_remainder(form.visible, self.visible_biases, self.weights, self.hidden_center)
+        other = exact_remainder(
+            form.hidden, self.hidden_biases, self.weights.T, self.visible_center
+        )
+        return np.concatenate([own, other])
 
     @property
     def parameters(self) -> Array:

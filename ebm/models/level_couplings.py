@@ -138,6 +138,39 @@ def in_gauge(matrix: Array, fields: Array, weights: Array) -> tuple[Array, Array
     )
 
 
+def in_gauge_adjoint(
+    matrix: Array, fields: Array, weights: Array, pairs: tuple[Indices, Indices]
+) -> tuple[Array, Array]:
+    """The transpose of :func:`in_gauge`, the constant left out and each pair counted once.
+
+    Parameters
+    ----------
+    matrix : ndarray, (n_pairs, q, q)
+        Slopes by the couplings in that gauge.
+    fields : ndarray, (n, q)
+        Slopes by the fields in that gauge.
+    weights : ndarray, (q,)
+        w.
+    pairs : (ndarray, ndarray)
+        i < j of the couplings.
+
+    Returns
+    -------
+    ndarray, (n_pairs, q, q)
+        Slopes by the couplings before.
+    ndarray, (n, q)
+        Slopes by the fields before.
+    """
+    i, j = pairs
+    fields = fields - np.outer(fields.sum(axis=1), weights)
+    rows = fields[i] - matrix.sum(axis=2)
+    columns = fields[j] - matrix.sum(axis=1)
+    # A number of the whole block is taken out by rows and by columns, so it comes back once.
+    total = matrix.sum(axis=(1, 2))[:, None, None] * np.outer(weights, weights)
+    slopes = matrix + rows[:, :, None] * weights + columns[:, None, :] * weights[:, None] + total
+    return slopes, fields
+
+
 def to_vector(matrix: Array, fields: Array, pairs: tuple[Indices, Indices]) -> Array:
     """h_i(a), then J_ij(a, b) for the pairs i < j, all values but the last, (p,)."""
     i, j = pairs

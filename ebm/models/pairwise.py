@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebm.errors import ShapeError
 from ebm.model import ParametricModel, QuadraticForm
 from ebm.models import couplings
+from ebm.models.remainders import exact_remainder
 from ebm.spaces import FiniteSpace
 
 Array = NDArray[np.float64]
@@ -79,6 +80,11 @@ class PairwiseModel(ParametricModel):
     def linear_form(self) -> Array:
         """w = v − Ac, the linear terms at center 0, (n,)."""
         return np.asarray(self._vector - couplings.apply(self._matrix, self.feature_center))
+
+    def linear_remainder(self) -> Array:
+        """What rounding takes from :meth:`linear_form`, (n,); exact sums, of use at large A."""
+        dense = couplings.dense(self._matrix)
+        return exact_remainder(self.linear_form(), self._vector, dense, self.feature_center)
 
     def quadratic_form(self) -> QuadraticForm:
         """The energy as −½ xAx − w·x + k with w = v − Ac and k = offset − ½ cAc."""

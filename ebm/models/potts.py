@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.errors import ShapeError
-from ebm.model import ParametricModel, QuadraticForm
+from ebm.model import ParametricModel, Penalized, QuadraticForm
 from ebm.models import couplings, level_couplings
 from ebm.spaces import Levels
 from ebm.spaces.labels import agreed_names, aligned
@@ -209,7 +209,12 @@ class PottsModel(ParametricModel):
         array([[ 1., -1.],
                [-1.,  1.]])
         """
-        return self._in_gauge(np.full(self.q, 1 / self.q))
+        return self._in_gauge(self._alike)
+
+    @property
+    def _alike(self) -> Array:
+        """Weights of the zero-sum gauge."""
+        return np.full(self.q, 1 / self.q)
 
     def _in_gauge(self, weights: Array) -> Self:
         matrix, fields, constant = level_couplings.in_gauge(self.couplings, self.fields, weights)
@@ -237,6 +242,33 @@ class PottsModel(ParametricModel):
             for b in values
         ]
         return (*single, *coupled)
+
+    @property
+    def is_coupling(self) -> NDArray[np.bool_]:
+        """False for the fields, True for the couplings, (p,)."""
+        n_fields = self.n * (self.q - 1)
+        return np.arange(n_fields + len(self.pairs[0]) * (self.q - 1) ** 2) >= n_fields
+
+    def penalized(self) -> Penalized:
+        """Fields and couplings of ``zero_sum()``: all q values of each unit alike."""
+        # Of all couplings that give the same energies these have the smallest sum of squares.
+        shape, pairs, alike = self.fields.shape, self.pairs, self._alike
+        n_blocks, q = len(pairs[0]), self.q
+
+        def of(theta: Array) -> Array:
+            matrix, fields = level_couplings.from_vector(theta, shape, pairs)
+            matrix, fields, _ = level_couplings.in_gauge(matrix, fields, alike)
+            return np.concatenate([fields.ravel(), matrix[pairs].ravel()])
+
+        def transposed(slopes: Array) -> Array:
+            by_fields, by_blocks = np.split(slopes, [self.fields.size])
+            blocks, fields = level_couplings.in_gauge_adjoint(
+                by_blocks.reshape(n_blocks, q, q), by_fields.reshape(shape), alike, pairs
+            )
+            return np.concatenate([fields[:, :-1].ravel(), blocks[:, :-1, :-1].ravel()])
+
+        size = self.fields.size + n_blocks * q**2
+        return Penalized(of, transposed, np.arange(size) >= self.fields.size)
 
     def with_parameters(self, theta: ArrayLike) -> Self:
         """The model at other parameters, in their gauge, with the offset of ``last_state_zero()``.

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebm.arrays import as_integer
 from ebm.ensembles import Ensemble
 from ebm.ensembles.data import from_data
-from ebm.errors import ModelError, ShapeError
+from ebm.errors import ModelError, ShapeError, require_memory
 from ebm.models import couplings
 from ebm.models.boltzmann import BoltzmannMachine
 from ebm.models.layered import CHUNK, LayeredModel
@@ -23,6 +23,10 @@ from ebm.spaces.labels import agreed_names, aligned
 __all__ = ["RestrictedBoltzmannMachine"]
 
 Array = NDArray[np.float64]
+
+
+#: Memory that the weights of the joint machine may take, in bytes.
+MEMORY_LIMIT = 4 * 2.0**30
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -243,6 +247,11 @@ class RestrictedBoltzmannMachine(LayeredModel):
             On n + m units, the visible ones first, with the same ln Z. Where the visible units
             have names, the hidden ones are called ``"h0"``, ``"h1"``, …
 
+        Raises
+        ------
+        MemoryLimitError
+            If its (n + m)² weights would take too much memory.
+
         Examples
         --------
         >>> import ebm
@@ -252,7 +261,14 @@ class RestrictedBoltzmannMachine(LayeredModel):
                [ 2., -1.,  0.]])
         """
         n = self.n
-        weights = np.zeros((n + self.n_hidden,) * 2)
+        size = n + self.n_hidden
+        require_memory(
+            3 * 8.0 * size**2,
+            MEMORY_LIMIT,
+            f"the weights between all of {size} units",
+            "stay with the restricted machine, whose weights join its layers alone",
+        )
+        weights = np.zeros((size, size))
         weights[:n, n:] = self.weights
         weights[n:, :n] = self.weights.T
         return BoltzmannMachine(

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm.ensembles import Ensemble
 from ebm.enumeration import ExactEnsemble
+from ebm.enumeration.differences import resolved
 from ebm.errors import CodingError, EnumerationLimitError
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.spaces import Binary, Spins
@@ -92,7 +93,8 @@ def affordable_machine_of(ensemble: Ensemble, what: str) -> BoltzmannMachine | N
     Returns
     -------
     BoltzmannMachine or None
-        As :func:`machine_of`.
+        As :func:`machine_of`; None, too, where its energies are so large that products of their
+        exponentials would not be exact.
 
     Raises
     ------
@@ -112,4 +114,5 @@ def affordable_machine_of(ensemble: Ensemble, what: str) -> BoltzmannMachine | N
             f"{what} of {machine.n} units would enumerate more than 2^{MAX_UNITS} states again: "
             "draw from the ensemble instead, ebm.Ensemble.from_data(ensemble.sample(100_000))"
         )
-    return machine
+    # Energies that plain sums do not resolve are left to the blocks of the ensemble.
+    return machine if machine is None or resolved(ensemble.model) is None else None  # type: ignore[attr-defined]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -30,5 +32,7 @@ def independent_entropy(rates: ArrayLike) -> float:
     2.0
     """
     p = np.asarray(rates, dtype=np.float64)
-    both = np.stack([p, 1 - p])
-    return -float((both * np.log2(np.where(both > 0, both, 1.0))).sum())
+    # ln(1 − p) of a rare unit would be lost in the rounding of 1 − p.
+    on = p * np.log(np.where(p > 0, p, 1.0))
+    off = (1 - p) * np.log1p(-np.where(p < 1, p, 0.0))
+    return 0.0 - float((on + off).sum()) / math.log(2)

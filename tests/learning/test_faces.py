@@ -16,6 +16,7 @@ from scipy.optimize import linprog
 import ebm
 from ebm.errors import ConstantUnitError, NoMaximumWarning
 from ebm.learning import separation as rows_only
+from ebm.learning.penalty import Penalty
 from tests import oracles
 
 
@@ -121,8 +122,7 @@ def test_rows_alone_never_claim_a_maximum_that_is_not_there(family, sees_all, mo
     for seed in range(60):
         model, rows, on_face = problem(family, seed)
         data = ebm.Ensemble.from_data(rows, space=model.space)
-        free = np.ones(len(model.parameters), dtype=bool)
-        doubt = rows_only.separation(model, data, free)
+        doubt = rows_only.separation(model, data, Penalty(model, 0.0))
         answers[on_face, doubt is not None] += 1
         assert doubt is None or doubt.is_certain == sees_all
     assert answers[True, False] == 0, answers
@@ -175,7 +175,7 @@ class TestChains:
         monkeypatch.setattr(rows_only, "FEW_STATES", 0)
         model = ebm.InteractionModel({(0, 1, 2): 0.0}, ebm.Binary(3))
         data = ebm.Ensemble.from_data([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
-        doubt = rows_only.separation(model, data, np.ones(1, dtype=bool))
+        doubt = rows_only.separation(model, data, Penalty(model, 0.0))
         assert doubt.units == ("0", "1", "2")
 
     def test_the_question_has_a_limit_that_the_result_states(self):

@@ -147,7 +147,7 @@ class TestGeneralLoss:
         features = loss.family.features(loss.data.states.astype(float))
         weights = loss.data.weights
         variance = weights @ features**2 - (weights @ features) ** 2
-        np.testing.assert_allclose(np.diag(loss.scaling()), 1 / np.sqrt(variance), rtol=1e-10)
+        np.testing.assert_allclose(loss.scaling().diagonal(), 1 / np.sqrt(variance), rtol=1e-10)
 
     def test_a_feature_that_never_changes_is_left_where_it_is(self):
         def features(x):

@@ -1,0 +1,119 @@
+"""What is too large to fit is refused before any work, with a way out that can be taken."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import ebm
+from ebm.errors import EnumerationLimitError, LimitError, MemoryLimitError
+from ebm.learning import likelihood, statistics
+
+
+def large_machine():
+    weights = np.random.default_rng(0).normal(0, 0.01, (784, 100))
+    return ebm.RestrictedBoltzmannMachine(weights, np.zeros(784), np.zeros(100))
+
+
+def bare_potts(n, q):
+    return ebm.PottsModel(np.zeros((n, n, q, q)), np.zeros((n, q)))
+
+
+def level_rows(n, q, n_rows=60):
+    return np.random.default_rng(1).integers(0, q, (n_rows, n))
+
+
+@pytest.mark.filterwarnings("ignore::ebm.errors.FewSamplesWarning")
+class TestExactFits:
+    @pytest.mark.parametrize(
+        ("start", "rows"),
+        [
+            (large_machine(), level_rows(784, 2)),
+            (bare_potts(53, 21), level_rows(53, 21)),
+            (
+                ebm.InteractionModel({(0, 1, 2): 0.0, (0,): 0.0}, ebm.Binary(60)),
+                level_rows(60, 2),
+            ),
+            (ebm.BoltzmannMachine(np.zeros((60, 60)), np.zeros(60)), level_rows(60, 2)),
+        ],
+        ids=["restricted machine", "Potts model", "triples", "Boltzmann machine"],
+    )
+    def test_name_the_chains_that_can(self, start, rows):
+        tracemalloc.start()
+        try:
+            with pytest.raises(EnumerationLimitError, match=r"average=ebm\.PersistentChains\(\)"):
+                ebm.fit(start, rows)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        # A few copies of the rows and of the parameters, nothing of size p² or p for each row.
+        assert peak < 10 * 8 * (rows.size + start.parameters.size + 50_000)
+
+    def test_of_too_many_parameters_for_a_matrix(self):
+        start = ebm.BoltzmannMachine(np.zeros((300, 300)), np.zeros(300))
+        rows = level_rows(300, 2, 2000)
+        with pytest.raises(
+            MemoryLimitError, match=r"45150 parameters would take 45\.6 GiB.*Chains"
+        ):
+            ebm.fit(start, rows, average=lambda model: pytest.fail("was averaged over"))
+
+    def test_twins_that_fit_are_fitted(self):
+        assert ebm.fit(bare_potts(3, 4), level_rows(3, 4, 300)).converged
+        machine = ebm.RestrictedBoltzmannMachine.for_data(level_rows(20, 2, 100), 3, rng=0)
+        assert ebm.fit(machine, level_rows(20, 2, 100), max_iterations=3).history
+
+
+def test_the_way_out_holds_no_derivatives_of_all_rows(monkeypatch):
+    start, rows = bare_potts(12, 8), level_rows(12, 8, 400)
+    p = len(start.parameters)
+    monkeypatch.setattr(statistics, "CHUNK", 20 * p)
+    taken = []
+    slope = ebm.PottsModel.energy_gradient
+
+    def counted(self, states):
+        taken.append(len(states))
+        return slope(self, states)
+
+    monkeypatch.setattr(ebm.PottsModel, "energy_gradient", counted)
+    steps = ebm.GradientSteps(n_epochs=1)
+    result = ebm.fit(start, rows, average=ebm.PersistentChains(10), steps=steps, rng=0)
+    assert result.history
+    assert sum(taken) >= 400
+    assert max(taken) <= 20
+
+
+def test_variances_of_derivatives_do_not_depend_on_the_chunks(monkeypatch):
+    model, data = bare_potts(4, 3), ebm.Ensemble.from_data(level_rows(4, 3), space=ebm.Levels(4, 3))
+    slopes = model.energy_gradient(data.states.astype(float))
+    wanted = data.weights @ slopes**2 - (data.weights @ slopes) ** 2
+    for chunk in (1, 7 * len(model.parameters), 2**24):
+        monkeypatch.setattr(statistics, "CHUNK", chunk)
+        found = statistics.gradient_variances(model, data)
+        np.testing.assert_allclose(found, np.where(wanted > 0, wanted, 1), rtol=1e-10)
+
+
+def test_a_penalty_on_too_many_subsets_is_refused_before_the_first_update():
+    start = ebm.InteractionModel({tuple(range(30)): 1.0, (0, 1): 0.0}, ebm.Binary(40))
+    options = {"average": ebm.PersistentChains(4), "steps": ebm.GradientSteps(n_epochs=1), "rng": 0}
+    with pytest.raises(MemoryLimitError, match="subsets of the terms"):
+        ebm.fit(start, level_rows(40, 2), l2=0.1, **options)
+    assert ebm.fit(start, level_rows(40, 2), **options).history
+
+
+def test_the_joint_machine_of_two_large_layers_is_refused():
+    layers = np.zeros((20_000, 2)), np.zeros(20_000), np.zeros(2)
+    with pytest.raises(LimitError, match="weights between all of 20002 units would take"):
+        ebm.RestrictedBoltzmannMachine(*layers).joint()
+    assert (
+        ebm.RestrictedBoltzmannMachine(np.zeros((20, 2)), np.zeros(20), np.zeros(2)).joint().n == 22
+    )
+
+
+def test_the_limit_on_matrices_is_the_one_stated(monkeypatch):
+    monkeypatch.setattr(likelihood, "MEMORY_LIMIT", 3 * 8.0 * 465**2)
+    start, rows = ebm.BoltzmannMachine(np.zeros((30, 30)), np.zeros(30)), level_rows(30, 2, 500)
+    with pytest.raises(LimitError, match="max_seconds"):
+        ebm.fit(start, rows, average=lambda model: ebm.exact(model, max_seconds=1e-9))
+    monkeypatch.setattr(likelihood, "MEMORY_LIMIT", 3 * 8.0 * 464**2)
+    with pytest.raises(MemoryLimitError, match="465 parameters"):
+        ebm.fit(start, rows)
