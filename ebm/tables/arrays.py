@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.errors import FileFormatError, NamesError, ShapeError
+from ebm.tables.cells import Reading, parse
 from ebm.tables.columns import default_names, require_distinct
 from ebm.tables.raw import RawTable
 
@@ -20,13 +21,15 @@ _NAME_KEYS = ("names", "columns")
 _MODEL_KEY = "ebm_model"
 
 
-def read_npy(path: Path) -> RawTable:
+def read_npy(path: Path, reading: Reading | None = None) -> RawTable:
     """Read a two-dimensional array from a ``.npy`` file.
 
     Parameters
     ----------
     path : Path
         The file.
+    reading : Reading, optional
+        What cells of text mean.
 
     Returns
     -------
@@ -41,10 +44,10 @@ def read_npy(path: Path) -> RawTable:
     ('column 0', 'column 1')
     """
     with path.open("rb") as file:
-        return _raw(_load(file, path), None, str(path))
+        return _raw(_load(file, path), None, str(path), reading or Reading())
 
 
-def read_npz(path: Path) -> RawTable:
+def read_npz(path: Path, reading: Reading | None = None) -> RawTable:
     """Read the data matrix ``X`` or ``states``, or the only matrix, of a ``.npz`` file.
 
     Names are taken from a one-dimensional text array ``names`` or ``columns``, if there is one.
@@ -53,6 +56,8 @@ def read_npz(path: Path) -> RawTable:
     ----------
     path : Path
         The file.
+    reading : Reading, optional
+        What cells of text mean.
 
     Returns
     -------
@@ -80,7 +85,8 @@ def read_npz(path: Path) -> RawTable:
             raise FileFormatError(f"{path} holds a saved model, wanted data: read it with ebm.load")
         shapes = {key: _member(arrays, key, path).shape for key in arrays}
         key = _data_key(shapes, path)
-        return _raw(_member(arrays, key, path), _names(arrays, path), f"{path}, array {key!r}")
+        array, names = _member(arrays, key, path), _names(arrays, path)
+        return _raw(array, names, f"{path}, array {key!r}", reading or Reading())
 
 
 def _load(file: BinaryIO, path: Path) -> Any:
@@ -137,7 +143,9 @@ def _names(arrays: Any, path: Path) -> tuple[str, ...] | None:
     return None
 
 
-def _raw(array: Any, names: tuple[str, ...] | None, origin: str) -> RawTable:
+def _raw(
+    array: Any, names: tuple[str, ...] | None, origin: str, reading: Reading
+) -> RawTable:
     """The array as a table, its shape, type and names checked."""
     if not isinstance(array, np.ndarray):
         raise FileFormatError(f"{origin} is an archive, wanted one array: rename it to .npz")
@@ -150,5 +158,6 @@ def _raw(array: Any, names: tuple[str, ...] | None, origin: str) -> RawTable:
     if array.dtype.kind in "biuf":
         return RawTable(names, array)
     if array.dtype.kind == "U":
-        return RawTable(names, [[str(cell) for cell in column] for column in array.T])
+        cells = parse([[str(cell) for cell in column] for column in array.T], reading)
+        return RawTable(names, cells.values, cells.texts)
     raise FileFormatError(f"{origin} has type {array.dtype}, wanted numbers or booleans")

@@ -1,0 +1,239 @@
+"""Cells of a delimited text as numbers, a block of lines at a time and without a loop over cells.
+
+Where every line has the same number of cells and quotes hold no delimiters, a cell lies between two
+delimiters. Cells of at most eight bytes are words of 64 bits; where these take few values, as in
+tables of zeros and ones, each word is read once and looked up. Other numbers are read by
+:func:`numpy.loadtxt`, after the cells that are none have been replaced by zeros.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm.tables.cells import Cells
+
+__all__ = ["parse_lines"]
+
+_BLOCK = 2**20
+#: Bytes of a word, and the words that are looked up at most.
+_WORD, _MOST_WORDS = 8, 512
+_SAMPLE = 2048
+_NEWLINE, _QUOTE, _BLANK, _ZERO = b'\n" 0'
+_MASKS = np.array([(1 << 8 * k) - 1 for k in range(_WORD + 1)], dtype="<u8")
+_DIGIT = np.isin(np.arange(256), list(b"0123456789"))
+_STARTS_NUMBER = _DIGIT | np.isin(np.arange(256), list(b"+-."))
+
+Places = NDArray[np.intp]
+Flags = NDArray[np.bool_]
+
+
+def parse_lines(
+    body: bytes, delimiter: bytes, n_columns: int, reading: Callable[[str], float | None]
+) -> Cells | None:
+    r"""Lines of cells as numbers where they are numbers.
+
+    Parameters
+    ----------
+    body : bytes
+        UTF-8 text without NUL bytes, lines ending with a line feed.
+    delimiter : bytes
+        One byte.
+    n_columns : int
+        Cells in each line.
+    reading : callable
+        ``reading(text)`` is the number in a cell, NaN for a missing one, None for text.
+
+    Returns
+    -------
+    Cells or None
+        None where lines differ in their number of cells, or quotes hold delimiters.
+
+    Examples
+    --------
+    >>> from ebm.tables.blocks import parse_lines
+    >>> from ebm.tables.cells import Reading
+    >>> parse_lines(b"0,NA\n1,2\n", b",", 2, Reading()).values.tolist()
+    [[0.0, nan], [1.0, 2.0]]
+    """
+    words = _Words(reading)
+    parts, text_columns = [], np.zeros(n_columns, dtype=np.bool_)
+    for block in _blocks(body):
+        limits = _limits(block, delimiter[0], n_columns)
+        if limits is None:
+            return None
+        values, is_text = _numbers(block, *limits, words, delimiter, text_columns)
+        text_columns |= is_text.any(axis=0)
+        parts.append(values)
+    if not parts:
+        return None
+    values = np.concatenate(parts)
+    chosen = np.flatnonzero(text_columns)
+    values[:, chosen] = np.nan
+    texts: dict[int, list[str]] = {int(index): [] for index in chosen}
+    for block in _blocks(body) if texts else ():
+        limits = _limits(block, delimiter[0], n_columns)
+        if limits is not None:
+            starts, ends = (places.reshape(-1, n_columns) for places in limits)
+            for index, column in texts.items():
+                column += _slices(block, starts[:, index], ends[:, index])
+    return Cells(values, {**texts})
+
+
+class _Words:
+    """The distinct short cells met so far, sorted, with the number that each stands for."""
+
+    def __init__(self, reading: Callable[[str], float | None]) -> None:
+        self.reading = reading
+        self._known = np.empty(0, dtype="<u8")
+        self._values = np.empty(0)
+        self._is_text = np.empty(0, dtype=np.bool_)
+
+    def look_up(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.float64], Flags] | None:
+        """Numbers of cells and whether they are text; None where too many of them differ."""
+        while True:
+            if not len(self._known):
+                new = np.ones(len(keys), dtype=np.bool_)
+                places = np.zeros(len(keys), dtype=np.intp)
+            else:
+                places = np.searchsorted(self._known, keys)
+                places[places == len(self._known)] = 0
+                new = self._known[places] != keys
+            if not new.any():
+                return self._values[places], self._is_text[places]
+            known = np.union1d(self._known, keys[new][:_SAMPLE])
+            if len(known) > _MOST_WORDS:
+                return None
+            self._learn(known)
+
+    def _learn(self, known: NDArray[np.uint64]) -> None:
+        texts = [key.to_bytes(_WORD, "little").rstrip(b"\0").decode() for key in known.tolist()]
+        numbers = [self.reading(text) for text in texts]
+        self._known = known
+        self._values = np.array([np.nan if x is None else x for x in numbers])
+        self._is_text = np.array([x is None for x in numbers])
+
+
+def _blocks(body: bytes) -> Iterator[bytes]:
+    """Whole lines, about a megabyte of them at a time."""
+    start = 0
+    while start < len(body):
+        stop = body.find(b"\n", start + _BLOCK) + 1 or len(body)
+        yield body[start:stop]
+        start = stop
+
+
+def _limits(block: bytes, delimiter: int, n_columns: int) -> tuple[Places, Places] | None:
+    """Where each cell begins and ends, blanks and quotes around it left out."""
+    buffer = np.frombuffer(block, dtype=np.uint8)
+    ends = np.flatnonzero((buffer == delimiter) | (buffer == _NEWLINE))
+    is_line = buffer[ends] == _NEWLINE
+    if len(ends) % n_columns or not block.endswith(b"\n"):
+        return None
+    in_rows = is_line.reshape(-1, n_columns)
+    if not in_rows[:, -1].all() or is_line.sum() != len(in_rows):
+        return None
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    if _BLANK in block:
+        starts, ends = _without_blanks(buffer, starts, ends)
+    if _QUOTE in block:
+        quoted = (buffer[starts] == _QUOTE) & (buffer[ends - 1] == _QUOTE) & (ends > starts + 1)
+        if 2 * quoted.sum() != (buffer == _QUOTE).sum():
+            return None
+        starts, ends = _without_blanks(buffer, starts + quoted, ends - quoted)
+    return starts, ends
+
+
+def _without_blanks(
+    buffer: NDArray[np.uint8], starts: Places, ends: Places
+) -> tuple[Places, Places]:
+    while (before := (buffer[starts] == _BLANK) & (starts < ends)).any():
+        starts = starts + before
+    while (after := (buffer[ends - 1] == _BLANK) & (starts < ends)).any():
+        ends = ends - after
+    return starts, ends
+
+
+def _numbers(
+    block: bytes,
+    starts: Places,
+    ends: Places,
+    words: _Words,
+    delimiter: bytes,
+    text_columns: Flags,
+) -> tuple[NDArray[np.float64], Flags]:
+    """Numbers of one block, (n_rows, n_columns), and which of its cells are text."""
+    shape = -1, len(text_columns)
+    lengths = ends - starts
+    padded = np.frombuffer(block + bytes(_WORD), dtype=np.uint8)
+    every_word = np.ndarray((len(block) + 1,), "<u8", padded, 0, (1,))
+    keys = every_word[starts] & _MASKS[np.minimum(lengths, _WORD)]
+    if not (lengths > _WORD).any() and len(np.unique(keys[:_SAMPLE])) <= _MOST_WORDS:
+        looked_up = words.look_up(keys)
+        if looked_up is not None:
+            return looked_up[0].reshape(shape), looked_up[1].reshape(shape)
+    first = padded[starts]
+    odd = (lengths == 0) | ~_STARTS_NUMBER[first] | ((lengths == 1) & ~_DIGIT[first])
+    odd |= np.resize(text_columns, len(starts))
+    read = _read_cells(block, starts, ends, odd, keys, words)
+    values = np.zeros(len(starts)), np.zeros(len(starts), dtype=np.bool_)
+    values[0][odd], values[1][odd] = read
+    plain = _plain_numbers(block, starts, ends, odd, delimiter, shape[1])
+    if plain is None:
+        values[0][~odd], values[1][~odd] = _read_cells(block, starts, ends, ~odd, None, words)
+    else:
+        values[0][~odd] = plain[~odd]
+    return values[0].reshape(shape), values[1].reshape(shape)
+
+
+def _read_cells(
+    block: bytes,
+    starts: Places,
+    ends: Places,
+    which: Flags,
+    keys: NDArray[np.uint64] | None,
+    words: _Words,
+) -> tuple[NDArray[np.float64], Flags]:
+    """Cells read one by one, or looked up where they are few different words."""
+    starts, ends = starts[which], ends[which]
+    if keys is not None and not (ends - starts > _WORD).any():
+        looked_up = words.look_up(keys[which])
+        if looked_up is not None:
+            return looked_up
+    texts = _slices(block, starts, ends)
+    table = {text: words.reading(text) for text in set(texts)}
+    numbers = [table[text] for text in texts]
+    is_text = np.array([x is None for x in numbers], dtype=np.bool_)
+    return np.array([np.nan if x is None else x for x in numbers]), is_text
+
+
+def _plain_numbers(
+    block: bytes, starts: Places, ends: Places, odd: Flags, delimiter: bytes, n_columns: int
+) -> NDArray[np.float64] | None:
+    """All cells as numbers, zero for the odd ones; None where another cell is no number."""
+    if odd.any():
+        step = np.zeros(len(block) + 1, dtype=np.int8)
+        step[starts[odd]] += 1
+        step[ends[odd]] -= 1
+        buffer = np.frombuffer(block, dtype=np.uint8).copy()
+        buffer[np.cumsum(step[:-1], dtype=np.int8) > 0] = _BLANK
+        block = np.insert(buffer, ends[odd], _ZERO).tobytes()
+    try:
+        table = np.loadtxt(
+            io.StringIO(block.decode()),
+            delimiter=delimiter.decode(),
+            comments=None,
+            ndmin=2,
+            quotechar='"',
+        )
+    except ValueError:
+        return None
+    return table.ravel() if table.shape == (len(starts) // n_columns, n_columns) else None
+
+
+def _slices(block: bytes, starts: Places, ends: Places) -> list[str]:
+    limits = zip(starts.tolist(), ends.tolist(), strict=True)
+    return [block[start:end].decode() for start, end in limits]
