@@ -21,15 +21,13 @@ _NAME_KEYS = ("names", "columns")
 _MODEL_KEY = "ebm_model"
 
 
-def read_npy(path: Path, reading: Reading | None = None) -> RawTable:
+def read_npy(path: Path) -> RawTable:
     """Read a two-dimensional array from a ``.npy`` file.
 
     Parameters
     ----------
     path : Path
         The file.
-    reading : Reading, optional
-        What cells of text mean.
 
     Returns
     -------
@@ -44,10 +42,10 @@ def read_npy(path: Path, reading: Reading | None = None) -> RawTable:
     ('column 0', 'column 1')
     """
     with path.open("rb") as file:
-        return _raw(_load(file, path), None, str(path), reading or Reading())
+        return _raw(_load(file, path), None, str(path))
 
 
-def read_npz(path: Path, reading: Reading | None = None) -> RawTable:
+def read_npz(path: Path) -> RawTable:
     """Read the data matrix ``X`` or ``states``, or the only matrix, of a ``.npz`` file.
 
     Names are taken from a one-dimensional text array ``names`` or ``columns``, if there is one.
@@ -56,8 +54,6 @@ def read_npz(path: Path, reading: Reading | None = None) -> RawTable:
     ----------
     path : Path
         The file.
-    reading : Reading, optional
-        What cells of text mean.
 
     Returns
     -------
@@ -85,8 +81,7 @@ def read_npz(path: Path, reading: Reading | None = None) -> RawTable:
             raise FileFormatError(f"{path} holds a saved model, wanted data: read it with ebm.load")
         shapes = {key: _member(arrays, key, path).shape for key in arrays}
         key = _data_key(shapes, path)
-        array, names = _member(arrays, key, path), _names(arrays, path)
-        return _raw(array, names, f"{path}, array {key!r}", reading or Reading())
+        return _raw(_member(arrays, key, path), _names(arrays, path), f"{path}, array {key!r}")
 
 
 def _load(file: BinaryIO, path: Path) -> Any:
@@ -143,9 +138,7 @@ def _names(arrays: Any, path: Path) -> tuple[str, ...] | None:
     return None
 
 
-def _raw(
-    array: Any, names: tuple[str, ...] | None, origin: str, reading: Reading
-) -> RawTable:
+def _raw(array: Any, names: tuple[str, ...] | None, origin: str) -> RawTable:
     """The array as a table, its shape, type and names checked."""
     if not isinstance(array, np.ndarray):
         raise FileFormatError(f"{origin} is an archive, wanted one array: rename it to .npz")
@@ -158,6 +151,6 @@ def _raw(
     if array.dtype.kind in "biuf":
         return RawTable(names, array)
     if array.dtype.kind == "U":
-        cells = parse([[str(cell) for cell in column] for column in array.T], reading)
+        cells = parse([[str(cell) for cell in column] for column in array.T], Reading())
         return RawTable(names, cells.values, cells.texts)
     raise FileFormatError(f"{origin} has type {array.dtype}, wanted numbers or booleans")

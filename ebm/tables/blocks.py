@@ -18,10 +18,10 @@ from ebm.tables.cells import Cells
 
 __all__ = ["parse_lines"]
 
-_BLOCK = 2**20
+_BLOCK = 2**19
 #: Bytes of a word, and the words that are looked up at most.
 _WORD, _MOST_WORDS = 8, 512
-_SAMPLE = 2048
+_SAMPLE = 1024
 _NEWLINE, _QUOTE, _BLANK, _ZERO = b'\n" 0'
 _MASKS = np.array([(1 << 8 * k) - 1 for k in range(_WORD + 1)], dtype="<u8")
 _DIGIT = np.isin(np.arange(256), list(b"0123456789"))
@@ -88,20 +88,20 @@ class _Words:
 
     def __init__(self, reading: Callable[[str], float | None]) -> None:
         self.reading = reading
-        self._known = np.empty(0, dtype="<u8")
-        self._values = np.empty(0)
-        self._is_text = np.empty(0, dtype=np.bool_)
+        self._learn(_MASKS[-1:])
 
-    def look_up(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.float64], Flags] | None:
-        """Numbers of cells and whether they are text; None where too many of them differ."""
+    def look_up(
+        self, block: bytes, starts: Places, lengths: Places
+    ) -> tuple[NDArray[np.float64], Flags] | None:
+        """Numbers of cells and whether they are text; None where these are long or too many."""
+        if (lengths > _WORD).any():
+            return None
+        every_word = np.ndarray((len(block) + 1,), "<u8", block + bytes(_WORD), 0, (1,))
+        keys = every_word[starts] & _MASKS[lengths]
         while True:
-            if not len(self._known):
-                new = np.ones(len(keys), dtype=np.bool_)
-                places = np.zeros(len(keys), dtype=np.intp)
-            else:
-                places = np.searchsorted(self._known, keys)
-                places[places == len(self._known)] = 0
-                new = self._known[places] != keys
+            places = np.searchsorted(self._known, keys)
+            # The last of the known words is none that occurs.
+            new = self._known[places] != keys
             if not new.any():
                 return self._values[places], self._is_text[places]
             known = np.union1d(self._known, keys[new][:_SAMPLE])
@@ -110,7 +110,10 @@ class _Words:
             self._learn(known)
 
     def _learn(self, known: NDArray[np.uint64]) -> None:
-        texts = [key.to_bytes(_WORD, "little").rstrip(b"\0").decode() for key in known.tolist()]
+        texts = [
+            key.to_bytes(_WORD, "little").rstrip(b"\0").decode(errors="replace")
+            for key in known.tolist()
+        ]
         numbers = [self.reading(text) for text in texts]
         self._known = known
         self._values = np.array([np.nan if x is None else x for x in numbers])
@@ -168,41 +171,29 @@ def _numbers(
     """Numbers of one block, (n_rows, n_columns), and which of its cells are text."""
     shape = -1, len(text_columns)
     lengths = ends - starts
-    padded = np.frombuffer(block + bytes(_WORD), dtype=np.uint8)
-    every_word = np.ndarray((len(block) + 1,), "<u8", padded, 0, (1,))
-    keys = every_word[starts] & _MASKS[np.minimum(lengths, _WORD)]
-    if not (lengths > _WORD).any() and len(np.unique(keys[:_SAMPLE])) <= _MOST_WORDS:
-        looked_up = words.look_up(keys)
+    if len(set(_slices(block, starts[:_SAMPLE], ends[:_SAMPLE]))) <= _MOST_WORDS:
+        looked_up = words.look_up(block, starts, lengths)
         if looked_up is not None:
             return looked_up[0].reshape(shape), looked_up[1].reshape(shape)
-    first = padded[starts]
+    first = np.frombuffer(block, dtype=np.uint8)[starts]
     odd = (lengths == 0) | ~_STARTS_NUMBER[first] | ((lengths == 1) & ~_DIGIT[first])
     odd |= np.resize(text_columns, len(starts))
-    read = _read_cells(block, starts, ends, odd, keys, words)
-    values = np.zeros(len(starts)), np.zeros(len(starts), dtype=np.bool_)
-    values[0][odd], values[1][odd] = read
-    plain = _plain_numbers(block, starts, ends, odd, delimiter, shape[1])
-    if plain is None:
-        values[0][~odd], values[1][~odd] = _read_cells(block, starts, ends, ~odd, None, words)
-    else:
-        values[0][~odd] = plain[~odd]
-    return values[0].reshape(shape), values[1].reshape(shape)
+    is_text = np.zeros(len(starts), dtype=np.bool_)
+    values = _plain_numbers(block, starts, ends, odd, delimiter, shape[1])
+    if values is None:
+        values, odd = np.zeros(len(starts)), np.ones(len(starts), dtype=np.bool_)
+    if odd.any():
+        values[odd], is_text[odd] = _read_cells(block, starts[odd], ends[odd], words)
+    return values.reshape(shape), is_text.reshape(shape)
 
 
 def _read_cells(
-    block: bytes,
-    starts: Places,
-    ends: Places,
-    which: Flags,
-    keys: NDArray[np.uint64] | None,
-    words: _Words,
+    block: bytes, starts: Places, ends: Places, words: _Words
 ) -> tuple[NDArray[np.float64], Flags]:
-    """Cells read one by one, or looked up where they are few different words."""
-    starts, ends = starts[which], ends[which]
-    if keys is not None and not (ends - starts > _WORD).any():
-        looked_up = words.look_up(keys[which])
-        if looked_up is not None:
-            return looked_up
+    """Cells looked up where they are few different words, read one by one elsewhere."""
+    looked_up = words.look_up(block, starts, ends - starts)
+    if looked_up is not None:
+        return looked_up
     texts = _slices(block, starts, ends)
     table = {text: words.reading(text) for text in set(texts)}
     numbers = [table[text] for text in texts]

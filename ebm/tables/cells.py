@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ebm.errors import CodingError
 
 __all__ = ["Cells", "Reading", "decimal_comma", "is_missing", "is_value", "parse", "text_complaint"]
 
@@ -200,8 +198,8 @@ def decimal_comma(texts: Iterable[str]) -> bool:
 
 
 def text_complaint(
-    names: Sequence[str], texts: dict[int, Sequence[str]], chosen: Collection[int]
-) -> CodingError:
+    names: Sequence[str], texts: Mapping[int, Sequence[str]], chosen: Collection[int]
+) -> str:
     """Why the first chosen column of text cannot be read, and what to do about it."""
     bad = [index for index in chosen if index in texts]
     good = [names[index] for index in chosen if index not in texts]
@@ -218,7 +216,7 @@ def text_complaint(
     only_labels = all(read(text) is None or is_missing(text) for text in set(column))
     if only_labels and len(labels) == 2 and not any(map(_WITH_COMMA.fullmatch, labels)):
         zero, one, certain = _in_order(*labels)
-        return CodingError(
+        return (
             f"column {name!r} holds the labels {labels[0]!r} and {labels[1]!r}, "
             f"wanted numbers{others}: say which of them is 1, for example "
             f"frame[{name!r}].map({{{zero!r}: 0, {one!r}: 1}}) in pandas"
@@ -227,7 +225,7 @@ def text_complaint(
     shown = ", ".join(repr(label) for label in labels[:_MAX_SHOWN])
     more = ", …" if len(labels) > _MAX_SHOWN else ""
     row = column.index(labels[0]) + 1
-    return CodingError(
+    return (
         f"column {name!r} holds text ({shown}{more}; first in data row {row}), "
         f"wanted numbers{others}: {_correction(labels)}{end}"
     )

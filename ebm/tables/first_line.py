@@ -30,11 +30,9 @@ def is_counted(cells: Sequence[str]) -> bool:
 
 
 def refuse_doubtful_data(cells: Sequence[str], rows: NDArray[Any], path: Path) -> None:
-    """Refuse a first line of numbers that differ in kind from the rows below.
-
-    Different whole numbers over columns that hold others, or increasing ones of which all but one
-    lie outside the range of the column below, are names more likely than data.
-    """
+    """Refuse a first line of numbers that differ in kind from the rows below."""
+    # Different whole numbers over columns of others, or increasing ones of which all but one lie
+    # outside the range of the column below, are names more likely than data.
     whole = all(cell.strip("+-").isdecimal() for cell in cells)
     if not whole or len(set(cells)) < len(cells) or len(cells) < 2 or len(rows) < _FEWEST_ROWS:
         return

@@ -30,7 +30,7 @@ def transposed(raw: RawTable, path: Path) -> RawTable:
     if raw.row_names is None and 0 in raw.texts:
         raw = raw.with_row_names()
     if raw.texts:
-        raise text_complaint(raw.names, raw.texts, range(len(raw.names)))
+        raise CodingError(text_complaint(raw.names, raw.texts, range(len(raw.names))))
     names = raw.row_names or default_names(raw.n_rows)
     require_distinct(names, f"the first column of {path}")
     notes = () if raw.row_names is not None else raw.notes
@@ -38,10 +38,7 @@ def transposed(raw: RawTable, path: Path) -> RawTable:
 
 
 def pivoted(raw: RawTable, roles: Sequence[str], path: Path) -> RawTable:
-    """A long table, one row for each answer, as one row for each sample and one column for each unit.
-
-    Answers that are not there are missing values.
-    """
+    """A table of one row for each value as (samples, units), NaN for values that are not there."""
     if len(roles) != 3:
         raise NamesError(
             f"a long layout names three columns, the sample, the unit and the value, got {roles!r}"

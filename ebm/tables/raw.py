@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.errors import CodingError
 from ebm.tables.cells import text_complaint
 
 __all__ = ["RawTable"]
@@ -69,7 +70,7 @@ class RawTable:
         [[1], [0]]
         """
         if not self.texts.keys().isdisjoint(chosen):
-            raise text_complaint(self.names, self.texts, chosen)
+            raise CodingError(text_complaint(self.names, self.texts, chosen))
         # A whole table stays as it is: no copy of what may be large.
         whole = list(chosen) == list(range(len(self.names)))
         return self.values if whole else self.values[:, list(chosen)]

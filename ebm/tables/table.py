@@ -154,8 +154,8 @@ def _read(path: Path, header: bool | None, texts: frozenset[str], is_transposed:
         return read_text(path, TextOptions(header, texts, is_transposed))
     if kind in _ARRAYS and not packed:
         if header is not None:
-            raise EbmError(f"header is about the first line of a text, {path} has none: leave it out")
-        return _ARRAYS[kind](path, Reading(texts))
+            raise EbmError(f"header is about the first line of a text, {path} is none: omit it")
+        return _ARRAYS[kind](path)
     return refuse_foreign_suffix(path)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import itertools
 import re
 import zlib
@@ -12,15 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from ebm.errors import FileFormatError, ShapeError
 from ebm.tables.blocks import parse_lines
 from ebm.tables.cells import Cells, Reading, decimal_comma, is_missing, is_value, parse
 from ebm.tables.columns import default_names, require_distinct
 from ebm.tables.first_line import header_notes, is_counted, is_header, refuse_doubtful_data
-from ebm.tables.layouts import digits_apart
 from ebm.tables.foreign import refuse_foreign_content
+from ebm.tables.layouts import digits_apart
 from ebm.tables.raw import RawTable
 
 __all__ = ["TextOptions", "header_of", "read_text"]
@@ -94,7 +91,7 @@ def read_text(path: Path, options: TextOptions | None = None) -> RawTable:
     --------
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "x.csv"); n = path.write_text("a,b\n0,1\n")
-    >>> read_text(path).cells.values.tolist()
+    >>> read_text(path).values.tolist()
     [[0.0, 1.0]]
     """
     options = options or TextOptions()
@@ -182,7 +179,17 @@ def _layout(text: str, path: Path, options: TextOptions) -> _Layout:
     if has_header:
         n_lines = next(number for _, number in _records(text, delimiter))
         body = text[_offset(text, n_lines) :]
-    return _Layout(delimiter, head, has_header, len(head[1] if has_header else head[0]), body)
+    if has_header:
+        # Names stand in lines of text.
+        head = (tuple(re.sub(r"\s*\n\s*", " ", name) for name in head[0]), *head[1:])
+    if has_header and head[0][-1:] == ("",) and _all_have(head[1:], len(head[0]) - 1):
+        head = (head[0][:-1], *head[1:])
+    width = len(head[0]) + (has_header and _all_have(head[1:], len(head[0]) + 1))
+    return _Layout(delimiter, head, has_header, width, body)
+
+
+def _all_have(rows: Sequence[tuple[str, ...]], width: int) -> bool:
+    return all(len(row) == width for row in rows)
 
 
 def _is_marked(line: str) -> bool:
@@ -192,7 +199,7 @@ def _is_marked(line: str) -> bool:
 
 def _records(text: str, delimiter: str) -> Iterator[tuple[tuple[str, ...], int]]:
     """Records that are not empty, their cells without blanks around, and the lines read so far."""
-    lines: Iterator[str] = io.StringIO(text, newline="\n")
+    lines = _lines(text)
     if delimiter == " ":
         lines = (line.strip().replace("\t", " ") for line in lines)
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
@@ -203,6 +210,15 @@ def _records(text: str, delimiter: str) -> Iterator[tuple[tuple[str, ...], int]]
         # In a file of one column a quoted empty cell is a missing value, not an empty line.
         if cells and (cells != ("",) or (row == [""] and width == 1)):
             yield cells, reader.line_num
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Lines as they are, without a copy of a long text."""
+    start = 0
+    while start < len(text):
+        stop = text.find("\n", start) + 1 or len(text)
+        yield text[start:stop]
+        start = stop
 
 
 def _offset(text: str, n_lines: int) -> int:
@@ -222,13 +238,16 @@ def _delimiter(text: str) -> str:
         except csv.Error:
             continue
         data = head[1:] or head
-        widths = {len(row) for row in data}
-        if len(widths) != 1 or len(head[0]) not in (len(data[0]), len(data[0]) - 1):
+        width = len(data[0])
+        # A header may leave out the name of the row names, or end with a delimiter.
+        if width + len(head[0]) < 3 or not _all_have(data, width):
+            continue
+        if len(head[0]) not in (width, width - 1, width + (head[0][-1] == "")):
             continue
         cells = [cell for row in data for cell in row]
         readable = sum(is_value(cell) or is_missing(cell) for cell in cells) / len(cells)
-        if (readable, len(data[0])) > most:
-            best, most = delimiter, (readable, len(data[0]))
+        if (readable, width) > most:
+            best, most = delimiter, (readable, width)
     first = text[: text.find("\n")]
     return best or max(",;\t", key=first.count)
 
@@ -325,15 +344,13 @@ def _ragged(path: Path, layout: _Layout, row: int, cells: Sequence[str]) -> str:
         hint = "comments are not read, remove that line"
     elif len(cells) == 2 * layout.width and layout.delimiter == ",":
         hint = "if commas are decimal marks as well, part the cells by semicolons"
-    return (
-        f"data row {row} of {path} has {len(cells)} cells, "
-        f"the first row has {layout.width}: {hint}"
-    )
+    others = "the first line has" if layout.width == len(layout.head[0]) else "the others have"
+    return f"data row {row} of {path} has {len(cells)} cells, {others} {layout.width}: {hint}"
 
 
 def _named(layout: _Layout, cells: Cells, path: Path) -> RawTable:
     """Names to the columns, without an empty last column and with names of rows apart."""
-    header = [re.sub(r"\s*\n\s*", " ", name) for name in layout.head[0] if layout.is_header]
+    header = layout.head[0] if layout.is_header else ()
     first_data = layout.head[1:] if layout.is_header else layout.head
     # Every line ends with a delimiter.
     n_columns = layout.width - (

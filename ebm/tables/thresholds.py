@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,11 @@ __all__ = ["Threshold", "binarize", "codes_doubt", "cut"]
 #: A number, "mean" or "median" of each column, one of these for each column, or for named ones.
 Threshold = float | str | Sequence[float | str] | Mapping[str, float | str]
 
-_AVERAGES = {"mean": np.mean, "median": np.median}
+_AVERAGES: Mapping[str, Callable[[Any], Any]] = {"mean": np.mean, "median": np.median}
 #: Whole numbers that surveys write for "no answer".
 _CODE = re.compile("-[0-9]+|9*[6-9]|99+|88+|77+|66+")
-_MAX_VALUES = 12
+#: Different values that are told, and cells that show whether there are more.
+_MAX_VALUES, _SAMPLE = 12, 4096
 _MAX_SHOWN = 6
 
 
@@ -62,7 +63,7 @@ def binarize(values: ArrayLike, threshold: ArrayLike) -> NDArray[np.int8]:
     except (TypeError, ValueError):
         raise CodingError(f"threshold must be numbers, got {threshold!r}") from None
     if not np.isfinite(cuts).all():
-        raise CodingError(f"threshold must be a finite number, got {threshold}")
+        raise CodingError(f"threshold must be a finite number, got {threshold!r}")
     if cuts.ndim and cuts.shape != array.shape[-1:]:
         raise CodingError(
             f"threshold has shape {cuts.shape}, wanted one number, or one for each column of "
@@ -121,8 +122,7 @@ def cut(
     table = values.copy()
     table[:, chosen.columns] = after
     notes = (
-        f"Values greater than {chosen.text} were set to 1, all others to 0"
-        f"{_sides(before, after)}.",
+        f"Values greater than {chosen.text} were set to 1, all others to 0{_sides(before, after)}.",
         *_order_notes(before, [names[index] for index in chosen.columns]),
     )
     return table, notes
@@ -147,9 +147,10 @@ def _cuts(values: NDArray[Any], names: Sequence[str], threshold: Threshold) -> _
                 "one for each, or those of columns by name"
             )
     places = np.array([_place(values[:, k], w) for k, w in zip(columns, wanted, strict=True)])
-    shown = [f"{names[k]} {x:g}" for k, x in zip(columns[:_MAX_SHOWN], places.tolist(), strict=False)]
+    shown = [f"{names[k]} {place:g}" for k, place in zip(columns, places.tolist(), strict=True)]
     more = ", …" if len(columns) > _MAX_SHOWN else ""
-    return _Cuts(columns, places, f"the threshold of their column ({', '.join(shown)}{more})")
+    listed = ", ".join(shown[:_MAX_SHOWN]) + more
+    return _Cuts(columns, places, f"the threshold of their column ({listed})")
 
 
 def _place(column: NDArray[Any], wanted: Any) -> float:
@@ -168,9 +169,8 @@ def _place(column: NDArray[Any], wanted: Any) -> float:
 
 def _sides(before: NDArray[Any], after: NDArray[np.int8]) -> str:
     """The values that became 0 and 1 with their numbers, where few whole ones were cut."""
-    if not before.size or not _few(before.flat[:4096]) or not np.array_equal(before, np.rint(before)):
-        return ""
-    if not _few(before):
+    whole = before.size and np.array_equal(before, np.rint(before))
+    if not (whole and _few(before.flat[:_SAMPLE]) and _few(before)):
         return ""
     sides = []
     for side in (0, 1):
@@ -185,11 +185,7 @@ def _few(values: Any) -> bool:
 
 
 def codes_doubt(values: NDArray[Any], names: Sequence[str]) -> str:
-    """Whole numbers such as 99 or −1 far outside of the others of their column, or an empty text.
-
-    A code is far outside where it is farther from the others than these are from each other, or
-    negative where all others are whole and not negative.
-    """
+    """A sentence on whole numbers such as 99 or −1 far outside of the others of their column."""
     rows: dict[str, int] = {}
     where: dict[str, list[str]] = {}
     for name, column in zip(names, values.T, strict=True):
@@ -228,7 +224,7 @@ def _codes(column: NDArray[Any]) -> list[tuple[str, int]]:
 
 
 def _is_outside(code: float, others: NDArray[Any]) -> bool:
-    """Whether a code is farther from all others than they are from each other."""
+    """Whether a code is farther from the others than they are from each other, or negative alone."""
     if not len(others):
         return False
     low, high = float(others.min()), float(others.max())
@@ -245,9 +241,10 @@ def _order_notes(values: NDArray[Any], names: Sequence[str]) -> tuple[str, ...]:
     ordered = [name for name, flag in zip(names, rising, strict=True) if flag]
     if not ordered or len(values) < 3:
         return ()
-    shown = ", ".join(map(repr, ordered[:_MAX_SHOWN])) + (", …" if len(ordered) > _MAX_SHOWN else "")
+    shown = ", ".join(map(repr, ordered[:_MAX_SHOWN]))
+    more = ", …" if len(ordered) > _MAX_SHOWN else ""
     return (
-        f"Strictly increasing from row to row, like an index or a time: {shown}. Cut in two, such "
+        f"Strictly increasing from row to row, like an index or a time: {shown}{more}. Cut in two, such "
         "a column says only in which part of the file a row is: leave it out with "
         f"exclude={ordered}.",
     )
