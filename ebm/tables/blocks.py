@@ -9,12 +9,12 @@ tables of zeros and ones, each word is read once and looked up. Other numbers ar
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.tables.cells import Cells
+from ebm.tables.cells import Cells, Reading
 
 __all__ = ["parse_lines"]
 
@@ -31,9 +31,7 @@ Places = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
 
-def parse_lines(
-    body: bytes, delimiter: bytes, n_columns: int, reading: Callable[[str], float | None]
-) -> Cells | None:
+def parse_lines(body: bytes, delimiter: bytes, n_columns: int, reading: Reading) -> Cells | None:
     r"""Lines of cells as numbers where they are numbers.
 
     Parameters
@@ -44,8 +42,8 @@ def parse_lines(
         One byte.
     n_columns : int
         Cells in each line.
-    reading : callable
-        ``reading(text)`` is the number in a cell, NaN for a missing one, None for text.
+    reading : Reading
+        What a cell means.
 
     Returns
     -------
@@ -86,7 +84,7 @@ def parse_lines(
 class _Words:
     """The distinct short cells met so far, sorted, with the number that each stands for."""
 
-    def __init__(self, reading: Callable[[str], float | None]) -> None:
+    def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self._learn(_MASKS[-1:])
 
@@ -179,7 +177,8 @@ def _numbers(
     odd = (lengths == 0) | ~_STARTS_NUMBER[first] | ((lengths == 1) & ~_DIGIT[first])
     odd |= np.resize(text_columns, len(starts))
     is_text = np.zeros(len(starts), dtype=np.bool_)
-    values = _plain_numbers(block, starts, ends, odd, delimiter, shape[1])
+    plain = block.replace(b",", b".") if words.reading.comma and delimiter != b"," else block
+    values = _plain_numbers(plain, starts, ends, odd, delimiter, shape[1])
     if values is None:
         values, odd = np.zeros(len(starts)), np.ones(len(starts), dtype=np.bool_)
     if odd.any():

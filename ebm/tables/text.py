@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from ebm.errors import FileFormatError, ShapeError
 from ebm.tables.blocks import parse_lines
 from ebm.tables.cells import Cells, Reading, decimal_comma, is_missing, is_value, parse
@@ -25,10 +27,6 @@ __all__ = ["TextOptions", "header_of", "read_text"]
 _DELIMITERS = ("\t", ",", ";", "|", " ")
 #: Records that show how a file is laid out.
 _HEAD = 20
-#: A decimal comma that parts no thousands, between two delimiters.
-_DECIMAL_COMMA = re.compile(
-    r"(?<![^\s;|\"])[+-]?(?:[0-9]*,(?:[0-9]{1,2}|[0-9]{4,})|0?,[0-9]+)(?![^\s;|\"])"
-)
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,7 @@ class _Layout:
     delimiter: str
     head: tuple[tuple[str, ...], ...]
     is_header: bool
+    is_quoted: bool
     width: int
     body: str
 
@@ -112,7 +111,7 @@ def read_text(path: Path, options: TextOptions | None = None) -> RawTable:
     if options.header is None:
         if not (layout.is_header or options.transposed):
             refuse_doubtful_data(layout.head[0], cells.values[1:], path)
-        notes += header_notes(layout.head[0], layout.is_header)
+        notes += () if layout.is_quoted else header_notes(layout.head[0], layout.is_header)
     return replace(raw, notes=raw.notes + notes)
 
 
@@ -169,9 +168,9 @@ def _layout(text: str, path: Path, options: TextOptions) -> _Layout:
     if marked and text.startswith("\n"):
         head = ((), *head)
     _refuse_comment(path, marked, head)
-    has_header = options.header
+    has_header, quoted = options.header, _has_quoted_header(text, head)
     if has_header is None:
-        has_header = _has_header(text, head, options.transposed)
+        has_header = quoted or _has_header(head, options.transposed)
         _refuse_row_names(path, head, options.transposed)
     if has_header and len(head) < 2:
         raise ShapeError(f"{path} has a header line but no rows of data")
@@ -185,7 +184,7 @@ def _layout(text: str, path: Path, options: TextOptions) -> _Layout:
     if has_header and head[0][-1:] == ("",) and _all_have(head[1:], len(head[0]) - 1):
         head = (head[0][:-1], *head[1:])
     width = len(head[0]) + (has_header and _all_have(head[1:], len(head[0]) + 1))
-    return _Layout(delimiter, head, has_header, width, body)
+    return _Layout(delimiter, head, has_header, quoted, width, body)
 
 
 def _all_have(rows: Sequence[tuple[str, ...]], width: int) -> bool:
@@ -201,7 +200,7 @@ def _records(text: str, delimiter: str) -> Iterator[tuple[tuple[str, ...], int]]
     """Records that are not empty, their cells without blanks around, and the lines read so far."""
     lines = _lines(text)
     if delimiter == " ":
-        lines = (line.strip().replace("\t", " ") for line in lines)
+        lines = (line.strip().replace("\t", " ") + "\n" for line in lines)
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
     width = 0
     for row in reader:
@@ -252,15 +251,14 @@ def _delimiter(text: str) -> str:
     return best or max(",;\t", key=first.count)
 
 
-def _has_header(text: str, head: Sequence[tuple[str, ...]], transposed: bool) -> bool:
-    first = head[0]
-    if transposed and _named_rows(head) and first[0]:
-        return False
-    quoted = text.startswith('"') and text[: text.find("\n")].count('"') == 2 * len(first)
-    # Names in quotes over numbers without.
-    if quoted and len(head) > 1 and '"' not in text[_offset(text, 1) :]:
-        return True
-    return is_header(first)
+def _has_quoted_header(text: str, head: Sequence[tuple[str, ...]]) -> bool:
+    """Whether the first line holds quoted cells only, over lines without quotes."""
+    n_quotes = text[: text.find("\n")].count('"')
+    return n_quotes == 2 * len(head[0]) and len(head) > 1 and text.count('"') == n_quotes
+
+
+def _has_header(head: Sequence[tuple[str, ...]], transposed: bool) -> bool:
+    return is_header(head[0]) and not (transposed and _named_rows(head) and head[0][0])
 
 
 def _named_rows(head: Sequence[tuple[str, ...]]) -> bool:
@@ -300,21 +298,27 @@ def _refuse_row_names(path: Path, head: Sequence[tuple[str, ...]], transposed: b
 
 def _cells(layout: _Layout, path: Path, reading: Reading) -> tuple[Cells, tuple[str, ...]]:
     """All cells of the body, and a note where commas were read as decimal marks."""
+    with_comma = replace(reading, comma=True)
     noted = ("Commas were read as decimal marks.",)
-    body, delimiter = _single_blanks(layout), layout.delimiter
-    if len(delimiter.encode()) == 1:
-        commas = delimiter != "," and "." not in body and bool(_DECIMAL_COMMA.search(body))
-        lines = re.sub("\n+", "\n", body.strip("\n") + "\n") if "\n\n" in body else body
-        lines = (lines if lines.endswith("\n") else lines + "\n").lstrip("\n")
-        lines = lines.replace(",", ".") if commas else lines
-        cells = parse_lines(lines.encode(), delimiter.encode(), layout.width, reading)
-        if cells is not None and not (commas and cells.texts):
-            return cells, noted if commas else ()
-    columns = _columns(layout, path)
-    cells = parse(columns, reading)
-    if cells.texts and decimal_comma(itertools.chain(*columns)):
-        return parse(columns, replace(reading, comma=True)), noted
+    first_rows = layout.head[layout.is_header :]
+    if "." not in layout.body and decimal_comma(itertools.chain(*first_rows)):
+        return _parsed(layout, path, with_comma), noted
+    cells = _parsed(layout, path, reading)
+    in_text = decimal_comma(itertools.chain(*cells.texts.values()))
+    # Numbers with points stand elsewhere in some tables with commas.
+    if in_text and not (np.isfinite(cells.values) & (cells.values % 1 != 0)).any():
+        return _parsed(layout, path, with_comma), noted
     return cells, ()
+
+
+def _parsed(layout: _Layout, path: Path, reading: Reading) -> Cells:
+    """Cells by blocks of lines, or by the csv module where quotes or lines are irregular."""
+    body, delimiter = _single_blanks(layout), layout.delimiter.encode()
+    body = re.sub("\n+", "\n", body) if "\n\n" in body else body
+    body = body.lstrip("\n")
+    lines = body.encode() if body.endswith("\n") else f"{body}\n".encode()
+    cells = parse_lines(lines, delimiter, layout.width, reading) if len(delimiter) == 1 else None
+    return parse(_columns(layout, path), reading) if cells is None else cells
 
 
 def _single_blanks(layout: _Layout) -> str:
@@ -372,7 +376,7 @@ def _named(layout: _Layout, cells: Cells, path: Path) -> RawTable:
     require_distinct(names, f"the header of {path}")
     raw = RawTable(names, cells.values[:, :n_columns], cells.texts)
     # Few rows with names may as well be units.
-    samples = n_unnamed or cells.are_numbered(0) or len(cells.values) > n_columns
+    samples = n_unnamed or cells.are_numbered(0) or len(cells.values) >= n_columns
     if given[0] == "" and n_columns > 1 and samples and cells.are_names(0):
         return raw.with_row_names()
     return raw

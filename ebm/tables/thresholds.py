@@ -224,7 +224,7 @@ def _codes(column: NDArray[Any]) -> list[tuple[str, int]]:
 
 
 def _is_outside(code: float, others: NDArray[Any]) -> bool:
-    """Whether a code is farther from the others than they are from each other, or negative alone."""
+    """Whether a code is farther from the others than these are apart, or alone negative."""
     if not len(others):
         return False
     low, high = float(others.min()), float(others.max())
@@ -244,7 +244,7 @@ def _order_notes(values: NDArray[Any], names: Sequence[str]) -> tuple[str, ...]:
     shown = ", ".join(map(repr, ordered[:_MAX_SHOWN]))
     more = ", …" if len(ordered) > _MAX_SHOWN else ""
     return (
-        f"Strictly increasing from row to row, like an index or a time: {shown}{more}. Cut in two, such "
-        "a column says only in which part of the file a row is: leave it out with "
+        f"Strictly increasing from row to row, like an index or a time: {shown}{more}. Cut in two, "
+        "such a column says only in which part of the file a row is: leave it out with "
         f"exclude={ordered}.",
     )
