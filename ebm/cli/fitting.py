@@ -184,8 +184,9 @@ def _advice(table: Table) -> str:
         return f"threshold={low:g} turns {low:g} into 0 and {high:g} into 1"
     doubt = codes_doubt(table.states, table.names)
     return (f"{doubt}; or " if doubt else "") + (
-        "choose columns with columns=, leave some out with exclude=, cut numbers in two with "
-        "threshold=, or say space=ebm.Spins for -1 and 1"
+        "choose columns with columns=, leave some out with exclude=, name values that mean no "
+        "answer with missing=, cut numbers in two with threshold=, or say space=ebm.Spins for -1 "
+        "and 1"
     )
 
 

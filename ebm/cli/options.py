@@ -43,7 +43,7 @@ _LIST = r"""\[(?:[^]'"]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*\]"""
 _VALUE = rf"{_LIST}|'[^']*'|ebm\.\w+|True|False|…|[+-]?[0-9][0-9.]*(?:e[+-]?[0-9]+)?"
 _ARGUMENT = re.compile(rf"(?<![\w.'\"])({'|'.join([*KEYWORDS, *_SWITCHES])})(?: = |=)({_VALUE})?")
 #: A penalty that is named without a value.
-_PENALTY = re.compile(r"(?<=penalty )(\()?(l2_biases|l2)\b")
+_PENALTY = re.compile(r"(?<=penalty )(\()?(l2_biases|l2)\b(?! ?=)")
 
 
 def in_options(text: str) -> str:

@@ -218,8 +218,9 @@ def _codes(column: NDArray[Any]) -> list[tuple[str, int]]:
             peeled.append(extreme)
             rest = rest[rest != extreme]
             n_codes = len(peeled) if _is_outside(extreme, rest) else n_codes
-        for code in peeled[:n_codes]:
-            codes.append((f"{int(code)}", int((column == code).sum())))
+        counts = [(int(code), int((column == code).sum())) for code in peeled[:n_codes]]
+        # One digit seen once may be a measured value.
+        codes += [(f"{code}", count) for code, count in counts if count > 1 or abs(code) > 9]
     return codes
 
 
