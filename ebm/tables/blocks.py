@@ -24,6 +24,7 @@ _WORD, _MOST_WORDS = 8, 512
 _SAMPLE = 1024
 _NEWLINE, _QUOTE, _BLANK, _ZERO = b'\n" 0'
 _MASKS = np.array([(1 << 8 * k) - 1 for k in range(_WORD + 1)], dtype="<u8")
+_OF_NUMBERS = b"0123456789+-.eE\n"
 _DIGIT = np.isin(np.arange(256), list(b"0123456789"))
 _STARTS_NUMBER = _DIGIT | np.isin(np.arange(256), list(b"+-."))
 
@@ -60,6 +61,12 @@ def parse_lines(body: bytes, delimiter: bytes, n_columns: int, reading: Reading)
     words = _Words(reading)
     parts, text_columns = [], np.zeros(n_columns, dtype=np.bool_)
     for block in _blocks(body):
+        # Most blocks of real numbers hold nothing else.
+        plain = not words.are_few and not block.translate(None, _OF_NUMBERS + delimiter)
+        table = _loaded(block, delimiter, n_columns) if plain else None
+        if table is not None:
+            parts.append(table)
+            continue
         limits = _limits(block, delimiter[0], n_columns)
         if limits is None:
             return None
@@ -86,6 +93,7 @@ class _Words:
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
+        self.are_few = True
         self._learn(_MASKS[-1:])
 
     def look_up(
@@ -169,13 +177,15 @@ def _numbers(
     """Numbers of one block, (n_rows, n_columns), and which of its cells are text."""
     shape = -1, len(text_columns)
     lengths = ends - starts
-    if len(set(_slices(block, starts[:_SAMPLE], ends[:_SAMPLE]))) <= _MOST_WORDS:
-        looked_up = words.look_up(block, starts, lengths)
+    if words.are_few:
+        words.are_few = len(set(_slices(block, starts[:_SAMPLE], ends[:_SAMPLE]))) <= _MOST_WORDS
+        looked_up = words.look_up(block, starts, lengths) if words.are_few else None
         if looked_up is not None:
             return looked_up[0].reshape(shape), looked_up[1].reshape(shape)
     first = np.frombuffer(block, dtype=np.uint8)[starts]
     odd = (lengths == 0) | ~_STARTS_NUMBER[first] | ((lengths == 1) & ~_DIGIT[first])
-    odd |= np.resize(text_columns, len(starts))
+    if text_columns.any():
+        odd |= np.resize(text_columns, len(starts))
     is_text = np.zeros(len(starts), dtype=np.bool_)
     plain = block.replace(b",", b".") if words.reading.comma and delimiter != b"," else block
     values = _plain_numbers(plain, starts, ends, odd, delimiter, shape[1])
@@ -211,6 +221,12 @@ def _plain_numbers(
         buffer = np.frombuffer(block, dtype=np.uint8).copy()
         buffer[np.cumsum(step[:-1], dtype=np.int8) > 0] = _BLANK
         block = np.insert(buffer, ends[odd], _ZERO).tobytes()
+    table = _loaded(block, delimiter, n_columns)
+    return None if table is None or table.size != len(starts) else table.ravel()
+
+
+def _loaded(block: bytes, delimiter: bytes, n_columns: int) -> NDArray[np.float64] | None:
+    """A block that holds numbers only, (n_rows, n_columns); None for any other."""
     try:
         table = np.loadtxt(
             io.StringIO(block.decode()),
@@ -221,7 +237,7 @@ def _plain_numbers(
         )
     except ValueError:
         return None
-    return table.ravel() if table.shape == (len(starts) // n_columns, n_columns) else None
+    return table if table.shape[1] == n_columns else None
 
 
 def _slices(block: bytes, starts: Places, ends: Places) -> list[str]:

@@ -217,9 +217,13 @@ def _require_finite(values: NDArray[Any], names: Sequence[str]) -> None:
 
 def _compact(values: NDArray[Any]) -> NDArray[Any]:
     """The values as read-only int8 if they are small integers, otherwise float64."""
-    with np.errstate(invalid="ignore"):
-        small = values.astype(np.int8)
-    states = small if np.array_equal(small, values) else values.astype(np.float64)
+    first = values[:1]
+    if np.array_equal(first, np.rint(first)):
+        with np.errstate(invalid="ignore"):
+            small = values.astype(np.int8)
+        states = small if np.array_equal(small, values) else values.astype(np.float64)
+    else:
+        states = values.astype(np.float64)
     states.setflags(write=False)
     return states
 
