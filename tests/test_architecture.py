@@ -18,7 +18,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 RUNGS = (
     "errors",
     "arrays",
-    "files randomness parallel",
+    "files progress randomness parallel",
     "spaces",
     "_kernels",
     "model ensembles",

@@ -399,7 +399,7 @@ def test_more_units_than_can_be_fitted(l2: float, monkeypatch: pytest.MonkeyPatc
         "no fit",
         "first-order estimates, often about twice too large",
         "the error of sampling alone",
-        "--out writes, is this inversion and not a fit",
+        "The model of this report is this inversion and not a fit",
         "ebm.sample can draw from it",
         "(first-order inversion; 528 in all)",
     ):

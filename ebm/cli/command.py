@@ -12,6 +12,7 @@ from typing import Any
 
 from ebm import __version__
 from ebm.cli import drawing, fitting
+from ebm.cli.options import in_options
 from ebm.errors import EbmError, MissingExtraError
 
 __all__ = ["main"]
@@ -49,11 +50,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             code: int = arguments.run(arguments)
             return code
     except KeyboardInterrupt:
-        print("ebm: interrupted", file=sys.stderr)
+        _complain("interrupted")
         return _INTERRUPTED
     except (EbmError, MissingExtraError, OSError, MemoryError) as error:
-        print(f"ebm: {_sentence(error)}", file=sys.stderr)
+        _complain(in_options(_sentence(error)))
         return _FAILED
+
+
+def _complain(text: str) -> None:
+    """A sentence on the standard error stream, in the place of a line of progress on a terminal."""
+    start = "\r\x1b[K" if sys.stderr.isatty() else ""
+    print(f"{start}ebm: {text}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

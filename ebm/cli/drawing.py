@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.cli.arguments import count, non_negative
+from ebm.cli.options import in_options
 from ebm.cli.outputs import check_outputs, write_bytes
 from ebm.enumeration import exact
 from ebm.errors import EbmWarning, FileFormatError, LimitError
@@ -137,7 +138,8 @@ def draw(model: Any, n_rows: int, seed: int, **settings: int | None) -> Draws:
     chosen: dict[str, Any] = {"n_chains": _CHAINS, "burn_in": _BURN_IN, "thin": _THIN} | given
     chosen["n_chains"] = min(chosen["n_chains"], n_rows)
     n_draws = -(-n_rows // chosen["n_chains"])
-    samples = sample(model, n_draws=n_draws, rng=seed, **chosen)
+    progress = sys.stderr.isatty()
+    samples = sample(model, n_draws=n_draws, rng=seed, progress=progress, **chosen)
     _say(
         f"{n_rows} draws of {chosen['n_chains']} Gibbs chains, {chosen['burn_in']} sweeps before "
         f"the first draw and {chosen['thin']} from one to the next (seed {seed})"
@@ -196,4 +198,4 @@ def write(draws: Draws, path: Path | None, *, force: bool) -> None:
 
 
 def _say(text: str) -> None:
-    print(f"ebm: {text}", file=sys.stderr)
+    print(f"ebm: {in_options(text)}", file=sys.stderr)

@@ -15,7 +15,8 @@ import numpy as np
 
 from ebm import datasets
 from ebm.cli import drawing
-from ebm.cli.arguments import count, name_list, non_negative, penalty
+from ebm.cli.arguments import count, cut, name_list, non_negative, penalty, three_names
+from ebm.cli.options import in_options, report_in_options
 from ebm.cli.outputs import check_outputs, say
 from ebm.errors import CodingError, ConstantUnitError, EbmError, require_extra
 from ebm.io import atomic_write, save
@@ -23,13 +24,15 @@ from ebm.plotting import report_figure
 from ebm.report import MAX_UNITS_EXACT, MAX_UNITS_SAMPLED, Report, analyze
 from ebm.spaces import Binary, Spins
 from ebm.tables import Table, read_table
-from ebm.tables.columns import listed
+from ebm.tables.thresholds import codes_doubt
 
 __all__ = ["EXIT_CODES", "add_demo", "add_fit"]
 
 _CONVERGED, _NOT_CONVERGED, _INTERRUPTED = 0, 1, 130
 #: From so many units on a fit takes long enough to show its iterations, and minutes.
 _SLOW_UNITS, _VERY_SLOW_UNITS = 22, 29
+
+_HOW_TO_DRAW = "To see these numbers drawn: ebm demo --figure report.png"
 
 EXIT_CODES = (
     "Exit codes: 0 the fit converged, or there was none to make (above "
@@ -60,10 +63,26 @@ def add_fit(commands: Any) -> None:
         metavar="A,B",
         help="columns to leave out, named as for --columns",
     )
+    fit.add_argument(
+        "--missing", type=name_list, default=[], metavar="9,99",
+        help="values that mean 'no answer', besides empty cells, NA, ? and a point",
+    )  # fmt: skip
     fit.add_argument("--drop-missing", action="store_true", help="leave out incomplete rows")
     fit.add_argument(
-        "--threshold", type=float, metavar="T", help="1 where a value is above T, 0 elsewhere"
-    )
+        "--threshold", type=cut, metavar="T",
+        help="1 where a value is above T, 0 elsewhere; T is a number, mean or median of each "
+        "column, or such for columns by name as in a=1.5,b=mean",
+    )  # fmt: skip
+    fit.add_argument(
+        "--header", action=argparse.BooleanOptionalAction, default=None,
+        help="the first line holds names, or data; as the file shows it by default",
+    )  # fmt: skip
+    layouts = fit.add_mutually_exclusive_group()
+    layouts.add_argument("--transpose", action="store_true", help="rows are units")
+    layouts.add_argument(
+        "--long", type=three_names, metavar="ID,ITEM,RESP",
+        help="each row holds one value: the columns of the sample, the unit and the value",
+    )  # fmt: skip
     fit.add_argument("--spins", action="store_true", help="data are coded -1 and 1")
     _add_options(fit)
     fit.set_defaults(run=_fit)
@@ -118,8 +137,9 @@ def _fit(arguments: argparse.Namespace) -> int:
     if arguments.samples_out is not None:
         drawing.check_table(arguments.samples_out)
     report = _fit_demo(arguments) if arguments.data is None else _fit_file(arguments)
+    how = () if arguments.data or arguments.figure else ("", _HOW_TO_DRAW)
     try:
-        say(report)
+        say(report, *how)
     finally:
         # What is asked for in files does not depend on who reads the output.
         _write(report, arguments)
@@ -134,24 +154,26 @@ def _fit_file(arguments: argparse.Namespace) -> Report:
         arguments.data,
         columns=arguments.columns,
         exclude=arguments.exclude,
+        missing=arguments.missing,
         drop_missing=arguments.drop_missing,
         threshold=arguments.threshold,
+        header=arguments.header,
+        layout=arguments.long or ("transposed" if arguments.transpose else "wide"),
     )
     if table.doubt:
-        print(f"ebm: {table.doubt}", file=sys.stderr)
+        print(f"ebm: {in_options(table.doubt)}", file=sys.stderr)
     constant = [
         name for name, column in zip(table.names, table.states.T, strict=True) if not np.ptp(column)
     ]
     notes = [*table.notes]
     if constant:
-        notes.append(f"Columns that never change: --exclude {listed(constant)}")
+        notes.append(f"Columns that never change: exclude={constant}")
     try:
         return _analyzed(table.states, table.names, arguments, notes, arguments.spins)
     except CodingError as error:
         raise CodingError(f"{error} ({_advice(table)})") from error
     except ConstantUnitError as error:
-        text = str(error).replace("l2_biases=", "--l2-biases ")
-        raise ConstantUnitError(f"{text} (--exclude {listed(constant)})") from error
+        raise ConstantUnitError(f"{error} (exclude={constant})") from error
 
 
 def _advice(table: Table) -> str:
@@ -159,10 +181,12 @@ def _advice(table: Table) -> str:
     values = np.unique(table.states)
     if len(values) == 2 and values[0] != -1:
         low, high = values
-        return f"--threshold {low:g} turns {low:g} into 0 and {high:g} into 1"
-    return (
-        "choose columns with --columns, leave some out with --exclude, cut numbers in two with "
-        "--threshold, or say --spins for -1 and 1"
+        return f"threshold={low:g} turns {low:g} into 0 and {high:g} into 1"
+    doubt = codes_doubt(table.states, table.names)
+    return (f"{doubt}; or " if doubt else "") + (
+        "choose columns with columns=, leave some out with exclude=, name values that mean no "
+        "answer with missing=, cut numbers in two with threshold=, or say space=ebm.Spins for -1 "
+        "and 1"
     )
 
 
@@ -193,7 +217,7 @@ def _analyzed(
             "a minute or more; Ctrl-C ends it with what it has",
             file=sys.stderr,
         )
-    return analyze(
+    report = analyze(
         states,
         space=Spins if spins else Binary,
         names=names,
@@ -202,8 +226,9 @@ def _analyzed(
         center="mean" if arguments.center == "mean" else 0.0,
         notes=notes,
         rng=arguments.seed,
-        progress=n >= _SLOW_UNITS,
+        progress=n >= _SLOW_UNITS and sys.stderr.isatty(),
     )
+    return report_in_options(report)
 
 
 def _write(report: Report, arguments: argparse.Namespace) -> None:

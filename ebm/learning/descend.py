@@ -19,7 +19,6 @@ from ebm.errors import (
     ModelError,
     NoMaximumWarning,
     NotConvergedWarning,
-    require_extra,
     warn,
 )
 from ebm.learning.averages import as_route
@@ -38,6 +37,7 @@ from ebm.learning.separation import doubt_of_maximum
 from ebm.learning.steps import GradientSteps, batch_size_for, default_optimizer
 from ebm.models.layered import LayeredModel
 from ebm.models.pairwise import PairwiseModel
+from ebm.progress import progress_bar
 from ebm.randomness import RandomSource, generator
 
 __all__ = ["descend"]
@@ -232,7 +232,7 @@ def _bar(progress: bool, n_epochs: int) -> tuple[Callable[[FitEpoch], object], C
     """What to call after each epoch, and at the end."""
     if not progress:
         return (lambda epoch: None), (lambda: None)
-    bar = require_extra("tqdm", "progress").tqdm(total=n_epochs, unit="epoch")
+    bar = progress_bar(n_epochs, "epoch")
 
     def show(epoch: FitEpoch) -> None:
         bar.set_postfix({"moment error": f"{epoch.rms_moment_error:.3g}"}, refresh=False)

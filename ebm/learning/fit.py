@@ -88,7 +88,7 @@ def fit(
     max_iterations : int, optional
         Most iterations; 100 Newton steps or 1000 of L-BFGS if not given.
     progress : bool
-        Show each iteration on the standard error stream; a bar of epochs (needs tqdm) for gradient
+        Show each iteration on the standard error stream; a bar of epochs for gradient
         steps.
     steps : GradientSteps, optional
         Asks for gradient steps and says how they go; those of an average with memory are

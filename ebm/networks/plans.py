@@ -8,9 +8,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from ebm.errors import require_extra
 from ebm.networks.monitoring import TrainingRecord
 from ebm.networks.optimizers import OptimizerFactory, Schedule
+from ebm.progress import progress_bar
 
 __all__ = ["Bar", "Plan"]
 
@@ -67,8 +67,7 @@ class Bar:
         # As if all of it had been done in one go.
         self._since = time.perf_counter() - seconds
         if wanted:
-            tqdm = require_extra("tqdm", "progress").tqdm
-            self._bar = tqdm(total=total, initial=done, unit="step")
+            self._bar = progress_bar(total, "step", done)
 
     def tick(self) -> None:
         """One step more."""

@@ -162,7 +162,7 @@ def minimize(
     checkpoint_every : int, optional
         Steps, an epoch by default.
     progress : bool
-        Show a progress bar (needs tqdm).
+        Show a progress bar.
 
     Returns
     -------

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -239,14 +237,9 @@ def _fitted(
             exact = kind if given else f"exact {kind}"
             return result, f"{exact}, all 2^{n} states enumerated"
     return (
-        fit_by_chains(data, *penalty, rng, progress=progress and _has_bars()),
+        fit_by_chains(data, *penalty, rng, progress=progress),
         f"{kind} by {N_CHAINS} persistent Markov chains ({reason})",
     )
-
-
-def _has_bars() -> bool:
-    """Whether the extra that draws progress bars is there, and somebody looks at them."""
-    return importlib.util.find_spec("tqdm") is not None and sys.stderr.isatty()
 
 
 def _inverted(data: WeightedStates) -> tuple[Any, list[str]]:

@@ -125,7 +125,7 @@ def fit_by_chains(
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness.
     progress : bool
-        Show a bar of epochs (needs tqdm).
+        Show a bar of epochs.
 
     Returns
     -------
@@ -152,7 +152,8 @@ def fit_by_chains(
         progress=progress,
     )
     interrupted = found.message.startswith("interrupted")
-    return _measured(found, data, (l2, l2_biases), source, in_haste=interrupted)
+    penalty = l2, l2_biases
+    return _measured(found, data, penalty, source, in_haste=interrupted, progress=progress)
 
 
 def _measured(
@@ -162,22 +163,23 @@ def _measured(
     rng: np.random.Generator,
     *,
     in_haste: bool,
+    progress: bool,
 ) -> FitResult:
     """The fit with what draws from its model tell; after Ctrl-C with the least of it."""
     model: Any = found.model
-    samples = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=rng)
+    samples = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=rng, progress=progress)
     fisher = errors = None
     n_steps, said = ANNEALING_STEPS, found.warnings
     if not in_haste:
         try:
             fisher, errors = _errors(model, samples, data.sample_size, penalty)
-            partition = _partition(model, n_steps, rng)
+            partition = _partition(model, n_steps, rng, progress)
         except KeyboardInterrupt:
             in_haste = True
     if in_haste:
         n_steps = HASTY_STEPS
         said = (*said, f"Interrupted: ln Z comes from an annealing of {n_steps} steps only")
-        partition = _partition(model, n_steps, rng)
+        partition = _partition(model, n_steps, rng, progress)
     mean_energy = float(data.expectation(model.energy))
     return replace(
         found,
@@ -189,8 +191,8 @@ def _measured(
     )
 
 
-def _partition(model: Any, n_steps: int, rng: np.random.Generator) -> Estimate:
-    annealing = Annealing(n_chains=100, n_steps=n_steps).run(model, rng)
+def _partition(model: Any, n_steps: int, rng: np.random.Generator, progress: bool) -> Estimate:
+    annealing = Annealing(n_chains=100, n_steps=n_steps).run(model, rng, progress=progress)
     return Estimate(annealing.log_partition, annealing.log_partition_error)
 
 

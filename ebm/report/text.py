@@ -136,8 +136,8 @@ def _no_fit(report: Report) -> list[str]:
             "does not say how far first order is from the truth."
         ),
         *_wrapped(
-            "The model, which --out writes, is this inversion and not a fit: its rates and pairs "
-            "are not those of the data. ebm.sample can draw from it."
+            "The model of this report is this inversion and not a fit: its rates and pairs are "
+            "not those of the data. ebm.sample can draw from it."
         ),
         *_wrapped(
             "Left out, because they take an enumeration: likelihood, entropy, moments and local "

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from ebm.arrays import as_floats, as_integer, as_number
 from ebm.ensembles import Ensemble, Estimate
-from ebm.errors import EbmError, ModelError, PoorWeightsWarning, require_extra, warn
+from ebm.errors import EbmError, ModelError, PoorWeightsWarning, warn
 from ebm.model import EnergyModel, checked_energy
 from ebm.parallel import single_threaded_blas
+from ebm.progress import ticker
 from ebm.randomness import RandomSource, generator
 from ebm.sampling.chains import advance
 from ebm.sampling.paths import Path, path_to
@@ -154,7 +155,7 @@ class Annealing:
         rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
             Source of randomness.
         progress : bool
-            Show a progress bar (needs tqdm).
+            Show a progress bar.
 
         Returns
         -------
@@ -174,7 +175,7 @@ class Annealing:
         source = generator(rng)
         path = path_to(model, source)
         schedule = self.schedule or tuple(np.linspace(0, 1, self.n_steps + 1).tolist())
-        tick, close = _ticker(progress, len(schedule) - 1)
+        tick, close = ticker(progress, len(schedule) - 1, "step")
         states, start = chosen_starts(path, schedule[1], self.n_chains, source)
         chains = ChainState(states, new_streams(source, len(block_slices(self.n_chains))))
         final, log_weights = _annealed(path, schedule[1:], chains, self._move, tick)
@@ -212,7 +213,7 @@ def log_partition(
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness.
     progress : bool
-        Show a progress bar (needs tqdm).
+        Show a progress bar.
 
     Returns
     -------
@@ -290,11 +291,3 @@ def _checked_schedule(schedule: Any) -> tuple[float, ...]:
     if not (rises and values[0] == 0 and values[-1] == 1):
         raise EbmError(f"schedule must rise from 0 to 1, got {schedule!r}")
     return tuple(values.tolist())
-
-
-def _ticker(progress: bool, total: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """What to call after each step, and at the end."""
-    if not progress:
-        return (lambda: None), (lambda: None)
-    bar = require_extra("tqdm", "progress").tqdm(total=total, unit="step")
-    return (lambda: bar.update(1)), bar.close

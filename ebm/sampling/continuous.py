@@ -12,15 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm.arrays import as_floats, as_integer
-from ebm.errors import (
-    ModelError,
-    PoorMixingWarning,
-    ShapeError,
-    require_extra,
-    require_memory,
-    warn,
-)
+from ebm.errors import ModelError, PoorMixingWarning, ShapeError, require_memory, warn
 from ebm.model import checked_energy, checked_space
+from ebm.progress import ticker
 from ebm.randomness import RandomSource
 from ebm.sampling.diagnostics import effective_sample_size, split_r_hat
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo
@@ -135,7 +129,7 @@ def sample_continuous(
         From states (chain, n) to what is recorded instead of them, (chain, …): many coordinates
         need not be kept.
     progress : bool
-        Show a progress bar (needs tqdm).
+        Show a progress bar.
 
     Returns
     -------
@@ -360,10 +354,9 @@ def _recorded(
     progress: bool,
 ) -> Array:
     """What is seen of the chains after every ``thin`` transitions, (chain, draw, …)."""
-    tqdm = require_extra("tqdm", "progress").tqdm if progress else None
-    draws = range(n_draws) if tqdm is None else tqdm(range(n_draws), unit="draw")
+    tick, close = ticker(progress, n_draws, "draw")
     values = np.empty(0)
-    for draw in draws:
+    for draw in range(n_draws):
         for _ in range(thin):
             walk.move()
         seen = _observed(observe, walk.states)
@@ -376,6 +369,8 @@ def _recorded(
                 f"{seen.shape}"
             )
         values[:, draw] = seen
+        tick()
+    close()
     return values
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +19,7 @@ from ebm.errors import (
 )
 from ebm.model import EnergyModel, checked_energy, checked_space, is_layered, is_pairwise
 from ebm.parallel import map_blocks, number_of_jobs, single_threaded_blas
+from ebm.progress import ticker
 from ebm.randomness import RandomSource
 from ebm.sampling.chains import allowed_states, joined, parted, with_copies
 from ebm.sampling.samplers import Gibbs, Sampler, checked_sampler
@@ -74,7 +74,7 @@ def sample(
         Where to start: states, or ``samples.final`` to go on as if the chains had never stopped.
         Independent uniform states if not given.
     progress : bool
-        Show a progress bar (needs tqdm).
+        Show a progress bar.
     n_jobs : int, optional
         Threads; None means all cores.
 
@@ -205,7 +205,7 @@ def _run(
     """Advance all blocks of chains, filling in the draws."""
     blocks = block_slices(len(start.states))
     states, streams = joined(start), start.streams
-    tick, close = _ticker(progress, len(blocks) * chains.shape[1])
+    tick, close = ticker(progress, len(blocks) * chains.shape[1], "draw")
 
     def run(block: int) -> None:
         rows = blocks[block]
@@ -224,13 +224,3 @@ def _run(
             pass
     close()
     return parted(states.astype(chains.dtype), streams)
-
-
-def _ticker(progress: bool, total: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """What to call after each draw, and at the end."""
-    if not progress:
-        return (lambda: None), (lambda: None)
-    from ebm.errors import require_extra
-
-    bar = require_extra("tqdm", "progress").tqdm(total=total, unit="draw")
-    return (lambda: bar.update(1)), bar.close

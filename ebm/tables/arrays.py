@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.errors import FileFormatError, NamesError, ShapeError
+from ebm.tables.cells import Reading, parse
 from ebm.tables.columns import default_names, require_distinct
 from ebm.tables.raw import RawTable
 
@@ -165,5 +166,6 @@ def _raw(array: Any, names: tuple[str, ...] | None, origin: str) -> RawTable:
     if array.dtype.kind in "biuf":
         return RawTable(names, array)
     if array.dtype.kind == "U":
-        return RawTable(names, [[str(cell) for cell in column] for column in array.T])
+        cells = parse([[str(cell) for cell in column] for column in array.T], Reading())
+        return RawTable(names, cells.values, cells.texts)
     raise FileFormatError(f"{origin} has type {array.dtype}, wanted numbers or booleans")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.errors import CodingError
-from ebm.tables.columns import listed
+__all__ = ["Cells", "Reading", "decimal_comma", "is_missing", "is_value", "parse", "text_complaint"]
 
-__all__ = ["is_missing", "is_value", "numbers"]
-
-_MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
+_MISSING = frozenset({"", ".", "?", "na", "n/a", "<na>", "#n/a", "#na", "nan", "null", "none"})
 _LOGICAL = {"true": 1.0, "false": 0.0}
+#: A number whose decimal mark is a comma, and one whose commas may as well part thousands.
+_WITH_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+")
 _MAX_SHOWN = 4
 #: Names that a message gives to paste.
 _MAX_LISTED = 40
@@ -24,6 +26,68 @@ _PAIRS = (
     "healthy sick", "inactive active", "low high", "nay aye", "nay yea", "neg pos",
     "negative positive", "reject accept", "wrong right",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of a table: numbers, and the texts of those columns that hold others.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows, n_columns)
+        NaN where a cell is missing, and in columns of text.
+    texts : dict of int to sequence of str
+        The cells of each column that holds something else than numbers.
+    """
+
+    values: NDArray[np.float64]
+    texts: dict[int, Sequence[str]]
+
+    def is_empty(self, index: int) -> bool:
+        """Whether a column has missing cells only."""
+        return index not in self.texts and bool(np.isnan(self.values[:, index]).all())
+
+    def are_numbered(self, index: int) -> bool:
+        """Whether a column is 0, 1, 2, … or 1, 2, 3, …, at least three of them."""
+        column = self.values[:, index]
+        steps = np.arange(len(column)) + column[:1]
+        return len(column) > 2 and column[0] in (0, 1) and bool(np.array_equal(column, steps))
+
+    def are_names(self, index: int) -> bool:
+        """Whether a column tells the rows apart: different texts, or numbers that count them."""
+        texts = self.texts.get(index)
+        return self.are_numbered(index) if texts is None else len(set(texts)) == len(texts)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a cell means: calling it gives the number, NaN for a missing cell, None for text.
+
+    Parameters
+    ----------
+    missing : frozenset of str
+        Texts, in lower case, that mean a missing value besides the usual ones.
+    comma : bool
+        Whether the decimal mark is a comma.
+    """
+
+    missing: frozenset[str] = frozenset()
+    comma: bool = False
+
+    def __call__(self, text: str) -> float | None:
+        """The number in a cell."""
+        key = text.strip().lower()
+        if key in _MISSING or key in self.missing:
+            return float("nan")
+        if self.comma and _WITH_COMMA.fullmatch(key):
+            key = key.replace(",", ".")
+        # Python reads 1_0 as ten; no data file means that.
+        if key in _LOGICAL or "_" in key:
+            return _LOGICAL.get(key)
+        try:
+            return float(key)
+        except ValueError:
+            return None
 
 
 def is_missing(text: str) -> bool:
@@ -37,7 +101,8 @@ def is_missing(text: str) -> bool:
     Returns
     -------
     bool
-        True for an empty cell, ``?``, ``NA``, ``N/A``, ``NaN``, ``null`` and ``None`` in any case.
+        True for an empty cell, ``.``, ``?``, ``NA``, ``N/A``, ``NaN``, ``null`` and ``None`` in any
+        case.
 
     Examples
     --------
@@ -54,7 +119,7 @@ def is_value(text: str) -> bool:
     Parameters
     ----------
     text : str
-        The cell, surrounding blanks allowed.
+        The cell, surrounding blanks allowed; a comma may be the decimal mark.
 
     Returns
     -------
@@ -67,96 +132,113 @@ def is_value(text: str) -> bool:
     >>> is_value("1.0"), is_value("TRUE"), is_value("yes")
     (True, True, False)
     """
-    if is_missing(text):
-        return False
-    try:
-        _value(text)
-    except ValueError:
-        return False
-    return True
+    return not is_missing(text) and Reading(comma=True)(text) is not None
 
 
-def numbers(names: Sequence[str], columns: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-    """Columns of text cells as numbers, NaN where a cell is missing.
+def parse(columns: Sequence[Sequence[str]], reading: Reading) -> Cells:
+    """Columns of text cells, all of the same length, as numbers where they are numbers.
 
     Parameters
     ----------
-    names : sequence of str
-        Names of the columns, for the message.
     columns : sequence of sequence of str
-        The cells, one sequence per column, all of the same length.
+        The cells of each column.
+    reading : Reading
+        What a cell means.
 
     Returns
     -------
-    ndarray, shape (n_rows, n_columns)
-        float64.
-
-    Raises
-    ------
-    CodingError
-        If a cell is neither a number nor missing; the first such column, row and text are named.
+    Cells
+        Numbers, shape (n_rows, n_columns), and texts.
 
     Examples
     --------
-    >>> from ebm.tables.cells import numbers
-    >>> numbers(["a", "b"], [["0", "1"], ["1", "NA"]]).tolist()
-    [[0.0, 1.0], [1.0, nan]]
+    >>> from ebm.tables.cells import Reading, parse
+    >>> cells = parse([["0", "NA"], ["1", "x"]], Reading())
+    >>> cells.values[:, 0].tolist(), cells.texts
+    ([0.0, nan], {1: ['1', 'x']})
     """
-    # One look at each distinct text: files of zeros and ones have three of them.
-    tables = [{text: _cell(text) for text in set(column)} for column in columns]
-    bad = [index for index, table in enumerate(tables) if None in table.values()]
-    if bad:
-        good = [name for index, name in enumerate(names) if index not in bad]
-        raise CodingError(_complaint([names[index] for index in bad], columns[bad[0]], good))
-    values = np.empty((len(columns[0]) if columns else 0, len(columns)))
-    for index, (table, column) in enumerate(zip(tables, columns, strict=True)):
-        values[:, index] = [table[text] for text in column]
-    return values
+    values = np.full((len(columns[0]) if columns else 0, len(columns)), np.nan)
+    texts: dict[int, Sequence[str]] = {}
+    for index, column in enumerate(columns):
+        # One look at each distinct text: files of zeros and ones have three of them.
+        table = {text: reading(text) for text in set(column)}
+        if None in table.values():
+            texts[index] = column
+        else:
+            values[:, index] = [table[text] for text in column]
+    return Cells(values, texts)
 
 
-def _cell(text: str) -> float | None:
-    """The number in a cell, NaN for a missing one, None for anything else."""
-    if is_missing(text):
-        return float("nan")
-    try:
-        return _value(text)
-    except ValueError:
-        return None
+def decimal_comma(texts: Iterable[str]) -> bool:
+    """Whether commas in cells are decimal marks beyond doubt.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        Cells.
+
+    Returns
+    -------
+    bool
+        True where some cell has a comma that can part no thousands, and none has a point.
+
+    Examples
+    --------
+    >>> from ebm.tables.cells import decimal_comma
+    >>> decimal_comma(["0,25", "1,250"]), decimal_comma(["1,250"]), decimal_comma(["0,25", "0.5"])
+    (True, False, False)
+    """
+    evident = False
+    for text in {text.strip() for text in texts}:
+        if _WITH_COMMA.fullmatch(text):
+            evident |= not _THOUSANDS.fullmatch(text)
+        elif "." in text and is_value(text):
+            return False
+    return evident
 
 
-def _value(text: str) -> float:
-    key = text.strip().lower()
-    if key in _LOGICAL:
-        return _LOGICAL[key]
-    if "_" in key:
-        raise ValueError(text)  # Python reads 1_0 as ten; no data file means that
-    return float(key)
-
-
-def _complaint(bad: list[str], column: Sequence[str], good: list[str]) -> str:
-    """Why the first bad column cannot be read, and what to do about it."""
-    labels = list(dict.fromkeys(text for text in column if _cell(text) is None))
-    row = next(row for row, text in enumerate(column) if _cell(text) is None)
-    only_labels = all(_cell(text) is None or is_missing(text) for text in set(column))
+def text_complaint(
+    names: Sequence[str], texts: Mapping[int, Sequence[str]], chosen: Collection[int]
+) -> str:
+    """Why the first chosen column of text cannot be read, and what to do about it."""
+    bad = [index for index in chosen if index in texts]
+    good = [names[index] for index in chosen if index not in texts]
+    name, column, read = names[bad[0]], texts[bad[0]], Reading()
+    labels = list(dict.fromkeys(text for text in column if read(text) is None))
     others = f" ({len(bad) - 1} more columns hold text too)" if len(bad) > 1 else ""
-    end = _leaving_out(bad, good)
+    end = _leaving_out([names[index] for index in bad], good)
     if len(bad) == 1 and len(set(column)) == len(column) < len(good):
         # One name for each row, and few rows.
-        end += ". If these are names of units, the table is transposed: rows must be samples"
-    if only_labels and len(labels) == 2:
+        end += (
+            ". If these are names of units, the table is transposed, rows must be samples: "
+            "layout='transposed' turns it"
+        )
+    only_labels = all(read(text) is None or is_missing(text) for text in set(column))
+    if only_labels and len(labels) == 2 and not any(map(_WITH_COMMA.fullmatch, labels)):
         zero, one, certain = _in_order(*labels)
         return (
-            f"column {bad[0]!r} holds the labels {labels[0]!r} and {labels[1]!r}, "
+            f"column {name!r} holds the labels {labels[0]!r} and {labels[1]!r}, "
             f"wanted numbers{others}: say which of them is 1, for example "
-            f"frame[{bad[0]!r}].map({{{zero!r}: 0, {one!r}: 1}}) in pandas"
+            f"frame[{name!r}].map({{{zero!r}: 0, {one!r}: 1}}) in pandas"
             f"{'' if certain else ', or the other way round'}{end}"
         )
     shown = ", ".join(repr(label) for label in labels[:_MAX_SHOWN])
     more = ", …" if len(labels) > _MAX_SHOWN else ""
+    row = column.index(labels[0]) + 1
     return (
-        f"column {bad[0]!r} holds text ({shown}{more}; first in data row {row + 1}), "
-        f"wanted numbers{others}: correct the cells{end}"
+        f"column {name!r} holds text ({shown}{more}; first in data row {row}), "
+        f"wanted numbers{others}: {_correction(labels)}{end}"
     )
+
+
+def _correction(labels: Sequence[str]) -> str:
+    """What to do about cells that are no numbers."""
+    if any(_WITH_COMMA.fullmatch(label.strip()) for label in labels):
+        return (
+            "whether these commas are decimal marks or part thousands cannot be told, write the "
+            "numbers with decimal points"
+        )
+    return "correct the cells, or name those that mean a missing value with missing="
 
 
 def _in_order(first: str, second: str) -> tuple[str, str, bool]:
@@ -175,7 +257,7 @@ def _leaving_out(bad: list[str], good: list[str]) -> str:
     if not good:
         return ""
     if min(len(bad), len(good)) > _MAX_LISTED:
-        return "; or take the columns that hold numbers with columns= (--columns)"
+        return "; or take the columns that hold numbers with columns="
     if len(bad) <= len(good):
-        return f"; or leave out what holds text with exclude= (--exclude {listed(bad)})"
-    return f"; or take what holds numbers with columns= (--columns {listed(good)})"
+        return f"; or leave out what holds text with exclude={bad}"
+    return f"; or take what holds numbers with columns={good}"

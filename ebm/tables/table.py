@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ebm.errors import CodingError, FileFormatError, MissingValueError
+from ebm.errors import CodingError, EbmError, MissingValueError
 from ebm.tables.arrays import read_npy, read_npz
-from ebm.tables.columns import choose_columns, listed
+from ebm.tables.cells import Reading
+from ebm.tables.columns import choose_columns
+from ebm.tables.foreign import refuse_foreign_suffix
+from ebm.tables.layouts import long_doubt, pivoted, refuse_long, transposed
 from ebm.tables.raw import RawTable
-from ebm.tables.text import read_text
+from ebm.tables.text import TextOptions, read_text
+from ebm.tables.thresholds import Threshold, codes_doubt, cut
 
-__all__ = ["Table", "binarize", "read_table"]
+__all__ = ["Table", "read_table"]
 
-_READERS: dict[str, Callable[[Path], RawTable]] = {
-    ".csv": read_text,
-    ".tsv": read_text,
-    ".txt": read_text,
-    ".npy": read_npy,
-    ".npz": read_npz,
-}
+_TEXT = (".csv", ".tsv", ".txt")
+_ARRAYS = {".npy": read_npy, ".npz": read_npz}
 _MAX_SHOWN = 6
 _MANY_COLUMNS = 32
 
@@ -63,13 +62,17 @@ def read_table(
     *,
     columns: Sequence[str | int] | None = None,
     exclude: Sequence[str | int] | None = None,
+    missing: Sequence[str | float] = (),
     drop_missing: bool = False,
-    threshold: float | None = None,
+    threshold: Threshold | None = None,
+    header: bool | None = None,
+    layout: str | Sequence[str] = "wide",
 ) -> Table:
     r"""Read a data file into rows of numbers with named columns.
 
     Reads ``.csv``, ``.tsv``, ``.txt`` (gzipped too: ``.csv.gz``), ``.npy`` and ``.npz``. The coding
-    of the values is neither checked nor guessed here: that is the state space's work.
+    of the values is neither checked nor guessed here: that is the state space's work. Where a file
+    can be read in two ways it is refused, with the argument that decides.
 
     Parameters
     ----------
@@ -80,10 +83,19 @@ def read_table(
         ``"3-7"`` for those from 3 to 7.
     exclude : sequence of str or int, optional
         Columns to leave out of these, named in the same way.
+    missing : sequence of str or float
+        Values that mean "no answer", such as ``[9, 99]``, besides empty cells, ``NA`` and ``.``.
     drop_missing : bool, default False
         Leave out the rows with a missing value in the chosen columns; their number is noted.
-    threshold : float, optional
-        Replace every value by 1 where it is greater than the threshold and by 0 elsewhere.
+    threshold : float, str, sequence or mapping, optional
+        Replace every value by 1 where it is greater than the threshold and by 0 elsewhere: a
+        number, ``"mean"`` or ``"median"`` of each column, one of these for each column, or a
+        mapping for columns by name, which leaves the others as they are.
+    header : bool, optional
+        Whether the first line of a text file holds names; default as the file shows it.
+    layout : "wide", "transposed" or sequence of str, default "wide"
+        Rows are samples, or rows are units; three names say that each row holds one value: the
+        columns of the sample, the unit and the value.
 
     Returns
     -------
@@ -92,8 +104,8 @@ def read_table(
 
     Raises
     ------
-    FileFormatError
-        If the suffix is not one of the above.
+    EbmError
+        If ``layout`` is another word. What cannot be read raises the subclasses of this error.
 
     Examples
     --------
@@ -104,66 +116,54 @@ def read_table(
     [[1], [1]]
     """
     path = Path(path)
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    kind = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else path.suffix.lower()
-    if kind not in _READERS or (path.suffix.lower() == ".gz" and kind in (".npy", ".npz")):
-        raise FileFormatError(
-            f"{path} has the suffix {''.join(path.suffixes[-2:]) or 'none'}, wanted "
-            ".csv, .tsv, .txt (or one of these with .gz), .npy or .npz: rename or convert the file"
+    if isinstance(layout, str) and layout not in ("wide", "transposed"):
+        raise EbmError(
+            f"layout must be 'wide', 'transposed' or the names of three columns, got {layout!r}"
         )
-    raw = _READERS[kind](path)
+    codes = [missing] if isinstance(missing, str) else list(missing)
+    texts = frozenset(code.strip().lower() for code in map(str, codes))
+    raw = _read(path, header, texts, layout == "transposed")
+    if layout == "transposed":
+        raw = transposed(raw, path)
+    elif not isinstance(layout, str):
+        raw = pivoted(raw, layout, path)
+    elif columns is None and exclude is None:
+        refuse_long(raw, path)
     chosen = choose_columns(raw.names, columns, exclude)
     names = tuple(raw.names[index] for index in chosen)
-    values, n_dropped = _complete_rows(raw.numbers(chosen), names, drop_missing=drop_missing)
+    values = _without_codes(raw.numbers(chosen), codes)
+    values, n_dropped = _complete_rows(values, names, drop_missing=drop_missing)
+    _require_finite(values, names)
     notes = (*raw.notes, *_dropped_notes(n_dropped, raw.n_rows))
+    doubts = [_shape_doubt(*values.shape)]
     if threshold is not None:
-        notes += (
-            f"Values greater than {threshold:g} were set to 1, all others to 0.",
-            *_order_notes(values, names),
-        )
-        values = binarize(values, threshold)
-    states = _compact(values, names)
-    return Table(states, names, raw.n_rows, n_dropped, notes, _shape_doubt(*states.shape))
+        doubts.append(codes_doubt(values, names))
+        values, more = cut(values, names, threshold)
+        notes += more
+    if layout == "wide" and columns is None and exclude is None:
+        doubts.append(long_doubt(raw))
+    doubt = "; ".join(filter(None, doubts))
+    return Table(_compact(values), names, raw.n_rows, n_dropped, notes, doubt)
 
 
-def binarize(values: ArrayLike, threshold: float) -> NDArray[np.int8]:
-    """Cut values in two: x = 1 where value > threshold, 0 elsewhere.
+def _read(path: Path, header: bool | None, texts: frozenset[str], is_transposed: bool) -> RawTable:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    packed = suffixes[-1:] == [".gz"] and len(suffixes) > 1
+    kind = suffixes[-2] if packed else path.suffix.lower()
+    if kind in _TEXT:
+        return read_text(path, TextOptions(header, texts, is_transposed))
+    if kind in _ARRAYS and not packed:
+        if header is not None:
+            raise EbmError(f"header is about the first line of a text, {path} is none: omit it")
+        return _ARRAYS[kind](path)
+    return refuse_foreign_suffix(path)
 
-    Parameters
-    ----------
-    values : array_like
-        Numbers of any shape.
-    threshold : float
-        The cut; a value equal to it becomes 0.
 
-    Returns
-    -------
-    ndarray of int8
-        Zeros and ones in the shape of ``values``.
-
-    Raises
-    ------
-    CodingError
-        If the threshold is not a finite number.
-    MissingValueError
-        If a value is NaN.
-
-    Examples
-    --------
-    >>> from ebm.tables import binarize
-    >>> binarize([1, 2, 3], 2).tolist()
-    [0, 0, 1]
-    """
-    if not np.isfinite(threshold):
-        raise CodingError(f"threshold must be a finite number, got {threshold}")
-    array = np.asarray(values)
-    n_missing = int(np.isnan(array).sum()) if array.dtype.kind == "f" else 0
-    if n_missing:
-        raise MissingValueError(
-            f"values has {n_missing} missing values, neither above nor below a threshold: "
-            "drop those rows first"
-        )
-    return (array > threshold).astype(np.int8)
+def _without_codes(values: NDArray[Any], codes: Sequence[str | float]) -> NDArray[Any]:
+    """The values, NaN where they are a code for a missing one."""
+    numbers = [number for code in codes if (number := Reading()(str(code))) is not None]
+    coded = np.isin(values, numbers) if numbers else np.zeros(1, dtype=np.bool_)
+    return np.where(coded, np.nan, values) if coded.any() else values
 
 
 def _complete_rows(
@@ -182,29 +182,48 @@ def _complete_rows(
     counts = {name: int(count) for name, count in zip(names, missing.sum(axis=0), strict=True)}
     listed = [f"{name!r} ({count} rows)" for name, count in counts.items() if count]
     more = f" and {len(listed) - _MAX_SHOWN} more columns" if len(listed) > _MAX_SHOWN else ""
-    remedy = (
-        "leave columns out with exclude= (--exclude)"
-        if drop_missing
-        else "drop those rows with drop_missing=True (--drop-missing), or leave columns out with "
-        "exclude= (--exclude)"
-    )
     raise MissingValueError(
         f"missing values in {', '.join(listed[:_MAX_SHOWN])}{more}: "
-        f"{n_incomplete} of {len(values)} rows are incomplete; {remedy}"
+        f"{n_incomplete} of {len(values)} rows are incomplete; {_remedy(missing, names)}"
     )
 
 
-def _compact(values: NDArray[Any], names: Sequence[str]) -> NDArray[Any]:
-    """The values as read-only int8 if they are small integers, otherwise float64."""
+def _remedy(missing: NDArray[np.bool_], names: Sequence[str]) -> str:
+    """What to do about missing values: rows to drop, or columns without which some are complete."""
+    if not missing.any(axis=1).all():
+        return "drop those rows with drop_missing=True, or leave columns out with exclude="
+    kept, emptiest = np.arange(len(names)), []
+    while missing[:, kept].any(axis=1).all():
+        worst = int(missing[:, kept].sum(axis=0).argmax())
+        emptiest.append(names[kept[worst]])
+        kept = np.delete(kept, worst)
+    n_complete = int((~missing[:, kept].any(axis=1)).sum())
+    if not len(kept):
+        return "every row lacks something and every column too: fill the cells in"
+    return (
+        "no row is complete, so that none would be left without those. "
+        f"Leave columns out first: exclude={emptiest} leaves {n_complete} complete rows"
+    )
+
+
+def _require_finite(values: NDArray[Any], names: Sequence[str]) -> None:
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         row, column = np.argwhere(~np.isfinite(values))[0]
         raise CodingError(
             f"column {names[column]!r} has the value {values[row, column]} in data row {row + 1}, "
             "wanted finite numbers: correct the cell"
         )
-    with np.errstate(invalid="ignore"):
-        small = values.astype(np.int8)
-    states = small if np.array_equal(small, values) else values.astype(np.float64)
+
+
+def _compact(values: NDArray[Any]) -> NDArray[Any]:
+    """The values as read-only int8 if they are small integers, otherwise float64."""
+    first = values[:1]
+    if np.array_equal(first, np.rint(first)):
+        with np.errstate(invalid="ignore"):
+            small = values.astype(np.int8)
+        states = small if np.array_equal(small, values) else values.astype(np.float64)
+    else:
+        states = values.astype(np.float64)
     states.setflags(write=False)
     return states
 
@@ -215,21 +234,7 @@ def _shape_doubt(n_rows: int, n_columns: int) -> str:
         return ""
     return (
         f"{n_rows} rows of {n_columns} columns: is this table transposed? "
-        "Rows are samples and columns are units"
-    )
-
-
-def _order_notes(values: NDArray[Any], names: Sequence[str]) -> tuple[str, ...]:
-    """Columns that number the rows; two rows in order say nothing yet."""
-    rising = np.all(values[1:] > values[:-1], axis=0).tolist()
-    found = [name for name, flag in zip(names, rising, strict=True) if flag]
-    if not found or len(values) < 3:
-        return ()
-    shown = ", ".join(map(repr, found[:_MAX_SHOWN])) + (", …" if len(found) > _MAX_SHOWN else "")
-    return (
-        f"Strictly increasing from row to row, like an index or a time: {shown}. Cut in two, such "
-        "a column says only in which part of the file a row is: leave it out with exclude= "
-        f"(--exclude {listed(found)}).",
+        "Rows are samples and columns are units; layout='transposed' turns it"
     )
 
 

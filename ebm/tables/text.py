@@ -1,84 +1,118 @@
-"""Text files: delimiter and header from the first line, then fast numbers or slow cells."""
+"""Text files: delimiter and header from the first records, then numbers block by block."""
 
 from __future__ import annotations
 
 import csv
 import gzip
-import io
+import itertools
 import re
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebm.errors import FileFormatError, ShapeError
-from ebm.tables.cells import is_missing, is_value
+from ebm.tables.blocks import parse_lines
+from ebm.tables.cells import Cells, Reading, decimal_comma, is_missing, is_value, parse
 from ebm.tables.columns import default_names, require_distinct
+from ebm.tables.first_line import header_notes, is_counted, is_header, refuse_doubtful_data
+from ebm.tables.foreign import refuse_foreign_content
+from ebm.tables.layouts import digits_apart
 from ebm.tables.raw import RawTable
 
-__all__ = ["header_of", "read_text"]
+__all__ = ["TextOptions", "header_of", "read_text"]
+
+_DELIMITERS = ("\t", ",", ";", "|", " ")
+#: Records that show how a file is laid out.
+_HEAD = 20
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """What a reader may say about a text file.
+
+    Parameters
+    ----------
+    header : bool or None
+        Whether the first line holds names; None to be told by the file.
+    missing : frozenset of str
+        Texts, in lower case, that mean a missing value besides the usual ones.
+    transposed : bool
+        Whether rows are units.
+    """
+
+    header: bool | None = None
+    missing: frozenset[str] = frozenset()
+    transposed: bool = False
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a text file is laid out, as its first two lines show."""
+    """How a text is laid out, as its first records show."""
 
     delimiter: str
-    header: tuple[str, ...] | None
-    n_columns: int
-    first_data_line: int
-    notes: tuple[str, ...] = ()
+    head: tuple[tuple[str, ...], ...]
+    is_header: bool
+    is_quoted: bool
+    width: int
+    body: str
 
 
-def read_text(path: Path) -> RawTable:
+def read_text(path: Path, options: TextOptions | None = None) -> RawTable:
     r"""Read a delimited text file, gzipped or not.
 
-    The delimiter is the one of ``,`` ``;`` tab that is most frequent in the first line, otherwise
-    blanks. The first line is a header if any of its cells is neither a number nor missing, or if it
-    is 0, 1, …, k − 1 with k ≥ 3, the names of a pandas frame without names. A header may follow a
-    ``#``, as :func:`numpy.savetxt` writes it; other comments are not read.
+    The delimiter is the one of tab ``,`` ``;`` ``|`` and blanks under which the first records have
+    equally many cells and most of these are numbers; a line ``sep=;`` says it. The first line is a
+    header if any of its cells is neither a number nor missing, or if it is 0, 1, …, k − 1 with
+    k ≥ 3, the names of a pandas frame without names. A header may follow a ``#``, as
+    :func:`numpy.savetxt` writes it; other comments are not read.
 
     Parameters
     ----------
     path : Path
-        The file, UTF-8.
+        The file, UTF-8 or UTF-16 with a byte order mark.
+    options : TextOptions, optional
+        What is said about the file.
 
     Returns
     -------
     RawTable
-        Numbers if every cell is one, text cells otherwise.
+        Names and cells.
 
     Raises
     ------
     FileFormatError
-        If the file is no readable UTF-8 table.
+        If the file is no readable table.
 
     Examples
     --------
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "x.csv"); n = path.write_text("a,b\n0,1\n")
-    >>> read_text(path).content.tolist()
+    >>> read_text(path).values.tolist()
     [[0.0, 1.0]]
     """
+    options = options or TextOptions()
     try:
-        layout = _layout(path)
-        content = _fast(path, layout)
-        return RawTable(
-            _names(layout, path),
-            _slow(path, layout) if content is None else content,
-            layout.notes,
-        )
+        text = _decoded(path)
+        layout = _layout(text, path, options)
+        reading = Reading(options.missing)
+        cells, notes = _cells(layout, path, reading)
     except UnicodeDecodeError as error:
         raise FileFormatError(
-            f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8"
+            f"{path} is not {error.encoding.upper()} text (byte {error.start}): save it as UTF-8"
         ) from error
     except (csv.Error, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise FileFormatError(f"{path} cannot be read as a text table: {error}") from error
+    raw = _named(layout, cells, path)
+    if len(layout.head[0]) == 1 and re.fullmatch("[01]{2,}", layout.head[0][0]):
+        raw = digits_apart(raw, layout.body.split())
+    if options.header is None:
+        if not (layout.is_header or options.transposed):
+            refuse_doubtful_data(layout.head[0], cells.values[1:], path)
+        notes += () if layout.is_quoted else header_notes(layout.head[0], layout.is_header)
+    return replace(raw, notes=raw.notes + notes)
 
 
 def header_of(text: str) -> tuple[str, ...] | None:
@@ -87,85 +121,162 @@ def header_of(text: str) -> tuple[str, ...] | None:
     Parameters
     ----------
     text : str
-        Its first two lines.
+        Its first two records.
 
     Returns
     -------
     tuple of str or None
-        None where the first line holds no names, or would be refused.
+        None where the first record holds no names, or would be refused.
 
     Examples
     --------
     >>> header_of("a,b\n0,1\n"), header_of("0,1\n1,1\n")
     (('a', 'b'), None)
     """
-    lines = [line for line in io.StringIO(text, newline="") if line.strip()]
     try:
-        return _layout_of(lines[:2], Path("table"), 0).header
+        layout = _layout(text, Path("table"), TextOptions())
     except (csv.Error, FileFormatError, ShapeError):
         return None
+    return layout.head[0] if layout.is_header else None
 
 
-@contextmanager
-def _open(path: Path) -> Iterator[TextIO]:
-    binary = gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
-    with binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file:
-        yield file
+def _decoded(path: Path) -> str:
+    """The text of a file, lines ending with a line feed."""
+    content = path.read_bytes()
+    if path.suffix.lower() == ".gz":
+        content = gzip.decompress(content)
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        text = content.decode("utf-16")
+    else:
+        refuse_foreign_content(path, content)
+        text = content.decode("utf-8-sig")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def _layout(path: Path) -> _Layout:
-    lines: list[str] = []
-    first = 0
-    with _open(path) as file:
-        for number, line in enumerate(file):
-            if line.strip():
-                lines.append(line)
-                first = number if len(lines) == 1 else first
-            if len(lines) == 2:
-                break
-    if not lines:
+def _layout(text: str, path: Path, options: TextOptions) -> _Layout:
+    said = re.match(r'"?sep=(.)"?[ ]*\n', text)
+    text = text[said.end() :] if said else text
+    # Empty lines at the beginning, and a mark of a comment before the names.
+    text = text[re.match(r"(?:[^\S\n]*\n)*", text).end() :]  # type: ignore[union-attr]
+    if not text.strip():
         raise ShapeError(f"{path} is empty, wanted a table with at least one row of data")
-    return _layout_of(lines, path, first)
-
-
-def _layout_of(lines: list[str], path: Path, first: int) -> _Layout:
-    """The layout that the first one or two lines show; ``first`` is the number of the first."""
-    marked = _is_marked(lines[0])
+    marked = _is_marked(text[: text.find("\n") + 1] or text)
     if marked:
-        lines[0] = lines[0].lstrip().lstrip("#% ") or "\n"
-    delimiter = _delimiter(lines)
-    rows = [[cell.strip() for cell in next(_rows(iter([line]), delimiter), [])] for line in lines]
-    _refuse_comment(path, marked, rows)
-    _refuse_row_names(path, rows)
-    is_header = _is_header(rows[0])
-    if is_header and len(lines) < 2:
+        text = text.lstrip().lstrip("#% ")
+    delimiter = said[1] if said else _delimiter(text)
+    head = tuple(row for row, _ in itertools.islice(_records(text, delimiter), _HEAD))
+    if marked and text.startswith("\n"):
+        head = ((), *head)
+    _refuse_comment(path, marked, head)
+    has_header, quoted = options.header, _has_quoted_header(text, head)
+    if has_header is None:
+        has_header = quoted or _has_header(head, options.transposed)
+        _refuse_row_names(path, head, options.transposed)
+    if has_header and len(head) < 2:
         raise ShapeError(f"{path} has a header line but no rows of data")
-    header = tuple(rows[0]) if is_header else None
-    return _Layout(delimiter, header, len(rows[0]), first + is_header, _notes(rows[0], is_header))
+    body = text
+    if has_header:
+        n_lines = next(number for _, number in _records(text, delimiter))
+        body = text[_offset(text, n_lines) :]
+    if has_header:
+        # Names stand in lines of text.
+        head = (tuple(re.sub(r"\s*\n\s*", " ", name) for name in head[0]), *head[1:])
+    if has_header and head[0][-1:] == ("",) and _all_have(head[1:], len(head[0]) - 1):
+        head = (head[0][:-1], *head[1:])
+    width = len(head[0]) + (has_header and _all_have(head[1:], len(head[0]) + 1))
+    return _Layout(delimiter, head, has_header, quoted, width, body)
+
+
+def _all_have(rows: Sequence[tuple[str, ...]], width: int) -> bool:
+    return all(len(row) == width for row in rows)
 
 
 def _is_marked(line: str) -> bool:
     """Whether a line begins like a comment, and is not one of names that all begin so."""
-    return line.lstrip()[:1] in ("#", "%") and not re.search(r"[,;\t]\s*[#%]", line)
+    return line.lstrip()[:1] in ("#", "%") and not re.search(r"[,;\t|]\s*[#%]", line)
 
 
-def _is_header(cells: list[str]) -> bool:
-    names = any(not is_value(cell) and not is_missing(cell) for cell in cells)
-    return names or _are_counted(cells) or (cells[0] == "" and _are_counted(cells[1:]))
+def _records(text: str, delimiter: str) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Records that are not empty, their cells without blanks around, and the lines read so far."""
+    lines = _lines(text)
+    if delimiter == " ":
+        lines = (line.strip().replace("\t", " ") + "\n" for line in lines)
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
+    width = 0
+    for row in reader:
+        cells = tuple(cell.strip() for cell in row)
+        width = max(width, len(cells))
+        # In a file of one column a quoted empty cell is a missing value, not an empty line.
+        if cells and (cells != ("",) or (row == [""] and width == 1)):
+            yield cells, reader.line_num
 
 
-def _are_counted(cells: list[str]) -> bool:
-    """Whether cells are 0, 1, …, at least to 2, which no row of zeros and ones is."""
-    return len(cells) > 2 and cells == [str(index) for index in range(len(cells))]
+def _lines(text: str) -> Iterator[str]:
+    """Lines as they are, without a copy of a long text."""
+    start = 0
+    while start < len(text):
+        stop = text.find("\n", start) + 1 or len(text)
+        yield text[start:stop]
+        start = stop
 
 
-def _refuse_comment(path: Path, marked: bool, rows: list[list[str]]) -> None:
+def _offset(text: str, n_lines: int) -> int:
+    """Where the text after so many lines begins."""
+    place = 0
+    for _ in range(n_lines):
+        place = text.find("\n", place) + 1 or len(text)
+    return place
+
+
+def _delimiter(text: str) -> str:
+    """The delimiter under which most cells are numbers, or that of most cells in the first line."""
+    best, most = "", (-1.0, 0)
+    for delimiter in _DELIMITERS:
+        try:
+            head = [row for row, _ in itertools.islice(_records(text, delimiter), _HEAD)]
+        except csv.Error:
+            continue
+        data = head[1:] or head
+        width = len(data[0])
+        # A header may leave out the name of the row names, or end with a delimiter.
+        if width + len(head[0]) < 3 or not _all_have(data, width):
+            continue
+        if len(head[0]) not in (width, width - 1, width + (head[0][-1] == "")):
+            continue
+        cells = [cell for row in data for cell in row]
+        readable = sum(is_value(cell) or is_missing(cell) for cell in cells) / len(cells)
+        if (readable, width) > most:
+            best, most = delimiter, (readable, width)
+    first = text[: text.find("\n")]
+    return best or max(",;\t", key=first.count)
+
+
+def _has_quoted_header(text: str, head: Sequence[tuple[str, ...]]) -> bool:
+    """Whether the first line holds quoted cells only, over lines without quotes."""
+    n_quotes = text[: text.find("\n")].count('"')
+    return n_quotes == 2 * len(head[0]) and len(head) > 1 and text.count('"') == n_quotes
+
+
+def _has_header(head: Sequence[tuple[str, ...]], transposed: bool) -> bool:
+    return is_header(head[0]) and not (transposed and _named_rows(head) and head[0][0])
+
+
+def _named_rows(head: Sequence[tuple[str, ...]]) -> bool:
+    """Whether all lines begin with a name and go on with numbers."""
+    return len(head) > 1 and all(
+        is_header(row[:1]) and all(is_value(cell) or is_missing(cell) for cell in row[1:])
+        for row in head
+    )
+
+
+def _refuse_comment(path: Path, marked: bool, head: Sequence[tuple[str, ...]]) -> None:
     """A marked line is a header if it has a name for each cell of a line of data, or refused."""
     if not marked:
         return
-    names = not any(is_value(cell) for cell in rows[0]) or _are_counted(rows[0])
-    if not (names and len(rows) == 2 and len(rows[0]) == len(rows[1]) and not _is_header(rows[1])):
-        counts = f" ({len(rows[0])} cells, the next line has {len(rows[1])})" if rows[1:] else ""
+    first = head[0]
+    names = not any(is_value(cell) for cell in first) or is_counted(first)
+    if not (names and len(head) > 1 and len(first) == len(head[1]) and not is_header(head[1])):
+        counts = f" ({len(first)} cells, the next line has {len(head[1])})" if head[1:] else ""
         raise FileFormatError(
             f"the first line of {path} starts with '#' or '%' and does not hold one name for each "
             f"column{counts}; comments are not read: remove such lines, so that the file begins "
@@ -173,107 +284,99 @@ def _refuse_comment(path: Path, marked: bool, rows: list[list[str]]) -> None:
         )
 
 
-def _refuse_row_names(path: Path, rows: list[list[str]]) -> None:
+def _refuse_row_names(path: Path, head: Sequence[tuple[str, ...]], transposed: bool) -> None:
     """A table without a header whose rows begin with names: the numbers after the first repeat."""
-    named = [_is_header(row[:1]) and all(is_value(cell) for cell in row[1:]) for row in rows]
-    if len(named) == 2 and all(named) and len(set(rows[0])) < len(rows[0]):
+    if not transposed and _named_rows(head) and len(set(head[0])) < len(head[0]):
         raise FileFormatError(
-            f"the lines of {path} begin with names ({rows[0][0]!r}, {rows[1][0]!r}) and go on "
-            "with numbers. If these are names of units, the table is transposed: rows must be "
-            "samples and columns units, pandas.read_csv(…, header=None, index_col=0).T turns it. "
-            "If they are names of samples, add a header line and leave that column out (--exclude)"
+            f"the lines of {path} begin with names ({head[0][0]!r}, {head[1][0]!r}) and go on "
+            "with numbers. If these are names of units, the table is transposed, rows must be "
+            "samples and columns units: layout='transposed' turns it. "
+            "If they are names of samples, add a header line and leave that column out with "
+            "exclude="
         )
 
 
-def _delimiter(lines: list[str]) -> str:
-    counts = {delimiter: lines[0].count(delimiter) for delimiter in (",", ";", "\t")}
-    best = max(counts, key=counts.__getitem__)
-    if counts[best]:
-        return best
-    # Blanks inside the name of a single column are no delimiter: the next line has one cell then.
-    widths = {len(next(_rows(iter([line]), " "))) for line in lines}
-    return " " if len(widths) == 1 else ","
+def _cells(layout: _Layout, path: Path, reading: Reading) -> tuple[Cells, tuple[str, ...]]:
+    """All cells of the body, and a note where commas were read as decimal marks."""
+    with_comma = replace(reading, comma=True)
+    noted = ("Commas were read as decimal marks.",)
+    first_rows = layout.head[layout.is_header :]
+    if "." not in layout.body and decimal_comma(itertools.chain(*first_rows)):
+        return _parsed(layout, path, with_comma), noted
+    cells = _parsed(layout, path, reading)
+    in_text = decimal_comma(itertools.chain(*cells.texts.values()))
+    # Numbers with points stand elsewhere in some tables with commas.
+    if in_text and not (np.isfinite(cells.values) & (cells.values % 1 != 0)).any():
+        return _parsed(layout, path, with_comma), noted
+    return cells, ()
 
 
-def _rows(lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:
-    if delimiter == " ":
-        lines = (line.strip().replace("\t", " ") for line in lines)
-    return csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
+def _parsed(layout: _Layout, path: Path, reading: Reading) -> Cells:
+    """Cells by blocks of lines, or by the csv module where quotes or lines are irregular."""
+    body, delimiter = _single_blanks(layout), layout.delimiter.encode()
+    body = re.sub("\n+", "\n", body) if "\n\n" in body else body
+    body = body.lstrip("\n")
+    lines = body.encode() if body.endswith("\n") else f"{body}\n".encode()
+    cells = parse_lines(lines, delimiter, layout.width, reading) if len(delimiter) == 1 else None
+    return parse(_columns(layout, path), reading) if cells is None else cells
 
 
-def _names(layout: _Layout, path: Path) -> tuple[str, ...]:
-    names = default_names(layout.n_columns)
-    if layout.header is not None:
-        # An unnamed column is named by its place.
-        names = tuple(given or place for given, place in zip(layout.header, names, strict=True))
-    require_distinct(names, f"the header of {path}")
-    return names
+def _single_blanks(layout: _Layout) -> str:
+    """The body; where blanks delimit, with one of them between cells, if nothing is quoted."""
+    body = layout.body
+    if layout.delimiter == " " and '"' not in body:
+        body = body.replace("\t", " ")
+        while "  " in body:
+            body = body.replace("  ", " ")
+        body = body.strip(" ").replace("\n ", "\n").replace(" \n", "\n")
+    return body
 
 
-def _notes(cells: list[str], is_header: bool) -> tuple[str, ...]:
-    """What was decided about the first line where it could be meant otherwise."""
-    if not is_header:
-        doubtful = cells == ["0", "1"]
-        text = (
-            "The first line, 0 and 1, was read as data: if these are the names of the columns, "
-            "as pandas writes them for a frame without names, replace them by other names."
-        )
-        return (text,) if doubtful else ()
-    numeric = [cell for cell in cells if is_value(cell)]
-    if not numeric:
-        return ()
-    if _are_counted(numeric):
-        return (
-            f"The first line, 0, 1, …, {numeric[-1]}, was read as the names of the columns, as "
-            "pandas writes them for a frame without names: add a header line if it is data.",
-        )
-    return (
-        f"The first line was read as a header although it holds the number {numeric[0]}: "
-        "add a header line if it is data.",
-    )
-
-
-def _fast(path: Path, layout: _Layout) -> NDArray[np.float64] | None:
-    """All cells as numbers, or None if some cell is none: the slow reader says which."""
-    try:
-        values = np.loadtxt(
-            path,
-            delimiter=None if layout.delimiter == " " else layout.delimiter,
-            comments=None,
-            skiprows=layout.first_data_line,
-            ndmin=2,
-            encoding="utf-8-sig",
-            quotechar='"',
-        )
-    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error):
-        return None
-    return values if values.shape[1] == layout.n_columns else None
-
-
-def _slow(path: Path, layout: _Layout) -> list[tuple[str, ...]]:
-    """The text cells of each column; rows of another length than the first line are refused."""
-    rows: list[list[str]] = []
-    with _open(path) as file:
-        for number, row in enumerate(_rows(file, layout.delimiter)):
-            if number < layout.first_data_line or _is_blank(row, layout):
-                continue
-            if len(row) != layout.n_columns:
-                raise ShapeError(_ragged(path, layout, len(rows) + 1, row))
-            rows.append(row)
+def _columns(layout: _Layout, path: Path) -> list[tuple[str, ...]]:
+    """The text cells of each column; rows of another length than the first are refused."""
+    rows: list[tuple[str, ...]] = []
+    for row, _ in _records(layout.body, layout.delimiter):
+        if len(row) != layout.width:
+            raise ShapeError(_ragged(path, layout, len(rows) + 1, row))
+        rows.append(row)
     return list(zip(*rows, strict=True))
 
 
-def _is_blank(row: list[str], layout: _Layout) -> bool:
-    # In a file of one column a quoted empty cell is a missing value, not an empty line.
-    return not row or (row == [""] and layout.n_columns > 1)
-
-
-def _ragged(path: Path, layout: _Layout, row: int, cells: list[str]) -> str:
-    names = layout.header is not None and row == 1 and len(cells) == layout.n_columns + 1
-    hint = "write it without row names" if names else "correct that row"
+def _ragged(path: Path, layout: _Layout, row: int, cells: Sequence[str]) -> str:
+    hint = "correct that row"
     if cells[0].startswith("#"):
         hint = "comments are not read, remove that line"
-    return (
-        f"data row {row} of {path} has {len(cells)} cells, "
-        f"the first line has {layout.n_columns}: {hint}"
+    elif len(cells) == 2 * layout.width and layout.delimiter == ",":
+        hint = "if commas are decimal marks as well, part the cells by semicolons"
+    others = "the first line has" if layout.width == len(layout.head[0]) else "the others have"
+    return f"data row {row} of {path} has {len(cells)} cells, {others} {layout.width}: {hint}"
+
+
+def _named(layout: _Layout, cells: Cells, path: Path) -> RawTable:
+    """Names to the columns, without an empty last column and with names of rows apart."""
+    header = layout.head[0] if layout.is_header else ()
+    first_data = layout.head[1:] if layout.is_header else layout.head
+    # Every line ends with a delimiter.
+    n_columns = layout.width - (
+        layout.width > 1
+        and "" in (*header[layout.width - 1 :], "")[:1]
+        and all(row[-1] == "" for row in first_data)
+        and cells.is_empty(layout.width - 1)
     )
+    n_unnamed = n_columns - len(header[:n_columns]) if layout.is_header else 0
+    if n_unnamed > 1 or (n_unnamed and not cells.are_names(0)):
+        raise ShapeError(
+            f"data row 1 of {path} has {layout.width} cells, the first line has {len(header)}: "
+            "correct the first line, or write the table without row names"
+        )
+    places = default_names(n_columns)
+    # An unnamed column is named by its place.
+    given = [*[""] * n_unnamed, *header[:n_columns]] or places
+    names = tuple(name or place for name, place in zip(given, places, strict=True))
+    require_distinct(names, f"the header of {path}")
+    raw = RawTable(names, cells.values[:, :n_columns], cells.texts)
+    # Few rows with names may as well be units.
+    samples = n_unnamed or cells.are_numbered(0) or len(cells.values) >= n_columns
+    if given[0] == "" and n_columns > 1 and samples and cells.are_names(0):
+        return raw.with_row_names()
+    return raw
