@@ -70,9 +70,9 @@ def population_count(
     error = binomial_error(observed, data.sample_size)[seen]
     # One event is its own error: the lower bar would reach 0, which has no place on this axis.
     lower = np.minimum(error, 0.7 * observed[seen])
-    ax.errorbar(
-        count[seen], observed[seen], [lower, error], fmt="o", color=DATA, ms=3, lw=1, label="data"
-    )
+    # Lists, since matplotlib 3.10 converts the first array to a number if it holds a single one.
+    bars = [lower.tolist(), error.tolist()]
+    ax.errorbar(count[seen], observed[seen], bars, fmt="o", color=DATA, ms=3, lw=1, label="data")
     ax.set_yscale("log")
     ax.set_ylim(0.2 * observed[seen].min(), 2)
     ax.set_xlim(-0.5, min(float(count[seen].max()) + 1.5, float(count[-1]) + 0.5))

@@ -192,7 +192,7 @@ def analyze(
 def _center(data: WeightedStates, center: ArrayLike | str) -> Any:
     """The center as numbers; None for spins, which have none."""
     if isinstance(data.space, Spins):
-        if not np.array_equal(center, 0.0):
+        if isinstance(center, str) or np.any(center):
             raise CodingError(f"spins have no center, got center={center!r}: leave it out")
         return None
     if not isinstance(data.space, Binary):

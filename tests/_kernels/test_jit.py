@@ -13,6 +13,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from numba.core.caching import FunctionCache
 
 import ebm
 from ebm._kernels.jit import kernel
@@ -90,10 +91,8 @@ def test_a_cache_that_cannot_be_written_does_no_harm(cache: Path) -> None:
     assert doubled(compiled) == [0, 2, 4]
 
 
-def test_no_folder_at_all_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "file" / "below"))
-    monkeypatch.setattr(numba.config, "CACHE_LOCATOR_CLASSES", "UserProvidedCacheLocator")
+def test_no_folder_at_all_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FunctionCache._impl_class, "_locator_classes", [])
     with pytest.raises(RuntimeError, match="no locator available"):
         numba.njit(cache=True)(double)
     assert doubled(kernel(double)) == [0, 2, 4]
