@@ -196,7 +196,7 @@ def _fit_general(
     else:
         optimum, messages = _by_gradients(loss, tolerance, max_iterations, report)
     optimum = _vanishing(loss, optimum)
-    if optimum.reason == "flat":
+    if optimum.direction is not None:
         units = units_moved(loss.family, optimum.direction)
         messages.insert(0, missing_maximum([], units, loss.data.sample_size))
     elif optimum.fisher is None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -156,20 +157,16 @@ def separation(model: Any, data: Ensemble, penalty: Penalty) -> Separation | Non
         )
     rows = _distinct_rows(data)
     features = _Features(model)
-    directions = _level_directions(features, rows, penalty.unpenalized())
+    free = np.linalg.qr(penalty.unpenalized() * features.scale[:, None])[0]
+    directions = _level_directions(features, rows, free)
     if not directions.shape[1]:
         return None
-    if model.space.size <= FEW_STATES:
-        states = np.concatenate(list(model.space.enumerate()))
-        moves = features.of(features.allowed(states)) - features.of(rows[:1])
-        direction = _never_rising(moves @ directions)
-        is_certain = True
-    else:
-        directions, direction = _among_neighbors(features, rows, directions)
-        is_certain = False
+    is_certain = model.space.size <= FEW_STATES
+    look = _among_all_states if is_certain else _among_neighbors
+    direction = look(features, rows, directions)
     if direction is None:
         return None
-    return Separation(tuple(units_moved(model, directions @ direction)), is_certain)
+    return Separation(tuple(units_moved(model, direction / features.scale)), is_certain)
 
 
 def vanishing_direction(model: Any, fisher: Array, gradient: Array) -> Array | None:
@@ -194,16 +191,15 @@ def vanishing_direction(model: Any, fisher: Array, gradient: Array) -> Array | N
         None also where the gradient is so large that nothing can be said.
     """
     features = _Features(model)
-    states = features.allowed(model.space.random(max(BLOCK, 4 * len(fisher)), rng=0))
-    at_random = features.of(states)
+    at_random = features.of(features.random_states)
     at_random -= at_random.mean(axis=0)
-    values, vectors = np.linalg.eigh(at_random.T @ at_random / len(states))
-    varied = values > RANK * max(float(values[-1]), 1e-300)
-    whitened = vectors[:, varied] / np.sqrt(values[varied])
+    values, vectors = np.linalg.eigh(at_random.T @ at_random / len(at_random))
+    varied = values > RANK * float(values[-1])
+    whitened = vectors[:, varied] / np.sqrt(values[varied]) / features.scale[:, None]
     if np.abs(whitened.T @ gradient).max(initial=0) > SLIGHT:
         return None
     ratios, directions = np.linalg.eigh(whitened.T @ fisher @ whitened)
-    return whitened @ directions[:, 0] if ratios[0] < VANISHED else None
+    return np.asarray(whitened @ directions[:, 0]) if ratios[0] < VANISHED else None
 
 
 def units_moved(model: Any, direction: Array) -> list[str]:
@@ -222,11 +218,11 @@ def units_moved(model: Any, direction: Array) -> list[str]:
         In the order of the units.
     """
     features = _Features(model)
-    states = features.allowed(model.space.random(BLOCK, rng=0))
     moved = np.zeros(model.space.n)
     for unit in range(len(moved)):
-        for changes in features.changes(states, unit):
-            moved[unit] = max(moved[unit], np.abs(changes @ direction).max(initial=0))
+        for changes in features.changes(features.random_states[:BLOCK], unit):
+            moves = np.abs(changes @ (direction * features.scale))
+            moved[unit] = max(moved[unit], moves.max(initial=0))
     return [model.space.labels[k] for k in np.flatnonzero(moved > 0.3 * moved.max())]
 
 
@@ -238,13 +234,26 @@ def _distinct_rows(data: Ensemble) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Features:
-    """T(x) = −∂E/∂θ."""
+    """T(x) = −∂E/∂θ, each feature in units of its largest deviation over random states."""
 
     model: Any
 
+    @cached_property
+    def random_states(self) -> Array:
+        """Allowed states drawn evenly, several for each parameter, (m, n)."""
+        n_states = max(BLOCK, 4 * len(self.model.parameters))
+        return self.allowed(self.model.space.random(n_states, rng=0))
+
+    @cached_property
+    def scale(self) -> Array:
+        """The units, (p,)."""
+        values = np.asarray(self.model.energy_gradient(self.random_states), dtype=np.float64)
+        largest = np.ptp(values, axis=0)
+        return np.where(largest > 0, largest, 1.0)
+
     def of(self, states: Array) -> Array:
         """(m, n) -> (m, p)."""
-        return -np.asarray(self.model.energy_gradient(states), dtype=np.float64)
+        return -np.asarray(self.model.energy_gradient(states), dtype=np.float64) / self.scale
 
     def allowed(self, states: Array) -> Array:
         """Those states whose energy is finite."""
@@ -284,25 +293,30 @@ def _orthogonal(directions: Array, differences: Iterable[Array]) -> Array:
     return np.asarray(directions @ vectors[:, values <= RANK * max(float(values[-1]), 1.0)])
 
 
-def _among_neighbors(
-    features: _Features, rows: Array, directions: Array
-) -> tuple[Array, Array | None]:
-    """The directions left by the neighbors of the rows, and one of them that never rises."""
-    # A unit whose own parameters cannot be separated alone holds d·T level under all its changes.
+def _among_all_states(features: _Features, rows: Array, directions: Array) -> Array | None:
+    """One of the directions along which no state has a larger d·T than the rows, (p,)."""
+    states = features.allowed(np.concatenate(list(features.model.space.enumerate())))
+    moves = (features.of(states) - features.of(rows[:1])) @ directions
+    direction = _never_rising(moves)
+    return None if direction is None else directions @ direction
+
+
+def _among_neighbors(features: _Features, rows: Array, directions: Array) -> Array | None:
+    """One of the directions along which no neighbor of a row has a larger d·T, (p,)."""
 
     def changes(units: Sequence[int]) -> Iterator[Array]:
         return (block for unit in units for block in features.changes(rows, unit))
 
-    is_loose = [_is_separable(list(changes([unit]))) for unit in range(rows.shape[1])]
-    loose, level = np.flatnonzero(is_loose).tolist(), np.flatnonzero(~np.array(is_loose)).tolist()
+    # A unit whose own parameters cannot be separated alone holds d·T level under all its changes.
+    is_loose = np.array([_is_separable(list(changes([unit]))) for unit in range(rows.shape[1])])
+    loose, level = np.flatnonzero(is_loose).tolist(), np.flatnonzero(~is_loose).tolist()
     directions = _orthogonal(directions, changes(level))
     if not directions.shape[1]:
-        return directions, None
+        return None
     if loose:
-        moves = np.concatenate([block @ directions for block in changes(loose)])
-        direction = _never_rising(moves)
+        direction = _never_rising(np.concatenate([move @ directions for move in changes(loose)]))
         if direction is not None:
-            return directions, direction
+            return np.asarray(directions @ direction)
         directions = _orthogonal(directions, changes(loose))
     return _beyond_neighbors(features, rows, directions)
 
@@ -313,16 +327,13 @@ def _is_separable(changes: list[Array]) -> bool:
     return _never_rising(moves[:, moves.any(axis=0)]) is not None
 
 
-def _beyond_neighbors(
-    features: _Features, rows: Array, directions: Array
-) -> tuple[Array, Array | None]:
-    """A direction that neither rows nor their neighbors see, but other states do."""
-    states = features.allowed(features.model.space.random(BLOCK, rng=0))
-    moves = (features.of(states) - features.of(rows[:1])) @ directions
+def _beyond_neighbors(features: _Features, rows: Array, directions: Array) -> Array | None:
+    """One of the directions that neither rows nor their neighbors see, but other states do."""
+    moves = (features.of(features.random_states) - features.of(rows[:1])) @ directions
     spread = np.abs(moves).max(axis=0, initial=0)
     if not spread.size or spread.max() < ROUNDING:
-        return directions, None
-    return directions, np.eye(len(spread))[int(spread.argmax())]
+        return None
+    return np.asarray(directions[:, int(spread.argmax())])
 
 
 def _never_rising(moves: Array) -> Array | None:
@@ -337,7 +348,7 @@ def _never_rising(moves: Array) -> Array | None:
     size = max(float(np.abs(total).max(initial=0)), 1e-300)
     cuts = np.unique(np.linspace(0, len(moves) - 1, CUTS).astype(np.intp))
     while True:
-        program = linprog(
+        program: Any = linprog(
             total / size, A_ub=moves[cuts], b_ub=np.zeros(len(cuts)), bounds=(-1, 1), method="highs"
         )
         rises = moves @ program.x
