@@ -3,7 +3,7 @@
 A pairwise family can give probability zero only in the limit of infinite parameters. Data that
 never show some combination of units may pull it there: a unit that never changes, an empty cell of
 a pair's table, and in general a face of the polytope of possible moments
-:cite:`barndorff1978,rinaldo2009`.
+:cite:`barndorffnielsen1978,rinaldo2009`.
 """
 
 from __future__ import annotations

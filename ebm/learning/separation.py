@@ -2,7 +2,7 @@
 
 Let E(x; θ) be affine in θ with features T(x) = −∂E/∂θ. The likelihood has no maximum at finite
 parameters if and only if the rows lie on a face of the polytope of all T(x)
-:cite:`barndorff1978,rinaldo2009`: there is a direction d, not constant over all states, such that
+:cite:`barndorffnielsen1978,rinaldo2009`: there is a direction d, not constant over all states, such that
 d·T(x) is one number for all rows and nowhere larger. The first half says that d is orthogonal to
 all differences of rows, which leaves few directions or none. The second half is asked of all
 states where they are few. Elsewhere it is asked of those that differ from a row in one unit: a
@@ -253,11 +253,12 @@ class _Features:
 
     def of(self, states: Array) -> Array:
         """(m, n) -> (m, p)."""
-        return -np.asarray(self.model.energy_gradient(states), dtype=np.float64) / self.scale
+        gradient: Array = np.asarray(self.model.energy_gradient(states), dtype=np.float64)
+        return -gradient / self.scale
 
     def allowed(self, states: Array) -> Array:
         """Those states whose energy is finite."""
-        return states[np.isfinite(self.model.energy(states))]
+        return np.asarray(states[np.isfinite(self.model.energy(states))])
 
     def changes(self, rows: Array, unit: int) -> Iterator[Array]:
         """T of the neighbors that differ from a row in one unit, less T of the row, in blocks."""
