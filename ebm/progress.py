@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["ProgressLine", "progress_bar", "ticker"]
+__all__ = ["ProgressLine", "progress_bar", "stage", "ticker"]
 
 #: Seconds before the line is shown, and between two of its states.
 _PATIENCE, _INTERVAL = 1.0, 0.2
@@ -77,3 +78,15 @@ def ticker(wanted: bool, total: int, unit: str) -> tuple[Callable[[], Any], Call
         return (lambda: None), (lambda: None)
     bar = progress_bar(total, unit)
     return (lambda: bar.update(1)), bar.close
+
+
+@contextmanager
+def stage(wanted: bool, what: str) -> Iterator[None]:
+    """Say on a terminal what is going on where no steps can be counted; gone at the end."""
+    shown = f"{what} …" if wanted and sys.stderr.isatty() else ""
+    print(shown, end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        if shown:
+            print(f"\r{' ' * len(shown)}", end="\r", file=sys.stderr, flush=True)

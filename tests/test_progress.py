@@ -135,3 +135,16 @@ def test_a_message_takes_the_place_of_a_line(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(sys, "stderr", screen)
     assert main(["fit", "no_such_file.csv"]) == 2
     assert screen.getvalue().startswith("\r\x1b[Kebm: no_such_file.csv")
+
+
+def test_a_stage_without_steps_is_named_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with progress.stage(True, "summing over pairs"):
+        assert screen.screen() == "summing over pairs …"
+    assert screen.screen() == ""
+    with progress.stage(False, "summing over pairs"):
+        assert screen.screen() == ""
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress.stage(True, "summing over pairs"):
+        assert sys.stderr.getvalue() == ""

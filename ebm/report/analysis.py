@@ -23,6 +23,7 @@ from ebm.errors import (
 from ebm.inversion import mean_field, pseudolikelihood
 from ebm.learning import FitResult, fit
 from ebm.models import BoltzmannMachine, IsingModel
+from ebm.progress import stage
 from ebm.randomness import RandomSource, generator
 from ebm.report.data import entropies, summarize_data
 from ebm.report.fitted import (
@@ -172,8 +173,9 @@ def analyze(
         place = _center(data, center)
         source = generator(rng)
         result, route = _fitted(data, (l2, l2_biases), source, progress)
-        inversion, trouble = _inverted(data)
-        sections = _sections(data, result, inversion, (l2, l2_biases), source)
+        with stage(progress, "comparing the model with data and with other estimates"):
+            inversion, trouble = _inverted(data)
+            sections = _sections(data, result, inversion, (l2, l2_biases), source)
     model: Any = inversion if result is None else result.model
     messages = _messages(caught, data, fitted=result is not None)
     said = [*notes, *messages, *(result.warnings if result else ()), *trouble]
