@@ -204,8 +204,8 @@ def test_no_assert_guards_against_a_users_mistake(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_file_is_long(path):
-    """At most 400 lines: a longer file is two files."""
-    assert len(path.read_text("utf-8").splitlines()) <= 400
+    """One subject a file; beyond 600 lines it is hardly one."""
+    assert len(path.read_text("utf-8").splitlines()) <= 600
 
 
 def examples_asked_for(source):

@@ -40,6 +40,14 @@ def chains():
     return ebm.sample(magnet(0.5, 8), n_draws=200, initial=UP_AND_DOWN, rng=0)
 
 
+def walked():
+    """Two sweeps of one seed, the second begun where the first one ended."""
+    samples = ebm.sample(magnet(0.0, 4), n_draws=1, n_chains=1, burn_in=0, rng=3, initial=[1.0] * 4)
+    last = samples.chains[0, -1]
+    samples = ebm.sample(magnet(0.0, 4), n_draws=1, n_chains=1, burn_in=0, rng=3, initial=last)
+    return samples.chains[0, -1]
+
+
 class Valleys(ebm.EnergyModel):
     """Two valleys of a real number that no small step joins."""
 
@@ -123,20 +131,27 @@ CALLS = {
         lambda: ebm.perturbation.plefka(glass(8, 5.0), 2),
         lambda solution: solution.covariance,
     ),
-    "a solution": (
-        "Series",
-        lambda: ebm.IsingModel([[0, 10.0], [10.0, 0]], [0.1, 0.1]),
-        lambda model: ebm.perturbation.plefka(model, 2),
-    ),
     "beliefs": (
-        "Ebm",
+        "Series",
         lambda: ebm.perturbation.bethe(magnet(1.0, 5), covariance="beliefs"),
-        lambda saddle: saddle.covariance,
+        lambda solution: solution.covariance,
     ),
     "hidden units": (
         "Series",
-        lambda: magnet(1.5, 3),
-        lambda model: ebm.effective.expand(model, [0, 1], 4),
+        lambda: ebm.effective.expand(magnet(1.5, 3), [0, 1], 4),
+        lambda expansion: expansion.interactions(),
+    ),
+    "a fit cut short": (
+        "NotConverged",
+        lambda: ebm.BoltzmannMachine(np.zeros((4, 4)), np.zeros(4)),
+        lambda start: ebm.fit(start, ebm.exact(magnet(0.5, 4)), max_iterations=1),
+    ),
+    "steps that begin where the last ones ended": (
+        "RepeatedNumbers",
+        walked,
+        lambda last: ebm.sample(
+            magnet(0.0, 4), n_draws=1, n_chains=1, burn_in=0, rng=3, initial=last
+        ),
     ),
     "an action": ("Series", list, lambda _: MLP.expand(WIDE, 2)),
     "a sum of an action": (

@@ -216,7 +216,7 @@ def _doubts(
         require_possible(target, model.pairs)
         if l2_biases == 0:
             require_changing_units(target)
-        cells = empty_cells(target, model.pairs) if l2 + l1 == 0 else []
+        cells = empty_cells(target, model.pairs) if l2 + l1 + l2_biases == 0 else []
     if cells:
         verdict, message = "has no maximum", missing_maximum(cells, [], data.sample_size)
     else:

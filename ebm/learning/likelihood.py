@@ -128,7 +128,7 @@ def _fit_pairwise(
     first = loss.average(loss.start())
     if loss.l2_biases == 0:
         require_changing_units(target)
-    if loss.l2 == 0:
+    if loss.l2 == loss.l2_biases == 0:
         cells = empty_cells(target, model.pairs)
     if model.n <= NEWTON_UNITS and hasattr(first, "fourth_moments"):
         optimum = newton(
@@ -138,7 +138,6 @@ def _fit_pairwise(
             report=report,
         )
     else:
-        _require_pair_matrices(model)
         optimum, messages = _by_gradients(loss, tolerance, max_iterations, report)
     likelihood = loss.log_likelihood(optimum.model, optimum.ensemble)
     if optimum.reason == "unbounded" or likelihood > 1e-9:
@@ -185,7 +184,7 @@ def _fit_general(
     """L-BFGS, then Newton steps where the Fisher information is at hand."""
     messages: list[str] = []
     # Before anything of size p is made of every row, for the limits of the average.
-    first = loss.average(loss.start())
+    first = loss.average(loss.family)
     if _is_cheap(loss) and isinstance(first, ExactEnsemble):
         optimum = newton(
             loss,
@@ -260,14 +259,10 @@ def _by_gradients(
     except AttributeError:
         kind = type(optimum.ensemble).__name__
         return optimum, [f"no standard errors: {kind} has no fourth moments"]
-    if optimum.reason not in {"converged", "rounding"}:
+    # Of hidden units nothing is claimed: parameters of one that is not needed may be anything.
+    if optimum.reason not in {"converged", "rounding"} or not loss.is_convex:
         return optimum, []
-    if loss.is_convex:
-        optimum = newton(
-            loss, tolerance=tolerance, max_iterations=most, report=report, before=optimum
-        )
-    elif optimum.reason == "converged" and not here.is_low() and here.recedes():
-        optimum = replace(optimum, reason="flat", direction=here.direction)
+    optimum = newton(loss, tolerance=tolerance, max_iterations=most, report=report, before=optimum)
     return optimum, []
 
 
@@ -320,7 +315,13 @@ def _message(optimum: Optimum) -> str:
         "flat": f"stopped after {steps} iterations: the likelihood has no maximum, {norm}",
         "doubtful": f"stopped after {steps} iterations: there may be no maximum, {norm}",
         "iterations": f"stopped at max_iterations = {steps}, {norm}: raise max_iterations",
-        "rounding": f"stopped after {steps} iterations where rounding hides progress, {norm}: "
-        "raise tolerance, or add a penalty",
+        "rounding": f"stopped after {steps} iterations where {_hidden_by(optimum)}, {norm}",
         "interrupted": f"interrupted after {steps} iterations, {norm}",
     }[optimum.reason]
+
+
+def _hidden_by(optimum: Optimum) -> str:
+    """What keeps a search from going on downhill."""
+    if isinstance(optimum.ensemble, ExactEnsemble):
+        return "rounding hides progress"
+    return "ln Z and moments of the average, which is approximate, no longer agree"

@@ -59,6 +59,8 @@ def ising(rng, scale, ties):
 
 def potts(rng, scale, ties):
     couplings = numbers(rng, scale, (4, 4, 3, 3), ties)
+    i, j = np.tril_indices(4)
+    couplings[i, j] = couplings[j, i].swapaxes(-1, -2)
     couplings[range(4), range(4)] = 0
     model = ebm.PottsModel(couplings, numbers(rng, scale, (4, 3), ties), offset=0.5)
     pairs, fields = fractions(model.couplings), fractions(model.fields)

@@ -17,6 +17,7 @@ from ebm.errors import (
     MissingValueError,
     ModelError,
     NamesError,
+    NotConvergedWarning,
     ShapeError,
 )
 from tests import oracles, strategies
@@ -416,7 +417,8 @@ class TestHistory:
 
     @pytest.mark.parametrize("most", [0, 1, 2])
     def test_most_iterations(self, most):
-        result = ebm.fit(machine(4), some_rows(), max_iterations=most)
+        with pytest.warns(NotConvergedWarning, match="has not converged: stopped at max_iter"):
+            result = ebm.fit(machine(4), some_rows(), max_iterations=most)
         assert result.n_iterations == most
         assert not result.converged
         assert "raise max_iterations" in result.message
@@ -649,7 +651,8 @@ class TestWhatTheResultSays:
     def test_a_direction_that_changes_nothing_is_said(self):
         rng = np.random.default_rng(0)
         machine_ = ebm.RestrictedBoltzmannMachine(np.zeros((3, 2)), rng.normal(size=3), [0, 0])
-        result = ebm.fit(machine_, some_rows(3), max_iterations=1)
+        with pytest.warns(NotConvergedWarning):
+            result = ebm.fit(machine_, some_rows(3), max_iterations=1)
         assert result.standard_errors is None
         assert "changes nothing" in result.warnings[0]
 

@@ -191,7 +191,9 @@ def test_a_fit_by_expansions_comes_near_the_exact_fit():
     family = ebm.BoltzmannMachine(np.zeros((5, 5)), np.zeros(5))
     exact = ebm.fit(family, rows).model
     mean = rows.mean(axis=0)
-    found = ebm.fit(family, rows, average=lambda model: expand(model, 4, center=mean)).model
+    # The sums of ln Z and of its slopes are cut off at one order each: they have no common minimum.
+    with pytest.warns(ebm.errors.NotConvergedWarning, match="approximate, no longer agree"):
+        found = ebm.fit(family, rows, average=lambda model: expand(model, 4, center=mean)).model
     first = ebm.inversion.mean_field(ebm.Ensemble.from_data(rows)).weights
     error = np.abs(found.weights - exact.weights).max()
     assert error < 0.03 * np.abs(exact.weights).max()
