@@ -211,7 +211,7 @@ def test_wrong_usage_exits_with_2(options: list[str], capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    "names", [["0", "1"], ["1", "2", "3"], [" a", "b"], ["a", "b\nc"], ["#a", "b"], ["", "NA"]]
+    "names", [["0", "1"], ["1", "2", "3"], [" a", "b"], ["a", "b\rc"], ["#a", "b"], ["", "NA"]]
 )
 def test_names_that_text_would_not_keep_are_refused(
     tmp_path: Path, names: list[str], capsys: pytest.CaptureFixture[str]
@@ -222,7 +222,7 @@ def test_names_that_text_would_not_keep_are_refused(
         assert sampled(model, *options) == 2
         out, err = capsys.readouterr()
         assert out == ""
-        assert "would not be read as names from a text file" in err
+        assert "would not be read back as it is from a text file" in err
     assert not (tmp_path / "x.csv").exists()
     assert sampled(model, "-o", tmp_path / "x.npz") == 0
     if all(name.strip() == name and name for name in names):

@@ -102,7 +102,7 @@ def test_every_dialect_gives_the_table_that_was_written(
     np.testing.assert_array_equal(raw.values, values)
     assert raw.texts == {}
     if dialect["header"]:
-        wanted = [name.replace("\n", " ") for name in NAMES[: values.shape[1]]]
+        wanted = NAMES[: values.shape[1]]
         if dialect["delimiter"] == " ":
             wanted = [name.replace("\t", " ") for name in wanted]
         assert raw.names == tuple(wanted)
@@ -163,7 +163,7 @@ def test_long_tables_are_read_across_blocks(
 def test_quoted_line_breaks_in_a_header_are_part_of_a_name(tmp_path: Path) -> None:
     path = write(tmp_path, '"How often\r\n do you sleep?",b\r\n0,1\r\n1,1\r\n')
     table = read_table(path)
-    assert table.names == ("How often do you sleep?", "b")
+    assert table.names == ("How often\n do you sleep?", "b")
     assert table.notes == ()
 
 

@@ -107,6 +107,14 @@ def survey(code: int, folder: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize(("highest", "code"), [(5, 9), (5, 8), (7, 9), (3, 9), (5, -1)])
+def test_codes_beyond_a_scale_are_told(highest: int, code: int) -> None:
+    """No answer to a question with answers from 1 to 5, or to 7."""
+    scale = np.arange(120.0) % highest + 1
+    scale[::10] = code
+    assert f"{code} (12 times" in codes_doubt(scale[:, None], ["q"])
+
+
 @pytest.mark.parametrize("code", [9, 99, 98, 77, -1, -9, -99, -2147483648])
 def test_codes_under_a_threshold_are_named_with_their_number(tmp_path: Path, code: int) -> None:
     table = read_table(survey(code, tmp_path), threshold=0)

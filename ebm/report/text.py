@@ -338,6 +338,7 @@ def _pair(units: Sequence[str]) -> str:
 
 def _short(name: str) -> str:
     """A name that leaves room for numbers beside two of its kind."""
+    name = " ".join(name.split())
     return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
 
 

@@ -65,7 +65,8 @@ def sample(
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness. The draws do not depend on ``n_jobs``. A loop of single steps needs
         one Generator for all of them, or ``samples.final`` as ``initial``: with an integer it ends
-        in one state or in a cycle.
+        in one state or in a cycle. Chains that are taken up bring their own random numbers; of
+        ``rng`` come then only copies that they lack.
     burn_in : int, optional
         Sweeps (n site updates each) before the first draw: 100, or 0 when chains are taken up.
     thin : int

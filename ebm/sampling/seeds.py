@@ -83,7 +83,7 @@ class SeededRun:
         self._step = past.step + 1 if past and past.goes_on(initial, self._start) else 0
         if self._step >= LOOP:
             warn(
-                f"{self._step} runs in a row began where one with the same rng={rng!r} had ended: "
+                f"one run after another began where one with the same rng={rng!r} had ended: "
                 "at the same states a seed gives the same random numbers, so that such steps end "
                 "in one state or go round in a cycle; give one numpy Generator as rng to all "
                 "steps, or initial=samples.final",

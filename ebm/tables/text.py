@@ -178,9 +178,6 @@ def _layout(text: str, path: Path, options: TextOptions) -> _Layout:
     if has_header:
         n_lines = next(number for _, number in _records(text, delimiter))
         body = text[_offset(text, n_lines) :]
-    if has_header:
-        # Names stand in lines of text.
-        head = (tuple(re.sub(r"\s*\n\s*", " ", name) for name in head[0]), *head[1:])
     if has_header and head[0][-1:] == ("",) and _all_have(head[1:], len(head[0]) - 1):
         head = (head[0][:-1], *head[1:])
     width = len(head[0]) + (has_header and _all_have(head[1:], len(head[0]) + 1))

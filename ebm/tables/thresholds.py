@@ -225,14 +225,16 @@ def _codes(column: NDArray[Any]) -> list[tuple[str, int]]:
 
 
 def _is_outside(code: float, others: NDArray[Any]) -> bool:
-    """Whether a code is farther from the others than these are apart, or alone negative."""
+    """Whether a code is far from the others, alone negative, or beyond a gap in a scale."""
     if not len(others):
         return False
     low, high = float(others.min()), float(others.max())
     if low == high:
         return False
-    if code < 0 <= low and np.array_equal(others, np.rint(others)):
-        return True
+    if np.array_equal(others, np.rint(others)):
+        is_scale = _few(others[:_SAMPLE]) and len(np.unique(others)) == high - low + 1
+        if code < 0 <= low or (is_scale and code > high + 1):
+            return True
     return min(abs(code - low), abs(code - high)) > high - low
 
 

@@ -108,8 +108,9 @@ def text_blocks(states: ArrayLike, names: Sequence[str], delimiter: str = ",") -
     header = _text([columns], delimiter)
     if header_of(header + _text(rows[:1].tolist(), delimiter)) != columns:
         raise FileFormatError(
-            f"the names {', '.join(map(repr, columns[:6]))} would not be read as names from a text "
-            "file, because they look like numbers or have blanks at their ends: write .npz"
+            f"the line of names {', '.join(map(repr, columns[:6]))} would not be read back as it "
+            "is from a text file, as where names look like numbers, have blanks at their ends or "
+            "hold a carriage return: write .npz"
         )
     starts = range(0, len(rows), _ROWS_PER_BLOCK)
     parts = (_text(rows[k : k + _ROWS_PER_BLOCK].tolist(), delimiter) for k in starts)

@@ -134,6 +134,23 @@ class TestPairs:
         check_no_maximum(machine(6), rows, r"never both on; and 11 more pairs")
         check_penalty_helps(machine(6), rows)
 
+    @pytest.mark.parametrize("keep", [implies, never_neither, equal])
+    def test_a_penalty_on_biases_alone_bounds_a_coupling_that_needs_them(self, keep):
+        """W grows with −b: what holds b holds W; of a pair that is never both on it does not."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert ebm.fit(machine(names=NAMES), keep(base()), l2_biases=1e-2).converged
+        check_no_maximum(machine(names=NAMES), never_both(base()), "'ann', 'cat'", l2_biases=1e-2)
+
+    def test_a_penalty_on_biases_is_enough_for_a_unit_that_never_changes(self):
+        rows = base()
+        rows[:, 1] = 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            result = ebm.fit(machine(names=NAMES), rows, l2_biases=1e-3)
+        assert result.converged
+        assert np.isfinite(result.standard_errors).all()
+
     def test_a_pair_that_is_not_coupled_may_be_anything(self):
         # ann and cat are never both on, but the family has no coupling for them.
         pattern = np.ones((4, 4)) - np.eye(4)
