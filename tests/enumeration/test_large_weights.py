@@ -60,6 +60,7 @@ def ising(rng, scale, ties):
 def potts(rng, scale, ties):
     couplings = numbers(rng, scale, (4, 4, 3, 3), ties)
     couplings[range(4), range(4)] = 0
+    couplings += couplings.transpose(1, 0, 3, 2)
     model = ebm.PottsModel(couplings, numbers(rng, scale, (4, 3), ties), offset=0.5)
     pairs, fields = fractions(model.couplings), fractions(model.fields)
 
