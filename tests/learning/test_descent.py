@@ -12,6 +12,7 @@ from ebm.errors import (
     FewSamplesWarning,
     ModelError,
     NoMaximumWarning,
+    NotConvergedWarning,
 )
 from ebm.learning import Decay
 from ebm.learning.gauges import gauge_of
@@ -432,7 +433,10 @@ def test_constant_columns_stay_finite():
         result = fit(start, rows, average=ebm.PersistentChains(50), n_epochs=20, rng=0)
     assert len(result.warnings) == 1
     assert np.isfinite(result.model.parameters).all()
-    with pytest.warns(NoMaximumWarning, match="units '0', '1' never change in the data"):
+    with (
+        pytest.warns(NotConvergedWarning),
+        pytest.warns(NoMaximumWarning, match="units '0', '1' never change in the data"),
+    ):
         exact = ebm.fit(start, rows, l2=0.1, max_iterations=3)
     assert any("never change in the data" in note for note in exact.warnings)
     fit(start, rows, average=ebm.PersistentChains(50), n_epochs=2, l2_biases=1e-3, rng=0)

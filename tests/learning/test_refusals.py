@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.errors import EnumerationLimitError, LimitError, MemoryLimitError
+from ebm.errors import (
+    EnumerationLimitError,
+    LimitError,
+    MemoryLimitError,
+    NotConvergedWarning,
+)
 from ebm.learning import likelihood, statistics
 
 
@@ -60,7 +65,8 @@ class TestExactFits:
     def test_twins_that_fit_are_fitted(self):
         assert ebm.fit(bare_potts(3, 4), level_rows(3, 4, 300)).converged
         machine = ebm.RestrictedBoltzmannMachine.for_data(level_rows(20, 2, 100), 3, rng=0)
-        assert ebm.fit(machine, level_rows(20, 2, 100), max_iterations=3).history
+        with pytest.warns(NotConvergedWarning):
+            assert ebm.fit(machine, level_rows(20, 2, 100), max_iterations=3).history
 
 
 def test_the_way_out_holds_no_derivatives_of_all_rows(monkeypatch):
