@@ -227,9 +227,10 @@ def missing_maximum(cells: Sequence[str], units: Sequence[str], sample_size: flo
         For an error, a warning or a report.
     """
     reason = "; ".join(cells[:4]) + (f"; and {len(cells) - 4} more pairs" if len(cells) > 4 else "")
+    named = ", ".join(map(repr, units))
     if not reason:
-        reason = f"some combination of {', '.join(map(repr, units))} never occurs"
-    growing = ", ".join(map(repr, units)) or "these units"
+        reason = f"some combination of {named or 'units'} never occurs"
+    growing = named or "these units"
     return (
         f"the likelihood has no maximum at finite parameters: {reason}. The parameters of "
         f"{growing} would grow without bound; add a penalty on couplings, such as "

@@ -31,7 +31,6 @@ from ebm.learning.existence import (
     require_possible,
 )
 from ebm.learning.newton import Optimum, PairwiseLoss, Point, newton
-from ebm.learning.penalty import Penalty
 from ebm.learning.quasi_newton import GeneralLoss, quasi_newton
 from ebm.learning.result import FitResult, FitStep
 from ebm.learning.separation import doubt_of_maximum, units_moved, vanishing_direction
@@ -97,7 +96,10 @@ def maximize_likelihood(
     ------
     ModelError
         If the model needs rows and gets moments.
+    EbmError
+        If the average does not know ln Z.
     """
+    average = _knowing_log_partition(average)
     if isinstance(model, PairwiseModel):
         target = data.moments().to(model.space).two_valued()
         loss = PairwiseLoss(model, target, penalties[0], average, penalties[1])
@@ -110,6 +112,21 @@ def maximize_likelihood(
     return _fit_general(general, tolerance, max_iterations, report)
 
 
+def _knowing_log_partition(average: Any) -> Callable[[Any], Any]:
+    """The average, its ensembles refused where they do not know ln Z."""
+
+    def checked(model: Any) -> Any:
+        ensemble = average(model)
+        if getattr(ensemble, "log_partition", None) is None:
+            raise EbmError(
+                "average must know ln Z: give a function from a model to an ensemble with "
+                f"log_partition, such as ebm.exact; got {type(ensemble).__name__}"
+            )
+        return ensemble
+
+    return checked
+
+
 def _fit_pairwise(
     loss: PairwiseLoss,
     data: Any,
@@ -119,27 +136,26 @@ def _fit_pairwise(
 ) -> FitResult:
     """Newton steps where the Fisher information is at hand, L-BFGS elsewhere."""
     model, target = loss.family, loss.target
-    cells: list[str] = []
     messages: list[str] = []
     if model.n > NEWTON_UNITS:
         _require_pair_matrices(model)
     require_possible(target, model.pairs)
     # Before anything of size p² is made, for the limits of the average.
-    first = loss.average(loss.start())
+    start = loss.start()
     if loss.l2_biases == 0:
         require_changing_units(target)
-    if loss.l2 == 0:
-        cells = empty_cells(target, model.pairs)
-    if model.n <= NEWTON_UNITS and hasattr(first, "fourth_moments"):
+    # A penalty on biases alone may hold the parameters that an empty cell would let grow.
+    cells = [] if loss.penalty else empty_cells(target, model.pairs)
+    if model.n <= NEWTON_UNITS and hasattr(start.ensemble, "fourth_moments"):
         optimum = newton(
-            loss,
+            start,
             tolerance=tolerance,
             max_iterations=100 if max_iterations is None else max_iterations,
             report=report,
         )
     else:
         _require_pair_matrices(model)
-        optimum, messages = _by_gradients(loss, tolerance, max_iterations, report)
+        optimum, messages = _by_gradients(start, tolerance, max_iterations, report)
     likelihood = loss.log_likelihood(optimum.model, optimum.ensemble)
     if optimum.reason == "unbounded" or likelihood > 1e-9:
         raise EbmError(
@@ -184,17 +200,16 @@ def _fit_general(
 ) -> FitResult:
     """L-BFGS, then Newton steps where the Fisher information is at hand."""
     messages: list[str] = []
-    # Before anything of size p is made of every row, for the limits of the average.
-    first = loss.average(loss.start())
-    if _is_cheap(loss) and isinstance(first, ExactEnsemble):
+    start = loss.start()
+    if isinstance(start.ensemble, ExactEnsemble) and _is_cheap(loss):
         optimum = newton(
-            loss,
+            start,
             tolerance=tolerance,
             max_iterations=100 if max_iterations is None else max_iterations,
             report=report,
         )
     else:
-        optimum, messages = _by_gradients(loss, tolerance, max_iterations, report)
+        optimum, messages = _by_gradients(start, tolerance, max_iterations, report)
     optimum = _vanishing(loss, optimum)
     if optimum.direction is not None:
         units = units_moved(loss.family, optimum.direction)
@@ -236,16 +251,16 @@ def _vanishing(loss: GeneralLoss, optimum: Optimum) -> Optimum:
 
 
 def _by_gradients(
-    loss: Any,
+    start: Point,
     tolerance: float,
     max_iterations: int | None,
     report: Callable[[FitStep], None],
 ) -> tuple[Optimum, list[str]]:
-    """L-BFGS to its end, then a look at the Fisher information, or why there is none."""
+    """L-BFGS to its end, then Newton steps or a look at one, or why there is none."""
+    loss = start.loss
     most = 1000 if max_iterations is None else max_iterations
     optimum = quasi_newton(
-        loss,
-        loss.scaling(),
+        start,
         tolerance=max(tolerance, LBFGS_TOLERANCE),
         max_iterations=most,
         report=report,
@@ -263,8 +278,13 @@ def _by_gradients(
     if optimum.reason not in {"converged", "rounding"}:
         return optimum, []
     if loss.is_convex:
+        # The last entry of the history stands for the same model.
         optimum = newton(
-            loss, tolerance=tolerance, max_iterations=most, report=report, before=optimum
+            here,
+            tolerance=tolerance,
+            max_iterations=most,
+            report=report,
+            history=optimum.history[:-1],
         )
     elif optimum.reason == "converged" and not here.is_low() and here.recedes():
         optimum = replace(optimum, reason="flat", direction=here.direction)
@@ -275,8 +295,7 @@ def _doubted(loss: Any, data: Any, optimum: Optimum) -> tuple[Optimum, list[str]
     """An end without Fisher information: what the rows say of whether there is a maximum."""
     if optimum.reason == "interrupted":
         return optimum, []
-    penalty = Penalty(loss.family, loss.l2, loss.l2_biases)
-    doubt, note = doubt_of_maximum(loss.family, data, penalty)
+    doubt, note = doubt_of_maximum(loss.family, data, loss.penalty)
     if doubt is None:
         return optimum, [note] if note else []
     return replace(optimum, reason="flat" if doubt.is_certain else "doubtful"), [note]

@@ -1,6 +1,6 @@
 """Maximum likelihood by damped Newton steps on exact averages.
 
-The loss L(θ) = E_D[E] + ln Z + ½ Σ_k λ_k θ_k² of energies affine in θ is convex. For pairwise
+The loss L(θ) = E_D[E] + ln Z + R(θ) of energies affine in θ is convex. For pairwise
 families gradient and Fisher information are taken about the means of the data, where they are well
 scaled; a linear map A, the gauge of the loss, takes steps there to the parameters of the model.
 """
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ebm.ensembles import Moments
 from ebm.information.fisher import pair_fisher
 from ebm.learning.existence import units_of_direction
+from ebm.learning.penalty import Penalty
 from ebm.learning.result import FitStep
 from ebm.parallel import single_threaded_blas
 from ebm.spaces import Spins
@@ -52,11 +53,11 @@ class PairwiseLoss:
     target : Moments
         Means and covariances of the data, in the space of the family.
     l2 : float
-        λ_k of the couplings; in every gauge the same penalty.
+        Penalty on couplings; in every gauge the same.
     average : callable
         Model to exact ensemble.
     l2_biases : float
-        λ_k of the biases or fields, in the gauge of the family.
+        Penalty on biases or fields, in the gauge of the family.
     """
 
     family: Any
@@ -66,12 +67,12 @@ class PairwiseLoss:
     l2_biases: float = 0.0
 
     @cached_property
-    def penalty(self) -> Array:
-        """λ_k for each parameter, (p,)."""
-        return np.where(self.family.is_coupling, self.l2, self.l2_biases)
+    def penalty(self) -> Penalty:
+        """R(θ)."""
+        return Penalty(self.family, self.l2, self.l2_biases)
 
-    def start(self) -> Any:
-        """The independent model with the means of the data, kept off the corners."""
+    def start(self) -> Point:
+        """At the independent model with the means of the data, kept off the corners."""
         n = self.target.sample_size
         margin = min(1 / (2 * n), 0.25) if np.isfinite(n) else 1e-9
         theta = np.zeros_like(self.family.parameters)
@@ -85,7 +86,7 @@ class PairwiseLoss:
             # With no couplings the input is what a diagonal adds to the bias.
             own = bare.input(np.zeros(units))
             theta[:units] = np.log(mean / (1 - mean)) - own
-        return self.family.with_parameters(theta)
+        return Point(self, self.family.with_parameters(theta))
 
     def data_energy(self, model: Any) -> float:
         """E_D[E(x; θ)] from the moments of the data."""
@@ -99,12 +100,11 @@ class PairwiseLoss:
 
     def value(self, model: Any, ensemble: Any) -> float:
         """L(θ), penalty included."""
-        penalty = 0.5 * float(self.penalty @ model.parameters**2)
-        return penalty - self.log_likelihood(model, ensemble)
+        return self.penalty.value(model.parameters) - self.log_likelihood(model, ensemble)
 
     def gradient(self, model: Any, ensemble: Any) -> Array:
         """∂L/∂θ in the gauge of the model, [EBM] eq 7 with the penalty's part."""
-        return np.asarray(self.misfit(model, ensemble) + self.penalty * model.parameters)
+        return np.asarray(self.misfit(model, ensemble) + self.penalty.gradient(model.parameters))
 
     def misfit(self, model: Any, ensemble: Any) -> Array:
         """E_D[∂E/∂θ] − E_model[∂E/∂θ] in the gauge of the model, the penalty left out."""
@@ -125,8 +125,12 @@ class PairwiseLoss:
         return pair_fisher(ensemble, model.pairs, self.target.mean)
 
     def curvature(self, fisher: Array) -> Array:
-        """Hessian of L in centered parameters, F + Aᵀ diag(λ) A, (p, p)."""
-        return np.asarray(fisher + self.gauge.T @ (self.penalty[:, None] * self.gauge))
+        """Hessian of L in centered parameters, F + Aᵀ ∂²R/∂θ² A, (p, p)."""
+        return np.asarray(fisher + self._penalty_curvature)
+
+    @cached_property
+    def _penalty_curvature(self) -> Array | float:
+        return self.gauge.T @ self.penalty.hessian @ self.gauge if self.penalty else 0.0
 
     @cached_property
     def gauge(self) -> Array:
@@ -193,34 +197,34 @@ class Optimum:
 
 
 def newton(
-    loss: Any,
+    start: Point,
     *,
     tolerance: float,
     max_iterations: int,
     report: Callable[[FitStep], None],
-    before: Optimum | None = None,
+    history: tuple[FitStep, ...] = (),
 ) -> Optimum:
-    """Minimize a loss by Newton steps with a line search.
+    """Minimize a convex loss by Newton steps with a line search.
 
     Parameters
     ----------
-    loss : PairwiseLoss or GeneralLoss
-        What to minimize; convex.
+    start : Point
+        Where to begin, and of which loss.
     tolerance : float
         Largest gradient accepted, in units of the standard deviations of the features.
     max_iterations : int
         Most steps.
     report : callable
         Called with every step.
-    before : Optimum, optional
-        Where another search has come to; ``loss.start()`` if not given.
+    history : tuple of FitStep
+        What has led to the start.
 
     Returns
     -------
     Optimum
         The last model, whatever ended the search.
     """
-    search = _Search(loss, tolerance, max_iterations, before)
+    search = _Search(start, tolerance, max_iterations, history)
     with single_threaded_blas():
         try:
             while not search.reason:
@@ -253,13 +257,13 @@ class Point:
     """
 
     def __init__(self, loss: Any, model: Any, ensemble: Any = None) -> None:
-        self._loss, self.model = loss, model
+        self.loss, self.model = loss, model
         self.ensemble = loss.average(model) if ensemble is None else ensemble
 
     @cached_property
     def value(self) -> float:
         """The loss."""
-        return float(self._loss.value(self.model, self.ensemble))
+        return float(self.loss.value(self.model, self.ensemble))
 
     @cached_property
     def noise(self) -> float:
@@ -269,17 +273,17 @@ class Point:
     @cached_property
     def fisher(self) -> Array:
         """Fisher information in the parameters that steps are taken in, (p, p)."""
-        return np.asarray(self._loss.fisher(self.model, self.ensemble))
+        return np.asarray(self.loss.fisher(self.model, self.ensemble))
 
     @cached_property
     def gradient(self) -> Array:
         """Of the loss, (p,)."""
-        return np.asarray(self._loss.gauge.T @ self._loss.gradient(self.model, self.ensemble))
+        return np.asarray(self.loss.gauge.T @ self.loss.gradient(self.model, self.ensemble))
 
     @cached_property
     def direction(self) -> Array:
         """The Newton step −H⁻¹ g, (p,)."""
-        return -_solve_scaled(self._loss.curvature(self.fisher), self.gradient)
+        return -_solve_scaled(self.loss.curvature(self.fisher), self.gradient)
 
     @cached_property
     def slope(self) -> float:
@@ -299,12 +303,12 @@ class Point:
         Point
             Of the same loss.
         """
-        move = length * (self._loss.gauge @ self.direction)
-        return Point(self._loss, self.model.with_parameters(self.model.parameters + move))
+        move = length * (self.loss.gauge @ self.direction)
+        return Point(self.loss, self.model.with_parameters(self.model.parameters + move))
 
     def is_low(self) -> bool:
         """Whether the Newton step ends at a minimum: short, or along a parabola."""
-        if self.slope >= -NEGLIGIBLE or self._loss.reach(self.direction) <= SHORT:
+        if self.slope >= -NEGLIGIBLE or self.loss.reach(self.direction) <= SHORT:
             return True
         return self._slope_after(2.0) > -0.5 * self.slope
 
@@ -324,19 +328,13 @@ class _Search:
     """Where a Newton search stands; ``reason`` is empty until it ends."""
 
     def __init__(
-        self, loss: Any, tolerance: float, max_iterations: int, before: Optimum | None
+        self, start: Point, tolerance: float, max_iterations: int, history: tuple[FitStep, ...]
     ) -> None:
-        self._loss, self._tolerance, self._most = loss, tolerance, max_iterations
+        self.here, self._tolerance, self._most = start, tolerance, max_iterations
         #: Largest standard deviation of each feature on the way.
         self._deviations: Any = 0.0
         self.norm = math.inf
-        self.history: list[FitStep] = []
-        if before is None:
-            self.here = Point(loss, loss.start())
-        else:
-            self.here = Point(loss, before.model, before.ensemble)
-            # The last entry stands for the same model.
-            self.history = list(before.history[:-1])
+        self.history = list(history)
         self.reason = ""
 
     def advance(self) -> FitStep:
@@ -349,7 +347,7 @@ class _Search:
         self.norm = float(np.abs(here.gradient / units).max())
         self.reason = self._verdict()
         length = 0.0 if self.reason else self._step()
-        likelihood = self._loss.log_likelihood(here.model, here.ensemble)
+        likelihood = here.loss.log_likelihood(here.model, here.ensemble)
         self.history.append(FitStep(len(self.history), likelihood, self.norm, length))
         return self.history[-1]
 

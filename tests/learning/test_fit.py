@@ -17,6 +17,7 @@ from ebm.errors import (
     MissingValueError,
     ModelError,
     NamesError,
+    NotConvergedWarning,
     ShapeError,
 )
 from tests import oracles, strategies
@@ -416,7 +417,8 @@ class TestHistory:
 
     @pytest.mark.parametrize("most", [0, 1, 2])
     def test_most_iterations(self, most):
-        result = ebm.fit(machine(4), some_rows(), max_iterations=most)
+        with pytest.warns(NotConvergedWarning, match="raise max_iterations"):
+            result = ebm.fit(machine(4), some_rows(), max_iterations=most)
         assert result.n_iterations == most
         assert not result.converged
         assert "raise max_iterations" in result.message
@@ -433,8 +435,7 @@ class TestHistory:
         ebm.fit(machine(3), some_rows(3))
         assert capsys.readouterr().err == ""
 
-    @pytest.mark.parametrize("call", [5, 7])
-    @pytest.mark.parametrize("memory", [True, False])
+    @pytest.mark.parametrize(("call", "memory"), [(4, True), (6, True), (5, False), (7, False)])
     def test_interrupted(self, call, memory):
         """FAULTS 41: by Newton steps and by L-BFGS."""
         calls = []
@@ -649,7 +650,8 @@ class TestWhatTheResultSays:
     def test_a_direction_that_changes_nothing_is_said(self):
         rng = np.random.default_rng(0)
         machine_ = ebm.RestrictedBoltzmannMachine(np.zeros((3, 2)), rng.normal(size=3), [0, 0])
-        result = ebm.fit(machine_, some_rows(3), max_iterations=1)
+        with pytest.warns(NotConvergedWarning):
+            result = ebm.fit(machine_, some_rows(3), max_iterations=1)
         assert result.standard_errors is None
         assert "changes nothing" in result.warnings[0]
 
