@@ -5,6 +5,7 @@ import functools
 import inspect
 import operator
 import warnings
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,6 +21,7 @@ PACKAGE = Path(ebm.__file__).parent
 
 #: Units 0 and 1 are never both on.
 EXCLUSIVE = [[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+EVERY_PAIR = [[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1], [1, 1, 0]]
 UP_AND_DOWN = np.repeat([[1.0] * 8, [-1.0] * 8], 2, axis=0)
 
 
@@ -40,12 +42,14 @@ def chains():
     return ebm.sample(magnet(0.5, 8), n_draws=200, initial=UP_AND_DOWN, rng=0)
 
 
-def walked():
-    """Two sweeps of one seed, the second begun where the first one ended."""
-    samples = ebm.sample(magnet(0.0, 4), n_draws=1, n_chains=1, burn_in=0, rng=3, initial=[1.0] * 4)
-    last = samples.chains[0, -1]
-    samples = ebm.sample(magnet(0.0, 4), n_draws=1, n_chains=1, burn_in=0, rng=3, initial=last)
-    return samples.chains[0, -1]
+def step(states):
+    """One step of chains, the seed the same at each."""
+    return ebm.sample(magnet(0.0, 6), n_draws=1, burn_in=0, rng=3, initial=states).final.states
+
+
+@pytest.fixture(autouse=True)
+def no_run_before(monkeypatch):
+    monkeypatch.setattr("ebm.sampling.seeds._LATEST", OrderedDict())
 
 
 class Valleys(ebm.EnergyModel):
@@ -96,6 +100,11 @@ CALLS = {
         lambda: ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)),
         lambda start: ebm.fit(start, EXCLUSIVE),
     ),
+    "a fit cut short": (
+        "NotConverged",
+        lambda: ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)),
+        lambda start: ebm.fit(start, EVERY_PAIR, max_iterations=1),
+    ),
     "fit by steps": (
         "NoMaximum",
         lambda: ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)),
@@ -131,27 +140,20 @@ CALLS = {
         lambda: ebm.perturbation.plefka(glass(8, 5.0), 2),
         lambda solution: solution.covariance,
     ),
+    "moments of a solution": (
+        "Series",
+        lambda: ebm.perturbation.plefka(glass(8, 5.0), 2),
+        lambda solution: solution.moments(),
+    ),
     "beliefs": (
         "Series",
         lambda: ebm.perturbation.bethe(magnet(1.0, 5), covariance="beliefs"),
-        lambda solution: solution.covariance,
+        lambda saddle: saddle.covariance,
     ),
     "hidden units": (
         "Series",
         lambda: ebm.effective.expand(magnet(1.5, 3), [0, 1], 4),
         lambda expansion: expansion.interactions(),
-    ),
-    "a fit cut short": (
-        "NotConverged",
-        lambda: ebm.BoltzmannMachine(np.zeros((4, 4)), np.zeros(4)),
-        lambda start: ebm.fit(start, ebm.exact(magnet(0.5, 4)), max_iterations=1),
-    ),
-    "steps that begin where the last ones ended": (
-        "RepeatedNumbers",
-        walked,
-        lambda last: ebm.sample(
-            magnet(0.0, 4), n_draws=1, n_chains=1, burn_in=0, rng=3, initial=last
-        ),
     ),
     "an action": ("Series", list, lambda _: MLP.expand(WIDE, 2)),
     "a sum of an action": (
@@ -170,6 +172,11 @@ CALLS = {
         "PoorMixing",
         lambda: (ebm.exact(magnet(0.5, 8)), chains()),
         lambda routes: ebm.compare(*routes),
+    ),
+    "steps of chains with one seed": (
+        "RepeatedNumbers",
+        lambda: functools.reduce(lambda states, _: step(states), range(2), np.ones(6)),
+        lambda states: ebm.sample(magnet(0.0, 6), n_draws=1, burn_in=0, rng=3, initial=states),
     ),
     "chains of real numbers": (
         "PoorMixing",

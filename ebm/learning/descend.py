@@ -210,17 +210,18 @@ def _doubts(
 ) -> tuple[str, tuple[str, ...]]:
     """Whether the likelihood has no maximum, or may have none, in words, and what is to be said."""
     l2, l2_biases = penalties
+    penalty = Penalty(model, l2, l2_biases, l1)
     cells: list[str] = []
     if isinstance(model, PairwiseModel):
         target = data.moments().to(model.space).two_valued()
         require_possible(target, model.pairs)
         if l2_biases == 0:
             require_changing_units(target)
-        cells = empty_cells(target, model.pairs) if l2 + l1 + l2_biases == 0 else []
+        cells = [] if penalty else empty_cells(target, model.pairs)
     if cells:
         verdict, message = "has no maximum", missing_maximum(cells, [], data.sample_size)
     else:
-        doubt, message = doubt_of_maximum(model, data, Penalty(model, l2, l2_biases, l1))
+        doubt, message = doubt_of_maximum(model, data, penalty)
         if doubt is None:
             return "", (message,) if message else ()
         verdict = "has no maximum" if doubt.is_certain else "may have no maximum"

@@ -25,7 +25,7 @@ Indices = NDArray[np.intp]
 #: A rate this close to 0 or 1 counts as constant: moments carry rounding errors.
 CONSTANT = 1e-14
 #: A cell of a pair's table counts as empty below this share of the rarer of its two values.
-EMPTY = 1e-10
+EMPTY = 1e-13
 #: Relative eigenvalue of the scaled Fisher information below which its direction is flat.
 FLAT = 1e-8
 #: Units that a message names.
@@ -227,9 +227,10 @@ def missing_maximum(cells: Sequence[str], units: Sequence[str], sample_size: flo
         For an error, a warning or a report.
     """
     reason = "; ".join(cells[:4]) + (f"; and {len(cells) - 4} more pairs" if len(cells) > 4 else "")
+    named = ", ".join(map(repr, units))
     if not reason:
-        reason = f"some combination of {', '.join(map(repr, units))} never occurs"
-    growing = ", ".join(map(repr, units)) or "these units"
+        reason = f"some combination of {named or 'units'} never occurs"
+    growing = named or "these units"
     return (
         f"the likelihood has no maximum at finite parameters: {reason}. The parameters of "
         f"{growing} would grow without bound; add a penalty on couplings, such as "

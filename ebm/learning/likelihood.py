@@ -31,10 +31,14 @@ from ebm.learning.existence import (
     require_possible,
 )
 from ebm.learning.newton import Optimum, PairwiseLoss, Point, newton
-from ebm.learning.penalty import Penalty
 from ebm.learning.quasi_newton import GeneralLoss, quasi_newton
 from ebm.learning.result import FitResult, FitStep
-from ebm.learning.separation import doubt_of_maximum, units_moved, vanishing_direction
+from ebm.learning.separation import (
+    doubt_of_maximum,
+    is_saturated,
+    units_moved,
+    vanishing_direction,
+)
 from ebm.learning.uncertainty import (
     general_errors,
     in_model_gauge,
@@ -97,7 +101,10 @@ def maximize_likelihood(
     ------
     ModelError
         If the model needs rows and gets moments.
+    EbmError
+        If the average does not know ln Z.
     """
+    average = _knowing_log_partition(average)
     if isinstance(model, PairwiseModel):
         target = data.moments().to(model.space).two_valued()
         loss = PairwiseLoss(model, target, penalties[0], average, penalties[1])
@@ -110,6 +117,21 @@ def maximize_likelihood(
     return _fit_general(general, tolerance, max_iterations, report)
 
 
+def _knowing_log_partition(average: Any) -> Callable[[Any], Any]:
+    """The average, its ensembles refused where they do not know ln Z."""
+
+    def checked(model: Any) -> Any:
+        ensemble = average(model)
+        if getattr(ensemble, "log_partition", None) is None:
+            raise EbmError(
+                "average must know ln Z: give a function from a model to an ensemble with "
+                f"log_partition, such as ebm.exact; got {type(ensemble).__name__}"
+            )
+        return ensemble
+
+    return checked
+
+
 def _fit_pairwise(
     loss: PairwiseLoss,
     data: Any,
@@ -119,26 +141,26 @@ def _fit_pairwise(
 ) -> FitResult:
     """Newton steps where the Fisher information is at hand, L-BFGS elsewhere."""
     model, target = loss.family, loss.target
-    cells: list[str] = []
     messages: list[str] = []
     if model.n > NEWTON_UNITS:
         _require_pair_matrices(model)
     require_possible(target, model.pairs)
     # Before anything of size p² is made, for the limits of the average.
-    first = loss.average(loss.start())
+    start = loss.start()
     if loss.l2_biases == 0:
         require_changing_units(target)
-    if loss.l2 == loss.l2_biases == 0:
-        cells = empty_cells(target, model.pairs)
-    if model.n <= NEWTON_UNITS and hasattr(first, "fourth_moments"):
+    # A penalty on biases alone may hold the parameters that an empty cell would let grow.
+    cells = [] if loss.penalty else empty_cells(target, model.pairs)
+    if model.n <= NEWTON_UNITS and hasattr(start.ensemble, "fourth_moments"):
         optimum = newton(
-            loss,
+            start,
             tolerance=tolerance,
             max_iterations=100 if max_iterations is None else max_iterations,
             report=report,
         )
     else:
-        optimum, messages = _by_gradients(loss, tolerance, max_iterations, report)
+        _require_pair_matrices(model)
+        optimum, messages = _by_gradients(start, tolerance, max_iterations, report)
     likelihood = loss.log_likelihood(optimum.model, optimum.ensemble)
     if optimum.reason == "unbounded" or likelihood > 1e-9:
         raise EbmError(
@@ -183,19 +205,18 @@ def _fit_general(
 ) -> FitResult:
     """L-BFGS, then Newton steps where the Fisher information is at hand."""
     messages: list[str] = []
-    # Before anything of size p is made of every row, for the limits of the average.
-    first = loss.average(loss.family)
-    if _is_cheap(loss) and isinstance(first, ExactEnsemble):
+    start = loss.start()
+    if isinstance(start.ensemble, ExactEnsemble) and _is_cheap(start):
         optimum = newton(
-            loss,
+            start,
             tolerance=tolerance,
             max_iterations=100 if max_iterations is None else max_iterations,
             report=report,
         )
     else:
-        optimum, messages = _by_gradients(loss, tolerance, max_iterations, report)
+        optimum, messages = _by_gradients(start, tolerance, max_iterations, report)
     optimum = _vanishing(loss, optimum)
-    if optimum.direction is not None:
+    if optimum.reason == "flat" and optimum.direction is not None:
         units = units_moved(loss.family, optimum.direction)
         messages.insert(0, missing_maximum([], units, loss.data.sample_size))
     elif optimum.fisher is None:
@@ -211,14 +232,15 @@ def _warn_of(optimum: Optimum, messages: list[str]) -> None:
     """Say what keeps an end from being a maximum; an interrupt needs no words."""
     if optimum.reason in NO_MAXIMUM:
         warn(messages[0], NoMaximumWarning)
-    elif optimum.reason in {"iterations", "rounding"}:
+    elif optimum.reason in {"iterations", "rounding", "undetermined", "unbounded"}:
         warn(f"the fit has not converged: {_message(optimum)}", NotConvergedWarning)
 
 
-def _is_cheap(loss: GeneralLoss) -> bool:
-    """Whether Newton steps cost little: affine energies, few states, few parameters."""
+def _is_cheap(start: Point) -> bool:
+    """Whether Newton steps cost little and lead somewhere: few states, no saturated start."""
+    loss = start.loss
     work = loss.family.space.size * len(loss.family.parameters) ** 2
-    return work <= NEWTON_WORK and loss.is_convex
+    return work <= NEWTON_WORK and loss.is_convex and not is_saturated(loss.family, start.fisher)
 
 
 def _vanishing(loss: GeneralLoss, optimum: Optimum) -> Optimum:
@@ -228,23 +250,24 @@ def _vanishing(loss: GeneralLoss, optimum: Optimum) -> Optimum:
     if not loss.is_convex:
         return optimum
     gradient = loss.gradient(optimum.model, optimum.ensemble)
-    direction = vanishing_direction(loss.family, loss.curvature(optimum.fisher), gradient)
+    direction = vanishing_direction(loss.family, optimum.fisher, gradient, loss.penalty)
     if direction is None:
         return optimum
-    return replace(optimum, reason="flat", direction=direction)
+    exact = math.isinf(loss.sample_size)
+    return replace(optimum, reason="undetermined" if exact else "flat", direction=direction)
 
 
 def _by_gradients(
-    loss: Any,
+    start: Point,
     tolerance: float,
     max_iterations: int | None,
     report: Callable[[FitStep], None],
 ) -> tuple[Optimum, list[str]]:
-    """L-BFGS to its end, then a look at the Fisher information, or why there is none."""
+    """L-BFGS to its end, then Newton steps or a look at one, or why there is none."""
+    loss = start.loss
     most = 1000 if max_iterations is None else max_iterations
     optimum = quasi_newton(
-        loss,
-        loss.scaling(),
+        start,
         tolerance=max(tolerance, LBFGS_TOLERANCE),
         max_iterations=most,
         report=report,
@@ -259,10 +282,18 @@ def _by_gradients(
     except AttributeError:
         kind = type(optimum.ensemble).__name__
         return optimum, [f"no standard errors: {kind} has no fourth moments"]
-    # Of hidden units nothing is claimed: parameters of one that is not needed may be anything.
-    if optimum.reason not in {"converged", "rounding"} or not loss.is_convex:
+    if optimum.reason not in {"converged", "rounding"}:
         return optimum, []
-    optimum = newton(loss, tolerance=tolerance, max_iterations=most, report=report, before=optimum)
+    if loss.is_convex:
+        # The last entry of the history stands for the same model.
+        optimum = newton(
+            here,
+            tolerance=tolerance,
+            max_iterations=most,
+            report=report,
+            history=optimum.history[:-1],
+        )
+    # Of hidden units nothing is claimed: parameters of one that is not needed may be anything.
     return optimum, []
 
 
@@ -270,8 +301,7 @@ def _doubted(loss: Any, data: Any, optimum: Optimum) -> tuple[Optimum, list[str]
     """An end without Fisher information: what the rows say of whether there is a maximum."""
     if optimum.reason == "interrupted":
         return optimum, []
-    penalty = Penalty(loss.family, loss.l2, loss.l2_biases)
-    doubt, note = doubt_of_maximum(loss.family, data, penalty)
+    doubt, note = doubt_of_maximum(loss.family, data, loss.penalty)
     if doubt is None:
         return optimum, [note] if note else []
     return replace(optimum, reason="flat" if doubt.is_certain else "doubtful"), [note]
@@ -314,6 +344,9 @@ def _message(optimum: Optimum) -> str:
         "converged": f"converged after {steps} iterations, {norm}",
         "flat": f"stopped after {steps} iterations: the likelihood has no maximum, {norm}",
         "doubtful": f"stopped after {steps} iterations: there may be no maximum, {norm}",
+        "undetermined": f"stopped after {steps} iterations where the model hardly varies along a "
+        f"direction of parameters, which double precision does not tell, {norm}: add a penalty",
+        "unbounded": f"stopped after {steps} iterations, the likelihood rises for ever, {norm}",
         "iterations": f"stopped at max_iterations = {steps}, {norm}: raise max_iterations",
         "rounding": f"stopped after {steps} iterations where {_hidden_by(optimum)}, {norm}",
         "interrupted": f"interrupted after {steps} iterations, {norm}",

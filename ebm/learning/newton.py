@@ -1,6 +1,6 @@
 """Maximum likelihood by damped Newton steps on exact averages.
 
-The loss L(θ) = E_D[E] + ln Z + ½ Σ_k λ_k θ_k² of energies affine in θ is convex. For pairwise
+The loss L(θ) = E_D[E] + ln Z + R(θ) of energies affine in θ is convex. For pairwise
 families gradient and Fisher information are taken about the means of the data, where they are well
 scaled; a linear map A, the gauge of the loss, takes steps there to the parameters of the model.
 """
@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.ensembles import Moments
+from ebm.errors import PrecisionError
 from ebm.information.fisher import pair_fisher
 from ebm.learning.existence import units_of_direction
+from ebm.learning.penalty import Penalty
 from ebm.learning.result import FitStep
 from ebm.parallel import single_threaded_blas
 from ebm.spaces import Spins
@@ -37,6 +39,18 @@ TURNED = 1e-5
 SATURATED = 1e-4
 #: Relative eigenvalue of the scaled Hessian below which it is rounding.
 SINGULAR = 1e-13
+#: Smallest pivot with which the scaled Hessian is solved as it is.
+REGULAR = 1e-3
+#: Relative eigenvalue of the scaled Hessian below which parameters along it are rounding.
+UNDETERMINED = 1e-12
+#: By how much rounding of exact moments may move a parameter.
+VISIBLE = 0.01
+#: Most steps once the gradient meets the tolerance at a minimum.
+LAST_STEPS = 6
+#: Largest scaled gradient at which a way to infinity is told from a distant maximum.
+SURE = 1e-9
+#: Number of samples that exact moments stand for where errors are compared.
+EXACT = 1e14
 #: By how much the decrement gᵀ H⁻¹ g may grow in a step.
 LONGER = 2.0
 
@@ -52,11 +66,11 @@ class PairwiseLoss:
     target : Moments
         Means and covariances of the data, in the space of the family.
     l2 : float
-        λ_k of the couplings; in every gauge the same penalty.
+        Penalty on couplings; in every gauge the same.
     average : callable
         Model to exact ensemble.
     l2_biases : float
-        λ_k of the biases or fields, in the gauge of the family.
+        Penalty on biases or fields, in the gauge of the family.
     """
 
     family: Any
@@ -66,12 +80,12 @@ class PairwiseLoss:
     l2_biases: float = 0.0
 
     @cached_property
-    def penalty(self) -> Array:
-        """λ_k for each parameter, (p,)."""
-        return np.where(self.family.is_coupling, self.l2, self.l2_biases)
+    def penalty(self) -> Penalty:
+        """R(θ)."""
+        return Penalty(self.family, self.l2, self.l2_biases)
 
-    def start(self) -> Any:
-        """The independent model with the means of the data, kept off the corners."""
+    def start(self) -> Point:
+        """At the independent model with the means of the data, kept off the corners."""
         n = self.target.sample_size
         margin = min(1 / (2 * n), 0.25) if np.isfinite(n) else 1e-9
         theta = np.zeros_like(self.family.parameters)
@@ -85,7 +99,7 @@ class PairwiseLoss:
             # With no couplings the input is what a diagonal adds to the bias.
             own = bare.input(np.zeros(units))
             theta[:units] = np.log(mean / (1 - mean)) - own
-        return self.family.with_parameters(theta)
+        return Point(self, self.family.with_parameters(theta))
 
     def data_energy(self, model: Any) -> float:
         """E_D[E(x; θ)] from the moments of the data."""
@@ -99,12 +113,11 @@ class PairwiseLoss:
 
     def value(self, model: Any, ensemble: Any) -> float:
         """L(θ), penalty included."""
-        penalty = 0.5 * float(self.penalty @ model.parameters**2)
-        return penalty - self.log_likelihood(model, ensemble)
+        return self.penalty.value(model.parameters) - self.log_likelihood(model, ensemble)
 
     def gradient(self, model: Any, ensemble: Any) -> Array:
         """∂L/∂θ in the gauge of the model, [EBM] eq 7 with the penalty's part."""
-        return np.asarray(self.misfit(model, ensemble) + self.penalty * model.parameters)
+        return np.asarray(self.misfit(model, ensemble) + self.penalty.gradient(model.parameters))
 
     def misfit(self, model: Any, ensemble: Any) -> Array:
         """E_D[∂E/∂θ] − E_model[∂E/∂θ] in the gauge of the model, the penalty left out."""
@@ -116,6 +129,16 @@ class PairwiseLoss:
         """Energies are affine in the parameters."""
         return True
 
+    @property
+    def sample_size(self) -> float:
+        """Number of samples; infinite for exact moments."""
+        return self.target.sample_size
+
+    @property
+    def n_idle(self) -> int:
+        """Number of directions that change no energy."""
+        return 0
+
     def units_of(self, direction: Array) -> list[str]:
         """Names of the units whose centered parameters make up most of a direction."""
         return units_of_direction(direction, self.family.pairs, self.family.space.labels)
@@ -125,8 +148,12 @@ class PairwiseLoss:
         return pair_fisher(ensemble, model.pairs, self.target.mean)
 
     def curvature(self, fisher: Array) -> Array:
-        """Hessian of L in centered parameters, F + Aᵀ diag(λ) A, (p, p)."""
-        return np.asarray(fisher + self.gauge.T @ (self.penalty[:, None] * self.gauge))
+        """Hessian of L in centered parameters, F + Aᵀ ∂²R/∂θ² A, (p, p)."""
+        return np.asarray(fisher + self._penalty_curvature)
+
+    @cached_property
+    def _penalty_curvature(self) -> Array | float:
+        return self.gauge.T @ self.penalty.hessian @ self.gauge if self.penalty else 0.0
 
     @cached_property
     def gauge(self) -> Array:
@@ -175,12 +202,12 @@ class Optimum:
     history : tuple of FitStep
         All iterations.
     reason : str
-        ``"converged"``, ``"flat"``, ``"unbounded"``, ``"iterations"``, ``"rounding"`` or
-        ``"interrupted"``.
+        ``"converged"``, ``"flat"``, ``"undetermined"``, ``"unbounded"``, ``"iterations"``,
+        ``"rounding"`` or ``"interrupted"``.
     fisher : ndarray, (p, p), or None
         Fisher information in the parameters that steps are taken in.
     direction : ndarray, (p,), or None
-        In these parameters, where the loss falls along it for ever.
+        In these parameters, where the loss falls along it for ever, or does not change visibly.
     """
 
     model: Any
@@ -193,34 +220,34 @@ class Optimum:
 
 
 def newton(
-    loss: Any,
+    start: Point,
     *,
     tolerance: float,
     max_iterations: int,
     report: Callable[[FitStep], None],
-    before: Optimum | None = None,
+    history: tuple[FitStep, ...] = (),
 ) -> Optimum:
-    """Minimize a loss by Newton steps with a line search.
+    """Minimize a convex loss by Newton steps with a line search.
 
     Parameters
     ----------
-    loss : PairwiseLoss or GeneralLoss
-        What to minimize; convex.
+    start : Point
+        Where to begin, and of which loss.
     tolerance : float
         Largest gradient accepted, in units of the standard deviations of the features.
     max_iterations : int
         Most steps.
     report : callable
         Called with every step.
-    before : Optimum, optional
-        Where another search has come to; ``loss.start()`` if not given.
+    history : tuple of FitStep
+        What has led to the start.
 
     Returns
     -------
     Optimum
         The last model, whatever ended the search.
     """
-    search = _Search(loss, tolerance, max_iterations, before)
+    search = _Search(start, tolerance, max_iterations, history)
     with single_threaded_blas():
         try:
             while not search.reason:
@@ -235,7 +262,7 @@ def newton(
         tuple(search.history),
         search.reason,
         here.fisher,
-        here.direction if search.reason == "flat" else None,
+        search.direction,
     )
 
 
@@ -253,13 +280,13 @@ class Point:
     """
 
     def __init__(self, loss: Any, model: Any, ensemble: Any = None) -> None:
-        self._loss, self.model = loss, model
+        self.loss, self.model = loss, model
         self.ensemble = loss.average(model) if ensemble is None else ensemble
 
     @cached_property
     def value(self) -> float:
         """The loss."""
-        return float(self._loss.value(self.model, self.ensemble))
+        return float(self.loss.value(self.model, self.ensemble))
 
     @cached_property
     def noise(self) -> float:
@@ -269,17 +296,17 @@ class Point:
     @cached_property
     def fisher(self) -> Array:
         """Fisher information in the parameters that steps are taken in, (p, p)."""
-        return np.asarray(self._loss.fisher(self.model, self.ensemble))
+        return np.asarray(self.loss.fisher(self.model, self.ensemble))
 
     @cached_property
     def gradient(self) -> Array:
         """Of the loss, (p,)."""
-        return np.asarray(self._loss.gauge.T @ self._loss.gradient(self.model, self.ensemble))
+        return np.asarray(self.loss.gauge.T @ self.loss.gradient(self.model, self.ensemble))
 
     @cached_property
     def direction(self) -> Array:
         """The Newton step −H⁻¹ g, (p,)."""
-        return -_solve_scaled(self._loss.curvature(self.fisher), self.gradient)
+        return -_solve_scaled(self.loss.curvature(self.fisher), self.gradient)
 
     @cached_property
     def slope(self) -> float:
@@ -299,12 +326,34 @@ class Point:
         Point
             Of the same loss.
         """
-        move = length * (self._loss.gauge @ self.direction)
-        return Point(self._loss, self.model.with_parameters(self.model.parameters + move))
+        move = length * (self.loss.gauge @ self.direction)
+        return Point(self.loss, self.model.with_parameters(self.model.parameters + move))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the Newton step moves no parameter by more than a hundredth of its error."""
+        size = min(self.loss.sample_size, EXACT)
+        return bool(-self.slope * size <= 1e-4)
+
+    @cached_property
+    def least_determined(self) -> Array | None:
+        """The direction along which rounding moves parameters visibly, None if there is none."""
+        hessian, idle = self.loss.curvature(self.fisher), self.loss.n_idle
+        scaled = _scaled(hessian)
+        if idle == len(hessian) or (idle == 0 and _is_regular(scaled)):
+            return None
+        values, vectors = np.linalg.eigh(scaled)
+        values, directions = values[idle:], vectors[:, idle:] / _deviations(hessian)[:, None]
+        is_known = values[0] > UNDETERMINED * values[-1]
+        if is_known and math.isinf(self.loss.sample_size):
+            # Moments are rounded; H⁻¹ says how far that moves each parameter.
+            moves = np.linalg.norm(directions / values @ directions.T, axis=1)
+            is_known = bool(np.finfo(float).eps * moves.max() < VISIBLE)
+        return None if is_known else np.asarray(directions[:, 0])
 
     def is_low(self) -> bool:
         """Whether the Newton step ends at a minimum: short, or along a parabola."""
-        if self.slope >= -NEGLIGIBLE or self._loss.reach(self.direction) <= SHORT:
+        if self.slope >= -NEGLIGIBLE or self.loss.reach(self.direction) <= SHORT:
             return True
         return self._slope_after(2.0) > -0.5 * self.slope
 
@@ -317,27 +366,29 @@ class Point:
 
     def _slope_after(self, length: float) -> float:
         """Derivative of the loss along the Newton step, so many steps away."""
-        return float(self.after(length).gradient @ self.direction)
+        try:
+            return float(self.after(length).gradient @ self.direction)
+        except PrecisionError:
+            # Where energies are too large to be told apart nothing falls any more.
+            return math.inf
 
 
 class _Search:
     """Where a Newton search stands; ``reason`` is empty until it ends."""
 
     def __init__(
-        self, loss: Any, tolerance: float, max_iterations: int, before: Optimum | None
+        self, start: Point, tolerance: float, max_iterations: int, history: tuple[FitStep, ...]
     ) -> None:
-        self._loss, self._tolerance, self._most = loss, tolerance, max_iterations
+        self.here, self._tolerance, self._most = start, tolerance, max_iterations
         #: Largest standard deviation of each feature on the way.
         self._deviations: Any = 0.0
         self.norm = math.inf
-        self.history: list[FitStep] = []
-        if before is None:
-            self.here = Point(loss, loss.start())
-        else:
-            self.here = Point(loss, before.model, before.ensemble)
-            # The last entry stands for the same model.
-            self.history = list(before.history[:-1])
+        self.history = list(history)
         self.reason = ""
+        self.direction: Array | None = None
+        #: Slope along the Newton step before the last full one.
+        self._before = -math.inf
+        self._last_steps = 0
 
     def advance(self) -> FitStep:
         """Look at the gradient here; unless that ends the search, take a step."""
@@ -349,7 +400,7 @@ class _Search:
         self.norm = float(np.abs(here.gradient / units).max())
         self.reason = self._verdict()
         length = 0.0 if self.reason else self._step()
-        likelihood = self._loss.log_likelihood(here.model, here.ensemble)
+        likelihood = here.loss.log_likelihood(here.model, here.ensemble)
         self.history.append(FitStep(len(self.history), likelihood, self.norm, length))
         return self.history[-1]
 
@@ -358,10 +409,19 @@ class _Search:
         # Near infinity the gradient is small as well, but Newton steps are not.
         if self.norm <= self._tolerance:
             if here.is_low():
-                return "converged"
-            if here.recedes():
+                # Steps go on while they shrink, until rounding makes them.
+                self._last_steps += 1
+                is_rounding = here.slope < 0.25 * self._before or self._last_steps > LAST_STEPS
+                if here.is_settled or is_rounding:
+                    return self._verdict_at_minimum()
+            elif self.norm <= SURE and here.recedes():
+                self.direction = here.direction
                 return "flat"
         return "iterations" if len(self.history) >= self._most else ""
+
+    def _verdict_at_minimum(self) -> str:
+        self.direction = self.here.least_determined
+        return "converged" if self.direction is None else "undetermined"
 
     def _step(self) -> float:
         """Move down along the Newton direction; returns the length of the step, 0 for none."""
@@ -373,10 +433,14 @@ class _Search:
             # from there as good as infinite, whatever the loss: it is not stepped on.
             if falls and there.slope >= LONGER * here.slope:
                 self.here = there
+                self._before = here.slope if length == 1 else -math.inf
                 return length
             length /= 2
-        # A loss that falls for ever though its gradient is large has no lower bound.
-        self.reason = "unbounded" if here.recedes() else "rounding"
+        if self.norm <= self._tolerance and here.is_low():
+            self.reason = self._verdict_at_minimum()
+        else:
+            # A loss that falls for ever though its gradient is large has no lower bound.
+            self.reason = "unbounded" if here.recedes() else "rounding"
         return 0.0
 
 
@@ -390,9 +454,21 @@ def _scaled(fisher: Array) -> Array:
     return np.asarray(fisher / np.outer(deviation, deviation))
 
 
+def _is_regular(scaled: Array) -> bool:
+    """Whether no eigenvalue comes near ``SINGULAR``, by the pivots, which are far cheaper."""
+    try:
+        return bool(np.linalg.cholesky(scaled).diagonal().min() > REGULAR)
+    except np.linalg.LinAlgError:
+        return False
+
+
 def _solve_scaled(hessian: Array, gradient: Array) -> Array:
     """H⁻¹ g with the diagonal of H scaled to one first, and no eigenvalue below ``SINGULAR``."""
-    deviation = _deviations(hessian)
-    values, vectors = np.linalg.eigh(_scaled(hessian))
+    deviation, scaled = _deviations(hessian), _scaled(hessian)
+    if _is_regular(scaled):
+        return np.asarray(np.linalg.solve(scaled, gradient / deviation) / deviation)
+    values, vectors = np.linalg.eigh(scaled)
+    if not values[-1] > 0:
+        return np.zeros_like(gradient)
     values = np.maximum(values, SINGULAR * values[-1])
     return np.asarray(vectors @ ((vectors.T @ (gradient / deviation)) / values) / deviation)

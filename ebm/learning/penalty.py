@@ -84,6 +84,7 @@ class Penalty:
         values, vectors = np.linalg.eigh(held)
         return np.asarray(vectors[:, values <= 1e-10 * values[-1]])
 
+    @cached_property
     def hessian(self) -> Array:
         """∂²R/∂θ² = Tᵀ diag(l2_biases, l2) T, (p, p); l1 has no part in it."""
         rows = np.eye(len(self.family.parameters))

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.errors import EbmError
 from ebm.information import fisher_information
-from ebm.learning.newton import Optimum
+from ebm.learning.newton import Optimum, Point
 from ebm.learning.penalty import Penalty
 from ebm.learning.result import FitStep
-from ebm.learning.separation import FEW_ROWS, is_affine
+from ebm.learning.separation import FEW_ROWS, idle_directions, is_affine
 from ebm.learning.statistics import gradient_variances
 
 Array = NDArray[np.float64]
@@ -48,16 +47,22 @@ class GeneralLoss:
 
     @cached_property
     def penalty(self) -> Penalty:
-        """What is added to the mean log-likelihood lost."""
+        """R(θ)."""
         return Penalty(self.family, self.l2, self.l2_biases)
 
-    def start(self) -> Any:
-        """The model given; where the loss is convex, the one without parameters if it is lower."""
+    def start(self) -> Point:
+        """At the model given; where the loss is convex, at parameters zero if it is lower there."""
+        # The average refuses what is too large before anything is made of every parameter.
+        given = Point(self, self.family)
         if not self.is_convex:
-            return self.family
-        zero = self.family.with_parameters(np.zeros_like(self.family.parameters))
-        given, bare = (self.value(model, self.average(model)) for model in (self.family, zero))
-        return zero if bare < given else self.family
+            return given
+        bare = self._bare()
+        return bare if bare.value < given.value else given
+
+    def _bare(self) -> Point:
+        """At parameters zero, where no allowed state has lost its share."""
+        zero = np.zeros_like(self.family.parameters)
+        return Point(self, self.family.with_parameters(zero))
 
     def log_likelihood(self, model: Any, ensemble: Any) -> float:
         """Mean ln p of a sample, in nats."""
@@ -82,20 +87,40 @@ class GeneralLoss:
         states, _ = next(iter(self.data.blocks()))
         return is_affine(self.family, states[:FEW_ROWS])
 
+    @property
+    def sample_size(self) -> float:
+        """Number of samples; infinite for exact ensembles."""
+        return float(self.data.sample_size)
+
     def fisher(self, model: Any, ensemble: Any) -> Array:
         """Fisher information of the visible distribution, (p, p)."""
         return fisher_information(model, ensemble).dense()
 
     def curvature(self, fisher: Array) -> Array:
         """F with the penalty's part; the Hessian of L for energies affine in θ, (p, p)."""
-        return np.asarray(fisher + self.penalty.hessian())
+        return np.asarray(fisher + self.penalty.hessian) if self.penalty else fisher
 
     @cached_property
     def gauge(self) -> Any:
-        """Steps are taken in the model's own parameters, a sparse unit matrix (p, p)."""
+        """Steps are taken in the model's own parameters, none along a gauge of theirs, (p, p)."""
         from scipy.sparse import eye_array
 
-        return eye_array(len(self.family.parameters))
+        unit = eye_array(len(self.family.parameters))
+        # Along a gauge gradient and curvature are rounding, and so would be a verdict on them.
+        idle = self._idle
+        return unit.toarray() - idle @ idle.T if idle.shape[1] else unit
+
+    @cached_property
+    def _idle(self) -> Array:
+        """An orthonormal basis of the directions that change no energy, (p, k)."""
+        if not self.is_convex:
+            return np.empty((len(self.family.parameters), 0))
+        return idle_directions(self._bare().fisher, self.penalty)
+
+    @property
+    def n_idle(self) -> int:
+        """Number of directions that change no energy."""
+        return int(self._idle.shape[1])
 
     def reach(self, direction: Array) -> float:
         """No bound on how far a step moves an energy is known, only that of no step."""
@@ -110,21 +135,18 @@ class GeneralLoss:
 
 
 def quasi_newton(
-    loss: Any,
-    scaling: Any,
+    start: Point,
     *,
     tolerance: float,
     max_iterations: int,
     report: Callable[[FitStep], None],
 ) -> Optimum:
-    """Minimize a loss by L-BFGS in scaled parameters, θ = θ_start + scaling @ φ.
+    """Minimize a loss by L-BFGS in scaled parameters, θ = θ_start + loss.scaling() @ φ.
 
     Parameters
     ----------
-    loss : PairwiseLoss or GeneralLoss
-        What to minimize.
-    scaling : ndarray or scipy.sparse, (p, p)
-        To scaled parameters.
+    start : Point
+        Where to begin, and of which loss.
     tolerance : float
         Largest scaled gradient accepted.
     max_iterations : int
@@ -142,7 +164,7 @@ def quasi_newton(
     KeyboardInterrupt
         If interrupted before there is anything to return.
     """
-    search = _Search(loss, scaling, report)
+    search = _Search(start, report)
     reason = "rounding"
     try:
         from scipy import optimize
@@ -150,7 +172,7 @@ def quasi_newton(
         minimize: Any = optimize.minimize
         minimize(
             search.value_and_gradient,
-            np.zeros(scaling.shape[1]),
+            np.zeros(len(start.model.parameters)),
             jac=True,
             method="L-BFGS-B",
             callback=search.count,
@@ -176,10 +198,9 @@ def quasi_newton(
 class _Search:
     """The loss along scaled parameters, remembering the best point met."""
 
-    def __init__(self, loss: Any, scaling: Any, report: Callable[[FitStep], None]) -> None:
-        self._loss, self._scaling, self._report = loss, scaling, report
-        self._start = loss.start()
-        self.model = self._start
+    def __init__(self, start: Point, report: Callable[[FitStep], None]) -> None:
+        self._loss, self._scaling, self._report = start.loss, start.loss.scaling(), report
+        self._start = self.model = start.model
         self.ensemble: Any = None
         self._best, self.norm = np.inf, np.inf
         self.iteration = 0
@@ -189,11 +210,6 @@ class _Search:
         """The penalized loss and its gradient, both in scaled parameters."""
         model = self._start.with_parameters(self._start.parameters + self._scaling @ scaled)
         ensemble = self._loss.average(model)
-        if getattr(ensemble, "log_partition", None) is None:
-            raise EbmError(
-                "average must know ln Z: give a function from a model to an ensemble with "
-                f"log_partition, such as ebm.exact; got {type(ensemble).__name__}"
-            )
         value = self._loss.value(model, ensemble)
         gradient = self._scaling.T @ self._loss.gradient(model, ensemble)
         if value < self._best:

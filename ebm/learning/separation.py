@@ -3,10 +3,10 @@
 Let E(x; θ) be affine in θ with features T(x) = −∂E/∂θ. The likelihood has no maximum at finite
 parameters if and only if the rows lie on a face of the polytope of all T(x)
 :cite:`barndorffnielsen1978,rinaldo2009`: there is a direction d such that d·T(x) is one number for
-all rows and nowhere larger, but not the same for all states. The first half says that d is
-orthogonal to all differences of rows, which leaves few directions or none. The second half is
-asked of all states where they are few. Elsewhere it is asked of those that differ from a row in one
-unit: a direction that fails there proves a maximum, one that passes leaves it open.
+all rows, nowhere larger, and not the same for all states. The first part says that d is orthogonal
+to all differences of rows, which leaves few directions or none. The rest is asked of all states
+where they are few. Elsewhere it is asked of those that differ from a row in one unit: a direction
+that fails there proves a maximum, one that passes leaves it open.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from ebm.spaces import FiniteSpace
 __all__ = [
     "Separation",
     "doubt_of_maximum",
+    "idle_directions",
     "is_affine",
+    "is_saturated",
     "separation",
     "units_moved",
     "vanishing_direction",
@@ -47,6 +49,10 @@ RANK = 1e-10
 ROUNDING, FALL = 1e-7, 1e-5
 #: Variance, as a share of that over random states, that is rounding, and a slight gradient there.
 VANISHED, SLIGHT = 1e-13, 1e-6
+#: Variance of a feature, as a share of that over random states, below which it is saturated.
+SATURATED = 1e-10
+#: Most states of a space that are searched for allowed ones where random states seldom are.
+MOST_LISTED = 2**20
 #: States that a linear program is begun with, and those added to it at a time.
 CUTS = 1000
 #: Rows whose features are held at a time.
@@ -175,7 +181,9 @@ def _require_few(model: Any) -> None:
         )
 
 
-def vanishing_direction(model: Any, fisher: Array, gradient: Array) -> Array | None:
+def vanishing_direction(
+    model: Any, fisher: Array, gradient: Array, penalty: Penalty
+) -> Array | None:
     """A direction along which nothing is left to vary and the data ask for no change.
 
     The variance of d·T is compared with that over states drawn at random, which is zero only for
@@ -190,6 +198,8 @@ def vanishing_direction(model: Any, fisher: Array, gradient: Array) -> Array | N
         Cov[∂E/∂θ] under the model.
     gradient : ndarray, (p,)
         Of the loss.
+    penalty : Penalty
+        What holds some of the parameters, or none.
 
     Returns
     -------
@@ -197,15 +207,68 @@ def vanishing_direction(model: Any, fisher: Array, gradient: Array) -> Array | N
         None also where the gradient is so large that nothing can be said.
     """
     features = _Features(model)
-    at_random = features.of(features.random_states)
-    at_random -= at_random.mean(axis=0)
-    values, vectors = np.linalg.eigh(at_random.T @ at_random / len(at_random))
+    if features.are_too_few:
+        return None
+    free = np.linalg.qr(penalty.unpenalized() * features.scale[:, None])[0]
+    if not free.shape[1]:
+        return None
+    values, vectors = np.linalg.eigh(free.T @ features.covariance @ free)
     varied = values > RANK * float(values[-1])
-    whitened = vectors[:, varied] / np.sqrt(values[varied]) / features.scale[:, None]
+    whitened = free @ (vectors[:, varied] / np.sqrt(values[varied])) / features.scale[:, None]
     if np.abs(whitened.T @ gradient).max(initial=0) > SLIGHT:
         return None
     ratios, directions = np.linalg.eigh(whitened.T @ fisher @ whitened)
-    return np.asarray(whitened @ directions[:, 0]) if ratios[0] < VANISHED else None
+    is_vanishing = len(ratios) > 0 and ratios[0] < VANISHED
+    return np.asarray(whitened @ directions[:, 0]) if is_vanishing else None
+
+
+def is_saturated(model: Any, fisher: Array) -> bool:
+    """Whether some feature hardly varies under a model that varies over random states.
+
+    Parameters
+    ----------
+    model : ParametricModel
+        Over a finite space.
+    fisher : ndarray, (p, p)
+        Cov[∂E/∂θ] under the model.
+
+    Returns
+    -------
+    bool
+        Whether Newton steps from this model are rounding.
+    """
+    features = _Features(model)
+    if features.are_too_few:
+        return False
+    spread = features.covariance.diagonal() * features.scale**2
+    return bool((fisher.diagonal() < SATURATED * spread).any())
+
+
+def idle_directions(fisher: Array, penalty: Penalty) -> Array:
+    """An orthonormal basis of the directions of the parameters along which no loss changes, (p, k).
+
+    Those of a gauge, such as one number added to all fields of a unit, unless a penalty holds them.
+
+    Parameters
+    ----------
+    fisher : ndarray, (p, p)
+        Cov[∂E/∂θ] where every allowed state has a share.
+    penalty : Penalty
+        What holds some of the parameters, or none.
+
+    Returns
+    -------
+    ndarray, (p, k)
+        Mostly without columns.
+    """
+    deviations = np.sqrt(np.maximum(fisher.diagonal(), 0))
+    units = np.where(deviations > 0, deviations, 1.0)
+    values, vectors = np.linalg.eigh(fisher / np.outer(units, units))
+    idle = np.linalg.qr(vectors[:, values <= RANK * values[-1]] / units[:, None])[0]
+    if not idle.shape[1]:
+        return idle
+    free = penalty.unpenalized()
+    return _orthogonal(idle, [np.eye(len(free)) - free @ free.T])
 
 
 def units_moved(model: Any, direction: Array) -> list[str]:
@@ -240,22 +303,39 @@ def _distinct_rows(data: Ensemble) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Features:
-    """T(x) = −∂E/∂θ, each feature in units of its largest deviation over random states."""
+    """T(x) = −∂E/∂θ, each feature in units of its range over random states."""
 
     model: Any
 
     @cached_property
     def random_states(self) -> Array:
         """Allowed states drawn evenly, several for each parameter, (m, n)."""
+        space = self.model.space
         n_states = max(BLOCK, 4 * len(self.model.parameters))
-        return self.allowed(self.model.space.random(n_states, rng=0))
+        drawn = self.allowed(space.random(n_states, rng=0))
+        if len(drawn) > n_states // 2 or space.size > MOST_LISTED:
+            return drawn
+        every = np.concatenate([self.allowed(block) for block in space.enumerate()])
+        return np.asarray(every[np.random.default_rng(0).integers(len(every), size=n_states)])
+
+    @property
+    def are_too_few(self) -> bool:
+        """Whether random states do not span the features, most of them being forbidden."""
+        return len(self.random_states) <= len(self.model.parameters)
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Of the features over random states, (p, p)."""
+        values = self.of(self.random_states)
+        values -= values.mean(axis=0)
+        return np.asarray(values.T @ values / len(values))
 
     @cached_property
     def scale(self) -> Array:
         """The units, (p,)."""
         values = np.asarray(self.model.energy_gradient(self.random_states), dtype=np.float64)
-        largest = np.ptp(values, axis=0)
-        return np.where(largest > 0, largest, 1.0)
+        ranges = np.ptp(values, axis=0) if len(values) else np.zeros(values.shape[1])
+        return np.where(ranges > 0, ranges, 1.0)
 
     def of(self, states: Array) -> Array:
         """(m, n) -> (m, p)."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ebm.enumeration import ExactEnsemble
 from ebm.learning.existence import FLAT
-from ebm.learning.newton import PairwiseLoss
+from ebm.learning.newton import UNDETERMINED, PairwiseLoss
 
 Array = NDArray[np.float64]
 
@@ -116,13 +116,16 @@ def general_errors(loss: Any, optimum: Any) -> tuple[Array | None, tuple[str, ..
     fisher = optimum.fisher
     if fisher is None:
         return None, ("no standard errors: they need an exact average and few parameters",)
-    values, vectors = np.linalg.eigh(loss.curvature(fisher))
-    if not values[0] > FLAT * values[-1]:
+    hessian = loss.curvature(fisher)
+    deviation = np.sqrt(np.maximum(hessian.diagonal(), np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh(hessian / np.outer(deviation, deviation))
+    if optimum.reason == "flat" or not values[0] > UNDETERMINED * values[-1]:
         reason = (
             "no standard errors: some direction of parameters changes nothing, or along it the "
             "likelihood has no maximum"
         )
         return None, (reason,)
-    inverse = vectors / values @ vectors.T
+    moves = vectors / deviation[:, None]
+    inverse = moves / values @ moves.T
     variance = np.einsum("ij,jk,ik->i", inverse, fisher, inverse) / loss.data.sample_size
     return np.sqrt(variance), ()

@@ -20,7 +20,7 @@ from ebm.spaces.labels import aligned, axis_labels
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-#: Entries below this share of the largest are rounding.
+#: An entry below this share of the largest, or of its partner, is rounding.
 ROUNDING = 1e-12
 
 
@@ -100,11 +100,13 @@ def written_once(matrix: Any) -> tuple[tuple[int, int] | None, bool]:
     # (A + Aᵀ)/2 is the mean of two numbers where both are written, and half of one where one is.
     sizes = abs(matrix)
     written = sizes > ROUNDING * sizes.max()
-    places = np.transpose((written > written.T).nonzero())
+    # Of two small numbers that rounding has made unlike, either is there beside the other.
+    alone = written > (sizes.T > ROUNDING * sizes)
+    places = np.transpose(alone.nonzero())
     if not len(places):
         return None, False
     i, j = min(places.tolist())
-    return (i, j), bool((written * written.T).sum())
+    return (i, j), bool((written > alone).sum() > 0)
 
 
 def _require_both_orders(matrix: Any, name: str) -> None:

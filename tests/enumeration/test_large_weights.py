@@ -62,6 +62,7 @@ def potts(rng, scale, ties):
     i, j = np.tril_indices(4)
     couplings[i, j] = couplings[j, i].swapaxes(-1, -2)
     couplings[range(4), range(4)] = 0
+    couplings += couplings.transpose(1, 0, 3, 2)
     model = ebm.PottsModel(couplings, numbers(rng, scale, (4, 3), ties), offset=0.5)
     pairs, fields = fractions(model.couplings), fractions(model.fields)
 

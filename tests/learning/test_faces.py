@@ -74,11 +74,27 @@ def by_hand(n):
     )
 
 
-FAMILIES = [binary, spins, potts, triples, by_hand]
+def one_hot(n):
+    """A Potts model as a user writes it: a number for every value, so that many change nothing."""
+    n = min(n, 2)
+    i, j = np.triu_indices(n, 1)
+
+    def features(x):
+        on = (x[..., None] == np.arange(3)).astype(float)
+        both = on[..., i, :, None] * on[..., j, None, :]
+        return np.concatenate([part.reshape(*x.shape[:-1], -1) for part in (on, both)], axis=-1)
+
+    return oracles.LinearFamily(ebm.Levels(n, 3), features, np.zeros(3 * n + 9 * len(i)))
 
 
-def problem(family, seed):
-    """A member of a family, rows on a random support, and whether they lie on a face."""
+FAMILIES = [binary, spins, potts, triples, by_hand, one_hot]
+
+
+def problem(family, seed, **penalties):
+    """A member of a family, rows on a random support, and whether they lie on a face.
+
+    Penalties leave the features of directions alone that they do not hold.
+    """
     rng = np.random.default_rng(seed)
     model = family(int(rng.integers(2, 6)))
     states = all_states(model.space)
@@ -86,7 +102,10 @@ def problem(family, seed):
     size = int(rng.integers(least, len(states) + 1))
     support = states[rng.choice(len(states), size, replace=False)]
     rows = np.repeat(support, rng.integers(1, 2 + int(10 ** rng.uniform(0, 3)), size), axis=0)
-    on_face = lies_on_a_face(model.energy_gradient(states), model.energy_gradient(support))
+    free = Penalty(model, **{"l2": 0.0, **penalties}).unpenalized()
+    on_face = lies_on_a_face(
+        model.energy_gradient(states) @ free, model.energy_gradient(support) @ free
+    )
     return model, rows, on_face
 
 
@@ -111,6 +130,53 @@ def test_exact_fits_know_whether_a_maximum_exists(family):
         model, rows, on_face = problem(family, seed)
         answers[on_face, answer(model, rows)] += 1
     assert set(answers) == {(True, True), (False, False)}, answers
+
+
+@pytest.mark.parametrize("family", [binary, spins, potts, triples])
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_penalty_on_biases_alone_holds_some_faces(family, steps):
+    """Units that are never both on have no best coupling, whatever holds biases; others may."""
+    answers = Counter()
+    options = {"steps": ebm.GradientSteps(n_epochs=1)} if steps else {}
+    for seed in range(8 if steps else 30):
+        model, rows, on_face = problem(family, seed, l2_biases=0.1)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ebm.fit(model, rows, l2_biases=0.1, **options)
+        answers[on_face, any(issubclass(w.category, NoMaximumWarning) for w in caught)] += 1
+    assert set(answers) == {(True, True), (False, False)}, answers
+
+
+@pytest.mark.parametrize("n", [4, 16])
+def test_units_that_exclude_each_other_have_a_maximum(n):
+    """Few states are allowed, and adding one number to all parameters changes nothing."""
+
+    class OneOn(oracles.LinearFamily):
+        def with_parameters(self, theta):
+            return OneOn(self.space, self.features, theta, self.base)
+
+        def energy(self, states):
+            return np.where(np.sum(states, axis=-1) == 1, super().energy(states), np.inf)
+
+    units = np.concatenate([np.arange(n), np.random.default_rng(0).integers(0, n, 200)])
+    rows = np.eye(n)[units]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = ebm.fit(OneOn(ebm.Binary(n), lambda x: x, np.zeros(n)), rows)
+    assert result.converged
+    wanted = np.log(rows.mean(axis=0))
+    np.testing.assert_allclose(result.model.parameters, wanted - wanted.mean(), atol=1e-7)
+
+
+@pytest.mark.parametrize("l2_biases", [0.0, 0.2])
+def test_a_term_that_is_rarely_seen_is_no_idle_direction(l2_biases):
+    """All of twelve units on: one state in 4096, and none of those drawn at random."""
+    model = ebm.InteractionModel({tuple(range(12)): 0.0, (0,): 0.0}, ebm.Binary(12))
+    rows = np.concatenate([np.ones((300, 12)), np.random.default_rng(0).integers(0, 2, (300, 12))])
+    result = ebm.fit(model, rows, l2_biases=l2_biases)
+    assert result.converged
+    own = result.ensemble.expectation(lambda x: x.all(axis=-1))
+    assert own == pytest.approx(rows.all(axis=1).mean(), abs=1e-8)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

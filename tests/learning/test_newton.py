@@ -75,7 +75,7 @@ class TestLoss:
     @given(losses())
     def test_start_is_the_independent_model(self, case):
         loss, rows = case
-        start = loss.start()
+        start = loss.start().model
         moments = ebm.exact(start).moments()
         margin = 1 / (2 * len(rows))
         mean = np.clip(rows.mean(axis=0), margin, 1 - margin)
@@ -93,7 +93,7 @@ class TestLoss:
             ebm.BoltzmannMachine(np.zeros((2, 2)), np.zeros(2)),
             ebm.IsingModel(np.zeros((2, 2)), np.zeros(2)),
         ):
-            start = PairwiseLoss(family, moments.to(family.space), 0.1, ebm.exact).start()
+            start = PairwiseLoss(family, moments.to(family.space), 0.1, ebm.exact).start().model
             assert np.isfinite(start.parameters).all()
             mean = ebm.exact(start).moments().to(ebm.Binary).mean
             assert 0 < mean[0] < 0.5
@@ -108,7 +108,7 @@ class TestSteps:
         truth = ebm.IsingModel(rng.normal(0, 1.0, (8, 8)), rng.normal(0, 0.5, 8))
         family = ebm.IsingModel(np.zeros((8, 8)), np.zeros(8))
         loss = PairwiseLoss(family, ebm.exact(truth).moments(), l2, ebm.exact)
-        optimum = newton(loss, tolerance=1e-9, max_iterations=60, report=silent)
+        optimum = newton(loss.start(), tolerance=1e-9, max_iterations=60, report=silent)
         assert optimum.reason == "converged"
         if l2 == 0:
             np.testing.assert_allclose(
@@ -127,7 +127,7 @@ class TestSteps:
             values.append(-step.log_likelihood)
             lengths.append(step.step)
 
-        optimum = newton(loss, tolerance=1e-9, max_iterations=60, report=record)
+        optimum = newton(loss.start(), tolerance=1e-9, max_iterations=60, report=record)
         assert optimum.reason == "converged"
         assert min(lengths[:-1]) < 1
         assert (np.diff(values) < 1e-12).all()
@@ -137,7 +137,7 @@ class TestSteps:
             [ebm.Binary(4).states_at(np.arange(16)), np.eye(4), np.eye(4), np.ones((5, 4))]
         )
         loss = loss_on(ebm.BoltzmannMachine(np.zeros((4, 4)), np.zeros(4)), rows)
-        optimum = newton(loss, tolerance=1e-12, max_iterations=30, report=silent)
+        optimum = newton(loss.start(), tolerance=1e-12, max_iterations=30, report=silent)
         norms = [step.gradient_norm for step in optimum.history]
         slope = np.log(norms[-2] / norms[-3]) / np.log(norms[-3] / norms[-4])
         assert slope > 1.6
@@ -146,7 +146,7 @@ class TestSteps:
         rng = np.random.default_rng(0)
         rows = np.concatenate([ebm.Binary(3).states_at(np.arange(8)), rng.integers(0, 2, (50, 3))])
         loss = loss_on(ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3), center=0.8), rows)
-        optimum = newton(loss, tolerance=1e-9, max_iterations=30, report=silent)
+        optimum = newton(loss.start(), tolerance=1e-9, max_iterations=30, report=silent)
         assert optimum.ensemble.model is optimum.model
         mean = rows.mean(axis=0)
         centered = optimum.model.recentered(mean)
@@ -235,8 +235,8 @@ class TestVerdict:
         truth = ebm.exact(ebm.IsingModel(couplings + couplings.T, np.zeros(n)))
         family = ebm.IsingModel(np.zeros((n, n)), np.zeros(n))
         loss = PairwiseLoss(family, truth.moments(), 0.0, ebm.exact)
-        full = Point(loss, loss.start()).after(1.0)
+        full = loss.start().after(1.0)
         assert np.linalg.cond(full.fisher) > 1e6
-        optimum = newton(loss, tolerance=1e-9, max_iterations=60, report=silent)
+        optimum = newton(loss.start(), tolerance=1e-9, max_iterations=60, report=silent)
         assert optimum.reason == "converged"
         assert max(step.gradient_norm for step in optimum.history) < 10

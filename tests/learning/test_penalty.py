@@ -93,7 +93,7 @@ class TestFormula:
         slopes = oracles.finite_difference(penalty.value, theta)
         np.testing.assert_allclose(penalty.gradient(theta), slopes, rtol=1e-6, atol=1e-7)
         # The penalty is quadratic: its Hessian times θ is its gradient.
-        hessian = penalty.hessian().reshape(len(theta), len(theta))
+        hessian = penalty.hessian.reshape(len(theta), len(theta))
         np.testing.assert_allclose(hessian @ theta, penalty.gradient(theta), rtol=1e-9, atol=1e-10)
         np.testing.assert_allclose(hessian, hessian.T, atol=1e-12)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 import ebm
-from ebm.errors import EbmError
+from ebm.errors import EbmError, NotConvergedWarning
 from ebm.learning.quasi_newton import GeneralLoss
 from tests import oracles, strategies
 
@@ -75,7 +75,7 @@ class TestAgainstNewton:
     def test_most_iterations(self):
         rows = ebm.datasets.spikes().states
         family = ebm.BoltzmannMachine(np.zeros((10, 10)), np.zeros(10))
-        with pytest.warns(ebm.errors.NotConvergedWarning):
+        with pytest.warns(NotConvergedWarning, match="raise max_iterations"):
             result = ebm.fit(family, rows, average=by_moments, max_iterations=3)
         assert not result.converged
         assert "raise max_iterations" in result.message

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.errors import EnumerationLimitError, LimitError, MemoryLimitError, NotConvergedWarning
+from ebm.errors import (
+    EnumerationLimitError,
+    LimitError,
+    MemoryLimitError,
+    NotConvergedWarning,
+)
 from ebm.learning import likelihood, statistics
 
 

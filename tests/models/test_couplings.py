@@ -195,6 +195,11 @@ def test_rounding_is_no_pair_written_once(rng):
     for stored in (matrix, scipy.sparse.csr_array(matrix)):
         own = couplings.dense(couplings.symmetric(stored, 4, "W"))
         np.testing.assert_allclose(own, matrix, atol=1e-14)
+    # Rounding just above and just below what counts as rounding.
+    matrix[0, 1], matrix[1, 0] = 2e-12 * abs(matrix).max(), 0.5e-12 * abs(matrix).max()
+    for stored in (matrix, scipy.sparse.csr_array(matrix)):
+        couplings.symmetric(stored, 4, "W")
+    matrix[1, 0] = 0.0
     # Small against rounding of others, a coupling is still a coupling.
     matrix[0, 1] = 1e-9
     with pytest.raises(ModelError, match="must be symmetric, got 1e-09"):
