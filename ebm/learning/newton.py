@@ -384,25 +384,17 @@ def _deviations(fisher: Array) -> Array:
     return np.asarray(np.sqrt(np.maximum(fisher.diagonal(), np.finfo(float).tiny)))
 
 
-def _scaled(fisher: Array) -> Array:
-    """The Fisher information of features scaled to variance one."""
-    deviation = _deviations(fisher)
-    return np.asarray(fisher / np.outer(deviation, deviation))
-
-
-def _is_regular(scaled: Array) -> bool:
-    """Whether no eigenvalue is anywhere near ``SINGULAR``, by the pivots: far cheaper than these."""
-    try:
-        return bool(np.linalg.cholesky(scaled).diagonal().min() > REGULAR)
-    except np.linalg.LinAlgError:
-        return False
-
-
 def _solve_scaled(hessian: Array, gradient: Array) -> Array:
     """H⁻¹ g with the diagonal of H scaled to one first, and no eigenvalue below ``SINGULAR``."""
-    deviation, scaled = _deviations(hessian), _scaled(hessian)
-    if _is_regular(scaled):
-        return np.asarray(np.linalg.solve(scaled, gradient / deviation) / deviation)
+    deviation = _deviations(hessian)
+    scaled, slopes = hessian / np.outer(deviation, deviation), gradient / deviation
+    try:
+        # Pivots cost a tenth of eigenvalues.
+        is_regular = np.linalg.cholesky(scaled).diagonal().min() > REGULAR
+    except np.linalg.LinAlgError:
+        is_regular = False
+    if is_regular:
+        return np.asarray(np.linalg.solve(scaled, slopes) / deviation)
     values, vectors = np.linalg.eigh(scaled)
     values = np.maximum(values, SINGULAR * values[-1])
-    return np.asarray(vectors @ ((vectors.T @ (gradient / deviation)) / values) / deviation)
+    return np.asarray(vectors @ ((vectors.T @ slopes) / values) / deviation)
