@@ -263,7 +263,7 @@ def _by_gradients(
     max_iterations: int | None,
     report: Callable[[FitStep], None],
 ) -> tuple[Optimum, list[str]]:
-    """L-BFGS to its end, then Newton steps or a look at one, or why there is none."""
+    """L-BFGS, then Newton steps or a look at one; and why there is no Fisher information."""
     loss = start.loss
     most = 1000 if max_iterations is None else max_iterations
     optimum = quasi_newton(
@@ -272,16 +272,16 @@ def _by_gradients(
         max_iterations=most,
         report=report,
     )
+    if not is_informative(loss, optimum):
+        return optimum, []
+    if isinstance(loss, PairwiseLoss) and not hasattr(optimum.ensemble, "fourth_moments"):
+        kind = type(optimum.ensemble).__name__
+        return optimum, [f"no standard errors: {kind} has no fourth moments"]
     try:
-        if not is_informative(loss, optimum):
-            return optimum, []
         here = Point(loss, optimum.model, optimum.ensemble)
         optimum = replace(optimum, fisher=here.fisher)
     except LimitError as error:
         return optimum, [f"no standard errors: {error}"]
-    except AttributeError:
-        kind = type(optimum.ensemble).__name__
-        return optimum, [f"no standard errors: {kind} has no fourth moments"]
     if optimum.reason not in {"converged", "rounding"}:
         return optimum, []
     if loss.is_convex:

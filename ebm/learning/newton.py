@@ -465,10 +465,11 @@ def _is_regular(scaled: Array) -> bool:
 def _solve_scaled(hessian: Array, gradient: Array) -> Array:
     """H⁻¹ g with the diagonal of H scaled to one first, and no eigenvalue below ``SINGULAR``."""
     deviation, scaled = _deviations(hessian), _scaled(hessian)
+    slopes = gradient / deviation
     if _is_regular(scaled):
-        return np.asarray(np.linalg.solve(scaled, gradient / deviation) / deviation)
+        return np.asarray(np.linalg.solve(scaled, slopes) / deviation)
     values, vectors = np.linalg.eigh(scaled)
     if not values[-1] > 0:
         return np.zeros_like(gradient)
     values = np.maximum(values, SINGULAR * values[-1])
-    return np.asarray(vectors @ ((vectors.T @ (gradient / deviation)) / values) / deviation)
+    return np.asarray(vectors @ ((vectors.T @ slopes) / values) / deviation)

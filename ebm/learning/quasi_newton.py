@@ -15,7 +15,7 @@ from ebm.information import fisher_information
 from ebm.learning.newton import Optimum, Point
 from ebm.learning.penalty import Penalty
 from ebm.learning.result import FitStep
-from ebm.learning.separation import FEW_ROWS, idle_directions, is_affine
+from ebm.learning.separation import idle_directions, is_affine
 from ebm.learning.statistics import gradient_variances
 
 Array = NDArray[np.float64]
@@ -84,8 +84,7 @@ class GeneralLoss:
     @cached_property
     def is_convex(self) -> bool:
         """Whether energies are affine in the parameters, as far as a few rows tell."""
-        states, _ = next(iter(self.data.blocks()))
-        return is_affine(self.family, states[:FEW_ROWS])
+        return is_affine(self.family, self.data)
 
     @property
     def sample_size(self) -> float:

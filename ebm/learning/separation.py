@@ -77,21 +77,22 @@ class Separation:
     is_certain: bool
 
 
-def is_affine(model: Any, states: Array) -> bool:
-    """Whether the energies of some states are affine in the parameters.
+def is_affine(model: Any, data: Ensemble) -> bool:
+    """Whether energies are affine in the parameters, as far as a few rows tell.
 
     Parameters
     ----------
     model : ParametricModel
         The family.
-    states : ndarray, (m, n)
-        Where to look.
+    data : Ensemble
+        The rows.
 
     Returns
     -------
     bool
         Whether ∂E/∂θ does not change with θ.
     """
+    states = next(iter(data.blocks()))[0][:FEW_ROWS]
     here = np.asarray(model.energy_gradient(states))
     other = model.with_parameters(0.5 * model.parameters + 0.3)
     return bool(np.allclose(other.energy_gradient(states), here, rtol=1e-9, atol=1e-9))
@@ -122,7 +123,7 @@ def doubt_of_maximum(model: Any, data: Any, penalty: Penalty) -> tuple[Separatio
         return None, ""
     try:
         _require_few(model)
-        if not is_affine(model, next(iter(data.blocks()))[0][:FEW_ROWS]):
+        if not is_affine(model, data):
             return None, ""
         doubt = separation(model, data, penalty)
     except LimitError as error:
@@ -204,15 +205,18 @@ def vanishing_direction(
     Returns
     -------
     ndarray, (p,), or None
-        None also where the gradient is so large that nothing can be said.
+        None also where nothing can be said: states are few, or the gradient is large.
     """
     features = _Features(model)
-    if features.are_too_few:
+    at_random = features.of(features.random_states)
+    if len(at_random) <= len(gradient):
         return None
+    at_random -= at_random.mean(axis=0)
     free = np.linalg.qr(penalty.unpenalized() * features.scale[:, None])[0]
     if not free.shape[1]:
         return None
-    values, vectors = np.linalg.eigh(free.T @ features.covariance @ free)
+    within = at_random @ free
+    values, vectors = np.linalg.eigh(within.T @ within / len(within))
     varied = values > RANK * float(values[-1])
     whitened = free @ (vectors[:, varied] / np.sqrt(values[varied])) / features.scale[:, None]
     if np.abs(whitened.T @ gradient).max(initial=0) > SLIGHT:
@@ -238,9 +242,9 @@ def is_saturated(model: Any, fisher: Array) -> bool:
         Whether Newton steps from this model are rounding.
     """
     features = _Features(model)
-    if features.are_too_few:
+    if len(features.random_states) <= len(fisher):
         return False
-    spread = features.covariance.diagonal() * features.scale**2
+    spread = features.of(features.random_states).var(axis=0) * features.scale**2
     return bool((fisher.diagonal() < SATURATED * spread).any())
 
 
@@ -317,18 +321,6 @@ class _Features:
             return drawn
         every = np.concatenate([self.allowed(block) for block in space.enumerate()])
         return np.asarray(every[np.random.default_rng(0).integers(len(every), size=n_states)])
-
-    @property
-    def are_too_few(self) -> bool:
-        """Whether random states do not span the features, most of them being forbidden."""
-        return len(self.random_states) <= len(self.model.parameters)
-
-    @cached_property
-    def covariance(self) -> Array:
-        """Of the features over random states, (p, p)."""
-        values = self.of(self.random_states)
-        values -= values.mean(axis=0)
-        return np.asarray(values.T @ values / len(values))
 
     @cached_property
     def scale(self) -> Array:

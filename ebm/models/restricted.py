@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -23,7 +23,6 @@ from ebm.spaces.labels import agreed_names, aligned
 __all__ = ["RestrictedBoltzmannMachine"]
 
 Array = NDArray[np.float64]
-
 
 #: Memory that the weights of the joint machine may take, in bytes.
 MEMORY_LIMIT = 4 * 2.0**30
@@ -192,7 +191,7 @@ class RestrictedBoltzmannMachine(LayeredModel):
 
         def energies(v: Array) -> Array:
             linear = (v - self.visible_center) @ driven - v @ self.visible_biases
-            return np.asarray(linear - self._by_rows(_softplus_sums, v) + self.offset)
+            return np.asarray(linear - self._softplus_sums(v) + self.offset)
 
         return self.space.map(energies, states)
 
@@ -356,14 +355,14 @@ class RestrictedBoltzmannMachine(LayeredModel):
             and np.array_equal(other.hidden_center, self.hidden_center)
         )
 
-    def _by_rows(self, function: Callable[[Array], Array], v: Array) -> Array:
-        """A function of the hidden inputs of each state, a bounded number of them at a time."""
+    def _softplus_sums(self, v: Array) -> Array:
+        """Σ_β ln(1 + e^f_β) of the hidden inputs, a bounded number of them at a time."""
         flat = v.reshape(-1, self.n)
         values = np.empty(len(flat))
         rows = max(1, CHUNK // self.n_hidden)
         for start in range(0, len(flat), rows):
             part = slice(start, start + rows)
-            values[part] = function(self.hidden_input(flat[part]))
+            values[part] = np.logaddexp(0, self.hidden_input(flat[part])).sum(axis=-1)
         return values.reshape(v.shape[:-1])
 
     def _joint_names(self) -> tuple[str, ...] | None:
@@ -378,10 +377,6 @@ class RestrictedBoltzmannMachine(LayeredModel):
         return replace(
             self, weights=weights, visible_biases=visible, hidden_biases=hidden, offset=offset
         )
-
-
-def _softplus_sums(inputs: Array) -> Array:
-    return np.asarray(np.logaddexp(0, inputs).sum(axis=-1))
 
 
 def _matrix(
