@@ -191,9 +191,13 @@ def test_a_fit_by_expansions_comes_near_the_exact_fit():
     family = ebm.BoltzmannMachine(np.zeros((5, 5)), np.zeros(5))
     exact = ebm.fit(family, rows).model
     mean = rows.mean(axis=0)
-    found = ebm.fit(family, rows, average=lambda model: expand(model, 4, center=mean)).model
+    # To finite order ln Z and its moments agree up to the next one only.
+    found = ebm.fit(
+        family, rows, average=lambda model: expand(model, 4, center=mean), tolerance=1e-3
+    )
+    assert found.converged
     first = ebm.inversion.mean_field(ebm.Ensemble.from_data(rows)).weights
-    error = np.abs(found.weights - exact.weights).max()
+    error = np.abs(found.model.weights - exact.weights).max()
     assert error < 0.03 * np.abs(exact.weights).max()
     assert error < 0.1 * np.abs(first - exact.weights).max()
 
