@@ -24,7 +24,6 @@ __all__ = ["RestrictedBoltzmannMachine"]
 
 Array = NDArray[np.float64]
 
-
 #: Memory that the weights of the joint machine may take, in bytes.
 MEMORY_LIMIT = 4 * 2.0**30
 
@@ -384,16 +383,11 @@ def _softplus_sums(inputs: Array) -> Array:
     return np.asarray(np.logaddexp(0, inputs).sum(axis=-1))
 
 
-def _matrix(
-    weights: Any,
-    shape: tuple[int, int],
-    visible: Sequence[str] | None,
-    hidden: Sequence[str] | None,
-) -> Array:
+def _matrix(weights: Any, shape: tuple[int, int], *names: Sequence[str] | None) -> Array:
     """The weights (n, m) in the order of both layers, checked, a read-only copy."""
     if couplings.is_sparse(weights):
         weights = weights.toarray()
-    matrix = aligned(weights, "weights", visible, hidden)
+    matrix = aligned(weights, "weights", *names)
     if matrix.shape != shape:
         raise ShapeError(
             f"weights must have shape {shape}, a row for each visible and a column for each "
