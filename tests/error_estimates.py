@@ -252,18 +252,18 @@ def counted(trials):
     return len(trials), off.sum(), (off & ~warned).sum(), (~off & warned).sum(), below.sum()
 
 
-def table(numbers, **settings):
-    """{(method, number): counts} over machines."""
-    collected = defaultdict(list)
+def collected(numbers, **settings):
+    """{(method, number): trials} over machines."""
+    trials = defaultdict(list)
     for number in numbers:
         for key, trial in trials_at(number, **settings).items():
-            collected[key].append(trial)
-    return {key: counted(trials) for key, trials in collected.items()}
+            trials[key].append(trial)
+    return trials
 
 
 def main():
     n_machines = int(sys.argv[1]) if len(sys.argv) > 1 else 400
-    rows = table(range(n_machines))
+    rows = {key: counted(trials) for key, trials in collected(range(n_machines)).items()}
     print(f"{'':54}   trials    off  missed  false  estimate below the error")
     for (method, name), (trials, *counts) in sorted(rows.items()):
         shares = "  ".join(f"{100 * count / trials:5.1f}" for count in counts)

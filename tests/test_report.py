@@ -646,7 +646,7 @@ HARD = [
     pytest.param([[1, 0, 1]], {"l2": 0.1, "l2_biases": 0.1}, id="one row"),
     pytest.param([[1, 0], [1, 0]], {"l2": 0.1, "l2_biases": 0.1}, id="constant columns"),
     pytest.param(
-        np.eye(40, dtype=int)[:30], {"l2": 0.1, "l2_biases": 0.1}, id="forty units, few rows"
+        np.eye(33, dtype=int)[:8], {"l2": 0.1, "l2_biases": 0.1}, id="by chains, few rows"
     ),
     pytest.param(np.array([[True, False], [False, True]]), {"l2": 1.0}, id="booleans"),
     pytest.param([[1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]], {"space": Spins}, id="spins"),

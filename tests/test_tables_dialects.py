@@ -126,7 +126,7 @@ CELL = st.sampled_from(
 def test_blocks_read_what_the_csv_module_reads(rows: list[list[str]], many: bool) -> None:
     rows = [[str(k), *row] for k, row in enumerate(rows * (200 if many else 1))]
     body = "".join(",".join(row) + "\n" for row in rows)
-    cells = parse_lines(body.encode(), b",", len(rows[0]), Reading())
+    cells = parse_lines(body, ",", len(rows[0]), Reading())
     records = csv.reader(io.StringIO(body), skipinitialspace=True)
     columns = list(zip(*([cell.strip() for cell in row] for row in records), strict=True))
     wanted = parse(columns, Reading())
@@ -137,9 +137,9 @@ def test_blocks_read_what_the_csv_module_reads(rows: list[list[str]], many: bool
     }
 
 
-@pytest.mark.parametrize("body", [b'"a,b",1\n0,1\n', b"0,1\n0\n", b"0,1\n0,1,1\n0\n", b'"0""",1\n'])
-def test_blocks_leave_to_the_csv_module_what_they_cannot_read(body: bytes) -> None:
-    assert parse_lines(body, b",", 2, Reading()) is None
+@pytest.mark.parametrize("body", ['"a,b",1\n0,1\n', "0,1\n0\n", "0,1\n0,1,1\n0\n", '"0""",1\n'])
+def test_blocks_leave_to_the_csv_module_what_they_cannot_read(body: str) -> None:
+    assert parse_lines(body, ",", 2, Reading()) is None
 
 
 def test_long_tables_are_read_across_blocks(
@@ -303,6 +303,16 @@ def test_codes_for_no_answer_are_missing(tmp_path: Path, missing: Any) -> None:
     table = read_table(path, missing=missing, drop_missing=True)
     assert table.states.tolist() == [[0, 1], [1, 1]]
     assert table.n_rows_dropped == 2
+
+
+def test_a_number_for_no_answer_may_also_be_that_of_a_person(tmp_path: Path) -> None:
+    answers = [f"{person},{item},{99 if person == 7 else person % 2}\n"
+               for person in range(1, 121) for item in "abc"]  # fmt: skip
+    path = write(tmp_path, "id,item,resp\n" + "".join(answers))
+    options = {"layout": ["id", "item", "resp"], "missing": [99]}
+    table = read_table(path, **options, drop_missing=True)
+    assert (table.states.shape, table.n_rows_dropped) == ((119, 3), 1)
+    np.testing.assert_array_equal(table.states[97], [1, 1, 1])
 
 
 def test_words_for_no_answer_are_missing(tmp_path: Path) -> None:

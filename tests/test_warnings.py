@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 import ebm
 from ebm import errors
 from ebm.parallel import map_blocks
+
+torch = pytest.importorskip("torch")
 
 PACKAGE = Path(ebm.__file__).parent
 

@@ -24,10 +24,6 @@ __all__ = [
 ]
 
 
-#: Packages whose lines are not those of a caller.
-PASSED = ("torch", "ebm", "functools")
-
-
 def require_one_of(value: Any, name: str, allowed: Iterable[str]) -> None:
     """Refuse a setting that is none of the names allowed."""
     names = list(allowed)

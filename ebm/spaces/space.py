@@ -115,18 +115,18 @@ class StateSpace(ABC):
         return self._checked(states, readable(states, "states"))
 
     def map(self, function: Callable[[Array], ArrayLike], states: Any) -> Array:
-        """A function of checked states, about a million numbers at a time, (..., n) -> (..., *).
+        """A function of checked states, about a million numbers at a time, (..., n) -> (..., m).
 
         Parameters
         ----------
         function : callable
-            Maps states (..., n) of float64 to an array (..., *).
+            Maps states (..., n) of float64 to an array (..., m).
         states : array_like, (..., n)
             One state or any stack of states, of any type that :meth:`check` takes.
 
         Returns
         -------
-        ndarray, (..., *)
+        ndarray, (..., m)
             What the function gives for all states; no float64 copy of all of them is made.
 
         Raises

@@ -8,7 +8,6 @@ tables of zeros and ones, each word is read once and looked up. Other numbers ar
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 
 import numpy as np
@@ -32,15 +31,15 @@ Places = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
 
-def parse_lines(body: bytes, delimiter: bytes, n_columns: int, reading: Reading) -> Cells | None:
+def parse_lines(body: str, delimiter: str, n_columns: int, reading: Reading) -> Cells | None:
     r"""Lines of cells as numbers where they are numbers.
 
     Parameters
     ----------
-    body : bytes
-        UTF-8 text without NUL bytes, lines ending with a line feed.
-    delimiter : bytes
-        One byte.
+    body : str
+        Text without NUL characters, lines ending with a line feed.
+    delimiter : str
+        One ASCII character.
     n_columns : int
         Cells in each line.
     reading : Reading
@@ -55,19 +54,20 @@ def parse_lines(body: bytes, delimiter: bytes, n_columns: int, reading: Reading)
     --------
     >>> from ebm.tables.blocks import parse_lines
     >>> from ebm.tables.cells import Reading
-    >>> parse_lines(b"0,NA\n1,2\n", b",", 2, Reading()).values.tolist()
+    >>> parse_lines("0,NA\n1,2\n", ",", 2, Reading()).values.tolist()
     [[0.0, nan], [1.0, 2.0]]
     """
     words = _Words(reading)
     parts, text_columns = [], np.zeros(n_columns, dtype=np.bool_)
-    for block in _blocks(body):
+    for lines in _blocks(body):
+        block = lines.encode()
         # Most blocks of real numbers hold nothing else.
-        plain = not words.are_few and not block.translate(None, _OF_NUMBERS + delimiter)
-        table = _loaded(block, delimiter, n_columns) if plain else None
+        plain = not words.are_few and not block.translate(None, _OF_NUMBERS + delimiter.encode())
+        table = _loaded(lines, delimiter, n_columns) if plain else None
         if table is not None:
             parts.append(table)
             continue
-        limits = _limits(block, delimiter[0], n_columns)
+        limits = _limits(block, ord(delimiter), n_columns)
         if limits is None:
             return None
         values, is_text = _numbers(block, *limits, words, delimiter, text_columns)
@@ -79,8 +79,9 @@ def parse_lines(body: bytes, delimiter: bytes, n_columns: int, reading: Reading)
     chosen = np.flatnonzero(text_columns)
     values[:, chosen] = np.nan
     texts: dict[int, list[str]] = {int(index): [] for index in chosen}
-    for block in _blocks(body) if texts else ():
-        limits = _limits(block, delimiter[0], n_columns)
+    for lines in _blocks(body) if texts else ():
+        block = lines.encode()
+        limits = _limits(block, ord(delimiter), n_columns)
         if limits is not None:
             starts, ends = (places.reshape(-1, n_columns) for places in limits)
             for index, column in texts.items():
@@ -126,11 +127,11 @@ class _Words:
         self._is_text = np.array([x is None for x in numbers])
 
 
-def _blocks(body: bytes) -> Iterator[bytes]:
-    """Whole lines, about a megabyte of them at a time."""
+def _blocks(body: str) -> Iterator[str]:
+    """Whole lines, half a million characters of them at a time."""
     start = 0
     while start < len(body):
-        stop = body.find(b"\n", start + _BLOCK) + 1 or len(body)
+        stop = body.find("\n", start + _BLOCK) + 1 or len(body)
         yield body[start:stop]
         start = stop
 
@@ -171,7 +172,7 @@ def _numbers(
     starts: Places,
     ends: Places,
     words: _Words,
-    delimiter: bytes,
+    delimiter: str,
     text_columns: Flags,
 ) -> tuple[NDArray[np.float64], Flags]:
     """Numbers of one block, (n_rows, n_columns), and which of its cells are text."""
@@ -187,7 +188,7 @@ def _numbers(
     if text_columns.any():
         odd |= np.resize(text_columns, len(starts))
     is_text = np.zeros(len(starts), dtype=np.bool_)
-    plain = block.replace(b",", b".") if words.reading.comma and delimiter != b"," else block
+    plain = block.replace(b",", b".") if words.reading.comma and delimiter != "," else block
     values = _plain_numbers(plain, starts, ends, odd, delimiter, shape[1])
     if values is None:
         values, odd = np.zeros(len(starts)), np.ones(len(starts), dtype=np.bool_)
@@ -211,7 +212,7 @@ def _read_cells(
 
 
 def _plain_numbers(
-    block: bytes, starts: Places, ends: Places, odd: Flags, delimiter: bytes, n_columns: int
+    block: bytes, starts: Places, ends: Places, odd: Flags, delimiter: str, n_columns: int
 ) -> NDArray[np.float64] | None:
     """All cells as numbers, zero for the odd ones; None where another cell is no number."""
     if odd.any():
@@ -221,16 +222,16 @@ def _plain_numbers(
         buffer = np.frombuffer(block, dtype=np.uint8).copy()
         buffer[np.cumsum(step[:-1], dtype=np.int8) > 0] = _BLANK
         block = np.insert(buffer, ends[odd], _ZERO).tobytes()
-    table = _loaded(block, delimiter, n_columns)
+    table = _loaded(block.decode(), delimiter, n_columns)
     return None if table is None or table.size != len(starts) else table.ravel()
 
 
-def _loaded(block: bytes, delimiter: bytes, n_columns: int) -> NDArray[np.float64] | None:
-    """A block that holds numbers only, (n_rows, n_columns); None for any other."""
+def _loaded(lines: str, delimiter: str, n_columns: int) -> NDArray[np.float64] | None:
+    """Lines that hold numbers only, (n_rows, n_columns); None for any others."""
     try:
         table = np.loadtxt(
-            io.StringIO(block.decode()),
-            delimiter=delimiter.decode(),
+            lines.split("\n"),
+            delimiter=delimiter,
             comments=None,
             ndmin=2,
             quotechar='"',

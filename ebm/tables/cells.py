@@ -101,8 +101,8 @@ def is_missing(text: str) -> bool:
     Returns
     -------
     bool
-        True for an empty cell, ``.``, ``?``, ``NA``, ``N/A``, ``NaN``, ``null`` and ``None`` in any
-        case.
+        True for an empty cell, ``.``, ``?``, ``NA``, ``N/A``, ``<NA>``, ``#N/A``, ``#NA``,
+        ``NaN``, ``null`` and ``None`` in any case.
 
     Examples
     --------

@@ -121,8 +121,9 @@ def read_table(
             f"layout must be 'wide', 'transposed' or the names of three columns, got {layout!r}"
         )
     codes = [missing] if isinstance(missing, str) else list(missing)
-    texts = frozenset(code.strip().lower() for code in map(str, codes))
-    raw = _read(path, header, texts, layout == "transposed")
+    # Codes that are numbers wait for the columns chosen: who answered may have the number 99.
+    words = frozenset(code.strip().lower() for code in map(str, codes) if Reading()(code) is None)
+    raw = _read(path, header, words, layout == "transposed")
     if layout == "transposed":
         raw = transposed(raw, path)
     elif not isinstance(layout, str):
@@ -146,12 +147,12 @@ def read_table(
     return Table(_compact(values), names, raw.n_rows, n_dropped, notes, doubt)
 
 
-def _read(path: Path, header: bool | None, texts: frozenset[str], is_transposed: bool) -> RawTable:
+def _read(path: Path, header: bool | None, words: frozenset[str], is_transposed: bool) -> RawTable:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = suffixes[-1:] == [".gz"] and len(suffixes) > 1
     kind = suffixes[-2] if packed else path.suffix.lower()
     if kind in _TEXT:
-        return read_text(path, TextOptions(header, texts, is_transposed))
+        return read_text(path, TextOptions(header, words, is_transposed))
     if kind in _ARRAYS and not packed:
         if header is not None:
             raise EbmError(f"header is about the first line of a text, {path} is none: omit it")
@@ -221,9 +222,10 @@ def _compact(values: NDArray[Any]) -> NDArray[Any]:
     if np.array_equal(first, np.rint(first)):
         with np.errstate(invalid="ignore"):
             small = values.astype(np.int8)
-        states = small if np.array_equal(small, values) else values.astype(np.float64)
-    else:
-        states = values.astype(np.float64)
+        if np.array_equal(small, values):
+            small.setflags(write=False)
+            return small
+    states = np.ascontiguousarray(values, dtype=np.float64)
     states.setflags(write=False)
     return states
 

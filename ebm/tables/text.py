@@ -158,7 +158,7 @@ def _layout(text: str, path: Path, options: TextOptions) -> _Layout:
     text = text[said.end() :] if said else text
     # Empty lines at the beginning, and a mark of a comment before the names.
     text = text[re.match(r"(?:[^\S\n]*\n)*", text).end() :]  # type: ignore[union-attr]
-    if not text.strip():
+    if not text or text.isspace():
         raise ShapeError(f"{path} is empty, wanted a table with at least one row of data")
     marked = _is_marked(text[: text.find("\n") + 1] or text)
     if marked:
@@ -310,11 +310,12 @@ def _cells(layout: _Layout, path: Path, reading: Reading) -> tuple[Cells, tuple[
 
 def _parsed(layout: _Layout, path: Path, reading: Reading) -> Cells:
     """Cells by blocks of lines, or by the csv module where quotes or lines are irregular."""
-    body, delimiter = _single_blanks(layout), layout.delimiter.encode()
+    body = _single_blanks(layout)
     body = re.sub("\n+", "\n", body) if "\n\n" in body else body
     body = body.lstrip("\n")
-    lines = body.encode() if body.endswith("\n") else f"{body}\n".encode()
-    cells = parse_lines(lines, delimiter, layout.width, reading) if len(delimiter) == 1 else None
+    lines = body if body.endswith("\n") else f"{body}\n"
+    regular = layout.delimiter.isascii()
+    cells = parse_lines(lines, layout.delimiter, layout.width, reading) if regular else None
     return parse(_columns(layout, path), reading) if cells is None else cells
 
 

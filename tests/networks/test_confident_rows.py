@@ -2,12 +2,12 @@
 
 import math
 
-import mpmath
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
+import mpmath
 import torch
 
 import ebm.networks

@@ -231,7 +231,9 @@ def test_chains_over_the_parameters(device, sampler):
     """Proposals on the host, energies on the device."""
     action, host, _ = pair(device, scale=12.0)
     there, here = (
-        ebm.sample_continuous(system, sampler, n_draws=3, n_chains=2, rng=0, observe=system.action)
+        ebm.sample_continuous(
+            system, sampler, n_draws=3, n_chains=2, rng=0, burn_in=2, observe=system.action
+        )
         for system in (action, host)
     )
     np.testing.assert_allclose(there.values, here.values, rtol=1e-6)

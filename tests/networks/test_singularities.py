@@ -3,12 +3,12 @@
 import math
 import warnings
 
-import mpmath
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
+import mpmath
 import torch
 
 import ebm.networks

@@ -235,9 +235,10 @@ class TestModels:
         rows = ebm.exact(machine(5, 0.8, seed=3)).sample(3000, rng=0)
         family = ebm.BoltzmannMachine(np.zeros((5, 5)), np.zeros(5))
         exact = ebm.fit(family, rows).model
-        with pytest.warns(ebm.errors.NotConvergedWarning, match="approximate, no longer agree"):
-            found = ebm.fit(family, rows, average=lambda model: plefka(model, 4)).model
-        error = np.abs(found.weights - exact.weights).max()
+        # To finite order ln Z and its moments agree up to the next one only.
+        found = ebm.fit(family, rows, average=lambda model: plefka(model, 4), tolerance=1e-3)
+        assert found.converged
+        error = np.abs(found.model.weights - exact.weights).max()
         assert error < 0.02 * np.abs(exact.weights).max()
 
 

@@ -103,15 +103,17 @@ class CouplingGraph:
 
     def sent(self, cavity: Array) -> Array:
         """u = atanh(tanh J tanh h), right to rounding at any J and h, (2E,)."""
-        coupling = self.directed
-        smaller = np.minimum(np.abs(coupling), np.abs(cavity))
-        product = self._tanh * np.tanh(cavity)
-        # Where both are large the product rounds to one.
-        tails = np.log1p(np.exp(-2 * np.abs(coupling + cavity)))
-        tails -= np.log1p(np.exp(-2 * np.abs(coupling - cavity)))
-        large = np.sign(coupling) * np.sign(cavity) * smaller + 0.5 * tails
-        small = np.arctanh(np.where(smaller < 1, product, 0.0))
-        return np.asarray(np.where(smaller < 1, small, large))
+        smaller = np.minimum(np.abs(self.directed), np.abs(cavity))
+        is_large = smaller >= 1
+        messages = np.arctanh(np.where(is_large, 0.0, self._tanh * np.tanh(cavity)))
+        if is_large.any():
+            # Where both are large the product rounds to one.
+            coupling, field = self.directed[is_large], cavity[is_large]
+            tails = np.log1p(np.exp(-2 * np.abs(coupling + field)))
+            tails -= np.log1p(np.exp(-2 * np.abs(coupling - field)))
+            sign = np.sign(coupling) * np.sign(field)
+            messages[is_large] = sign * smaller[is_large] + 0.5 * tails
+        return np.asarray(messages)
 
     def log_slopes(self, cavity: Array) -> Array:
         """ln |∂u/∂h| of each message, ∂u/∂h = sinh 2J / (cosh 2J + cosh 2h), (2E,)."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from ebm.perturbation.beliefs.responses import (
 )
 from ebm.perturbation.definite import cholesky
 
-__all__ = ["LoopCorrection", "loop_correction"]
+__all__ = ["LoopCorrection"]
 
 Array = NDArray[np.float64]
 
@@ -40,73 +41,75 @@ MOST_ENTRIES = 3e7
 
 @dataclass(frozen=True, eq=False)
 class LoopCorrection:
-    """What the loops add; infinite where the fixed point is not stable.
-
-    Parameters
-    ----------
-    log_partition : float
-        To ln Z.
-    mean : ndarray, (n,)
-        To the means of spins.
-    correlations : ndarray, (n, n), or None
-        R; None where it is not there, or was not asked for.
-    """
-
-    log_partition: float
-    mean: Array
-    correlations: Array | None
-
-
-def loop_correction(graph: CouplingGraph, cavity: Array) -> LoopCorrection:
-    """The leading correction by loops of ln Z, and its derivatives by the fields.
+    """What the loops add at a fixed point; infinite where it is not stable, zero on a forest.
 
     Parameters
     ----------
     graph : CouplingGraph
         The couplings.
     cavity : ndarray, (2E,)
-        h_{k→i} at a fixed point.
-
-    Returns
-    -------
-    LoopCorrection
-        Zero on a forest.
+        h_{k→i} at the fixed point.
     """
-    if graph.is_forest:
-        return LoopCorrection(0.0, np.zeros(graph.n), None)
-    found = _by_correlations if graph.n <= MOST_UNITS else _by_short_loops
-    value, by_pair, correlations = found(graph, cavity)
-    if not math.isfinite(value):
-        return LoopCorrection(math.inf, np.full(graph.n, math.inf), None)
-    return LoopCorrection(value, _mean_shift(graph, cavity, by_pair), correlations)
+
+    graph: CouplingGraph
+    cavity: Array
+
+    @cached_property
+    def log_partition(self) -> float:
+        """To ln Z."""
+        if self.graph.is_forest:
+            return 0.0
+        if self.graph.n > MOST_UNITS:
+            return self._short_loops[0]
+        if self._root is None:
+            return math.inf
+        rest = 1 - _pair_correlations(self.graph, self.cavity) ** 2
+        return float(-np.log(np.diagonal(self._root)).sum() - 0.5 * np.log(rest).sum())
+
+    @cached_property
+    def mean(self) -> Array:
+        """To the means of spins, (n,): the derivatives of ``log_partition`` by the fields."""
+        if self.graph.is_forest:
+            return np.zeros(self.graph.n)
+        if not math.isfinite(self.log_partition):
+            return np.full(self.graph.n, math.inf)
+        return _mean_shift(self.graph, self.cavity, self._by_pair)
+
+    @property
+    def _by_pair(self) -> Array:
+        """r ∂/∂r of ``log_partition`` for each pair, (E,)."""
+        if self._root is None:
+            return self._short_loops[1]
+        half = np.linalg.inv(self._root)
+        correlations = half.T @ half
+        i, j = self.graph.first, self.graph.second
+        r = _pair_correlations(self.graph, self.cavity)
+        rest, own = 1 - r**2, np.diagonal(correlations)
+        # d ln det R⁻¹ = tr(R dR⁻¹), with (R⁻¹)_ij = −r/(1−r²) and (R⁻¹)_ii = 1 + Σ r²/(1−r²).
+        change = r * (correlations[i, j] * (1 + r**2) - (own[i] + own[j]) * r) / rest**2
+        return np.asarray(change + r**2 / rest)
+
+    @cached_property
+    def _root(self) -> Array | None:
+        """Cholesky factor of R⁻¹, (n, n); None of many units, and where it is not there."""
+        if self.graph.n > MOST_UNITS:
+            return None
+        inverse = inverse_correlations(self.graph, self.cavity, lowest=LOCKED)
+        return None if inverse is None else cholesky(inverse)
+
+    @cached_property
+    def _short_loops(self) -> tuple[float, Array]:
+        return _by_short_loops(self.graph, self.cavity)
 
 
-def _by_correlations(graph: CouplingGraph, cavity: Array) -> tuple[float, Array, Array | None]:
-    """The correction, r ∂/∂r of it for each pair, and R."""
-    inverse = inverse_correlations(graph, cavity, lowest=LOCKED)
-    root = None if inverse is None else cholesky(inverse)
-    if root is None:
-        return math.inf, np.empty(0), None
-    half = np.linalg.inv(root)
-    correlations = half.T @ half
-    i, j = graph.first, graph.second
-    r = _pair_correlations(graph, cavity)
-    rest = 1 - r**2
-    value = -np.log(np.diagonal(root)).sum() - 0.5 * np.log(rest).sum()
-    own = np.diagonal(correlations)
-    # d ln det R⁻¹ = tr(R dR⁻¹), with (R⁻¹)_ij = −r/(1−r²) and (R⁻¹)_ii = 1 + Σ r²/(1−r²).
-    by_pair = r * (correlations[i, j] * (1 + r**2) - (own[i] + own[j]) * r) / rest**2 + r**2 / rest
-    return float(value), by_pair, correlations
-
-
-def _by_short_loops(graph: CouplingGraph, cavity: Array) -> tuple[float, Array, Array | None]:
-    """The same from loops of three to six couplings, the others as a geometric series."""
+def _by_short_loops(graph: CouplingGraph, cavity: Array) -> tuple[float, Array]:
+    """The same two from loops of three to six couplings, the others as a geometric series."""
     from scipy.sparse import coo_array
 
     r = np.tile(_pair_correlations(graph, cavity), 2)
     degrees = np.bincount(graph.source, minlength=graph.n)
     if float((degrees[graph.target] ** 3.0).sum()) > MOST_ENTRIES:
-        return math.inf, np.empty(0), None
+        return math.inf, np.empty(0)
     # Message l→k feeds k→i, i ≠ l: pairs of columns that end, and rows that begin, at a unit.
     order = np.argsort(graph.source, kind="stable")
     starts = np.append(0, np.cumsum(degrees))
@@ -125,12 +128,12 @@ def _by_short_loops(graph: CouplingGraph, cavity: Array) -> tuple[float, Array, 
     # Beyond six a loop is as much shorter than one before as those of five and six say.
     ratio = math.sqrt(sizes[3] / sizes[1]) if sizes[1] else (1.0 if sizes[3] else 0.0)
     if ratio >= 1:
-        return math.inf, np.empty(0), None
+        return math.inf, np.empty(0)
     value = sum(float(parts.sum()) / (2 * k) for k, parts in closed.items())
     value += math.copysign(sizes[3] / 12 * ratio / (1 - ratio), value)
     by_message = np.sum(list(closed.values()), axis=0) + closed[6] * ratio / (1 - ratio)
     one, other = np.split(by_message, 2)
-    return value, 0.5 * (one + other), None
+    return value, 0.5 * (one + other)
 
 
 def _pair_correlations(graph: CouplingGraph, cavity: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.perturbation.beliefs.graph import CouplingGraph, log_cosh
-from ebm.perturbation.beliefs.loops import LoopCorrection, loop_correction
+from ebm.perturbation.beliefs.loops import LoopCorrection
 from ebm.perturbation.beliefs.messages import FixedPoint
 
 __all__ = ["Beliefs"]
@@ -75,7 +75,7 @@ class Beliefs:
     @cached_property
     def loops(self) -> LoopCorrection:
         """What the loops add to ln Z and to the means."""
-        return loop_correction(self.graph, self.cavity)
+        return LoopCorrection(self.graph, self.cavity)
 
     @cached_property
     def _log_tables(self) -> Array:

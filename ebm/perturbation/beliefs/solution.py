@@ -240,7 +240,7 @@ class BetheSolution:
             "use pair_covariance, those of coupled units",
         )
         if self.by_response or 2 * len(self.graph.first) < n * (n - 1):
-            matrix = self._response()
+            matrix = self._response.copy()
         else:
             matrix = np.zeros((n, n))
         if not self.by_response:
@@ -249,6 +249,7 @@ class BetheSolution:
         np.fill_diagonal(matrix, self._scale**2 * self._beliefs.variance)
         return read_only(matrix)
 
+    @cached_property
     def _response(self) -> Array:
         """The covariance by linear response, in the coding of the model."""
         beliefs = self._beliefs
@@ -256,7 +257,7 @@ class BetheSolution:
             found = responses.covariance(
                 self.graph, self.fixed_point, beliefs.fields, beliefs.cavity
             )
-        return self._scale**2 * found
+        return read_only(self._scale**2 * found)
 
     @cached_property
     def _settled_covariance(self) -> Array | None:
@@ -279,7 +280,7 @@ class BetheSolution:
     @property
     def _of_other_states(self) -> Array:
         """What the covariance of all states has beyond the linear response of this one."""
-        return self._witness.covariance - self._response()
+        return self._witness.covariance - self._response
 
     @cached_property
     def _witness(self) -> Witness:
