@@ -388,7 +388,7 @@ def _matrix(
     """The weights (n, m) in the order of both layers, checked, a read-only copy."""
     if couplings.is_sparse(weights):
         weights = weights.toarray()
-    matrix = aligned(weights, "weights", *names)
+    matrix = aligned(weights, "weights", visible, hidden)
     if matrix.shape != shape:
         raise ShapeError(
             f"weights must have shape {shape}, a row for each visible and a column for each "
