@@ -361,8 +361,10 @@ class Point:
         """Whether the loss falls along the Newton step for ever: there is no minimum."""
         # Where data lie on a face of the moment polytope, each Newton step takes the same number
         # of nats from the states outside: slopes shrink by e with every step and keep their sign.
-        # A minimum within FAR steps turns the slope visibly, rounding does not.
-        return all(self._slope_after(length) <= -TURNED * self.slope for length in (4.0, FAR))
+        # A minimum within FAR steps turns the slope visibly, rounding does not. A slope that grows
+        # is rounding far out, or that of a loss that is not convex.
+        slopes = (self._slope_after(length) for length in (4.0, FAR))
+        return all(2 * self.slope <= slope <= -TURNED * self.slope for slope in slopes)
 
     def _slope_after(self, length: float) -> float:
         """Derivative of the loss along the Newton step, so many steps away."""

@@ -218,6 +218,12 @@ class TestVerdict:
         here = Point(loss, At(np.array([start])))
         assert not here.recedes()
 
+    @given(st.floats(-3, 0))
+    def test_a_slope_that_grows_is_no_way_to_infinity(self, log_slope):
+        # A saddle, as where hidden units are decoupled: the loss has no curvature to be trusted.
+        loss = Line(lambda x: -(10.0**log_slope) * (1 + x**2), lambda x: 1e-3)
+        assert not Point(loss, At(np.array([30.0]))).recedes()
+
     def test_units_of_a_direction_are_named(self):
         names = ["a", "b", "c"]
         family = ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3), names=names)
