@@ -103,7 +103,8 @@ def descend(
         close()
     if verdict and reason == "converged":
         # The gradient goes to zero along a way to infinity, too.
-        reason, sentence = "no maximum", f"{sentence}; the likelihood {verdict}"
+        reason = "no maximum"
+        sentence = f"{descent.sentence(reason)}; the likelihood {verdict}"
     elif reason == "epochs" and steps.n_epochs is None and descent.can_converge:
         warn(f"the fit has not converged: {sentence}; give more n_epochs", NotConvergedWarning)
     return descent.result(reason, sentence, notes)

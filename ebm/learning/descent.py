@@ -131,7 +131,7 @@ class Descent:
             reason = "interrupted"
         if self._is_done():
             reason = "converged"
-        return reason, self._sentence(reason)
+        return reason, self.sentence(reason)
 
     def ensemble(self) -> Any:
         """An average over the model as it is now; nothing changes."""
@@ -287,7 +287,8 @@ class Descent:
         exact = bool(self.history) and self.history[-1].gradient_norm <= self._plan.tolerance
         return self.now.calm >= (1 if exact else 5)
 
-    def _sentence(self, reason: str) -> str:
+    def sentence(self, reason: str) -> str:
+        """How the training ended, for a reason as of :meth:`run` or ``"no maximum"``."""
         epochs, updates = self.now.epochs, self.now.updates
         error = self.history[-1].rms_moment_error if self.history else math.nan
         left = f"moments off by {error:.2g} of their standard errors (root mean square)"
@@ -295,6 +296,7 @@ class Descent:
             left = "how far the moments are off is not known"
         return {
             "converged": f"converged after {epochs} epochs, {updates} updates: {left}",
+            "no maximum": f"stopped after {epochs} epochs, {updates} updates: {left}",
             "epochs": f"{self._end()}, {updates} updates: {left}",
             "interrupted": f"interrupted after {epochs} epochs, {updates} updates: {left}",
         }[reason]

@@ -209,7 +209,9 @@ def units_of_direction(
     return [labels[unit] for unit in sorted(units)]
 
 
-def missing_maximum(cells: Sequence[str], units: Sequence[str], sample_size: float) -> str:
+def missing_maximum(
+    cells: Sequence[str], units: Sequence[str], sample_size: float, *, held: bool = False
+) -> str:
     """The sentence that says there is no maximum, and what to do.
 
     Parameters
@@ -220,6 +222,8 @@ def missing_maximum(cells: Sequence[str], units: Sequence[str], sample_size: flo
         Units of the flat direction, empty where it is not known.
     sample_size : float
         N, for the size of the penalty that is suggested.
+    held : bool
+        Whether couplings have a penalty already.
 
     Returns
     -------
@@ -231,10 +235,11 @@ def missing_maximum(cells: Sequence[str], units: Sequence[str], sample_size: flo
     if not reason:
         reason = f"some combination of {named or 'units'} never occurs"
     growing = named or "these units"
+    penalty = gentle_penalty(sample_size)
+    advice = f"biases, such as l2_biases={penalty}" if held else f"couplings, such as l2={penalty}"
     return (
         f"the likelihood has no maximum at finite parameters: {reason}. The parameters of "
-        f"{growing} would grow without bound; add a penalty on couplings, such as "
-        f"l2={gentle_penalty(sample_size)}"
+        f"{growing} would grow without bound; add a penalty on {advice}"
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_number
+from ebm.arrays import as_integer, as_number
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.data import from_data
 from ebm.enumeration import exact
@@ -148,6 +148,8 @@ def fit(
     if not len(model.parameters):
         raise ModelError(f"{model!r} has no parameters to fit: give it terms")
     l2, l2_biases, tolerance = _checked_settings(l2, l2_biases, tolerance)
+    if max_iterations is not None:
+        max_iterations = as_integer(max_iterations, "max_iterations", least=0)
     if isinstance(data, Ensemble | Moments):
         if weights is not None:
             raise EbmError("weights belong to rows; this ensemble already has its own")

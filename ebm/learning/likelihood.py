@@ -162,7 +162,8 @@ def _fit_pairwise(
         _require_pair_matrices(model)
         optimum, messages = _by_gradients(start, tolerance, max_iterations, report)
     likelihood = loss.log_likelihood(optimum.model, optimum.ensemble)
-    if optimum.reason == "unbounded" or likelihood > 1e-9:
+    falls_for_ever = optimum.reason == "unbounded" and isinstance(data, Moments)
+    if falls_for_ever or likelihood > 1e-9:
         raise EbmError(
             "no distribution has these moments: a sample would become likelier than certain; take "
             "all of them from the same samples"
@@ -170,16 +171,20 @@ def _fit_pairwise(
     # An empty cell of a coupled pair is proof, whatever the optimizer saw.
     if cells:
         optimum = replace(optimum, reason="flat")
-    if optimum.reason == "flat":
-        units = [] if optimum.direction is None else loss.units_of(optimum.direction)
-        messages.insert(0, missing_maximum(cells, units, target.sample_size))
+    flat = optimum.reason == "flat"
+    errors = None if optimum.fisher is None else standard_errors(loss, optimum.fisher, flat=flat)
+    if flat:
+        # Exact moments have no errors that could be infinite.
+        growing = optimum.direction if errors is None or not errors.any() else np.isinf(errors)
+        units = [] if growing is None else loss.units_of(growing)
+        held = loss.l2 > 0
+        messages.insert(0, missing_maximum(cells, units, target.sample_size, held=held))
     elif optimum.fisher is None:
         optimum, doubts = _doubted(loss, data, optimum)
         messages = [*doubts, *messages]
     _warn_of(optimum, messages)
-    if optimum.fisher is None:
+    if optimum.fisher is None or errors is None:
         return _result(loss, optimum, target.sample_size, None, None, tuple(messages))
-    errors = standard_errors(loss, optimum.fisher, flat=optimum.reason == "flat")
     if cells:
         errors[model.n + empty_pairs(target, model.pairs)] = math.inf
     own = in_model_gauge(loss, optimum.fisher)
@@ -218,7 +223,8 @@ def _fit_general(
     optimum = _vanishing(loss, optimum)
     if optimum.reason == "flat" and optimum.direction is not None:
         units = units_moved(loss.family, optimum.direction)
-        messages.insert(0, missing_maximum([], units, loss.data.sample_size))
+        held = loss.l2 > 0
+        messages.insert(0, missing_maximum([], units, loss.data.sample_size, held=held))
     elif optimum.fisher is None:
         optimum, doubts = _doubted(loss, loss.data, optimum)
         messages = [*doubts, *messages]

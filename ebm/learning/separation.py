@@ -131,7 +131,8 @@ def doubt_of_maximum(model: Any, data: Any, penalty: Penalty) -> tuple[Separatio
     if doubt is None:
         return None, ""
     if doubt.is_certain:
-        return doubt, missing_maximum([], doubt.units, data.sample_size)
+        held = penalty.l2 + penalty.l1 > 0
+        return doubt, missing_maximum([], doubt.units, data.sample_size, held=held)
     return doubt, doubtful_maximum(doubt.units, data.sample_size)
 
 

@@ -326,6 +326,105 @@ def test_strong_series_reach_the_optimum_of_scipy_from_the_pseudolikelihood(seed
         np.testing.assert_allclose(-result.log_likelihood, best.fun, rtol=1e-7)
 
 
+def affine(features, base=None):
+    """A user's family E = base(x) − θ·φ(x) over {0,1}^4, at θ = 0."""
+    size = features(np.zeros((1, 4))).shape[-1]
+    return oracles.LinearFamily(ebm.Binary(4), features, np.zeros(size), base)
+
+
+MIXED = np.random.default_rng(5).normal(size=(4, 7))
+ODD_FEATURES = {
+    "on and off": lambda x: np.concatenate([x, 1 - x], axis=-1),
+    "more than units": lambda x: x @ MIXED + 3,
+    "a constant": lambda x: np.concatenate([x, np.ones((*x.shape[:-1], 1))], axis=-1),
+    "large and small": lambda x: x * np.array([1e-3, 1.0, 1e3, 1.0]),
+    "a constant and copies": lambda x: np.concatenate(
+        [x, np.ones((*x.shape[:-1], 1)), x[..., :2] * 1e3 + 7], axis=-1
+    ),
+    "nothing": lambda x: 0 * x[..., :1],
+}
+
+
+@pytest.mark.parametrize("features", ODD_FEATURES.values(), ids=ODD_FEATURES)
+@pytest.mark.parametrize("seed", range(4))
+def test_directions_that_change_nothing_are_no_way_to_infinity(features, seed):
+    rows = (np.random.default_rng(seed).random((1000, 4)) < 0.4).astype(int)
+    family = affine(features)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = ebm.fit(family, rows)
+    assert result.converged
+    means = ebm.exact(result.model).expectation(features)
+    np.testing.assert_allclose(means, features(rows.astype(float)).mean(axis=0), rtol=1e-9)
+
+
+def test_features_of_any_scale_have_standard_errors():
+    scale = np.array([1e-3, 1.0, 1e3, 1.0])
+    rows = (np.random.default_rng(0).random((500, 4)) < 0.4).astype(int)
+    errors = ebm.fit(affine(lambda x: x * scale), rows).standard_errors
+    plain = ebm.fit(affine(lambda x: x), rows).standard_errors
+    np.testing.assert_allclose(errors * scale, plain, rtol=1e-6)
+
+
+@pytest.mark.parametrize("field", [20.0, 30.0, 800.0])
+def test_a_saturated_start_is_left_behind(field):
+    """E = 20 x₀ at θ = 0, or 800 x₀: the maximum is at 20, or at 800, and a log-odds more."""
+    rows = (np.random.default_rng(0).random((500, 4)) < [0.3, 0.5, 0.6, 0.2]).astype(int)
+    result = ebm.fit(affine(lambda x: x, base=lambda x: field * x[..., 0]), rows)
+    assert result.converged
+    rate = rows.mean(axis=0)
+    expected = np.log(rate / (1 - rate)) + np.array([field, 0, 0, 0])
+    np.testing.assert_allclose(result.model.parameters, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-9])
+@pytest.mark.parametrize("share", [1e-6, 1e-9])
+@pytest.mark.parametrize("family", [binary, triples])
+def test_a_rare_cell_is_seen_whatever_the_tolerance(family, share, tolerance):
+    """ln(share) is the coupling of two units that are on together that seldom."""
+    data = ebm.Ensemble.from_data(
+        [[0, 0], [0, 1], [1, 0], [1, 1]], weights=1e15 * np.array([1, 1, 1, share])
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = ebm.fit(family(2), data, tolerance=tolerance)
+    assert result.converged
+    assert result.model.parameters[-1] == pytest.approx(np.log(share), abs=1e-5)
+
+
+@pytest.mark.parametrize("l2", [1e-3, 1.0, 1e8, 1e20])
+@pytest.mark.parametrize("family", [binary, potts, triples])
+def test_no_penalty_is_so_large_that_the_maximum_is_lost(family, l2):
+    rows = (np.random.default_rng(0).random((300, 3)) < 0.4).astype(int)
+    rows = np.concatenate([rows, all_states(family(3).space)[:, :3]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ebm.fit(family(3), rows, l2=l2).converged
+
+
+@pytest.mark.parametrize("beta", [1.5, 2.0, 2.2, 2.5])
+def test_what_moments_in_double_precision_do_not_tell_is_said(beta):
+    """A fit of exact moments is right to VISIBLE, or it says that it is not."""
+    couplings = torus(4, np.full(32, beta))
+    truth = ebm.exact(ebm.IsingModel(couplings, np.zeros(16)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = ebm.fit(spins(16), truth)
+    off = np.abs(result.model.couplings - couplings).max()
+    assert result.converged == (not caught)
+    assert off < 0.01 if result.converged else "double precision" in result.message
+
+
+def test_a_penalty_that_is_there_is_not_advised():
+    """A value of a Potts unit that never occurs asks for a penalty on fields."""
+    rows = np.random.default_rng(0).integers(0, 2, (200, 3))
+    with pytest.warns(NoMaximumWarning, match="add a penalty on biases, such as l2_biases="):
+        ebm.fit(potts(3), rows, l2=0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ebm.fit(potts(3), rows, l2=0.1, l2_biases=1e-3).converged
+
+
 def main(n_problems):
     """Count the answers of each family; print those that are false."""
     for family in FAMILIES:
