@@ -217,8 +217,8 @@ def _remedy(missing: NDArray[np.bool_], names: Sequence[str]) -> str:
     emptiest = [names[index] for index in order[: min(fewest, _MAX_SHOWN)]]
     said = f"exclude={emptiest} leaves {n_complete} complete rows"
     if fewest > _MAX_SHOWN:
-        first = ", ".join(map(repr, emptiest))
-        said = f"{n_complete} of {len(missing)} rows are complete without the {fewest} emptiest, {first}, …"
+        share = f"{n_complete} of {len(missing)} rows are complete"
+        said = f"{share} without the {fewest} emptiest, {', '.join(map(repr, emptiest))}, …"
     return (
         "no row is complete, so that none would be left without those. "
         f"Leave columns out first: {said}"
