@@ -204,6 +204,19 @@ def test_large_fits_show_their_iterations(
 # Files that are there
 
 
+@pytest.mark.parametrize("option", ["--out", "--json", "--figure", "--samples-out"])
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_directory_is_refused_as_one_before_any_work(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, force: list[str]
+) -> None:
+    folder = tmp_path / "results.csv"
+    folder.mkdir()
+    message = failure(capsys, "fit", table, option, folder, *force)
+    assert message == f"ebm: {folder}: a directory, name a file in it\n"
+    with pytest.raises(IsADirectoryError, match="name a file in it"):
+        ebm.save(ebm.BoltzmannMachine([[0.0]], [0.0]), folder)
+
+
 @pytest.mark.parametrize("option", ["--out", "--json", "--figure"])
 def test_existing_files_are_refused_before_any_work(
     table: Path,
