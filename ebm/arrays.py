@@ -61,6 +61,9 @@ def as_floats(values: Any, name: str) -> NDArray[np.float64]:
         raise ModelError(f"{name} must hold numbers, got text")
     if array.dtype.kind == "c":
         raise ModelError(f"{name} must hold real numbers, got complex ones")
+    if array.dtype.kind in "mM":
+        # numpy reads a date as the number of its units since 1970.
+        raise ModelError(f"{name} must hold numbers, got dates or times of type {array.dtype}")
     try:
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:

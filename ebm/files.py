@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from ebm.errors import FileFormatError
 
-__all__ = ["atomic_write", "require_version"]
+__all__ = ["atomic_write", "require_replaceable", "require_version"]
 
 
 @contextmanager
@@ -35,6 +35,8 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
     ------
     FileExistsError
         If there is a file already and ``overwrite`` is False, or it is no regular file.
+    IsADirectoryError
+        If it is a directory.
     FileNotFoundError
         If the folder does not exist.
 
@@ -49,10 +51,9 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
     """
     # Links are followed, so that they stay links.
     path = Path(os.path.realpath(path))
+    require_replaceable(path)
     if path.exists() and not overwrite:
         raise FileExistsError(errno.EEXIST, "the file exists, pass overwrite=True", str(path))
-    if path.exists() and not path.is_file():
-        raise FileExistsError(errno.EEXIST, "not a regular file, nothing replaces it", str(path))
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -64,6 +65,14 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def require_replaceable(path: Path) -> None:
+    """Refuse a directory, and what else is no regular file, which nothing replaces."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "a directory, name a file in it", str(path))
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "not a regular file, nothing replaces it", str(path))
 
 
 def require_version(path: str | os.PathLike[str], version: int, newest: int) -> None:

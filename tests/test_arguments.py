@@ -87,7 +87,8 @@ def test_seeds_are_not_negative(rng: Any) -> None:
         (np.array([b"a", b"b"]), r"must be text, got .*b'a'.*: decode it"),
         (b"ab", "the string b'ab'"),
         ("ab", "the string 'ab'"),
-        ([None, "a"], "must be text, got None"),
+        ([None, "a"], "must be text, got None, a missing value: name every unit"),
+        (["a", float("nan")], "must be text, got nan, a missing value: name every unit"),
         (3, "a sequence of .*names, got 3"),
     ],
 )

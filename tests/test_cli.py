@@ -204,6 +204,19 @@ def test_large_fits_show_their_iterations(
 # Files that are there
 
 
+@pytest.mark.parametrize("option", ["--out", "--json", "--figure", "--samples-out"])
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_directory_is_refused_as_one_before_any_work(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, force: list[str]
+) -> None:
+    folder = tmp_path / "results.csv"
+    folder.mkdir()
+    message = failure(capsys, "fit", table, option, folder, *force)
+    assert message == f"ebm: {folder}: a directory, name a file in it\n"
+    with pytest.raises(IsADirectoryError, match="name a file in it"):
+        ebm.save(ebm.BoltzmannMachine([[0.0]], [0.0]), folder)
+
+
 @pytest.mark.parametrize("option", ["--out", "--json", "--figure"])
 def test_existing_files_are_refused_before_any_work(
     table: Path,
@@ -271,10 +284,10 @@ def test_a_failing_command_leaves_an_old_output_alone(
     [
         ("a,b\n0,1\n1,2\n", [], ["'b'", "1, 2", "0 or 1", "--threshold", "--columns"]),
         ("a,b\n-1,1\n1,1\n", [], ["'a'", "-1, 1", "--spins"]),
-        ("a,b\n0,1\n1,1\n0,0\n", ["--spins"], ["'a'", "0, 1"]),
+        ("a,b\n0,1\n1,1\n0,0\n", ["--spins"], ["'a'", "0, 1 ", "0 and 1 leave out --spins\n"]),
         ("a,b\n0,3\n1,2\n", [], ["'b'", "2, 3", "--threshold", "--exclude"]),
         ("a,b\n1,2\n2,1\n", [], ["'a'", "--threshold 1 turns 1 into 0 and 2 into 1"]),
-        ("a,b\n1,3\n3,1\n", ["--spins"], ["'a'", "1, 3", "--threshold 1"]),
+        ("a,b\n1,3\n3,1\n", ["--spins"], ["'a'", "1, 3", "--threshold 1", "leave out --spins"]),
         ("a,b\ny,1\nn,0\n", [], ["'a'", "'y'", "'n'", "--exclude a\n"]),
         ("#2020\na,b\n0,1\n", [], ["comments are not read"]),
         ("a,b c,d\n0,1,1\n1,1,1\n", [], ["'b c', 'd'", "never change", "--exclude 'b c,d'"]),
@@ -284,7 +297,8 @@ def test_a_failing_command_leaves_an_old_output_alone(
         ("", [], ["empty"]),
         ("a,b\n0,1\n1,0\n", ["--columns", "a,c"], ["'c'", "'a', 'b'"]),
         ("a,b\n0,1\n1,0\n", ["--columns", ""], ["columns is empty"]),
-        ("a,b\n0,1\n1,0\n", ["--threshold", "nan"], ["threshold", "finite"]),
+        ("a,b\n0,1\n1,0\n", ["--threshold", "nan"], ["must be a finite number, got nan\n"]),
+        ("a,b\n0,1\n1,0\n", ["--threshold", "a=inf"], ["must be a finite number, got inf\n"]),
     ],
 )
 def test_bad_data_end_in_one_sentence(

@@ -157,6 +157,7 @@ def test_the_reader_has_options(
     [
         ["--threshold", "a=x"], ["--threshold", "a=1,a=2"], ["--threshold", "a=1,2"],
         ["--long", "id,item"], ["--long", "a,b,c", "--transpose"], ["--threshold", "=1"],
+        ["--header", "--no-header"], ["--no-header", "--header"],
     ],
 )  # fmt: skip
 def test_wrong_options_of_the_reader_exit_with_2(argv: list[str], capsys: Any) -> None:

@@ -345,6 +345,23 @@ def test_weights_of_other_rows_are_refused_and_those_without_labels_are_not():
     np.testing.assert_array_equal(data.weights, wanted)
 
 
+@given(generators(), st.permutations(range(9)))
+def test_weights_that_count_are_those_of_a_shuffled_frame_by_label(rng, order):
+    """The frame is shuffled, its weights are not; rows drawn twice are refused."""
+    frame = pd.DataFrame(rng.integers(0, 2, (9, 4)), columns=NAMES)
+    weights = pd.Series(np.arange(1.0, 10))
+    shuffled = frame.iloc[list(order)]
+    data = ebm.Ensemble.from_data(shuffled, weights=weights)
+    wanted = ebm.Ensemble.from_data(shuffled, weights=weights.loc[shuffled.index].to_numpy())
+    np.testing.assert_array_equal(data.weights, wanted.weights)
+    # The twin: without labels they are in the order of the rows.
+    plain = ebm.Ensemble.from_data(shuffled, weights=weights.to_numpy())
+    wanted = ebm.Ensemble.from_data(shuffled.to_numpy(), weights=np.arange(1.0, 10), names=NAMES)
+    np.testing.assert_array_equal(plain.weights, wanted.weights)
+    with pytest.raises(NamesError, match="labels of weights must be those of the rows"):
+        ebm.Ensemble.from_data(frame.iloc[[0, *range(8)]], weights=weights)
+
+
 @given(generators(), st.randoms(use_true_random=False))
 @settings(max_examples=25)
 def test_parameters_are_taken_by_their_names(rng, shuffler):

@@ -237,3 +237,16 @@ def test_memory_does_not_grow_with_float_copies_of_the_rows(name, kept, monkeypa
     finally:
         tracemalloc.stop()
     assert peak < 8 * 5 * 2**16 + kept * len(rows)
+
+
+@pytest.mark.parametrize("unit", ["M8[s]", "m8[D]"])
+def test_dates_are_no_states_and_no_numbers(unit):
+    """numpy would read them as the time since 1970, which may be 0 or 1."""
+    dates = np.zeros((4, 3), unit)
+    for states in (dates, dates[0], pd.DataFrame(dates[:, :1].repeat(3, 1)), pd.Series(dates[0])):
+        with pytest.raises(CodingError, match="numbers"):
+            ebm.Binary(3).check(states)
+    with pytest.raises(ModelError, match="biases must hold numbers, got dates or times"):
+        ebm.BoltzmannMachine(np.zeros((3, 3)), dates[0])
+    # The twin: the same zeros as numbers.
+    assert not ebm.Binary(3).check(dates.astype(np.int64)).any()

@@ -13,9 +13,18 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
-from ebm.errors import CodingError, EbmError, FileFormatError, NamesError, ShapeError
-from ebm.tables import read_table
+from ebm.errors import (
+    CodingError,
+    EbmError,
+    FileFormatError,
+    MemoryLimitError,
+    MissingValueError,
+    NamesError,
+    ShapeError,
+)
+from ebm.tables import read_table, table
 from ebm.tables.blocks import parse_lines
 from ebm.tables.cells import Reading, parse
 from ebm.tables.text import TextOptions, read_text
@@ -323,6 +332,17 @@ def test_words_for_no_answer_are_missing(tmp_path: Path) -> None:
     assert read_table(path, **options).states.tolist() == [[0, 1], [1, 1]]
 
 
+def test_one_code_may_stand_alone_and_several_are_a_list(tmp_path: Path) -> None:
+    path = write(tmp_path, "a,b\n0,9\n1,1\n1,9\n0,1\n")
+    for missing in (9, "9", np.int64(9), 9.0, [9, 99], ("9",)):
+        states = read_table(path, missing=missing, drop_missing=True).states
+        assert states.tolist() == [[1, 1], [0, 1]]
+    with pytest.raises(EbmError, match=r"missing='9,99' .*: give missing=\['9', '99'\]"):
+        read_table(path, missing="9,99")
+    with pytest.raises(EbmError, match=r"missing must be a value or several, .* got None"):
+        read_table(path, missing=None)
+
+
 def test_codes_in_an_array_are_missing(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([[0, 1], [99, 1], [1, 0]]))
     table = read_table(tmp_path / "x.npy", missing=[99], drop_missing=True)
@@ -337,6 +357,31 @@ def test_where_no_row_is_complete_columns_are_to_leave_out(tmp_path: Path) -> No
     assert str(error.value).endswith("exclude=['b'] leaves 2 complete rows")
     table = read_table(path, exclude=["b"], drop_missing=True)
     assert table.states.tolist() == [[0, 1], [1, 0]]
+
+
+@given(hnp.arrays(bool, st.tuples(st.integers(1, 6), st.integers(1, 5))))
+def test_columns_to_leave_out_are_the_emptiest_until_a_row_is_complete(lacking: Any) -> None:
+    """The remedy by the loop that it sums up: one column after the other, counted anew."""
+    lacking[:, 0] |= ~lacking.any(axis=1)
+    kept, emptiest = list(range(lacking.shape[1])), []
+    while kept and lacking[:, kept].any(axis=1).all():
+        emptiest.append(kept.pop(int(lacking[:, kept].sum(axis=0).argmax())))
+    said = table._remedy(lacking, [f"c{k}" for k in range(lacking.shape[1])])
+    if not kept:
+        assert said.startswith("every row lacks something")
+        return
+    n_complete = int((~lacking[:, kept].any(axis=1)).sum())
+    names = [f"c{k}" for k in emptiest]
+    assert said.endswith(f"exclude={names} leaves {n_complete} complete rows")
+
+
+def test_of_many_columns_to_leave_out_a_handful_is_named(tmp_path: Path) -> None:
+    """A long table of pairs that are there once each."""
+    pairs = "\n".join(["id,item,v", *(f"i{k},u{k},1" for k in range(300))])
+    with pytest.raises(MissingValueError) as error:
+        read_table(write(tmp_path, pairs), layout=("id", "item", "v"))
+    assert "1 of 300 rows are complete without the 299 emptiest, 'u0', 'u1'" in str(error.value)
+    assert len(str(error.value)) < 600
 
 
 # Files of other programs
@@ -443,7 +488,21 @@ def test_three_columns_of_all_pairs_may_be_a_long_table(tmp_path: Path) -> None:
     assert read_table(write(tmp_path, "\n".join(["a,b,c", *pairs[1:]]))).doubt == ""
 
 
-@pytest.mark.parametrize("layout", ["long", "transpose", ["id", "item"], ["id", "item", "x"]])
+def test_a_long_table_that_would_not_fit_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    n = 20_000
+    path = write(tmp_path, "\n".join(["id,item,v", *(f"i{k},u{k},1" for k in range(n))]))
+    words = "table of 20000 'id' and 20000 'item' would take 6.71 GiB, the limit is 4 GiB"
+    with pytest.raises(MemoryLimitError, match=words):
+        read_table(path, layout=["id", "item", "v"])
+    # The twin: as many rows of few units.
+    few = "\n".join(["id,item,v", *(f"i{k // 2},u{k % 2},1" for k in range(n))])
+    states = read_table(write(tmp_path, few), layout=["id", "item", "v"]).states
+    assert states.shape == (n // 2, 2)
+
+
+@pytest.mark.parametrize(
+    "layout", ["long", "transpose", ["id", "item"], ["id", "item", "x"], None, 3]
+)
 def test_other_layouts_are_refused(tmp_path: Path, layout: Any) -> None:
     with pytest.raises(EbmError):
         read_table(write(tmp_path, LONG), layout=layout)

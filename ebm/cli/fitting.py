@@ -73,9 +73,14 @@ def add_fit(commands: Any) -> None:
         help="1 where a value is above T, 0 elsewhere; T is a number, mean or median of each "
         "column, or such for columns by name as in a=1.5,b=mean",
     )  # fmt: skip
-    fit.add_argument(
-        "--header", action=argparse.BooleanOptionalAction, default=None,
-        help="the first line holds names, or data; as the file shows it by default",
+    headers = fit.add_mutually_exclusive_group()
+    headers.add_argument(
+        "--header", action="store_const", const=True,
+        help="the first line holds names; as the file shows it by default",
+    )  # fmt: skip
+    headers.add_argument(
+        "--no-header", action="store_const", const=False, dest="header",
+        help="the first line holds data",
     )  # fmt: skip
     layouts = fit.add_mutually_exclusive_group()
     layouts.add_argument("--transpose", action="store_true", help="rows are units")
@@ -171,17 +176,21 @@ def _fit_file(arguments: argparse.Namespace) -> Report:
     try:
         return _analyzed(table.states, table.names, arguments, notes, arguments.spins)
     except CodingError as error:
-        raise CodingError(f"{error} ({_advice(table)})") from error
+        advice = _advice(table, arguments.spins)
+        raise CodingError(f"{error} ({advice})" if advice else str(error)) from error
     except ConstantUnitError as error:
         raise ConstantUnitError(f"{error} (exclude={constant})") from error
 
 
-def _advice(table: Table) -> str:
-    """What to do about numbers in another coding."""
+def _advice(table: Table, is_spins: bool) -> str:
+    """What to do about numbers in another coding, besides what the space of states says."""
     values = np.unique(table.states)
+    if is_spins and np.isin(values, (0, 1)).all():
+        return ""
     if len(values) == 2 and values[0] != -1:
         low, high = values
-        return f"threshold={low:g} turns {low:g} into 0 and {high:g} into 1"
+        cut_in_two = f"threshold={low:g} turns {low:g} into 0 and {high:g} into 1"
+        return cut_in_two + (", which are no spins: leave out --spins" if is_spins else "")
     doubt = codes_doubt(table.states, table.names)
     return (f"{doubt}; or " if doubt else "") + (
         "choose columns with columns=, leave some out with exclude=, name values that mean no "

@@ -42,6 +42,8 @@ _SWITCHES: Mapping[str, Callable[[Any], str | None]] = {
 _LIST = r"""\[(?:[^]'"]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*\]"""
 _VALUE = rf"{_LIST}|'[^']*'|ebm\.\w+|True|False|…|[+-]?[0-9][0-9.]*(?:e[+-]?[0-9]+)?"
 _ARGUMENT = re.compile(rf"(?<![\w.'\"])({'|'.join([*KEYWORDS, *_SWITCHES])})(?: = |=)({_VALUE})?")
+#: What the library says of zeros and ones that were called spins.
+_OTHER_CODING = "use space=ebm.Binary, or recode as 2 * x - 1"
 #: A penalty that is named without a value.
 _PENALTY = re.compile(r"(?<=penalty )(\()?(l2_biases|l2)\b(?! ?=)")
 
@@ -65,6 +67,7 @@ def in_options(text: str) -> str:
     >>> in_options("drop rows with drop_missing=True, or exclude=['cell 0', 'b'], or add l2=0.01")
     "drop rows with --drop-missing, or --exclude 'cell 0,b', or add --l2 0.01"
     """
+    text = text.replace(_OTHER_CODING, "leave out --spins")
     text = _PENALTY.sub(lambda match: f"{match[1] or ''}{KEYWORDS[match[2]]}", text)
     return _ARGUMENT.sub(_option, text)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ebm.errors import FileFormatError, require_extra
+from ebm.files import require_replaceable
 
 __all__ = ["check_outputs", "say", "write_bytes"]
 
@@ -34,7 +35,9 @@ def check_outputs(
     FileFormatError
         If a name is given twice, or is none.
     FileExistsError
-        If a file is there and ``force`` is False.
+        If a file is there and ``force`` is False, or it is no regular file.
+    IsADirectoryError
+        If it is a directory.
     FileNotFoundError
         If its folder is not there.
     """
@@ -44,6 +47,7 @@ def check_outputs(
             raise FileFormatError("outputs go to files, '-' is none: name a file")
         if path in paths[:index] or (source is not None and path.resolve() == source.resolve()):
             raise FileFormatError(f"{path} is named twice: give every file its own name")
+        require_replaceable(path)
         if path.exists() and not force:
             raise FileExistsError(17, "the file exists, --force overwrites it", str(path))
         if not path.absolute().parent.is_dir():

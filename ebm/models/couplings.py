@@ -20,8 +20,10 @@ from ebm.spaces.labels import aligned, axis_labels
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-#: An entry below this share of the largest, or of its partner, is rounding.
-ROUNDING = 1e-12
+#: An entry so many times its mirror image stands alone; rounding leaves no such ratio.
+ALONE = 1e8
+#: An entry below this share of the largest is rounding.
+ROUNDING = 1e-14
 
 
 def is_sparse(matrix: Any) -> bool:
@@ -91,22 +93,28 @@ def symmetric(matrix: Any, n: int, name: str, names: Sequence[str] | None = None
     for k in np.flatnonzero(~np.isfinite(values))[:1]:
         place = (int(entries.row[k]), int(entries.col[k]))
         raise ModelError(f"{name} must be finite, got {values[k]} at {place}")
-    _require_both_orders(_summed(entries.row, entries.col, values, n), name)
+    whole = _summed(entries.row, entries.col, values, n)
+    # Parts of one entry may be finite and their sum not.
+    for k in np.flatnonzero(~np.isfinite(whole.data))[:1]:
+        place = (int(np.searchsorted(whole.indptr, k, "right")) - 1, int(whole.indices[k]))
+        raise ModelError(f"{name} must be finite, got parts of sum {whole.data[k]} at {place}")
+    _require_both_orders(whole, name)
     return _assemble(entries.row, entries.col, values / 2, n)
 
 
 def written_once(matrix: Any) -> tuple[tuple[int, int] | None, bool]:
-    """The first (i, j) with A_ij ≠ 0 = A_ji, up to rounding, and whether other pairs have both."""
+    """The first (i, j) with A_ij ≠ 0 and A_ji zero beside it, and whether other pairs have both."""
     # (A + Aᵀ)/2 is the mean of two numbers where both are written, and half of one where one is.
+    # Each pair is judged by itself: a coupling may be small beside all others.
     sizes = abs(matrix)
-    written = sizes > ROUNDING * sizes.max()
-    # Of two small numbers that rounding has made unlike, either is there beside the other.
-    alone = written > (sizes.T > ROUNDING * sizes)
+    with np.errstate(over="ignore"):
+        alone = (sizes > ALONE * sizes.T) * (sizes > ROUNDING * sizes.max())
     places = np.transpose(alone.nonzero())
     if not len(places):
         return None, False
     i, j = min(places.tolist())
-    return (i, j), bool((written > alone).sum() > 0)
+    both = (sizes > 0) * (sizes.T > 0)
+    return (i, j), bool(both.sum() > (both * (alone + alone.T)).sum())
 
 
 def _require_both_orders(matrix: Any, name: str) -> None:

@@ -272,17 +272,21 @@ def row_order(values: Any, rows: Any, name: str) -> Indices | None:
     Returns
     -------
     ndarray of int or None
-        None where one of them has no labels, theirs only count, or both have the same.
+        None where one of them has no labels, both have the same in the same order, or theirs only
+        count while the rows have others.
 
     Raises
     ------
     NamesError
-        If both have labels, and not the same ones.
+        If both have labels, and not the same ones, each once.
     """
     own, theirs = held_labels(values, 0), held_labels(rows, 0)
-    if own is None or theirs is None or only_count(own):
+    if own is None or theirs is None:
         return None
     if len(own) == len(theirs) and bool((np.asarray(own) == np.asarray(theirs)).all()):
+        return None
+    # Rows that were shuffled have the labels that count, in another order.
+    if only_count(own) and not set(theirs) <= set(own):
         return None
     return positions(list(own), list(theirs), f"the labels of {name} must be those of the rows,")
 

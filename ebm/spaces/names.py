@@ -65,9 +65,10 @@ def as_names(names: Any, n: int | None = None) -> tuple[str, ...]:
     given = tuple(names)
     for name in given:
         # str(b"a") is "b'a'", which nobody means.
-        if name is None or isinstance(name, bytes) or (isinstance(name, float) and name != name):
-            hint = ": decode it, name.decode()" if name is not None else ""
-            raise NamesError(f"names must be text, got {name!r}{hint}")
+        if isinstance(name, bytes):
+            raise NamesError(f"names must be text, got {name!r}: decode it, name.decode()")
+        if name is None or (isinstance(name, float) and name != name):
+            raise NamesError(f"names must be text, got {name!r}, a missing value: name every unit")
     return tuple(str(name) for name in given)
 
 

@@ -124,8 +124,8 @@ def _series_values(series: Any, name: str) -> NDArray[Any]:
 def _column_values(label: Any, column: Any) -> NDArray[np.float64]:
     """One column as floats, missing values as NaN."""
     try:
-        if holds_text(np.asarray(column)):
-            raise TypeError("text")
+        if holds_text(np.asarray(column)) or np.asarray(column).dtype.kind in "mM":
+            raise TypeError("text, dates or times")
         return _as_floats(column)
     except (TypeError, ValueError) as error:
         different = list(dict.fromkeys(np.asarray(column).tolist()))

@@ -220,7 +220,7 @@ class StateSpace(ABC):
             # A masked entry is a missing one.
             array = np.ma.filled(array.astype(np.float64), np.nan)
         try:
-            if holds_text(array) or array.dtype.kind == "c":
+            if holds_text(array) or array.dtype.kind in "cmM":
                 raise self._not_numbers(array)
             return np.asarray(array, dtype=np.float64)
         except (TypeError, ValueError) as error:

@@ -10,13 +10,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.errors import CodingError, FileFormatError, MissingValueError, NamesError
+from ebm.errors import (
+    CodingError,
+    FileFormatError,
+    MissingValueError,
+    NamesError,
+    require_memory,
+)
 from ebm.tables.cells import text_complaint
 from ebm.tables.columns import choose_columns, default_names, require_distinct
 from ebm.tables.raw import RawTable
 
 __all__ = ["digits_apart", "long_doubt", "pivoted", "refuse_long", "transposed"]
 
+#: Bytes of a table, and of one cell of it: two copies as float64 and two masks.
+MEMORY_LIMIT, _CELL_BYTES = 4 * 2.0**30, 18
 #: Names of the three columns of a long table: who answered, what was asked, the answer.
 _ROLES = (
     frozenset({"id", "person", "subject", "respondent", "participant", "student", "user"}),
@@ -50,10 +58,16 @@ def pivoted(raw: RawTable, roles: Sequence[str], path: Path) -> RawTable:
     answers = raw.numbers([value])[:, 0]
     samples, rows = _places(raw.labels(sample))
     units, columns = _places(raw.labels(unit))
+    require_memory(
+        _CELL_BYTES * len(samples) * len(units),
+        MEMORY_LIMIT,
+        f"the table of {len(samples)} {raw.names[sample]!r} and {len(units)} {raw.names[unit]!r}",
+        "give layout= the columns of the sample, the unit and the value, or split the file",
+    )
     flat = rows * len(units) + columns
-    repeated = np.flatnonzero(np.bincount(flat) > 1)
-    if len(repeated):
-        row, column = divmod(int(repeated[0]), len(units))
+    places, counts = np.unique(flat, return_counts=True)
+    if len(places) < len(flat):
+        row, column = divmod(int(places[counts > 1][0]), len(units))
         raise CodingError(
             f"{path} has {raw.names[sample]} {samples[row]!r} with {raw.names[unit]} "
             f"{units[column]!r} more than once: keep one row for each pair"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def read_table(
     *,
     columns: Sequence[str | int] | None = None,
     exclude: Sequence[str | int] | None = None,
-    missing: Sequence[str | float] = (),
+    missing: str | float | Sequence[str | float] = (),
     drop_missing: bool = False,
     threshold: Threshold | None = None,
     header: bool | None = None,
@@ -83,7 +84,7 @@ def read_table(
         ``"3-7"`` for those from 3 to 7.
     exclude : sequence of str or int, optional
         Columns to leave out of these, named in the same way.
-    missing : sequence of str or float
+    missing : str, float or sequence of these
         Values that mean "no answer", such as ``[9, 99]``, besides empty cells, ``NA`` and ``.``.
     drop_missing : bool, default False
         Leave out the rows with a missing value in the chosen columns; their number is noted.
@@ -105,7 +106,8 @@ def read_table(
     Raises
     ------
     EbmError
-        If ``layout`` is another word. What cannot be read raises the subclasses of this error.
+        If ``layout`` is anything else, or ``missing`` is one text of several codes. What cannot be
+        read raises the subclasses of this error.
 
     Examples
     --------
@@ -116,14 +118,15 @@ def read_table(
     [[1], [1]]
     """
     path = Path(path)
-    if isinstance(layout, str) and layout not in ("wide", "transposed"):
+    words = ("wide", "transposed")
+    if not (layout in words if isinstance(layout, str) else isinstance(layout, Iterable)):
         raise EbmError(
             f"layout must be 'wide', 'transposed' or the names of three columns, got {layout!r}"
         )
-    codes = [missing] if isinstance(missing, str) else list(missing)
+    codes = _listed_codes(missing)
     # Codes that are numbers wait for the columns chosen: who answered may have the number 99.
-    words = frozenset(code.strip().lower() for code in map(str, codes) if Reading()(code) is None)
-    raw = _read(path, header, words, layout == "transposed")
+    texts = frozenset(code.strip().lower() for code in map(str, codes) if Reading()(code) is None)
+    raw = _read(path, header, texts, layout == "transposed")
     if layout == "transposed":
         raw = transposed(raw, path)
     elif not isinstance(layout, str):
@@ -160,6 +163,18 @@ def _read(path: Path, header: bool | None, words: frozenset[str], is_transposed:
     return refuse_foreign_suffix(path)
 
 
+def _listed_codes(missing: Any) -> list[str | float]:
+    """The codes as a list; one code may be given alone."""
+    if isinstance(missing, str) and "," in missing:
+        parts = [part.strip() for part in missing.split(",")]
+        raise EbmError(f"missing={missing!r} is one text, no cell of a table: give missing={parts}")
+    if isinstance(missing, str | Real):
+        return [missing]  # type: ignore[list-item]
+    if not isinstance(missing, Iterable):
+        raise EbmError(f"missing must be a value or several, such as [9, 99], got {missing!r}")
+    return list(missing)
+
+
 def _without_codes(values: NDArray[Any], codes: Sequence[str | float]) -> NDArray[Any]:
     """The values, NaN where they are a code for a missing one."""
     numbers = [number for code in codes if (number := Reading()(str(code))) is not None]
@@ -193,17 +208,21 @@ def _remedy(missing: NDArray[np.bool_], names: Sequence[str]) -> str:
     """What to do about missing values: rows to drop, or columns without which some are complete."""
     if not missing.any(axis=1).all():
         return "drop those rows with drop_missing=True, or leave columns out with exclude="
-    kept, emptiest = np.arange(len(names)), []
-    while missing[:, kept].any(axis=1).all():
-        worst = int(missing[:, kept].sum(axis=0).argmax())
-        emptiest.append(names[kept[worst]])
-        kept = np.delete(kept, worst)
-    n_complete = int((~missing[:, kept].any(axis=1)).sum())
-    if not len(kept):
+    order = np.argsort(-missing.sum(axis=0), kind="stable")
+    # A row is complete without the columns up to the last one that it lacks, emptiest first.
+    n_left_out = len(names) - missing[:, order[::-1]].argmax(axis=1)
+    fewest = int(n_left_out.min())
+    n_complete = int((n_left_out == fewest).sum())
+    if fewest == len(names):
         return "every row lacks something and every column too: fill the cells in"
+    emptiest = [names[index] for index in order[: min(fewest, _MAX_SHOWN)]]
+    said = f"exclude={emptiest} leaves {n_complete} complete rows"
+    if fewest > _MAX_SHOWN:
+        share = f"{n_complete} of {len(missing)} rows are complete"
+        said = f"{share} without the {fewest} emptiest, {', '.join(map(repr, emptiest))}, …"
     return (
         "no row is complete, so that none would be left without those. "
-        f"Leave columns out first: exclude={emptiest} leaves {n_complete} complete rows"
+        f"Leave columns out first: {said}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -160,11 +161,14 @@ def _place(column: NDArray[Any], wanted: Any) -> float:
             raise CodingError(f"threshold must be a number, 'mean' or 'median', got {wanted!r}")
         return float(_AVERAGES[wanted](column))
     try:
-        return float(wanted)
+        place = float(wanted)
     except (TypeError, ValueError):
         raise CodingError(
             f"threshold must be a number, 'mean' or 'median', got {wanted!r}"
         ) from None
+    if not math.isfinite(place):
+        raise CodingError(f"threshold must be a finite number, got {place}")
+    return place
 
 
 def _sides(before: NDArray[Any], after: NDArray[np.int8]) -> str:

@@ -188,10 +188,10 @@ def test_the_place_of_a_pair_written_once_is_named():
 
 @given(generators())
 def test_rounding_is_no_pair_written_once(rng):
-    """A product that is symmetric up to rounding; entries that cancel in one order only."""
+    """A product that is symmetric up to rounding; entries that cancel up to rounding."""
     factors = rng.normal(size=(4, 3))
     matrix = factors @ np.diag([1.0, 3.0, -2.0]) @ factors.T
-    matrix[0, 1], matrix[1, 0] = 1e-16, 0.0
+    matrix[0, 1], matrix[1, 0] = 1e-16, -3e-19
     for stored in (matrix, scipy.sparse.csr_array(matrix)):
         own = couplings.dense(couplings.symmetric(stored, 4, "W"))
         np.testing.assert_allclose(own, matrix, atol=1e-14)
@@ -200,10 +200,37 @@ def test_rounding_is_no_pair_written_once(rng):
     for stored in (matrix, scipy.sparse.csr_array(matrix)):
         couplings.symmetric(stored, 4, "W")
     matrix[1, 0] = 0.0
-    # Small against rounding of others, a coupling is still a coupling.
-    matrix[0, 1] = 1e-9
-    with pytest.raises(ModelError, match="must be symmetric, got 1e-09"):
-        couplings.symmetric(matrix, 4, "W")
+    # What rounding of others leaves beside a zero is none; far above that it is a coupling.
+    matrix[0, 1] = 1e-16
+    couplings.symmetric(matrix, 4, "W")
+    for value in (1e-9, 1e-12):
+        matrix[0, 1], matrix[1, 0] = value, 0.0
+        with pytest.raises(ModelError, match=f"symmetric, got {value:g} at .* as the others"):
+            couplings.symmetric(matrix, 4, "W")
+
+
+@pytest.mark.parametrize("store", [np.array, scipy.sparse.csr_array])
+def test_a_pair_is_judged_by_its_own_two_numbers(store):
+    """Small beside another pair, or with a mirror image that is next to nothing."""
+    small = [[0, 1e-3, 0], [0, 0, 1e10], [0, 1e10, 0]]
+    with pytest.raises(ModelError, match=r"0\.001 at \(0, 1\) and 0 at \(1, 0\).*in both orders"):
+        couplings.symmetric(store(small), 3, "W")
+    with pytest.raises(ModelError, match=r"got 1 at \(0, 1\) and 1e-11 at \(1, 0\).*A \+ A\.T"):
+        couplings.symmetric(store([[0, 1.0], [1e-11, 0]]), 2, "W")
+    # The twin: both orders, over the whole range of numbers.
+    whole = np.array([[0, 1e-320, 0], [1e-320, 0, 1e308], [0, 1e308, 0]])
+    own = couplings.dense(couplings.symmetric(store(whole), 3, "W"))
+    np.testing.assert_array_equal(own, whole)
+
+
+def test_parts_of_an_entry_that_overflow_are_refused():
+    """Four finite parts of two infinite entries; half of each makes finite ones."""
+    places = ([0, 0, 1, 1], [1, 1, 0, 0])
+    parts = scipy.sparse.coo_array(([1e308] * 4, places), shape=(2, 2))
+    with pytest.raises(ModelError, match=r"W must be finite, got parts .* inf at \(0, 1\)"):
+        couplings.symmetric(parts, 2, "W")
+    own = couplings.dense(couplings.symmetric(parts / 2, 2, "W"))
+    np.testing.assert_array_equal(own, [[0, 1e308], [1e308, 0]])
 
 
 def test_bad_entries_of_a_sparse_matrix_are_placed():

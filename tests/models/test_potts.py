@@ -394,9 +394,11 @@ class TestRefusals:
         whole = ring + ring.transpose(1, 0, 3, 2)
         model = ebm.PottsModel(whole, np.zeros((4, 3)))
         assert float(model.energy([2, 2, 2, 2])) == -8
-        whole[2, 1, 1, 0] = 0.3
-        with pytest.raises(ModelError, match=r"got 0\.3 at \(2, 1, 1, 0\) and 0 at \(1, 2, 0, 1\)"):
-            ebm.PottsModel(whole, np.zeros((4, 3)))
+        for value in (0.3, 1e-12):
+            whole[2, 1, 1, 0] = value
+            words = rf"got {value:g} at \(2, 1, 1, 0\) and 0 at \(1, 2, 0, 1\)"
+            with pytest.raises(ModelError, match=words):
+                ebm.PottsModel(whole, np.zeros((4, 3)))
 
     @pytest.mark.parametrize("triangle", [np.triu, np.tril])
     def test_one_triangle_of_the_pairs(self, triangle):

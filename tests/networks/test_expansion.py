@@ -283,6 +283,8 @@ def test_a_users_own_activation():
     [
         ({"function": "relu"}, "function of the activation mine must map tensors: 'str'"),
         ({"function": np.sin}, "function of the activation mine must map tensors"),
+        ({"function": lambda a: 1 / 0}, "mine must map tensors: division by zero"),
+        ({"function": lambda a: {}[0]}, "mine must map tensors: 0"),
         ({"function": torch.sin_}, "function of the activation mine must map tensors"),
         ({"function": math.sin}, "function of the activation mine must map tensors"),
         ({"function": torch.sum}, "must map each element of a tensor by itself"),
