@@ -158,8 +158,8 @@ top.set(yscale="log", ylabel="nats", title=f"gradient descent, {sizes[0]} rows, 
 below.set(xlabel="step", ylabel=r"cosine of $\nabla S_T$, $\nabla S_E$")
 top.legend(frameon=False, fontsize="small", ncols=2)
 never = 2 * max(table[np.isfinite(table)].max() for table in runs.values())
-for rule in (1, 2):
-    ax = figure.add_subplot(grid[:, rule])
+panels = [figure.add_subplot(grid[:, rule]) for rule in (1, 2)]
+for rule, ax in enumerate(panels, 1):
     ax.plot([20, never], [20, never], "k", lw=0.8)
     ax.axhline(never, color="0.7", lw=0.8, ls="--")
     ax.text(20, 0.85 * never, "never", va="top")
@@ -177,5 +177,5 @@ points = [
     for ((E, _), sizes), face in zip(DATA.items(), ("0.4", "none"), strict=False)
     for n, marker in zip(sizes, "os^", strict=False)
 ]
-ax.legend(handles=points, loc="lower right", frameon=False, fontsize="small")
+panels[0].legend(handles=points, loc="lower right", frameon=False, fontsize="small")
 plt.show()
