@@ -103,7 +103,7 @@ class PreparedMoments:
         Parameters
         ----------
         weights : ndarray, (n, n)
-            W.
+            W, symmetric up to rounding.
         biases : ndarray, (n,)
             b at the center x̂.
 
@@ -112,6 +112,8 @@ class PreparedMoments:
         BoltzmannMachine or IsingModel
             Of {0,1} or ±1 units.
         """
+        # Products leave W symmetric up to rounding, where one of a pair of zeros may be none.
+        weights = weights / 2 + weights.T / 2
         machine = BoltzmannMachine(weights, biases, center=self.mean, names=self.space.names)
         return machine.to_spins() if isinstance(self.space, Spins) else machine
 

@@ -123,7 +123,9 @@ def _require_both_orders(matrix: Any, name: str) -> None:
     if once is None:
         return
     i, j = once
-    remedy = "write it in both orders, as the others are" if others else "give A + A.T"
+    remedy = "give A + A.T"
+    if others:
+        remedy = "write it in both orders, as the others are, or give (A + A.T) / 2 of rounding"
     raise ModelError(
         f"{name} must be symmetric, got {matrix[i, j]:g} at ({i}, {j}) and {matrix[j, i]:g} at "
         f"({j}, {i}): a pair written in one order, as in one triangle, would count half; {remedy}"

@@ -67,7 +67,8 @@ def symmetric(values: Any, space: Levels, name: str) -> Array:
         raise ModelError(
             f"{name} must be symmetric, got {array[i, j, a, b]:g} at {(i, j, a, b)} and "
             f"{array[j, i, b, a]:g} at {(j, i, b, a)}: pairs written in one order, as in one "
-            f"triangle, would count half; give {name} + {name}.transpose(1, 0, 3, 2)"
+            f"triangle, would count half; give {name} + {name}.transpose(1, 0, 3, 2), or half "
+            "of that where both orders differ by rounding"
         )
     return couplings.read_only(np.ascontiguousarray(array / 2 + array.transpose(1, 0, 3, 2) / 2))
 
@@ -131,8 +132,10 @@ def in_gauge(matrix: Array, fields: Array, weights: Array) -> tuple[Array, Array
     fields = fields + rows.sum(axis=1)
     constants = fields @ weights
     # Bracketed so that weights on one value leave exact zeros there.
+    gauged = (matrix - rows[:, :, :, None]) - (columns - means[:, :, None])[:, :, None, :]
     return (
-        (matrix - rows[:, :, :, None]) - (columns - means[:, :, None])[:, :, None, :],
+        # Rounding differs between the orders of a pair.
+        gauged / 2 + gauged.transpose(1, 0, 3, 2) / 2,
         fields - constants[:, None],
         0.5 * float(means.sum()) - float(constants.sum()),
     )

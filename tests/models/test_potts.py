@@ -213,6 +213,17 @@ class TestExact:
 
 
 class TestGauges:
+    def test_rounding_of_a_gauge_is_no_coupling_written_once(self):
+        """Values that cancel to 0 in one order of a pair and to 10⁻¹⁷ in the other."""
+        rng = np.random.default_rng(1)
+        for n, q in rng.integers(2, 6, (200, 2)):
+            half = rng.choice([0.0, 0.1, 0.3, 0.7, -0.2], (n, n, q, q))
+            half[np.arange(n), np.arange(n)] = 0
+            model = ebm.PottsModel(half + half.transpose(1, 0, 3, 2), np.zeros((n, q)))
+            even = model.zero_sum().couplings
+            np.testing.assert_array_equal(even, even.transpose(1, 0, 3, 2))
+            np.testing.assert_allclose(even.sum(axis=2), 0, atol=1e-14)
+
     @given(strategies.potts_models())
     def test_they_keep_every_energy(self, model):
         states = oracles.all_states(model.space)
