@@ -126,6 +126,8 @@ def test_ragged_rows_are_refused():
     [
         (ebm.Binary, [-1, 1, 1], "the values -1, 1 where 0 or 1 is wanted; .*space=ebm.Spins"),
         (ebm.Binary, [0, 2, 2], "the values 0, 2 where 0 or 1 is wanted; recode it"),
+        (ebm.Binary, [0, 1, 9], "the values 0, 1, 9 where .* if 9 stands for no answer leave"),
+        (ebm.Spins, [-1, 1, 99], "the values -1, 1, 99 where .* if 99 stands for no answer"),
         (ebm.Binary, [0, 1, 2], "the values 0, 1, 2 where 0 or 1 is wanted; recode it"),
         (ebm.Binary, [0, 0.5, 1], "the values 0, 0.5, 1 where"),
         (ebm.Binary, [0, 1, np.inf], "the values 0, 1, inf where"),

@@ -127,7 +127,16 @@ class Binary(FiniteSpace):
     def _suggestion(self, values: Array) -> str:
         if np.isin(values, (-1, 1)).all():
             return "; for data coded −1 and 1 use space=ebm.Spins"
-        return "; recode it first, for example (column > threshold).astype(int)"
+        return f"; {_about_codes(values, self.values)}for example (column > threshold).astype(int)"
+
+
+def _about_codes(values: Array, own: Array) -> str:
+    """Beside the two values of a coding, numbers such as 9 or −1 may say that nothing was said."""
+    others = values[~np.isin(values, own)]
+    if np.isin(own, values).all() and len(others) <= 3 and ((others < 0) | (others > 5)).all():
+        listed = ", ".join(f"{value:g}" for value in others)
+        return f"if {listed} stands for no answer leave these rows out; else recode it, "
+    return "recode it first, "
 
 
 @dataclass(frozen=True)
@@ -162,7 +171,9 @@ class Spins(FiniteSpace):
     def _suggestion(self, values: Array) -> str:
         if np.isin(values, (0, 1)).all():
             return "; for data coded 0 and 1 use space=ebm.Binary, or recode as 2 * x - 1"
-        return "; recode it first, for example np.where(column > threshold, 1, -1)"
+        return (
+            f"; {_about_codes(values, self.values)}for example np.where(column > threshold, 1, -1)"
+        )
 
 
 @dataclass(frozen=True)
