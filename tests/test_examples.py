@@ -158,6 +158,7 @@ def gallery():
 
 def test_the_gallery_refuses_an_empty_panel(gallery):
     """Panels that are switched off, or hold an image or a line, are as they should be."""
+    pytest.importorskip("sphinx_gallery", reason="the gallery needs the extra docs")
     figure, axes = pyplot.subplots(1, 4)
     axes[0].plot([0, 1])
     axes[1].imshow([[0, 1]])
