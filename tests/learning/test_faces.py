@@ -223,18 +223,18 @@ class TestChains:
         rows = np.random.default_rng(0).integers(0, 2, (3000, 14))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            self.fit(rows)
+            assert self.fit(rows).warnings == ()
 
     def test_fewer_rows_than_parameters_may_have_one(self):
         rows = np.random.default_rng(0).integers(0, 2, (100, 14))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            self.fit(rows)
+            assert self.fit(rows).warnings == ()
 
     def test_a_penalty_makes_one(self):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            self.fit(self.never_000_or_111, l2=1e-2)
+            assert self.fit(self.never_000_or_111, l2=1e-2).warnings == ()
 
     def test_a_triple_that_is_never_seen_nor_next_to_a_row_is_doubted(self, monkeypatch):
         # Neighbors of rows with at most one unit on never show all three.
