@@ -315,7 +315,8 @@ def test_strong_series_reach_the_optimum_of_scipy_from_the_pseudolikelihood(seed
         misfit = model.mean_energy_gradient(data) - model.mean_energy_gradient(ensemble)
         return float(data.expectation(model.energy)) + ensemble.log_partition, misfit
 
-    best = minimize(loss, start.parameters, jac=True, method="L-BFGS-B", options={"maxiter": 3000})
+    tight = {"maxiter": 3000, "ftol": 1e-15, "gtol": 1e-10}
+    best = minimize(loss, start.parameters, jac=True, method="L-BFGS-B", options=tight)
     model = start.with_parameters(best.x)
     on_face = lies_on_a_face(
         model.energy_gradient(all_states(model.space)), model.energy_gradient(data.states)
