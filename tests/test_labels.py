@@ -453,7 +453,7 @@ def test_labels_are_read_from_anything_and_from_nothing_that_has_none():
     for plain in ([0, 1], (0, 1), np.eye(2), 1.0, None, "ab", {"a": 1}, pd.Index([1, 2])):
         for axis in (-1, 0, 1):
             assert labels.axis_labels(plain, axis) is None
-    with pytest.raises(NamesError, match="must be text, got (nan|None)"):
+    with pytest.raises(NamesError, match=r"must be text, got (nan|None)"):
         labels.axis_labels(frame.set_axis([None, "b"], axis=1), 1)
 
 
