@@ -159,7 +159,6 @@ def _fit_pairwise(
             report=report,
         )
     else:
-        _require_pair_matrices(model)
         optimum, messages = _by_gradients(start, tolerance, max_iterations, report)
     likelihood = loss.log_likelihood(optimum.model, optimum.ensemble)
     falls_for_ever = optimum.reason == "unbounded" and isinstance(data, Moments)
