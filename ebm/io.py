@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._files import atomic_write, require_version
 from ebm.errors import EbmError, FileFormatError
-from ebm.files import atomic_write, require_version
 from ebm.model import EnergyModel
 from ebm.models import (
     BoltzmannMachine,
@@ -22,7 +22,7 @@ from ebm.models import (
     RestrictedBoltzmannMachine,
     TabularModel,
 )
-from ebm.models.conversions import arrays_of_terms, terms_of_arrays
+from ebm.models._conversions import arrays_of_terms, terms_of_arrays
 from ebm.spaces import Binary, Levels, Reals, Spins, StateSpace
 
 __all__ = ["atomic_write", "load", "save"]

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ebm.enumeration.halves import all_energies
-from ebm.enumeration.limits import (
+from ebm._types import Array, Flags
+from ebm.enumeration._halves import all_energies
+from ebm.enumeration._limits import (
     SECONDS_BY_HALVES,
     SECONDS_BY_STREAMING,
     Limits,
@@ -22,7 +22,6 @@ from ebm.spaces import FiniteSpace
 
 __all__ = ["LocalMinima", "local_minima"]
 
-Array = NDArray[np.float64]
 
 #: Energies closer than this, relative to the largest, are the same.
 TIE = 1e-13
@@ -106,7 +105,7 @@ def _energies(model: Any, space: FiniteSpace) -> Array:
     return np.concatenate([checked_energy(model, states) for states in space.enumerate()])
 
 
-def _is_minimum(energies: Array, n: int, q: int) -> NDArray[np.bool_]:
+def _is_minimum(energies: Array, n: int, q: int) -> Flags:
     """Whether each state is lowest along each of its n lines of q states."""
     lowest = np.isfinite(energies)
     # Energies that are equal but for rounding are ties.

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_floats
+from ebm._arrays import as_floats
+from ebm._types import Array, Flags
 from ebm.errors import ModelError
 from ebm.spaces import Binary, StateSpace
 
@@ -29,7 +30,6 @@ __all__ = [
     "is_pairwise",
 ]
 
-Array = NDArray[np.float64]
 
 #: Energies of pairwise models must stay below this, in units of k_B T.
 LARGEST_ENERGY = 1e300
@@ -76,7 +76,7 @@ class Penalized(NamedTuple):
 
     of: Callable[[Array], Array]
     transposed: Callable[[Array], Array]
-    is_coupling: NDArray[np.bool_]
+    is_coupling: Flags
 
 
 class ParametricModel(EnergyModel):
@@ -96,7 +96,7 @@ class ParametricModel(EnergyModel):
         """∂E/∂θ at each state, (..., n) -> (..., p)."""
 
     @property
-    def is_coupling(self) -> NDArray[np.bool_]:
+    def is_coupling(self) -> Flags:
         """Which parameters couple units, (p,): those that the penalty of a fit acts on.
 
         All of them, unless a model knows better.

@@ -18,8 +18,8 @@ import numpy as np
 import ebm
 from ebm.errors import EbmError, SeriesWarning
 from ebm.perturbation import bethe, expand, plefka
-from ebm.perturbation.beliefs.graph import coupling_graph
-from ebm.perturbation.beliefs.witness import Witness
+from ebm.perturbation.bethe._coupling_graph import coupling_graph
+from ebm.perturbation.bethe._witness import Witness
 
 LIMIT = 0.1
 KINDS = ("gaussian", "ferromagnet", "±J", "sparse", "lattice", "{0,1}", "{0,1} magnet")

@@ -17,8 +17,9 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 #: A module imports from earlier rungs, and inside its own subpackage, only.
 RUNGS = (
     "errors",
-    "arrays",
-    "files progress randomness parallel",
+    "_types",
+    "_arrays",
+    "_files _progress _randomness _parallel",
     "spaces",
     "_kernels",
     "model ensembles",

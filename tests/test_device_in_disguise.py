@@ -13,7 +13,8 @@ pytest.importorskip("torch")
 import torch
 
 import ebm.networks
-from ebm.networks import batches, descent, layer_states, monitoring, rows
+from ebm.networks import _batches, _descent, _rows, training_record
+from ebm.networks.natural_gradient import _layer_states
 from tests.device_in_disguise import device_in_disguise, needs_disguise
 
 pytestmark = needs_disguise
@@ -123,16 +124,16 @@ def small_action(device):
 
 #: Owner and name of a function, what is changed in it, and what shows the change.
 MUTANTS = [
-    (descent.Descent, "_loss", "device=device, dtype=dtype)", "dtype=dtype)", train),
-    (batches, "_picked", "rows.labels[index]", "rows.labels.cpu()[index.cpu()]", train),
-    (batches.Batches, "_orders", "order.to(rows.device)", "order", train),
-    (batches, "_present", "rows.weights.cpu().numpy()", "rows.weights.numpy()", train),
-    (rows.StoredRows, "blocks", "self.weights[part]", "self.weights.cpu()[part]", train),
-    (monitoring.Monitor, "series", "theta.new_zeros(", "torch.zeros(", train),
-    (layer_states, "damped_inverse", ", device=metric.device", "", natural),
-    (layer_states, "softmax_pairs", ", device=a.device", "", natural),
-    (layer_states.LayerMetric, "start", ", device=weight.device)\n", ")\n", natural),
-    (layer_states.LayerMetric, "average", "roots.to(references)", "roots", natural),
+    (_descent.Descent, "_loss", "device=device, dtype=dtype)", "dtype=dtype)", train),
+    (_batches, "_picked", "rows.labels[index]", "rows.labels.cpu()[index.cpu()]", train),
+    (_batches.Batches, "_orders", "order.to(_rows.device)", "order", train),
+    (_batches, "_present", "rows.weights.cpu().numpy()", "rows.weights.numpy()", train),
+    (_rows.StoredRows, "blocks", "self.weights[part]", "self.weights.cpu()[part]", train),
+    (training_record.Monitor, "series", "theta.new_zeros(", "torch.zeros(", train),
+    (_layer_states, "damped_inverse", ", device=metric.device", "", natural),
+    (_layer_states, "softmax_pairs", ", device=a.device", "", natural),
+    (_layer_states.LayerMetric, "start", ", device=weight.device)\n", ")\n", natural),
+    (_layer_states.LayerMetric, "average", "roots.to(references)", "roots", natural),
 ]
 
 

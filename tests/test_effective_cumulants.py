@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 
 import ebm
-from ebm.effective.cumulants import expand
+from ebm.effective.expansion import expand
 from ebm.errors import EbmError, LimitError, ModelError, SeriesWarning
 from tests import oracles, strategies
 

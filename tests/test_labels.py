@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import ebm
 from ebm.errors import ModelError, NamesError
-from ebm.spaces import labels
+from ebm.spaces import _labels
 from tests.strategies import generators
 
 NAMES = ["a", "b", "c", "d"]
@@ -444,23 +444,23 @@ def test_pictures_of_two_models_are_by_name():
 def test_labels_are_read_from_anything_and_from_nothing_that_has_none():
     """Lists have a method ``index``, tensors and arrays no labels at all."""
     frame = pd.DataFrame([[0, 1]], columns=["a", "b"])
-    assert labels.axis_labels(frame, 1) == labels.axis_labels(frame, -1) == ("a", "b")
-    assert labels.axis_labels(frame, 0) is None
-    assert labels.axis_labels(frame.iloc[0], 0) == ("a", "b")
+    assert _labels.axis_labels(frame, 1) == _labels.axis_labels(frame, -1) == ("a", "b")
+    assert _labels.axis_labels(frame, 0) is None
+    assert _labels.axis_labels(frame.iloc[0], 0) == ("a", "b")
     for kind in (Arrow, Polars, Coordinates):
-        assert labels.axis_labels(kind(frame), -1) == ("a", "b")
-        assert labels.axis_labels(kind(frame), 0) is None
+        assert _labels.axis_labels(kind(frame), -1) == ("a", "b")
+        assert _labels.axis_labels(kind(frame), 0) is None
     for plain in ([0, 1], (0, 1), np.eye(2), 1.0, None, "ab", {"a": 1}, pd.Index([1, 2])):
         for axis in (-1, 0, 1):
-            assert labels.axis_labels(plain, axis) is None
+            assert _labels.axis_labels(plain, axis) is None
     with pytest.raises(NamesError, match=r"must be text, got (nan|None)"):
-        labels.axis_labels(frame.set_axis([None, "b"], axis=1), 1)
+        _labels.axis_labels(frame.set_axis([None, "b"], axis=1), 1)
 
 
 @given(st.permutations(range(5)), st.permutations(range(5)))
 def test_positions_bring_any_order_into_any_other(first, second):
     """values[positions] are in the order wanted."""
-    found = labels.positions(first, second, "the labels must be")
+    found = _labels.positions(first, second, "the labels must be")
     np.testing.assert_array_equal(np.array(first)[found], second)
 
 

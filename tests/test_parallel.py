@@ -11,7 +11,7 @@ import threadpoolctl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebm.parallel import map_blocks, number_of_jobs, single_threaded_blas
+from ebm._parallel import map_blocks, number_of_jobs, single_threaded_blas
 
 #: Seconds after which a test that waits for another thread has failed.
 PATIENCE = 20
@@ -202,7 +202,7 @@ def test_a_forked_child_can_go_on():
     script = """
 import os, warnings
 import numpy as np
-from ebm.parallel import map_blocks, single_threaded_blas
+from ebm._parallel import map_blocks, single_threaded_blas
 def work():
     with single_threaded_blas():
         return sum(map_blocks(lambda a: (a @ a).trace(), [np.eye(300)] * 4, n_jobs=2))

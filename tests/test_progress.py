@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm import progress
+from ebm import _progress
+from ebm._progress import ProgressLine, progress_bar
 from ebm.cli import main
-from ebm.progress import ProgressLine, progress_bar
 
 
 class Terminal(io.StringIO):
@@ -30,7 +30,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [0.0]
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(_progress.time, "perf_counter", lambda: now[0])
     return now
 
 
@@ -124,7 +124,7 @@ def test_long_work_shows_its_progress_without_tqdm(work: Any, monkeypatch: Any) 
 
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setitem(sys.modules, "tqdm", None)
-    monkeypatch.setattr(progress.time, "perf_counter", later)
+    monkeypatch.setattr(_progress.time, "perf_counter", later)
     work()
     assert " of " in screen.getvalue()
     assert screen.screen() == ""
@@ -140,11 +140,11 @@ def test_a_message_takes_the_place_of_a_line(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_stage_without_steps_is_named_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    with progress.stage(True, "summing over pairs"):
+    with _progress.stage(True, "summing over pairs"):
         assert screen.screen() == "summing over pairs …"
     assert screen.screen() == ""
-    with progress.stage(False, "summing over pairs"):
+    with _progress.stage(False, "summing over pairs"):
         assert screen.screen() == ""
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with progress.stage(True, "summing over pairs"):
+    with _progress.stage(True, "summing over pairs"):
         assert sys.stderr.getvalue() == ""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.randomness import generator
+from ebm._randomness import generator
 
 MACHINE = ebm.BoltzmannMachine([[0, 1, -1], [1, 0, 2], [-1, 2, 0]], [0.3, -0.2, 0.5])
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ebm
-from ebm.arrays import plain_array
+from ebm._arrays import plain_array
 from ebm.errors import CodingError, MemoryLimitError, MissingValueError, ModelError, ShapeError
 from ebm.spaces import space as space_module
 from tests.strategies import generators

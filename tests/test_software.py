@@ -126,7 +126,7 @@ class TestThreads:
 
     def test_environment_limits_the_default(self):
         script = (
-            "from ebm.parallel import number_of_jobs; print(number_of_jobs(), number_of_jobs(7))"
+            "from ebm._parallel import number_of_jobs; print(number_of_jobs(), number_of_jobs(7))"
         )
         assert run(script, OMP_NUM_THREADS="1") == "1 7\n"
 
@@ -176,7 +176,7 @@ class TestBlas:
         def fail(self, z):
             raise error
 
-        monkeypatch.setattr("ebm.enumeration.products._Workspace.sums", fail)
+        monkeypatch.setattr("ebm.enumeration._products._Workspace.sums", fail)
         for n, n_jobs in ((12, 1), (SHARED, 2)):
             with pytest.raises(error):
                 ebm.exact(model(n), n_jobs=n_jobs)

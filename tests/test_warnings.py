@@ -14,7 +14,7 @@ import pytest
 
 import ebm
 from ebm import errors
-from ebm.parallel import map_blocks
+from ebm._parallel import map_blocks
 
 torch = pytest.importorskip("torch")
 
@@ -50,7 +50,7 @@ def step(states):
 
 @pytest.fixture(autouse=True)
 def no_run_before(monkeypatch):
-    monkeypatch.setattr("ebm.sampling.seeds._LATEST", OrderedDict())
+    monkeypatch.setattr("ebm.sampling._streams._LATEST", OrderedDict())
 
 
 class Valleys(ebm.EnergyModel):

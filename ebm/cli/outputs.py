@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ebm._files import require_replaceable
 from ebm.errors import FileFormatError, require_extra
-from ebm.files import require_replaceable
 
 __all__ = ["check_outputs", "say", "write_bytes"]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array, Flags
 from ebm.ensembles import Moments
 from ebm.observables import central_pairs
 from ebm.spaces import Binary, Spins
@@ -22,7 +22,6 @@ __all__ = [
     "relative_covariance_error",
 ]
 
-Array = NDArray[np.float64]
 
 #: Samples to expect with both units in their rarer states, below which an error is no scale.
 FEWEST_EVENTS = 5
@@ -216,7 +215,7 @@ def _summary(
     difference: Array,
     errors: Array | None,
     where: Callable[[int], tuple[str, ...]],
-    rare: NDArray[np.bool_] | None = None,
+    rare: Flags | None = None,
 ) -> Difference:
     size = np.abs(difference)
     largest_z = rms_z = None

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ebm.arrays import as_integer
+from ebm._arrays import as_integer
+from ebm._randomness import RandomSource, generator
 from ebm.errors import CodingError, FileFormatError, ModelError, ShapeError
-from ebm.randomness import RandomSource, generator
 
 __all__ = ["FashionMNIST", "fashion_mnist", "features"]
 

@@ -10,22 +10,22 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_integer
-from ebm.effective.tracing import TraceByEnergy, TraceByProducts
-from ebm.effective.units import kept_positions
-from ebm.enumeration.differences import Parts, Resolved
-from ebm.enumeration.limits import describe_size, number_of_states
+from ebm._arrays import as_integer
+from ebm._types import Array
+from ebm.effective._kept_units import kept_positions
+from ebm.effective._traced_groups import TraceByEnergy, TraceByProducts
+from ebm.enumeration._limits import describe_size, number_of_states
+from ebm.enumeration._log_weights import Parts, Resolved
 from ebm.errors import EnumerationLimitError, ModelError
 from ebm.model import EnergyModel, checked_space, is_pairwise
 from ebm.models import InteractionModel
-from ebm.perturbation.costs import require_within
+from ebm.perturbation._costs import require_within
 from ebm.spaces import Binary, FiniteSpace, Spins
 
 __all__ = ["MarginalModel", "marginalize"]
 
-Array = NDArray[np.float64]
 
 #: Joint states of kept and traced units held at a time.
 CHUNK = 2**18

@@ -11,20 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_floats
+from ebm._arrays import as_floats
+from ebm._parallel import single_threaded_blas
+from ebm._types import Array
 from ebm.ensembles.moments import Estimate, Moments
 from ebm.errors import CodingError, ModelError, NamesError, ShapeError, require_memory
-from ebm.parallel import single_threaded_blas
 from ebm.spaces import StateSpace
 
 if TYPE_CHECKING:
-    from ebm.ensembles.data import WeightedStates
+    from ebm.ensembles.weighted_states import WeightedStates
 
 __all__ = ["Ensemble", "Observable", "require_units"]
 
-Array = NDArray[np.float64]
 #: A function of states (m, n) with one value, or array of values, for each: (m,) or (m, …).
 Observable = Callable[[Array], ArrayLike]
 
@@ -184,7 +184,7 @@ class Ensemble(ABC):
         (array([[0, 1],
                [1, 1]], dtype=int8), array([0.667, 0.333]))
         """
-        from ebm.ensembles.data import from_data
+        from ebm.ensembles.weighted_states import from_data
 
         return from_data(X, space=space, weights=weights, names=names)
 

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ebm.arrays import as_number
+from ebm._arrays import as_number
+from ebm._types import Array
 from ebm.errors import CodingError, ModelError, ShapeError
 from ebm.spaces import Binary, Spins, StateSpace
-from ebm.spaces.labels import agreed_names, aligned, refuse_labels
+from ebm.spaces._labels import agreed_names, aligned, refuse_labels
 
 __all__ = ["Estimate", "Moments"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

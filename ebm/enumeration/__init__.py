@@ -4,7 +4,7 @@ The function :func:`ebm.exact` lives here; the package has another name so that 
 always the function.
 """
 
-from ebm.enumeration.ensemble import ExactEnsemble
 from ebm.enumeration.exact import exact
+from ebm.enumeration.exact_ensemble import ExactEnsemble
 
 __all__ = ["ExactEnsemble", "exact"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ebm.enumeration.blocked import BlockedEnumeration
-from ebm.enumeration.ensemble import ExactEnsemble
-from ebm.enumeration.limits import Limits
-from ebm.enumeration.pairwise import PairwiseEnumeration
-from ebm.enumeration.restricted import RestrictedEnumeration
+from ebm._parallel import number_of_jobs
+from ebm.enumeration._blocked import BlockedEnumeration
+from ebm.enumeration._limits import Limits
+from ebm.enumeration._quadratic import PairwiseEnumeration
+from ebm.enumeration._two_layers import RestrictedEnumeration
+from ebm.enumeration.exact_ensemble import ExactEnsemble
 from ebm.errors import ModelError
 from ebm.model import EnergyModel, checked_space, is_layered, is_pairwise
-from ebm.parallel import number_of_jobs
 from ebm.spaces import Binary, FiniteSpace
 
 __all__ = ["exact"]

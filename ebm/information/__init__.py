@@ -1,8 +1,9 @@
 """Information metrics of energy models and of parts of models."""
 
 from ebm.information.chain import chain_fisher
+from ebm.information.ensemble_information import EnsembleInformation
 from ebm.information.fisher import FisherInformation, fisher_information
-from ebm.information.hidden import JointInformation
+from ebm.information.joint import JointInformation
 from ebm.information.layers import (
     BlockDiagonalInformation,
     CoupledInformation,
@@ -11,7 +12,6 @@ from ebm.information.layers import (
 from ebm.information.metric import Metric
 from ebm.information.relative import relative_fisher
 from ebm.information.responses import Elu, Linear, Relu, Response, Sigmoid, Silu, Tanh
-from ebm.information.streamed import EnsembleInformation
 from ebm.information.subsystems import Layer, SoftmaxLayer, Subsystem, TwoLayers
 
 __all__ = [

@@ -7,19 +7,18 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_floats, as_integer
+from ebm._arrays import as_floats, as_integer
+from ebm._randomness import RandomSource, generator
+from ebm._types import Array
 from ebm.errors import ModelError, ShapeError, require_memory
 from ebm.information.layers import BlockDiagonalInformation, shares
 from ebm.information.metric import MEMORY_LIMIT
 from ebm.information.relative import relative_fisher
 from ebm.information.subsystems import Layer, SoftmaxLayer
-from ebm.randomness import RandomSource, generator
 
 __all__ = ["chain_fisher"]
-
-Array = NDArray[np.float64]
 
 
 def chain_fisher(

@@ -5,25 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_floats
+from ebm._arrays import as_floats
+from ebm._types import Array
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import ModelError, ShapeError
-from ebm.information.hidden import JointInformation, hidden_order, marginal_covariance
+from ebm.information._solving import factor, log_volume, require_finite, solved
+from ebm.information.ensemble_information import EnsembleInformation
+from ebm.information.joint import JointInformation, hidden_order, marginal_covariance
 from ebm.information.metric import Metric
 from ebm.information.relative import relative_fisher
-from ebm.information.solving import factor, log_volume, require_finite, solved
-from ebm.information.streamed import EnsembleInformation
 from ebm.model import ParametricModel
-from ebm.models.layered import LayeredModel
-from ebm.models.pairwise import PairwiseModel
+from ebm.models._layered import LayeredModel
+from ebm.models._pairwise import PairwiseModel
 
 __all__ = ["FisherInformation", "fisher_information", "pair_fisher"]
-
-Array = NDArray[np.float64]
 
 
 class FisherInformation(Metric):

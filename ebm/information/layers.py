@@ -10,24 +10,23 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_floats
+from ebm._arrays import as_floats
+from ebm._parallel import single_threaded_blas
+from ebm._types import Array
 from ebm.errors import ModelError, ShapeError, require_memory
-from ebm.information.curvatures import CHUNK, Curvature, IndependentCurvature, owned
-from ebm.information.metric import MEMORY_LIMIT, MOST_FACTORED, Metric
-from ebm.information.solving import (
+from ebm.information._curvatures import CHUNK, Curvature, IndependentCurvature, owned
+from ebm.information._solving import (
     factor,
     log_volume,
     log_volume_by_roots,
     solved,
     solved_by_roots,
 )
-from ebm.parallel import single_threaded_blas
+from ebm.information.metric import MEMORY_LIMIT, MOST_FACTORED, Metric
 
 __all__ = ["BlockDiagonalInformation", "CoupledInformation", "LayerInformation"]
-
-Array = NDArray[np.float64]
 
 
 class CoupledInformation(Metric):

@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_floats, as_number
+from ebm._arrays import as_floats, as_number
+from ebm._types import Array
 from ebm.errors import ConvergenceError, EbmError, ShapeError, require_memory
-from ebm.information.solving import (
+from ebm.information._solving import (
     conjugate_gradients,
     factor,
     log_volume,
@@ -24,7 +25,6 @@ from ebm.information.solving import (
 
 __all__ = ["Metric"]
 
-Array = NDArray[np.float64]
 
 #: Largest matrix that ``dense`` makes, in bytes.
 MEMORY_LIMIT = 4 * 2**30

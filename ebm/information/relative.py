@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_floats
+from ebm._arrays import as_floats
+from ebm._types import Array
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import ExactEnsemble
 from ebm.errors import ModelError, require_memory
-from ebm.information.curvatures import IndependentCurvature
+from ebm.information._curvatures import IndependentCurvature
 from ebm.information.layers import (
     BlockDiagonalInformation,
     CoupledInformation,
@@ -21,14 +22,12 @@ from ebm.information.layers import (
 from ebm.information.metric import MEMORY_LIMIT, Metric
 from ebm.information.responses import Sigmoid, Tanh
 from ebm.information.subsystems import Layer, Subsystem
-from ebm.models.layered import LayeredModel
-from ebm.models.pairwise import PairwiseModel
+from ebm.models._layered import LayeredModel
+from ebm.models._pairwise import PairwiseModel
 from ebm.spaces import Spins
-from ebm.spaces.labels import row_order
+from ebm.spaces._labels import row_order
 
 __all__ = ["relative_fisher"]
-
-Array = NDArray[np.float64]
 
 
 def relative_fisher(

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_floats, as_number
+from ebm._arrays import as_floats, as_number
+from ebm._types import Array
 from ebm.errors import EbmError
 
 __all__ = ["Elu", "Linear", "Relu", "Response", "Sigmoid", "Silu", "Tanh"]
-
-Array = NDArray[np.float64]
 
 
 class Response(ABC):

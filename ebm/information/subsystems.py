@@ -7,22 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_floats, read_only
+from ebm._arrays import as_floats, read_only
+from ebm._types import Array
 from ebm.errors import ModelError, ShapeError
-from ebm.information.curvatures import (
+from ebm.information._curvatures import (
     Curvature,
     IndependentCurvature,
     SoftmaxCurvature,
     ThroughLayer,
 )
+from ebm.information._solving import require_finite
 from ebm.information.responses import Response, Sigmoid
-from ebm.information.solving import require_finite
 
 __all__ = ["Layer", "SoftmaxLayer", "Subsystem", "TwoLayers"]
-
-Array = NDArray[np.float64]
 
 
 class Subsystem(ABC):

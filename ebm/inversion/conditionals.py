@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._types import Array
+
 __all__ = ["ConditionalLoss", "Evaluation"]
 
-Array = NDArray[np.float64]
 
 #: Entries of a block of rows: it stays in cache.
 BLOCK = 2**16

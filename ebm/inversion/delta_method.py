@@ -7,18 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._parallel import single_threaded_blas
+from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, LimitError
 from ebm.inversion.methods import model_of, parameters_of, require_function
 from ebm.inversion.rows import Rows, read_rows
-from ebm.parallel import single_threaded_blas
 from ebm.spaces import Binary
 
 __all__ = ["standard_errors"]
 
-Array = NDArray[np.float64]
 
 #: Most parameters for the delta method, which inverts twice for each.
 MOST_PARAMETERS = 1500

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.errors import ConvergenceError
 from ebm.inversion.moments import PreparedMoments, shown_pairs
 from ebm.inversion.resummation import PairRemainder, couplings_of_pairs, slope_of_pairs
-from ebm.perturbation.fixed_means.series import coupled_algebra, covariance_terms
-from ebm.perturbation.series import inverse_series
+from ebm.perturbation._summation import inverse_series
+from ebm.perturbation.plefka._free_energy import coupled_algebra, covariance_terms
 
 __all__ = ["Equation", "solved"]
 
-Array = NDArray[np.float64]
 
 #: Rounds the equation may take, and points that the next one is made of.
 ROUNDS, MEMORY = 80, 6

@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_integer, as_seconds
+from ebm._arrays import as_integer, as_seconds
+from ebm._parallel import single_threaded_blas
+from ebm._types import Array
 from ebm.errors import EbmError, SeriesWarning, warn
 from ebm.inversion.moments import PreparedMoments, prepared, shown_pairs
 from ebm.inversion.plain_series import coupling_terms
 from ebm.models import BoltzmannMachine, IsingModel
-from ebm.models.couplings import vector
-from ebm.parallel import single_threaded_blas
-from ebm.perturbation.diagrams.contraction import require_covariance_order
-from ebm.perturbation.fixed_means.series import corrections, coupled_algebra
+from ebm.models._couplings import vector
+from ebm.perturbation.diagrams._contraction import require_covariance_order
+from ebm.perturbation.plefka._free_energy import corrections, coupled_algebra
 
 __all__ = ["mean_field", "naive_mean_field", "tap"]
-
-Array = NDArray[np.float64]
 
 
 def mean_field(

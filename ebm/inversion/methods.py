@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.errors import EbmError, ModelError
 from ebm.models import BoltzmannMachine
 
 __all__ = ["model_of", "parameters_of", "require_function"]
-
-Array = NDArray[np.float64]
 
 
 def require_function(method: Any) -> None:

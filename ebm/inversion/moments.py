@@ -8,20 +8,19 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ebm.arrays import as_number
+from ebm._arrays import as_number
+from ebm._parallel import single_threaded_blas
+from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.errors import ConstantUnitError, EbmError, SingularCovarianceError, require_memory
 from ebm.learning.existence import require_possible
 from ebm.models import BoltzmannMachine, IsingModel
-from ebm.parallel import single_threaded_blas
 from ebm.spaces import Binary, Spins, StateSpace
-from ebm.spaces.names import shown
+from ebm.spaces._labels import shown
 
 __all__ = ["PreparedMoments", "prepared", "shown_pairs"]
 
-Array = NDArray[np.float64]
 
 #: A variance below this counts as none: means carry rounding errors.
 CONSTANT = 1e-14

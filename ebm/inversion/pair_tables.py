@@ -7,15 +7,13 @@ p₁₁ = x̂_i x̂_j + c,  p₁₀ = x̂_i(1−x̂_j) − c,  p₀₁ = (1−x�
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.errors import EbmError
 from ebm.inversion.moments import CURE, PreparedMoments, shown_pairs
 from ebm.learning.existence import EMPTY
 
 __all__ = ["covariance_of_response", "log_cells", "of_tables", "pair_covariance"]
-
-Array = NDArray[np.float64]
 
 
 def covariance_of_response(response: Array, variance: Array) -> Array:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.inversion.moments import prepared
 from ebm.inversion.pair_tables import covariance_of_response, of_tables
 from ebm.models import BoltzmannMachine, IsingModel
 
 __all__ = ["bethe", "independent_pair", "sessak_monasson"]
-
-Array = NDArray[np.float64]
 
 
 def independent_pair(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.errors import EbmError
 from ebm.inversion.moments import PreparedMoments
-from ebm.perturbation.fixed_means.series import coupled_algebra, covariance_terms
+from ebm.perturbation.plefka._free_energy import coupled_algebra, covariance_terms
 
 __all__ = ["coupling_terms"]
 
-Array = NDArray[np.float64]
 
 #: Radius of the circle of t: terms of the orders that are not wanted shrink on it.
 RADIUS = 0.5

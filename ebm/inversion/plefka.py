@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ebm.arrays import as_flag, as_integer, as_seconds
+from ebm._arrays import as_flag, as_integer, as_seconds
+from ebm._parallel import single_threaded_blas
 from ebm.errors import ConvergenceError, SeriesWarning, warn
 from ebm.inversion.fixed_means import Equation, solved
 from ebm.inversion.moments import MATRICES, PreparedMoments, prepared
 from ebm.inversion.resummation import pair_remainder
 from ebm.models import BoltzmannMachine, IsingModel
-from ebm.parallel import single_threaded_blas
-from ebm.perturbation.diagrams.contraction import require_covariance_order
-from ebm.perturbation.fixed_means.series import corrections
+from ebm.perturbation.diagrams._contraction import require_covariance_order
+from ebm.perturbation.plefka._free_energy import corrections
 
 __all__ = ["plefka"]
 

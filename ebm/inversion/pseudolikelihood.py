@@ -10,9 +10,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_flag, as_integer, as_number
+from ebm._arrays import as_flag, as_integer, as_number
+from ebm._parallel import single_threaded_blas
+from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.ensembles.ensemble import require_order
 from ebm.errors import (
@@ -31,12 +33,9 @@ from ebm.inversion.truncated_newton import maximize
 from ebm.inversion.verdict import NO_MAXIMUM, verdict_on
 from ebm.learning.existence import empty_cells, require_changing_units
 from ebm.models import BoltzmannMachine, IsingModel
-from ebm.parallel import single_threaded_blas
 from ebm.spaces import Spins, StateSpace
 
 __all__ = ["log_pseudolikelihood", "pseudolikelihood"]
-
-Array = NDArray[np.float64]
 
 
 def pseudolikelihood(

@@ -6,17 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ebm.arrays import read_only
+from ebm._arrays import read_only
+from ebm._parallel import single_threaded_blas
+from ebm._types import Array
 from ebm.learning.result import FitStep
 from ebm.models import BoltzmannMachine, IsingModel
-from ebm.parallel import single_threaded_blas
 
 __all__ = ["PseudolikelihoodResult"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

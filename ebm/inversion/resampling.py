@@ -12,18 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.arrays import as_integer, as_number
+from ebm._arrays import as_integer, as_number
+from ebm._parallel import single_threaded_blas
+from ebm._randomness import RandomSource, generator
+from ebm._types import Array
 from ebm.ensembles import WeightedStates
 from ebm.errors import EbmError, EbmWarning, SingularCovarianceError
 from ebm.inversion.methods import model_of, parameters_of, require_function
 from ebm.inversion.rows import Rows, read_rows
-from ebm.parallel import single_threaded_blas
-from ebm.randomness import RandomSource, generator
 from ebm.spaces import Spins
 
 __all__ = ["BootstrapResult", "bootstrap"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.inversion.pair_tables import covariance_of_response, log_cells, pair_covariance
 
 __all__ = ["PairRemainder", "couplings_of_pairs", "pair_remainder", "slope_of_pairs"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

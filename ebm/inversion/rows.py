@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments, WeightedStates
-from ebm.ensembles.data import from_data
+from ebm.ensembles.weighted_states import from_data
 from ebm.errors import CodingError, EbmError, ModelError, require_memory
 from ebm.spaces import Binary, Spins, StateSpace
 
 __all__ = ["Rows", "read_rows"]
 
-Array = NDArray[np.float64]
 
 #: Bytes allowed for the distinct rows, of which several copies are made.
 MEMORY_LIMIT = 2**30

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._types import Array, Indices
 from ebm.errors import SingularCovarianceError
 from ebm.inversion.conditionals import ConditionalLoss, Evaluation
-from ebm.perturbation.costs import require_within
+from ebm.perturbation._costs import require_within
 
 __all__ = ["sandwich_errors"]
 
-Array = NDArray[np.float64]
 
 #: Time and memory that standard errors may take, and the speed that estimates go by.
 MOST_SECONDS, MOST_BYTES, OPERATIONS_PER_SECOND = 60.0, 4 * 2.0**30, 2.5e10
@@ -134,10 +134,10 @@ class _Influence:
         return moved
 
     @cached_property
-    def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _pairs(self) -> tuple[Indices, Indices]:
         return np.triu_indices(self.loss.states.shape[1], 1)
 
-    def _columns(self, unit: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _columns(self, unit: int) -> tuple[Indices, Indices]:
         """Features of a unit's regression, and the places of its parameters among all."""
         n = self.loss.states.shape[1]
         place = np.zeros((n, n), dtype=np.intp)

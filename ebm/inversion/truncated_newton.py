@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.inversion.conditionals import ConditionalLoss
 from ebm.learning.newton import FAR, TURNED
 from ebm.learning.result import FitStep
 
 __all__ = ["Maximum", "maximize"]
 
-Array = NDArray[np.float64]
 
 #: A last step that moves inputs by more than this has no maximum in sight.
 MOVING = 0.1

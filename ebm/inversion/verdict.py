@@ -6,18 +6,17 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.inversion.conditionals import ConditionalLoss
 from ebm.inversion.rows import Rows
 from ebm.inversion.truncated_newton import Maximum
 from ebm.learning.existence import gentle_penalty
 from ebm.spaces import StateSpace
-from ebm.spaces.names import shown
+from ebm.spaces._labels import shown
 
 __all__ = ["NO_MAXIMUM", "verdict_on"]
 
-Array = NDArray[np.float64]
 
 #: A gradient that rounding keeps from the tolerance is good enough below this.
 GOOD_ENOUGH = 1e-6

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ebm.arrays import as_floats
+from ebm._arrays import as_floats
+from ebm._types import Array
 from ebm.ensembles import Ensemble
 from ebm.errors import EbmError, ModelError, ShapeError
 
 __all__ = ["checked_ensemble", "checked_route_step", "checked_step"]
-
-Array = NDArray[np.float64]
 
 
 def checked_ensemble(answer: Any, average: Any) -> Any:

@@ -15,21 +15,20 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.arrays import as_integer
+from ebm._arrays import as_integer
+from ebm._types import Words
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import ModelError
 from ebm.learning.answers import checked_ensemble
 from ebm.learning.batches import Batch, Rows
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling import ChainState, Gibbs
-from ebm.sampling.chains import advance, with_copies
-from ebm.sampling.samplers import Sampler, checked_sampler
-from ebm.sampling.streams import block_slices, new_streams
+from ebm.sampling._chains import advance, with_copies
+from ebm.sampling._streams import block_slices, new_streams
+from ebm.sampling.gibbs import Sampler, checked_sampler
 from ebm.spaces import Binary, Spins, StateSpace
 
 __all__ = ["ContrastiveDivergence", "PersistentChains", "Route", "as_route", "has_memory"]
-
-Array = NDArray[np.float64]
 
 
 class Route(Protocol):
@@ -173,9 +172,7 @@ class ContrastiveDivergence:
         # Copies would start at the rows, too: chains from exact draws would leave the distribution.
         checked_sampler(self.sampler, carries_copies=False)
 
-    def start(
-        self, model: EnergyModel, data: Any, rng: np.random.Generator
-    ) -> Mapping[str, NDArray[np.uint64]]:
+    def start(self, model: EnergyModel, data: Any, rng: np.random.Generator) -> Mapping[str, Words]:
         """Random streams, and the seed of more of them should batches grow.
 
         Parameters
@@ -196,8 +193,8 @@ class ContrastiveDivergence:
         return {"seed": seed, "streams": _streams(seed, 1)}
 
     def step(
-        self, model: EnergyModel, batch: Any, state: Mapping[str, NDArray[np.uint64]]
-    ) -> tuple[Ensemble, Mapping[str, NDArray[np.uint64]]]:
+        self, model: EnergyModel, batch: Any, state: Mapping[str, Words]
+    ) -> tuple[Ensemble, Mapping[str, Words]]:
         """k sweeps from the rows of a batch.
 
         Parameters
@@ -316,7 +313,7 @@ def as_route(average: Any) -> Route:
     return Memoryless(average)
 
 
-def _streams(seed: NDArray[np.uint64], n_blocks: int) -> NDArray[np.uint64]:
+def _streams(seed: Words, n_blocks: int) -> Words:
     """The first streams of a seed: asking for more gives the same ones first."""
     return new_streams(np.random.SeedSequence([int(word) for word in seed]), n_blocks)
 

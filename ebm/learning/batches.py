@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
 from ebm.errors import require_memory
 from ebm.spaces import StateSpace
 
 __all__ = ["Batch", "Rows"]
 
-Array = NDArray[np.float64]
 
 #: Largest copy of the rows that is made, in bytes; most rows that repeats are written out to.
 MEMORY_LIMIT = 8 * 2**30
@@ -74,7 +74,7 @@ class Rows:
 
     space: StateSpace
     states: NDArray[Any]
-    index: NDArray[np.intp]
+    index: Indices
     weights: Array
     sample_size: float
 
@@ -105,7 +105,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.index)
 
-    def take(self, rows: NDArray[np.intp]) -> Batch:
+    def take(self, rows: Indices) -> Batch:
         """Some rows as an ensemble.
 
         Parameters

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._files import atomic_write, require_version
 from ebm.errors import EbmError, FileFormatError
-from ebm.files import atomic_write, require_version
 
 __all__ = ["fingerprint", "read", "write"]
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ebm._progress import progress_bar
+from ebm._randomness import RandomSource, generator
 from ebm.ensembles import Ensemble, Moments
-from ebm.ensembles.data import from_data
 from ebm.ensembles.ensemble import require_units
+from ebm.ensembles.weighted_states import from_data
 from ebm.errors import (
     EbmError,
     FewSamplesWarning,
@@ -35,10 +37,8 @@ from ebm.learning.progress import Plan
 from ebm.learning.result import FitEpoch, FitResult
 from ebm.learning.separation import doubt_of_maximum
 from ebm.learning.steps import GradientSteps, batch_size_for, default_optimizer
-from ebm.models.layered import LayeredModel
-from ebm.models.pairwise import PairwiseModel
-from ebm.progress import progress_bar
-from ebm.randomness import RandomSource, generator
+from ebm.models._layered import LayeredModel
+from ebm.models._pairwise import PairwiseModel
 
 __all__ = ["descend"]
 

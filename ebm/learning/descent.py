@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ebm.arrays import as_number
+from ebm._arrays import as_number
+from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.errors import DivergenceError
 from ebm.learning import checkpoints
@@ -33,12 +33,11 @@ from ebm.learning.progress import (
 )
 from ebm.learning.result import FitEpoch, FitResult
 from ebm.learning.statistics import gradient_of, mean_energy
-from ebm.models.layered import LayeredModel
-from ebm.models.pairwise import PairwiseModel
+from ebm.models._layered import LayeredModel
+from ebm.models._pairwise import PairwiseModel
 
 __all__ = ["Descent"]
 
-Array = NDArray[np.float64]
 
 #: Largest change of a parameter in one update that is no divergence: odds of e^100.
 LARGEST_CHANGE = 100.0

@@ -12,15 +12,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array, Flags, Indices
 from ebm.ensembles import Moments
 from ebm.errors import ConstantUnitError, EbmError
 from ebm.spaces import Binary
-from ebm.spaces.names import shown
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from ebm.spaces._labels import shown
 
 #: A rate this close to 0 or 1 counts as constant: moments carry rounding errors.
 CONSTANT = 1e-14
@@ -134,7 +131,7 @@ def empty_pairs(moments: Moments, pairs: tuple[Indices, Indices]) -> Indices:
     return np.flatnonzero(_empty(moments, pairs).any(axis=0))
 
 
-def _empty(moments: Moments, pairs: tuple[Indices, Indices]) -> NDArray[np.bool_]:
+def _empty(moments: Moments, pairs: tuple[Indices, Indices]) -> Flags:
     """Which cells of each pair's table are empty but for rounding, (4, n_pairs)."""
     on = moments.to(Binary).mean
     i, j = pairs
@@ -167,7 +164,7 @@ def empty_cells(moments: Moments, pairs: tuple[Indices, Indices]) -> list[str]:
     return sentences
 
 
-def _describe(empty: NDArray[np.bool_]) -> str:
+def _describe(empty: Flags) -> str:
     """What is never seen of a pair with these empty cells (11, 10, 01, 00)."""
     if empty[1] and empty[2]:
         return "are always equal"

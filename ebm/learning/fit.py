@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_integer, as_number
+from ebm._arrays import as_integer, as_number
+from ebm._randomness import RandomSource
 from ebm.ensembles import Ensemble, Moments
-from ebm.ensembles.data import from_data
+from ebm.ensembles.weighted_states import from_data
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError
 from ebm.learning.averages import Route, as_route, has_memory
@@ -22,11 +22,9 @@ from ebm.learning.likelihood import maximize_likelihood
 from ebm.learning.result import FitResult, FitStep
 from ebm.learning.steps import GradientSteps
 from ebm.model import ParametricModel, checked_space
-from ebm.randomness import RandomSource
 
 __all__ = ["fit"]
 
-Array = NDArray[np.float64]
 
 #: A penalty beyond this says nothing more, and its square overflows.
 LARGEST_PENALTY = 1e100

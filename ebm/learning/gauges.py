@@ -11,14 +11,13 @@ from abc import ABC
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ebm.models.layered import LayeredModel
-from ebm.models.pairwise import PairwiseModel
+from ebm._types import Array
+from ebm.models._layered import LayeredModel
+from ebm.models._pairwise import PairwiseModel
 
 __all__ = ["Gauge", "LayerGauge", "PairGauge"]
 
-Array = NDArray[np.float64]
 
 #: Part of the way the center of the hidden layer goes at each update.
 SLIDING = 0.01

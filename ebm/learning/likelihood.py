@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._parallel import single_threaded_blas
+from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import ExactEnsemble
@@ -45,12 +46,10 @@ from ebm.learning.uncertainty import (
     is_informative,
     standard_errors,
 )
-from ebm.models.pairwise import PairwiseModel
-from ebm.parallel import single_threaded_blas
+from ebm.models._pairwise import PairwiseModel
 
 __all__ = ["maximize_likelihood"]
 
-Array = NDArray[np.float64]
 
 #: Largest number of units whose Fisher information is formed at every step.
 NEWTON_UNITS = 28

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.learning.gauges import LayerGauge, gauge_of
 from ebm.learning.statistics import mean_energy, reconstruction_error, variances
-from ebm.models.layered import LayeredModel
+from ebm.models._layered import LayeredModel
 
 __all__ = ["Misfit", "Monitor", "RunningMean"]
 
-Array = NDArray[np.float64]
 
 #: States drawn from the model for each sample while the running mean remembers: its Monte-Carlo
 #: error is then a seventh of the sampling error.

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ebm.arrays import as_number
+from ebm._arrays import as_number
+from ebm._types import Array
 from ebm.errors import EbmError
 from ebm.information import Metric, fisher_information
 from ebm.learning.gauges import Gauge
 from ebm.learning.optimizers import Rate, State, rate_at, require_positive, require_rate
 
 __all__ = ["NaturalGradient"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._parallel import single_threaded_blas
+from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.errors import PrecisionError
 from ebm.information.fisher import pair_fisher
 from ebm.learning.existence import units_of_direction
 from ebm.learning.penalty import Penalty
 from ebm.learning.result import FitStep
-from ebm.parallel import single_threaded_blas
 from ebm.spaces import Spins
-
-Array = NDArray[np.float64]
 
 #: A Newton step that changes no energy by more than this is short: curvatures change as little.
 SHORT = 0.05

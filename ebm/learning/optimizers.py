@@ -10,12 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.arrays import as_number
+from ebm._arrays import as_number
+from ebm._types import Array
 from ebm.errors import EbmError
 
 __all__ = ["Adam", "Decay", "GradientDescent", "Optimizer", "Rate"]
 
-Array = NDArray[np.float64]
 State = Mapping[str, NDArray[Any]]
 #: A learning rate, or a function of the number of updates made before.
 Rate = float | Callable[[int], float]

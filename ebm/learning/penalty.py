@@ -11,13 +11,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.model import Penalized
 
 __all__ = ["Penalty"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array, Words
 from ebm.ensembles import Ensemble, Moments
 from ebm.learning.batches import Rows
 from ebm.learning.checkpoints import fingerprint
@@ -18,9 +18,6 @@ from ebm.learning.optimizers import Optimizer
 from ebm.learning.result import FitEpoch
 
 __all__ = ["Plan", "Progress"]
-
-Array = NDArray[np.float64]
-Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,16 +9,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.information import fisher_information
 from ebm.learning.newton import Optimum, Point
 from ebm.learning.penalty import Penalty
 from ebm.learning.result import FitStep
 from ebm.learning.separation import idle_directions, is_affine
 from ebm.learning.statistics import gradient_variances
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.errors import EbmError, require_extra
 from ebm.information import FisherInformation
 from ebm.model import ParametricModel
 
 __all__ = ["FitEpoch", "FitResult", "FitStep"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

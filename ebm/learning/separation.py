@@ -18,8 +18,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.ensembles import Ensemble
 from ebm.errors import LimitError
 from ebm.learning.existence import doubtful_maximum, missing_maximum
@@ -37,7 +37,6 @@ __all__ = [
     "vanishing_direction",
 ]
 
-Array = NDArray[np.float64]
 
 #: Most states that are all looked at.
 FEW_STATES = 2**12

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.learning.batches import Batch
-from ebm.models import couplings
-from ebm.models.layered import LayeredModel
-from ebm.models.pairwise import PairwiseModel
-from ebm.sampling.precision import single_precision_suffices
-
-Array = NDArray[np.float64]
+from ebm.models import _couplings
+from ebm.models._layered import LayeredModel
+from ebm.models._pairwise import PairwiseModel
+from ebm.sampling._sweeps import single_precision_suffices
 
 #: Hidden units of a batch, or derivatives by parameters, held at a time.
 CHUNK = 2**24
@@ -106,11 +105,11 @@ def mean_energy(model: Any, data: Any) -> float:
     moments = data.to(model.space)
     d = moments.mean - model.feature_center
     matrix = model.coupling_matrix
-    if couplings.is_sparse(matrix):
+    if _couplings.is_sparse(matrix):
         coupled = float(matrix.multiply(moments.covariance).sum())
     else:
         coupled = float((matrix * moments.covariance).sum())
-    coupled += float(d @ couplings.apply(matrix, d))
+    coupled += float(d @ _couplings.apply(matrix, d))
     return -0.5 * coupled - float(moments.mean @ model.parameters[: model.n]) + model.offset
 
 

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ebm.arrays import as_flag, as_integer, as_number
+from ebm._arrays import as_flag, as_integer, as_number
 from ebm.errors import EbmError
 from ebm.learning.optimizers import Adam, Decay, GradientDescent, Optimizer
-from ebm.models.layered import LayeredModel
-from ebm.models.pairwise import PairwiseModel
+from ebm.models._layered import LayeredModel
+from ebm.models._pairwise import PairwiseModel
 
 __all__ = ["GradientSteps"]
 

@@ -6,13 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.enumeration import ExactEnsemble
 from ebm.learning.existence import FLAT
 from ebm.learning.newton import UNDETERMINED, PairwiseLoss
-
-Array = NDArray[np.float64]
 
 #: Largest number of parameters whose Fisher information is formed without being asked for.
 MOST_PARAMETERS = 1000

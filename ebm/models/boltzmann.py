@@ -7,19 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.models import couplings
-from ebm.models.pairwise import PairwiseModel
+from ebm._types import Array
+from ebm.models import _couplings
+from ebm.models._pairwise import PairwiseModel
 from ebm.spaces import Binary
-from ebm.spaces.labels import agreed_names
+from ebm.spaces._labels import agreed_names
 
 if TYPE_CHECKING:
     from ebm.models.ising import IsingModel
 
 __all__ = ["BoltzmannMachine"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,15 +74,15 @@ class BoltzmannMachine(PairwiseModel):
             ("biases", self.biases, 0),
             ("center", self.center, 0),
         )
-        space = Binary(couplings.length(self.biases, "biases"), names=names)
+        space = Binary(_couplings.length(self.biases, "biases"), names=names)
         n, names = space.n, space.names
         checked = {
             "space": space,
             "names": names,
-            "weights": couplings.symmetric(self.weights, n, "weights", names),
-            "biases": couplings.vector(self.biases, n, "biases", names),
-            "center": couplings.vector(self.center, n, "center", names),
-            "offset": couplings.scalar(self.offset, "offset"),
+            "weights": _couplings.symmetric(self.weights, n, "weights", names),
+            "biases": _couplings.vector(self.biases, n, "biases", names),
+            "center": _couplings.vector(self.center, n, "center", names),
+            "offset": _couplings.scalar(self.offset, "offset"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -132,12 +131,12 @@ class BoltzmannMachine(PairwiseModel):
         >>> ebm.BoltzmannMachine([[0, 2], [2, 0]], [-1, 0.5]).input([1, 1])
         array([1. , 2.5])
         """
-        own = couplings.diagonal(self.weights)
+        own = _couplings.diagonal(self.weights)
         constant = self.biases + (0.5 - self.center) * own
 
         def log_odds(x: Array) -> Array:
             d = x - self.center
-            return np.asarray(couplings.apply(self.weights, d) - own * d + constant)
+            return np.asarray(_couplings.apply(self.weights, d) - own * d + constant)
 
         return self.space.map(log_odds, states)
 
@@ -185,10 +184,10 @@ class BoltzmannMachine(PairwiseModel):
         >>> ebm.BoltzmannMachine([[0, 2], [2, 0]], [-1, 0.5]).recentered(0.5).biases
         array([0. , 1.5])
         """
-        new = couplings.vector(center, self.n, "center", self.names)
+        new = _couplings.vector(center, self.n, "center", self.names)
         w_new, w_old = (
-            couplings.apply(self.weights, new),
-            couplings.apply(self.weights, self.center),
+            _couplings.apply(self.weights, new),
+            _couplings.apply(self.weights, self.center),
         )
         shift = 0.5 * float(new @ w_new - self.center @ w_old)
         return replace(
@@ -211,10 +210,10 @@ class BoltzmannMachine(PairwiseModel):
         >>> ebm.BoltzmannMachine([[4, 2], [2, 0]], [-1, 0.5]).canonical().biases
         array([1. , 0.5])
         """
-        own = couplings.diagonal(self.weights)
+        own = _couplings.diagonal(self.weights)
         return replace(
             self,
-            weights=couplings.without_diagonal(self.weights),
+            weights=_couplings.without_diagonal(self.weights),
             biases=self.biases + (0.5 - self.center) * own,
             offset=self.offset - 0.5 * float(own @ self.center**2),
         )
@@ -240,11 +239,11 @@ class BoltzmannMachine(PairwiseModel):
         from ebm.models.ising import IsingModel
 
         s_hat = 2 * self.center - 1
-        ws = couplings.apply(self.weights, s_hat)
-        trace = float(couplings.diagonal(self.weights).sum())
+        ws = _couplings.apply(self.weights, s_hat)
+        trace = float(_couplings.diagonal(self.weights).sum())
         constant = -0.5 * float(self.biases.sum()) - float(s_hat @ ws) / 8 - trace / 8
         return IsingModel(
-            couplings.without_diagonal(self.weights) / 4,
+            _couplings.without_diagonal(self.weights) / 4,
             self.biases / 2 - ws / 4,
             offset=self.offset + constant,
             names=self.names,

@@ -7,16 +7,15 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.errors import ModelError, ShapeError
-from ebm.models import couplings
+from ebm.models import _couplings
 from ebm.models.boltzmann import BoltzmannMachine
 from ebm.models.ising import IsingModel
 
 __all__ = ["from_graph", "to_graph"]
 
-Array = NDArray[np.float64]
 
 _CLASSES: dict[str, Any] = {"BoltzmannMachine": BoltzmannMachine, "IsingModel": IsingModel}
 #: What the linear parameter of a class is called, as a node attribute.
@@ -59,20 +58,20 @@ def to_graph(model: BoltzmannMachine | IsingModel) -> Any:
         )
     import networkx
 
-    sparse = couplings.is_sparse(model._matrix)
+    sparse = _couplings.is_sparse(model._matrix)
     graph = networkx.Graph(offset=model.offset, sparse=sparse)
     graph.graph["class"] = type(model).__name__
     nodes: Any = model.names or range(model.n)
     graph.add_nodes_from(nodes)
     attributes = {
         "center": model.feature_center,
-        "self_coupling": couplings.diagonal(model._matrix),
+        "self_coupling": _couplings.diagonal(model._matrix),
     }
     for name, values in {_LINEAR[type(model)]: model._vector, **attributes}.items():
         if values.any() or name not in attributes:
             for node, value in zip(nodes, values.tolist(), strict=True):
                 graph.nodes[node][name] = value
-    weights = couplings.at_pairs(model._matrix, model.pairs).tolist()
+    weights = _couplings.at_pairs(model._matrix, model.pairs).tolist()
     for i, j, weight in zip(*model.pairs, weights, strict=True):
         if sparse or weight != 0:
             graph.add_edge(nodes[i], nodes[j], weight=weight)
@@ -222,7 +221,7 @@ def _matrix(graph: Any, own: Array, *, sparse: bool) -> Any:
         from scipy.sparse import csr_array
 
         like = csr_array((len(own), len(own)))
-    return couplings.from_pairs(pairs, np.array(weights), own, like=like)
+    return _couplings.from_pairs(pairs, np.array(weights), own, like=like)
 
 
 def _number(value: Any, what: str) -> float:

@@ -9,26 +9,25 @@ from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ebm._types import Array, Flags
 from ebm.ensembles.ensemble import require_units
 from ebm.errors import ModelError
 from ebm.model import ParametricModel, Penalized, QuadraticForm
-from ebm.models import couplings
-from ebm.models.boltzmann import BoltzmannMachine
-from ebm.models.conversions import (
+from ebm.models import _couplings
+from ebm.models._conversions import (
     couplings_about_half,
     expanded,
     quadratic_of_terms,
     terms_of_pairwise,
 )
+from ebm.models._terms import Products, Units, checked_terms
+from ebm.models.boltzmann import BoltzmannMachine
 from ebm.models.ising import IsingModel
-from ebm.models.terms import Products, Units, checked_terms
 from ebm.spaces import Binary, Spins
 
 __all__ = ["InteractionModel"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,7 +71,7 @@ class InteractionModel(ParametricModel):
             )
         terms, constant = checked_terms(self.terms, self.space)
         object.__setattr__(self, "terms", MappingProxyType(terms))
-        object.__setattr__(self, "offset", couplings.scalar(self.offset, "offset") - constant)
+        object.__setattr__(self, "offset", _couplings.scalar(self.offset, "offset") - constant)
 
     def __repr__(self) -> str:
         return f"InteractionModel({len(self.terms)} terms, order {self.order}, {self.space!r})"
@@ -98,7 +97,7 @@ class InteractionModel(ParametricModel):
     @cached_property
     def parameters(self) -> Array:
         """J in the order of ``terms``, (p,)."""
-        return couplings.read_only(list(self.terms.values()))
+        return _couplings.read_only(list(self.terms.values()))
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -107,7 +106,7 @@ class InteractionModel(ParametricModel):
         return tuple(f"J[{', '.join(labels[i] for i in units)}]" for units in self.terms)
 
     @cached_property
-    def is_coupling(self) -> NDArray[np.bool_]:
+    def is_coupling(self) -> Flags:
         """False for terms of one unit, True for all others, (p,)."""
         return np.array([len(units) > 1 for units in self.terms], dtype=bool)
 
@@ -119,8 +118,8 @@ class InteractionModel(ParametricModel):
 
     def with_parameters(self, theta: ArrayLike) -> Self:
         """The same terms with other coefficients, (p,); the offset stays."""
-        theta = couplings.parameter_vector(theta, self, "theta")
-        theta = couplings.vector(np.atleast_1d(theta), len(self.terms), "theta")
+        theta = _couplings.parameter_vector(theta, self, "theta")
+        theta = _couplings.vector(np.atleast_1d(theta), len(self.terms), "theta")
         model = replace(self, terms=dict(zip(self.terms, theta.tolist(), strict=True)))
         # These depend on the terms alone.
         for name in ("_products", "is_coupling"):
@@ -134,8 +133,8 @@ class InteractionModel(ParametricModel):
 
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
         """−Σ_A direction_A Π_{i∈A} x_i, (..., n) -> (...); memory does not grow with p."""
-        direction = couplings.parameter_vector(direction, self, "direction")
-        direction = couplings.vector(np.atleast_1d(direction), len(self.terms), "direction")
+        direction = _couplings.parameter_vector(direction, self, "direction")
+        direction = _couplings.vector(np.atleast_1d(direction), len(self.terms), "direction")
 
         def sums(x: Array) -> Array:
             combined = self._products.combined(x.reshape(-1, self.n), direction)
@@ -192,7 +191,7 @@ class InteractionModel(ParametricModel):
 
     def scaled(self, beta: float) -> Self:
         """The model with energy βE: coefficients and offset times ``beta``."""
-        beta = couplings.scalar(beta, "beta")
+        beta = _couplings.scalar(beta, "beta")
         return replace(self.with_parameters(beta * self.parameters), offset=beta * self.offset)
 
     def to_spins(self) -> InteractionModel:

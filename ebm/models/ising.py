@@ -7,19 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.models import couplings
-from ebm.models.pairwise import PairwiseModel
+from ebm._types import Array
+from ebm.models import _couplings
+from ebm.models._pairwise import PairwiseModel
 from ebm.spaces import Spins
-from ebm.spaces.labels import agreed_names
+from ebm.spaces._labels import agreed_names
 
 if TYPE_CHECKING:
     from ebm.models.boltzmann import BoltzmannMachine
 
 __all__ = ["IsingModel"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,14 +68,14 @@ class IsingModel(PairwiseModel):
             ("couplings", self.couplings, 1, 0),
             ("fields", self.fields, 0),
         )
-        space = Spins(couplings.length(self.fields, "fields"), names=names)
+        space = Spins(_couplings.length(self.fields, "fields"), names=names)
         n, names = space.n, space.names
         checked = {
             "space": space,
             "names": names,
-            "couplings": couplings.symmetric(self.couplings, n, "couplings", names),
-            "fields": couplings.vector(self.fields, n, "fields", names),
-            "offset": couplings.scalar(self.offset, "offset"),
+            "couplings": _couplings.symmetric(self.couplings, n, "couplings", names),
+            "fields": _couplings.vector(self.fields, n, "fields", names),
+            "offset": _couplings.scalar(self.offset, "offset"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -124,9 +123,9 @@ class IsingModel(PairwiseModel):
         >>> ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0]).input([1, -1])
         array([-0.5,  1. ])
         """
-        own = couplings.diagonal(self.couplings)
+        own = _couplings.diagonal(self.couplings)
         return self.space.map(
-            lambda s: couplings.apply(self.couplings, s) - own * s + self.fields, states
+            lambda s: _couplings.apply(self.couplings, s) - own * s + self.fields, states
         )
 
     def conditional(self, states: ArrayLike) -> Array:
@@ -170,10 +169,10 @@ class IsingModel(PairwiseModel):
         """
         from ebm.models.boltzmann import BoltzmannMachine
 
-        off = couplings.without_diagonal(self.couplings)
-        row_sums = couplings.apply(off, np.ones(self.n))
+        off = _couplings.without_diagonal(self.couplings)
+        row_sums = _couplings.apply(off, np.ones(self.n))
         # s² = 1: a diagonal of J is a constant.
-        trace = float(couplings.diagonal(self.couplings).sum())
+        trace = float(_couplings.diagonal(self.couplings).sum())
         constant = float(self.fields.sum()) - 0.5 * float(row_sums.sum()) - 0.5 * trace
         return BoltzmannMachine(
             4 * off, 2 * self.fields - 2 * row_sums, offset=self.offset + constant, names=self.names

@@ -8,18 +8,16 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ebm._types import Array, Flags, Indices
 from ebm.errors import ShapeError
 from ebm.model import ParametricModel, Penalized, QuadraticForm
-from ebm.models import couplings, level_couplings
+from ebm.models import _couplings, _level_couplings
 from ebm.spaces import Levels
-from ebm.spaces.labels import agreed_names, aligned
+from ebm.spaces._labels import agreed_names, aligned
 
 __all__ = ["PottsModel"]
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,15 +82,15 @@ class PottsModel(ParametricModel):
         fields = aligned(self.fields, "fields", names, levels)
         if fields.ndim != 2:
             raise ShapeError(f"fields must have shape (n, q), got {fields.shape}")
-        couplings.require_finite(fields, "fields")
+        _couplings.require_finite(fields, "fields")
         space = Levels(*fields.shape, names=names)
         given = aligned(self.couplings, "couplings", names, names, levels, levels)
         checked = {
             "space": space,
             "names": space.names,
-            "couplings": level_couplings.symmetric(given, space, "couplings"),
-            "fields": couplings.read_only(fields),
-            "offset": couplings.scalar(self.offset, "offset"),
+            "couplings": _level_couplings.symmetric(given, space, "couplings"),
+            "fields": _couplings.read_only(fields),
+            "offset": _couplings.scalar(self.offset, "offset"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -120,14 +118,14 @@ class PottsModel(ParametricModel):
     def _matrix(self) -> Array:
         """The couplings as a matrix over one-hot features, (n q, n q)."""
         d = self.space.n_features
-        return couplings.read_only(self.couplings.transpose(0, 2, 1, 3).reshape(d, d))
+        return _couplings.read_only(self.couplings.transpose(0, 2, 1, 3).reshape(d, d))
 
     def energy(self, states: ArrayLike) -> Array:
         """Energy of each state in units of k_B T, (..., n) -> (...)."""
 
         def energies(checked: Array) -> Array:
             levels = checked.reshape(-1, self.n).astype(np.intp)
-            sums = level_couplings.exponents(self.couplings, self.fields, levels)
+            sums = _level_couplings.exponents(self.couplings, self.fields, levels)
             return np.asarray(self.offset - sums.reshape(checked.shape[:-1]))
 
         return self.space.map(energies, states)
@@ -217,7 +215,7 @@ class PottsModel(ParametricModel):
         return np.full(self.q, 1 / self.q)
 
     def _in_gauge(self, weights: Array) -> Self:
-        matrix, fields, constant = level_couplings.in_gauge(self.couplings, self.fields, weights)
+        matrix, fields, constant = _level_couplings.in_gauge(self.couplings, self.fields, weights)
         return replace(self, couplings=matrix, fields=fields, offset=self.offset + constant)
 
     @cached_property
@@ -228,7 +226,7 @@ class PottsModel(ParametricModel):
     def parameters(self) -> Array:
         """h_i(a), then J_ij(a, b) for i < j, no last values, of ``last_state_zero()``; (p,)."""
         own = self._reduced
-        return level_couplings.to_vector(own.couplings, own.fields, self.pairs)
+        return _level_couplings.to_vector(own.couplings, own.fields, self.pairs)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -244,7 +242,7 @@ class PottsModel(ParametricModel):
         return (*single, *coupled)
 
     @property
-    def is_coupling(self) -> NDArray[np.bool_]:
+    def is_coupling(self) -> Flags:
         """False for the fields, True for the couplings, (p,)."""
         n_fields = self.n * (self.q - 1)
         return np.arange(n_fields + len(self.pairs[0]) * (self.q - 1) ** 2) >= n_fields
@@ -256,13 +254,13 @@ class PottsModel(ParametricModel):
         n_blocks, q = len(pairs[0]), self.q
 
         def of(theta: Array) -> Array:
-            matrix, fields = level_couplings.from_vector(theta, shape, pairs)
-            matrix, fields, _ = level_couplings.in_gauge(matrix, fields, alike)
+            matrix, fields = _level_couplings.from_vector(theta, shape, pairs)
+            matrix, fields, _ = _level_couplings.in_gauge(matrix, fields, alike)
             return np.concatenate([fields.ravel(), matrix[pairs].ravel()])
 
         def transposed(slopes: Array) -> Array:
             by_fields, by_blocks = np.split(slopes, [self.fields.size])
-            blocks, fields = level_couplings.in_gauge_adjoint(
+            blocks, fields = _level_couplings.in_gauge_adjoint(
                 by_blocks.reshape(n_blocks, q, q), by_fields.reshape(shape), alike, pairs
             )
             return np.concatenate([fields[:, :-1].ravel(), blocks[:, :-1, :-1].ravel()])
@@ -288,9 +286,9 @@ class PottsModel(ParametricModel):
     def _from_vector(self, theta: ArrayLike, name: str, offset: float) -> Self:
         n_kept = self.q - 1
         n_parameters = self.n * n_kept + len(self.pairs[0]) * n_kept**2
-        theta = couplings.parameter_vector(theta, self, name)
-        theta = couplings.vector(np.atleast_1d(theta), n_parameters, name)
-        matrix, fields = level_couplings.from_vector(theta, self.fields.shape, self.pairs)
+        theta = _couplings.parameter_vector(theta, self, name)
+        theta = _couplings.vector(np.atleast_1d(theta), n_parameters, name)
+        matrix, fields = _level_couplings.from_vector(theta, self.fields.shape, self.pairs)
         return replace(self, couplings=matrix, fields=fields, offset=offset)
 
     def energy_gradient(self, states: ArrayLike) -> Array:
@@ -338,7 +336,7 @@ class PottsModel(ParametricModel):
 
     def scaled(self, beta: float) -> Self:
         """The model with energy βE: couplings, fields and offset times ``beta``."""
-        beta = couplings.scalar(beta, "beta")
+        beta = _couplings.scalar(beta, "beta")
         return replace(
             self,
             couplings=beta * self.couplings,

@@ -7,22 +7,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_integer
+from ebm._arrays import as_integer
+from ebm._randomness import RandomSource, generator
+from ebm._types import Array
 from ebm.ensembles import Ensemble
-from ebm.ensembles.data import from_data
+from ebm.ensembles.weighted_states import from_data
 from ebm.errors import ModelError, ShapeError, require_memory
-from ebm.models import couplings
+from ebm.models import _couplings
+from ebm.models._layered import CHUNK, LayeredModel
 from ebm.models.boltzmann import BoltzmannMachine
-from ebm.models.layered import CHUNK, LayeredModel
-from ebm.randomness import RandomSource, generator
 from ebm.spaces import Binary
-from ebm.spaces.labels import agreed_names, aligned
+from ebm.spaces._labels import agreed_names, aligned
 
 __all__ = ["RestrictedBoltzmannMachine"]
 
-Array = NDArray[np.float64]
 
 #: Memory that the weights of the joint machine may take, in bytes.
 MEMORY_LIMIT = 4 * 2.0**30
@@ -77,8 +77,8 @@ class RestrictedBoltzmannMachine(LayeredModel):
     space: Binary = field(init=False)
 
     def __post_init__(self) -> None:
-        n = couplings.length(self.visible_biases, "visible_biases")
-        m = couplings.length(self.hidden_biases, "hidden_biases")
+        n = _couplings.length(self.visible_biases, "visible_biases")
+        m = _couplings.length(self.hidden_biases, "hidden_biases")
         names = agreed_names(
             self.names,
             ("weights", self.weights, 0),
@@ -97,11 +97,11 @@ class RestrictedBoltzmannMachine(LayeredModel):
             "space": space,
             "names": names,
             "weights": _matrix(self.weights, (n, m), names, hidden),
-            "visible_biases": couplings.vector(self.visible_biases, n, "visible_biases", names),
-            "hidden_biases": couplings.vector(self.hidden_biases, m, "hidden_biases", hidden),
-            "visible_center": couplings.vector(self.visible_center, n, "visible_center", names),
-            "hidden_center": couplings.vector(self.hidden_center, m, "hidden_center", hidden),
-            "offset": couplings.scalar(self.offset, "offset"),
+            "visible_biases": _couplings.vector(self.visible_biases, n, "visible_biases", names),
+            "hidden_biases": _couplings.vector(self.hidden_biases, m, "hidden_biases", hidden),
+            "visible_center": _couplings.vector(self.visible_center, n, "visible_center", names),
+            "hidden_center": _couplings.vector(self.hidden_center, m, "hidden_center", hidden),
+            "offset": _couplings.scalar(self.offset, "offset"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -156,7 +156,7 @@ class RestrictedBoltzmannMachine(LayeredModel):
         >>> ebm.RestrictedBoltzmannMachine.for_data(rows, 3, rng=0).visible_biases.round(3)
         array([-1.099,  1.946])
         """
-        n_hidden, scale = as_integer(n_hidden, "n_hidden"), couplings.scalar(scale, "scale")
+        n_hidden, scale = as_integer(n_hidden, "n_hidden"), _couplings.scalar(scale, "scale")
         if scale < 0:
             raise ModelError(f"scale must be a standard deviation, 0 or more, got {scale}")
         if not isinstance(data, Ensemble):
@@ -320,8 +320,8 @@ class RestrictedBoltzmannMachine(LayeredModel):
         >>> machine.recentered(0.5, 0.5).hidden_biases
         array([-0.5])
         """
-        v = couplings.vector(visible_center, self.n, "visible_center", self.names)
-        h = couplings.vector(hidden_center, self.n_hidden, "hidden_center")
+        v = _couplings.vector(visible_center, self.n, "visible_center", self.names)
+        h = _couplings.vector(hidden_center, self.n_hidden, "hidden_center")
         u = self.weights
         constant = v @ u @ h - self.visible_center @ u @ self.hidden_center
         return replace(
@@ -335,7 +335,7 @@ class RestrictedBoltzmannMachine(LayeredModel):
 
     def scaled(self, beta: float) -> Self:
         """The machine whose *joint* energy is βE(v, h); its effective energy is not βE_eff(v)."""
-        beta = couplings.scalar(beta, "beta")
+        beta = _couplings.scalar(beta, "beta")
         return self._replaced(
             beta * self.weights,
             beta * self.visible_biases,
@@ -386,7 +386,7 @@ def _matrix(
     hidden: Sequence[str] | None,
 ) -> Array:
     """The weights (n, m) in the order of both layers, checked, a read-only copy."""
-    if couplings.is_sparse(weights):
+    if _couplings.is_sparse(weights):
         weights = weights.toarray()
     matrix = aligned(weights, "weights", visible, hidden)
     if matrix.shape != shape:
@@ -394,5 +394,5 @@ def _matrix(
             f"weights must have shape {shape}, a row for each visible and a column for each "
             f"hidden unit, got {matrix.shape}"
         )
-    couplings.require_finite(matrix, "weights")
-    return couplings.read_only(matrix)
+    _couplings.require_finite(matrix, "weights")
+    return _couplings.read_only(matrix)

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_floats
+from ebm._arrays import as_floats
+from ebm._types import Array
 from ebm.errors import ModelError, ShapeError
 from ebm.model import EnergyModel
 from ebm.spaces import FiniteSpace
-from ebm.spaces.labels import refuse_labels
+from ebm.spaces._labels import refuse_labels
 
 __all__ = ["TabularModel"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.enumeration import exact
 from ebm.errors import ShapeError, require_memory
 from ebm.models import BoltzmannMachine
-from ebm.observables.activity import activity, affordable_machine_of
+from ebm.observables._activity import activity, affordable_machine_of
 from ebm.spaces import Binary
 
 __all__ = ["central_pairs", "central_triples", "third_moments", "triples"]
 
-Array = NDArray[np.float64]
 Indices = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
 
 _MEMORY_LIMIT = 2.0**30

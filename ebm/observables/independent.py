@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 __all__ = ["independent_entropy"]
-
-Array = NDArray[np.float64]
 
 
 def independent_entropy(rates: ArrayLike) -> float:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
 from ebm.enumeration import exact
 from ebm.models import BoltzmannMachine
-from ebm.observables.activity import activity, affordable_machine_of
+from ebm.observables._activity import activity, affordable_machine_of
 from ebm.spaces import Binary
 
 __all__ = ["independent_population_count", "population_count"]
 
-Array = NDArray[np.float64]
 
 _BLOCK = 2**22
 
@@ -97,7 +97,7 @@ def _count_by_halves(machine: BoltzmannMachine) -> Array:
     return total
 
 
-def _half(matrix: Array, vector: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+def _half(matrix: Array, vector: Array) -> tuple[Array, Array, Indices]:
     """All states of some units ordered by their count, their log weights and counts."""
     n = len(vector)
     states = Binary(n).states_at(np.arange(2**n)) if n else np.zeros((1, 0))

@@ -1,13 +1,16 @@
 """Perturbation theory of the Boltzmann machine; [EBM] §4."""
 
-from ebm.perturbation.beliefs import BetheSolution, bethe, bethe_solutions
+from ebm.perturbation.bethe import BetheSolution, bethe, bethe_solutions
+from ebm.perturbation.cumulant_tensors import central_moment_tensor, connected_tensor
 from ebm.perturbation.cumulants import bernoulli_cumulants, cumulants_of_log_odds
 from ebm.perturbation.diagrams import Diagram, connected_diagrams
-from ebm.perturbation.expanding import expand
-from ebm.perturbation.expansion import Expansion
-from ebm.perturbation.fixed_means import PlefkaSolution, plefka, plefka_solutions
-from ebm.perturbation.joint import cumulants_of_moments, joint_cumulants, moments_of_cumulants
-from ebm.perturbation.tensors import central_moment_tensor, connected_tensor
+from ebm.perturbation.expand import Expansion, expand
+from ebm.perturbation.joint_cumulants import (
+    cumulants_of_moments,
+    joint_cumulants,
+    moments_of_cumulants,
+)
+from ebm.perturbation.plefka import PlefkaSolution, plefka, plefka_solutions
 
 __all__ = [
     "BetheSolution",

@@ -12,14 +12,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_floats, as_integer
+from ebm._arrays import as_floats, as_integer
+from ebm._types import Array
 from ebm.errors import LimitError, ModelError
 
 __all__ = ["bernoulli_cumulants", "checked_probability", "cumulants_of_log_odds"]
 
-Array = NDArray[np.float64]
 
 #: Highest order of a cumulant; beyond 20 digits are lost.
 MOST_CUMULANTS = 100

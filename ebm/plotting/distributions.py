@@ -5,20 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebm import observables
+from ebm._types import Array
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.errors import require_extra
 from ebm.model import EnergyModel
-from ebm.plotting.style import (
-    DATA,
-    INDEPENDENT,
-    MODEL,
-    axes_or_new,
-    binomial_error,
-    ensemble_of,
-)
+from ebm.plotting.style import DATA, INDEPENDENT, MODEL, axes_or_new, binomial_error, ensemble_of
 from ebm.spaces import Binary
 
 if TYPE_CHECKING:
@@ -26,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["pattern_probabilities", "population_count"]
 
-Array = NDArray[np.float64]
 
 #: The axis of probabilities begins at this share of the lowest frequency, or later.
 _FAINTEST = 1e-4

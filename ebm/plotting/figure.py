@@ -9,7 +9,7 @@ from ebm.ensembles import WeightedStates
 from ebm.errors import require_extra
 from ebm.observables import MAX_UNITS
 from ebm.plotting.distributions import pattern_probabilities, population_count
-from ebm.plotting.moments import moments_comparison
+from ebm.plotting.moments_comparison import moments_comparison
 from ebm.plotting.units import couplings, rates
 
 if TYPE_CHECKING:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ebm._types import Array
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import require_order
 from ebm.enumeration import exact
 from ebm.errors import require_extra
 from ebm.model import EnergyModel
-from ebm.plotting.names import as_drawn
+from ebm.plotting._names import as_drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,7 +126,7 @@ def label_units(axis: Any, labels: tuple[str, ...], *, rotation: float = 0) -> N
         axis.set_major_locator(ticker.MaxNLocator(integer=True))
 
 
-def binomial_error(p: ArrayLike, sample_size: float) -> NDArray[np.float64]:
+def binomial_error(p: ArrayLike, sample_size: float) -> Array:
     """Standard error √(p(1−p)/N) of a relative frequency.
 
     Parameters

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Array
 from ebm.ensembles import Ensemble
 from ebm.errors import ModelError
 from ebm.model import EnergyModel, is_pairwise
@@ -139,7 +139,7 @@ def couplings(model: Any, below: Any = None, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _end_of_colors(matrix: NDArray[np.float64], far: float) -> float:
+def _end_of_colors(matrix: Array, far: float) -> float:
     """The largest modulus that is not far from the others; 1 without couplings."""
     sizes = np.sort(np.abs(matrix[np.triu_indices(len(matrix), 1)]))
     sizes = sizes[sizes > 0]
@@ -151,7 +151,7 @@ def _end_of_colors(matrix: NDArray[np.float64], far: float) -> float:
     return float(sizes[sizes <= _TIMES_OTHERS * others][-1])
 
 
-def _in_order(matrix: NDArray[np.float64], own: Any, wanted: Any) -> NDArray[np.float64]:
+def _in_order(matrix: Array, own: Any, wanted: Any) -> Array:
     """A matrix over units in the order of another space, by their names."""
     if not own.names or not wanted.names:
         return matrix
@@ -159,7 +159,7 @@ def _in_order(matrix: NDArray[np.float64], own: Any, wanted: Any) -> NDArray[np.
     return matrix[np.ix_(order, order)]
 
 
-def _coupling_matrix(model: Any) -> NDArray[np.float64]:
+def _coupling_matrix(model: Any) -> Array:
     """Couplings with NaN, drawn as nothing, on the diagonal."""
     if not is_pairwise(model) or not isinstance(model.space, Binary | Spins):
         raise ModelError(

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ebm._progress import stage
+from ebm._randomness import RandomSource, generator
 from ebm.ensembles import Ensemble, Estimate, WeightedStates
 from ebm.enumeration import ExactEnsemble
 from ebm.errors import (
@@ -23,8 +25,6 @@ from ebm.errors import (
 from ebm.inversion import mean_field, pseudolikelihood
 from ebm.learning import FitResult, fit
 from ebm.models import BoltzmannMachine, IsingModel
-from ebm.progress import stage
-from ebm.randomness import RandomSource, generator
 from ebm.report.data import entropies, summarize_data
 from ebm.report.fitted import (
     MAX_UNITS_MINIMA,

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._randomness import RandomSource, generator
+from ebm._types import Array
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import ExactEnsemble
 from ebm.errors import FewSamplesWarning, ModelError
 from ebm.landscape import local_minima
 from ebm.learning import FitResult
 from ebm.observables import MAX_UNITS, central_pairs, central_triples, third_moments, triples
-from ebm.randomness import RandomSource, generator
 from ebm.report.parts import (
     Coupling,
     Couplings,
@@ -39,7 +39,6 @@ __all__ = [
     "summarize_fit",
 ]
 
-Array = NDArray[np.float64]
 
 #: Data sets drawn from the model to know how large KL(data‖model) is by chance.
 _N_DRAWN_SETS = 20

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ebm._types import Array
 from ebm.ensembles import WeightedStates
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.observables import central_pairs
@@ -17,8 +18,6 @@ from ebm.report.parts import Comparison
 from ebm.spaces import Binary, Spins
 
 __all__ = ["compare_couplings", "compare_inversion", "sampling_errors"]
-
-Array = NDArray[np.float64]
 
 
 def compare_inversion(

@@ -8,21 +8,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ebm._randomness import RandomSource, generator
+from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate, Moments, WeightedStates
 from ebm.information import fisher_information
 from ebm.learning import FitResult, GradientSteps, PersistentChains, fit
 from ebm.learning.existence import require_changing_units
 from ebm.model import checked_energy
 from ebm.models import BoltzmannMachine, IsingModel
-from ebm.randomness import RandomSource, generator
 from ebm.sampling import Annealing, Samples, sample
 from ebm.spaces import Binary, Spins
 
 __all__ = ["MAX_UNITS_SAMPLED", "SampledModel", "fit_by_chains"]
 
-Array = NDArray[np.float64]
 
 #: Most units for a fit by chains; it learns n²/2 couplings.
 MAX_UNITS_SAMPLED = 500

@@ -3,9 +3,9 @@
 from ebm.sampling.annealing import AnnealedSamples, Annealing, log_partition
 from ebm.sampling.continuous import ContinuousChains, ContinuousSamples, sample_continuous
 from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size, split_r_hat
+from ebm.sampling.gibbs import Gibbs, Metropolis
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
 from ebm.sampling.sample import sample
-from ebm.sampling.samplers import Gibbs, Metropolis
 from ebm.sampling.samples import ChainState, Samples
 from ebm.sampling.tempering import ParallelTempering
 

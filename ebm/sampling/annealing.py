@@ -10,24 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.arrays import as_floats, as_integer, as_number
+from ebm._arrays import as_floats, as_integer, as_number
+from ebm._parallel import single_threaded_blas
+from ebm._progress import ticker
+from ebm._randomness import RandomSource, generator
+from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate
 from ebm.errors import EbmError, ModelError, PoorWeightsWarning, warn
 from ebm.model import EnergyModel, checked_energy
-from ebm.parallel import single_threaded_blas
-from ebm.progress import ticker
-from ebm.randomness import RandomSource, generator
-from ebm.sampling.chains import advance
-from ebm.sampling.paths import Path, path_to
-from ebm.sampling.samplers import Gibbs, Sampler, checked_sampler
+from ebm.sampling._chains import advance
+from ebm.sampling._first_step import Start, chosen_starts
+from ebm.sampling._paths import Path, path_to
+from ebm.sampling._streams import block_slices, new_streams
+from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
 from ebm.sampling.samples import ChainState
-from ebm.sampling.starts import Start, chosen_starts
-from ebm.sampling.streams import block_slices, new_streams
 from ebm.spaces import StateSpace
 
 __all__ = ["AnnealedSamples", "Annealing", "log_partition"]
 
-Array = NDArray[np.float64]
 
 #: Below so many effective chains an error is not to be trusted.
 FEWEST_CHAINS = 10

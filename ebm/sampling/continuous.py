@@ -9,17 +9,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm.arrays import as_floats, as_integer
+from ebm._arrays import as_floats, as_integer
+from ebm._progress import ticker
+from ebm._randomness import RandomSource
+from ebm._types import Array, Flags
 from ebm.errors import ModelError, PoorMixingWarning, ShapeError, require_memory, warn
 from ebm.model import checked_energy, checked_space
-from ebm.progress import ticker
-from ebm.randomness import RandomSource
+from ebm.sampling._streams import SeededRun
 from ebm.sampling.diagnostics import effective_sample_size, split_r_hat
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo
 from ebm.sampling.samples import FEWEST_DRAWS, LARGEST_R_HAT
-from ebm.sampling.seeds import SeededRun
 from ebm.spaces import Reals
 
 __all__ = [
@@ -28,7 +29,6 @@ __all__ = [
     "sample_continuous",
 ]
 
-Array = NDArray[np.float64]
 
 #: Largest array of draws that is kept, in bytes.
 MEMORY_LIMIT = 8 * 2**30
@@ -253,9 +253,7 @@ class _Walk:
         self._slopes = np.where(taken[:, None], slopes, self._slopes)
         self.n_accepted += taken
 
-    def _trajectory(
-        self, momenta: Array, step: float
-    ) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
+    def _trajectory(self, momenta: Array, step: float) -> tuple[Array, Array, Array, Flags]:
         """States, slopes and momenta at its end, and which chains have got there."""
         n_steps, mass = self._sampler.n_leapfrog, self._sampler.mass
         x, slopes, alive = self.states, self._slopes, np.ones(len(self.states), dtype=bool)

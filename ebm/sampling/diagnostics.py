@@ -7,13 +7,12 @@ series that never changes: nothing can be learnt from it.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ebm._types import Array
 from ebm.errors import ShapeError
 
 __all__ = ["autocorrelation_time", "effective_sample_size", "split_r_hat"]
-
-Array = NDArray[np.float64]
 
 
 def split_r_hat(series: ArrayLike) -> Array:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ebm.arrays import as_floats, as_integer, as_number
+from ebm._arrays import as_floats, as_integer, as_number
 from ebm.errors import ModelError
-from ebm.spaces.labels import refuse_labels
+from ebm.spaces._labels import refuse_labels
 
 __all__ = ["HamiltonianMonteCarlo", "Langevin"]
 

@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_integer
+from ebm._arrays import as_integer
+from ebm._parallel import map_blocks, number_of_jobs, single_threaded_blas
+from ebm._progress import ticker
+from ebm._randomness import RandomSource
+from ebm._types import Array
 from ebm.errors import (
     CodingError,
     EbmError,
@@ -18,20 +22,15 @@ from ebm.errors import (
     require_memory,
 )
 from ebm.model import EnergyModel, checked_energy, checked_space, is_layered, is_pairwise
-from ebm.parallel import map_blocks, number_of_jobs, single_threaded_blas
-from ebm.progress import ticker
-from ebm.randomness import RandomSource
-from ebm.sampling.chains import allowed_states, joined, parted, with_copies
-from ebm.sampling.samplers import Gibbs, Sampler, checked_sampler
+from ebm.sampling._chains import allowed_states, joined, parted, with_copies
+from ebm.sampling._streams import LANES, SeededRun, block_slices, new_streams
+from ebm.sampling._sweeps import Sweeper
+from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
 from ebm.sampling.samples import ChainState, Samples
-from ebm.sampling.seeds import SeededRun
-from ebm.sampling.streams import LANES, block_slices, new_streams
-from ebm.sampling.sweepers import Sweeper
 from ebm.spaces import FiniteSpace
 
 __all__ = ["sample"]
 
-Array = NDArray[np.float64]
 
 #: Largest array of draws that is kept, in bytes.
 MEMORY_LIMIT = 8 * 2**30

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._types import Array, Words
 from ebm.ensembles import Ensemble, Estimate, Moments
 from ebm.ensembles.ensemble import Observable, observed
 from ebm.errors import PoorMixingWarning, StuckUnitWarning, warn
@@ -18,7 +19,6 @@ from ebm.spaces import StateSpace
 
 __all__ = ["ChainState", "Samples"]
 
-Array = NDArray[np.float64]
 
 #: Split R̂ above which means are not to be trusted, and the draws of a chain that it takes to tell.
 LARGEST_R_HAT = 1.1
@@ -44,7 +44,7 @@ class ChainState:
     """
 
     states: NDArray[Any]
-    streams: NDArray[np.uint64]
+    streams: Words
     space: StateSpace | None = None
     copies: NDArray[Any] | None = None
 

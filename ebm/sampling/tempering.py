@@ -7,20 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ebm.arrays import as_floats
+from ebm._arrays import as_floats
+from ebm._types import Array, Words
 from ebm.errors import EbmError, ModelError
 from ebm.model import EnergyModel, checked_energy
-from ebm.sampling.paths import Tempered
-from ebm.sampling.samplers import Gibbs, Sampler, checked_sampler
-from ebm.sampling.streams import uniforms
-from ebm.sampling.sweepers import Sweeper
+from ebm.sampling._paths import Tempered
+from ebm.sampling._streams import uniforms
+from ebm.sampling._sweeps import Sweeper
+from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
 
 __all__ = ["ParallelTempering"]
-
-Array = NDArray[np.float64]
-Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

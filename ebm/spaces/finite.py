@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_integer
+from ebm._arrays import as_integer
+from ebm._randomness import RandomSource, generator
+from ebm._types import Array, Flags
 from ebm.errors import ShapeError
-from ebm.randomness import RandomSource, generator
 from ebm.spaces.space import StateSpace
 
 __all__ = ["Binary", "FiniteSpace", "Levels", "Spins"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ class Binary(FiniteSpace):
         """The values 0 and 1."""
         return np.array([0.0, 1.0])
 
-    def _valid(self, states: Array) -> NDArray[np.bool_]:
+    def _valid(self, states: Array) -> Flags:
         return np.asarray((states == 0) | (states == 1))
 
     def _coding(self) -> str:
@@ -162,7 +161,7 @@ class Spins(FiniteSpace):
         """The values −1 and 1."""
         return np.array([-1.0, 1.0])
 
-    def _valid(self, states: Array) -> NDArray[np.bool_]:
+    def _valid(self, states: Array) -> Flags:
         return np.asarray((states == 1) | (states == -1))
 
     def _coding(self) -> str:
@@ -227,7 +226,7 @@ class Levels(FiniteSpace):
         levels = self.check(states).astype(np.int64)
         return np.eye(self.q)[levels].reshape(*levels.shape[:-1], self.n_features)
 
-    def _valid(self, states: Array) -> NDArray[np.bool_]:
+    def _valid(self, states: Array) -> Flags:
         return np.asarray((states >= 0) & (states < self.q) & (states == np.floor(states)))
 
     def _coding(self) -> str:

@@ -11,16 +11,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm.arrays import as_integer, holds_text
+from ebm._arrays import as_integer, holds_text
+from ebm._randomness import RandomSource, generator
+from ebm._types import Array, Flags, Indices
 from ebm.errors import CodingError, EbmError, MissingValueError, ShapeError
-from ebm.randomness import RandomSource, generator
-from ebm.spaces.labels import order_along, positions
-from ebm.spaces.names import as_names, checked_names, shown
-from ebm.spaces.reading import blocks_of, dense, readable
+from ebm.spaces._labels import as_names, checked_names, order_along, positions, shown
+from ebm.spaces._reading import blocks_of, dense, readable
 
 __all__ = ["Reals", "StateSpace"]
 
-Array = NDArray[np.float64]
 
 #: Numbers in a block of states.
 BLOCK = 2**20
@@ -59,7 +58,7 @@ class StateSpace(ABC):
         """Number of states; ``inf`` for a continuum."""
 
     @abstractmethod
-    def _valid(self, states: Array) -> NDArray[np.bool_]:
+    def _valid(self, states: Array) -> Flags:
         """Which entries belong to the coding, the shape of ``states``."""
 
     @abstractmethod
@@ -166,7 +165,7 @@ class StateSpace(ABC):
         """The same space with these names (or none)."""
         return replace(self, names=names)
 
-    def order_of(self, names: Sequence[str]) -> NDArray[np.intp]:
+    def order_of(self, names: Sequence[str]) -> Indices:
         """Positions at which columns called ``names`` hold the units of this space.
 
         Parameters
@@ -203,10 +202,10 @@ class StateSpace(ABC):
         hint = "; the table looks transposed: rows must be samples" if turned else ""
         raise ShapeError(f"states must have shape (..., {self.n}), got {shape}{hint}")
 
-    def _order(self, states: Any) -> NDArray[np.intp] | None:
+    def _order(self, states: Any) -> Indices | None:
         return order_along(states, -1, self.names, "states")
 
-    def _valid_floats(self, given: Any, order: NDArray[np.intp] | None) -> Array:
+    def _valid_floats(self, given: Any, order: Indices | None) -> Array:
         """Some rows, or all of them, in float64; refused where one is not in the coding."""
         array = self._as_float(dense(given))
         if order is not None:
@@ -303,7 +302,7 @@ class Reals(StateSpace):
         """Independent standard normal states, (n_states, n)."""
         return generator(rng).standard_normal((n_states, self.n))
 
-    def _valid(self, states: Array) -> NDArray[np.bool_]:
+    def _valid(self, states: Array) -> Flags:
         return np.isfinite(states)
 
 

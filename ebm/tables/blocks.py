@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._types import Array, Flags, Indices, Words
 from ebm.tables.cells import Cells, Reading
 
 __all__ = ["parse_lines"]
@@ -27,8 +28,7 @@ _OF_NUMBERS = b"0123456789+-.eE\n"
 _DIGIT = np.isin(np.arange(256), list(b"0123456789"))
 _STARTS_NUMBER = _DIGIT | np.isin(np.arange(256), list(b"+-."))
 
-Places = NDArray[np.intp]
-Flags = NDArray[np.bool_]
+Places = Indices
 
 
 def parse_lines(body: str, delimiter: str, n_columns: int, reading: Reading) -> Cells | None:
@@ -97,9 +97,7 @@ class _Words:
         self.are_few = True
         self._learn(_MASKS[-1:])
 
-    def look_up(
-        self, block: bytes, starts: Places, lengths: Places
-    ) -> tuple[NDArray[np.float64], Flags] | None:
+    def look_up(self, block: bytes, starts: Places, lengths: Places) -> tuple[Array, Flags] | None:
         """Numbers of cells and whether they are text; None where these are long or too many."""
         if (lengths > _WORD).any():
             return None
@@ -116,7 +114,7 @@ class _Words:
                 return None
             self._learn(known)
 
-    def _learn(self, known: NDArray[np.uint64]) -> None:
+    def _learn(self, known: Words) -> None:
         texts = [
             key.to_bytes(_WORD, "little").rstrip(b"\0").decode(errors="replace")
             for key in known.tolist()
@@ -174,7 +172,7 @@ def _numbers(
     words: _Words,
     delimiter: str,
     text_columns: Flags,
-) -> tuple[NDArray[np.float64], Flags]:
+) -> tuple[Array, Flags]:
     """Numbers of one block, (n_rows, n_columns), and which of its cells are text."""
     shape = -1, len(text_columns)
     lengths = ends - starts
@@ -197,9 +195,7 @@ def _numbers(
     return values.reshape(shape), is_text.reshape(shape)
 
 
-def _read_cells(
-    block: bytes, starts: Places, ends: Places, words: _Words
-) -> tuple[NDArray[np.float64], Flags]:
+def _read_cells(block: bytes, starts: Places, ends: Places, words: _Words) -> tuple[Array, Flags]:
     """Cells looked up where they are few different words, read one by one elsewhere."""
     looked_up = words.look_up(block, starts, ends - starts)
     if looked_up is not None:
@@ -213,7 +209,7 @@ def _read_cells(
 
 def _plain_numbers(
     block: bytes, starts: Places, ends: Places, odd: Flags, delimiter: str, n_columns: int
-) -> NDArray[np.float64] | None:
+) -> Array | None:
     """All cells as numbers, zero for the odd ones; None where another cell is no number."""
     if odd.any():
         step = np.zeros(len(block) + 1, dtype=np.int8)
@@ -226,7 +222,7 @@ def _plain_numbers(
     return None if table is None or table.size != len(starts) else table.ravel()
 
 
-def _loaded(lines: str, delimiter: str, n_columns: int) -> NDArray[np.float64] | None:
+def _loaded(lines: str, delimiter: str, n_columns: int) -> Array | None:
     """Lines that hold numbers only, (n_rows, n_columns); None for any others."""
     try:
         table = np.loadtxt(

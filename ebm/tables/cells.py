@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ebm._types import Array
 
 __all__ = ["Cells", "Reading", "decimal_comma", "is_missing", "is_value", "parse", "text_complaint"]
 
@@ -40,7 +41,7 @@ class Cells:
         The cells of each column that holds something else than numbers.
     """
 
-    values: NDArray[np.float64]
+    values: Array
     texts: dict[int, Sequence[str]]
 
     def is_empty(self, index: int) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebm._types import Indices
 from ebm.errors import (
     CodingError,
     FileFormatError,
@@ -81,7 +81,7 @@ def pivoted(raw: RawTable, roles: Sequence[str], path: Path) -> RawTable:
     return RawTable(tuple(units), table, row_names=tuple(samples), notes=(*raw.notes, note))
 
 
-def _places(labels: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
+def _places(labels: Sequence[str]) -> tuple[list[str], Indices]:
     """The distinct labels in the order of their first appearance, and the place of each."""
     distinct = {label: place for place, label in enumerate(dict.fromkeys(labels))}
     return list(distinct), np.array([distinct[label] for label in labels], dtype=np.intp)

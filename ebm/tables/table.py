@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._types import Flags
 from ebm.errors import CodingError, EbmError, MissingValueError
 from ebm.tables.arrays import read_npy, read_npz
 from ebm.tables.cells import Reading
@@ -204,7 +205,7 @@ def _complete_rows(
     )
 
 
-def _remedy(missing: NDArray[np.bool_], names: Sequence[str]) -> str:
+def _remedy(missing: Flags, names: Sequence[str]) -> str:
     """What to do about missing values: rows to drop, or columns without which some are complete."""
     if not missing.any(axis=1).all():
         return "drop those rows with drop_missing=True, or leave columns out with exclude="

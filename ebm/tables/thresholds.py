@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm._types import Array
 from ebm.errors import CodingError, MissingValueError, NamesError
 from ebm.tables.columns import choose_columns
 
@@ -84,7 +85,7 @@ class _Cuts:
     """Which columns are cut where, and the words for it."""
 
     columns: list[int]
-    places: NDArray[np.float64]
+    places: Array
     text: str
 
 

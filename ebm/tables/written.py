@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm._files import atomic_write
 from ebm.errors import CodingError, FileFormatError, NamesError, ShapeError
-from ebm.files import atomic_write
 from ebm.tables.columns import default_names, require_distinct
 from ebm.tables.text import header_of
 

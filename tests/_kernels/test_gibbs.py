@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ebm._kernels import gibbs
+from ebm._kernels import heat_bath
 
 
 def stream(seed=0, lanes=4):
@@ -33,14 +33,14 @@ def xoshiro(state, count):
 def test_words_are_xoshiro256pp_in_every_lane():
     start = stream(1)
     words = np.empty(20, np.uint64)
-    gibbs.fill_words(start.copy(), words)
+    heat_bath.fill_words(start.copy(), words)
     for lane in range(4):
         assert [int(w) for w in words[lane::4]] == xoshiro(start[:, lane], 5)
 
 
 def test_thresholds_are_logits_of_the_bits():
     words, thresholds = np.empty(4096, np.uint64), np.empty(8192, np.float32)
-    gibbs.fill_thresholds(stream(2), words, thresholds)
+    heat_bath.fill_thresholds(stream(2), words, thresholds)
     u = (words.view(np.uint32).astype(float) + 0.5) / 2**32
     np.testing.assert_allclose(thresholds, np.log(u) - np.log1p(-u), rtol=3e-6, atol=3e-7)
 
@@ -48,9 +48,9 @@ def test_thresholds_are_logits_of_the_bits():
 def test_thresholds_reach_both_tails():
     bits = np.array([0, 1, 2**32 - 2, 2**32 - 1], np.uint32)
     odds, powers = np.empty(4, np.float32), np.empty(4, np.int32)
-    gibbs._odds(bits, odds)
-    gibbs._split(odds.view(np.int32), powers)
-    gibbs._logs(odds, powers)
+    heat_bath._odds(bits, odds)
+    heat_bath._split(odds.view(np.int32), powers)
+    heat_bath._logs(odds, powers)
     u = (bits + 0.5) / 2**32
     np.testing.assert_allclose(odds, np.log(u) - np.log1p(-u), rtol=1e-6)
 
@@ -68,7 +68,7 @@ def test_compiled_sweeps_make_the_draws_of_their_python(chains):
     weights, biases, rng = pair_machine(9)
     states = (rng.random((9, chains)) < 0.5).astype(np.float32)
     results = []
-    for kernel in (gibbs.update_sites, gibbs.update_sites.py_func):
+    for kernel in (heat_bath.update_sites, heat_bath.update_sites.py_func):
         work, source, fields = states.copy(), stream(3), weights @ states
         with np.errstate(over="ignore"):
             kernel(fields, biases, weights, source, work)
@@ -82,8 +82,8 @@ def test_few_and_many_chains_have_the_same_conditionals():
     weights, biases, rng = pair_machine(12, seed=4)
     start = (rng.random(12) < 0.5).astype(np.float32)
     many, few = start[:, None].copy(), start[None, :].copy()
-    gibbs.update_sites(weights @ many, biases, weights, stream(5), many)
-    gibbs.sweep_dense_few(few, few @ weights + biases, weights, stream(5), 1)
+    heat_bath.update_sites(weights @ many, biases, weights, stream(5), many)
+    heat_bath.sweep_dense_few(few, few @ weights + biases, weights, stream(5), 1)
     np.testing.assert_array_equal(many[:, 0], few[0])
 
 
@@ -92,6 +92,6 @@ def test_kernels_are_compiled_once_for_all_sizes():
     for n in (3, 17):
         weights, biases, _ = pair_machine(n)
         work = np.zeros((n, 2), np.float32)
-        gibbs.update_sites(weights @ work, biases, weights, stream(), work)
-        counts.append(len(gibbs.update_sites.signatures))
+        heat_bath.update_sites(weights @ work, biases, weights, stream(), work)
+        counts.append(len(heat_bath.update_sites.signatures))
     assert counts[0] == counts[1]

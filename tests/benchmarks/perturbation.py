@@ -21,7 +21,7 @@ from scipy.sparse import coo_array
 import ebm
 from ebm.errors import SeriesWarning
 from ebm.perturbation import expand
-from ebm.perturbation.diagrams.contraction import compile_program
+from ebm.perturbation.diagrams._contraction import compile_program
 
 
 def machine(n: int, strength: float = 1.0) -> ebm.BoltzmannMachine:

@@ -20,7 +20,7 @@ import numpy as np
 import threadpoolctl
 
 import ebm
-from ebm.parallel import number_of_jobs
+from ebm._parallel import number_of_jobs
 
 REPEATS = 5
 CHUNK_BITS = 14
@@ -111,7 +111,7 @@ def against_numpy(n: int, goal: str) -> list[Row]:
 
 def against_products(n: int = 28) -> list[Row]:
     """ebm.exact against nothing but the three products, of the sizes it uses itself."""
-    from ebm.enumeration.splitting import split
+    from ebm.enumeration._splitting import split
 
     model = machine(n)
     a, b, c, fixed = (group.size for group in split(model.space))

@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 import ebm
-from ebm.parallel import single_threaded_blas
+from ebm._parallel import single_threaded_blas
 
 
 def fastest(functions, repeats, clock=time.process_time):

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from ebm.networks.relative_natural_gradient import RelativeNaturalGradient
+from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient
 
 SIZES = (784, 80, 80, 80, 10)
 BATCH, PERIOD, REPEATS = 50, 100, 7

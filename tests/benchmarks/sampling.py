@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 
 import ebm
-from ebm.parallel import map_blocks, number_of_jobs, single_threaded_blas
-from ebm.sampling.streams import block_slices
+from ebm._parallel import map_blocks, number_of_jobs, single_threaded_blas
+from ebm.sampling._streams import block_slices
 
 CHAINS, DRAWS, REPEATS = 1000, 20, 7
 

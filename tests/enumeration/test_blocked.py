@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ebm
-from ebm.enumeration import blocked
+from ebm.enumeration import _blocked
 from ebm.errors import ModelError
 from tests import oracles, strategies
 from tests.user_models import HardCore, TwoMembers
@@ -15,7 +15,7 @@ from tests.user_models import HardCore, TwoMembers
 @given(strategies.forbidding_models(), st.sampled_from([1, 3, 7, 2**14]))
 def test_blocks_of_any_size(model, size):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocked, "BLOCK", size)
+        patch.setattr(_blocked, "BLOCK", size)
         ensemble = ebm.exact(model)
     log_z, p = oracles.distribution(model)
     assert ensemble.log_partition == pytest.approx(log_z, rel=1e-11, abs=1e-12)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ebm
-from ebm.enumeration.blocked import BlockedEnumeration
-from ebm.enumeration.pairwise import PairwiseEnumeration
+from ebm.enumeration._blocked import BlockedEnumeration
+from ebm.enumeration._quadratic import PairwiseEnumeration
 from ebm.errors import CodingError, ModelError, ShapeError
 from tests import oracles, strategies
 from tests.enumeration.adversaries import two_mode_adversary, underflow_adversary

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ebm
-from ebm.enumeration.exponentials import SAFE_SPAN, Exponentials, exponentiate
-from ebm.enumeration.splitting import Group, cross
+from ebm.enumeration._exponentials import SAFE_SPAN, Exponentials, exponentiate
+from ebm.enumeration._splitting import Group, cross
 from ebm.model import QuadraticForm
 from tests.strategies import generators
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 import ebm
-from ebm.enumeration import fourth, pairwise
-from ebm.enumeration.fourth import fourth_moments
-from ebm.enumeration.splitting import split
+from ebm.enumeration import _fourth_moments, _quadratic
+from ebm.enumeration._fourth_moments import fourth_moments
+from ebm.enumeration._splitting import split
 from ebm.errors import EnumerationLimitError
 from ebm.model import checked_form
 from tests import oracles, strategies
@@ -52,7 +52,7 @@ def test_last_index_is_the_constant():
 
 @pytest.mark.parametrize("n", [12, 23])
 def test_threads_change_no_bit(n, monkeypatch):
-    monkeypatch.setattr(fourth, "SINGLE_THREADED", 2**10)
+    monkeypatch.setattr(_fourth_moments, "SINGLE_THREADED", 2**10)
     rng = np.random.default_rng(0)
     model = ebm.BoltzmannMachine(rng.normal(size=(n, n)), rng.normal(size=n))
     center = rng.random(n)
@@ -94,7 +94,7 @@ class TestCertificate:
         self, monkeypatch
     ):
         # With z fixed each block has one mode; undivided, no potential serves both.
-        monkeypatch.setattr(pairwise, "split", lambda space: split(space, 5, 0))
+        monkeypatch.setattr(_quadratic, "split", lambda space: split(space, 5, 0))
         model = two_mode_adversary()
         ensemble = ebm.exact(model)
         np.testing.assert_allclose(ensemble.moments().mean, 0.5, rtol=1e-11)

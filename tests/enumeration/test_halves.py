@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ebm
-from ebm.enumeration import halves as module
-from ebm.enumeration.halves import Halves, all_energies, sum_by_halves
+from ebm.enumeration import _halves as module
+from ebm.enumeration._halves import Halves, all_energies, sum_by_halves
 from ebm.model import checked_form
 from tests import oracles, strategies
 from tests.user_models import CoupledLevels

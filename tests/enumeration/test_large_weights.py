@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.enumeration import differences
-from ebm.enumeration.blocked import BlockedEnumeration
-from ebm.enumeration.differences import ORDINARY, Parts, cut_form, resolved
+from ebm.enumeration import _log_weights
+from ebm.enumeration._blocked import BlockedEnumeration
+from ebm.enumeration._log_weights import ORDINARY, Parts, cut_form, resolved
 from ebm.errors import PrecisionError
 from ebm.model import checked_form
 from tests.user_models import CoupledLevels
@@ -235,7 +235,7 @@ def worst_of_likely(model, energies):
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"table"}))
 def test_plain_sums_would_be_wrong(family, monkeypatch):
     """The mutant: no energy is cut in two."""
-    monkeypatch.setattr(differences, "ORDINARY", math.inf)
+    monkeypatch.setattr(_log_weights, "ORDINARY", math.inf)
     rngs = (np.random.default_rng(seed) for seed in range(40))
     assert any(worst_of_likely(*FAMILIES[family](rng, 1e10, True)) > 1e-7 for rng in rngs)
 
@@ -267,10 +267,10 @@ class TestCutting:
                 matrix=leading.matrix[np.ix_(order, order)], vector=leading.vector[order]
             ),
         )
-        one = differences.of_form((leading,), states).leading
-        other = differences.of_form(turned, states[:, order]).leading
+        one = _log_weights.of_form((leading,), states).leading
+        other = _log_weights.of_form(turned, states[:, order]).leading
         np.testing.assert_array_equal(one, other)
-        plain = differences.of_form((checked_form(model, model.space),), states).leading
+        plain = _log_weights.of_form((checked_form(model, model.space),), states).leading
         assert np.abs(plain - one).max() > 0
 
     def test_ordinary_energies_stay_in_one_part(self):

@@ -8,8 +8,8 @@ import pytest
 from scipy import sparse
 
 import ebm
-from ebm.enumeration.limits import Limits, describe_size, format_seconds
-from ebm.enumeration.splitting import _split
+from ebm.enumeration._limits import Limits, describe_size, format_seconds
+from ebm.enumeration._splitting import _split
 from ebm.errors import EnumerationLimitError, LimitError, MemoryLimitError, ShapeError
 from tests.user_models import CoupledLevels, HardCore, TwoMembers
 

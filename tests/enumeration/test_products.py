@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ebm
-from ebm.enumeration.factors import CERTIFIED, Factors
-from ebm.enumeration.halves import Halves, sum_by_halves
-from ebm.enumeration.products import BlockSums, combine, sum_by_products, sum_certified
-from ebm.enumeration.splitting import split, split_sizes
+from ebm.enumeration._factors import CERTIFIED, Factors
+from ebm.enumeration._halves import Halves, sum_by_halves
+from ebm.enumeration._products import BlockSums, combine, sum_by_products, sum_certified
+from ebm.enumeration._splitting import split, split_sizes
 from ebm.model import checked_form
 from tests import oracles, strategies
 from tests.enumeration.adversaries import two_mode_adversary, underflow_adversary

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 import ebm
-from ebm.enumeration import layers, restricted, subsets
-from ebm.enumeration.limits import Limits
-from ebm.enumeration.pairwise import PairwiseEnumeration
-from ebm.enumeration.restricted import RestrictedEnumeration
+from ebm.enumeration import _layer_sums, _subset_tables, _two_layers
+from ebm.enumeration._limits import Limits
+from ebm.enumeration._quadratic import PairwiseEnumeration
+from ebm.enumeration._two_layers import RestrictedEnumeration
 from ebm.errors import EnumerationLimitError, ModelError
 from tests import oracles, statistical, strategies
 from tests.enumeration.test_limits import BYTES, refusal
@@ -43,10 +43,10 @@ def by(layer, model, n_jobs=1, **limits):
 
 def small_blocks(patch, column_bits=2, row_bits=1):
     """Few states in a block, so that small machines take many; threads at any size."""
-    patch.setattr(layers, "COLUMN_BITS", column_bits)
-    patch.setattr(layers, "ROW_BITS", row_bits)
-    patch.setattr(restricted, "SMALL", 0)
-    patch.setattr(restricted, "CHUNK", 16)
+    patch.setattr(_layer_sums, "COLUMN_BITS", column_bits)
+    patch.setattr(_layer_sums, "ROW_BITS", row_bits)
+    patch.setattr(_two_layers, "SMALL", 0)
+    patch.setattr(_two_layers, "CHUNK", 16)
 
 
 def check_against_definition(ensemble, model, atol=1e-12):
@@ -202,13 +202,13 @@ class TestMagnitudes:
 
     def test_many_units_in_the_log_domain(self, monkeypatch):
         rbm = machine(5, 40, scale=1e4)
-        monkeypatch.setattr(layers, "SAFE_DOUBLINGS", 3)
+        monkeypatch.setattr(_layer_sums, "SAFE_DOUBLINGS", 3)
         check_against_definition(by("visible", rbm), rbm, atol=1e-10)
 
     @given(st.lists(st.floats(0, 600), max_size=40))
     def test_runs_of_groups(self, bounds):
         """Every group in exactly one run, no run of several groups above the bound."""
-        runs = subsets.safe_runs(np.array(bounds))
+        runs = _subset_tables.safe_runs(np.array(bounds))
         groups = [k for start, stop in runs for k in range(start, stop)]
         assert groups == list(range(-(-len(bounds) // 3)))
         for start, stop in runs:
@@ -298,7 +298,7 @@ class TestDraws:
         rbm = machine(5, 4, 1.0, seed=3)
         ensemble = by("hidden", rbm)
         if mutant == "uniform hidden states":
-            monkeypatch.setattr(restricted, "choose", lambda w, n, rng: rng.integers(0, w.size, n))
+            monkeypatch.setattr(_two_layers, "choose", lambda w, n, rng: rng.integers(0, w.size, n))
         else:
             mean = ensemble.layer_moments().visible_mean
             monkeypatch.setattr(

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.enumeration import blocked, ensemble, pairwise
-from ebm.enumeration.products import sum_by_products
-from ebm.enumeration.splitting import split
+from ebm.enumeration import _blocked, _quadratic, exact_ensemble
+from ebm.enumeration._products import sum_by_products
+from ebm.enumeration._splitting import split
 from ebm.errors import ShapeError
 from tests import oracles
 from tests.statistical import (
@@ -51,7 +51,7 @@ def plain(patch):
 
 def in_blocks(patch):
     """Groups of at most four states, the other units fixed."""
-    patch.setattr(pairwise, "split", lambda space: split(space, 2, 0))
+    patch.setattr(_quadratic, "split", lambda space: split(space, 2, 0))
 
 
 def with_potential(patch):
@@ -61,18 +61,18 @@ def with_potential(patch):
     def certified(form, parts, n_jobs):
         return sum_by_products(form, parts, n_jobs, with_potential=True), True
 
-    patch.setattr(pairwise, "sum_certified", certified)
+    patch.setattr(_quadratic, "sum_certified", certified)
 
 
 def by_halves(patch):
     """The log domain, a few rows at a time."""
-    patch.setattr(pairwise, "sum_certified", lambda form, parts, n_jobs: None)
-    patch.setattr("ebm.enumeration.halves.ROWS", 4)
+    patch.setattr(_quadratic, "sum_certified", lambda form, parts, n_jobs: None)
+    patch.setattr("ebm.enumeration._halves.ROWS", 4)
 
 
 def by_energy(patch):
     """``energy`` alone, a few states at a time."""
-    patch.setattr(blocked, "BLOCK", 10)
+    patch.setattr(_blocked, "BLOCK", 10)
     # The module, which the function of the same name hides.
     module = importlib.import_module("ebm.enumeration.exact")
     patch.setattr(module, "is_pairwise", lambda model: False)
@@ -123,30 +123,30 @@ class TestMutantSamplers:
         assert distribution_p_value(draws, p, model.space) < FALSE_FAIL_RATE / 100
 
     def test_middle_group_drawn_without_the_third(self, monkeypatch):
-        real = pairwise._choose_rows
+        real = _quadratic._choose_rows
 
         def shuffled(weights, rng):
             return real(rng.permutation(weights), rng)
 
-        monkeypatch.setattr(pairwise, "_choose_rows", shuffled)
+        monkeypatch.setattr(_quadratic, "_choose_rows", shuffled)
         self.check_caught(machine())
 
     @pytest.mark.parametrize("route", [plain, in_blocks])
     def test_weights_one_place_late(self, route, monkeypatch):
         route(monkeypatch)
-        real = ensemble.choose
+        real = exact_ensemble.choose
 
         def late(weights, n_draws, rng):
             return (real(weights, n_draws, rng) + 1) % weights.size
 
-        monkeypatch.setattr(pairwise, "choose", late)
+        monkeypatch.setattr(_quadratic, "choose", late)
         self.check_caught(machine())
 
     @pytest.mark.parametrize("route", [by_halves, by_energy, in_blocks])
     def test_blocks_of_equal_weight(self, route, monkeypatch):
         route(monkeypatch)
         if route is in_blocks:
-            monkeypatch.setattr(pairwise, "split", lambda space: split(space, 1, 0))
+            monkeypatch.setattr(_quadratic, "split", lambda space: split(space, 1, 0))
         model = machine()
         exact = ebm.exact(model)
         exact._block_log_weights = np.zeros_like(exact._block_log_weights)
@@ -169,13 +169,13 @@ class Always:
 def test_numbers_at_the_ends_draw_no_state_of_weight_zero(value):
     weights = np.array([0.0, 0.1, 0.0, 0.7, 0.3, 0.0])
     wanted = 1 if value == 0 else 4
-    assert (ensemble.choose(weights, 5, Always(value)) == wanted).all()
+    assert (exact_ensemble.choose(weights, 5, Always(value)) == wanted).all()
     rows = np.stack([weights, 1e-300 * weights, 1e300 * weights])
-    assert (pairwise._choose_rows(rows, Always(value)) == wanted).all()
+    assert (_quadratic._choose_rows(rows, Always(value)) == wanted).all()
     # The smallest double times a number below one is itself.
     smallest = np.array([[0.0, 0.0, 5e-324, 0.0]])
-    assert pairwise._choose_rows(smallest, Always(value)) == 2
-    assert ensemble.choose(smallest, 1, Always(value)) == 2
+    assert _quadratic._choose_rows(smallest, Always(value)) == 2
+    assert exact_ensemble.choose(smallest, 1, Always(value)) == 2
 
 
 def test_forbidden_states_are_never_drawn():

@@ -19,10 +19,10 @@ from ebm.information import (
     Tanh,
     TwoLayers,
     chain_fisher,
+    ensemble_information,
     layers,
     metric,
     relative_fisher,
-    streamed,
 )
 from tests.information import subsystems
 
@@ -57,7 +57,7 @@ def large(request, monkeypatch):
     if request.param == "roots":
         monkeypatch.setattr(metric, "MOST_FACTORED", 2)
     if request.param == "products":
-        for module in (metric, layers, streamed):
+        for module in (metric, layers, ensemble_information):
             monkeypatch.setattr(module, "MOST_FACTORED", 2)
     return request.param
 

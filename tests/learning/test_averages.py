@@ -10,7 +10,7 @@ from ebm.learning.averages import as_route, has_memory
 from ebm.learning.batches import Rows
 from ebm.learning.statistics import gradient_of
 from ebm.sampling import ChainState
-from ebm.sampling.streams import block_slices, new_streams
+from ebm.sampling._streams import block_slices, new_streams
 from tests import oracles
 
 CHAINS = 20_000

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 import ebm
 from ebm.errors import ModelError, NamesError, ShapeError
-from ebm.models import couplings
+from ebm.models import _couplings
 from tests import oracles, strategies
 
 
@@ -136,7 +136,7 @@ class TestIn:
         graph = weighted(nx.cycle_graph(5))
         assert len(ebm.from_graph(graph).parameters) == 5 + 10
         ring = ebm.from_graph(graph, ebm.IsingModel, sparse=True)
-        assert couplings.is_sparse(ring.couplings)
+        assert _couplings.is_sparse(ring.couplings)
         assert pattern_of(ring) == [(0, 1), (0, 4), (1, 2), (2, 3), (3, 4)]
         dense = ebm.from_graph(ebm.to_graph(ring), sparse=False)
         np.testing.assert_array_equal(dense.couplings, ring.couplings.toarray())
@@ -144,7 +144,7 @@ class TestIn:
     def test_a_sparse_graph_without_edges(self):
         model = ebm.from_graph(nx.empty_graph(3), sparse=True)
         assert pattern_of(model) == []
-        assert couplings.is_sparse(model.weights)
+        assert _couplings.is_sparse(model.weights)
 
     def test_a_large_sparse_graph_makes_no_dense_matrix(self):
         graph = weighted(nx.cycle_graph(20_000))

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ebm
-from ebm.enumeration.pairwise import PairwiseEnumeration
+from ebm.enumeration._quadratic import PairwiseEnumeration
 from ebm.errors import CodingError, FileFormatError, MemoryLimitError, ModelError, ShapeError
 from ebm.model import is_pairwise
-from ebm.models import terms as term_module
+from ebm.models import _terms as term_module
 from tests import oracles, statistical, strategies
 
 

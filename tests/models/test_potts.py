@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ebm
-from ebm.enumeration.pairwise import PairwiseEnumeration
+from ebm.enumeration._quadratic import PairwiseEnumeration
 from ebm.errors import CodingError, FileFormatError, MissingValueError, ModelError, ShapeError
-from ebm.models import level_couplings
+from ebm.models import _level_couplings
 from tests import oracles, statistical, strategies
 
 
@@ -91,7 +91,7 @@ class TestEnergy:
         model = example()
         states = model.space.random(13, rng=1)
         wanted = model.energy(states)
-        monkeypatch.setattr(level_couplings, "CHUNK", 12)
+        monkeypatch.setattr(_level_couplings, "CHUNK", 12)
         np.testing.assert_array_equal(model.energy(states), wanted)
 
     def test_arrays_of_any_layout_and_states_of_any_type(self):

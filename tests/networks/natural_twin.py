@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ebm.information import Elu, Linear, Relu, Sigmoid, Silu, Tanh
-from ebm.networks.relative_natural_gradient import RelativeNaturalGradient
+from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient
 
 RESPONSES = {
     "tanh": Tanh(),

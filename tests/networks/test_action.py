@@ -15,7 +15,7 @@ import torch
 
 import ebm.networks
 from ebm.errors import LimitError, MissingValueError, ModelError, ShapeError
-from ebm.networks import action as action_module
+from ebm.networks.action import softmax_mlp as action_module
 from tests.networks.systems import surprise, systems
 
 pytestmark = pytest.mark.filterwarnings("ignore::ebm.errors.SeriesWarning")

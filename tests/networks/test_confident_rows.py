@@ -11,8 +11,8 @@ import mpmath
 import torch
 
 import ebm.networks
-from ebm.networks.logits import block_series, surprise
-from ebm.networks.rows import Block
+from ebm.networks._rows import Block
+from ebm.networks.action._blocks import block_series, surprise
 
 MARGINS = [-800.0, -300.0, -40.0, -5.0, -0.25, 0.0, 0.25, 5.0, 40.0, 300.0, 800.0]
 #: Smallest normal numbers: what lies below has fewer digits, or is 0.
@@ -124,7 +124,7 @@ def test_transforms_of_torch_agree_with_autograd(scale):
     def value(at):
         blocks = action.blocks_of(at)
         return surprise(
-            ebm.networks.logits.logits(blocks, action.rows.inputs, action.activation),
+            ebm.networks.action._blocks.logits(blocks, action.rows.inputs, action.activation),
             action.rows.labels,
         ).mean()
 

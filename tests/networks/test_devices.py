@@ -81,7 +81,7 @@ def test_the_action_its_gradient_and_its_series(device, activation):
 
 def test_blocks_that_are_computed_anew_for_the_gradient(device, monkeypatch):
     """Five rows at a time."""
-    monkeypatch.setattr(ebm.networks.action, "BLOCK_BYTES", 5 * 3 * 8)
+    monkeypatch.setattr(ebm.networks.action.softmax_mlp, "BLOCK_BYTES", 5 * 3 * 8)
     action, host, theta = pair(device)
     leaf, other = theta.to(device).requires_grad_(), theta.clone().requires_grad_()
     assert action.block_size() == 5

@@ -13,8 +13,8 @@ import torch
 
 import ebm.networks
 from ebm.errors import ModelError, SeriesWarning
-from ebm.networks.activations import activation_named
-from ebm.networks.radius import RowSum
+from ebm.networks.series._radius import RowSum
+from ebm.networks.series.activations import activation_named
 from tests.networks.systems import (
     SMOOTH,
     circle_coefficients,

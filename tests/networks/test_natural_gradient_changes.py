@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.utils import prune
 
 from ebm.errors import ModelError
-from ebm.networks.relative_natural_gradient import RelativeNaturalGradient
+from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient
 from tests.networks.natural_twin import batches, mlp, parameters, ready, train
 
 

@@ -13,8 +13,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from ebm.errors import DivergenceError, EbmWarning, MemoryLimitError, ModelError
-from ebm.networks import layer_metrics
-from ebm.networks.relative_natural_gradient import RelativeNaturalGradient
+from ebm.networks.natural_gradient import _layer_metrics
+from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient
 from tests.networks.natural_twin import batches, mlp, parameters, train
 
 
@@ -232,7 +232,7 @@ def test_only_failing_blocks_get_more_damping():
     bad = torch.diag(torch.tensor([1.0, 1.0, -1e-3])).double()
     old = 7 * torch.stack([good, good, good])
     scales = torch.tensor([3.0, 1.0, 0.0]).double()
-    inverse, used, kept = layer_metrics.damped_inverse(
+    inverse, used, kept = _layer_metrics.damped_inverse(
         torch.stack([good, bad, bad]), 1e-5, scales, old
     )
     assert used.tolist()[:2] == pytest.approx([1e-5, 1e-2])

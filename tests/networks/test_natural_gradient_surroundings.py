@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from ebm.errors import EbmWarning, ModelError
-from ebm.networks.relative_natural_gradient import RelativeNaturalGradient
+from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient
 from tests.networks.natural_twin import batches, mlp, parameters, ready, train
 
 

@@ -9,8 +9,8 @@ pytest.importorskip("torch")
 
 import torch
 
-from ebm.networks import power_series
-from ebm.networks.activations import ACTIVATIONS, activation_named
+from ebm.networks.series import power_series
+from ebm.networks.series.activations import ACTIVATIONS, activation_named
 from tests.networks.systems import SMOOTH, complex_function
 
 ORDER = 7

@@ -15,10 +15,10 @@ from torch.nn import functional as F
 
 from ebm.errors import ModelError
 from ebm.information import relative_fisher
-from ebm.information.curvatures import SoftmaxCurvature
+from ebm.information._curvatures import SoftmaxCurvature
 from ebm.information.subsystems import SoftmaxLayer
-from ebm.networks import layer_metrics, layer_states
-from ebm.networks.relative_natural_gradient import RelativeNaturalGradient
+from ebm.networks.natural_gradient import _layer_metrics, _layer_states
+from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient
 from tests.networks.natural_twin import RESPONSES, Twin, batches, mlp, parameters, train
 
 
@@ -195,17 +195,17 @@ def test_information_keeps_its_digits():
     """Each row of the table at large inputs, against the library's numpy."""
     a = np.concatenate([np.linspace(-40, 40, 81), [-700.0, -300, 300, 1e4, -1e4]])
     for name, constant in (("tanh", 0), ("sigmoid", 0), ("relu", 0), ("elu", 0.7), ("silu", 0)):
-        response = layer_metrics.response_named(name, constant=constant)
+        response = _layer_metrics.response_named(name, constant=constant)
         found = response.information(torch.tensor(a)).numpy()
         wanted = RESPONSES[name].information(a)
         large = wanted > 1e-290
         np.testing.assert_allclose(found[large], wanted[large], rtol=1e-12)
         assert np.isfinite(found).all()
     logits = np.stack([a, np.zeros_like(a), -a / 2], axis=1)
-    found = layer_metrics.response_named("softmax").information(torch.tensor(logits)).numpy()
+    found = _layer_metrics.response_named("softmax").information(torch.tensor(logits)).numpy()
     wanted = SoftmaxCurvature(logits).diagonals()
     np.testing.assert_allclose(found[wanted > 1e-290], wanted[wanted > 1e-290], rtol=1e-12)
-    kink = layer_metrics.response_named("relu", smoothing=0, constant=0.1)
+    kink = _layer_metrics.response_named("relu", smoothing=0, constant=0.1)
     assert kink.information(torch.tensor([-1.0, 2.0])).tolist() == pytest.approx([0.01, 1.0])
 
 
@@ -216,16 +216,16 @@ def test_large_products_are_exact(monkeypatch):
     w, nu = torch.rand(300, generator=rng).double(), torch.rand(300, 5, generator=rng).double()
     start = torch.randn(5, 47, 47, generator=rng, dtype=torch.float64)
     start = start + start.mT
-    monkeypatch.setattr(layer_metrics, "STRIP", 20)
-    monkeypatch.setattr(layer_metrics, "PANEL_NUMBERS", 0)
+    monkeypatch.setattr(_layer_metrics, "STRIP", 20)
+    monkeypatch.setattr(_layer_metrics, "PANEL_NUMBERS", 0)
     many, one = start.clone(), start[:1].clone()
     scaled = x * w.sqrt()[:, None]
-    layer_metrics.add_products(many, scaled, nu, 0.25)
-    layer_metrics.add_products(one, scaled, None, 0.25)
+    _layer_metrics.add_products(many, scaled, nu, 0.25)
+    _layer_metrics.add_products(one, scaled, None, 0.25)
     wanted = 0.25 * start + torch.einsum("r,ro,ri,rj->oij", w, nu, x, x)
-    torch.testing.assert_close(layer_metrics.symmetric(many), wanted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(_layer_metrics.symmetric(many), wanted, rtol=1e-12, atol=1e-12)
     wanted = 0.25 * start[:1] + torch.einsum("r,ri,rj->ij", w, x, x)
-    torch.testing.assert_close(layer_metrics.symmetric(one), wanted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(_layer_metrics.symmetric(one), wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_one_step_is_a_dense_solve():
@@ -293,7 +293,7 @@ def test_reading_and_waiting_change_nothing(monkeypatch):
     """metric() leaves the run bit-equal; averaging early leaves it equal to rounding."""
     found = []
     for most in (2**13, 2**13, 1):
-        monkeypatch.setattr(layer_states, "MOST_ROWS", most)
+        monkeypatch.setattr(_layer_states, "MOST_ROWS", most)
         model = mlp()
         optimizer = RelativeNaturalGradient(model, 0.05, period=4, decay=0.1)
         for data in batches(9):

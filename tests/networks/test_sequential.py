@@ -11,7 +11,7 @@ import torch
 
 import ebm.networks
 from ebm.errors import CodingError, MissingValueError, ModelError, ShapeError
-from ebm.networks import sequential
+from ebm.networks.series import sequential
 from tests.networks.systems import nested_derivatives
 
 nn = torch.nn
@@ -226,7 +226,7 @@ class Square(nn.Module):
         return x * x
 
     def power_series(self, x):
-        return ebm.networks.power_series.product(x, x)
+        return ebm.networks.series.power_series.product(x, x)
 
 
 def test_a_users_own_layer():

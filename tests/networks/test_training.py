@@ -19,7 +19,7 @@ from ebm.errors import (
     ShapeError,
 )
 from ebm.networks import initial_parameters, minimize
-from ebm.networks.relative_natural_gradient import RelativeNaturalGradient
+from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient
 
 
 def rows_of(n=23, e=3, m=3, seed=0):
@@ -531,7 +531,7 @@ def test_lbfgs_goes_to_the_minimum():
 
 def test_relative_natural_gradient_learns_with_several_blocks(monkeypatch):
     """Full batches in blocks of rows: the same path as in one block."""
-    from ebm.networks import action as action_module
+    from ebm.networks.action import softmax_mlp as action_module
 
     settings = {"optimizer": lambda net: RelativeNaturalGradient(net, 0.2, period=2), "rng": 2}
     action = system(activation="tanh")

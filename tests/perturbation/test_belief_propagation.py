@@ -17,8 +17,8 @@ from ebm.errors import (
     ModelError,
     SeriesWarning,
 )
-from ebm.perturbation.beliefs import responses
-from ebm.perturbation.beliefs.propagation import bethe, bethe_solutions
+from ebm.perturbation.bethe import _field_response
+from ebm.perturbation.bethe.propagation import bethe, bethe_solutions
 from tests import oracles, strategies
 
 # Strong couplings are the subject; what is said about them is that of test_error_estimates.
@@ -146,7 +146,7 @@ class TestLoops:
     @pytest.mark.parametrize("damping", [None, 0.4])
     def test_both_ways_to_respond(self, monkeypatch, damping):
         by_inverse = bethe(loopy(), damping=damping).covariance
-        monkeypatch.setattr(responses, "LOCKED", 2.0)
+        monkeypatch.setattr(_field_response, "LOCKED", 2.0)
         by_messages = bethe(loopy(), damping=damping)
         np.testing.assert_allclose(by_messages.covariance, by_inverse, atol=1e-14)
         assert by_messages.is_stable
@@ -236,8 +236,8 @@ class TestSolutions:
 
     def test_responses_at_the_edge_of_stability(self, monkeypatch):
         """At tanh J = 1/3 each of five spins, with three other neighbors, passes on all it gets."""
-        monkeypatch.setattr(responses, "LOCKED", 2.0)
-        monkeypatch.setattr(responses, "MOST_ROUNDS", 500)
+        monkeypatch.setattr(_field_response, "LOCKED", 2.0)
+        monkeypatch.setattr(_field_response, "MOST_ROUNDS", 500)
         edge = bethe(magnet(coupling=np.arctanh(1 / 3) - 1e-5))
         assert edge.is_stable
         assert not bethe(magnet(coupling=np.arctanh(1 / 3) + 1e-5)).is_stable

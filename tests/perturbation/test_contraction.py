@@ -11,16 +11,16 @@ from scipy.sparse import csr_array
 import ebm
 from ebm.errors import LimitError
 from ebm.perturbation import bernoulli_cumulants, connected_diagrams
-from ebm.perturbation.diagrams.contraction import compile_program
-from ebm.perturbation.diagrams.dense import DenseAlgebra
-from ebm.perturbation.diagrams.four_sites import (
+from ebm.perturbation._summation import inverse_series
+from ebm.perturbation.diagrams._contraction import compile_program
+from ebm.perturbation.diagrams._dense import DenseAlgebra
+from ebm.perturbation.diagrams._four_sites import (
     dense_adjoint,
     dense_value,
     sparse_adjoint,
     sparse_value,
 )
-from ebm.perturbation.diagrams.sparse import SparseAlgebra
-from ebm.perturbation.series import inverse_series
+from ebm.perturbation.diagrams._sparse import SparseAlgebra
 from tests.strategies import generators
 
 

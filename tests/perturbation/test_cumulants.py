@@ -19,7 +19,11 @@ from ebm.perturbation import (
     connected_tensor,
     cumulants_of_log_odds,
 )
-from ebm.perturbation.joint import cumulants_of_moments, joint_cumulants, moments_of_cumulants
+from ebm.perturbation.joint_cumulants import (
+    cumulants_of_moments,
+    joint_cumulants,
+    moments_of_cumulants,
+)
 from tests import oracles, strategies
 
 ORDER = 20

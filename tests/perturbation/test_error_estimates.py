@@ -9,8 +9,8 @@ import pytest
 import ebm
 from ebm.errors import SeriesWarning
 from ebm.perturbation import bethe, expand, plefka
-from ebm.perturbation.beliefs.graph import coupling_graph
-from ebm.perturbation.beliefs.witness import Witness
+from ebm.perturbation.bethe._coupling_graph import coupling_graph
+from ebm.perturbation.bethe._witness import Witness
 from tests import oracles
 from tests.error_estimates import LIMIT, collected, counted
 
@@ -154,7 +154,7 @@ class TestWitness:
         graph = coupling_graph(ebm.IsingModel(couplings, rng.normal(0, 0.3, 16)))[0]
         whole = Witness(ebm.Spins(16), graph).states[0].loops
         log_partition, mean = whole.log_partition, whole.mean
-        monkeypatch.setattr("ebm.perturbation.beliefs.loops.MOST_UNITS", 4)
+        monkeypatch.setattr("ebm.perturbation.bethe._loops.MOST_UNITS", 4)
         short = Witness(ebm.Spins(16), graph).states[0].loops
         assert short.log_partition == pytest.approx(log_partition, rel=0.02)
         assert short.log_partition != pytest.approx(log_partition, rel=1e-9)

@@ -16,7 +16,7 @@ from ebm.errors import (
     SingularCovarianceError,
 )
 from ebm.perturbation import expand
-from ebm.perturbation.folding import independent_center
+from ebm.perturbation._canonical_machine import independent_center
 from tests.oracles import all_states
 from tests.perturbation.taylor import assert_terms_agree, taylor_series
 from tests.strategies import (

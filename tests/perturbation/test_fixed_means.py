@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import ebm
 from ebm.errors import ConvergenceError, EbmError, LimitError, ModelError, SeriesWarning
 from ebm.perturbation import plefka, plefka_solutions
-from ebm.perturbation.diagrams.dense import DenseAlgebra
-from ebm.perturbation.fixed_means.iteration import ascent, point_at
-from ebm.perturbation.fixed_means.series import corrections, covariance_terms
-from ebm.perturbation.series import inverse_series
+from ebm.perturbation._summation import inverse_series
+from ebm.perturbation.diagrams._dense import DenseAlgebra
+from ebm.perturbation.plefka._climb import ascent, point_at
+from ebm.perturbation.plefka._free_energy import corrections, covariance_terms
 from tests import oracles
 from tests.perturbation.test_expansion import machine
 from tests.strategies import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ebm.errors import EbmError
-from ebm.perturbation.series import borel_pade, exponential_series, inverse_series, pade
+from ebm.perturbation._summation import borel_pade, exponential_series, inverse_series, pade
 
 
 def test_inverse_series_times_the_series_is_one():

@@ -8,13 +8,16 @@ import numpy as np
 from scipy import sparse
 
 import ebm
-from ebm.sampling.general import EnergySweeper, LevelsSweeper, MetropolisSweeper
-from ebm.sampling.paths import Tempered
-from ebm.sampling.precision import PreciseLayerSweeper, PrecisePairSweeper
-from ebm.sampling.sweepers import (
+from ebm.sampling._paths import Tempered
+from ebm.sampling._sweeps import (
     DenseSweeper,
+    EnergySweeper,
     FewChainsSweeper,
     LayerSweeper,
+    LevelsSweeper,
+    MetropolisSweeper,
+    PreciseLayerSweeper,
+    PrecisePairSweeper,
     SparseSweeper,
 )
 from ebm.sampling.tempering import TemperingSweeper
@@ -124,8 +127,8 @@ class Kernel:
         return Weakened(self.sampler)
 
 
-ALWAYS_DOUBLE = {"ebm.sampling.precision.LARGEST_SUM": 0.0}
-FEW = {"ebm.sampling.samplers.FEW_CHAINS": 10**9}
+ALWAYS_DOUBLE = {"ebm.sampling._sweeps.LARGEST_SUM": 0.0}
+FEW = {"ebm.sampling.gibbs.FEW_CHAINS": 10**9}
 BETAS = (0.6, 0.2)
 
 KERNELS = {

@@ -5,9 +5,9 @@ import pytest
 
 import ebm
 from ebm.errors import MemoryLimitError, ModelError, PoorMixingWarning, ShapeError
+from ebm.sampling._streams import SeededRun
 from ebm.sampling.continuous import sample_continuous
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
-from ebm.sampling.seeds import SeededRun
 from tests.statistical import check_mean, check_z_scores
 
 ROOT = np.random.default_rng(7).normal(size=(3, 3))

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import ebm
-from ebm.sampling import samplers, sweepers
+from ebm.sampling import _sweeps, gibbs
 from tests.statistical import FALSE_FAIL_RATE, check_distribution, distribution_p_value
 
 N_CHAINS = 20_000
@@ -74,7 +74,7 @@ def test_gibbs_does_not_drift(model):
 
 
 def test_few_chains_kernel_does_not_drift(monkeypatch):
-    monkeypatch.setattr(samplers, "FEW_CHAINS", N_CHAINS)
+    monkeypatch.setattr(gibbs, "FEW_CHAINS", N_CHAINS)
     model = machine(6)
     states, exact = drifted(model)
     check_distribution(states, exact.weights, model.space)
@@ -82,7 +82,7 @@ def test_few_chains_kernel_does_not_drift(monkeypatch):
 
 def test_more_units_than_one_block_of_sites(monkeypatch):
     """Units beyond the first block see the fields of all others."""
-    monkeypatch.setattr(sweepers, "SITES", 3)
+    monkeypatch.setattr(_sweeps, "SITES", 3)
     model = machine(7, n=8)
     states, exact = drifted(model)
     check_distribution(states, exact.weights, model.space)

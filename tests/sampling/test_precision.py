@@ -7,9 +7,15 @@ from scipy import sparse
 import ebm
 from ebm.errors import ModelError
 from ebm.learning.statistics import gradient_of
-from ebm.sampling import precision
-from ebm.sampling.precision import PreciseLayerSweeper, PrecisePairSweeper
-from ebm.sampling.sweepers import DenseSweeper, FewChainsSweeper, LayerSweeper, SparseSweeper
+from ebm.sampling import _sweeps
+from ebm.sampling._sweeps import (
+    DenseSweeper,
+    FewChainsSweeper,
+    LayerSweeper,
+    PreciseLayerSweeper,
+    PrecisePairSweeper,
+    SparseSweeper,
+)
 from tests.sampling.test_no_drift import drifted, machine, restricted, thinned
 from tests.statistical import FALSE_FAIL_RATE, check_distribution, distribution_p_value
 from tests.user_models import TwoMembers
@@ -80,7 +86,7 @@ def test_few_chains_keep_their_distribution():
 
 
 def test_single_precision_would_drift(monkeypatch):
-    monkeypatch.setattr(precision, "LARGEST_SUM", np.inf)
+    monkeypatch.setattr(_sweeps, "LARGEST_SUM", np.inf)
     states, exact = drifted(pair(1e8))
     assert distribution_p_value(states, exact.weights, exact.space) < FALSE_FAIL_RATE
 
@@ -91,7 +97,7 @@ def test_single_precision_would_drift(monkeypatch):
      restricted()],
 )  # fmt: skip
 def test_ordinary_weights_are_right_in_double_precision_too(model, monkeypatch):
-    monkeypatch.setattr(precision, "LARGEST_SUM", 0.0)
+    monkeypatch.setattr(_sweeps, "LARGEST_SUM", 0.0)
     sweeper = ebm.Gibbs().sweeper(model, 500)
     assert isinstance(sweeper, PrecisePairSweeper | PreciseLayerSweeper)
     states, exact = drifted(model, n_chains=10_000)
@@ -113,14 +119,14 @@ def test_sums_decide_where_the_largest_weight_does_not():
     """One weight of 4000 among 1000 units is fine; a thousand of 20 are not."""
     weights = np.zeros((1000, 1000))
     weights[0, 1] = weights[1, 0] = 4000
-    assert precision.single_precision_suffices(weights, np.zeros(1000))
-    assert precision.single_precision_suffices(sparse.csr_array(weights), np.zeros(1000))
-    assert not precision.single_precision_suffices(np.full((1000, 1000), 20.0), np.zeros(1000))
+    assert _sweeps.single_precision_suffices(weights, np.zeros(1000))
+    assert _sweeps.single_precision_suffices(sparse.csr_array(weights), np.zeros(1000))
+    assert not _sweeps.single_precision_suffices(np.full((1000, 1000), 20.0), np.zeros(1000))
     column = np.zeros((3, 1000))
     column[:, 0] = 5000
-    assert precision.single_precision_suffices(column, np.zeros(3))
-    assert not precision.single_precision_suffices(column, np.zeros(3), np.zeros(1000))
-    assert not precision.single_precision_suffices(np.array([[np.inf]]), np.zeros(1))
+    assert _sweeps.single_precision_suffices(column, np.zeros(3))
+    assert not _sweeps.single_precision_suffices(column, np.zeros(3), np.zeros(1000))
+    assert not _sweeps.single_precision_suffices(np.array([[np.inf]]), np.zeros(1))
 
 
 ALL = np.ones((3, 3)) - np.eye(3)

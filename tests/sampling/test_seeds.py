@@ -17,7 +17,7 @@ MAGNET = ebm.IsingModel(np.ones((6, 6)) - np.eye(6), np.zeros(6))
 
 @pytest.fixture(autouse=True)
 def no_run_before(monkeypatch):
-    monkeypatch.setattr("ebm.sampling.seeds._LATEST", OrderedDict())
+    monkeypatch.setattr("ebm.sampling._streams._LATEST", OrderedDict())
 
 
 class Well(ebm.EnergyModel):
@@ -164,11 +164,11 @@ def test_a_repeated_run_is_repeated_whatever_the_form_of_its_seed():
 
 
 def test_old_runs_are_forgotten():
-    from ebm.sampling import seeds
+    from ebm.sampling import _streams
 
-    for seed in range(3 * seeds.REMEMBERED):
+    for seed in range(3 * _streams.REMEMBERED):
         step(np.ones(6), seed)
-    assert len(seeds._LATEST) <= seeds.REMEMBERED
+    assert len(_streams._LATEST) <= _streams.REMEMBERED
 
 
 def test_the_warning_points_at_the_call():

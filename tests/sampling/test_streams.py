@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ebm.sampling.streams import new_streams, uniforms
+from ebm.sampling._streams import new_streams, uniforms
 
 
 @pytest.mark.parametrize(("word", "side"), [(0, 0.0), (2**64 - 1, 1.0)])
@@ -13,7 +13,7 @@ def test_the_ends_are_never_reached(word, side, monkeypatch):
     def fill(stream, words):
         words[:] = word
 
-    monkeypatch.setattr("ebm._kernels.gibbs.fill_words", fill)
+    monkeypatch.setattr("ebm._kernels.heat_bath.fill_words", fill)
     values = uniforms(new_streams(0, 1)[0], (3, 5))
     assert values.shape == (3, 5)
     assert ((values > 0) & (values < 1)).all()

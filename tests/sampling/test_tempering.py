@@ -6,7 +6,7 @@ import pytest
 import ebm
 from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.sampling import ChainState
-from ebm.sampling.streams import block_slices, new_streams
+from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling.tempering import TemperingSweeper, tempered
 from tests.sampling.kernels import Still
 from tests.sampling.test_annealing import diagonal, potts, restricted

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.sampling.chains import advance
+from ebm.sampling._chains import advance
+from ebm.sampling._streams import block_slices, new_streams
+from ebm.sampling._sweeps import Sweeper
 from ebm.sampling.samples import ChainState
-from ebm.sampling.streams import block_slices, new_streams
-from ebm.sampling.sweepers import Sweeper
 from tests.oracles import all_states
 from tests.sampling import kernels
 from tests.sampling.kernels import KERNELS, METROPOLIS, Still, Weakened, weakened
@@ -27,7 +27,7 @@ N_CHAINS, N_DRAWS = 20_000, 30
 @pytest.fixture(autouse=True)
 def large_blocks(monkeypatch):
     """Chains of one block share the cost of calls."""
-    monkeypatch.setattr("ebm.sampling.streams.CHAINS_PER_BLOCK", N_CHAINS)
+    monkeypatch.setattr("ebm.sampling._streams.CHAINS_PER_BLOCK", N_CHAINS)
 
 
 @pytest.fixture(params=KERNELS)

@@ -1,0 +1,338 @@
+"""Numbers in, float64 arrays out, or an error that names the argument."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm._types import Array
+from ebm.errors import EbmError, ModelError, ShapeError
+
+__all__ = [
+    "as_flag",
+    "as_floats",
+    "as_integer",
+    "as_number",
+    "as_seconds",
+    "holds_text",
+    "in_base",
+    "plain_array",
+    "read_only",
+]
+
+
+def as_floats(values: Any, name: str) -> Array:
+    """Turn an argument into a float64 array without guessing what it means.
+
+    Parameters
+    ----------
+    values : array_like
+        Real numbers of any type; not changed.
+    name : str
+        Name of the argument.
+
+    Returns
+    -------
+    ndarray of float64
+        The argument itself where it is such an array already.
+
+    Raises
+    ------
+    ModelError
+        If it is sparse, or holds text, complex numbers, masked entries or other objects.
+    ShapeError
+        If it is nested and ragged.
+
+    Examples
+    --------
+    >>> from ebm._arrays import as_floats
+    >>> as_floats([1, True], "biases")
+    array([1., 1.])
+    """
+    if np.ma.is_masked(values):
+        raise ModelError(f"{name} must have no masked entries: fill them in first")
+    if hasattr(values, "toarray"):
+        raise ModelError(f"{name} must be a dense array, got a sparse one: give {name}.toarray()")
+    array = np.asarray(plain_array(values, name))
+    if holds_text(array):
+        raise ModelError(f"{name} must hold numbers, got text")
+    if array.dtype.kind == "c":
+        raise ModelError(f"{name} must hold real numbers, got complex ones")
+    if array.dtype.kind in "mM":
+        # numpy reads a date as the number of its units since 1970.
+        raise ModelError(f"{name} must hold numbers, got dates or times of type {array.dtype}")
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{name} must hold numbers, got {array.dtype} objects") from error
+
+
+def plain_array(values: Any, name: str) -> NDArray[Any]:
+    """Turn anything that holds an array, a tensor of torch included, into one of numpy.
+
+    Parameters
+    ----------
+    values : Any
+        A tensor may require a gradient, be sparse, of bfloat16, or on another device.
+    name : str
+        Name of the argument.
+
+    Returns
+    -------
+    ndarray
+        Of whatever type the entries have, masked where the argument is.
+
+    Raises
+    ------
+    ShapeError
+        If it is nested and ragged.
+    ModelError
+        If its owner does not give it out.
+
+    Examples
+    --------
+    >>> from ebm._arrays import plain_array
+    >>> plain_array([1, True], "biases")
+    array([1, 1])
+    """
+    try:
+        # asanyarray keeps the mask of a masked array, whose entries are missing values.
+        return np.asanyarray(_detached(values) if hasattr(values, "detach") else values)
+    except ValueError as error:
+        raise ShapeError(f"{name} must not be ragged: give rows of equal length") from error
+    except Exception as error:
+        # Each library of arrays has its own errors for those that it does not give out.
+        kind = type(values).__name__
+        tensor = f"; of a tensor give {name}.detach().cpu().numpy()"
+        raise ModelError(
+            f"{name} must be an array, got a {kind} that numpy cannot read "
+            f"({' '.join(str(error).split())}){tensor if hasattr(values, 'detach') else ''}"
+        ) from error
+
+
+def _detached(tensor: Any) -> Any:
+    """A tensor of torch as numpy can read it: dense, on the CPU, of a type that numpy has."""
+    tensor = tensor.detach().cpu()
+    if str(tensor.layout) != "torch.strided":
+        tensor = tensor.to_dense()
+    # numpy has no short floats but float16, and float32 holds all of them.
+    short = tensor.is_floating_point() and tensor.element_size() < 4
+    return tensor.float() if short else tensor
+
+
+def as_number(value: Any, name: str) -> float:
+    """Turn an argument that is one real number, NaN and infinities included, into a float.
+
+    Parameters
+    ----------
+    value : float
+        Of any numeric type.
+    name : str
+        Name of the argument.
+
+    Returns
+    -------
+    float
+        The number.
+
+    Raises
+    ------
+    ModelError
+        If it is text, None, complex or another object.
+    ShapeError
+        If it is an array of several numbers.
+
+    Examples
+    --------
+    >>> from ebm._arrays import as_number
+    >>> as_number(3, "beta")
+    3.0
+    """
+    if value is None:
+        raise ModelError(f"{name} must be a number, got None")
+    array = as_floats(value, name)
+    if array.ndim:
+        raise ShapeError(f"{name} must be one number, got shape {array.shape}")
+    return float(array)
+
+
+def as_integer(value: Any, name: str, least: int = 1) -> int:
+    """Turn an argument that is one integer of any integer type into an int.
+
+    Parameters
+    ----------
+    value : int
+        Of any integer type; no bool.
+    name : str
+        Name of the argument.
+    least : int
+        The smallest allowed; the largest is 2⁶³ − 1.
+
+    Returns
+    -------
+    int
+        The number.
+
+    Raises
+    ------
+    ShapeError
+        If it is anything else, or outside that range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebm._arrays import as_integer
+    >>> as_integer(np.int8(3), "n_draws")
+    3
+    """
+    wanted = "a positive integer" if least == 1 else f"an integer of at least {least}"
+    try:
+        number = None if isinstance(value, bool | np.bool_) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise ShapeError(f"{name} must be {wanted}, got {value!r}")
+    if number >= 2**63:
+        raise ShapeError(f"{name} must be {wanted} below 2**63, got {value!r}")
+    return number
+
+
+def as_flag(value: Any, name: str) -> bool:
+    """A setting that is True or False; text is neither, whatever it says.
+
+    Parameters
+    ----------
+    value : bool
+        What was given.
+    name : str
+        Name of the argument.
+
+    Returns
+    -------
+    bool
+        The same.
+
+    Raises
+    ------
+    EbmError
+        If it is anything else.
+
+    Examples
+    --------
+    >>> from ebm._arrays import as_flag
+    >>> as_flag(True, "fall_back")
+    True
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise EbmError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def as_seconds(max_seconds: Any) -> float:
+    """The time that an answer may take, ``inf`` included.
+
+    Parameters
+    ----------
+    max_seconds : float
+        What was given.
+
+    Returns
+    -------
+    float
+        The same.
+
+    Raises
+    ------
+    EbmError
+        If it is not a positive number.
+
+    Examples
+    --------
+    >>> from ebm._arrays import as_seconds
+    >>> as_seconds(60)
+    60.0
+    """
+    number = as_number(max_seconds, "max_seconds")
+    if not number > 0:
+        raise EbmError(f"max_seconds must be a positive number, got {max_seconds!r}")
+    return number
+
+
+def holds_text(array: NDArray[Any]) -> bool:
+    """Whether any entry is text, which numpy would quietly read as a number where it can.
+
+    Parameters
+    ----------
+    array : ndarray
+        Of any dtype.
+
+    Returns
+    -------
+    bool
+        True also for bytes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebm._arrays import holds_text
+    >>> holds_text(np.array(["0", "1"]))
+    True
+    """
+    if array.dtype.kind == "O":
+        return any(isinstance(value, str | bytes) for value in array.flat)
+    return array.dtype.kind in "USaT"
+
+
+def in_base(nats: float, base: float | None) -> float:
+    """An entropy in nats, converted to another base.
+
+    Parameters
+    ----------
+    nats : float
+        The entropy.
+    base : float, optional
+        2 for bits; None for nats.
+
+    Returns
+    -------
+    float
+        The same entropy.
+
+    Raises
+    ------
+    ModelError
+        If ``base`` is not a number above 1.
+
+    Examples
+    --------
+    >>> from ebm._arrays import in_base
+    >>> in_base(0.6931471805599453, 2)
+    1.0
+    """
+    if base is None:
+        return nats
+    if not as_number(base, "base") > 1:
+        raise ModelError(f"base must be a number above 1, such as 2 for bits, got {base!r}")
+    return nats / math.log(base)
+
+
+def read_only(array: Any) -> Array:
+    """The array itself, closed: it is kept, and given out again.
+
+    Parameters
+    ----------
+    array : ndarray
+        Changed in nothing but its flag.
+
+    Returns
+    -------
+    ndarray
+        The same.
+    """
+    array = np.asarray(array)
+    array.setflags(write=False)
+    return array  # type: ignore[no-any-return]

@@ -1,0 +1,166 @@
+"""Threads: one pool of our own outside, BLAS on one thread inside.
+
+Two thread pools on the same cores slow each other down many times over, so matrix products of the
+size met here are made by single-threaded BLAS calls on the threads of :func:`map_blocks`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+from ebm._arrays import as_integer
+from ebm.errors import warning_at_this_call
+
+__all__ = ["map_blocks", "number_of_jobs", "single_threaded_blas"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_lock = threading.Lock()
+_holders = 0
+_limiter: Any = None
+
+
+def number_of_jobs(n_jobs: int | None = None) -> int:
+    """How many threads to use.
+
+    Parameters
+    ----------
+    n_jobs : int, optional
+        Wanted number. None means the cores this process may run on, or ``OMP_NUM_THREADS``
+        where that is smaller.
+
+    Returns
+    -------
+    int
+        At least 1.
+
+    Raises
+    ------
+    ShapeError
+        If ``n_jobs`` is not a positive integer.
+
+    Examples
+    --------
+    >>> from ebm._parallel import number_of_jobs
+    >>> number_of_jobs(2)
+    2
+    """
+    if n_jobs is not None:
+        return as_integer(n_jobs, "n_jobs")
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(wanted)) if wanted.isdigit() and int(wanted) > 0 else cores
+
+
+def _blas_controller() -> Any:
+    # A library that brings its own BLAS may be loaded later: scipy.linalg is the one that does.
+    return _controller_with("scipy.linalg" in sys.modules)
+
+
+@cache
+def _controller_with(scipy_loaded: bool) -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def _change_limit(change: Callable[[], Any]) -> Any:
+    """Change BLAS limits from whatever thread comes first or last; the result of ``change``."""
+    # threadpoolctl 3.8 lets only the thread that limited OpenBLAS first change it again, unless
+    # its hold is cleared.
+    clears = [
+        getattr(c, "clear_controlling_thread", None) for c in _blas_controller().lib_controllers
+    ]
+    try:
+        for clear in filter(None, clears):
+            clear(force=True)
+        return change()
+    finally:
+        for clear in filter(None, clears):
+            clear(force=True)
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Hold BLAS at one thread; nested and concurrent uses are counted, the last one restores it.
+
+    Yields
+    ------
+    None
+        While the limit is in force.
+
+    Examples
+    --------
+    >>> from ebm._parallel import single_threaded_blas
+    >>> with single_threaded_blas():
+    ...     pass
+    """
+    global _holders, _limiter
+    with _lock:
+        if _holders == 0:
+            _limiter = _change_limit(lambda: _blas_controller().limit(limits=1, user_api="blas"))
+        _holders += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _holders -= 1
+            if _holders == 0:
+                _change_limit(_limiter.restore_original_limits)
+                _limiter = None
+
+
+def map_blocks(
+    function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int
+) -> Iterator[Result]:
+    """Results of ``function`` over ``items``, in the order of the items, on ``n_jobs`` threads.
+
+    The order of the results, and so of any sum over them, does not depend on ``n_jobs``.
+    With one job no thread is started.
+
+    Parameters
+    ----------
+    function : callable
+        Called once for each item; should release the GIL in its heavy part.
+    items : iterable
+        Taken at most ``2 n_jobs`` ahead, so that memory stays flat.
+    n_jobs : int
+        Number of threads.
+
+    Yields
+    ------
+    Result
+        One for each item.
+
+    Examples
+    --------
+    >>> from ebm._parallel import map_blocks
+    >>> list(map_blocks(abs, [-1, 2], n_jobs=2))
+    [1, 2]
+    """
+    if n_jobs == 1:
+        yield from map(function, items)
+        return
+    from collections import deque
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    function = warning_at_this_call(function)
+    # The pool lives for one call: nothing survives into a forked child.
+    pending: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(n_jobs) as pool:
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) >= 2 * n_jobs:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()

@@ -1,0 +1,54 @@
+"""The ``rng`` argument (SPEC 7): None, an integer, a SeedSequence or a Generator."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+
+from ebm.errors import EbmError
+
+__all__ = ["RandomSource", "generator"]
+
+RandomSource = int | np.random.SeedSequence | np.random.Generator | None
+
+
+def generator(rng: RandomSource = None) -> np.random.Generator:
+    """Turn an ``rng`` argument into a numpy Generator.
+
+    A Generator is returned as it is, so that passing it twice continues its stream; an integer
+    or a SeedSequence gives the same stream every time; None draws fresh entropy.
+
+    Parameters
+    ----------
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+        The source of randomness.
+
+    Returns
+    -------
+    numpy.random.Generator
+        The stream to draw from.
+
+    Raises
+    ------
+    TypeError
+        If ``rng`` is none of these, a legacy ``RandomState`` included.
+    EbmError
+        If it is a negative integer.
+
+    Examples
+    --------
+    >>> from ebm._randomness import generator
+    >>> bool(generator(3).integers(10) == generator(3).integers(10))
+    True
+    """
+    known = (int, np.integer, np.random.SeedSequence, np.random.Generator)
+    if isinstance(rng, bool) or not (rng is None or isinstance(rng, known)):
+        raise TypeError(
+            f"rng must be None, an integer, a SeedSequence or a Generator, "
+            f"got {type(rng).__name__}; wrap other sources with numpy.random.default_rng"
+        )
+    if isinstance(rng, int | np.integer) and rng < 0:
+        raise EbmError(f"rng must not be negative, got {rng}: seeds are integers from 0 on")
+    # A SeedSequence counts the children spawned from it: those of a copy leave it as it is.
+    return np.random.default_rng(copy.copy(rng) if isinstance(rng, np.random.SeedSequence) else rng)

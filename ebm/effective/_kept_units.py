@@ -1,0 +1,101 @@
+"""The units to keep, by number or by name."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ebm.errors import NamesError, ShapeError
+from ebm.models import RestrictedBoltzmannMachine
+from ebm.spaces._labels import shown
+
+__all__ = ["kept_positions"]
+
+
+def kept_positions(keep: Any, model: Any) -> tuple[int, ...]:
+    """Numbers of the units to keep.
+
+    Parameters
+    ----------
+    keep : sequence of int or str
+        What was given.
+    model : EnergyModel
+        Whose units they are, over a finite space.
+
+    Returns
+    -------
+    tuple of int
+        In the order given.
+
+    Raises
+    ------
+    ShapeError
+        If they are no sequence of different units.
+    NamesError
+        If a name is not there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ebm
+    >>> from ebm.effective._kept_units import kept_positions
+    >>> model = ebm.IsingModel(np.zeros((3, 3)), np.zeros(3), names=["a", "b", "c"])
+    >>> kept_positions(["c", 0], model)
+    (2, 0)
+    """
+    units = _listed(keep, model)
+    positions = tuple(_position(unit, model) for unit in units)
+    if not positions:
+        raise ShapeError("keep must hold at least one unit")
+    if len(set(positions)) < len(positions):
+        twice = max(positions, key=positions.count)
+        given = [unit for unit, place in zip(units, positions, strict=True) if place == twice]
+        if len(set(given)) == 1:
+            raise ShapeError(f"keep must hold each unit once, got {given[0]!r} more than once")
+        raise ShapeError(f"keep must hold each unit once, but {given[0]!r} is {given[1]!r}")
+    return positions
+
+
+def _listed(keep: Any, model: Any) -> list[Any]:
+    """The units one by one; their order matters, so that a set will not do."""
+    if isinstance(keep, set | frozenset):
+        raise ShapeError(f"keep must be a sequence, in the order wanted, got {keep!r}: give a list")
+    n_axes = getattr(keep, "ndim", 1)
+    if n_axes > 1:
+        raise ShapeError(f"keep must be one sequence of units, got {n_axes} axes")
+    if isinstance(keep, str) or not hasattr(keep, "__iter__"):
+        message = f"keep must be a sequence of units, got {keep!r}"
+        try:
+            _position(keep, model)
+        except (ShapeError, NamesError):
+            raise ShapeError(message) from None
+        raise ShapeError(f"{message}: give keep=[{keep!r}]")
+    return list(keep)
+
+
+def _position(unit: Any, model: Any) -> int:
+    space, hint = model.space, ""
+    if isinstance(model, RestrictedBoltzmannMachine):
+        hint = "; model.joint() has the hidden units too"
+    if isinstance(unit, str) and space.names is None:
+        raise NamesError(f"keep holds {unit!r}, but the units have no names: give their numbers")
+    if isinstance(unit, str):
+        if unit not in space.names:
+            raise NamesError(f"keep holds {unit!r}, but the units are {shown(space.names)}{hint}")
+        return list(space.names).index(unit)
+    number = _number(unit)
+    if not 0 <= number < space.n:
+        raise ShapeError(f"keep must hold numbers from 0 to {space.n - 1}, got {number}{hint}")
+    return number
+
+
+def _number(unit: Any) -> int:
+    message = f"keep must hold numbers or names of units, got {unit!r}"
+    if isinstance(unit, bool | np.bool_):
+        raise ShapeError(f"{message}: of a mask give np.flatnonzero(mask)")
+    try:
+        return operator.index(unit)
+    except TypeError:
+        raise ShapeError(message) from None

@@ -1,0 +1,302 @@
+"""Effective theory order by order: units summed out by the cumulants of what drives them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ebm._arrays import as_integer, as_seconds
+from ebm._types import Indices
+from ebm.effective._inclusion_exclusion import coefficients_by_subset, n_subsets
+from ebm.effective._kept_units import kept_positions
+from ebm.effective._traced_groups import TracedGroup, traced_groups
+from ebm.errors import LimitError, ShapeError
+from ebm.models import BoltzmannMachine, InteractionModel
+from ebm.models._conversions import terms_of_pairwise
+from ebm.models._couplings import is_sparse
+from ebm.perturbation._canonical_machine import expanded_machine
+from ebm.perturbation._costs import require_within
+from ebm.perturbation._doubts import Doubt, warn_of
+from ebm.spaces import Binary, Spins
+from ebm.spaces._labels import shown
+
+__all__ = ["EffectiveExpansion", "expand"]
+
+Terms = dict[tuple[int, ...], float]
+
+#: Largest order: that to which cumulants keep twelve digits; and where traced units are coupled
+#: among themselves, that of the diagrams.
+MOST_ORDERS, MOST_DIAGRAM_ORDERS = 20, 6
+#: Coefficients below this part of the largest of their order are rounding.
+ROUNDING = 64 * np.finfo(np.float64).eps
+#: Bytes and seconds of one interaction, and seconds of one of the differences it takes.
+BYTES_PER_TERM, SECONDS_PER_TERM, SECONDS_PER_DIFFERENCE = 500.0, 5e-6, 1e-8
+#: Bytes that all of them may take.
+MOST_BYTES = 4 * 2.0**30
+
+
+def expand(
+    model: Any,
+    keep: Sequence[int] | Sequence[str] | None,
+    order: int,
+    *,
+    max_seconds: float = 60.0,
+) -> EffectiveExpansion:
+    """Sum units out in powers of their couplings: E_eff(v) = Σ_k E_k(v), interactions each.
+
+    Hidden units that are not coupled among themselves, driven by
+    g_β(v) = Σ_α U_αβ (v_α − v̂_α), give ln Σ_h = Σ_β [ s₊(c_β) − ĥ_β g_β + Σ_k κ_k(c_β) g_β^k/k! ]:
+    [EBM] §2 with the cumulants κ_k of §4. To second order the kept units are a Boltzmann machine
+    W = Σ_β κ_2 U_αβ U_α'β with its diagonal, biases b + U(σ(c) − ĥ) at center v̂; since v² = v every
+    order feeds terms of fewer units too. Coupled ones are summed by connected diagrams, a coupling
+    among them counting one order like one to a kept unit.
+
+    Parameters
+    ----------
+    model : RestrictedBoltzmannMachine, BoltzmannMachine or IsingModel
+        The joint model. Its centers choose the point of the expansion, an Ising model is expanded
+        in its J.
+    keep : sequence of int or str, or None
+        The units to keep as in :func:`ebm.marginalize`; None keeps all units of ``model.space``, so
+        of a restricted machine the visible ones.
+    order : int
+        K. Up to 20, or 6 where traced units are coupled among themselves.
+    max_seconds : float
+        Time that it may take before it is refused.
+
+    Returns
+    -------
+    EffectiveExpansion
+        Orders 0 … K, constants included; ``.interactions()`` is their sum.
+
+    Raises
+    ------
+    EbmError
+        If ``order`` is not a positive integer, or ``max_seconds`` not a positive number.
+    ModelError
+        If the model is another.
+    ShapeError
+        If ``keep`` is no sequence of different units.
+    NamesError
+        If a name is not there.
+    LimitError
+        If the order is too high, or there would be too many interactions; it says how many.
+
+    Notes
+    -----
+    The series of a hidden unit converges where abs(g_β) < √(c_β² + π²); ``drive`` is the largest
+    quotient of both. Where hidden units are coupled among themselves it counts all that drives a
+    unit, as a rule of thumb. How far off an order is says ``energy_error``, and a
+    :class:`ebm.errors.SeriesWarning` of ``interactions()``.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.effective.expansion import expand
+    >>> rbm = ebm.RestrictedBoltzmannMachine([[0.9], [0.7]], [0, 0], [-0.3])
+    >>> [round(expand(rbm, None, k).interactions().terms[0, 1], 5) for k in (2, 4, 8)]
+    [0.15401, 0.14546, 0.14505]
+    >>> round(ebm.marginalize(rbm, [0, 1]).interactions().terms[0, 1], 5)
+    0.14486
+    """
+    order = as_integer(order, "order")
+    max_seconds = as_seconds(max_seconds)
+    machine, joint_space = expanded_machine(model, None)
+    own: Any = model.space
+    kept = np.array(kept_positions(range(own.n) if keep is None else keep, model), dtype=np.intp)
+    groups = traced_groups(machine, kept)
+    _require_order(groups, order)
+    _require_feasible(groups, order, max_seconds)
+    orders: list[Terms] = [{} for _ in range(order + 1)]
+    orders[0] = _own_terms(machine, kept)
+    for group in groups:
+        _add(orders, group, order)
+    names = own.names and tuple(own.names[i] for i in kept)
+    space = Binary(len(kept), names=names)
+    parts = tuple(_interactions(terms, space, spins=isinstance(own, Spins)) for terms in orders)
+    return EffectiveExpansion(parts, tuple(groups), joint_space.labels)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EffectiveExpansion:
+    """An effective energy as a sum over orders; made by :func:`expand`.
+
+    Parameters
+    ----------
+    orders : tuple of InteractionModel
+        E_0, E_1, …, E_K of the kept units in their coding. E_0 holds what the kept units have
+        without the traced ones, and ln Z of these. Terms that vanish are left out.
+    groups : tuple of TracedGroup
+        The units summed out.
+    labels : tuple of str
+        What the units of the joint model are called.
+    """
+
+    orders: tuple[InteractionModel, ...]
+    groups: tuple[TracedGroup, ...]
+    labels: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"EffectiveExpansion(order={self.order}, drive={self.drive:.3g}, {self.space!r})"
+
+    @property
+    def order(self) -> int:
+        """K."""
+        return len(self.orders) - 1
+
+    @property
+    def drive(self) -> float:
+        """Largest abs(g_β)/√(c_β² + π²) of a traced unit over all kept states.
+
+        Below 1 the series converges, the faster the smaller it is.
+        """
+        return max((group.drive for group in self.groups), default=0.0)
+
+    @property
+    def space(self) -> Binary | Spins:
+        """That of the kept units."""
+        return self.orders[0].space
+
+    def interactions(self, order: int | None = None) -> InteractionModel:
+        """The effective energy up to an order, as interactions of 1, 2, … units.
+
+        Parameters
+        ----------
+        order : int, optional
+            From 0 to K; None takes all.
+
+        Returns
+        -------
+        InteractionModel
+            Its terms have up to so many units, or two where kept units are coupled; its ln Z is
+            that of the joint model to this order. A :class:`ebm.errors.SeriesWarning` says when
+            ``energy_error`` is above 0.1, and which units are driven beyond their radius.
+
+        Raises
+        ------
+        ShapeError
+            If there is no such order.
+        """
+        order = self._checked(order)
+        warn_of(
+            [Doubt("energies of kept states", self.energy_error(order), "nats")],
+            self._reason(order),
+            "keep more units, or take another order or center; exact is ebm.marginalize",
+        )
+        terms: Terms = {}
+        for part in self.orders[: order + 1]:
+            for units, value in part.terms.items():
+                terms[units] = terms.get(units, 0.0) + value
+        offset = math.fsum(part.offset for part in self.orders[: order + 1])
+        return InteractionModel(_sorted(terms), self.space, offset=offset)
+
+    def energy_error(self, order: int | None = None) -> float:
+        """Estimated largest error, over the kept states, of the energy up to an order, in nats.
+
+        Of free units the sum of what is left of each, ln(1 + e^{c+g}) less its series, at the worst
+        g that kept states can make: a bound. Of coupled ones that of
+        :attr:`ebm.perturbation.Expansion.log_partition_error` at the states that drive them most.
+        ln Z of :meth:`interactions` is not off by more.
+
+        Parameters
+        ----------
+        order : int, optional
+            From 0 to K; None is K.
+
+        Returns
+        -------
+        float
+            Zero if nothing was summed out.
+
+        Raises
+        ------
+        ShapeError
+            If there is no such order.
+        """
+        order = self._checked(order)
+        return math.fsum(group.remainder(order) for group in self.groups)
+
+    def _checked(self, order: int | None) -> int:
+        order = self.order if order is None else as_integer(order, "order", least=0)
+        if order > self.order:
+            raise ShapeError(
+                f"order must be at most that of this expansion, {self.order}, got {order}"
+            )
+        return order
+
+    def _reason(self, order: int) -> str:
+        units = [self.labels[k] for group in self.groups for k in group.units[group.drives >= 1]]
+        if not units:
+            return f"the units summed out are driven strongly for order {order}"
+        return (
+            "the series does not converge for all states of the kept units, they drive "
+            f"{'unit' if len(units) == 1 else 'units'} {shown(units)} of the joint model up to "
+            f"{self.drive:.3g} times the radius √(c² + π²)"
+        )
+
+
+def _require_order(groups: Sequence[TracedGroup], order: int) -> None:
+    if order > MOST_ORDERS:
+        raise LimitError(f"order must be at most {MOST_ORDERS}, got {order}")
+    if order > MOST_DIAGRAM_ORDERS and not all(group.is_free for group in groups):
+        raise LimitError(
+            f"order must be at most {MOST_DIAGRAM_ORDERS} where traced units are coupled among "
+            f"themselves, got {order}: keep more units, or sum them out by ebm.marginalize"
+        )
+
+
+def _require_feasible(groups: Sequence[TracedGroup], order: int, max_seconds: float) -> None:
+    counts = [n_subsets(len(group.neighbors), order) for group in groups]
+    seconds = sum(
+        count * (group.seconds(order) + SECONDS_PER_TERM * order)
+        + SECONDS_PER_DIFFERENCE * order * n_subsets(len(group.neighbors), order, with_parts=True)
+        for count, group in zip(counts, groups, strict=True)
+    )
+    widest = max((len(group.neighbors) for group in groups), default=0)
+    require_within(
+        f"expanding to order {order} makes {sum(counts):.3g} interactions, a traced unit having up "
+        f"to {widest} kept neighbors, and",
+        seconds,
+        sum(counts) * (BYTES_PER_TERM + 16.0 * order),
+        "give a lower order or a larger max_seconds, or keep fewer units",
+        max_seconds=max_seconds,
+        max_bytes=MOST_BYTES,
+    )
+
+
+def _own_terms(machine: BoltzmannMachine, kept: Indices) -> Terms:
+    """What the kept units have among themselves; the constant under the empty key."""
+    weights = machine.weights
+    among = weights[kept][:, kept] if is_sparse(weights) else weights[np.ix_(kept, kept)]
+    own = BoltzmannMachine(
+        among, machine.biases[kept], center=machine.center[kept], offset=machine.offset
+    )
+    terms, offset = terms_of_pairwise(own)
+    return {**terms, (): -offset}
+
+
+def _add(orders: list[Terms], group: TracedGroup, order: int) -> None:
+    """What summing out a group adds to −E at each order."""
+    free = orders[0]
+    free[()] = free.get((), 0.0) + group.independent
+    for k, found in enumerate(coefficients_by_subset(group, order), start=1):
+        terms = orders[k]
+        for units, value in found:
+            terms[units] = terms.get(units, 0.0) + value
+
+
+def _interactions(terms: Terms, space: Binary, *, spins: bool) -> InteractionModel:
+    model = InteractionModel(terms, space)
+    if spins:
+        model = model.to_spins()
+    floor = ROUNDING * max((abs(value) for value in model.terms.values()), default=0.0)
+    kept = {units: value for units, value in model.terms.items() if abs(value) > floor}
+    return replace(model, terms=_sorted(kept))
+
+
+def _sorted(terms: Terms) -> Terms:
+    return {units: terms[units] for units in sorted(terms, key=lambda units: (len(units), units))}

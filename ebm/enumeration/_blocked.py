@@ -1,0 +1,111 @@
+"""Exact enumeration of any finite model, a block of states at a time."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from ebm._parallel import single_threaded_blas
+from ebm._types import Array
+from ebm.ensembles import Moments
+from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
+from ebm.enumeration._log_weights import Parts, Scale, resolved
+from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
+from ebm.errors import ModelError
+from ebm.model import EnergyModel, checked_energy
+from ebm.spaces import FiniteSpace
+
+__all__ = ["BlockedEnumeration"]
+
+
+BLOCK = 2**14
+
+
+class BlockedEnumeration(ExactEnsemble):
+    """Z = Σ_x exp(−E(x)) through ``energy`` alone, at constant memory.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        Any model over a finite space.
+    limits : Limits
+        What it may cost. The time is estimated from one block of states.
+    """
+
+    def __init__(self, model: EnergyModel, space: FiniteSpace, limits: Limits) -> None:
+        self.model, self.space, self._limits = model, space, limits
+        limits.require(
+            f"enumerating {describe_size(space)}",
+            self._seconds(),
+            64.0 * BLOCK * space.n,
+            "take fewer units; beyond enumeration there are ebm.sample and ebm.log_partition",
+        )
+        self._resolved = resolved(model)
+        if self._resolved is not None and not self._resolved.resolution.suffices:
+            raise self._resolved.resolution.refused()
+        tops, logs = self._sums_by_block()
+        self._top = max(tops)
+        if self._top == -np.inf:
+            raise ModelError("every state has energy +inf: there is no distribution")
+        constant = 0.0 if self._resolved is None else self._resolved.constant
+        # About the lowest energy, a constant in the energy costs no digits.
+        self._ground = float(constant - self._top)
+        self._block_log_weights = logs + np.array([float(top - self._top) for top in tops])
+        self._log_relative = float(np.logaddexp.reduce(self._block_log_weights))
+        self.log_partition = self._log_relative - self._ground
+
+    def _sums_by_block(self) -> tuple[list[Scale], Array]:
+        """The largest log weight L of each block, and ln Σ exp(−E − L) over it."""
+        tops, logs = [], []
+        with single_threaded_blas():
+            for indices in self._indices():
+                parts = self._log_weights(self.space.states_at(indices))
+                tops.append(parts.top())
+                if tops[-1] == -np.inf:
+                    logs.append(-np.inf)
+                    continue
+                relative = parts.about(tops[-1])
+                logs.append(float(np.logaddexp.reduce(relative[np.isfinite(relative)])))
+        return tops, np.array(logs)
+
+    def _log_weights(self, states: Array) -> Parts:
+        """−E of states (m, n), apart from a constant where it comes in two parts."""
+        if self._resolved is None:
+            return Parts(-checked_energy(self.model, states))
+        return self._resolved.log_weights(states)
+
+    def _relative_energies(self, states: Array) -> Array:
+        """E of checked states counted from the ground."""
+        if self._resolved is None:
+            return super()._relative_energies(states)
+        log_weights = self._resolved.log_weights(states.reshape(-1, self.space.n))
+        return -log_weights.about(self._top).reshape(states.shape[:-1])
+
+    def moments(self) -> Moments:
+        """Means and covariances of the features; computed once, by a pass over all states."""
+        if not hasattr(self, "_moments"):
+            self._moments = super().moments()
+        return self._moments
+
+    def _indices(self) -> Any:
+        size = int(self.space.size)
+        return (np.arange(k, min(k + BLOCK, size)) for k in range(0, size, BLOCK))
+
+    def _seconds(self) -> float:
+        """Time of the whole pass: a nominal rate, or the measured one where the pass is long."""
+        size = number_of_states(self.space)
+        nominal = size * SECONDS_BY_STREAMING
+        if size < 16 * BLOCK or nominal > 100 * self._limits.max_seconds:
+            return nominal
+        start = time.perf_counter()
+        checked_energy(self.model, self.space.states_at(np.arange(BLOCK // 4)))
+        return size * 4 / BLOCK * (time.perf_counter() - start)
+
+    def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
+        indices = np.arange(block * BLOCK, min((block + 1) * BLOCK, int(self.space.size)))
+        states = self.space.states_at(indices)
+        log_weights = self._log_weights(states)
+        drawn = choose(np.exp(log_weights.about(log_weights.top())), n_draws, rng)
+        return np.asarray(states[drawn])

@@ -1,0 +1,146 @@
+"""What enumeration may cost, and the refusal of what would cost more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ebm._arrays import as_number
+from ebm.errors import EnumerationLimitError, ShapeError, format_bytes
+from ebm.spaces import FiniteSpace
+
+__all__ = ["Limits"]
+
+#: Seconds per state on one thread, for refusals; of the right order on any current machine.
+SECONDS_BY_PRODUCTS = 2.5e-10
+SECONDS_BY_HALVES = 5e-9
+SECONDS_BY_STREAMING = 8e-7
+#: Seconds per state and product of four features.
+SECONDS_BY_QUADRUPLES = 7e-10
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Time and memory that one enumeration may take.
+
+    Parameters
+    ----------
+    max_seconds : float
+        Wall time allowed, in seconds.
+    max_memory : float
+        Memory allowed, in bytes.
+
+    Raises
+    ------
+    ShapeError
+        If a limit is not a positive number.
+    """
+
+    max_seconds: float = 60.0
+    max_memory: float = 4 * 2.0**30
+
+    def __post_init__(self) -> None:
+        for name in ("max_seconds", "max_memory"):
+            if not as_number(getattr(self, name), name) > 0:
+                raise ShapeError(f"{name} must be a positive number, got {getattr(self, name)!r}")
+
+    def require(self, what: str, seconds: float, n_bytes: float, remedy: str) -> None:
+        """Refuse work above a limit before it begins.
+
+        Parameters
+        ----------
+        what : str
+            The work, such as ``"enumerating 2^60 states"``.
+        seconds, n_bytes : float
+            Its estimated cost.
+        remedy : str
+            What to do instead.
+
+        Raises
+        ------
+        EnumerationLimitError
+            If a limit is exceeded; states both costs, both limits, and the argument that lifts it.
+
+        Examples
+        --------
+        >>> from ebm.enumeration._limits import Limits
+        >>> Limits().require("enumerating 8 states", 1e-6, 1e3, "nothing")
+        """
+        slow, large = seconds > self.max_seconds, n_bytes > self.max_memory
+        if not (slow or large):
+            return
+        lifting = " and ".join(
+            argument
+            for argument, exceeded in (("max_seconds", slow), ("max_memory", large))
+            if exceeded
+        )
+        raise EnumerationLimitError(
+            f"{what} would take about {format_seconds(seconds)} and {format_bytes(n_bytes)}; "
+            f"allowed are {format_seconds(self.max_seconds)} and {format_bytes(self.max_memory)}. "
+            f"Raise {lifting}, or {remedy}"
+        )
+
+
+def format_seconds(seconds: float) -> str:
+    """Seconds in the unit that reads best.
+
+    Parameters
+    ----------
+    seconds : float
+        A duration.
+
+    Returns
+    -------
+    str
+        Such as ``"3 min"``.
+
+    Examples
+    --------
+    >>> from ebm.enumeration._limits import format_seconds
+    >>> format_seconds(7200)
+    '2 h'
+    """
+    units = {"ms": (1e-3, 1), "s": (1, 120), "min": (60, 7200), "h": (3600, 172800)}
+    for unit, (size, following) in units.items():
+        if seconds < following:
+            return f"{seconds / size:.3g} {unit}"
+    days = seconds / 86400
+    return f"{days:.3g} days" if days < 730 else f"{days / 365.25:.3g} years"
+
+
+def number_of_states(space: FiniteSpace) -> float:
+    """The size of a space as a float, at most 1e300.
+
+    Parameters
+    ----------
+    space : FiniteSpace
+        A space of any size.
+
+    Returns
+    -------
+    float
+        For estimates of cost.
+    """
+    return float(min(space.size, 10**300))
+
+
+def describe_size(space: FiniteSpace) -> str:
+    """The number of states as a power.
+
+    Parameters
+    ----------
+    space : FiniteSpace
+        A space of any size.
+
+    Returns
+    -------
+    str
+        Such as ``"2^60 states"``.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.enumeration._limits import describe_size
+    >>> describe_size(ebm.Levels(40, 3))
+    '3^40 states'
+    """
+    return f"{len(space.values)}^{space.n} states"

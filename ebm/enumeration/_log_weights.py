@@ -1,0 +1,290 @@
+"""Log weights whose differences are exact at large energies.
+
+A double holds 53 bits: energies of 10¹⁰ are rounded by 10⁻⁶, and so would be the logs of all
+probabilities, which depend on differences of energies alone. Beyond ``ORDINARY`` every number w of
+an energy is therefore cut into w = w' + w''. The leading w' is a multiple of one power of 2 that
+is so large that any sum of w' fits into 53 bits and is exact, in whatever order it is taken; the
+rest w'' is so small that its sums are rounded by nothing that matters. A log weight is the pair of
+both sums, and a difference of log weights is taken part by part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ebm._types import Array
+from ebm.errors import PrecisionError
+from ebm.model import (
+    LayeredForm,
+    QuadraticForm,
+    checked_form,
+    checked_layers,
+    is_layered,
+    is_pairwise,
+)
+from ebm.models.interactions import InteractionModel
+from ebm.spaces import Binary
+
+__all__ = ["Parts"]
+
+#: A log weight: a float, or its exact value.
+Scale = float | Fraction
+
+#: Largest sum of all |w| that is left to plain sums, which round energies by some 1e-11.
+ORDINARY = 2.0**17
+#: Bits of a sum of leading parts; three are left for their own rounding.
+BITS = 50
+#: Largest error of a difference of energies, in units of k_B T, that is not refused.
+RESOLVED = 1e-9
+#: Inputs of hidden units held at a time.
+CHUNK = 2**19
+
+
+class Parts(NamedTuple):
+    """Log weights in two parts; the rest is 0 where a single part holds all."""
+
+    leading: Any
+    rest: Any = 0.0
+
+    def about(self, scale: Scale) -> Array:
+        """The log weights less a number near the largest of them."""
+        if not isinstance(scale, Fraction):
+            return np.asarray((self.leading - scale) + self.rest)
+        near = float(scale)
+        return np.asarray((self.leading - near) + (self.rest - float(scale - Fraction(near))))
+
+    def top(self) -> Scale:
+        """The largest log weight, exact where there are two parts."""
+        if not np.ndim(self.rest):
+            return float(np.max(self.leading)) + float(self.rest)
+        total = self.leading + self.rest
+        for _ in range(2):
+            k = np.unravel_index(int(total.argmax()), total.shape)
+            scale = Fraction(float(self.leading[k])) + Fraction(float(self.rest[k]))
+            # Beside a near one, even the sum of both parts is sharp.
+            total = self.about(scale)
+        return scale
+
+    def log_sum(self, axis: int) -> Parts:
+        """ln Σ exp along an axis, again in parts."""
+        if not np.ndim(self.rest):
+            highest = self.leading.max(axis=axis)
+            total = self.leading - np.expand_dims(highest, axis)
+            return Parts(highest, self.rest + np.log(np.exp(total).sum(axis=axis)))
+        total = self.leading + self.rest
+        rest = np.broadcast_to(self.rest, total.shape)
+        for _ in range(2):
+            k = np.expand_dims(total.argmax(axis=axis), axis)
+            top = [np.take_along_axis(part, k, axis) for part in (self.leading, rest)]
+            total = (self.leading - top[0]) + (rest - top[1])
+        sums = np.log(np.exp(total).sum(axis=axis))
+        return Parts(top[0].squeeze(axis), top[1].squeeze(axis) + sums)
+
+    def plus(self, other: Parts, axis: int) -> Parts:
+        """These log weights and the sums of others along an axis."""
+        return Parts(*(own + part.sum(axis=axis) for own, part in zip(self, other, strict=True)))
+
+    def joined(self, other: Parts) -> Parts:
+        """ln(e^a + e^b), element by element."""
+        pairs = zip(self, other, strict=True)
+        return Parts(*(np.stack(np.broadcast_arrays(*pair), axis=-1) for pair in pairs)).log_sum(-1)
+
+
+def is_ordinary(bound: float) -> bool:
+    """Whether plain sums of numbers with so large a sum of |w| will do."""
+    return bound <= ORDINARY
+
+
+class Resolution(NamedTuple):
+    """How well differences of energies are known.
+
+    ``bound`` is Σ|w| over all numbers, which no energy exceeds, and ``error`` the largest error of
+    a difference of two energies cut in two, both in units of k_B T.
+    """
+
+    bound: float
+    error: float
+
+    @classmethod
+    def of(cls, *arrays: Array) -> Resolution:
+        """That of an energy which is a sum of at most all these numbers."""
+        bound = sum(float(np.abs(array).sum()) for array in arrays)
+        count = sum(array.size for array in arrays)
+        return cls(bound, count**2 * math.ldexp(bound, -BITS - 53))
+
+    @property
+    def suffices(self) -> bool:
+        """Whether every difference is known."""
+        return self.error <= RESOLVED
+
+    @property
+    def gap(self) -> float:
+        """A difference that is known to a relative ``RESOLVED``, and leaves no weight."""
+        return self.error / RESOLVED - math.log(np.finfo(float).eps)
+
+    def cut(self, values: Array) -> tuple[Array, Array]:
+        """Leading parts, multiples of one power of 2, and rests."""
+        # Beside a large constant all other numbers may be tiny.
+        unit = math.ldexp(1.0, max(math.frexp(self.bound)[1], -900) - BITS)
+        leading = np.round(values / unit) * unit
+        return leading, values - leading
+
+    def refused(self) -> PrecisionError:
+        """What to raise where a state near the lowest one may weigh anything."""
+        return PrecisionError(
+            f"energies reach {self.bound:.1e}, where double precision leaves their differences, "
+            f"and so the logs of probabilities, uncertain by up to {self.error:.0e}, and several "
+            f"states compete for the lowest one: give smaller numbers, such as those of "
+            f"model.scaled({RESOLVED / self.error:.0e})"
+        )
+
+
+def cut_form(model: Any, form: QuadraticForm) -> tuple[QuadraticForm, ...]:
+    """A quadratic form as it is, or as the sum of a leading form and a rest, without constants.
+
+    Parameters
+    ----------
+    model : Pairwise
+        May know what rounding left out of its form: ``linear_remainder()``, (d,).
+    form : QuadraticForm
+        Its form.
+
+    Returns
+    -------
+    tuple of QuadraticForm
+        One form where its energies are ordinary, else two.
+    """
+    # Half the matrix is what energies sum.
+    resolution = Resolution.of(form.matrix / 2, form.vector)
+    if is_ordinary(resolution.bound + abs(form.constant)):
+        return (form,)
+    matrices, vectors = resolution.cut(form.matrix / 2), resolution.cut(form.vector)
+    left_out = getattr(model, "linear_remainder", None)
+    rest = vectors[1] + left_out() if left_out else vectors[1]
+    return (
+        QuadraticForm(2 * matrices[0], vectors[0], 0.0),
+        QuadraticForm(2 * matrices[1], rest, 0.0),
+    )
+
+
+def cut_layers(model: Any, form: LayeredForm) -> tuple[LayeredForm, ...]:
+    """The same for a layered form; what its rounding left out is ``linear_remainder()``, (n + m,).
+
+    Parameters
+    ----------
+    model : Layered
+        The model.
+    form : LayeredForm
+        Its form.
+
+    Returns
+    -------
+    tuple of LayeredForm
+        One or two.
+    """
+    weights, visible, hidden, constant = form
+    resolution = Resolution.of(weights, visible, hidden)
+    if is_ordinary(resolution.bound + abs(constant)):
+        return (form,)
+    cut = resolution.cut
+    leading, rest = zip(cut(weights), cut(visible), cut(hidden), strict=True)
+    left_out = getattr(model, "linear_remainder", None)
+    if left_out:
+        own, other = np.split(left_out(), [len(visible)])
+        rest = rest[0], rest[1] + own, rest[2] + other
+    return LayeredForm(*leading, 0.0), LayeredForm(*rest, 0.0)
+
+
+def of_form(forms: tuple[QuadraticForm, ...], features: Array) -> Parts:
+    """½ fAf + v·f of rows of features, (..., d) -> (...)."""
+    sums = (
+        features @ vector + 0.5 * ((features @ matrix) * features).sum(axis=-1)
+        for matrix, vector, _ in forms
+    )
+    return Parts(*sums)
+
+
+def inputs_of(forms: tuple[LayeredForm, ...], states: Array) -> Parts:
+    """f_j(x) = c_j + Σ_i U_ij x_i of states of the visible layer, (..., n) -> (..., m)."""
+    return Parts(*(states @ weights + hidden for weights, _, hidden, _ in forms))
+
+
+def softplus(inputs: Parts) -> Parts:
+    """s₊(f) = max(f, 0) + ln(1 + e^{−|f|}); the logarithm is no part of what leads."""
+    total = inputs.leading + inputs.rest
+    on = total > 0
+    logs = np.log1p(np.exp(-np.abs(total)))
+    return Parts(np.where(on, inputs.leading, 0), np.where(on, inputs.rest, 0) + logs)
+
+
+def of_layers(forms: tuple[LayeredForm, ...], states: Array) -> Parts:
+    """b·x + Σ_j s₊(f_j(x)) of rows of states of the visible layer, (r, n) -> (r,)."""
+    sums = [states @ visible for _, visible, _, _ in forms]
+    step = max(1, CHUNK // len(forms[0].hidden))
+    for start in range(0, len(states), step):
+        rows = slice(start, start + step)
+        for own, part in zip(sums, softplus(inputs_of(forms, states[rows])), strict=True):
+            own[rows] += part.sum(axis=-1)
+    return Parts(*sums)
+
+
+class Resolved(NamedTuple):
+    """Log weights constant − E of states, (r, n) -> (r,), in two parts, and how far they go."""
+
+    log_weights: Callable[[Array], Parts]
+    constant: float
+    resolution: Resolution
+
+
+def resolved(model: Any) -> Resolved | None:
+    """Log weights in two parts of a model of the library whose energies are not ordinary.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        Any model. One made of another, as a marginal is, has ``resolved_log_weights()`` itself.
+
+    Returns
+    -------
+    Resolved or None
+        None where plain energies will do, and where they are all there is.
+    """
+    if callable(getattr(model, "resolved_log_weights", None)):
+        own: Resolved | None = model.resolved_log_weights()
+        return own
+    space = model.space
+    if is_pairwise(model):
+        form = checked_form(model, space)
+        forms = cut_form(model, form)
+        if len(forms) == 2:
+            resolution = Resolution.of(form.matrix / 2, form.vector)
+            return Resolved(lambda x: of_form(forms, space.features(x)), form.constant, resolution)
+    elif is_layered(model) and isinstance(space, Binary):
+        layers = checked_layers(model, space)
+        both = cut_layers(model, layers)
+        if len(both) == 2:
+            return Resolved(
+                lambda x: of_layers(both, x), layers.constant, Resolution.of(*layers[:3])
+            )
+    elif isinstance(model, InteractionModel):
+        return _of_terms(model)
+    return None
+
+
+def _of_terms(model: InteractionModel) -> Resolved | None:
+    resolution = Resolution.of(model.parameters)
+    if is_ordinary(resolution.bound + abs(model.offset)):
+        return None
+    leading, rest = resolution.cut(model.parameters)
+    return Resolved(
+        lambda states: Parts(
+            -model.energy_derivative(states, leading), -model.energy_derivative(states, rest)
+        ),
+        model.offset,
+        resolution,
+    )

@@ -1,0 +1,235 @@
+"""The exact ensemble of a pairwise model: three matrix products instead of a loop over states."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ebm._parallel import map_blocks, single_threaded_blas
+from ebm._types import Array, Indices
+from ebm.ensembles import Moments
+from ebm.enumeration._factors import Factors
+from ebm.enumeration._fourth_moments import MOST_BITS, fourth_moments
+from ebm.enumeration._halves import Halves, log_weights_about, sum_by_halves
+from ebm.enumeration._limits import (
+    SECONDS_BY_HALVES,
+    SECONDS_BY_PRODUCTS,
+    SECONDS_BY_QUADRUPLES,
+    SECONDS_BY_STREAMING,
+    Limits,
+    describe_size,
+    number_of_states,
+)
+from ebm.enumeration._log_weights import Resolution, cut_form, of_form
+from ebm.enumeration._products import Totals, sum_certified
+from ebm.enumeration._splitting import Split, split
+from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
+from ebm.model import checked_form
+from ebm.spaces import FiniteSpace
+
+__all__ = ["PairwiseEnumeration"]
+
+
+#: Draws whose middle group is drawn at once, to bound memory.
+DRAWS_AT_ONCE = 2**12
+
+
+class PairwiseEnumeration(ExactEnsemble):
+    """Z, means and covariances from three matrix products for each block of states.
+
+    Parameters
+    ----------
+    model : EnergyModel with ``quadratic_form``
+        The model.
+    space : FiniteSpace
+        Its states.
+    limits : Limits
+        What it may cost.
+    n_jobs : int
+        Threads.
+    """
+
+    def __init__(self, model: Any, space: FiniteSpace, limits: Limits, n_jobs: int) -> None:
+        self.model, self.space, self._limits, self._n_jobs = model, space, limits, n_jobs
+        self._require(SECONDS_BY_PRODUCTS)
+        self._form = checked_form(model, space)
+        self._forms = cut_form(model, self._form)
+        #: None where only sums in the log domain are certain.
+        self._parts: Split | None = None
+        self._with_potential = False
+        totals = self._sum()
+        self._top = totals.top_scale
+        if len(self._forms) == 2:
+            self._require_resolution()
+        self._set_totals(totals, self._form.constant)
+        covariance = totals.second - np.outer(totals.mean, totals.mean)
+        covariance = (covariance + covariance.T) / 2
+        self._moments = Moments(space, totals.mean, covariance, self.log_partition)
+
+    def moments(self) -> Moments:
+        """Means and covariances of the features, and ln Z; already known."""
+        return self._moments
+
+    def _relative_energies(self, states: Array) -> Array:
+        """E of checked states counted from the ground."""
+        if len(self._forms) == 1:
+            return super()._relative_energies(states)
+        return -of_form(self._forms, self.space.features(states)).about(self._top)
+
+    def _mean_relative_energy(self) -> float:
+        """⟨E⟩ counted from the ground, from the moments; by another pass at large energies."""
+        if len(self._forms) == 2:
+            return self._mean_by_halves()
+        pairs = float(np.vdot(self._form.matrix, self._moments.second))
+        return float(self._top) - float(self._form.vector @ self._moments.mean) - 0.5 * pairs
+
+    def _require_resolution(self) -> None:
+        """Refuse states whose weight beside the lowest one cannot be told."""
+        resolution = Resolution.of(self._form.matrix / 2, self._form.vector)
+        if resolution.suffices:
+            return
+        blocks = (self._halves.block(k)[1] for k in range(self._halves.n_blocks))
+        near = (np.count_nonzero(x.about(self._top) > -resolution.gap) for x in blocks)
+        if sum(near) > 1:
+            raise resolution.refused()
+
+    def _mean_by_halves(self) -> float:
+        """The same from all energies, those of states without weight left out."""
+
+        def of_block(index: int) -> tuple[float, float]:
+            log_weights = self._halves.block(index)[1].about(self._top)
+            p = np.exp(log_weights)
+            return float(p.sum()), -float(np.vdot(p, log_weights))
+
+        with single_threaded_blas():
+            sums = list(map_blocks(of_block, range(self._halves.n_blocks), self._n_jobs))
+        total, energy = np.sum(sums, axis=0)
+        return float(energy / total)
+
+    @cached_property
+    def _halves(self) -> Halves:
+        return Halves(self._forms, self.space)
+
+    @property
+    def weights(self) -> Array:
+        """The full distribution in the order of ``space.states_at``, (size,); one pass."""
+        self._require_streaming(f"the distribution over {describe_size(self.space)}", 2)
+        return np.exp(log_weights_about(self._halves, self._top) - self._log_relative)
+
+    def fourth_moments(self, center: ArrayLike) -> Array:
+        """E[d_i d_j d_k d_l] for d = (features − center, 1); about 2n/3 matrix products.
+
+        Parameters
+        ----------
+        center : array_like, (n_features,)
+            Where the features are taken about.
+
+        Returns
+        -------
+        ndarray, (n_features + 1,) * 4
+            The last index value is the constant 1, so lower moments are in the tensor too.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> spins = ebm.exact(ebm.IsingModel([[0, 1], [1, 0]], [0, 0]))
+        >>> spins.fourth_moments([0, 0])[0, 1, 2, 2].round(6)
+        np.float64(0.761594)
+        """
+        size = number_of_states(self.space)
+        d = self.space.n_features
+        self._limits.require(
+            f"all fourth moments over {describe_size(self.space)}",
+            SECONDS_BY_PRODUCTS * size * d / self._n_jobs,
+            math.inf if size > 2.0**MOST_BITS else 64 * size ** (2 / 3) + 16.0 * d**4,
+            "do without standard errors",
+        )
+        center = np.asarray(center, dtype=np.float64)
+        if self._parts is None:
+            return self._streamed_fourth_moments(center)
+        tensor = fourth_moments(self._form, self.space, center, self._n_jobs)
+        return self._streamed_fourth_moments(center) if tensor is None else tensor
+
+    def _streamed_fourth_moments(self, center: Array) -> Array:
+        d = len(center) + 1
+        self._limits.require(
+            f"all fourth moments over {describe_size(self.space)} in the log domain",
+            number_of_states(self.space) * (SECONDS_BY_STREAMING + SECONDS_BY_QUADRUPLES * d**4),
+            32.0 * 2**14 * d * d,
+            "do without standard errors",
+        )
+        total = np.zeros((d * d, d * d))
+        for states, weights in self.blocks():
+            about = np.column_stack([self.space.features(states) - center, np.ones(len(states))])
+            pairs = (about[:, :, None] * about[:, None, :]).reshape(len(states), -1)
+            total += pairs.T @ (weights[:, None] * pairs)
+        return total.reshape(d, d, d, d)
+
+    def _require(self, seconds_per_state: float) -> None:
+        size = number_of_states(self.space)
+        fixed = size / min(size, 2.0**30)
+        self._limits.require(
+            f"enumerating {describe_size(self.space)}",
+            seconds_per_state * size / self._n_jobs,
+            8 * 2.0**20 * 6 * min(self._n_jobs, fixed) if size > 2.0**26 else 48 * size ** (2 / 3),
+            "take fewer units; beyond enumeration there are ebm.sample and ebm.log_partition",
+        )
+
+    def _sum(self) -> Totals:
+        if len(self._forms) == 1:
+            parts = split(self.space)
+            certified = sum_certified(self._form, parts, self._n_jobs)
+            if certified is not None:
+                totals, self._with_potential = certified
+                self._parts = parts
+                return totals
+        self._require(SECONDS_BY_HALVES * len(self._forms))
+        return sum_by_halves(self._halves, self._n_jobs)
+
+    def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
+        if self._parts is None:
+            return self._draw_by_halves(block, n_draws, rng)
+        parts = self._parts
+        factors = Factors(self._form, parts, with_potential=self._with_potential)
+        with single_threaded_blas():
+            f, g, r, _ = factors.matrices(block, *factors.buffers())
+            p_ac = r * (f @ g)
+        i, k = np.divmod(choose(p_ac, n_draws, rng), parts.c.size)
+        j = np.concatenate(
+            [_choose_rows(f[i[part]] * g[:, k[part]].T, rng) for part in _parts_of(n_draws)]
+        )
+        z = np.full(n_draws, block)
+        return self._joined(zip(parts, (i, j, k, z), strict=True))
+
+    def _draw_by_halves(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
+        first, log_weights = self._halves.block(block)
+        drawn = choose(np.exp(log_weights.about(log_weights.top())), n_draws, rng)
+        i, j = np.divmod(drawn, self._halves.second.size)
+        return self._joined([(first, i), (self._halves.second, j)])
+
+    def _joined(self, drawn: Any) -> Array:
+        """States from the drawn rows of each group's table of features."""
+        features = np.concatenate([group.table[rows] for group, rows in drawn], axis=1)
+        per_unit = self.space.value_features
+        if per_unit.shape[1] == 1:
+            return features
+        one_hot = features.reshape(len(features), self.space.n, -1)
+        return np.asarray(self.space.values[one_hot.argmax(axis=2)])
+
+
+def _parts_of(n_draws: int) -> list[slice]:
+    starts = range(0, n_draws, DRAWS_AT_ONCE)
+    return [slice(start, min(start + DRAWS_AT_ONCE, n_draws)) for start in starts]
+
+
+def _choose_rows(weights: Array, rng: np.random.Generator) -> Indices:
+    """One index for each row, in proportion to the row's weights."""
+    cumulative = np.cumsum(weights, axis=1)
+    thresholds = rng.random(len(weights)) * cumulative[:, -1]
+    # Strictly below the total, so a state of weight zero is never the one.
+    below = np.minimum(thresholds, np.nextafter(cumulative[:, -1], 0))
+    return np.asarray((cumulative <= below[:, None]).sum(axis=1))

@@ -1,0 +1,330 @@
+"""The exact ensemble of a restricted machine: one layer enumerated, the other summed out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ebm._parallel import map_blocks, single_threaded_blas
+from ebm._types import Array
+from ebm.ensembles import Moments
+from ebm.enumeration._layer_sums import LargeLayerWeights, LayerWeights, Workspace, block_bits
+from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
+from ebm.enumeration._log_weights import Resolution, cut_layers, inputs_of, of_layers
+from ebm.enumeration._products import MOST_CHUNKS, BlockSums, Totals, combine
+from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
+from ebm.model import checked_layers
+from ebm.spaces import Binary
+
+__all__ = ["LayerMoments", "RestrictedEnumeration"]
+
+#: Number, log weights and probabilities of a block, and buffers, to sums over its states.
+OfBlock = Callable[[int, Array, Array, Workspace], tuple[Array, ...]]
+
+#: Means of units of the other layer held at a time by one thread.
+CHUNK = 2**19
+#: Below this many factors one thread is fastest.
+SMALL = 2**18
+#: Seconds per state; per state and unit of the other layer for its factor, for its mean, and for
+#: either with an exponential; per state and pair of units; per visible state and hidden unit
+#: through ``energy``.
+SECONDS_PER_STATE = 4e-8
+SECONDS_BY_PRODUCTS = 6e-10
+SECONDS_BY_MEANS = 2e-9
+SECONDS_BY_LOGS = 2.5e-8
+SECONDS_BY_PAIRS = 1e-10
+SECONDS_BY_ENERGY = 4e-8
+
+
+class LayerMoments(NamedTuple):
+    """E[v] (n,), E[h] (m,) and E[v hᵀ] (n, m): all that the learning rule asks of the model."""
+
+    visible_mean: Array
+    hidden_mean: Array
+    products: Array
+
+
+class RestrictedEnumeration(ExactEnsemble):
+    """ln Z and moments of both layers from the states of one: 2^min(n, m) of them.
+
+    Where the hidden layer was enumerated the visible distribution is the mixture Σ_h p(h) p(v|h):
+    moments, log probabilities and draws need no visible states. Entropy, ``expectation``,
+    ``covariance``, ``states``, ``weights`` and ``blocks`` do, and raise
+    :class:`ebm.errors.EnumerationLimitError` where there are too many of them.
+
+    Parameters
+    ----------
+    model : EnergyModel with ``layered_form``
+        The model.
+    space : Binary
+        Its visible states.
+    limits : Limits
+        What it may cost.
+    n_jobs : int
+        Threads.
+    layer : {"visible", "hidden"}, optional
+        Which layer to enumerate; the smaller one if not given.
+    """
+
+    space: Binary
+
+    def __init__(
+        self,
+        model: Any,
+        space: Binary,
+        limits: Limits,
+        n_jobs: int,
+        *,
+        layer: Literal["visible", "hidden"] | None = None,
+    ) -> None:
+        self.model, self.space, self._limits = model, space, limits
+        form = checked_layers(model, space)
+        n, self._n_hidden = form.weights.shape
+        self.layer = layer or ("visible" if n <= self._n_hidden else "hidden")
+        #: In one part or two, of the visible layer.
+        self._forms = cut_layers(model, form)
+        forms = self._forms
+        if self.layer == "hidden":
+            forms = tuple(part.transposed() for part in forms)
+        self._enumerated = forms
+        self._k, self._n_other = forms[0].weights.shape
+        own_space = Binary(self._k)
+        self._n_states = number_of_states(own_space)
+        self._is_small = self._n_states * self._n_other < SMALL
+        self._n_jobs = 1 if self._is_small else n_jobs
+        self._what = f"the {describe_size(own_space)} of the {self.layer} layer"
+        self._require(f"enumerating {self._what}", SECONDS_BY_PRODUCTS * self._n_other)
+        self._layer: LayerWeights | LargeLayerWeights = (
+            LayerWeights(*forms) if len(forms) == 1 else LargeLayerWeights(forms)
+        )
+        in_log_domain = SECONDS_BY_LOGS * len(self._forms) * self._layer.n_in_log_domain
+        self._require(f"enumerating {self._what} in the log domain", in_log_domain)
+        self._totals = self._sum()
+        if len(forms) == 2:
+            self._require_resolution(Resolution.of(*form[:3]))
+        self._set_totals(self._totals, form.constant)
+
+    def moments(self) -> Moments:
+        """Means and covariances of the visible units, and ln Z.
+
+        Known where the visible layer was enumerated; else a pass over the hidden states, with n
+        exponentials and n² products for each.
+
+        Returns
+        -------
+        Moments
+            Over the space of the model.
+        """
+        return self._own_moments if self.layer == "visible" else self._other_moments
+
+    def hidden_moments(self) -> Moments:
+        """Means and covariances of the hidden units over {0,1}^m; the mirror image of moments."""
+        return self._own_moments if self.layer == "hidden" else self._other_moments
+
+    def layer_moments(self) -> LayerMoments:
+        """E[v], E[h] and E[v hᵀ]; one pass over the enumerated states.
+
+        Returns
+        -------
+        LayerMoments
+            The averages of the learning rule, [EBM] eq 11, at center 0.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> machine = ebm.RestrictedBoltzmannMachine([[2.0], [-1.0]], [0.5, 0.0], [-1.0])
+        >>> ebm.exact(machine).layer_moments().hidden_mean.round(4)
+        array([0.556])
+        """
+        in_log_domain = SECONDS_BY_LOGS * len(self._forms) * self._layer.n_in_log_domain
+        self._require(
+            f"E[v hᵀ] from {self._what}", SECONDS_BY_MEANS * self._n_other + in_log_domain
+        )
+
+        products, other = self._averages(
+            lambda block, _, p, work: self._layer.sums_of_other(block, p, work)
+        )
+        if self.layer == "visible":
+            return LayerMoments(self._totals.mean, other, products)
+        return LayerMoments(other, self._totals.mean, products.T)
+
+    def _require_resolution(self, resolution: Resolution) -> None:
+        """Refuse states of either layer whose weight beside the lowest one cannot be told."""
+        if resolution.suffices:
+            return
+        near = 0
+        for block, logs, _, __ in self._distribution(range(self._layer.n_blocks)):
+            close = np.flatnonzero(logs.ravel() > -resolution.gap)
+            near += len(close)
+            # Given the lowest state, each unit of the other layer must be on or off.
+            inputs = inputs_of(self._enumerated, self._layer.states(block)[close])
+            near += int(np.count_nonzero(np.abs(inputs.leading + inputs.rest) < resolution.gap))
+        if near > 1:
+            raise resolution.refused()
+
+    def _relative_energies(self, states: Array) -> Array:
+        """E_eff of visible states counted from the ground."""
+        if len(self._forms) == 1:
+            return super()._relative_energies(states)
+        log_weights = of_layers(self._forms, states.reshape(-1, self.space.n))
+        return -log_weights.about(self._totals.top_scale).reshape(states.shape[:-1])
+
+    def _mean_relative_energy(self) -> float:
+        """⟨E_eff⟩ counted from the ground, a pass over the visible states."""
+        if self.layer == "hidden":
+            return super()._mean_relative_energy()
+        (log_weight,) = self._averages(lambda _, logs, p, __: (np.array([np.vdot(p, logs)]),))
+        return -float(log_weight[0])
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """All visible states (m, n) and their probabilities (m,), block by block."""
+        if self.layer == "hidden":
+            yield from super().blocks()
+            return
+        self._require_streaming(f"streaming {describe_size(self.space)}", 0)
+        for block, _, p, _ in self._distribution(range(self._layer.n_blocks)):
+            yield self._layer.states(block), p.ravel()
+
+    def _distribution(self, blocks: range) -> Iterator[tuple[int, Array, Array, Workspace]]:
+        """Number, log weights and probabilities of blocks of the enumerated layer, and buffers."""
+        work = self._layer.workspace()
+        for block in blocks:
+            logs = self._layer.log_weights(block, work, self._top)
+            yield block, logs, np.exp(logs - self._totals.log_relative), work
+
+    @property
+    def _top(self) -> Any:
+        return self._totals.top_scale
+
+    def _sum(self) -> Totals:
+        def sums(blocks: range) -> Totals:
+            work = self._layer.workspace()
+            return combine(self._layer.sums(block, work) for block in blocks)
+
+        with self._blas():
+            parts = list(map_blocks(sums, self._chunks(), self._n_jobs))
+        if len(parts) == 1:
+            return parts[0]
+        totals = combine(
+            BlockSums(part.top_scale, math.exp(part.log_relative) * _with_one(part))
+            for part in parts
+        )
+        logs = [part.block_logs + float(part.top_scale - totals.top_scale) for part in parts]
+        return totals._replace(block_logs=np.concatenate(logs))
+
+    def _averages(self, of_block: OfBlock) -> list[Array]:
+        """Sums over all states from those of each block, added in one order by any threads."""
+
+        def sums(blocks: range) -> tuple[Array, ...]:
+            return _added(
+                (np.asarray(p.sum()), *of_block(block, logs, p, work))
+                for block, logs, p, work in self._distribution(blocks)
+            )
+
+        with self._blas():
+            total, *parts = _added(map_blocks(sums, self._chunks(), self._n_jobs))
+        # Rounding of ln Z leaves a sum of probabilities that is not quite 1.
+        return [part / total for part in parts]
+
+    def _chunks(self) -> list[range]:
+        """The blocks, dealt to the same few tasks whatever the number of threads."""
+        blocks = range(self._layer.n_blocks)
+        length = -(-len(blocks) // MOST_CHUNKS)
+        return [blocks[k : k + length] for k in range(0, len(blocks), length)]
+
+    def _blas(self) -> AbstractContextManager[None]:
+        # BLAS takes one thread for small products anyway, and the hold costs as much as they do.
+        return nullcontext() if self._is_small else single_threaded_blas()
+
+    @cached_property
+    def _own_moments(self) -> Moments:
+        return self._as_moments(self._totals.mean, self._totals.second, self.layer)
+
+    @cached_property
+    def _other_moments(self) -> Moments:
+        """Of the layer summed out, a mixture of independent units: E[σσᵀ] off the diagonal."""
+        m, other = self._n_other, "visible" if self.layer == "hidden" else "hidden"
+        self._require(
+            f"the moments of the {other} layer from {self._what}",
+            m * (SECONDS_BY_LOGS + m * SECONDS_BY_PAIRS),
+            8.0 * (2 * m * m + 4 * CHUNK) * (self._n_jobs + 1),
+        )
+        rows = max(1, CHUNK // m)
+
+        def sums(block: int, _: Array, p: Array, __: Workspace) -> tuple[Array, ...]:
+            states, weights = self._layer.states(block), p.reshape(-1, 1)
+            mean, second = np.zeros(m), np.zeros((m, m))
+            for start in range(0, len(states), rows):
+                part = slice(start, start + rows)
+                sigma = self._layer.other_means(states[part])
+                weighted = sigma * weights[part]
+                mean += weighted.sum(axis=0)
+                second += sigma.T @ weighted
+            return mean, second
+
+        mean, second = self._averages(sums)
+        return self._as_moments(mean, second, other)
+
+    def _as_moments(self, mean: Array, second: Array, layer: str) -> Moments:
+        """Moments of one layer from E[x] and, off the diagonal, E[xxᵀ]."""
+        covariance = second - np.outer(mean, mean)
+        # x² = x.
+        np.fill_diagonal(covariance, mean * (1 - mean))
+        space = self.space if layer == "visible" else Binary(len(mean))
+        return Moments(space, mean, (covariance + covariance.T) / 2, self.log_partition)
+
+    def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
+        logs = self._layer.log_weights(block, self._layer.workspace(), self._top)
+        drawn = choose(np.exp(logs - logs.max()), n_draws, rng)
+        states = self._layer.states(block)[drawn]
+        if self.layer == "visible":
+            return states
+        visible = np.empty((n_draws, self.space.n))
+        rows = max(1, CHUNK // self.space.n)
+        for start in range(0, n_draws, rows):
+            means = self._layer.other_means(states[start : start + rows])
+            visible[start : start + rows] = rng.random(means.shape) < means
+        return visible
+
+    def _require(self, what: str, seconds_per_state: float, n_bytes: float = 0.0) -> None:
+        seconds = self._n_states * (SECONDS_PER_STATE + seconds_per_state) / self._n_jobs
+        rows, columns = (2**bits for bits in block_bits(self._k))
+        block = 6 * rows * columns * self._n_jobs
+        tables = 5 * self._n_other * (columns + rows * self._n_jobs)
+        self._limits.require(
+            what,
+            seconds,
+            8.0 * (block + tables) + n_bytes,
+            "take fewer units; beyond enumeration there are ebm.sample and ebm.log_partition",
+        )
+
+    def _require_streaming(self, what: str, numbers_per_state: int) -> None:
+        if self.layer == "visible":
+            super()._require_streaming(what, numbers_per_state)
+            return
+        size = number_of_states(self.space)
+        self._limits.require(
+            f"{what} of the visible layer, of which ln Z has no need as it came from {self._what},",
+            (SECONDS_BY_STREAMING + SECONDS_BY_ENERGY * self._n_hidden) * size,
+            8.0 * numbers_per_state * size,
+            "ask for moments, log_probability or draws, which need no pass over visible states",
+        )
+
+
+def _added(parts: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
+    """Sums of tuples of arrays, in their order."""
+    total: tuple[Array, ...] | None = None
+    for part in parts:
+        total = part if total is None else tuple(map(np.add, total, part))
+    return total or ()
+
+
+def _with_one(totals: Totals) -> Array:
+    """E[g gᵀ] for g = (x, 1)."""
+    column = np.append(totals.mean, 1.0)
+    return np.column_stack([np.vstack([totals.second, totals.mean]), column])

@@ -1,0 +1,166 @@
+"""Solutions of damped symmetric systems: by factors, by few roots, by products alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ebm._parallel import single_threaded_blas
+from ebm._types import Array
+from ebm.errors import EbmError, ModelError
+
+#: Most iterations of conjugate gradients, and a residual beyond which they are lost.
+MOST_ITERATIONS = 10_000
+WORST_RESIDUAL = 1e6
+
+
+def require_finite(array: Array, name: str) -> Array:
+    """An array without NaN or infinities, as it is."""
+    if not np.isfinite(array).all():
+        raise ModelError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
+    return array
+
+
+def factor(matrix: Array, damping: float) -> Any:
+    """The Cholesky factor of a damped matrix, as scipy's ``cho_factor`` gives it.
+
+    Parameters
+    ----------
+    matrix : ndarray, (p, p)
+        Symmetric; left as it is.
+    damping : float
+        Added to the diagonal.
+
+    Returns
+    -------
+    tuple
+        What ``cho_solve`` takes.
+
+    Raises
+    ------
+    EbmError
+        If the damped matrix is singular to working precision.
+    """
+    from scipy.linalg import cho_factor
+
+    damped = matrix.copy()
+    damped.flat[:: len(damped) + 1] += damping
+    try:
+        # Of the size met here threads wait for each other longer than they work.
+        with single_threaded_blas():
+            found: Any = cho_factor(damped, overwrite_a=True)
+    except np.linalg.LinAlgError as error:
+        raise EbmError(
+            "the Fisher information is singular: some direction of parameters changes nothing; "
+            f"raise damping (now {damping:g})"
+        ) from error
+    # A factor whose pivots fall to rounding level solves nothing.
+    pivots = found[0].diagonal() ** 2
+    if pivots.min() < 1e-14 * pivots.max():
+        raise EbmError(
+            "the Fisher information is singular to working precision; "
+            f"raise damping (now {damping:g})"
+        )
+    return found
+
+
+def solved(found: Any, vector: Array) -> Array:
+    """The solution that a factor gives."""
+    from scipy.linalg import cho_solve
+
+    with single_threaded_blas():
+        return np.asarray(cho_solve(found, vector))
+
+
+def solved_by_roots(roots: Array, vector: Array, damping: float) -> Array:
+    """(RᵀR + λ)⁻¹ v = (v − Rᵀ(RRᵀ + λ)⁻¹R v) / λ, with the digits the difference lost put back.
+
+    Parameters
+    ----------
+    roots : ndarray, (N, p)
+        R.
+    vector : ndarray, (p,) or (p, k)
+        v.
+    damping : float
+        λ > 0.
+
+    Returns
+    -------
+    ndarray
+        Of the shape of ``vector``.
+
+    Raises
+    ------
+    EbmError
+        If λ is lost in rounding.
+    """
+    found = factor(roots @ roots.T, damping)
+    solution, residual = np.zeros_like(vector), vector
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(2):
+            solution = solution + (residual - roots.T @ solved(found, roots @ residual)) / damping
+            residual = vector - roots.T @ (roots @ solution) - damping * solution
+    if not np.linalg.norm(residual) <= np.linalg.norm(vector):
+        raise EbmError(
+            "the Fisher information is singular to working precision; "
+            f"raise damping (now {damping:g})"
+        )
+    return np.asarray(solution)
+
+
+def log_volume(found: Any) -> float:
+    """ln det of what was factored."""
+    return 2 * float(np.log(found[0].diagonal()).sum())
+
+
+def log_volume_by_roots(roots: Array, damping: float) -> float:
+    """ln det(RᵀR + λ) = ln det(RRᵀ + λ) + (p − N) ln λ, R of shape (N, p), λ > 0."""
+    n, p = roots.shape
+    return log_volume(factor(roots @ roots.T, damping)) + float(p - n) * math.log(damping)
+
+
+def conjugate_gradients(
+    product: Callable[[Array], Array], vector: Array, scales: Array, tolerance: float
+) -> tuple[Array, float]:
+    """A x = b for positive definite A from products with it.
+
+    Parameters
+    ----------
+    product : callable
+        x to A x.
+    vector : ndarray, (p,)
+        b.
+    scales : ndarray, (p,)
+        About the diagonal of A, positive.
+    tolerance : float
+        Length of the residual to stop at, relative to that of b.
+
+    Returns
+    -------
+    (ndarray, float)
+        x and the relative residual, larger than ``tolerance`` where the search broke off: A is
+        singular to rounding, or 10 p iterations did not do.
+    """
+    size = float(np.linalg.norm(vector))
+    solution, residual = np.zeros_like(vector), vector.copy()
+    if size == 0:
+        return solution, 0.0
+    direction = residual / scales
+    slope, left = float(residual @ direction), 1.0
+    for _ in range(min(MOST_ITERATIONS, 10 * len(vector))):
+        image = product(direction)
+        curvature = float(direction @ image)
+        if not curvature > 0 or left > WORST_RESIDUAL:
+            break
+        solution += (slope / curvature) * direction
+        residual -= (slope / curvature) * image
+        left = float(np.linalg.norm(residual)) / size
+        if left <= tolerance:
+            break
+        scaled = residual / scales
+        before, slope = slope, float(residual @ scaled)
+        direction = scaled + (slope / before) * direction
+    return solution, left

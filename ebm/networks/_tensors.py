@@ -1,0 +1,366 @@
+"""Arrays and tensors in, tensors of one dtype and device out, with errors that name them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ebm._arrays import as_floats
+from ebm.errors import CodingError, EbmError, MissingValueError, ModelError, ShapeError
+
+__all__ = [
+    "as_array",
+    "as_inputs",
+    "as_labels",
+    "as_parameters",
+    "as_tensor",
+    "chosen_device",
+    "chosen_dtype",
+    "like",
+]
+
+
+def chosen_device(device: Any, inputs: Any) -> torch.device:
+    """The device asked for, or that of the inputs.
+
+    Parameters
+    ----------
+    device : str, torch.device or None
+        What was asked for.
+    inputs : Any
+        A tensor, or something on the CPU.
+
+    Returns
+    -------
+    torch.device
+        One that works here.
+
+    Raises
+    ------
+    EbmError
+        If it does not.
+
+    Examples
+    --------
+    >>> from ebm.networks._tensors import chosen_device
+    >>> chosen_device(None, [1.0])
+    device(type='cpu')
+    """
+    if device is None:
+        return inputs.device if isinstance(inputs, Tensor) else torch.device("cpu")
+    try:
+        chosen = torch.device(device)
+        # Backends that torch was not built with raise AssertionError.
+        return torch.empty(0, device=chosen).device
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise EbmError(
+            f"device must be one that torch can use here, got {device!r}: {_first_line(error)}; "
+            "use device='cpu', or install a torch with that backend"
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def as_array(values: Any, name: str) -> Any:
+    """Tensors, arrays and memory maps as they are, other things as an array.
+
+    Parameters
+    ----------
+    values : array_like or Tensor
+        Dense, without masked entries.
+    name : str
+        Name of the argument.
+
+    Returns
+    -------
+    Tensor or ndarray
+        Not copied where that can be.
+
+    Raises
+    ------
+    ModelError
+        If it is sparse or a ``Dataset``, or has masked entries.
+    ShapeError
+        If it is nested and ragged.
+
+    Examples
+    --------
+    >>> from ebm.networks._tensors import as_array
+    >>> as_array([0, 1], "labels")
+    array([0, 1])
+    """
+    if isinstance(values, Tensor | np.memmap):
+        if isinstance(values, Tensor) and values.layout is not torch.strided:
+            raise ModelError(f"{name} must be dense, got a sparse tensor: use .to_dense()")
+        return values
+    if hasattr(values, "toarray"):
+        raise ModelError(f"{name} must be dense, got {type(values).__name__}: use .toarray()")
+    if isinstance(values, torch.utils.data.Dataset):
+        raise ModelError(f"{name} must not be a Dataset: wrap it in a torch.utils.data.DataLoader")
+    if np.ma.is_masked(values):
+        raise ModelError(f"{name} must have no masked entries: fill them in first")
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ShapeError(f"{name} must not be ragged: all its rows need the same length") from error
+
+
+def chosen_dtype(dtype: Any, inputs: Tensor | NDArray[Any]) -> torch.dtype:
+    """The dtype asked for, or that of the inputs, which must be floats.
+
+    Parameters
+    ----------
+    dtype : torch.dtype, numpy dtype, str or None
+        float32 or float64.
+    inputs : ndarray or Tensor
+        z; integers are refused, since 0 … 255 is no scale to train at.
+
+    Returns
+    -------
+    torch.dtype
+        float32 or float64; half precision inputs become float32.
+
+    Raises
+    ------
+    CodingError
+        If the inputs are integers, or objects.
+    ModelError
+        If they are text or complex, or the dtype is another one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebm.networks._tensors import chosen_dtype
+    >>> chosen_dtype(None, np.array([1.5]))
+    torch.float64
+    """
+    kind: Any = inputs.dtype
+    if isinstance(kind, torch.dtype):
+        is_float, is_complex = kind.is_floating_point, kind.is_complex
+    else:
+        is_float, is_complex = kind.kind == "f", kind.kind == "c"
+        if kind.kind in "OUSaT":
+            as_floats(inputs, "inputs")
+    if is_complex:
+        raise ModelError("inputs must hold real numbers, got complex ones")
+    if not is_float:
+        remedy = (
+            "convert them by .astype(float)"
+            if str(kind) == "object"
+            else "scale them yourself, pixels by / 255.0 say, so that the preprocessing is stated"
+        )
+        raise CodingError(f"inputs must be floats, got {kind}: {remedy}")
+    if dtype is None:
+        return torch.float64 if kind.itemsize >= 8 else torch.float32
+    name = np.dtype(dtype).name if isinstance(dtype, type | np.dtype) else str(dtype)
+    for chosen in (torch.float32, torch.float64):
+        if name in (str(chosen), str(chosen).removeprefix("torch.")):
+            return chosen
+    raise ModelError(f"dtype must be float32 or float64, got {dtype}")
+
+
+def as_inputs(
+    inputs: Tensor | NDArray[Any],
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    copy: bool = False,
+) -> Tensor:
+    """Rows as a tensor of the model's dtype on its device.
+
+    Parameters
+    ----------
+    inputs : ndarray or Tensor
+        Floats.
+    dtype, device
+        Those of the model.
+    copy : bool
+        Whether to copy also where nothing has to be changed.
+
+    Returns
+    -------
+    Tensor
+        Detached.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from ebm.networks._tensors import as_inputs
+    >>> as_inputs(np.array([1.5]), torch.float32, torch.device("cpu"))
+    tensor([1.5000])
+    """
+    if isinstance(inputs, Tensor):
+        return inputs.detach().to(device, dtype, copy=copy)
+    # torch has native bytes only, and nothing wider than 8 of them.
+    wide = inputs.dtype.itemsize > 8
+    array = np.asarray(inputs, dtype=np.float64 if wide else inputs.dtype.newbyteorder("="))
+    # torch has no negative strides, and shares no read-only memory.
+    if not array.flags.writeable or any(step < 0 for step in array.strides):
+        array, copy = array.copy(), False
+    return torch.from_numpy(array).to(device, dtype, copy=copy)
+
+
+def as_labels(labels: Any) -> Tensor:
+    """Labels as int64 on the CPU.
+
+    Parameters
+    ----------
+    labels : array_like or Tensor of int
+        Classes.
+
+    Returns
+    -------
+    Tensor of int64
+        A copy.
+
+    Raises
+    ------
+    CodingError
+        If they are no integers.
+    ModelError
+        If entries are masked.
+
+    Examples
+    --------
+    >>> from ebm.networks._tensors import as_labels
+    >>> as_labels([0, 1])
+    tensor([0, 1])
+    """
+    array = as_array(labels, "labels")
+    if isinstance(array, Tensor):
+        is_integer = not (array.dtype.is_floating_point or array.dtype.is_complex)
+        is_integer = is_integer and array.dtype is not torch.bool
+    else:
+        is_integer = array.dtype.kind in "iu"
+    if not is_integer:
+        raise CodingError(
+            f"labels must be integers 0 … M−1, got {array.dtype}: "
+            "np.unique(labels, return_inverse=True)[1] numbers the classes"
+        )
+    if isinstance(array, Tensor):
+        return array.detach().to("cpu", torch.int64, copy=True)
+    return torch.from_numpy(array.astype(np.int64))
+
+
+def as_parameters(
+    theta: Any,
+    n: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    name: str = "theta",
+    may_overflow: bool = False,
+) -> Tensor:
+    """Parameters as a tensor of the model's dtype on its device; autograd goes through.
+
+    Parameters
+    ----------
+    theta : array_like or Tensor, (..., n)
+        One vector or several.
+    n : int
+        Its length.
+    dtype, device
+        Those of the model.
+    name : str
+        Name of the argument.
+    may_overflow : bool
+        Whether a finite number that is too large for the dtype may become infinite.
+
+    Returns
+    -------
+    Tensor, (..., n)
+        Finite, unless it may overflow.
+
+    Raises
+    ------
+    ShapeError
+        If the last axis is not n long.
+    ModelError
+        If it holds complex numbers.
+    MissingValueError
+        If a number is NaN or infinite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks._tensors import as_parameters
+    >>> as_parameters([1, 2], 2, torch.float32, torch.device("cpu"))
+    tensor([1., 2.])
+    """
+    tensor = as_tensor(theta, name)
+    if not tensor.ndim or tensor.shape[-1] != n:
+        raise ShapeError(f"{name} must have shape ({n},) or (..., {n}), got {tuple(tensor.shape)}")
+    cast = tensor.to(device, dtype)
+    checked = (tensor if may_overflow else cast).detach()
+    # The sum is finite only if all are, unless it overflows; it takes a tenth of the time.
+    if not bool(torch.isfinite(checked.sum())) and not bool(torch.isfinite(checked).all()):
+        raise MissingValueError(f"{name} must be finite in {dtype}, got NaN or inf")
+    return cast
+
+
+def as_tensor(values: Any, name: str) -> Tensor:
+    """A tensor as it is, other numbers as a float64 tensor of their own.
+
+    Parameters
+    ----------
+    values : array_like or Tensor
+        Real numbers.
+    name : str
+        Name of the argument.
+
+    Returns
+    -------
+    Tensor
+        Not shared with an array: torch would write into read-only ones.
+
+    Raises
+    ------
+    ModelError
+        If it is sparse, or does not hold real numbers.
+
+    Examples
+    --------
+    >>> from ebm.networks._tensors import as_tensor
+    >>> as_tensor([1, 2], "theta")
+    tensor([1., 2.], dtype=torch.float64)
+    """
+    given = as_array(values, name)
+    if not isinstance(given, Tensor):
+        return torch.from_numpy(as_floats(given, name).copy())
+    if given.is_complex():
+        raise ModelError(f"{name} must hold real numbers, got complex ones")
+    return given
+
+
+def like(result: Tensor, given: Any) -> Any:
+    """A result in the kind of the argument: tensors for tensors, else float64 arrays.
+
+    Parameters
+    ----------
+    result : Tensor
+        What was computed.
+    given : Any
+        The argument that it was computed from.
+
+    Returns
+    -------
+    Tensor or ndarray
+        The same numbers.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebm.networks._tensors import like
+    >>> like(torch.ones(2), [1.0])
+    array([1., 1.])
+    """
+    if isinstance(given, Tensor):
+        return result
+    return result.detach().cpu().numpy().astype(np.float64)

@@ -1,0 +1,193 @@
+"""The softmax-MLP as a module of torch, and back: what optimizers work on."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ebm.errors import ModelError, ShapeError
+from ebm.networks._rows import labelled_rows
+from ebm.networks._tensors import like
+from ebm.networks.action._blocks import logits
+from ebm.networks.series.activations import ACTIVATIONS, Activation
+from ebm.networks.series.convergence import one_vector
+
+if TYPE_CHECKING:
+    from ebm.networks.action.softmax_mlp import SoftmaxMLPAction
+
+__all__ = ["as_module", "load_parameters", "parameters_of", "probabilities"]
+
+#: Activations that optimizers recognize by the type of the module.
+MODULES: dict[str, Callable[[], nn.Module]] = {
+    "silu": nn.SiLU,
+    "relu": nn.ReLU,
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+}
+
+
+class _Units(nn.Module):
+    """Any other activation."""
+
+    def __init__(self, activation: Activation) -> None:
+        super().__init__()
+        self.activation = activation
+
+    def forward(self, a: Tensor) -> Tensor:
+        """σ(a)."""
+        return self.activation.function(a)
+
+    def power_series(self, a: Tensor) -> Tensor:
+        """The power series of σ(a(t)), for :func:`ebm.networks.series`; (K+1, ...)."""
+        return self.activation.along(a)
+
+
+def as_module(action: SoftmaxMLPAction, theta: Any) -> nn.Sequential:
+    """The network at θ as a module of torch, with layers ``hidden`` (W, b) and ``logits`` (U, c).
+
+    Parameters
+    ----------
+    action : SoftmaxMLPAction
+        The system.
+    theta : array_like or Tensor, (d,)
+        Values of the parameters, copied.
+
+    Returns
+    -------
+    nn.Sequential
+        From rows z to logits f(z, θ).
+
+    Examples
+    --------
+    >>> import ebm.networks
+    >>> action = ebm.networks.SoftmaxMLPAction([[1.0], [2.0]], [0, 1], 1, activation="tanh")
+    >>> ebm.networks.as_module(action, [0, 0, 0, 0, 0, 0])
+    Sequential(
+      (hidden): Linear(in_features=1, out_features=1, bias=True)
+      (units): Tanh()
+      (logits): Linear(in_features=1, out_features=2, bias=True)
+    )
+    """
+    name = action.activation.name
+    # A user's own activation may bear a known name.
+    is_known = name in MODULES and action.activation is ACTIVATIONS.get(name)
+    settings = {"device": action.device, "dtype": action.dtype}
+    make: Callable[..., nn.Module] = nn.utils.skip_init
+    layers: OrderedDict[str, nn.Module] = OrderedDict(
+        hidden=make(nn.Linear, action.rows.n_inputs, action.n_hidden, **settings),
+        units=MODULES[name]() if is_known else _Units(action.activation),
+        logits=make(nn.Linear, action.n_hidden, action.rows.n_classes, **settings),
+    )
+    network = nn.Sequential(layers)
+    load_parameters(action, network, one_vector(action, theta))
+    return network
+
+
+def load_parameters(action: SoftmaxMLPAction, network: nn.Module, theta: Tensor) -> None:
+    """Write θ into a module, in place.
+
+    Parameters
+    ----------
+    action : SoftmaxMLPAction
+        The system.
+    network : nn.Module
+        From :func:`as_module`.
+    theta : Tensor, (d,)
+        What to write.
+    """
+    U, c, W, b = action.blocks_of(theta)
+    values = {"hidden.weight": W, "hidden.bias": b, "logits.weight": U, "logits.bias": c}
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            parameter.copy_(values[name])
+
+
+def parameters_of(network: nn.Module) -> Tensor:
+    """θ of a network of one hidden layer: U, c, W, b in one vector.
+
+    Torch lists W, b, U, c: its vectors are as long, and wrong.
+
+    Parameters
+    ----------
+    network : nn.Module
+        With two linear layers, that of the hidden units first, both with a bias.
+
+    Returns
+    -------
+    Tensor, (d,)
+        A copy, without a graph.
+
+    Raises
+    ------
+    ModelError
+        If it has other layers with parameters.
+
+    Examples
+    --------
+    >>> import ebm.networks
+    >>> action = ebm.networks.SoftmaxMLPAction([[1.0], [2.0]], [0, 1], n_hidden=1)
+    >>> ebm.networks.parameters_of(ebm.networks.as_module(action, [0, 1, 2, 3, 4, 5]))
+    tensor([0., 1., 2., 3., 4., 5.], dtype=torch.float64)
+    """
+    layers: Any = [module for module in network.modules() if isinstance(module, nn.Linear)]
+    n_own = sum(1 for _ in network.parameters())
+    if len(layers) != 2 or n_own != 4 or any(layer.bias is None for layer in layers):
+        raise ModelError(
+            "network must have two linear layers with biases, and no other parameters, got "
+            f"{len(layers)} linear layers and {n_own} parameters"
+        )
+    hidden, last = layers
+    order = (last.weight, last.bias, hidden.weight, hidden.bias)
+    return torch.cat([parameter.detach().reshape(-1) for parameter in order])
+
+
+def probabilities(action: SoftmaxMLPAction, theta: Any, inputs: Any) -> Any:
+    """q_m(z, θ) = softmax_m f(z, θ) of rows, those of the action or new ones.
+
+    Parameters
+    ----------
+    action : SoftmaxMLPAction
+        The network; its own rows do not matter.
+    theta : array_like or Tensor, (d,)
+        The parameters.
+    inputs : array_like or Tensor, (N, E)
+        z, floats, scaled as those of the action.
+
+    Returns
+    -------
+    ndarray or Tensor, (N, M)
+        In the kind of ``theta``; ``.argmax(1)`` is the class. Without a graph.
+
+    Raises
+    ------
+    ShapeError
+        If the rows have another number of columns.
+
+    Examples
+    --------
+    >>> import ebm.networks
+    >>> action = ebm.networks.SoftmaxMLPAction([[1.0], [2.0]], [0, 1], n_hidden=1)
+    >>> ebm.networks.probabilities(action, [0, 0, 0, 0, 0, 0], [[3.0]])
+    array([[0.5, 0.5]])
+    """
+    blocks = action.blocks_of(one_vector(action, theta).detach())
+    n_classes, n_inputs = action.rows.n_classes, action.rows.n_inputs
+    rows = labelled_rows(
+        inputs,
+        np.zeros(len(inputs), dtype=int),
+        n_classes=n_classes,
+        classes_may_be_empty=True,
+        device=action.device,
+        dtype=action.dtype,
+    )
+    if rows.n_inputs != n_inputs:
+        raise ShapeError(f"inputs must have {n_inputs} columns, got {rows.n_inputs}")
+    parts = []
+    for block in rows.blocks(action.block_size()):
+        parts.append(logits(blocks, block.inputs, action.activation).softmax(-1))
+    return like(torch.cat(parts), theta)

@@ -1,0 +1,1 @@
+"""Gradient descent by relative Fisher information, layer by layer."""

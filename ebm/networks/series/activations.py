@@ -1,0 +1,393 @@
+"""Activations: the function, its Taylor series at 0, its series along any power series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import islice
+from numbers import Rational
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ebm._arrays import as_number
+from ebm._types import Array, ComplexArray
+from ebm.errors import ModelError
+from ebm.networks.series import _derivatives_at_zero, power_series
+from ebm.networks.series._singularities import Distance, known_coefficients, ratio_test
+
+__all__ = ["ACTIVATIONS", "Activation", "activation_named"]
+
+Number = float | Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class Activation:
+    """An activation σ(a) with what its power series need, [ACT] §1.1.
+
+    σ(a) = Σ_k s_k a^k / k! near a = 0.
+
+    Parameters
+    ----------
+    name : str
+        How messages call it.
+    function : callable
+        σ for tensors, element by element.
+    derivatives : callable or sequence of float, optional
+        s_0, s_1, …: either all that will be needed, or a function of the order K that returns
+        s_0 … s_K. None if σ(ta) = t σ(a) for t > 0, as for the ReLU: there is no Taylor series, but
+        an exact one for t > 0.
+    series : callable, optional
+        From the coefficients of a power series a(t), (K+1, ...), to those of σ(a(t)), at any base
+        point; :mod:`ebm.networks.power_series` has the pieces. Without it only base points with
+        a = 0 can be had.
+    singularity : float, optional
+        Distance from 0 of the nearest singularity of σ in the complex plane; ``math.inf`` if there
+        is none. Not stated it is estimated from the derivatives, see :attr:`distance`.
+    continuation : callable, optional
+        σ for complex arrays, needed for the radius of convergence; by default ``function`` on
+        complex tensors.
+
+    Raises
+    ------
+    ModelError
+        If ``function`` does not work on each element of a tensor by itself, or is not
+        σ(ta) = t σ(a) where there are no derivatives, or has others than those given, or
+        ``singularity`` is not positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import ebm.networks
+    >>> sine = ebm.networks.Activation("sin", torch.sin, [0, 1, 0, -1, 0, 1])
+    >>> sine.coefficients(3)
+    (0.0, 1.0, 0.0, -0.16666666666666666)
+    """
+
+    name: str
+    function: Callable[[Tensor], Tensor]
+    derivatives: Callable[[int], Sequence[Number]] | Sequence[Number] | None = None
+    series: Callable[[Tensor], Tensor] | None = None
+    singularity: float | None = None
+    continuation: Callable[[ComplexArray], ComplexArray] | None = None
+
+    def __post_init__(self) -> None:
+        given = self.derivatives
+        if not (given is None or callable(given) or hasattr(given, "__iter__")):
+            raise ModelError(f"derivatives must be numbers s_0, s_1, … or a function, got {given}")
+        stated = self.singularity
+        if stated is not None and not as_number(stated, "singularity") > 0:
+            raise ModelError(f"singularity must be positive, got {self.singularity!r}")
+        _require_elementwise(self)
+        _require_agreement(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # The functions of those that come with the package have no names to be pickled by.
+        if ACTIVATIONS.get(self.name) is self:
+            return activation_named, (self.name,)
+        return super().__reduce_ex__(protocol)
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether the series about θ = 0 holds for t > 0 only."""
+        return self.derivatives is None
+
+    @property
+    def has_continuation(self) -> bool:
+        """Whether σ has values for complex arguments, which the radius of convergence needs."""
+        try:
+            self.on_ray(np.ones(1, dtype=np.complex128), np.zeros(1))
+        except ModelError:
+            return False
+        return True
+
+    @cached_property
+    def distance(self) -> Distance:
+        """From 0 to the nearest singularity of σ: stated, or by the ratio test with its error."""
+        if self.is_one_sided:
+            return Distance(math.inf, 0.0)
+        if self.singularity is not None:
+            return Distance(float(self.singularity), 0.0)
+        return ratio_test(known_coefficients(self))
+
+    def coefficients(self, order: int) -> tuple[float, ...]:
+        """Taylor coefficients at 0.
+
+        Parameters
+        ----------
+        order : int
+            K, from 0.
+
+        Returns
+        -------
+        tuple of float, K+1
+            s_k / k!.
+
+        Raises
+        ------
+        ModelError
+            If there is no Taylor series, or not to this order.
+        """
+        if self.derivatives is None:
+            raise ModelError(
+                f"{self.name} has no Taylor series at 0; its expansion for t > 0 stops at U σ(a)"
+            )
+        given = self.derivatives(order) if callable(self.derivatives) else self.derivatives
+        values = [_number(s) for s in islice(given, order + 1)]
+        # Large fractions do not fit into a float.
+        finite = all(isinstance(s, Fraction) or math.isfinite(s) for s in values)
+        if len(values) <= order or not finite:
+            raise ModelError(
+                f"derivatives of the activation {self.name} must be s_0 … s_{order}, all finite, "
+                f"got {[float(s) for s in values]}: give more of them, or ask for a lower order"
+            )
+        return tuple(float(Fraction(s) / math.factorial(k)) for k, s in enumerate(values))
+
+    def along(self, x: Tensor) -> Tensor:
+        """The power series of σ(x(t)).
+
+        Parameters
+        ----------
+        x : Tensor, (K+1, ...)
+            Coefficients of x(t).
+
+        Returns
+        -------
+        Tensor, (K+1, ...)
+            Coefficients of σ(x(t)); for ReLU those that hold for small t > 0.
+
+        Raises
+        ------
+        ModelError
+            If x_0 ≠ 0 and only Taylor coefficients at 0 are known.
+        """
+        if self.series is not None:
+            return self.series(x)
+        if bool((x[0] != 0).any()):
+            raise ModelError(
+                f"the activation {self.name} needs series= to be expanded about a ≠ 0: "
+                "its Taylor coefficients at 0 are not enough"
+            )
+        return power_series.composed(self.coefficients(len(x) - 1), x)
+
+    def on_ray(self, t: ComplexArray, a: Array) -> ComplexArray:
+        """σ(ta) for complex t, continued from t > 0.
+
+        Parameters
+        ----------
+        t : ndarray of complex, (P,)
+            Points of the plane.
+        a : ndarray, (H,)
+            Pre-activations at t = 1.
+
+        Returns
+        -------
+        ndarray of complex, (P, H)
+            The values.
+
+        Raises
+        ------
+        ModelError
+            If the function takes no complex numbers and no ``continuation`` is given.
+        """
+        if self.derivatives is None:
+            return np.outer(t, self.function(torch.from_numpy(a)).numpy())
+        if self.continuation is not None:
+            return self.continuation(np.outer(t, a))
+        try:
+            return np.asarray(self.function(torch.from_numpy(np.outer(t, a))).numpy())
+        except (RuntimeError, TypeError) as error:
+            raise ModelError(
+                f"the activation {self.name} needs continuation=, its values for complex arrays, "
+                "to find the radius of convergence"
+            ) from error
+
+
+def activation_named(activation: Any) -> Activation:
+    """The activation of that name, or the user's own.
+
+    Parameters
+    ----------
+    activation : str or Activation
+        ``"silu"``, ``"relu"``, ``"formal_relu"``, ``"tanh"``, ``"sigmoid"``, ``"softplus"``,
+        ``"gelu"``, ``"identity"``, or an :class:`Activation`.
+
+    Returns
+    -------
+    Activation
+        With its series.
+
+    Raises
+    ------
+    ModelError
+        If there is none of that name.
+
+    Examples
+    --------
+    >>> from ebm.networks.series.activations import activation_named
+    >>> activation_named("silu").coefficients(2)
+    (0.0, 0.5, 0.25)
+    """
+    if isinstance(activation, Activation):
+        return activation
+    if isinstance(activation, str) and activation in ACTIVATIONS:
+        return ACTIVATIONS[activation]
+    raise ModelError(
+        f"activation must be one of {', '.join(ACTIVATIONS)}, or an ebm.networks.Activation with "
+        f"its Taylor coefficients, got {activation!r}"
+    )
+
+
+def _number(value: Any) -> Number:
+    return Fraction(value) if isinstance(value, Rational) else as_number(value, "derivatives")
+
+
+def _require_elementwise(activation: Activation) -> None:
+    """Refuse a function that would give wrong numbers, or fail far from here."""
+    x = torch.tensor([[-1.5, 0.25], [2.0, -0.75]], dtype=torch.float64, device="cpu")
+    name, function = activation.name, activation.function
+    try:
+        # With gradients, as in training: this finds functions of numpy and those in place.
+        with torch.enable_grad():
+            y, flat, double = (function(a.requires_grad_()) for a in (x, x.flatten(), 2 * x))
+        fits = y.shape == x.shape and y.dtype == x.dtype and bool(torch.isfinite(y).all())
+        fits = fits and torch.allclose(flat, y.flatten())
+    except Exception as error:
+        # What a function of the user raises is the user's too.
+        raise ModelError(f"function of the activation {name} must map tensors: {error}") from error
+    if not fits:
+        raise ModelError(
+            f"function of the activation {name} must map each element of a tensor by itself, to a "
+            "finite number of the same dtype"
+        )
+    if activation.is_one_sided and not torch.allclose(double, 2 * y):
+        raise ModelError(
+            f"the activation {name} needs derivatives=, s_0, s_1, …: only where σ(ta) = t σ(a) for "
+            "t > 0, as for the ReLU, can it do without"
+        )
+
+
+def _require_agreement(activation: Activation) -> None:
+    # What the polynomial of degree K leaves of σ(h) must fall by 2^{K+1} when h is halved.
+    given = activation.derivatives
+    if given is None or not (callable(given) or hasattr(given, "__len__")):
+        return
+    known: int = 5 if callable(given) else len(given)
+    degree = min(known, 5) - 1
+    c = activation.coefficients(degree) if degree >= 0 else ()
+    scale = max([1.0, *(abs(x) ** (1 / k) for k, x in enumerate(c) if k)])
+    h = torch.tensor([0.02, -0.02], dtype=torch.float64) / scale
+    far, near = (
+        (activation.function(x) - sum(ck * x**k for k, ck in enumerate(c))).abs()
+        for x in (h, h / 2)
+    )
+    floor = 1e-12 * max([1.0, *map(abs, c[:1])])
+    if bool(((far > floor) & (near > far / 2 ** (degree + 0.5))).any()):
+        raise ModelError(
+            f"derivatives of the activation {activation.name} must be those of its function at 0, "
+            f"σ^(k)(0) and not divided by k!, got "
+            f"{[x * math.factorial(k) for k, x in enumerate(c)]}"
+        )
+
+
+def _silu_series(x: Tensor) -> Tensor:
+    return power_series.product(x, power_series.sigmoid(x))
+
+
+def _softplus_series(x: Tensor) -> Tensor:
+    return power_series.integral(x, power_series.sigmoid(x), _softplus(x[0]))
+
+
+def _gelu_series(x: Tensor) -> Tensor:
+    first = 0.5 * torch.erfc(-x[0] / math.sqrt(2))
+    return power_series.product(x, power_series.integral(x, power_series.gaussian(x), first))
+
+
+def _relu_series(x: Tensor) -> Tensor:
+    """The side that a unit takes for small t > 0 is that of its first order that is not zero."""
+    side = torch.zeros_like(x[0])
+    for order in x.detach():
+        side = torch.where(side == 0, torch.sign(order), side)
+    return x * (side > 0)
+
+
+def _softplus(x: Tensor) -> Tensor:
+    # torch's own replaces softplus by a above its threshold.
+    return torch.logaddexp(x, torch.zeros_like(x))
+
+
+def _gelu_continuation(x: ComplexArray) -> ComplexArray:
+    from scipy.special import erf
+
+    return np.asarray(0.5 * x * (1 + erf(x / math.sqrt(2))))
+
+
+#: The activations by name; ``formal_relu`` is the series of [ACT-R], s_1 = 1 and no other, which is
+#: that of σ(a) = a and not that of the ReLU.
+ACTIVATIONS: dict[str, Activation] = {
+    activation.name: activation
+    for activation in (
+        Activation(
+            "silu",
+            torch.nn.functional.silu,
+            _derivatives_at_zero.silu,
+            _silu_series,
+            math.pi,
+            lambda x: x / (1 + np.exp(-x)),
+        ),
+        Activation("relu", torch.relu, None, _relu_series),
+        Activation(
+            "formal_relu",
+            lambda x: x,
+            _derivatives_at_zero.identity,
+            lambda x: x,
+            math.inf,
+            lambda x: x,
+        ),
+        Activation(
+            "tanh",
+            torch.tanh,
+            _derivatives_at_zero.tanh,
+            power_series.tanh,
+            math.pi / 2,
+            lambda x: np.asarray(np.tanh(x)),
+        ),
+        Activation(
+            "sigmoid",
+            torch.sigmoid,
+            _derivatives_at_zero.sigmoid,
+            power_series.sigmoid,
+            math.pi,
+            lambda x: np.asarray(1 / (1 + np.exp(-x))),
+        ),
+        Activation(
+            "softplus",
+            _softplus,
+            _derivatives_at_zero.softplus,
+            _softplus_series,
+            math.pi,
+            lambda x: np.asarray(np.log1p(np.exp(x))),
+        ),
+        Activation(
+            "gelu",
+            torch.nn.functional.gelu,
+            _derivatives_at_zero.gelu,
+            _gelu_series,
+            math.inf,
+            _gelu_continuation,
+        ),
+        Activation(
+            "identity",
+            lambda x: x,
+            _derivatives_at_zero.identity,
+            lambda x: x,
+            math.inf,
+            lambda x: x,
+        ),
+    )
+}

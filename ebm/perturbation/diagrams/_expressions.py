@@ -1,0 +1,204 @@
+"""Expressions that diagrams become: vectors over sites and matrices over pairs of sites.
+
+Equal expressions are kept once, under one number, so that what diagrams share is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+__all__ = ["Expressions", "Node"]
+
+#: A kind and what it is made of, by number:
+#:   ("weight", key)            a vector of vertex weights
+#:   ("times", vectors)         their elementwise product
+#:   ("apply", M, v)            M v
+#:   ("coupling",)              W
+#:   ("hadamard", matrices)     their elementwise product, W m times for an m-fold edge
+#:   ("product", word)          M₀ diag(v₁) M₁ diag(v₂) …, word = (M₀, v₁, M₁, …), while compiled
+#:   ("product", A, v, B)       A diag(v) B, in a finished program
+#:   ("transposed", M)          Mᵀ
+#:   ("dot", u, v)              Σ u v
+#:   ("four", M, u)             Σ_ijkl u_i u_j u_k u_l M_ij M_ik M_il M_jk M_jl M_kl
+Node = tuple[Any, ...]
+
+#: What one more of a kind costs: products are what matters, and n⁴ above all.
+PRICE = {"four": 10**12, "product": 10**8, "hadamard": 10**4, "apply": 10**2}
+#: What each W in a product adds: of two products the one of fewer edges will serve more often.
+PRICE_OF_EDGE = 10**6
+
+
+class Expressions:
+    """Numbered expressions; the same one always gets the same number.
+
+    Examples
+    --------
+    >>> from ebm.perturbation.diagrams._expressions import Expressions
+    >>> table = Expressions()
+    >>> w = table.coupling()
+    >>> path = table.product((w, table.weight((2,)), w))
+    >>> table.transposed(path) == path
+    True
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._numbers: dict[Node, int] = {}
+        #: Expressions that a finished diagram uses already, in the order of their inputs.
+        self.used: dict[int, Node] = {}
+
+    def _number(self, node: Node) -> int:
+        if node not in self._numbers:
+            self._numbers[node] = len(self.nodes)
+            self.nodes.append(node)
+        return self._numbers[node]
+
+    def weight(self, key: tuple[int, ...]) -> int:
+        """Vertex weights."""
+        return self._number(("weight", key))
+
+    def times(self, vectors: Iterable[int]) -> int:
+        """Elementwise product of vectors, one of them left as it is."""
+        factors = tuple(sorted(vectors))
+        return factors[0] if len(factors) == 1 else self._number(("times", factors))
+
+    def apply(self, matrix: int, vector: int) -> int:
+        """Matrix times vector."""
+        return self._number(("apply", matrix, vector))
+
+    def four(self, matrix: int, vector: int) -> int:
+        """The complete graph of four sites."""
+        return self._number(("four", matrix, vector))
+
+    def dot(self, first: int, second: int) -> int:
+        """Sum of the products of two vectors."""
+        return self._number(("dot", *sorted((first, second))))
+
+    def coupling(self) -> int:
+        """The matrix W."""
+        return self._number(("coupling",))
+
+    def hadamard(self, matrices: Iterable[int]) -> int:
+        """Elementwise product of matrices, one of them left as it is."""
+        factors = tuple(sorted(matrices))
+        if len(factors) == 1:
+            return factors[0]
+        mirrored = tuple(sorted(map(self.transposed, factors)))
+        if mirrored < factors:
+            return self._number(("transposed", self._number(("hadamard", mirrored))))
+        return self._number(("hadamard", factors))
+
+    def product(self, word: tuple[int, ...]) -> int:
+        """M₀ diag(v₁) M₁ …; products within it are written out, so that none is written twice."""
+        flat: list[int] = []
+        for place, item in enumerate(word):
+            flat += [item] if place % 2 else self._word(item)
+        mirrored = self._mirrored(tuple(flat))
+        if mirrored < tuple(flat):
+            return self._number(("transposed", self._number(("product", mirrored))))
+        return self._number(("product", tuple(flat)))
+
+    def transposed(self, matrix: int) -> int:
+        """The transpose; a symmetric matrix is its own."""
+        node = self.nodes[matrix]
+        if node[0] == "transposed":
+            return int(node[1])
+        if node[0] == "coupling":
+            return matrix
+        if node[0] == "hadamard":
+            return self.hadamard(map(self.transposed, node[1]))
+        return self.product(self._mirrored(node[1]))
+
+    def is_symmetric(self, matrix: int) -> bool:
+        """Whether the expression says so."""
+        return self.transposed(matrix) == matrix
+
+    def _mirrored(self, word: tuple[int, ...]) -> tuple[int, ...]:
+        backwards = enumerate(reversed(word))
+        return tuple(item if place % 2 else self.transposed(item) for place, item in backwards)
+
+    def _word(self, matrix: int) -> tuple[int, ...]:
+        node = self.nodes[matrix]
+        if node[0] == "product":
+            return tuple(node[1])
+        if node[0] == "transposed" and self.nodes[node[1]][0] == "product":
+            return self._mirrored(self.nodes[node[1]][1])
+        return (matrix,)
+
+    def missing(self, root: int) -> dict[int, Node]:
+        """What ``root`` needs beyond what is used, inputs first, products cut in two.
+
+        Parameters
+        ----------
+        root : int
+            An expression.
+
+        Returns
+        -------
+        dict
+            Finished nodes by number.
+        """
+        found: dict[int, Node] = {}
+        self._collect(root, found)
+        return found
+
+    def price(self, root: int) -> int:
+        """Cost of what ``root`` needs beyond what is used."""
+        missing = self.missing(root)
+        edges = sum(self._edges(number) for number in missing if missing[number][0] == "product")
+        return PRICE_OF_EDGE * edges + sum(PRICE.get(node[0], 1) for node in missing.values())
+
+    def _edges(self, number: int) -> int:
+        """How many W are multiplied in a matrix."""
+        kind, *arguments = self.nodes[number]
+        if kind == "product":
+            return sum(map(self._edges, arguments[0][::2]))
+        if kind == "hadamard":
+            return sum(map(self._edges, arguments[0]))
+        return 1 if kind == "coupling" else self._edges(arguments[0])
+
+    def use(self, root: int) -> None:
+        """Count an expression, and what it needs, as used."""
+        self.used.update(self.missing(root))
+
+    def _collect(self, number: int, found: dict[int, Node]) -> None:
+        if number in self.used or number in found:
+            return
+        node = self.nodes[number]
+        if node[0] == "product":
+            node = self._cut(node[1])
+        for item in inputs(node):
+            self._collect(item, found)
+        found[number] = node
+
+    def _cut(self, word: tuple[int, ...]) -> Node:
+        """The cheapest place to cut a word of matrices and vectors in two."""
+        cuts = []
+        for place in range(1, len(word), 2):
+            left, right = word[:place], word[place + 1 :]
+            parts = [side[0] if len(side) == 1 else self.product(side) for side in (left, right)]
+            price = sum(map(self.price, parts)) if len(word) > 3 else 0
+            cuts.append((price, place, parts))
+        _, place, (left_part, right_part) = min(cuts)
+        return ("product", left_part, word[place], right_part)
+
+
+def inputs(node: Node) -> Iterator[int]:
+    """Numbers of the expressions that a finished node is made of.
+
+    Parameters
+    ----------
+    node : Node
+        The node.
+
+    Yields
+    ------
+    int
+        The number of each.
+    """
+    kind, *arguments = node
+    if kind in {"times", "hadamard"}:
+        yield from arguments[0]
+    elif kind not in {"weight", "coupling"}:
+        yield from arguments

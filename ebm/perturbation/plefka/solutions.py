@@ -1,0 +1,417 @@
+"""Means, covariances and ln Z at self-consistent means: naive mean field, TAP, and orders beyond.
+
+Plefka's expansion keeps the means fixed while the couplings grow :cite:`plefka1982`, which leaves
+only diagrams without bridges; its fourth order is :cite:`georges1991`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ebm._arrays import as_integer, as_number, as_seconds, read_only
+from ebm._randomness import RandomSource
+from ebm._types import Array, Indices
+from ebm.ensembles import Moments
+from ebm.errors import EbmError
+from ebm.models import BoltzmannMachine
+from ebm.perturbation._canonical_machine import expanded_machine
+from ebm.perturbation._doubts import Doubt, warn_of
+from ebm.perturbation._starts import distinct_solutions, first_log_odds
+from ebm.perturbation._summation import inverse_series
+from ebm.perturbation.bethe._witness import Witness, mean_doubt, witness_of
+from ebm.perturbation.diagrams._contraction import require_covariance_order, require_order
+from ebm.perturbation.plefka._climb import Point, ascent, climb, point_at
+from ebm.perturbation.plefka._free_energy import coupled_algebra, covariance_terms, pair_covariances
+from ebm.perturbation.plefka._linear_response import covariance_from_inverse, is_positive_definite
+from ebm.spaces import Binary, FiniteSpace
+
+__all__ = ["PlefkaSolution", "plefka", "plefka_solutions"]
+
+
+def plefka(
+    model: Any,
+    order: Any,
+    *,
+    start: str | ArrayLike = "uniform",
+    rng: RandomSource = None,
+    max_iterations: int = 1000,
+    tolerance: float = 1e-12,
+    max_seconds: float = 60.0,
+) -> PlefkaSolution:
+    """Means, covariances and ln Z to order K in the couplings at self-consistent means.
+
+    ln Z = max_m [ Γ(m) + b·m + ½ (m−c)·W(m−c) ], Γ = Σ_i S(m_i) + Γ_2 + … + Γ_K, so that
+    logit m_i = b_i + Σ_j W_ij (m_j−c_j) + ∂(Γ_2+…+Γ_K)/∂m_i, c being the center of the model.
+
+    Order 1 is naive mean field, order 2 the equations of Thouless, Anderson and Palmer, order 4
+    those of Georges and Yedidia :cite:`georges1991`. Each order divides the errors by two to four
+    where couplings have random signs, until at strong couplings no order helps. There may be
+    several solutions: see :func:`plefka_solutions`.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine, IsingModel or RestrictedBoltzmannMachine
+        Dense or sparse couplings, at any center, with any diagonal: the answer depends on the
+        distribution only. A restricted machine is taken with both its layers.
+    order : int
+        K, 1 to 6. The covariance goes up to 5.
+    start : "uniform", "random" or array_like, (n,)
+        The means to begin with: those of uniform units, random ones, or these in the coding of the
+        model. The solution found is the one uphill from there.
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+        Source of randomness of a random start.
+    max_iterations : int
+        Evaluations of Γ and its slope that are allowed.
+    tolerance : float
+        Largest error of the equation above, relative to 1 + abs(logit m_i).
+    max_seconds : float
+        Time that one evaluation of dense couplings may take before it is refused.
+
+    Returns
+    -------
+    PlefkaSolution
+        Moments, ln Z, an estimate of the error, and how it was found.
+
+    Raises
+    ------
+    ConvergenceError
+        If no solution was found; it says what was left and what to try.
+    EbmError
+        If ``order`` is not a positive integer or a setting is out of range.
+    LimitError
+        If ``order`` is above 6, or it would take too long.
+    ModelError
+        If the model is another, or ``start`` holds no means.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> machine = ebm.BoltzmannMachine([[0, 1], [1, 0]], [-1, 0.5])
+    >>> solution = ebm.perturbation.plefka(machine, 4)
+    >>> f"{solution.log_partition - ebm.exact(machine).log_partition:.0e}"
+    '-1e-05'
+    """
+    order = as_integer(order, "order")
+    require_order(order)
+    max_iterations = as_integer(max_iterations, "max_iterations")
+    tolerance = as_number(tolerance, "tolerance")
+    if not 0 < tolerance < math.inf:
+        raise EbmError(f"tolerance must be a positive number, got {tolerance!r}")
+    max_seconds = as_seconds(max_seconds)
+    # Of all centers 1/2 leaves the smallest rounding errors.
+    machine, space = expanded_machine(model, 0.5)
+    name = f"Plefka's expansion to order {order}"
+    algebra = coupled_algebra(machine.weights, order, name, max_seconds)
+    found, n_iterations = climb(
+        first_log_odds(start, space, rng),
+        lambda log_odds: point_at(machine, algebra, log_odds, order),
+        lambda point: ascent(machine, point),
+        name,
+        max_iterations,
+        tolerance,
+    )
+    return PlefkaSolution(machine, order, space, found, n_iterations, max_seconds)
+
+
+def plefka_solutions(
+    model: Any, order: Any, n_starts: int = 20, *, rng: RandomSource = None, **settings: Any
+) -> tuple[PlefkaSolution, ...]:
+    """Different solutions at self-consistent means: from the uniform and from random starts.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine, IsingModel or RestrictedBoltzmannMachine
+        As for :func:`plefka`.
+    order : int
+        K.
+    n_starts : int
+        How many random starts.
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+        Source of randomness.
+    **settings : int or float
+        ``max_iterations``, ``tolerance`` and ``max_seconds`` of :func:`plefka`.
+
+    Returns
+    -------
+    tuple of PlefkaSolution
+        The largest ln Z, so the lowest free energy, first. Starts that do not converge are left
+        out; there may be more solutions than were found.
+
+    Raises
+    ------
+    ConvergenceError
+        If no start converged.
+    EbmError
+        If ``n_starts`` is not a number of starts, or as :func:`plefka`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ebm
+    >>> magnet = ebm.IsingModel(0.5 * (np.ones((5, 5)) - np.eye(5)), np.full(5, 0.01))
+    >>> found = ebm.perturbation.plefka_solutions(magnet, 2, rng=0)
+    >>> [(solution.is_stable, bool(solution.mean_error[0] > 0.5)) for solution in found]
+    [(True, True), (True, True)]
+    """
+
+    def solve(start: str, stream: np.random.Generator) -> PlefkaSolution:
+        return plefka(model, order, start=start, rng=stream, **settings)
+
+    return distinct_solutions(solve, n_starts, rng)
+
+
+#: Variances below this do not change anything else.
+LEAST_VARIANCE = 1e-300
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlefkaSolution:
+    """A solution at self-consistent means; made by :func:`ebm.perturbation.plefka`.
+
+    Parameters
+    ----------
+    machine : BoltzmannMachine
+        The model without diagonal, at center 1/2.
+    order : int
+        K, the order of ln Z, means and covariance.
+    space : FiniteSpace
+        The coding of means and covariances.
+    point : Point
+        The means, and the free energy there.
+    n_iterations : int
+        Evaluations it took.
+    max_seconds : float
+        Time that an answer may take before it is refused.
+    """
+
+    machine: BoltzmannMachine
+    order: int
+    space: FiniteSpace
+    point: Point
+    n_iterations: int
+    max_seconds: float = 60.0
+
+    def __repr__(self) -> str:
+        return (
+            f"PlefkaSolution(order={self.order}, {self.space!r}, converged in "
+            f"{self.n_iterations} iterations, log_partition={self.point.value:.6f})"
+        )
+
+    @property
+    def kind(self) -> str:
+        """What tables call it."""
+        return f"Plefka order {self.order}"
+
+    @property
+    def residual(self) -> float:
+        """Largest error of the equation of the means, relative to 1 + abs(logit m)."""
+        return self.point.residual
+
+    def moments(self) -> Moments:
+        """Means, covariance and ln Z, in the coding of the model; refused as ``covariance`` is.
+
+        Returns
+        -------
+        Moments
+            One :class:`ebm.errors.SeriesWarning` names all of them that are doubted.
+        """
+        moments = Moments(self.space, self._mean, self._covariance, self.point.value)
+        self._warn(self._log_partition_doubt, self._mean_doubt, self._covariance_doubt)
+        return moments
+
+    @property
+    def settled(self) -> tuple[float, Array]:
+        """ln Z and means, (n,), without a word about their errors."""
+        return self.point.value, self._mean
+
+    @property
+    def log_partition(self) -> float:
+        """ln Z to order K at these means, minus the free energy; its error is of order K + 1.
+
+        A :class:`ebm.errors.SeriesWarning` says when ``log_partition_error`` is above 0.1.
+        """
+        self._warn(self._log_partition_doubt)
+        return self.point.value
+
+    @cached_property
+    def log_partition_error(self) -> float:
+        """Estimated error of ``log_partition`` in nats.
+
+        Distance to ln Σ_a Z_a over the states that belief propagation finds, each with the leading
+        correction by its loops, and half of that for the loops that follow; infinite where it finds
+        none.
+        """
+        return self._witness.error_of_log_partition(self.point.value)
+
+    @cached_property
+    def log_partition_terms(self) -> Array:
+        """Orders 0 … K of ln Z at these means, (K + 1,).
+
+        Entropy and biases (about s = 0 in spins), the energy of the mean states, then Γ_2 … Γ_K.
+        """
+        return read_only(self.point.terms.copy())
+
+    @property
+    def mean(self) -> Array:
+        """Means, (n,); their error is of order K + 1.
+
+        A :class:`ebm.errors.SeriesWarning` says when ``mean_error`` is above 0.1 of the standard
+        deviation of a unit.
+        """
+        self._warn(self._mean_doubt)
+        return self._mean
+
+    @cached_property
+    def mean_error(self) -> Array:
+        """Estimated error of each mean, (n,), in the same way from the means of those states."""
+        return read_only(self._witness.error_of_mean(self._mean))
+
+    @property
+    def covariance(self) -> Array:
+        """Covariances of all pairs by linear response, (n, n); their error is of order K + 1.
+
+        (C⁻¹)_ij = −W_ij − Σ_{k=2…K} ∂²Γ_k/∂m_i∂m_j for i ≠ j, and the diagonal of C⁻¹ is what
+        makes the variances those of two-valued units. A :class:`ebm.errors.SeriesWarning` says when
+        ``covariance_error`` is above 0.1.
+
+        Raises
+        ------
+        EbmError
+            If the solution is a saddle of the free energy, which has no covariance.
+        LimitError
+            If the order is 6, or it would take too long or too much memory.
+        """
+        covariance = self._covariance
+        self._warn(self._covariance_doubt)
+        return covariance
+
+    @cached_property
+    def covariance_error(self) -> float:
+        """Estimated error of ``covariance`` off its diagonal, relative.
+
+        1.25 ‖C − C'‖ / ‖C‖ with C' the covariance of the same states.
+        """
+        return self._witness.error_of_covariance(self._covariance)
+
+    @property
+    def pairs(self) -> tuple[Indices, Indices]:
+        """Index arrays i < j of the couplings."""
+        return self.machine.pairs
+
+    @property
+    def pair_covariance(self) -> Array:
+        """Covariances of ``pairs`` as ∂(Γ_2 + … + Γ_{K+1})/∂W_ij, (n_pairs,).
+
+        Their error is of order K + 1 too, with a larger factor than that of ``covariance``. Of
+        sparse couplings no (n, n) array is made. A :class:`ebm.errors.SeriesWarning` says when
+        ``pair_covariance_error`` is above 0.1.
+
+        Raises
+        ------
+        LimitError
+            As ``covariance``.
+        """
+        pair_covariance = self._pair_covariance
+        self._warn(Doubt("covariances of coupled units", self.pair_covariance_error, "%"))
+        return pair_covariance
+
+    @cached_property
+    def pair_covariance_error(self) -> float:
+        """Estimated error of ``pair_covariance``, relative, as ``covariance_error``."""
+        return self._witness.error_of_pairs(self._pair_covariance, self.pairs)
+
+    @cached_property
+    def is_stable(self) -> bool:
+        """Whether this is a maximum of ln Z over the means, to order K.
+
+        A symmetric start can end on a saddle, such as means of zero in a magnet.
+
+        Raises
+        ------
+        LimitError
+            As ``covariance``.
+        """
+        return is_positive_definite(self._inverse_covariance, self._variance)
+
+    @cached_property
+    def _mean(self) -> Array:
+        return read_only(self.point.mean if self._is_binary else -self.point.skew)
+
+    @cached_property
+    def _covariance(self) -> Array:
+        if not self.is_stable:
+            raise EbmError(
+                f"this solution of order {self.order} is no maximum of ln Z over the means, so it "
+                'has no covariance: give start="random", or choose from '
+                "plefka_solutions(model, order)"
+            )
+        return read_only(self._scale**2 * self._response)
+
+    @cached_property
+    def _pair_covariance(self) -> Array:
+        algebra = self._algebra("pair_covariance")
+        terms = pair_covariances(
+            algebra, self._variance, self.point.skew, self.order, self.machine.pairs
+        )
+        return read_only(self._scale**2 * terms.sum(axis=0))
+
+    @cached_property
+    def _witness(self) -> Witness:
+        return witness_of(self.machine, self.space)
+
+    @property
+    def _log_partition_doubt(self) -> Doubt:
+        return Doubt("ln Z", self.log_partition_error, "nats")
+
+    @property
+    def _mean_doubt(self) -> Doubt:
+        return mean_doubt(self.mean_error, self._witness)
+
+    @property
+    def _covariance_doubt(self) -> Doubt:
+        return Doubt("covariances", self.covariance_error, "%")
+
+    def _warn(self, *doubts: Doubt) -> None:
+        reason = f"the couplings are strong for order {self.order}, or there are other solutions"
+        warn_of(doubts, reason, "take another order, look at plefka_solutions, or use ebm.sample")
+
+    @property
+    def _is_binary(self) -> bool:
+        return isinstance(self.space, Binary)
+
+    @property
+    def _scale(self) -> float:
+        """Of a state of ``space`` to one of {0,1}."""
+        return 1.0 if self._is_binary else 2.0
+
+    @cached_property
+    def _variance(self) -> Array:
+        return np.maximum(self.point.variance, LEAST_VARIANCE)
+
+    def _algebra(self, what: str, as_dense: bool = False) -> Any:
+        require_covariance_order(self.order, what)
+        what = f"{what} to order {self.order}"
+        return coupled_algebra(
+            self.machine.weights, self.order + 1, what, self.max_seconds, as_dense=as_dense
+        )
+
+    @cached_property
+    def _terms(self) -> Array:
+        """Orders 0 … K of the covariance at fixed means, in {0,1}."""
+        algebra = self._algebra("the covariance", as_dense=True)
+        return covariance_terms(algebra, self._variance, self.point.skew, self.order)
+
+    @cached_property
+    def _inverse_covariance(self) -> Array:
+        return np.asarray(inverse_series(self._terms).sum(axis=0))
+
+    @cached_property
+    def _response(self) -> Array:
+        """The covariance by linear response, in {0,1}."""
+        return covariance_from_inverse(self._inverse_covariance, self._variance)

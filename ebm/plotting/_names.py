@@ -1,0 +1,153 @@
+"""A user's names in a figure: no markup, characters of any font at hand, never too long."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+from itertools import count
+from typing import Any
+
+from ebm.errors import require_extra
+
+__all__ = ["as_drawn", "name_legend"]
+
+#: Wider names lose their middle; characters of Chinese, Japanese and Korean are two columns wide.
+MOST_COLUMNS = 20
+
+#: The font of matplotlib that has a box for every character.
+_OF_BOXES = "Last Resort High-Efficiency"
+
+
+def as_drawn(names: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    r"""Labels that stand for the names, and the text properties that draw them as they are.
+
+    A dollar is a dollar and a line break is one. Characters that no font at hand draws, control
+    characters among them, are written as Python writes them. A name wider than 20 columns loses its
+    middle; where two would then look alike, all get the number of their unit.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Different names.
+
+    Returns
+    -------
+    labels : list of str
+        As many different labels.
+    properties : dict
+        Properties for ``matplotlib.text.Text``.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from ebm.plotting._names import as_drawn
+    >>> as_drawn(["<$50k & >$20k", "tab\there", "a name" * 50])[0]
+    ['<$50k & >$20k', 'tab\\there', 'a namea n…amea name']
+    """
+    properties: dict[str, Any] = {"parse_math": False, "usetex": False}
+    wanted = {ord(character) for character in "".join(names) if _is_text(character)} | {ord("…")}
+    properties["fontfamily"], drawn = _families(wanted)
+    labels = [_shortened(_written(name, drawn)) for name in names]
+    if len(set(labels)) < len(labels):
+        labels = [f"{number}: {label}" for number, label in enumerate(labels)]
+    return labels, properties
+
+
+def name_legend(ax: Any, names: Sequence[str], handles: Sequence[Any], **settings: Any) -> Any:
+    """A legend of names, those included that begin with an underscore, matplotlib's mark to hide.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes or matplotlib.figure.Figure
+        Whose legend.
+    names : sequence of str
+        One for each handle.
+    handles : sequence
+        What was drawn.
+    **settings : Any
+        Of ``ax.legend``.
+
+    Returns
+    -------
+    matplotlib.legend.Legend
+        The legend.
+
+    Examples
+    --------
+    >>> from ebm.plotting._names import name_legend
+    >>> from ebm.plotting.style import axes_or_new
+    >>> ax = axes_or_new(None)
+    >>> legend = name_legend(ax, ["_raw", "$a$"], [ax.plot([0, 1])[0], ax.plot([1, 0])[0]])
+    >>> [text.get_text() for text in legend.get_texts()]
+    ['_raw', '$a$']
+    """
+    labels, properties = as_drawn(names)
+    legend = ax.legend(handles, [str(number) for number in range(len(labels))], **settings)
+    for text, label in zip(legend.get_texts(), labels, strict=True):
+        text.set(text=label, **properties)
+    return legend
+
+
+def _is_text(character: str) -> bool:
+    """Whether a font is asked for it: neither a control character nor half of a pair."""
+    return unicodedata.category(character) not in ("Cc", "Cs")
+
+
+def _written(name: str, drawn: frozenset[int]) -> str:
+    """The name with what no font draws as Python writes it; a line break stays one."""
+    return "".join(
+        c if c == "\n" or (_is_text(c) and ord(c) in drawn) else ascii(c)[1:-1] for c in name
+    )
+
+
+def _columns(label: str) -> int:
+    """Width in columns of a terminal."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in label)
+
+
+def _shortened(label: str) -> str:
+    """The label without its middle, if it is wide."""
+    if _columns(label) <= MOST_COLUMNS:
+        return label
+    kept = ((label[:-half], label[half:]) for half in count(len(label) // 2))
+    return next(a + "…" + b for a, b in kept if _columns(a + b) < MOST_COLUMNS)
+
+
+def _families(wanted: set[int]) -> tuple[list[str], frozenset[int]]:
+    """The font families set, those that draw what they lack, and all characters drawn so."""
+    families = list(require_extra("matplotlib", "plot").rcParams["font.family"])
+    drawn = frozenset[int]().union(*map(_characters, families))
+    while missing := wanted - drawn:
+        best = max(_all_families(), key=lambda family: len(missing & _characters(family)))
+        if not missing & _characters(best):
+            break
+        families.append(best)
+        drawn |= _characters(best)
+    return families, drawn
+
+
+def _all_families() -> list[str]:
+    """Names of the font families at hand, in order."""
+    manager = require_extra("matplotlib.font_manager", "plot").fontManager
+    upright = [font for font in manager.ttflist if (font.style, font.weight) == ("normal", 400)]
+    return sorted({font.name for font in upright} - {_OF_BOXES})
+
+
+def _characters(family: str) -> frozenset[int]:
+    """Code points that the font of a family has glyphs for."""
+    fonts = require_extra("matplotlib.font_manager", "plot")
+    return _characters_of(fonts.findfont(fonts.FontProperties(family=[family])))
+
+
+@cache
+def _characters_of(path: str) -> frozenset[int]:
+    """Code points of a font file, none if it cannot be read."""
+    try:
+        return frozenset(require_extra("matplotlib.ft2font", "plot").FT2Font(path).get_charmap())
+    except (RuntimeError, OSError):
+        return frozenset()

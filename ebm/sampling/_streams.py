@@ -1,0 +1,182 @@
+"""One stream of random numbers for each block of chains, whatever the number of threads."""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm._randomness import RandomSource, generator
+from ebm._types import Array, Words
+from ebm.errors import RepeatedNumbersWarning, warn
+
+__all__ = ["SeededRun"]
+
+
+#: Chains that share a stream and the calls of one thread.
+CHAINS_PER_BLOCK = 256
+#: Independent xoshiro256++ generators side by side in one stream.
+LANES = 32
+
+
+def new_streams(rng: RandomSource, n_blocks: int) -> Words:
+    """Streams seeded from children of ``rng``, (n_blocks, 4, LANES).
+
+    Parameters
+    ----------
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+        Source of randomness; a Generator passed twice gives other streams the second time.
+    n_blocks : int
+        How many.
+
+    Returns
+    -------
+    ndarray of uint64
+        States of the generators.
+    """
+    children = generator(rng).spawn(n_blocks)
+    words = [child.integers(0, 2**64, (4, LANES), dtype=np.uint64) for child in children]
+    return np.array(words)
+
+
+def uniforms(stream: Words, shape: tuple[int, ...]) -> Array:
+    """Uniform numbers in (0, 1) from a stream, which moves on.
+
+    Parameters
+    ----------
+    stream : ndarray of uint64, (4, LANES)
+        Changed in place.
+    shape : tuple of int
+        How many.
+
+    Returns
+    -------
+    ndarray
+        With 52 random bits each: with one more the largest would be rounded to 1.
+    """
+    from ebm._kernels.heat_bath import fill_words
+
+    count = int(np.prod(shape))
+    words = np.empty(-(-count // LANES) * LANES, dtype=np.uint64)
+    fill_words(stream, words)
+    values = ((words[:count] >> np.uint64(12)) + 0.5) * 2.0**-52
+    return np.asarray(values.reshape(shape))
+
+
+def block_slices(n_chains: int) -> list[slice]:
+    """Which chains belong to which block.
+
+    Parameters
+    ----------
+    n_chains : int
+        Number of chains.
+
+    Returns
+    -------
+    list of slice
+        One for each block.
+    """
+    starts = range(0, n_chains, CHAINS_PER_BLOCK)
+    return [slice(start, min(start + CHAINS_PER_BLOCK, n_chains)) for start in starts]
+
+
+#: Of how many seeds the latest run is remembered.
+REMEMBERED = 64
+#: Runs that began where one before had ended, from which on they are a loop.
+LOOP = 2
+
+
+@dataclass(frozen=True)
+class _Past:
+    """What is remembered of a run: digests of start and ends, its arrays, its place in a row."""
+
+    start: bytes
+    ends: frozenset[bytes]
+    arrays: tuple[weakref.ref[NDArray[Any]], ...]
+    step: int
+
+    def goes_on(self, initial: Any, start: bytes) -> bool:
+        """Whether a run takes up its end, by a view of its arrays or by the same values."""
+        owner = _owner(initial)
+        if any(array() is owner for array in self.arrays):
+            return True
+        # Started where this one was, it is the same run again, even if this one stayed there.
+        return start in self.ends and start != self.start
+
+
+_LATEST: OrderedDict[bytes, _Past] = OrderedDict()
+
+
+class SeededRun:
+    """Source of random numbers of a run, and the step it is in a row of runs with the same seed.
+
+    Parameters
+    ----------
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+        What a caller gave.
+    initial, states : Any, ndarray or None
+        What a caller gave to start from, and the states (chain, n) that this stands for; None for
+        random states, or chains with streams of their own.
+
+    Warns
+    -----
+    RepeatedNumbersWarning
+        In the third run of a row.
+    """
+
+    def __init__(
+        self, rng: RandomSource, initial: Any = None, states: NDArray[Any] | None = None
+    ) -> None:
+        self.source = generator(rng)
+        self._seed: bytes | None = None
+        if states is None:
+            return
+        words = self.source.spawn(1)[0].integers(0, 2**32, 8, dtype=np.uint32)
+        self._start, self._is_one = _digest(states), bool((states == states[0]).all())
+        place = np.frombuffer(self._start, dtype="<u4")
+        self.source = np.random.default_rng([int(word) for word in (*words, *place)])
+        self._seed = words.tobytes()
+        past = _LATEST.get(self._seed)
+        self._step = past.step + 1 if past and past.goes_on(initial, self._start) else 0
+        if self._step >= LOOP:
+            warn(
+                f"one run after another began where one with the same rng={rng!r} had ended: "
+                "at the same states a seed gives the same random numbers, so that such steps end "
+                "in one state or go round in a cycle; give one numpy Generator as rng to all "
+                "steps, or initial=samples.final",
+                RepeatedNumbersWarning,
+            )
+
+    def end(self, states: NDArray[Any], *arrays: NDArray[Any]) -> None:
+        """Remember where chains (chain, n) stand at the end, and what a caller gets of them."""
+        if self._seed is None:
+            return
+        # A loop hands on all chains, or one of them to all.
+        parts = (states, states[:1], states[-1:]) if self._is_one else (states,)
+        ends = frozenset(map(_digest, parts))
+        owners = tuple(weakref.ref(_owner(array)) for array in (states, *arrays))
+        _LATEST[self._seed] = _Past(self._start, ends, owners, self._step)
+        _LATEST.move_to_end(self._seed)
+        while len(_LATEST) > REMEMBERED:
+            _LATEST.popitem(last=False)
+
+
+def _owner(array: Any) -> Any:
+    """The array whose memory this one looks at."""
+    while isinstance(getattr(array, "base", None), np.ndarray):
+        array = array.base
+    return array
+
+
+def _digest(states: NDArray[Any]) -> bytes:
+    """The same for one state and for chains that are all there, and for any type of numbers."""
+    # A negative zero is a zero.
+    values = np.asarray(states, dtype="<f8") + 0.0
+    if (values == values[0]).all():
+        values = values[:1]
+    return hashlib.blake2b(values.tobytes(), digest_size=32).digest()

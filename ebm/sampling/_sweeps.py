@@ -1,0 +1,504 @@
+"""Compiled sweeps: each kind of model in the layout in which its updates are fast.
+
+A sweeper takes the states of a block of chains into its own layout, advances them there by whole
+sweeps, and gives them back. It keeps nothing else between calls, so a chain that is stopped and
+taken up again is the same chain.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm._types import Array, Indices, Words
+from ebm.errors import ModelError
+from ebm.model import LARGEST_ENERGY, EnergyModel, LayeredForm, QuadraticForm, checked_energy
+from ebm.models import _couplings
+from ebm.sampling._streams import uniforms
+from ebm.spaces import FiniteSpace, Spins
+
+Work = NDArray[Any]
+
+#: Units whose fields one matrix product gives.
+SITES = 32
+
+
+class Sweeper(ABC):
+    """How a block of chains advances."""
+
+    #: Hidden copies that each chain carries along; states then are (chains, 1 + n_copies, n).
+    n_copies = 0
+
+    @abstractmethod
+    def load(self, states: Array) -> Work:
+        """States (chains, n) in the coding of the model, in the layout of the sweeper."""
+
+    @abstractmethod
+    def read(self, work: Work) -> NDArray[Any]:
+        """The inverse of :meth:`load`, of any type that holds the values exactly."""
+
+    @abstractmethod
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Advance all chains in place by whole sweeps."""
+
+
+def log_odds(form: QuadraticForm, space: FiniteSpace) -> tuple[Array, Array]:
+    """Weights W and biases b with log-odds b_i + Σ_j W_ij x_j of unit i, in x ∈ {0,1}.
+
+    Parameters
+    ----------
+    form : QuadraticForm
+        Energy over {0,1} or ±1.
+    space : FiniteSpace
+        Which of the two.
+
+    Returns
+    -------
+    (ndarray, ndarray)
+        W with zero diagonal, (n, n), and b, (n,).
+    """
+    own = np.asarray(form.matrix.diagonal())
+    weights = form.matrix - np.diag(own)
+    if isinstance(space, Spins):
+        # s = 2x − 1; s² = 1 makes the diagonal a constant.
+        return 4 * weights, 2 * form.vector - 2 * weights.sum(axis=1)
+    return weights, form.vector + own / 2
+
+
+class TwoValued(Sweeper):
+    """Layout float32 {0,1}, (units, chains) where ``chains_last``, else (chains, units)."""
+
+    chains_last = True
+
+    def __init__(self, space: FiniteSpace) -> None:
+        self._low, self._high = (int(value) for value in space.values)
+
+    def load(self, states: Array) -> Work:
+        """States (chains, n) of the space as zeros and ones."""
+        work = (states == self._high).astype(np.float32)
+        return np.ascontiguousarray(work.T) if self.chains_last else work
+
+    def read(self, work: Work) -> NDArray[np.int8]:
+        """The inverse of :meth:`load`."""
+        # Cast before it is turned: what is written through a turned view is a byte a state.
+        states = work.astype(np.int8)
+        if self._low:
+            states *= self._high - self._low
+            states += self._low
+        return states.T if self.chains_last else states
+
+
+class DenseSweeper(TwoValued):
+    """Many chains of a dense machine: fields by matrix products, some units at a time."""
+
+    def __init__(self, weights: Array, biases: Array, space: FiniteSpace) -> None:
+        super().__init__(space)
+        self._weights = np.ascontiguousarray(weights, dtype=np.float32)
+        self._biases = biases.astype(np.float32)
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        from ebm._kernels.heat_bath import update_sites
+
+        n, chains = work.shape
+        fields = np.empty((SITES, chains), dtype=np.float32)
+        for _ in range(n_sweeps):
+            for start in range(0, n, SITES):
+                sites = slice(start, min(start + SITES, n))
+                part = fields[: sites.stop - start]
+                np.matmul(self._weights[sites], work, out=part)
+                own = self._weights[sites, sites]
+                update_sites(part, self._biases[sites], own, stream, work[sites])
+
+
+class FewChainsSweeper(DenseSweeper):
+    """Few chains of a dense machine: fields kept, and changed only when a unit flips."""
+
+    chains_last = False
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        from ebm._kernels.heat_bath import sweep_dense_few
+
+        # Made anew at each call: rounding errors do not add up, and nothing need be kept.
+        fields = work @ self._weights + self._biases
+        sweep_dense_few(work, fields, self._weights, stream, n_sweeps)
+
+
+class SparseSweeper(TwoValued):
+    """Any number of chains of a sparse machine."""
+
+    def __init__(self, weights: Any, biases: Array, space: FiniteSpace) -> None:
+        super().__init__(space)
+        csr = weights.tocsr()
+        self._biases = biases.astype(np.float32)
+        self._rows = (
+            csr.indptr.astype(np.int64),
+            csr.indices.astype(np.int64),
+            csr.data.astype(np.float32),
+        )
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        from ebm._kernels.heat_bath import sweep_sparse
+
+        sweep_sparse(work, self._biases, *self._rows, stream, n_sweeps)
+
+
+class LayerSweeper(TwoValued):
+    """A machine with a hidden layer: all hidden units given the visible ones, then back.
+
+    Parameters
+    ----------
+    form : LayeredForm
+        Energy of both layers.
+    space : FiniteSpace
+        The visible states, {0,1}^n.
+    """
+
+    chains_last = False
+
+    def __init__(self, form: LayeredForm, space: FiniteSpace) -> None:
+        super().__init__(space)
+        self._up = np.ascontiguousarray(form.weights, dtype=np.float32)
+        self._down = self._up.T
+        self._visible = form.visible.astype(np.float32)
+        self._hidden = form.hidden.astype(np.float32)
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sweeps v → h → v."""
+        from ebm._kernels.heat_bath import update_layer
+
+        hidden = np.empty((len(work), self._up.shape[1]), dtype=np.float32)
+        up, down = np.empty_like(hidden), np.empty_like(work)
+        for _ in range(n_sweeps):
+            np.matmul(work, self._up, out=up)
+            update_layer(up, self._hidden, stream, hidden)
+            np.matmul(hidden, self._down, out=down)
+            update_layer(down, self._visible, stream, work)
+
+
+#: Largest rounding of log-odds that is left to single precision: far below the error of any run.
+ROUNDING = 1e-3
+#: The sum |bias| + Σ|weights| of a unit up to which it stays below that.
+LARGEST_SUM = ROUNDING / float(np.finfo(np.float32).eps)
+
+
+def single_precision_suffices(
+    weights: Any, row_biases: NDArray[Any], column_biases: NDArray[Any] | None = None
+) -> bool:
+    """Whether log-odds b_i + Σ_j W_ij x_j keep three decimals in single precision.
+
+    Rounding is at most about ε (|b_i| + Σ_j |W_ij|) with ε = 2⁻²³. A look at the largest weight is
+    mostly enough; the sums are taken only where it is not.
+
+    Parameters
+    ----------
+    weights : ndarray or CSR array, (n, m)
+        W, of any precision.
+    row_biases : ndarray, (n,)
+        b.
+    column_biases : ndarray, (m,), optional
+        Those of the units that the columns stand for, where these are other ones.
+
+    Returns
+    -------
+    bool
+        False where an entry is infinite, as after a cast to single precision.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebm.sampling._sweeps import single_precision_suffices
+    >>> weights = np.ones((2, 2))
+    >>> [single_precision_suffices(w * weights, np.zeros(2)) for w in (1e3, 1e5)]
+    [True, False]
+    """
+    biases = [np.abs(part) for part in (row_biases, column_biases) if part is not None]
+    largest_bias = max(float(part.max()) for part in biases)
+    largest = max(float(weights.max()), -float(weights.min()))
+    if largest * max(weights.shape) + largest_bias <= LARGEST_SUM:
+        return True
+    sums = _sums(weights, biases)
+    return all(bool(part.max() <= LARGEST_SUM) for part in sums)
+
+
+def require_sums(
+    weights: Any, row_biases: Array, column_biases: Array | None = None, *, name: str
+) -> None:
+    """Refuse weights whose sums would overflow in double precision, too.
+
+    Parameters
+    ----------
+    weights : ndarray or CSR array, (n, m)
+        W.
+    row_biases, column_biases : ndarray
+        As in :func:`single_precision_suffices`.
+    name : str
+        Of the model.
+
+    Raises
+    ------
+    ModelError
+        If log-odds can be beyond 1e300, or are not numbers.
+    """
+    biases = [np.abs(part) for part in (row_biases, column_biases) if part is not None]
+    largest = max(float(weights.max()), -float(weights.min()))
+    if largest * max(weights.shape) + max(float(part.max()) for part in biases) < LARGEST_ENERGY:
+        return
+    if not all(part.max() < LARGEST_ENERGY for part in _sums(weights, biases)):
+        raise ModelError(
+            f"{name} has log-odds beyond {LARGEST_ENERGY:g}, which would overflow: give smaller "
+            "weights and biases"
+        )
+
+
+def _sums(weights: Any, biases: list[Array]) -> list[Array]:
+    """|b_i| + Σ_j |W_ij| of the rows, and of the columns where there are biases for them."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = abs(weights)
+        return [
+            np.asarray(size.sum(axis=1 - axis)).ravel().astype(np.float64) + part
+            for axis, part in enumerate(biases)
+        ]
+
+
+class PrecisePairSweeper(TwoValued):
+    """One unit after the other, its field summed anew each time and the linear term added last.
+
+    The log-odds of the upper value are (b − a)(Σ_j≠i A_ij (x_j − c_j) + v_i) plus what A_ii adds,
+    as in the energy: couplings that cancel do so before v is added, however large they are.
+
+    Parameters
+    ----------
+    matrix : ndarray or CSR array, (n, n)
+        A.
+    vector, center : ndarray, (n,)
+        v and c.
+    space : FiniteSpace
+        Two values, a < b.
+    """
+
+    def __init__(self, matrix: Any, vector: Array, center: Array, space: FiniteSpace) -> None:
+        super().__init__(space)
+        own, self._sparse = _couplings.diagonal(matrix), _couplings.is_sparse(matrix)
+        low, high = (float(value) for value in space.values)
+        self._start, self._step, self._center = low, high - low, center
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._weights = (
+                _couplings.without_diagonal(matrix) if self._sparse else matrix - np.diag(own)
+            )
+            shift = self._step * vector
+            shift += 0.5 * own * ((high - center) ** 2 - (low - center) ** 2)
+            require_sums(self._step * self._weights, shift, name="the model")
+            self._shift = shift
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        from ebm._kernels.heat_bath import update_sites
+
+        no_bias, no_weight = np.zeros(1, dtype=np.float32), np.zeros((1, 1))
+        values = self._values(work, slice(None))
+        for _ in range(n_sweeps):
+            for unit in range(len(work)):
+                site = slice(unit, unit + 1)
+                field = self._step * self._field(unit, values)
+                field += self._shift[unit]
+                update_sites(field[None], no_bias, no_weight, stream, work[site])
+                values[site] = self._values(work, site)
+
+    def _values(self, work: Work, sites: slice) -> Array:
+        """x − c of some units in all chains."""
+        own = self._start + self._step * work[sites].astype(np.float64)
+        return np.asarray(own - self._center[sites, None])
+
+    def _field(self, unit: int, values: Array) -> Array:
+        """Σ_j A_ij (x_j − c_j), (chains,)."""
+        if not self._sparse:
+            return np.asarray(self._weights[unit] @ values)
+        part = slice(*self._weights.indptr[unit : unit + 2])
+        return np.asarray(self._weights.data[part] @ values[self._weights.indices[part]])
+
+
+class PreciseLayerSweeper(TwoValued):
+    """Layer by layer, the biases added last.
+
+    Parameters
+    ----------
+    form : LayeredForm
+        Weights, and biases about the centers.
+    visible_center, hidden_center : ndarray, (n,) and (m,)
+        v̂ and ĥ.
+    space : FiniteSpace
+        The visible states, {0,1}^n.
+    """
+
+    chains_last = False
+
+    def __init__(
+        self, form: LayeredForm, visible_center: Array, hidden_center: Array, space: FiniteSpace
+    ) -> None:
+        super().__init__(space)
+        require_sums(form.weights, form.visible, form.hidden, name="the machine")
+        self._form = form
+        self._visible_center, self._hidden_center = visible_center, hidden_center
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sweeps v → h → v."""
+        from ebm._kernels.heat_bath import update_layer
+
+        weights, biases, hidden_biases, _ = self._form
+        visible = work.astype(np.float64)
+        hidden = np.empty((len(work), len(hidden_biases)))
+        for _ in range(n_sweeps):
+            inputs = (visible - self._visible_center) @ weights
+            update_layer(inputs, hidden_biases, stream, hidden)
+            inputs = (hidden - self._hidden_center) @ weights.T
+            update_layer(inputs, biases, stream, visible)
+        work[:] = visible
+
+
+#: How often Metropolis offers a unit another value. Offers of equal energy are always taken, so if
+#: none were left out, units in a fixed order could visit a part of the states only, or return to
+#: each after an even number of sweeps.
+OFFERED = 0.75
+
+
+class _Plain(Sweeper):
+    """Layout: the states themselves, (chains, n)."""
+
+    def load(self, states: Array) -> Array:
+        """A copy of the states."""
+        return np.array(states, dtype=np.float64)
+
+    def read(self, work: Array) -> Array:
+        """The inverse of :meth:`load`."""
+        return work.copy()
+
+
+class EnergySweeper(_Plain):
+    """Heat bath: each unit in turn takes a value with its probability given all others.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        Any finite model.
+    space : FiniteSpace
+        Its states.
+    """
+
+    def __init__(self, model: EnergyModel, space: FiniteSpace) -> None:
+        self._model, self._values = model, space.values
+
+    def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units; q energies for each update."""
+        for _ in range(n_sweeps):
+            thresholds = uniforms(stream, work.T.shape)
+            for unit in range(work.shape[1]):
+                logs = np.stack([-self._energy(work, unit, value) for value in self._values])
+                work[:, unit] = self._values[choose_columns(logs, thresholds[unit])]
+
+    def _energy(self, work: Array, unit: int, value: float) -> Array:
+        trial = work.copy()
+        trial[:, unit] = value
+        return checked_energy(self._model, trial)
+
+
+class LevelsSweeper(_Plain):
+    """Heat bath of units with q unordered values and pair energies.
+
+    Parameters
+    ----------
+    form : QuadraticForm
+        Over the one-hot features of ``space``.
+    space : FiniteSpace
+        {0, …, q−1}^n.
+    """
+
+    def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
+        n, q = space.n, len(space.values)
+        own = np.arange(n)
+        couplings = form.matrix.reshape(n, q, n, q).copy()
+        # A unit's coupling to its own value is part of its field.
+        self._fields = form.vector.reshape(n, q) + 0.5 * np.einsum("iaia->ia", couplings)
+        couplings[own, :, own, :] = 0
+        self._couplings = couplings.reshape(n, q, n * q)
+        self._space = space
+
+    def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        n, q = self._fields.shape
+        one_hot = self._space.features(work).reshape(len(work), n, q)
+        for _ in range(n_sweeps):
+            thresholds = uniforms(stream, work.T.shape)
+            for unit in range(n):
+                logs = self._couplings[unit] @ one_hot.reshape(len(work), -1).T
+                logs += self._fields[unit][:, None]
+                work[:, unit] = chosen = choose_columns(logs, thresholds[unit])
+                one_hot[:, unit] = np.eye(q)[chosen]
+
+
+class MetropolisSweeper(_Plain):
+    """Metropolis: units in turn are offered another value and take it by the energy's change.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        Any finite model.
+    space : FiniteSpace
+        Its states.
+    """
+
+    def __init__(self, model: EnergyModel, space: FiniteSpace) -> None:
+        self._model, self._space = model, space
+
+    def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units; one energy for each offer."""
+        others = len(self._space.values) - 1
+        # A copy: what the model answers with may be an array that it keeps.
+        energies = checked_energy(self._model, work).copy()
+        for _ in range(n_sweeps):
+            # Which of the other values is offered; from ``others`` on, none.
+            places = (uniforms(stream, work.T.shape) * (others / OFFERED)).astype(np.intp)
+            log_thresholds = np.log(uniforms(stream, work.T.shape))
+            for unit in range(work.shape[1]):
+                rows = np.flatnonzero(places[unit] < others)
+                if len(rows):
+                    trial = self._offers(work[rows], unit, places[unit, rows])
+                    trial_energies = checked_energy(self._model, trial)
+                    with np.errstate(over="ignore"):
+                        gains = energies[rows] - trial_energies
+                    taken = log_thresholds[unit, rows] < gains
+                    work[rows[taken]] = trial[taken]
+                    energies[rows[taken]] = trial_energies[taken]
+
+    def _offers(self, states: Array, unit: int, places: Indices) -> Array:
+        """The states with other values of a unit, the ``places`` next ones up, in place."""
+        values = self._space.values
+        now = np.searchsorted(values, states[:, unit])
+        states[:, unit] = values[(now + 1 + places) % len(values)]
+        return states
+
+
+def choose_columns(logs: Array, thresholds: Array) -> Indices:
+    """One row for each column, with probability ∝ exp(logs), (q, m) -> (m,).
+
+    Parameters
+    ----------
+    logs : ndarray, (q, m)
+        Log weights; −inf for none.
+    thresholds : ndarray, (m,)
+        Uniform numbers in (0, 1).
+
+    Returns
+    -------
+    ndarray of int, (m,)
+        Row indices.
+    """
+    with np.errstate(over="ignore"):
+        weights = np.exp(logs - logs.max(axis=0))
+    cumulative = np.cumsum(weights, axis=0)
+    return np.asarray((cumulative <= thresholds * cumulative[-1]).sum(axis=0))

@@ -1,0 +1,390 @@
+"""Labels of what comes in: data frames, series and labelled arrays of any make, none imported.
+
+Whatever has labels is taken by them where the library has names to compare with. Integers that
+count 0, 1, 2, … are what a frame has that was given no labels: they say nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ebm._arrays import as_floats
+from ebm._types import Array, Indices
+from ebm.errors import NamesError
+
+__all__ = [
+    "agreed_names",
+    "aligned",
+    "axis_labels",
+    "held_labels",
+    "only_count",
+    "order_along",
+    "positions",
+    "refuse_labels",
+    "row_order",
+]
+
+Names = Sequence[str] | None
+
+
+def held_labels(values: Any, axis: int) -> Any:
+    """Labels along an axis as their owner holds them; None where it has none."""
+    if isinstance(values, np.ndarray | list | tuple):
+        return None
+    if hasattr(values, "dims") and hasattr(values, "coords"):
+        # xarray: an axis may have coordinates or not.
+        axes = [values.coords[dim].values if dim in values.coords else None for dim in values.dims]
+    elif hasattr(values, "column_names"):
+        # pyarrow
+        axes = [None, values.column_names]
+    elif hasattr(values, "to_numpy"):
+        # pandas, polars and those like them; the index of a sequence is a method.
+        index, columns = getattr(values, "index", None), getattr(values, "columns", None)
+        axes = [None if callable(index) else index, *([] if columns is None else [columns])]
+    else:
+        return None
+    return axes[axis] if -len(axes) <= axis < len(axes) else None
+
+
+def only_count(labels: Any) -> bool:
+    """Whether labels are the integers 0, 1, 2, … in this order."""
+    array = np.asarray(labels)
+    return array.dtype.kind in "iu" and bool((array == np.arange(len(array))).all())
+
+
+def axis_labels(values: Any, axis: int) -> tuple[str, ...] | None:
+    """Labels along an axis as text; None where it has none, or such as only count."""
+    held = held_labels(values, axis)
+    return None if held is None or only_count(held) else as_names(held)
+
+
+def positions(given: Sequence[Any], wanted: Sequence[Any], subject: str) -> Indices:
+    """Where the labels wanted stand among those given, (n,).
+
+    Parameters
+    ----------
+    given, wanted : sequence
+        The same labels, each once, in two orders.
+    subject : str
+        How a message begins, such as ``"the columns must be the units"``.
+
+    Returns
+    -------
+    ndarray of int, (n,)
+        ``values[positions]`` are in the order wanted.
+
+    Raises
+    ------
+    NamesError
+        If a label is missing, unknown, or there twice.
+
+    Examples
+    --------
+    >>> from ebm.spaces._labels import positions
+    >>> positions(["c", "a", "b"], ["a", "b", "c"], "the columns must be the units")
+    array([1, 2, 0])
+    """
+    place = {label: k for k, label in enumerate(given)}
+    if len(place) < len(given):
+        repeated = sorted(str(label) for label, count in Counter(given).items() if count > 1)
+        raise NamesError(f"{subject} {shown(wanted)}; got {shown(repeated)} more than once")
+    if place.keys() != set(wanted):
+        known = set(wanted)
+        missing = [label for label in wanted if label not in place]
+        unknown = [label for label in given if label not in known]
+        raise NamesError(
+            f"{subject} {shown(wanted)}; missing: {shown(missing)}, unknown: {shown(unknown)}"
+        )
+    return np.array([place[label] for label in wanted], dtype=np.intp)
+
+
+def order_along(values: Any, axis: int, names: Names, name: str) -> Indices | None:
+    """The order in which to take the entries along an axis of units; None for their own.
+
+    Parameters
+    ----------
+    values : Any
+        What came in.
+    axis : int
+        Which axis.
+    names : sequence of str, optional
+        Names of the units.
+    name : str
+        Of the argument.
+
+    Returns
+    -------
+    ndarray of int or None
+        None where there are no labels, they are in order, or there is nothing to compare them with.
+
+    Raises
+    ------
+    NamesError
+        If labels are not the names, or the units have none and the labels are their numbers in
+        another order: either could be meant.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> from ebm.spaces._labels import order_along
+    >>> order_along(pandas.Series([0.5, 0.1], ["b", "a"]), 0, ["a", "b"], "fields")
+    array([1, 0])
+    """
+    labels = axis_labels(values, axis)
+    if labels is None or (names is not None and labels == tuple(names)):
+        return None
+    if names is not None:
+        return positions(labels, names, f"the labels of {name} must be")
+    if _are_numbers_out_of_order(labels):
+        raise NamesError(_either_order(name, labels))
+    return None
+
+
+def aligned(values: Any, name: str, *names: Names) -> Array:
+    """An argument as float64, each axis in the order of its names where it has labels.
+
+    Parameters
+    ----------
+    values : array_like, or anything with labels
+        Real numbers.
+    name : str
+        Of the argument.
+    *names : sequence of str or None
+        What the labels of the first axes are names of; the same object for axes of the same units.
+
+    Returns
+    -------
+    ndarray of float64
+        The argument itself where it is such an array already.
+
+    Raises
+    ------
+    NamesError
+        As :func:`order_along`.
+    """
+    array = as_floats(values, name)
+    for axis, own in enumerate(names[: array.ndim]):
+        # Axes of the same units are in one order: where one has no labels, those of the other.
+        same = [axis, *(k for k in range(array.ndim) if k < len(names) and names[k] is own)]
+        labelled = next((k for k in same if axis_labels(values, k) is not None), axis)
+        order = order_along(values, labelled, own, name)
+        if order is not None:
+            array = array.take(order, axis=axis)
+    return array
+
+
+def agreed_names(names: Names, *uses: tuple[Any, ...]) -> Names:
+    """The names given, or else those that labelled arguments agree on.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        The argument ``names``.
+    *uses : (str, Any, int, ...)
+        An argument by name and value, and which of its axes are of units.
+
+    Returns
+    -------
+    sequence of str or None
+        The labels of the first that has any, None without any.
+
+    Raises
+    ------
+    NamesError
+        If labels differ, or are in two orders, or numbers out of order, beside an argument that
+        has none: it could be in either.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> from ebm.spaces._labels import agreed_names
+    >>> agreed_names(None, ("fields", pandas.Series([0.5, 0.1], ["b", "a"]), 0))
+    ('b', 'a')
+    """
+    if names is not None:
+        return names
+    found, plain = [], []
+    for name, values, *axes in uses:
+        labelled = [(name, own) for k in axes if (own := axis_labels(values, k)) is not None]
+        found += labelled
+        plain += [] if labelled or not _rank(values) else [name]
+    if not found:
+        return None
+    source, first = found[0]
+    for name, labels in found:
+        if labels == first:
+            continue
+        both = f"{source} and {name}" if name != source else f"rows and columns of {name}"
+        positions(labels, first, f"{both} must have the same labels,")
+        if plain:
+            raise NamesError(
+                f"{both} have their labels in two orders, and {plain[0]} has none: give names=, "
+                "the order of what has no labels"
+            )
+    if plain and _are_numbers_out_of_order(first):
+        raise NamesError(_either_order(source, first))
+    return first
+
+
+def refuse_labels(values: Any, name: str, wanted: str) -> None:
+    """Refuse labels where there are no names to compare them with, and the order matters.
+
+    Parameters
+    ----------
+    values : Any
+        What came in.
+    name : str
+        Of the argument.
+    wanted : str
+        In which order its entries are read.
+
+    Raises
+    ------
+    NamesError
+        If the first axis has labels that do more than count.
+    """
+    labels = axis_labels(values, 0)
+    if labels is not None:
+        raise NamesError(
+            f"{name} has the labels {shown(labels)}, by which it is not read: bring it into the "
+            f"order {wanted} and give {name}.to_numpy()"
+        )
+
+
+def row_order(values: Any, rows: Any, name: str) -> Indices | None:
+    """The order in which to take numbers that belong to the rows of a table; None for their own.
+
+    Parameters
+    ----------
+    values : Any
+        One number for each row.
+    rows : Any
+        The table.
+    name : str
+        Of the numbers.
+
+    Returns
+    -------
+    ndarray of int or None
+        None where one of them has no labels, both have the same in the same order, or theirs only
+        count while the rows have others.
+
+    Raises
+    ------
+    NamesError
+        If both have labels, and not the same ones, each once.
+    """
+    own, theirs = held_labels(values, 0), held_labels(rows, 0)
+    if own is None or theirs is None:
+        return None
+    if len(own) == len(theirs) and bool((np.asarray(own) == np.asarray(theirs)).all()):
+        return None
+    # Rows that were shuffled have the labels that count, in another order.
+    if only_count(own) and not set(theirs) <= set(own):
+        return None
+    return positions(list(own), list(theirs), f"the labels of {name} must be those of the rows,")
+
+
+def _rank(values: Any) -> int:
+    """Number of axes, but that of nested lists is at least 1."""
+    return int(getattr(values, "ndim", isinstance(values, Iterable)))
+
+
+def _are_numbers_out_of_order(labels: Sequence[str]) -> bool:
+    numbers = [str(k) for k in range(len(labels))]
+    return list(labels) != numbers and sorted(labels) == sorted(numbers)
+
+
+def _either_order(name: str, labels: Sequence[str]) -> str:
+    return (
+        f"{name} has the labels {shown(labels)}, numbers of units in another order, beside units "
+        f"without names: name the units, or give {name}.to_numpy() if this is their order"
+    )
+
+
+def checked_names(names: Sequence[str], n: int) -> tuple[str, ...]:
+    """The names as a tuple of n different strings.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Unit names.
+    n : int
+        Number of units.
+
+    Returns
+    -------
+    tuple of str
+        The names.
+
+    Raises
+    ------
+    NamesError
+        If they are not n different names.
+    """
+    given = as_names(names, n)
+    if len(given) != n:
+        raise NamesError(f"names must hold one name for each of the {n} units, got {len(given)}")
+    repeated = sorted(name for name, count in Counter(given).items() if count > 1)
+    if repeated:
+        raise NamesError(f"unit names must differ, got {shown(repeated)} more than once")
+    return given
+
+
+def as_names(names: Any, n: int | None = None) -> tuple[str, ...]:
+    """The names as a tuple of strings, however many.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names; numbers stand for their digits.
+    n : int, optional
+        How many are wanted, for the message.
+
+    Returns
+    -------
+    tuple of str
+        The names.
+
+    Raises
+    ------
+    NamesError
+        If they are one string or no sequence, or one of them is bytes or missing.
+    """
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+        wanted = "names" if n is None else f"{n} names"
+        kind = "the string " if isinstance(names, str | bytes) else ""
+        raise NamesError(f"names must be a sequence of {wanted}, got {kind}{names!r}")
+    given = tuple(names)
+    for name in given:
+        # str(b"a") is "b'a'", which nobody means.
+        if isinstance(name, bytes):
+            raise NamesError(f"names must be text, got {name!r}: decode it, name.decode()")
+        if name is None or (isinstance(name, float) and name != name):
+            raise NamesError(f"names must be text, got {name!r}, a missing value: name every unit")
+    return tuple(str(name) for name in given)
+
+
+def shown(names: Sequence[str], most: int = 6) -> str:
+    """Names for a message, the first few of them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names to show.
+    most : int
+        How many at most.
+
+    Returns
+    -------
+    str
+        Quoted and joined by commas.
+    """
+    if not names:
+        return "none"
+    more = f", … ({len(names) - most} more)" if len(names) > most else ""
+    return ", ".join(repr(str(name)) for name in names[:most]) + more
