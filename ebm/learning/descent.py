@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ebm import _checkpoints as checkpoints
 from ebm._arrays import as_number
 from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.errors import DivergenceError
-from ebm.learning import checkpoints
 from ebm.learning.answers import checked_route_step, checked_step
 from ebm.learning.averages import as_route, has_memory
 from ebm.learning.batches import Rows, is_normalized

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ebm._checkpoints import fingerprint
 from ebm._types import Array, Words
 from ebm.ensembles import Ensemble, Moments
 from ebm.learning.batches import Rows
-from ebm.learning.checkpoints import fingerprint
 from ebm.learning.monitor import RunningMean
 from ebm.learning.optimizers import Optimizer
 from ebm.learning.result import FitEpoch
