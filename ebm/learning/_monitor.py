@@ -92,8 +92,8 @@ class Monitor:
         if variance is None:
             variance = variances(model, self._data, self._mean, hidden)
         deviation = np.sqrt(variance)
-        own = self._gauge.gradient(gradient, hidden) / deviation
-        smoothed = self._gauge.gradient(mean, hidden) / deviation
+        own = self._gauge.gradient(gradient.copy(), hidden) / deviation
+        smoothed = self._gauge.gradient(mean.copy(), hidden) / deviation
         sampling = 1 / float(self._data.sample_size)
         return Misfit(
             float(np.abs(own).max()),

@@ -23,8 +23,8 @@ from ebm.errors import (
     LimitError,
 )
 from ebm.inversion import mean_field, pseudolikelihood
-from ebm.learning.penalties import Penalty
 from ebm.learning import FitResult, fit
+from ebm.learning.penalties import Penalty
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.report.data import entropies, summarize_data
 from ebm.report.fitted import (
