@@ -53,7 +53,9 @@ class NaturalGradient:
     >>> from ebm.learning import NaturalGradient
     >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
     >>> family = ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])
-    >>> result = ebm.fit(family, rows, steps=ebm.GradientSteps(NaturalGradient(1.0, damping=0)))
+    >>> result = ebm.fit(
+    ...     family, rows, solver=ebm.GradientSteps(NaturalGradient(1.0, damping=0))
+    ... )
     >>> result.model.weights.round(4)
     array([[0.    , 1.3863],
            [1.3863, 0.    ]])
@@ -168,9 +170,15 @@ class GaugedInformation(Metric):
 
     def _through(self, matrix: Array) -> Array:
         """Aᵀ M, column by column."""
-        return np.stack(
-            [self._gauge.gradient(np.array(column), self._center) for column in matrix.T], axis=1
-        )
+        return np.stack([self._down(column) for column in matrix.T], axis=1)
+
+    def _up(self, vector: Array) -> Array:
+        """A v."""
+        return self._gauge.moved(np.zeros(self._metric.shape[0]), vector, self._center)
+
+    def _down(self, vector: Array) -> Array:
+        """Aᵀ v."""
+        return self._gauge.gradient(np.array(vector), self._center)
 
 
 def metric_for(
