@@ -117,7 +117,7 @@ def test_no_dependence_leaves_no_share_to_state(rows: list[list[int]]) -> None:
 def test_weights_count_as_rows() -> None:
     rows = drawn(300)
     doubled = Ensemble.from_data(np.repeat(rows, 2, axis=0))
-    weighted = Ensemble.from_data(rows, weights=np.full(300, 2.0))
+    weighted = Ensemble.from_data(rows, sample_weight=np.full(300, 2.0))
     assert entropies(weighted) == entropies(doubled)
     first, second = analyze(weighted).to_dict(), analyze(doubled).to_dict()
     assert first["fit"] == second["fit"]

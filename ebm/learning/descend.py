@@ -14,7 +14,6 @@ from ebm._progress import progress_bar
 from ebm._randomness import RandomSource, generator
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import require_units
-from ebm.ensembles.weighted_states import from_data
 from ebm.errors import (
     EbmError,
     FewSamplesWarning,
@@ -135,7 +134,7 @@ def _validation(model: Any, validation: Any) -> Ensemble | None:
         # Means of energies need no more rows than units.
         warnings.simplefilter("ignore", FewSamplesWarning)
         try:
-            return from_data(validation, space=model.space)
+            return Ensemble.from_data(validation, space=model.space)
         except EbmError as error:
             raise type(error)(f"validation rows: {error}") from error
 

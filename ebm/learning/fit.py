@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from ebm._arrays import as_integer, as_number
 from ebm._randomness import RandomSource
 from ebm.ensembles import Ensemble, Moments
-from ebm.ensembles.weighted_states import from_data
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError
 from ebm.learning.averages import Route, as_route, has_memory
@@ -152,7 +151,7 @@ def fit(
         if weights is not None:
             raise EbmError("weights belong to rows; this ensemble already has its own")
     else:
-        data = from_data(data, space=space, weights=weights)
+        data = Ensemble.from_data(data, space=space, sample_weight=weights)
     model = _named(model, data.space.names)
     notes = constant_units_notes(model, data, held=l2_biases > 0)
     if steps is not None or has_memory(average):
