@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         sample,
         sample_continuous,
     )
+    from ebm.tables import read_table
 
 __version__ = "0.1.0"
 
@@ -124,6 +125,7 @@ __all__ = [
     "networks",
     "perturbation",
     "plotting",
+    "read_table",
     "sample",
     "sample_continuous",
     "save",
@@ -164,6 +166,7 @@ _HOMES = {
         "sample",
         "sample_continuous",
     ),
+    "ebm.tables": ("read_table",),
 }
 #: Packages that are there as attributes, whatever was imported before.
 _PACKAGES = frozenset(

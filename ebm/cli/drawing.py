@@ -22,8 +22,8 @@ from ebm.errors import EbmWarning, FileFormatError, LimitError
 from ebm.io import load
 from ebm.sampling import Samples, sample
 from ebm.tables import write_table
-from ebm.tables.columns import default_names
-from ebm.tables.written import SUFFIXES, text_blocks
+from ebm.tables._columns import default_names
+from ebm.tables.write_table import SUFFIXES, text_blocks
 
 __all__ = ["Draws", "add_sample", "check_table", "draw", "write"]
 

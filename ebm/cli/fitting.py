@@ -24,7 +24,7 @@ from ebm.plotting import report_figure
 from ebm.report import MAX_UNITS_EXACT, MAX_UNITS_SAMPLED, Report, analyze
 from ebm.spaces import Binary, Spins
 from ebm.tables import Table, read_table
-from ebm.tables.thresholds import codes_doubt
+from ebm.tables.binarize import codes_doubt
 
 __all__ = ["EXIT_CODES", "add_demo", "add_fit"]
 

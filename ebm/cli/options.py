@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ebm.report import Report
-from ebm.tables.columns import listed
+from ebm.tables._columns import listed
 
 __all__ = ["KEYWORDS", "in_options", "report_in_options"]
 

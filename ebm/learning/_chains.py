@@ -17,7 +17,7 @@ from ebm._randomness import generator
 from ebm._types import Array, Words
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import require_units
-from ebm.ensembles.weighted_states import from_data
+
 from ebm.errors import (
     EbmError,
     FewSamplesWarning,
@@ -423,7 +423,7 @@ def _validation(model: Any, validation: Any) -> Ensemble | None:
         with warnings.catch_warnings():
             # Means of energies need no more rows than units.
             warnings.simplefilter("ignore", FewSamplesWarning)
-            return from_data(validation, space=model.space)
+            return Ensemble.from_data(validation, space=model.space)
     except EbmError as error:
         raise type(error)(f"validation rows: {error}") from error
 

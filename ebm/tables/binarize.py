@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm._types import Array
 from ebm.errors import CodingError, MissingValueError, NamesError
-from ebm.tables.columns import choose_columns
+from ebm.tables._columns import choose_columns
 
 __all__ = ["Threshold", "binarize", "codes_doubt", "cut"]
 
@@ -80,96 +79,56 @@ def binarize(values: ArrayLike, threshold: ArrayLike) -> NDArray[np.int8]:
     return (array > cuts).astype(np.int8)
 
 
-@dataclass(frozen=True, eq=False)
-class _Cuts:
-    """Which columns are cut where, and the words for it."""
-
-    columns: list[int]
-    places: Array
-    text: str
-
-
 def cut(
     values: NDArray[Any], names: Sequence[str], threshold: Threshold
 ) -> tuple[NDArray[Any], tuple[str, ...]]:
-    """Columns cut in two, and notes that name the values on each side.
+    """Columns of complete rows (n_rows, n_columns) cut in two, with notes on what each side holds.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_rows, n_columns)
-        Numbers without missing ones.
-    names : sequence of str
-        Of the columns.
-    threshold : float, str, sequence or mapping
-        A number, ``"mean"`` or ``"median"``; one of these for each column; or for columns by name,
-        the others being left as they are.
-
-    Returns
-    -------
-    ndarray, shape (n_rows, n_columns)
-        Zeros and ones in the columns that were cut.
-    tuple of str
-        Notes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebm.tables.thresholds import cut
-    >>> cut(np.array([[1, 0], [3, 1], [9, 0]]), ["a", "b"], {"a": "mean"})[0].tolist()
-    [[0, 0], [0, 1], [1, 0]]
+    Columns that a mapping does not name are left as they are.
     """
-    chosen = _cuts(values, names, threshold)
-    before = values[:, chosen.columns]
-    after = binarize(before, chosen.places)
-    table = values.copy()
-    table[:, chosen.columns] = after
-    notes = (
-        f"Values greater than {chosen.text} were set to 1, all others to 0{_sides(before, after)}.",
-        *_order_notes(before, [names[index] for index in chosen.columns]),
-    )
-    return table, notes
-
-
-def _cuts(values: NDArray[Any], names: Sequence[str], threshold: Threshold) -> _Cuts:
-    everywhere = list(range(len(names)))
+    columns = list(range(len(names)))
+    is_single = isinstance(threshold, str | Real)
     if isinstance(threshold, Mapping):
         if not threshold:
             raise NamesError("threshold names no column: name some, or give one number for all")
         columns = choose_columns(names, list(threshold))
         wanted = list(threshold.values())
-    elif isinstance(threshold, str) or np.ndim(threshold) == 0:
-        places = np.array([_place(values[:, k], threshold) for k in everywhere])
-        whose = f"the {threshold} of their column" if isinstance(threshold, str) else ""
-        return _Cuts(everywhere, places, whose or f"{threshold:g}")
     else:
-        columns, wanted = everywhere, list(threshold)  # type: ignore[arg-type]
-        if len(wanted) != len(names):
-            raise CodingError(
-                f"threshold has {len(wanted)} numbers for {len(names)} columns: give one for all, "
-                "one for each, or those of columns by name"
-            )
-    places = np.array([_place(values[:, k], w) for k, w in zip(columns, wanted, strict=True)])
-    shown = [f"{names[k]} {place:g}" for k, place in zip(columns, places.tolist(), strict=True)]
-    more = ", …" if len(columns) > _MAX_SHOWN else ""
-    listed = ", ".join(shown[:_MAX_SHOWN]) + more
-    return _Cuts(columns, places, f"the threshold of their column ({listed})")
+        wanted = [threshold] * len(names) if is_single else list(threshold)  # type: ignore[arg-type]
+    if len(wanted) != len(columns):
+        raise CodingError(
+            f"threshold has {len(wanted)} numbers for {len(names)} columns: give one for all, "
+            "one for each, or those of columns by name"
+        )
+    places = [_place(values[:, k], place) for k, place in zip(columns, wanted, strict=True)]
+    chosen = [names[k] for k in columns]
+    shown = [f"{name} {place:g}" for name, place in zip(chosen, places, strict=True)]
+    text = f"the threshold of their column ({_first_few(shown)})"
+    if is_single:
+        text = f"the {threshold} of their column" if threshold in _AVERAGES else f"{places[0]:g}"
+    before = values[:, columns]
+    after = binarize(before, places)
+    table = values.copy()
+    table[:, columns] = after
+    note = f"Values greater than {text} were set to 1, all others to 0{_sides(before, after)}."
+    return table, (note, *_order_notes(before, chosen))
 
 
 def _place(column: NDArray[Any], wanted: Any) -> float:
     """One threshold as a number."""
-    if isinstance(wanted, str):
-        if wanted not in _AVERAGES:
-            raise CodingError(f"threshold must be a number, 'mean' or 'median', got {wanted!r}")
-        return float(_AVERAGES[wanted](column))
     try:
-        place = float(wanted)
-    except (TypeError, ValueError):
+        place = float(_AVERAGES[wanted](column) if isinstance(wanted, str) else wanted)
+    except (KeyError, TypeError, ValueError):
         raise CodingError(
             f"threshold must be a number, 'mean' or 'median', got {wanted!r}"
         ) from None
     if not math.isfinite(place):
         raise CodingError(f"threshold must be a finite number, got {place}")
     return place
+
+
+def _first_few(texts: Sequence[str]) -> str:
+    return ", ".join(texts[:_MAX_SHOWN]) + (", …" if len(texts) > _MAX_SHOWN else "")
 
 
 def _sides(before: NDArray[Any], after: NDArray[np.int8]) -> str:
@@ -191,42 +150,41 @@ def _few(values: Any) -> bool:
 
 def codes_doubt(values: NDArray[Any], names: Sequence[str]) -> str:
     """A sentence on whole numbers such as 99 or −1 far outside of the others of their column."""
-    rows: dict[str, int] = {}
-    where: dict[str, list[str]] = {}
+    counts: dict[int, int] = {}
+    where: dict[int, list[str]] = {}
     for name, column in zip(names, values.T, strict=True):
         for code, count in _codes(column):
-            rows[code] = rows.get(code, 0) + count
+            counts[code] = counts.get(code, 0) + count
             where.setdefault(code, []).append(name)
-    if not rows:
+    if not where:
         return ""
     told = []
     for code, columns in list(where.items())[:_MAX_SHOWN]:
         more = f" and {len(columns) - 1} more columns" if len(columns) > 1 else ""
-        told.append(f"{code} ({rows[code]} times, in {columns[0]!r}{more})")
-    codes = [int(code) for code in where]
+        told.append(f"{code} ({counts[code]} times, in {columns[0]!r}{more})")
     return (
         f"far from the other values of a column: {', '.join(told)}. If these are codes for 'no "
-        f"answer', say missing={codes}"
+        f"answer', say missing={list(where)}"
     )
 
 
-def _codes(column: NDArray[Any]) -> list[tuple[str, int]]:
+def _codes(column: NDArray[Any]) -> list[tuple[int, int]]:
     """Codes at the ends of one column, with how often each occurs."""
-    codes: list[tuple[str, int]] = []
+    codes: list[int] = []
     for end in (np.min, np.max):
-        peeled: list[float] = []
+        peeled: list[int] = []
         rest, n_codes = column, 0
         while len(rest) and len(peeled) < _MAX_SHOWN:
             extreme = float(end(rest))
             if not extreme.is_integer() or not _CODE.fullmatch(f"{int(extreme)}"):
                 break
-            peeled.append(extreme)
+            peeled.append(int(extreme))
             rest = rest[rest != extreme]
             n_codes = len(peeled) if _is_outside(extreme, rest) else n_codes
-        counts = [(int(code), int((column == code).sum())) for code in peeled[:n_codes]]
-        # One digit seen once may be a measured value.
-        codes += [(f"{code}", count) for code, count in counts if count > 1 or abs(code) > 9]
-    return codes
+        codes += peeled[:n_codes]
+    counts = [(code, int((column == code).sum())) for code in codes]
+    # One digit seen once may be a measured value.
+    return [(code, count) for code, count in counts if count > 1 or abs(code) > 9]
 
 
 def _is_outside(code: float, others: NDArray[Any]) -> bool:
@@ -249,10 +207,9 @@ def _order_notes(values: NDArray[Any], names: Sequence[str]) -> tuple[str, ...]:
     ordered = [name for name, flag in zip(names, rising, strict=True) if flag]
     if not ordered or len(values) < 3:
         return ()
-    shown = ", ".join(map(repr, ordered[:_MAX_SHOWN]))
-    more = ", …" if len(ordered) > _MAX_SHOWN else ""
     return (
-        f"Strictly increasing from row to row, like an index or a time: {shown}{more}. Cut in two, "
+        "Strictly increasing from row to row, like an index or a time: "
+        f"{_first_few([repr(name) for name in ordered])}. Cut in two, "
         "such a column says only in which part of the file a row is: leave it out with "
         f"exclude={ordered}.",
     )

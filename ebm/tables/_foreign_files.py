@@ -9,29 +9,31 @@ from ebm.errors import FileFormatError
 
 __all__ = ["refuse_foreign_content", "refuse_foreign_suffix"]
 
-_PANDAS = "pandas.{}(…).to_csv('table.csv', index=False)"
+_PANDAS = "pandas.{}(…).to_csv('table.csv', index=False) writes it as {}"
 _SHEET = "a spreadsheet", "save the sheet as CSV"
 _MATLAB = "a MATLAB file", "writematrix(X, 'table.csv') in MATLAB writes it as text"
-_SPSS = "an SPSS file", _PANDAS.format("read_spss") + " writes it as text"
-_STATA = "a Stata file", _PANDAS.format("read_stata") + " writes it as text"
-_SAS = "a SAS file", _PANDAS.format("read_sas") + " writes it as text"
-_R = "an R file", "write.csv(x, 'table.csv', row.names = FALSE) in R writes it as text"
-_PARQUET = "a Parquet file", _PANDAS.format("read_parquet") + " writes it as text"
-_ARROW = "an Arrow file", _PANDAS.format("read_feather") + " writes it as text"
+_SPSS = "an SPSS file", _PANDAS.format("read_spss", "text")
+_PARQUET = "a Parquet file", _PANDAS.format("read_parquet", "text")
+_ARROW = "an Arrow file", _PANDAS.format("read_feather", "text")
 _HDF = "an HDF5 file", "save the one matrix that is the data with numpy.save"
-_PICKLE = "a pickled Python object", "save the array with numpy.save"
-_JSON = "a JSON file", _PANDAS.format("read_json") + " writes it as a table"
-_PACKED = "a compressed file", "unpack it, or compress the text with gzip"
-
-#: What a suffix means, and what to do.
-_SUFFIXES = {
-    ".xlsx": _SHEET, ".xls": _SHEET, ".xlsm": _SHEET, ".ods": _SHEET, ".numbers": _SHEET,
-    ".mat": _MATLAB, ".sav": _SPSS, ".zsav": _SPSS, ".por": _SPSS, ".dta": _STATA,
-    ".sas7bdat": _SAS, ".xpt": _SAS, ".rds": _R, ".rda": _R, ".rdata": _R,
-    ".parquet": _PARQUET, ".feather": _ARROW, ".arrow": _ARROW,
-    ".h5": _HDF, ".hdf5": _HDF, ".nwb": _HDF, ".pkl": _PICKLE, ".pickle": _PICKLE,
-    ".json": _JSON, ".zip": _PACKED, ".bz2": _PACKED, ".xz": _PACKED, ".zst": _PACKED,
-}  # fmt: skip
+#: What suffixes mean, and what to do.
+_KINDS = {
+    ".xlsx .xls .xlsm .ods .numbers": _SHEET,
+    ".mat": _MATLAB,
+    ".sav .zsav .por": _SPSS,
+    ".dta": ("a Stata file", _PANDAS.format("read_stata", "text")),
+    ".sas7bdat .xpt": ("a SAS file", _PANDAS.format("read_sas", "text")),
+    ".rds .rda .rdata": (
+        "an R file",
+        "write.csv(x, 'table.csv', row.names = FALSE) in R writes it as text",
+    ),
+    ".parquet": _PARQUET,
+    ".feather .arrow": _ARROW,
+    ".h5 .hdf5 .nwb": _HDF,
+    ".pkl .pickle": ("a pickled Python object", "save the array with numpy.save"),
+    ".json": ("a JSON file", _PANDAS.format("read_json", "a table")),
+    ".zip .bz2 .xz .zst": ("a compressed file", "unpack it, or compress the text with gzip"),
+}
 #: What a text file that begins so really is.
 _SIGNATURES = {
     b"PK\x03\x04": ("a zip archive, as Excel workbooks are", "save the sheet as CSV"),
@@ -44,9 +46,11 @@ _SIGNATURES = {
 def refuse_foreign_suffix(path: Path) -> NoReturn:
     """Refuse a file by its suffix: as one of another program where the suffix is known."""
     suffix = path.suffix.lower()
-    if suffix in _SUFFIXES:
-        kind, remedy = _SUFFIXES[suffix]
-        raise FileFormatError(f"{path} is {kind} (suffix {suffix}), which is not read: {remedy}")
+    for suffixes, (kind, remedy) in _KINDS.items():
+        if suffix in suffixes.split():
+            raise FileFormatError(
+                f"{path} is {kind} (suffix {suffix}), which is not read: {remedy}"
+            )
     raise FileFormatError(
         f"{path} has the suffix {''.join(path.suffixes[-2:]) or 'none'}, wanted "
         ".csv, .tsv, .txt (or one of these with .gz), .npy or .npz: rename or convert the file"

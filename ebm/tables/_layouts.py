@@ -17,9 +17,8 @@ from ebm.errors import (
     NamesError,
     require_memory,
 )
-from ebm.tables.cells import text_complaint
-from ebm.tables.columns import choose_columns, default_names, require_distinct
-from ebm.tables.raw import RawTable
+from ebm.tables._columns import choose_columns, default_names, require_distinct
+from ebm.tables._raw_table import RawTable
 
 __all__ = ["digits_apart", "long_doubt", "pivoted", "refuse_long", "transposed"]
 
@@ -37,12 +36,11 @@ def transposed(raw: RawTable, path: Path) -> RawTable:
     """The table turned: rows become units, a first column of text their names."""
     if raw.row_names is None and 0 in raw.texts:
         raw = raw.with_row_names()
-    if raw.texts:
-        raise CodingError(text_complaint(raw.names, raw.texts, range(len(raw.names))))
+    values = raw.numbers(range(len(raw.names)))
     names = raw.row_names or default_names(raw.n_rows)
     require_distinct(names, f"the first column of {path}")
     notes = () if raw.row_names is not None else raw.notes
-    return RawTable(names, np.ascontiguousarray(raw.values.T), notes=notes)
+    return RawTable(names, np.ascontiguousarray(values.T), notes=notes)
 
 
 def pivoted(raw: RawTable, roles: Sequence[str], path: Path) -> RawTable:

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm._files import atomic_write
 from ebm.errors import CodingError, FileFormatError, NamesError, ShapeError
-from ebm.tables.columns import default_names, require_distinct
-from ebm.tables.text import header_of
+from ebm.tables._columns import default_names, require_distinct
+from ebm.tables._text import header_of
 
 __all__ = ["SUFFIXES", "text_blocks", "write_table"]
 
@@ -77,33 +77,7 @@ def write_table(
 
 
 def text_blocks(states: ArrayLike, names: Sequence[str], delimiter: str = ",") -> Iterator[bytes]:
-    r"""A text table, a block of rows at a time.
-
-    Parameters
-    ----------
-    states : array_like, (n_rows, n_columns)
-        Integers.
-    names : sequence of str
-        One for each column.
-    delimiter : str
-        Between cells.
-
-    Returns
-    -------
-    iterator of bytes
-        UTF-8, the line of names first.
-
-    Raises
-    ------
-    FileFormatError
-        If that line would not be read as these names.
-
-    Examples
-    --------
-    >>> from ebm.tables.written import text_blocks
-    >>> list(text_blocks([[0, 1]], ["a", "b"]))
-    [b'a,b\n', b'0,1\n']
-    """
+    """A text table in UTF-8, the line of names first, then a block of rows at a time."""
     rows, columns = _checked(states, names)
     header = _text([columns], delimiter)
     if header_of(header + _text(rows[:1].tolist(), delimiter)) != columns:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.errors import FileFormatError, NamesError, ShapeError
-from ebm.tables.cells import Reading, parse
-from ebm.tables.columns import default_names, require_distinct
-from ebm.tables.raw import RawTable
+from ebm.tables._cells import Reading, parse
+from ebm.tables._columns import default_names, require_distinct
+from ebm.tables._raw_table import RawTable
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -23,57 +23,15 @@ _MODEL_KEY = "ebm_model"
 
 
 def read_npy(path: Path) -> RawTable:
-    """Read a two-dimensional array from a ``.npy`` file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    RawTable
-        Columns named ``"column 0"``, …
-
-    Examples
-    --------
-    >>> import numpy as np, pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "x.npy"); np.save(path, np.eye(2))
-    >>> read_npy(path).names
-    ('column 0', 'column 1')
-    """
+    """Read a two-dimensional array; its columns are named ``"column 0"``, …."""
     with path.open("rb") as file:
         return _raw(_load(file, path), None, str(path))
 
 
 def read_npz(path: Path) -> RawTable:
-    """Read the data matrix ``X`` or ``states``, or the only matrix, of a ``.npz`` file.
+    """Read the matrix ``X`` or ``states``, or the only one, with ``names`` or ``columns``.
 
-    Names are taken from a one-dimensional text array ``names`` or ``columns``, if there is one.
     Other arrays with an entry for each row, such as weights, are not read, and a note says so.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    RawTable
-        The matrix with its names.
-
-    Raises
-    ------
-    FileFormatError
-        If the file holds a saved model, no matrix, or several that could be the data.
-
-    Examples
-    --------
-    >>> import numpy as np, pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "x.npz")
-    >>> np.savez(path, X=np.eye(2), names=["a", "b"])
-    >>> read_npz(path).names
-    ('a', 'b')
     """
     with path.open("rb") as file:
         arrays = _load(file, path)
@@ -114,16 +72,16 @@ def _reason(error: Exception) -> str:
 
 def _data_key(shapes: dict[str, tuple[int, ...]], path: Path) -> str:
     matrices = [key for key, shape in shapes.items() if len(shape) == 2]
-    named = [key for key in _DATA_KEYS if key in matrices]
-    candidates = named or matrices
+    candidates = [key for key in _DATA_KEYS if key in matrices] or matrices
     if len(candidates) == 1:
         return candidates[0]
-    found = ", ".join(f"{key} {shape}" for key, shape in shapes.items()) or "no arrays"
+    contents = ", ".join(f"{key} {shape}" for key, shape in shapes.items()) or "no arrays"
     if {"indices", "indptr"} <= set(shapes):
-        found += " (a scipy.sparse matrix: save its .toarray())"
+        contents += " (a scipy.sparse matrix: save its .toarray())"
     trouble = "several matrices that could be the data" if candidates else "no matrix"
     raise FileFormatError(
-        f"{path} holds {trouble}, wanted one two-dimensional array X (rows, units); found {found}"
+        f"{path} holds {trouble}, wanted one two-dimensional array X (rows, units); "
+        f"found {contents}"
     )
 
 
@@ -135,7 +93,8 @@ def _unread_notes(shapes: dict[str, tuple[int, ...]], key: str, n_rows: int) -> 
     shown = ", ".join(repr(k) for k in unread)
     return (
         f"Beside the rows {key!r} the file holds {shown}, one entry for each row, which was not "
-        f"read: weights of samples go in as weights=numpy.load(path)[{unread[0]!r}], with fit.",
+        f"read: weights of samples go in as sample_weight=numpy.load(path)[{unread[0]!r}], with "
+        "ebm.Ensemble.from_data.",
     )
 
 
@@ -149,7 +108,7 @@ def _names(arrays: Any, path: Path) -> tuple[str, ...] | None:
                     f"numpy.char.decode({key})"
                 )
             if values.ndim == 1 and values.dtype.kind == "U":
-                return tuple(str(name) for name in values)
+                return tuple(values.tolist())
     return None
 
 
@@ -166,6 +125,5 @@ def _raw(array: Any, names: tuple[str, ...] | None, origin: str) -> RawTable:
     if array.dtype.kind in "biuf":
         return RawTable(names, array)
     if array.dtype.kind == "U":
-        cells = parse([[str(cell) for cell in column] for column in array.T], Reading())
-        return RawTable(names, cells.values, cells.texts)
+        return RawTable(names, *parse(array.T.tolist(), Reading()))
     raise FileFormatError(f"{origin} has type {array.dtype}, wanted numbers or booleans")
