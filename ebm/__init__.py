@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         PersistentChains,
         fit,
     )
+    from ebm.report import analyze
     from ebm.sampling import (
         Annealing,
         Gibbs,
@@ -99,6 +100,7 @@ __all__ = [
     "Spins",
     "TabularModel",
     "WeightedStates",
+    "analyze",
     "compare",
     "datasets",
     "effective",
@@ -140,6 +142,7 @@ _HOMES = {
         "PersistentChains",
         "fit",
     ),
+    "ebm.report": ("analyze",),
     "ebm.sampling": (
         "Annealing",
         "Gibbs",

@@ -19,7 +19,7 @@ RUNGS = (
     "errors",
     "_types",
     "_arrays",
-    "_files _progress _randomness _parallel",
+    "_files _progress _randomness _parallel _text",
     "spaces",
     "_kernels",
     "model ensembles",
@@ -43,8 +43,8 @@ PUBLIC = """
     Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps
     HamiltonianMonteCarlo InteractionModel IsingModel Langevin Levels MarginalModel Metropolis
     Moments NaturalGradient ParallelTempering ParametricModel PersistentChains PottsModel Reals
-    RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates compare datasets
-    effective errors exact fisher_information fit from_graph information inversion load
+    RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
+    datasets effective errors exact fisher_information fit from_graph information inversion load
     local_minima log_partition marginalize networks perturbation plotting sample sample_continuous
     save to_graph
 """

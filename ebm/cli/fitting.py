@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import json
 import sys
-import textwrap
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ebm import datasets
+from ebm._text import wrapped
 from ebm.cli import drawing
-from ebm.cli.arguments import count, cut, name_list, non_negative, penalty, three_names
-from ebm.cli.options import in_options, report_in_options
-from ebm.cli.outputs import check_outputs, say
+from ebm.cli.options import (
+    check_outputs,
+    count,
+    cut,
+    name_list,
+    non_negative,
+    penalty,
+    report_in_options,
+    say,
+    tell,
+    three_names,
+)
 from ebm.errors import CodingError, ConstantUnitError, EbmError, require_extra
 from ebm.io import atomic_write, save
 from ebm.plotting import report_figure
@@ -135,12 +143,13 @@ def _fit(arguments: argparse.Namespace) -> int:
     """The exit code of a fit that was reported and written."""
     if arguments.samples and not arguments.samples_out:
         raise EbmError("--samples needs a file to write to: --samples-out draws.csv")
-    outputs = (arguments.out, arguments.figure, arguments.json, arguments.samples_out)
-    if sys.__stdout__ is None and not any(outputs):
-        raise OSError(errno.EBADF, "is closed, name a file with --out", "the standard output")
-    check_outputs(outputs, arguments.data, force=arguments.force, figure=arguments.figure)
-    if arguments.samples_out is not None:
-        drawing.check_table(arguments.samples_out)
+    check_outputs(
+        (arguments.out, arguments.figure, arguments.json, arguments.samples_out),
+        arguments.data,
+        force=arguments.force,
+        figure=arguments.figure,
+        table=arguments.samples_out,
+    )
     report = _fit_demo(arguments) if arguments.data is None else _fit_file(arguments)
     how = () if arguments.data or arguments.figure else ("", _HOW_TO_DRAW)
     try:
@@ -151,7 +160,7 @@ def _fit(arguments: argparse.Namespace) -> int:
     # A fit that was interrupted is reported and written as far as it came.
     if report.fit is None or report.fit.converged:
         return _CONVERGED
-    return _INTERRUPTED if report.fit.message.startswith("interrupted") else _NOT_CONVERGED
+    return _INTERRUPTED if report.fit.interrupted else _NOT_CONVERGED
 
 
 def _fit_file(arguments: argparse.Namespace) -> Report:
@@ -166,15 +175,14 @@ def _fit_file(arguments: argparse.Namespace) -> Report:
         layout=arguments.long or ("transposed" if arguments.transpose else "wide"),
     )
     if table.doubt:
-        print(f"ebm: {in_options(table.doubt)}", file=sys.stderr)
-    constant = [
-        name for name, column in zip(table.names, table.states.T, strict=True) if not np.ptp(column)
-    ]
-    notes = [*table.notes]
+        tell(table.doubt)
+    changes = np.ptp(table.states, axis=0) > 0
+    constant = [name for name, change in zip(table.names, changes, strict=True) if not change]
     if constant:
-        notes.append(f"Columns that never change: exclude={constant}")
+        notes = (*table.notes, f"Columns that never change: exclude={constant}")
+        table = replace(table, notes=notes)
     try:
-        return _analyzed(table.states, table.names, arguments, notes, arguments.spins)
+        return _analyzed(table, arguments, Spins if arguments.spins else Binary)
     except CodingError as error:
         advice = _advice(table, arguments.spins)
         raise CodingError(f"{error} ({advice})" if advice else str(error)) from error
@@ -201,39 +209,30 @@ def _advice(table: Table, is_spins: bool) -> str:
 
 def _fit_demo(arguments: argparse.Namespace) -> Report:
     data = datasets.spikes()
-    texts = (data.description, f"Source: {data.source}")
-    say(*(textwrap.fill(text, 80) for text in texts), "")
-    return _analyzed(data.states, data.names, arguments, (), spins=False)
+    say(*wrapped(data.description, ""), *wrapped(f"Source: {data.source}", ""), "")
+    return _analyzed(Table(data.states, data.names, len(data.states)), arguments, Binary)
 
 
 def _analyzed(
-    states: Any,
-    names: Sequence[str],
-    arguments: argparse.Namespace,
-    notes: Sequence[str],
-    spins: bool,
+    table: Table, arguments: argparse.Namespace, space: type[Binary] | type[Spins]
 ) -> Report:
-    n = len(names)
+    n = len(table.names)
     if _VERY_SLOW_UNITS <= n <= MAX_UNITS_EXACT:
-        print(
-            f"ebm: an exact fit of {n} columns sums over 2^{n} states many times and may take "
-            "minutes; Ctrl-C ends it with what it has",
-            file=sys.stderr,
+        tell(
+            f"an exact fit of {n} columns sums over 2^{n} states many times and may take minutes; "
+            "Ctrl-C ends it with what it has"
         )
     if MAX_UNITS_EXACT < n <= MAX_UNITS_SAMPLED:
-        print(
-            f"ebm: {n} columns are too many for an exact fit; Markov chains take their place, for "
-            "a minute or more; Ctrl-C ends it with what it has",
-            file=sys.stderr,
+        tell(
+            f"{n} columns are too many for an exact fit; Markov chains take their place, for a "
+            "minute or more; Ctrl-C ends it with what it has"
         )
     report = analyze(
-        states,
-        space=Spins if spins else Binary,
-        names=names,
+        table,
+        space=space,
         l2=arguments.l2,
         l2_biases=arguments.l2_biases,
         center="mean" if arguments.center == "mean" else 0.0,
-        notes=notes,
         rng=arguments.seed,
         progress=n >= _SLOW_UNITS and sys.stderr.isatty(),
     )
