@@ -227,17 +227,17 @@ def compare_couplings(quick: Any, fitted: Any, bounded: ArrayLike = True) -> Inv
     labels = fitted.space.labels
     i, j = np.triu_indices(len(labels), 1)
     counted = np.broadcast_to(bounded, i.shape)
-    sizes = {"n_couplings": len(i), "n_compared": int(counted.sum())}
-    i, j = i[counted], j[counted]
+    n_couplings, i, j = len(i), i[counted], j[counted]
     if not len(i):
-        return InversionComparison(**sizes)
+        return InversionComparison(n_couplings, 0)
     approximate, true = (model.quadratic_form().matrix[i, j] for model in (quick, fitted))
     difference = np.abs(approximate - true)
     worst = int(np.argmax(difference))
     rms, size = _rms(difference), _rms(true)
     varies = len(i) > 2 and np.ptp(approximate) > 0 and np.ptp(true) > 0
     return InversionComparison(
-        **sizes,
+        n_couplings,
+        len(i),
         rms_difference=rms,
         correlation=float(np.corrcoef(approximate, true)[0, 1]) if varies else None,
         gamma=rms / size if size > 0 else None,

@@ -155,6 +155,7 @@ def analyze(
     (2.0, -1.3863)
     """
     notes: tuple[str, ...] = ()
+    trouble: list[str] = []
     if isinstance(data, Table):
         data, names, notes = data.states, names or data.names, data.notes
     penalty = l2, l2_biases
@@ -165,12 +166,12 @@ def analyze(
         place = _center(data, center)
         source = generator(rng)
         result, route = _fitted(data, penalty, source, progress)
-        inversion, trouble = None, ()
+        inversion: Any = None
         with stage(progress, "comparing the model with data and with other estimates"):
             try:
                 inversion = mean_field(data.moments())
             except ConstantUnitError as error:
-                trouble = (f"No mean-field inversion: {error}",)
+                trouble = [f"No mean-field inversion: {error}"]
             sections = _sections(data, result, inversion, penalty, source)
     model: Any = inversion if result is None else result.model
     messages = _messages(caught, data, fitted=result is not None)
