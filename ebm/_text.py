@@ -5,18 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-__all__ = [
-    "WIDTH",
-    "columns",
-    "labelled",
-    "number",
-    "one_line",
-    "short",
-    "table",
-    "with_error",
-    "wrapped",
-]
-
 WIDTH = 80
 #: Columns of a label before its value.
 _LABEL = 34

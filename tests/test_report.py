@@ -305,7 +305,7 @@ def test_triples_are_left_out_where_too_long(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_local_minima_left_out_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (analysis, _printed):
+    for module in (_sections, _printed):
         monkeypatch.setattr(module, "MAX_UNITS_MINIMA", 4)
     report = analyze(drawn(300), names=NAMES)
     assert report.minima is None

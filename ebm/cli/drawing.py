@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.cli.options import check_outputs, count, non_negative, tell, write_bytes
+from ebm.cli.options import add_options, check_outputs, count, non_negative, tell, write_bytes
 from ebm.enumeration import exact
 from ebm.errors import EbmWarning, LimitError
 from ebm.io import load
@@ -22,14 +22,23 @@ from ebm.tables import write_table
 from ebm.tables.columns import default_names
 from ebm.tables.written import text_blocks
 
-__all__ = ["Draws", "add_sample", "draw", "write"]
-
 _MIXED, _NOT_MIXED = 0, 1
 #: Chains whose R-hat is above this have not forgotten where they started.
 _LARGEST_R_HAT = 1.1
 #: An enumeration that takes longer gives way to chains.
 _SECONDS = 5.0
 _CHAINS, _BURN_IN, _THIN = 4, 100, 1
+
+_OPTIONS = (
+    ("-n N", count, "rows to draw (default 1000)"),
+    ("-o --out draws.csv", Path, "where to write them (.csv .tsv .npy .npz); CSV to the standard "
+     "output without it"),
+    ("--chains C", count, f"number of chains (default {_CHAINS})"),
+    ("--burn-in S", non_negative, f"sweeps before the first draw (default {_BURN_IN})"),
+    ("--thin S", count, f"sweeps from one draw of a chain to the next (default {_THIN})"),
+    ("--seed N", non_negative, "of the random numbers; a fresh one, which is said, without it"),
+    ("--force", None, "overwrite the output file"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,30 +62,8 @@ def add_sample(commands: Any) -> None:
         f"{_LARGEST_R_HAT}); 2 an error; 130 interrupted by Ctrl-C.",
     )
     command.add_argument("model", type=Path, metavar="MODEL", help="the .npz file of a model")
-    command.add_argument(
-        "-n", type=count, default=1000, metavar="N", help="rows to draw (default 1000)"
-    )
-    command.add_argument(
-        "-o", "--out", type=Path, metavar="draws.csv",
-        help="where to write them (.csv .tsv .npy .npz); CSV to the standard output without it",
-    )  # fmt: skip
-    command.add_argument(
-        "--chains", type=count, metavar="C", help=f"number of chains (default {_CHAINS})"
-    )
-    command.add_argument(
-        "--burn-in", type=non_negative, metavar="S",
-        help=f"sweeps before the first draw (default {_BURN_IN})",
-    )  # fmt: skip
-    command.add_argument(
-        "--thin", type=count, metavar="S",
-        help=f"sweeps from one draw of a chain to the next (default {_THIN})",
-    )  # fmt: skip
-    command.add_argument(
-        "--seed", type=non_negative, metavar="N",
-        help="of the random numbers; a fresh one, which is said, without it",
-    )  # fmt: skip
-    command.add_argument("--force", action="store_true", help="overwrite the output file")
-    command.set_defaults(run=_sample)
+    add_options(command, _OPTIONS)
+    command.set_defaults(run=_sample, n=1000)
 
 
 def _sample(arguments: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from ebm import datasets
 from ebm._text import wrapped
 from ebm.cli import drawing
 from ebm.cli.options import (
+    add_options,
     check_outputs,
     count,
     cut,
@@ -34,8 +35,6 @@ from ebm.spaces import Binary, Spins
 from ebm.tables import Table, read_table
 from ebm.tables.thresholds import codes_doubt
 
-__all__ = ["EXIT_CODES", "add_demo", "add_fit"]
-
 _CONVERGED, _NOT_CONVERGED, _INTERRUPTED = 0, 1, 130
 #: From so many units on a fit takes long enough to show its iterations, and minutes.
 _SLOW_UNITS, _VERY_SLOW_UNITS = 22, 29
@@ -47,6 +46,37 @@ EXIT_CODES = (
     f"{MAX_UNITS_SAMPLED} columns, or fewer rows than more than {MAX_UNITS_EXACT} columns and no "
     "penalty); 1 it did not converge; 2 an error; 130 interrupted by Ctrl-C."
 )
+
+_READING = (
+    ("--columns A,B,C", name_list, "columns to take, by name; 1,2,3 are positions counted from 0, "
+     "and 3-7 a range of them, where no column has that name"),
+    ("--exclude A,B", name_list, "columns to leave out, named as for --columns"),
+    ("--missing 9,99", name_list, "values that mean 'no answer', besides empty cells, NA, ? and a "
+     "point"),
+    ("--drop-missing", None, "leave out incomplete rows"),
+    ("--threshold T", cut, "1 where a value is above T, 0 elsewhere; T is a number, mean or median "
+     "of each column, or such for columns by name as in a=1.5,b=mean"),
+)  # fmt: skip
+_LAYOUTS = (
+    ("--transpose", None, "rows are units"),
+    ("--long ID,ITEM,RESP", three_names, "each row holds one value: the columns of the sample, the "
+     "unit and the value"),
+)  # fmt: skip
+_PENALTIES = (
+    ("--l2 X", penalty, "penalty on couplings, X/2 times the sum of their squares; 1/rows is a "
+     "mild one"),
+    ("--l2-biases X", penalty, "the same for biases; needed only if a column never changes"),
+)  # fmt: skip
+_OUTPUTS = (
+    ("-o --out model.npz", Path, "write the model"),
+    ("--figure report.png", Path, "draw the report"),
+    ("--json report.json", Path, "write the numbers"),
+    ("--samples N", count, "draw N rows from the model that is written; needs --samples-out"),
+    ("--samples-out draws.csv", Path, "where to write them (.csv .tsv .npy .npz); as many as the "
+     "data have by default"),
+    ("--seed N", non_negative, "for all that is drawn from the model (default 0)"),
+    ("--force", None, "overwrite output files"),
+)  # fmt: skip
 
 
 def add_fit(commands: Any) -> None:
@@ -60,45 +90,16 @@ def add_fit(commands: Any) -> None:
         epilog=EXIT_CODES,
     )
     fit.add_argument("data", type=Path, metavar="DATA", help=".csv .tsv .txt (.gz) .npy .npz")
-    fit.add_argument(
-        "--columns", type=name_list, metavar="A,B,C",
-        help="columns to take, by name; 1,2,3 are positions counted from 0, and 3-7 a range of "
-        "them, where no column has that name",
-    )  # fmt: skip
-    fit.add_argument(
-        "--exclude",
-        type=name_list,
-        metavar="A,B",
-        help="columns to leave out, named as for --columns",
-    )
-    fit.add_argument(
-        "--missing", type=name_list, default=[], metavar="9,99",
-        help="values that mean 'no answer', besides empty cells, NA, ? and a point",
-    )  # fmt: skip
-    fit.add_argument("--drop-missing", action="store_true", help="leave out incomplete rows")
-    fit.add_argument(
-        "--threshold", type=cut, metavar="T",
-        help="1 where a value is above T, 0 elsewhere; T is a number, mean or median of each "
-        "column, or such for columns by name as in a=1.5,b=mean",
-    )  # fmt: skip
+    add_options(fit, _READING)
     headers = fit.add_mutually_exclusive_group()
-    headers.add_argument(
-        "--header", action="store_const", const=True,
-        help="the first line holds names; as the file shows it by default",
-    )  # fmt: skip
-    headers.add_argument(
-        "--no-header", action="store_const", const=False, dest="header",
-        help="the first line holds data",
-    )  # fmt: skip
-    layouts = fit.add_mutually_exclusive_group()
-    layouts.add_argument("--transpose", action="store_true", help="rows are units")
-    layouts.add_argument(
-        "--long", type=three_names, metavar="ID,ITEM,RESP",
-        help="each row holds one value: the columns of the sample, the unit and the value",
-    )  # fmt: skip
+    said = "the first line holds names; as the file shows it by default"
+    headers.add_argument("--header", action="store_const", const=True, help=said)
+    said = "the first line holds data"
+    headers.add_argument("--no-header", action="store_const", const=False, dest="header", help=said)
+    add_options(fit.add_mutually_exclusive_group(), _LAYOUTS)
     fit.add_argument("--spins", action="store_true", help="data are coded -1 and 1")
     _add_options(fit)
-    fit.set_defaults(run=_fit)
+    fit.set_defaults(run=_fit, missing=[])
 
 
 def add_demo(commands: Any) -> None:
@@ -109,34 +110,11 @@ def add_demo(commands: Any) -> None:
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--l2", type=penalty, default=0.0, metavar="X",
-        help="penalty on couplings, X/2 times the sum of their squares; 1/rows is a mild one",
-    )  # fmt: skip
-    command.add_argument(
-        "--l2-biases", type=penalty, default=0.0, metavar="X",
-        help="the same for biases; needed only if a column never changes",
-    )  # fmt: skip
-    command.add_argument(
-        "--center", choices=["none", "mean"], default="none",
-        help="center of the model that is written; changes no probability",
-    )  # fmt: skip
-    command.add_argument("-o", "--out", type=Path, metavar="model.npz", help="write the model")
-    command.add_argument("--figure", type=Path, metavar="report.png", help="draw the report")
-    command.add_argument("--json", type=Path, metavar="report.json", help="write the numbers")
-    command.add_argument(
-        "--samples", type=count, metavar="N",
-        help="draw N rows from the model that is written; needs --samples-out",
-    )  # fmt: skip
-    command.add_argument(
-        "--samples-out", type=Path, metavar="draws.csv",
-        help="where to write them (.csv .tsv .npy .npz); as many as the data have by default",
-    )  # fmt: skip
-    command.add_argument(
-        "--seed", type=non_negative, default=0, metavar="N",
-        help="for all that is drawn from the model (default 0)",
-    )  # fmt: skip
-    command.add_argument("--force", action="store_true", help="overwrite output files")
+    add_options(command, _PENALTIES)
+    said = "center of the model that is written; changes no probability"
+    command.add_argument("--center", choices=["none", "mean"], default="none", help=said)
+    add_options(command, _OUTPUTS)
+    command.set_defaults(l2=0.0, l2_biases=0.0, seed=0)
 
 
 def _fit(arguments: argparse.Namespace) -> int:
@@ -164,16 +142,10 @@ def _fit(arguments: argparse.Namespace) -> int:
 
 
 def _fit_file(arguments: argparse.Namespace) -> Report:
-    table = read_table(
-        arguments.data,
-        columns=arguments.columns,
-        exclude=arguments.exclude,
-        missing=arguments.missing,
-        drop_missing=arguments.drop_missing,
-        threshold=arguments.threshold,
-        header=arguments.header,
-        layout=arguments.long or ("transposed" if arguments.transpose else "wide"),
-    )
+    names = ("columns", "exclude", "missing", "drop_missing", "threshold", "header")
+    options = {name: getattr(arguments, name) for name in names}
+    layout = arguments.long or ("transposed" if arguments.transpose else "wide")
+    table = read_table(arguments.data, layout=layout, **options)
     if table.doubt:
         tell(table.doubt)
     changes = np.ptp(table.states, axis=0) > 0

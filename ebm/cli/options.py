@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,36 +23,11 @@ from ebm.report import Report
 from ebm.tables.columns import listed
 from ebm.tables.written import SUFFIXES
 
-__all__ = [
-    "KEYWORDS",
-    "check_outputs",
-    "count",
-    "cut",
-    "in_options",
-    "name_list",
-    "non_negative",
-    "penalty",
-    "report_in_options",
-    "say",
-    "tell",
-    "three_names",
-    "write_bytes",
-]
-
 #: Options that stand for arguments of the library and take their values.
 KEYWORDS: Mapping[str, str] = {
-    "columns": "--columns",
-    "exclude": "--exclude",
-    "missing": "--missing",
-    "threshold": "--threshold",
-    "l2": "--l2",
-    "l2_biases": "--l2-biases",
-    "n_chains": "--chains",
-    "burn_in": "--burn-in",
-    "thin": "--thin",
-    "rng": "--seed",
-    "center": "--center",
-}
+    name: f"--{name.replace('_', '-')}"
+    for name in "columns exclude missing threshold l2 l2_biases burn_in thin center".split()
+} | {"n_chains": "--chains", "rng": "--seed"}
 #: Arguments of which a value is an option of its own.
 _SWITCHES: Mapping[str, Callable[[Any], str | None]] = {
     "drop_missing": lambda value: "--drop-missing",
@@ -74,6 +50,16 @@ _PENALTY = re.compile(r"(?<=penalty )(\()?(l2_biases|l2)\b(?! ?=)")
 
 
 # Values
+
+
+def add_options(command: Any, options: Iterable[tuple[str, Any, str]]) -> None:
+    """Add options to a parser: names with a placeholder, type, help; a switch has no type."""
+    for usage, kind, text in options:
+        if kind is None:
+            command.add_argument(usage, action="store_true", help=text)
+        else:
+            *names, placeholder = usage.split()
+            command.add_argument(*names, type=kind, metavar=placeholder, help=text)
 
 
 def name_list(text: str) -> list[str]:
@@ -127,17 +113,8 @@ def _place(text: str) -> float | str:
         ) from None
 
 
-def non_negative(text: str) -> int:
-    """An integer of at least 0."""
-    return _integer(text, 0)
-
-
-def count(text: str) -> int:
-    """An integer of at least 1."""
-    return _integer(text, 1)
-
-
-def _integer(text: str, least: int) -> int:
+def integer(text: str, least: int) -> int:
+    """An integer of at least so much."""
     try:
         value = int(text)
     except ValueError:
@@ -145,6 +122,10 @@ def _integer(text: str, least: int) -> int:
     if value < least:
         raise argparse.ArgumentTypeError(f"must be an integer of at least {least}, got {text!r}")
     return value
+
+
+non_negative = partial(integer, least=0)
+count = partial(integer, least=1)
 
 
 # Messages

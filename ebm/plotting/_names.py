@@ -10,8 +10,6 @@ from typing import Any
 
 from ebm.errors import require_extra
 
-__all__ = ["as_drawn", "name_legend"]
-
 #: Wider names lose their middle; characters of Chinese, Japanese and Korean are two columns wide.
 MOST_COLUMNS = 20
 

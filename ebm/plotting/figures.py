@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,7 @@ def report_figure(report: Any) -> Figure:
     """
     data, fitted = report.data, report.ensemble
     n, affordable = data.space.n, data.space.n <= MAX_UNITS
-    panels = [partial(rates, data, fitted)]
+    panels: list[Callable[..., Any]] = [partial(rates, data, fitted)]
     if fitted is not None and n > 1:
         panels.append(partial(moments_comparison, data, fitted, order=2))
     if fitted is not None and affordable and n > 2:
@@ -110,7 +110,9 @@ def comparison_figure(comparison: Any) -> Figure:
     return _drawn([*panels, partial(_distances, comparison)], 2, (3.6, 3.2))
 
 
-def _drawn(panels: list[Callable[..., Any]], n_columns: int, inches: tuple[float, float]) -> Figure:
+def _drawn(
+    panels: Sequence[Callable[..., Any]], n_columns: int, inches: tuple[float, float]
+) -> Figure:
     """Panels with letters, so many in a row."""
     n_rows = -(-len(panels) // n_columns)
     size = n_columns * inches[0], n_rows * inches[1]

@@ -7,21 +7,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from ebm._text import (
-    WIDTH,
-    columns,
-    labelled,
-    number,
-    short,
-    table,
-    with_error,
-    wrapped,
-)
+from ebm._text import WIDTH, columns, labelled, number, short, table, with_error, wrapped
 from ebm.observables import MAX_UNITS
 from ebm.report._sections import MAX_UNITS_MINIMA
 from ebm.report.parts import Coupling, FitSummary, Sections
-
-__all__ = ["render"]
 
 _MAX_COUPLINGS = 10
 _MAX_MINIMA = 10

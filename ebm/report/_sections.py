@@ -17,6 +17,7 @@ from ebm._types import Array
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import FewSamplesWarning
+from ebm.inversion import pseudolikelihood
 from ebm.landscape import local_minima
 from ebm.learning import FitResult
 from ebm.observables import (
@@ -39,23 +40,8 @@ from ebm.report.parts import (
     Minimum,
     MomentMisfit,
 )
+from ebm.report.sampled import SampledModel
 from ebm.spaces import Binary, Spins
-
-__all__ = [
-    "MAX_UNITS_MINIMA",
-    "compare_couplings",
-    "compare_inversion",
-    "couplings_of",
-    "effective_parameters",
-    "entropies",
-    "expected_divergence",
-    "goodness",
-    "minima",
-    "misfits",
-    "sampling_errors",
-    "summarize_data",
-    "summarize_fit",
-]
 
 #: Data sets drawn from the model to know how large KL(data‖model) is by chance.
 _N_DRAWN_SETS = 20
@@ -64,10 +50,60 @@ _MAX_DRAWN_ROWS = 10**6
 _MAX_DRAWN_WEIGHTS = 2.0**31
 #: Rows drawn at once: each call goes through the states again.
 _ROWS_AT_ONCE = 2**18
+#: Most units for which pseudo-likelihood is set beside a fit by chains.
+MAX_UNITS_PSEUDOLIKELIHOOD = 200
+#: Largest misfit, in standard errors, of a model that counts as reproducing the data.
+_REPRODUCED = 0.01
 #: Most units for a search of all local minima.
 MAX_UNITS_MINIMA = 24
 #: Couplings and minima listed one by one.
 _MAX_LISTED = 1000
+
+
+def sections_of(
+    data: WeightedStates,
+    result: FitResult | None,
+    inversion: Any,
+    penalty: tuple[float, float],
+    rng: RandomSource,
+) -> dict[str, Any]:
+    """The sections of a report by name, those that cannot be known None."""
+    unknown = dict.fromkeys(("fit", "couplings", "comparison", "goodness", "minima"))
+    sections: dict[str, Any] = unknown | {"summary": summarize_data(data)}
+    if result is None:
+        if inversion is not None:
+            sections["couplings"] = couplings_of(inversion, sampling_errors(data))
+        return sections | {"entropies": entropies(data)}
+    n, model, ensemble = data.space.n, result.model, result.ensemble
+    errors = None if result.standard_errors is None else result.standard_errors[n:]
+    fitted = summarize_fit(result, data, *penalty)
+    sections |= {"fit": fitted, "couplings": couplings_of(model, errors)}
+    if isinstance(ensemble, SampledModel):
+        entropy = ensemble.entropy(base=2)
+        value, error = float(entropy.value), float(entropy.standard_error)
+        reproduces = result.converged and not fitted.penalized
+        if reproduces:
+            # At the maximum S₂ = −E_D[ln p], which the noise of the fit changes to second order.
+            value = -fitted.log_likelihood_bits
+            error = (fitted.log_likelihood_error or 0.0) / math.log(2)
+        sections["entropies"] = entropies(data, value, error=error, reproduces=reproduces)
+        if 1 < n <= MAX_UNITS_PSEUDOLIKELIHOOD and not fitted.interrupted:
+            quick = pseudolikelihood(data, l2=penalty[0], l2_biases=penalty[1])
+            if quick.converged:
+                compared = compare_couplings(quick.model, model)
+                sections["comparison"] = replace(compared, kind="pseudo-likelihood")
+        return sections
+    worst = (fitted.rate_misfit, fitted.pair_misfit)
+    reproduces = not fitted.penalized and all(abs(m.z) < _REPRODUCED for m in worst if m)
+    sections["entropies"] = entropies(data, ensemble.entropy(base=2), reproduces=reproduces)
+    if n > 1 and inversion is not None:
+        bounded = result.converged if errors is None else np.isfinite(errors)
+        sections["comparison"] = compare_inversion(inversion, model, data, bounded)
+    freedom = fitted.effective_parameters or fitted.n_parameters
+    sections["goodness"] = goodness(data, ensemble, freedom, rng)
+    if n <= MAX_UNITS_MINIMA:
+        sections["minima"] = minima(model, ensemble)
+    return sections
 
 
 def summarize_data(data: WeightedStates) -> DataSummary:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,29 +14,12 @@ from ebm._progress import stage
 from ebm._randomness import RandomSource, generator
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import ExactEnsemble
-from ebm.errors import (
-    CodingError,
-    ConstantUnitError,
-    EbmWarning,
-    FewSamplesWarning,
-    LimitError,
-)
-from ebm.inversion import mean_field, pseudolikelihood
+from ebm.errors import CodingError, ConstantUnitError, EbmWarning, FewSamplesWarning, LimitError
+from ebm.inversion import mean_field
 from ebm.learning import FitResult, fit
 from ebm.report._printed import render
-from ebm.report._sections import (
-    MAX_UNITS_MINIMA,
-    compare_couplings,
-    compare_inversion,
-    couplings_of,
-    entropies,
-    goodness,
-    minima,
-    sampling_errors,
-    summarize_data,
-    summarize_fit,
-)
-from ebm.report.parts import InversionComparison, Sections
+from ebm.report._sections import sections_of
+from ebm.report.parts import Sections
 from ebm.report.sampled import (
     MAX_UNITS_SAMPLED,
     N_CHAINS,
@@ -52,10 +34,6 @@ __all__ = ["MAX_UNITS_EXACT", "Report", "analyze"]
 
 #: Most units for an exact fit.
 MAX_UNITS_EXACT = 32
-#: Most units for which pseudo-likelihood is set beside a fit by chains.
-MAX_UNITS_PSEUDOLIKELIHOOD = 200
-#: Largest misfit, in standard errors, of a model that counts as reproducing the data.
-_REPRODUCED = 0.01
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -172,7 +150,7 @@ def analyze(
                 inversion = mean_field(data.moments())
             except ConstantUnitError as error:
                 trouble = [f"No mean-field inversion: {error}"]
-            sections = _sections(data, result, inversion, penalty, source)
+            sections = sections_of(data, result, inversion, penalty, source)
     model: Any = inversion if result is None else result.model
     messages = _messages(caught, data, fitted=result is not None)
     notes = (*notes, *messages, *(result.warnings if result else ()), *trouble)
@@ -182,7 +160,6 @@ def analyze(
         inversion=inversion,
         model=model if model is None or place is None else model.recentered(place),
         route=route,
-        summary=summarize_data(data),
         warnings=tuple(dict.fromkeys(notes)),
         **sections,
     )
@@ -236,59 +213,6 @@ def _fitted(
         fit_by_chains(data, *penalty, rng, progress=progress),
         f"{kind} by {N_CHAINS} persistent Markov chains ({reason})",
     )
-
-
-def _sections(
-    data: WeightedStates,
-    result: FitResult | None,
-    inversion: Any,
-    penalty: tuple[float, float],
-    rng: RandomSource,
-) -> dict[str, Any]:
-    """The sections that depend on which model there is."""
-    unknown = dict.fromkeys(("fit", "comparison", "goodness", "minima"))
-    if result is None:
-        couplings = None if inversion is None else couplings_of(inversion, sampling_errors(data))
-        return unknown | {"entropies": entropies(data), "couplings": couplings}
-    n, model, ensemble = data.space.n, result.model, result.ensemble
-    errors = None if result.standard_errors is None else result.standard_errors[n:]
-    fitted = summarize_fit(result, data, *penalty)
-    sections = unknown | {"fit": fitted, "couplings": couplings_of(model, errors)}
-    if isinstance(ensemble, SampledModel):
-        entropy = ensemble.entropy(base=2)
-        value, error = float(entropy.value), float(entropy.standard_error)
-        reproduces = result.converged and not fitted.penalized
-        if reproduces:
-            # At the maximum S₂ = −E_D[ln p], which the noise of the fit changes to second order.
-            value = -fitted.log_likelihood_bits
-            error = (fitted.log_likelihood_error or 0.0) / math.log(2)
-        return sections | {
-            "entropies": entropies(data, value, error=error, reproduces=reproduces),
-            "comparison": None if fitted.interrupted else _beside(model, data, penalty),
-        }
-    misfits = (fitted.rate_misfit, fitted.pair_misfit)
-    reproduces = not fitted.penalized and all(abs(m.z) < _REPRODUCED for m in misfits if m)
-    sections["entropies"] = entropies(data, ensemble.entropy(base=2), reproduces=reproduces)
-    if n > 1 and inversion is not None:
-        bounded = result.converged if errors is None else np.isfinite(errors)
-        sections["comparison"] = compare_inversion(inversion, model, data, bounded)
-    freedom = fitted.effective_parameters or fitted.n_parameters
-    sections["goodness"] = goodness(data, ensemble, freedom, rng)
-    if n <= MAX_UNITS_MINIMA:
-        sections["minima"] = minima(model, ensemble)
-    return sections
-
-
-def _beside(
-    model: Any, data: WeightedStates, penalty: tuple[float, float]
-) -> InversionComparison | None:
-    """Couplings of pseudo-likelihood beside those of the fit; None where it has no maximum."""
-    if not 1 < data.space.n <= MAX_UNITS_PSEUDOLIKELIHOOD:
-        return None
-    quick = pseudolikelihood(data, l2=penalty[0], l2_biases=penalty[1])
-    if not quick.converged:
-        return None
-    return replace(compare_couplings(quick.model, model), kind="pseudo-likelihood")
 
 
 def _messages(
