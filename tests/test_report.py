@@ -638,6 +638,15 @@ def test_warnings_of_others_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> No
     assert not report.warnings
 
 
+def test_a_table_brings_its_names_and_its_notes() -> None:
+    table = Table(drawn(), tuple(NAMES), 3000, notes=("Half of the rows are missing.",))
+    report = analyze(table)
+    assert report.summary.names == tuple(NAMES)
+    assert report.warnings == ("Half of the rows are missing.",)
+    assert analyze(table, names=list("vwxyz")).summary.names == tuple("vwxyz")
+    assert report.to_dict()["fit"] == analyze(drawn(), names=NAMES).to_dict()["fit"]
+
+
 # Forms
 
 

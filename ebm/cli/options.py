@@ -168,8 +168,8 @@ def _read(value: str) -> Any:
 def report_in_options(report: Report) -> Report:
     """A report whose sentences name options."""
     fit = report.fit and replace(report.fit, message=in_options(report.fit.message))
-    said = tuple(map(in_options, report.warnings))
-    return replace(report, route=in_options(report.route), fit=fit, warnings=said)
+    notes = tuple(map(in_options, report.warnings))
+    return replace(report, route=in_options(report.route), fit=fit, warnings=notes)
 
 
 # Outputs

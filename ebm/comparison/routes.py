@@ -161,11 +161,11 @@ def compare(*moments: Any, names: Sequence[str] | None = None) -> Comparison:
     if len(moments) < 2:
         raise ShapeError(f"compare takes two routes or more, got {len(moments)}")
     called = _names(moments, names)
-    own = [_moments(route, name) for route, name in zip(moments, called, strict=True)]
-    space = own[0].space
+    unaligned = [_moments(route, name) for route, name in zip(moments, called, strict=True)]
+    space = unaligned[0].space
     if not isinstance(space, Binary | Spins):
         raise CodingError(f"compare takes moments of two-valued units, got {space!r}")
-    aligned = [_converted(m, space, name) for m, name in zip(own, called, strict=True)]
+    aligned = [_converted(m, space, name) for m, name in zip(unaligned, called, strict=True)]
     routes = [_route(name, m, aligned[0]) for name, m in zip(called, aligned, strict=True)]
     return Comparison(space, tuple(routes), tuple(aligned))
 

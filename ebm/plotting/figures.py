@@ -74,7 +74,7 @@ def report_figure(report: Any) -> Figure:
     if n > 1 and (fitted is not None or report.inversion is not None):
         # At the right end of its row the color bar parts no neighbors.
         panels.insert(_COLUMNS - 1, partial(_both_couplings, report))
-    return _drawn(panels, _COLUMNS, (3.6, 3.2))
+    return _drawn(panels, _COLUMNS)
 
 
 def comparison_figure(comparison: Any) -> Figure:
@@ -107,15 +107,13 @@ def comparison_figure(comparison: Any) -> Figure:
     if not (hasattr(comparison, "routes") and hasattr(comparison, "moments")):
         raise EbmError(f"comparison must be what ebm.compare gave, got {type(comparison).__name__}")
     panels = [partial(_against_reference, comparison, kind) for kind in _KINDS]
-    return _drawn([*panels, partial(_distances, comparison)], 2, (3.6, 3.2))
+    return _drawn([*panels, partial(_distances, comparison)], 2)
 
 
-def _drawn(
-    panels: Sequence[Callable[..., Any]], n_columns: int, inches: tuple[float, float]
-) -> Figure:
+def _drawn(panels: Sequence[Callable[..., Any]], n_columns: int) -> Figure:
     """Panels with letters, so many in a row."""
     n_rows = -(-len(panels) // n_columns)
-    size = n_columns * inches[0], n_rows * inches[1]
+    size = 3.6 * n_columns, 3.2 * n_rows
     pyplot = require_extra("matplotlib.pyplot", "plot")
     figure: Figure = pyplot.figure(figsize=size, layout="constrained")
     grid = figure.subplots(n_rows, n_columns, squeeze=False).ravel()

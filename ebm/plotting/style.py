@@ -55,7 +55,7 @@ def axes_or_new(ax: Axes | None) -> Axes:
     return ax
 
 
-def scatter(ax: Axes, x: Array, y: Array, color: str, marker: str = "o", **errors: Array) -> Any:
+def scatter(ax: Axes, x: Array, y: Array, color: str, marker: str = "o", **errors: Any) -> Any:
     """Points with error bars, small where there are many; the line of the points."""
     ax.errorbar(x, y, fmt="none", ecolor=color, elinewidth=0.7, alpha=0.3, **errors)
     many = len(x) > MANY_POINTS

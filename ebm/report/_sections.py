@@ -193,8 +193,8 @@ def misfits(data: WeightedStates, ensemble: Ensemble) -> list[MomentMisfit | Non
     scale = 1 / math.sqrt(1 / data.sample_size + 1 / ensemble.sample_size)
     worst: list[MomentMisfit | None] = []
     observed, predicted = _rates_and_pairs(data), _rates_and_pairs(ensemble)
-    for size, (found, _), (expected, deviation) in zip((1, 2), observed, predicted, strict=True):
-        z = _in_errors(found - expected, deviation / scale)
+    for size, (seen, _), (expected, deviation) in zip((1, 2), observed, predicted, strict=True):
+        z = _in_errors(seen - expected, deviation / scale)
         units = list(combinations(data.space.labels, size))
         k = int(np.argmax(np.abs(z))) if (deviation > 0).any() else None
         worst.append(None if k is None else MomentMisfit(units[k], float(z[k])))
@@ -356,13 +356,13 @@ def expected_divergence(
 
 def minima(model: Any, ensemble: ExactEnsemble) -> Minima:
     """Local minima of the energy under changes of one unit, by rising energy."""
-    found = local_minima(model)
-    states, energies = found.states[:_MAX_LISTED], found.energies[:_MAX_LISTED]
+    lowest = local_minima(model)
+    states, energies = lowest.states[:_MAX_LISTED], lowest.energies[:_MAX_LISTED]
     probabilities = np.exp(ensemble.log_probability(states))
     deepest = zip(
         states.astype(int).tolist(), energies.tolist(), probabilities.tolist(), strict=True
     )
-    return Minima(len(found), tuple(Minimum(tuple(x), energy, p) for x, energy, p in deepest))
+    return Minima(len(lowest), tuple(Minimum(tuple(x), energy, p) for x, energy, p in deepest))
 
 
 def _rates_and_pairs(ensemble: Ensemble) -> Sequence[tuple[Array, Array]]:

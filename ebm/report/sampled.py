@@ -111,7 +111,7 @@ def fit_by_chains(
     moments = data.moments()
     if not l2_biases:
         require_changing_units(moments)
-    found = fit(
+    result = fit(
         independent_units(data),
         moments,
         average=PersistentChains(N_CHAINS),
@@ -121,22 +121,22 @@ def fit_by_chains(
         rng=source,
         progress=progress,
     )
-    model: Any = found.model
+    model: Any = result.model
     samples = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=source, progress=progress)
     fisher = errors = partition = None
     try:
-        if not found.message.startswith("interrupted"):
+        if not result.message.startswith("interrupted"):
             fisher, errors = _errors(model, samples, data.sample_size, (l2, l2_biases))
             partition = _partition(model, ANNEALING_STEPS, source, progress)
     except KeyboardInterrupt:
         # The fit took minutes, and is there.
         pass
-    notes = found.warnings
+    notes = result.warnings
     if partition is None:
         notes += (f"Interrupted: ln Z comes from an annealing of {HASTY_STEPS} steps only",)
         partition = _partition(model, HASTY_STEPS, source, progress)
     return replace(
-        found,
+        result,
         log_likelihood=-float(data.expectation(model.energy)) - float(partition.value),
         standard_errors=errors,
         fisher=fisher,
