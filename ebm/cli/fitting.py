@@ -98,18 +98,19 @@ def add_fit(commands: Any) -> None:
     headers.add_argument("--no-header", action="store_const", const=False, dest="header", help=said)
     add_options(fit.add_mutually_exclusive_group(), _LAYOUTS)
     fit.add_argument("--spins", action="store_true", help="data are coded -1 and 1")
-    _add_options(fit)
+    _add_settings(fit)
     fit.set_defaults(run=_fit, missing=[])
 
 
 def add_demo(commands: Any) -> None:
     """Add the command ``demo`` to those of a parser."""
     demo = commands.add_parser("demo", help="fit the bundled spikes of ten cells")
-    _add_options(demo)
+    _add_settings(demo)
     demo.set_defaults(run=_fit, data=None)
 
 
-def _add_options(command: argparse.ArgumentParser) -> None:
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    """Options of a fit that do not depend on where its data come from."""
     add_options(command, _PENALTIES)
     said = "center of the model that is written; changes no probability"
     command.add_argument("--center", choices=["none", "mean"], default="none", help=said)
@@ -148,7 +149,7 @@ def _fit_file(arguments: argparse.Namespace) -> Report:
     table = read_table(arguments.data, layout=layout, **options)
     if table.doubt:
         tell(table.doubt)
-    changes = np.ptp(table.states, axis=0) > 0
+    changes = np.ptp(table.states, axis=0) != 0
     constant = [name for name, change in zip(table.names, changes, strict=True) if not change]
     if constant:
         notes = (*table.notes, f"Columns that never change: exclude={constant}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from statistics import median
 
 from ebm._text import WIDTH, columns, labelled, number, short, table, with_error, wrapped
@@ -252,11 +253,9 @@ def _minima(report: Sections) -> Lines:
     rows = [["state", "energy", "probability", "active"]]
     for minimum in report.minima.deepest[:_MAX_MINIMA]:
         is_active = [x == 1 for x in minimum.state]
-        active = [
-            name for name, is_on in zip(report.summary.names, is_active, strict=True) if is_on
-        ]
+        active = ", ".join(compress(report.summary.names, is_active)) or "none"
         room = max(20, WIDTH - len(is_active) - 30)
-        names = textwrap.shorten(", ".join(active) or "none", room, placeholder=" …")
+        names = textwrap.shorten(active, room, placeholder=" …")
         pattern = "".join("01"[is_on] for is_on in is_active)
         rows.append([pattern, f"{minimum.energy:.4f}", number(minimum.probability), names])
     yield f"{n_minima} local minim{plural} of the energy (changes of one unit)"

@@ -306,17 +306,7 @@ class Minima:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Sections:
-    """All numbers of a report; a section is None where it cannot be known.
-
-    Parameters
-    ----------
-    route : str
-        Which way was taken, a sentence.
-    summary, fit, entropies, couplings, comparison, goodness, minima : records
-        What :mod:`ebm.report.parts` holds.
-    warnings : tuple of str
-        What a reader should know before believing the numbers.
-    """
+    """All numbers of a report; a section is None where it cannot be known."""
 
     route: str
     summary: DataSummary
