@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         PersistentChains,
         fit,
     )
+    from ebm.report import analyze
     from ebm.sampling import (
         Annealing,
         Gibbs,
@@ -108,6 +109,7 @@ __all__ = [
     "Spins",
     "TabularModel",
     "WeightedStates",
+    "analyze",
     "compare",
     "datasets",
     "effective",
@@ -154,6 +156,7 @@ _HOMES = {
         "PersistentChains",
         "fit",
     ),
+    "ebm.report": ("analyze",),
     "ebm.sampling": (
         "Annealing",
         "Gibbs",

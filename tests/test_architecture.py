@@ -19,7 +19,7 @@ RUNGS = (
     "errors",
     "_types",
     "_arrays",
-    "_files _progress _randomness _parallel",
+    "_files _progress _randomness _parallel _text",
     "_checkpoints",
     "_jobs",
     "_iterate",
@@ -47,7 +47,8 @@ PUBLIC = """
     HamiltonianMonteCarlo InteractionModel IsingModel LBFGS Langevin Levels Likelihood MarginalModel
     Metropolis Moments NaturalGradient Newton ParallelTempering ParametricModel Penalty
     PersistentChains PottsModel Reals
-    RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates compare datasets
+    RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
+    datasets
     effective errors exact fisher_information fit from_graph information inversion load
     local_minima log_partition marginalize networks perturbation plotting read_table sample
     sample_continuous save to_graph

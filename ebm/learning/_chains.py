@@ -17,7 +17,6 @@ from ebm._randomness import generator
 from ebm._types import Array, Words
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import require_units
-
 from ebm.errors import (
     EbmError,
     FewSamplesWarning,
