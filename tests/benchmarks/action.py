@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable
 
 import torch
+from ratios import features
 from torch import Tensor
 
 import ebm.networks
@@ -116,6 +117,7 @@ def table(title: str, device: str, repeats: int, clock: Callable[[], float]) -> 
 
 def main() -> None:
     """Print the table."""
+    print(features())
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeats", type=int, default=5)

@@ -16,6 +16,7 @@ import time
 
 import numpy as np
 import torch
+from ratios import features
 
 import ebm.networks
 from ebm.networks import initial_parameters, minimize
@@ -47,6 +48,7 @@ def by_hand(action, z, labels, theta, batch, n_epochs, seed):
 
 
 def main() -> None:
+    print(features())
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, default=30)
