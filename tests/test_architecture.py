@@ -22,6 +22,7 @@ RUNGS = (
     "_files _progress _randomness _parallel",
     "spaces",
     "_kernels",
+    "forms",
     "model ensembles",
     "models",
     "enumeration",

@@ -19,7 +19,8 @@ from ebm.effective._traced_groups import TraceByEnergy, TraceByProducts
 from ebm.enumeration._limits import describe_size, number_of_states
 from ebm.enumeration._log_weights import Parts, Resolved
 from ebm.errors import EnumerationLimitError, ModelError
-from ebm.model import EnergyModel, checked_space, is_pairwise
+from ebm.forms import QuadraticForm, offered_form
+from ebm.model import EnergyModel, checked_space
 from ebm.models import InteractionModel
 from ebm.perturbation._costs import require_within
 from ebm.spaces import Binary, FiniteSpace, Spins
@@ -119,7 +120,7 @@ class MarginalModel(EnergyModel):
     def _trace(self) -> TraceByProducts | TraceByEnergy:
         kept = np.array(self.keep, dtype=np.intp)
         traced = np.setdiff1d(np.arange(self.model.space.n), kept)
-        trace = TraceByProducts if is_pairwise(self.model) else TraceByEnergy
+        trace = TraceByProducts if offered_form(self.model) is QuadraticForm else TraceByEnergy
         return trace(self.model, kept, traced)
 
     def energy(self, states: ArrayLike) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.enumeration._splitting import Group, cross
-from ebm.model import QuadraticForm
+from ebm.forms import QuadraticForm
 
 #: Largest span of logs for which entries scaled by an upper bound stay normal numbers.
 SAFE_SPAN = 600.0

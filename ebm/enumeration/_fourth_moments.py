@@ -17,7 +17,7 @@ from ebm._parallel import map_blocks, single_threaded_blas
 from ebm._types import Array
 from ebm.enumeration._factors import CERTIFIED, FactorMatrices, Factors, log_lost_share
 from ebm.enumeration._splitting import Group, Split, split
-from ebm.model import QuadraticForm
+from ebm.forms import QuadraticForm
 from ebm.spaces import FiniteSpace
 
 #: Bits of state up to which no unit is fixed, so that one set of factors holds everything.

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ebm._types import Array
-from ebm.model import QuadraticForm
+from ebm.forms import QuadraticForm
 from ebm.spaces import FiniteSpace
 
 #: Largest number of states of a group when time and memory for sums are to be small.
@@ -134,4 +134,5 @@ def own_log_weights(form: QuadraticForm, group: Group) -> Array:
 
 def cross(form: QuadraticForm, first: Group, second: Group) -> Array:
     """First group's side of its coupling to the second, f A, (first.size, second features)."""
-    return first.table @ form.matrix[first.features, second.features]
+    couplings: Array = form.matrix[first.features, second.features]
+    return first.table @ couplings

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from ebm._types import Array, Flags
 from ebm.errors import ModelError, ShapeError
-from ebm.model import LayeredForm, ParametricModel
+from ebm.forms import LayeredForm
+from ebm.model import ParametricModel
 from ebm.models import _couplings
-from ebm.models._remainders import exact_remainder
 from ebm.spaces import Binary
 
 #: Hidden units of states held at a time.
@@ -54,28 +54,16 @@ class LayeredModel(ParametricModel):
         return len(self.hidden_biases)
 
     def layered_form(self) -> LayeredForm:
-        """The energy of both layers about center 0, −v·Uh − b·v − c·h + k."""
-        # Learning makes a form at every update, mostly at center 0.
-        from_hidden, from_visible = np.zeros(self.n), np.zeros(self.n_hidden)
-        if self.hidden_center.any():
-            from_hidden = self.weights @ self.hidden_center
-        if self.visible_center.any():
-            from_visible = self.visible_center @ self.weights
+        """The energy of both layers about its own centers."""
         return LayeredForm(
             self.weights,
-            self.visible_biases - from_hidden,
-            self.hidden_biases - from_visible,
-            self.offset - float(self.visible_center @ from_hidden),
+            self.visible_biases,
+            self.hidden_biases,
+            self.offset,
+            self.visible_center,
+            self.hidden_center,
+            is_checked=True,
         )
-
-    def linear_remainder(self) -> Array:
-        """What rounding takes from the linear terms of ``layered_form``, (n + m,); exact sums."""
-        form = self.layered_form()
-        own = exact_remainder(form.visible, self.visible_biases, self.weights, self.hidden_center)
-        other = exact_remainder(
-            form.hidden, self.hidden_biases, self.weights.T, self.visible_center
-        )
-        return np.concatenate([own, other])
 
     @property
     def parameters(self) -> Array:

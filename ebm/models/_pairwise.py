@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from ebm._types import Array, Flags, Indices
 from ebm.errors import ShapeError
-from ebm.model import ParametricModel, QuadraticForm
+from ebm.forms import QuadraticForm
+from ebm.model import ParametricModel
 from ebm.models import _couplings
-from ebm.models._remainders import exact_remainder
 from ebm.spaces import FiniteSpace
 
 
@@ -80,16 +80,10 @@ class PairwiseModel(ParametricModel):
         """w = v − Ac, the linear terms at center 0, (n,)."""
         return np.asarray(self._vector - _couplings.apply(self._matrix, self.feature_center))
 
-    def linear_remainder(self) -> Array:
-        """What rounding takes from :meth:`linear_form`, (n,); exact sums, of use at large A."""
-        dense = _couplings.dense(self._matrix)
-        return exact_remainder(self.linear_form(), self._vector, dense, self.feature_center)
-
     def quadratic_form(self) -> QuadraticForm:
-        """The energy as −½ xAx − w·x + k with w = v − Ac and k = offset − ½ cAc."""
-        c = self.feature_center
-        constant = self.offset - 0.5 * float(c @ _couplings.apply(self._matrix, c))
-        return QuadraticForm(_couplings.dense(self._matrix), self.linear_form(), constant)
+        """The energy about its own center, the couplings dense or CSR as stored."""
+        center = self.feature_center if self.feature_center.any() else None
+        return QuadraticForm(self._matrix, self._vector, self.offset, center, is_checked=True)
 
     @property
     def parameters(self) -> Array:

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from ebm._types import Array, Flags
 from ebm.ensembles.ensemble import require_units
 from ebm.errors import ModelError
-from ebm.model import ParametricModel, Penalized, QuadraticForm
+from ebm.forms import QuadraticForm, TermForm, checked_terms
+from ebm.model import ParametricModel, Penalized
 from ebm.models import _couplings
 from ebm.models._conversions import (
     couplings_about_half,
@@ -22,7 +23,7 @@ from ebm.models._conversions import (
     quadratic_of_terms,
     terms_of_pairwise,
 )
-from ebm.models._terms import Products, Units, checked_terms
+from ebm.models._terms import Products, Units
 from ebm.models.boltzmann import BoltzmannMachine
 from ebm.models.ising import IsingModel
 from ebm.spaces import Binary, Spins
@@ -187,7 +188,12 @@ class InteractionModel(ParametricModel):
         return self._quadratic_form
 
     def _quadratic_form(self) -> QuadraticForm:
-        return QuadraticForm(*quadratic_of_terms(self.terms, self.n), self.offset)
+        matrix, vector = quadratic_of_terms(self.terms, self.n)
+        return QuadraticForm(matrix, vector, self.offset, is_checked=True)
+
+    def term_form(self) -> TermForm:
+        """The terms themselves."""
+        return TermForm(self.terms, self.offset, is_checked=True)
 
     def scaled(self, beta: float) -> Self:
         """The model with energy βE: coefficients and offset times ``beta``."""

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from ebm._types import Array, Flags, Indices
 from ebm.errors import ShapeError
-from ebm.model import ParametricModel, Penalized, QuadraticForm
+from ebm.forms import QuadraticForm
+from ebm.model import ParametricModel, Penalized
 from ebm.models import _couplings, _level_couplings
 from ebm.spaces import Levels
 from ebm.spaces._labels import agreed_names, aligned
@@ -132,7 +133,7 @@ class PottsModel(ParametricModel):
 
     def quadratic_form(self) -> QuadraticForm:
         """The energy as −½ fAf − v·f + k over one-hot features f."""
-        return QuadraticForm(self._matrix, self.fields.ravel(), self.offset)
+        return QuadraticForm(self._matrix, self.fields.ravel(), self.offset, is_checked=True)
 
     def input(self, states: ArrayLike) -> Array:
         """Log weight of each value of each unit given all other units.

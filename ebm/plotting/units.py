@@ -9,7 +9,8 @@ import numpy as np
 from ebm._types import Array
 from ebm.ensembles import Ensemble
 from ebm.errors import ModelError
-from ebm.model import EnergyModel, is_pairwise
+from ebm.forms import QuadraticForm, energy_form
+from ebm.model import EnergyModel
 from ebm.plotting.style import (
     DATA,
     MAX_NAMED_UNITS,
@@ -161,10 +162,11 @@ def _in_order(matrix: Array, own: Any, wanted: Any) -> Array:
 
 def _coupling_matrix(model: Any) -> Array:
     """Couplings with NaN, drawn as nothing, on the diagonal."""
-    if not is_pairwise(model) or not isinstance(model.space, Binary | Spins):
+    form = energy_form(model)
+    if not isinstance(form, QuadraticForm) or not isinstance(model.space, Binary | Spins):
         raise ModelError(
             f"couplings are drawn for pairwise models of two-valued units, got {model!r}"
         )
-    matrix = np.array(model.quadratic_form().matrix)
+    matrix = np.array(form.dense().matrix)
     np.fill_diagonal(matrix, np.nan)
     return matrix

@@ -84,8 +84,8 @@ def compare_couplings(
     """
     i, j = np.triu_indices(len(labels), 1)
     pairs = np.flatnonzero(np.broadcast_to(bounded, i.shape))
-    approximate = quick.quadratic_form().matrix[i, j][pairs]
-    true = fitted.quadratic_form().matrix[i, j][pairs]
+    approximate = quick.quadratic_form().dense().matrix[i, j][pairs]
+    true = fitted.quadratic_form().dense().matrix[i, j][pairs]
     difference = np.abs(approximate - true)
     worst = np.argsort(-difference, kind="stable")[:1]
     return Comparison(
