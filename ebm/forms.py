@@ -250,7 +250,8 @@ EnergyForm = QuadraticForm | LayeredForm | TermForm
 def offered_form(model: Any) -> type[EnergyForm] | None:
     """The kind of form that a model offers, without making it; None where it offers none."""
     for kind, (method, _) in _OFFERS.items():
-        if callable(getattr(model, method, None)):
+        # A class has methods, and no numbers.
+        if callable(getattr(model, method, None)) and not isinstance(model, type):
             return kind
     return None
 

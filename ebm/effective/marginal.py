@@ -80,9 +80,8 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
     if not isinstance(space, FiniteSpace):
         raise ModelError(f"units of a finite space can be summed out, not of {space!r}")
     kept = kept_positions(keep, model)
-    if isinstance(model, MarginalModel):
-        return MarginalModel(model.model, tuple(model.keep[i] for i in kept))
-    return MarginalModel(model, kept)
+    narrowed = getattr(model, "narrowed", None)
+    return MarginalModel(model, kept) if narrowed is None else narrowed(kept)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,6 +111,10 @@ class MarginalModel(EnergyModel):
             8.0 * CHUNK * joint.n,
             "keep more units",
         )
+
+    def narrowed(self, kept: tuple[int, ...]) -> MarginalModel:
+        """Some of the kept units, by their places, the others summed out as well."""
+        return MarginalModel(self.model, tuple(self.keep[i] for i in kept))
 
     def __repr__(self) -> str:
         return f"MarginalModel({self.model!r}, keep={self.keep})"

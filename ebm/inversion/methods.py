@@ -8,7 +8,6 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError
-from ebm.models import BoltzmannMachine
 
 __all__ = ["model_of", "parameters_of", "require_function"]
 
@@ -74,6 +73,7 @@ def parameters_of(result: Any, reference: Any) -> Array:
         Of its model.
     """
     model = model_of(result)
-    if isinstance(model, BoltzmannMachine):
-        model = model.recentered(reference.center)
+    center = getattr(reference, "center", None)
+    if center is not None and hasattr(model, "recentered"):
+        model = model.recentered(center)
     return np.asarray(model.parameters)

@@ -37,8 +37,8 @@ from ebm.learning.progress import Plan
 from ebm.learning.result import FitEpoch, FitResult
 from ebm.learning.separation import doubt_of_maximum
 from ebm.learning.steps import GradientSteps, batch_size_for, default_optimizer
-from ebm.models._layered import LayeredModel
-from ebm.models._pairwise import PairwiseModel
+from ebm.models.pairwise import PairwiseModel
+from ebm.models.restricted import RestrictedBoltzmannMachine as LayeredModel
 
 __all__ = ["descend"]
 

@@ -33,8 +33,8 @@ from ebm.learning.progress import (
 )
 from ebm.learning.result import FitEpoch, FitResult
 from ebm.learning.statistics import gradient_of, mean_energy
-from ebm.models._layered import LayeredModel
-from ebm.models._pairwise import PairwiseModel
+from ebm.models.pairwise import PairwiseModel
+from ebm.models.restricted import RestrictedBoltzmannMachine as LayeredModel
 
 __all__ = ["Descent"]
 

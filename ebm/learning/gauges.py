@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array
-from ebm.models._layered import LayeredModel
-from ebm.models._pairwise import PairwiseModel
+from ebm.models.pairwise import PairwiseModel
+from ebm.models.restricted import RestrictedBoltzmannMachine as LayeredModel
 
 __all__ = ["Gauge", "LayerGauge", "PairGauge"]
 

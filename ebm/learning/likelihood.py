@@ -46,7 +46,7 @@ from ebm.learning.uncertainty import (
     is_informative,
     standard_errors,
 )
-from ebm.models._pairwise import PairwiseModel
+from ebm.models.pairwise import PairwiseModel
 
 __all__ = ["maximize_likelihood"]
 

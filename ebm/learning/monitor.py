@@ -11,7 +11,7 @@ import numpy as np
 from ebm._types import Array
 from ebm.learning.gauges import LayerGauge, gauge_of
 from ebm.learning.statistics import mean_energy, reconstruction_error, variances
-from ebm.models._layered import LayeredModel
+from ebm.models.restricted import RestrictedBoltzmannMachine as LayeredModel
 
 __all__ = ["Misfit", "Monitor", "RunningMean"]
 

@@ -12,8 +12,8 @@ from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.learning.batches import Batch
 from ebm.models import _couplings
-from ebm.models._layered import LayeredModel
-from ebm.models._pairwise import PairwiseModel
+from ebm.models.pairwise import PairwiseModel
+from ebm.models.restricted import RestrictedBoltzmannMachine as LayeredModel
 from ebm.sampling._sweeps import single_precision_suffices
 
 #: Hidden units of a batch, or derivatives by parameters, held at a time.

@@ -9,8 +9,8 @@ from typing import Any
 from ebm._arrays import as_flag, as_integer, as_number
 from ebm.errors import EbmError
 from ebm.learning.optimizers import Adam, Decay, GradientDescent, Optimizer
-from ebm.models._layered import LayeredModel
-from ebm.models._pairwise import PairwiseModel
+from ebm.models.pairwise import PairwiseModel
+from ebm.models.restricted import RestrictedBoltzmannMachine as LayeredModel
 
 __all__ = ["GradientSteps"]
 

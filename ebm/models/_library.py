@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form
-from ebm.models.boltzmann import BoltzmannMachine
+from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form, offered_form
 from ebm.models.interactions import InteractionModel
-from ebm.models.ising import IsingModel
+from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.models.potts import PottsModel
 from ebm.models.restricted import RestrictedBoltzmannMachine
 from ebm.spaces import Binary, Levels, Spins
 
-__all__ = ["library_model"]
+__all__ = ["joint_machine", "library_model", "pair_machine"]
 
 
 def library_model(model: Any) -> Any:
@@ -56,3 +55,19 @@ def _potts(form: QuadraticForm, space: Levels) -> PottsModel:
     couplings = form.matrix.reshape(n, q, n, q).transpose(0, 2, 1, 3).copy()
     couplings[np.arange(n), np.arange(n)] = 0
     return PottsModel(couplings, fields.reshape(n, q), offset=form.constant, names=space.names)
+
+
+def pair_machine(model: Any) -> BoltzmannMachine | IsingModel | None:
+    """The Boltzmann machine or Ising model of two-valued units in pairs; None of other models."""
+    is_two_valued = isinstance(getattr(model, "space", None), Binary | Spins)
+    is_pairwise = is_two_valued and offered_form(model) is QuadraticForm
+    machine: BoltzmannMachine | IsingModel | None = library_model(model) if is_pairwise else None
+    return machine
+
+
+def joint_machine(model: Any) -> BoltzmannMachine | IsingModel | None:
+    """The same with the units of a hidden layer, the visible ones first."""
+    if offered_form(model) is LayeredForm:
+        layered: RestrictedBoltzmannMachine = library_model(model)
+        return layered.joint()
+    return pair_machine(model)

@@ -9,7 +9,8 @@ from ebm.ensembles import Ensemble
 from ebm.enumeration import ExactEnsemble
 from ebm.enumeration._log_weights import resolved
 from ebm.errors import CodingError, EnumerationLimitError
-from ebm.models import BoltzmannMachine, IsingModel
+from ebm.models import BoltzmannMachine
+from ebm.models._library import pair_machine
 from ebm.spaces import Binary, Spins
 
 __all__ = ["MAX_UNITS", "activity", "affordable_machine_of", "machine_of"]
@@ -74,9 +75,8 @@ def machine_of(ensemble: Ensemble) -> BoltzmannMachine | None:
     array([-2., -2.])
     """
     model = ensemble.model if isinstance(ensemble, ExactEnsemble) else None
-    if isinstance(model, IsingModel):
-        return model.to_binary()
-    return model if isinstance(model, BoltzmannMachine) else None
+    machine = pair_machine(model)
+    return None if machine is None else machine.to_binary()
 
 
 def affordable_machine_of(ensemble: Ensemble, what: str) -> BoltzmannMachine | None:

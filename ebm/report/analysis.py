@@ -229,8 +229,10 @@ def _fitted(
         )
     reason = f"{n} units, more than {MAX_UNITS_EXACT}"
     if n <= MAX_UNITS_EXACT:
-        family = IsingModel if isinstance(data.space, Spins) else BoltzmannMachine
-        start: Any = family(np.zeros((n, n)), np.zeros(n), names=data.space.names)
+        flat, names = (np.zeros((n, n)), np.zeros(n)), data.space.names
+        start: Any = BoltzmannMachine(*flat, names=names)
+        if isinstance(data.space, Spins):
+            start = IsingModel(*flat, names=names)
         try:
             result = fit(start, data, l2=penalty[0], l2_biases=penalty[1], progress=progress)
         except LimitError as error:
