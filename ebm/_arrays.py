@@ -13,13 +13,16 @@ from ebm._types import Array
 from ebm.errors import EbmError, ModelError, ShapeError
 
 __all__ = [
+    "as_finite",
     "as_flag",
     "as_floats",
     "as_integer",
     "as_number",
     "as_seconds",
+    "dense",
     "holds_text",
     "in_base",
+    "is_sparse",
     "plain_array",
     "read_only",
 ]
@@ -85,6 +88,16 @@ def as_number(value: Any, name: str) -> float:
     return float(array)
 
 
+def as_finite(value: Any, name: str) -> float:
+    """A finite number as a float."""
+    if type(value) is float and math.isfinite(value):
+        return value
+    number = as_number(value, name)
+    if not math.isfinite(number):
+        raise ModelError(f"{name} must be finite, got {number}")
+    return number
+
+
 def as_integer(value: Any, name: str, least: int = 1) -> int:
     """An argument that is one integer of any type but bool, from ``least`` to 2⁶³ − 1."""
     wanted = "a positive integer" if least == 1 else f"an integer of at least {least}"
@@ -135,3 +148,13 @@ def read_only(array: Any) -> Array:
     array = np.asarray(array)
     array.setflags(write=False)
     return array  # type: ignore[no-any-return]
+
+
+def is_sparse(matrix: Any) -> bool:
+    """Whether ``matrix`` is a scipy.sparse matrix or array."""
+    return hasattr(matrix, "tocoo")
+
+
+def dense(matrix: Any) -> Array:
+    """A dense or sparse matrix as an array."""
+    return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)

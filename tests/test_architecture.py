@@ -25,6 +25,7 @@ RUNGS = (
     "_iterate",
     "spaces",
     "_kernels",
+    "forms",
     "model ensembles",
     "models",
     "enumeration",
@@ -120,7 +121,7 @@ def test_modules_import_from_earlier_rungs(path):
     ("part", "source"),
     [
         ("spaces", "from ebm.models import BoltzmannMachine"),
-        ("spaces", "import ebm.models.boltzmann"),
+        ("spaces", "import ebm.models.pairwise"),
         ("spaces", "from ebm import models"),
         ("models", "def f():\n    from ebm.enumeration import exact"),
         ("landscape", "from ebm.observables import activity"),

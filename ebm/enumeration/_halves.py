@@ -19,7 +19,7 @@ from ebm._types import Array
 from ebm.enumeration._log_weights import Parts, Scale
 from ebm.enumeration._products import BlockSums, Totals, combine
 from ebm.enumeration._splitting import Group, couplings, own_log_weights
-from ebm.model import QuadraticForm
+from ebm.forms import QuadraticForm
 from ebm.spaces import FiniteSpace
 
 #: Bits of the second half, and rows of the first in one block.

@@ -207,7 +207,7 @@ def reconstruction_error(model: Any, batch: Ensemble) -> float:
     """
     from scipy.special import expit
 
-    form = model.layered_form()
+    form = model.layered_form().at_origin()
 
     def error(v: Array) -> Array:
         h = expit(v @ form.weights + form.hidden)

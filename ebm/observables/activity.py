@@ -9,7 +9,8 @@ from ebm.ensembles import Ensemble
 from ebm.enumeration import ExactEnsemble
 from ebm.enumeration._log_weights import resolved
 from ebm.errors import CodingError, EnumerationLimitError
-from ebm.models import BoltzmannMachine, IsingModel
+from ebm.models import BoltzmannMachine
+from ebm.models._library import pair_machine
 from ebm.spaces import Binary, Spins
 
 __all__ = ["MAX_UNITS", "activity", "affordable_machine_of"]
@@ -59,9 +60,10 @@ def affordable_machine_of(ensemble: Ensemble, what: str) -> BoltzmannMachine | N
     would not be exact: these are left to the blocks of the ensemble.
     """
     model = ensemble.model if isinstance(ensemble, ExactEnsemble) else None
-    machine = model.to_binary() if isinstance(model, IsingModel) else model
-    if model is None or not isinstance(machine, BoltzmannMachine):
+    pairwise = None if model is None else pair_machine(model)
+    if pairwise is None:
         return None
+    machine = pairwise.to_binary()
     if machine.n > MAX_UNITS:
         raise EnumerationLimitError(
             f"{what} of {machine.n} units would enumerate more than 2^{MAX_UNITS} states again: "

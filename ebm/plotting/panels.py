@@ -11,7 +11,8 @@ from ebm import observables
 from ebm._types import Array
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.errors import ModelError, ShapeError, require_extra
-from ebm.model import EnergyModel, is_pairwise
+from ebm.forms import QuadraticForm, energy_form
+from ebm.model import EnergyModel
 from ebm.observables import central_pairs, central_triples, third_moments
 from ebm.plotting.style import (
     DATA,
@@ -168,11 +169,12 @@ def _end_of_colors(matrix: Array, far: float) -> float:
 
 def _coupling_matrix(model: Any) -> Array:
     """Couplings with NaN, drawn as nothing, on the diagonal."""
-    if not is_pairwise(model) or not isinstance(model.space, Binary | Spins):
+    form = energy_form(model)
+    if not isinstance(form, QuadraticForm) or not isinstance(model.space, Binary | Spins):
         raise ModelError(
             f"couplings are drawn for pairwise models of two-valued units, got {model!r}"
         )
-    matrix = np.array(model.quadratic_form().matrix)
+    matrix = np.array(form.dense().matrix)
     np.fill_diagonal(matrix, np.nan)
     return matrix
 

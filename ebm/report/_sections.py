@@ -267,7 +267,7 @@ def compare_couplings(quick: Any, fitted: Any, bounded: ArrayLike = True) -> Inv
     n_couplings, i, j = len(i), i[counted], j[counted]
     if not len(i):
         return InversionComparison(n_couplings, 0)
-    approximate, true = (model.quadratic_form().matrix[i, j] for model in (quick, fitted))
+    approximate, true = (model.quadratic_form().dense().matrix[i, j] for model in (quick, fitted))
     difference = np.abs(approximate - true)
     worst = int(np.argmax(difference))
     rms, size = _rms(difference), _rms(true)
