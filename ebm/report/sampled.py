@@ -14,7 +14,7 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate, Moments, WeightedStates
 from ebm.information import fisher_information
-from ebm.learning import FitResult, GradientSteps, PersistentChains, fit
+from ebm.learning import FitResult, GradientSteps, Likelihood, Penalty, PersistentChains, fit
 from ebm.learning._existence import require_changing_units
 from ebm.model import checked_energy
 from ebm.models import BoltzmannMachine, IsingModel
@@ -114,10 +114,9 @@ def fit_by_chains(
     result = fit(
         independent_units(data),
         moments,
-        average=PersistentChains(N_CHAINS),
-        l2=l2,
-        l2_biases=l2_biases,
-        steps=GradientSteps(n_epochs=N_EPOCHS),
+        loss=Likelihood(PersistentChains(N_CHAINS)),
+        penalty=Penalty(l2, l2_biases),
+        solver=GradientSteps(n_epochs=N_EPOCHS),
         rng=source,
         progress=progress,
     )
@@ -138,7 +137,7 @@ def fit_by_chains(
     return replace(
         result,
         log_likelihood=-float(data.expectation(model.energy)) - float(partition.value),
-        standard_errors=errors,
+        errors=errors,
         fisher=fisher,
         ensemble=SampledModel(model, samples, partition),
         warnings=notes,

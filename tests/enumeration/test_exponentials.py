@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import ebm
 from ebm.enumeration._exponentials import Exponentials, exponentiate
 from ebm.enumeration._splitting import Group, couplings
-from ebm.model import QuadraticForm
+from ebm.forms import QuadraticForm
 from tests.strategies import generators
 
 SPACES = st.sampled_from(
