@@ -132,7 +132,7 @@ CALLS = {
     "inversion by the plain series": (
         "Series",
         STRONG,
-        lambda moments: ebm.inversion.closed_forms(moments, 3),
+        lambda moments: ebm.inversion.mean_field(moments, 3),
     ),
     "a property": (
         "Series",

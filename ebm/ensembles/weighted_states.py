@@ -217,8 +217,8 @@ def _warn_if_few(n_rows: int, n: int) -> None:
         return
     hint = "; rows must be samples: is the table transposed?" if n > 10 * n_rows > 10 else ""
     warn(
-        f"{n_rows} rows for {n} units: covariances are singular, so use a penalty (l2=…) or fewer "
-        f"units{hint}",
+        f"{n_rows} rows for {n} units: covariances are singular, so use a penalty "
+        f"(ebm.Penalty(l2=…)) or fewer units{hint}",
         FewSamplesWarning,
     )
 

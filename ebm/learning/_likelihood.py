@@ -97,6 +97,11 @@ class LikelihoodLoss:
             del self._points[next(iter(self._points))]
         return point
 
+    def lowest(self, theta: Array) -> Array:
+        """θ, or the best of the last points if the loss is lower there, (p,)."""
+        points = [self.point(theta), *self._points.values()]
+        return min(points, key=lambda point: point.value).theta
+
     @cached_property
     def _points(self) -> dict[bytes, Point]:
         return {}
