@@ -127,6 +127,8 @@ def from_data(
     >>> from_data([[0, 1], [1, 1], [0, 1]]).sample_size
     3.0
     """
+    if weights is not None and hasattr(X, "sample_size"):
+        raise ModelError("weights belong to rows; this ensemble already has its own")
     values = _table(X)
     space, order = _resolved(space, X, values.shape[1], names)
     values = values if order is None else values[:, order]

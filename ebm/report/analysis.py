@@ -23,8 +23,7 @@ from ebm.errors import (
     LimitError,
 )
 from ebm.inversion import mean_field, pseudolikelihood
-from ebm.learning.penalties import Penalty
-from ebm.learning import FitResult, fit
+from ebm.learning import FitResult, Penalty, fit
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.report.data import entropies, summarize_data
 from ebm.report.fitted import (
@@ -233,7 +232,8 @@ def _fitted(
         family = IsingModel if isinstance(data.space, Spins) else BoltzmannMachine
         start: Any = family(np.zeros((n, n)), np.zeros(n), names=data.space.names)
         try:
-            result = fit(start, data, l2=penalty[0], l2_biases=penalty[1], progress=progress)
+            held = Penalty(l2=penalty[0], l2_biases=penalty[1])
+            result = fit(start, data, penalty=held, progress=progress)
         except LimitError as error:
             reason = str(error)
         else:

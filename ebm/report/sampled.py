@@ -14,7 +14,7 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate, Moments, WeightedStates
 from ebm.information import fisher_information
-from ebm.learning import FitResult, GradientSteps, PersistentChains, fit
+from ebm.learning import FitResult, GradientSteps, Likelihood, Penalty, PersistentChains, fit
 from ebm.learning._existence import require_changing_units
 from ebm.model import checked_energy
 from ebm.models import BoltzmannMachine, IsingModel
@@ -144,10 +144,9 @@ def fit_by_chains(
     found = fit(
         _independent(data),
         moments,
-        average=PersistentChains(N_CHAINS),
-        l2=l2,
-        l2_biases=l2_biases,
-        steps=GradientSteps(n_epochs=N_EPOCHS),
+        loss=Likelihood(PersistentChains(N_CHAINS)),
+        penalty=Penalty(l2=l2, l2_biases=l2_biases),
+        solver=GradientSteps(n_epochs=N_EPOCHS),
         rng=source,
         progress=progress,
     )
