@@ -183,7 +183,7 @@ def _measured(
     return replace(
         found,
         log_likelihood=-mean_energy - float(partition.value),
-        standard_errors=errors,
+        errors=errors,
         fisher=fisher,
         ensemble=SampledModel(model, samples, partition),
         warnings=said,
