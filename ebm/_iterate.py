@@ -89,8 +89,11 @@ def iterate(
             _enter(solver.record(loss, state), state, history, store, progress)
         try:
             while not (reason := solver.verdict(loss, state, history)):
-                state = solver.step(loss, state)
-                _enter(solver.record(loss, state), state, history, store, progress)
+                after = solver.step(loss, state)
+                # An interrupt in between leaves the state whose entry is in the history.
+                record = solver.record(loss, after)
+                state = after
+                _enter(record, state, history, store, progress)
         except KeyboardInterrupt:
             if is_inner():
                 raise

@@ -50,7 +50,9 @@ def test_arguments_of_the_library_have_options() -> None:
 @pytest.mark.parametrize(
     ("sentence", "wanted"),
     [
-        ("use a penalty (l2=…) or fewer", "use a penalty (--l2) or fewer"),
+        ("use a penalty (ebm.Penalty(l2=…)) or fewer", "use a penalty (--l2) or fewer"),
+        ("a penalty (penalty=ebm.Penalty(l2_biases=…))", "a penalty (--l2-biases)"),
+        ("such as penalty=ebm.Penalty(l2=1e-03), keeps", "such as --l2 1e-03, keeps"),
         ("no fit without a penalty (l2), only", "no fit without a penalty (--l2), only"),
         ("a penalty makes it finite: l2=0.0025", "a penalty makes it finite: --l2 0.0025"),
         ("l2=1e-05, l2_biases=0.1", "--l2 1e-05, --l2-biases 0.1"),

@@ -565,7 +565,7 @@ def test_couplings_of_unknown_error_are_not_compared_before_convergence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def without_errors(*arguments: Any, **options: Any) -> Any:
-        return replace(fit(*arguments, **options), standard_errors=None, fisher=None)
+        return replace(fit(*arguments, **options), errors=None, fisher=None)
 
     monkeypatch.setattr(analysis, "fit", without_errors)
     report = analyze(never_both_on(), names=NAMES)

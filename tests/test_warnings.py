@@ -203,7 +203,7 @@ CALLS = {
         lambda model: ebm.log_partition(model, ebm.Annealing(100, 3), rng=0),
     ),
 }
-STEPS = {"steps": ebm.GradientSteps(n_epochs=2), "rng": 0}
+STEPS = {"solver": ebm.GradientSteps(n_epochs=2), "rng": 0}
 ENDS = {"n_chains": 4, "initial": [[2.0], [2.0], [-2.0], [-2.0]], "rng": 0}
 
 

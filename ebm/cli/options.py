@@ -45,6 +45,8 @@ _VALUE = rf"{_LIST}|'[^']*'|ebm\.\w+|True|False|…|[+-]?[0-9][0-9.]*(?:e[+-]?[0
 _ARGUMENT = re.compile(rf"(?<![\w.'\"])({'|'.join([*KEYWORDS, *_SWITCHES])})(?: = |=)({_VALUE})?")
 #: What the library says of zeros and ones that were called spins.
 _OTHER_CODING = "use space=ebm.Binary, or recode as 2 * x - 1"
+#: A penalty as the library writes it.
+_WRITTEN_PENALTY = re.compile(r"(?:penalty=)?ebm\.Penalty\(([^()]*)\)")
 #: A penalty that is named without a value.
 _PENALTY = re.compile(r"(?<=penalty )(\()?(l2_biases|l2)\b(?! ?=)")
 
@@ -134,6 +136,7 @@ count = partial(integer, least=1)
 def in_options(text: str) -> str:
     """A message with the arguments that it names as options, ready to be pasted into a shell."""
     text = text.replace(_OTHER_CODING, "leave out --spins")
+    text = _WRITTEN_PENALTY.sub(r"\1", text)
     text = _PENALTY.sub(lambda match: f"{match[1] or ''}{KEYWORDS[match[2]]}", text)
     return _ARGUMENT.sub(_option, text)
 

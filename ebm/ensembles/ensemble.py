@@ -223,6 +223,10 @@ class Ensemble(ABC):
         rows = rows if order is None else rows[:, order]
         frequencies = None
         if sample_weight is not None:
+            if hasattr(X, "sample_size"):
+                raise ModelError(
+                    "sample_weight belongs to rows; this ensemble already has its own weights"
+                )
             frequencies = _frequencies(sample_weight, X, n_rows)
             # A row of weight zero is as good as absent, whatever it holds.
             rows, frequencies = rows[frequencies > 0], frequencies[frequencies > 0]
@@ -365,8 +369,8 @@ def _warn_if_few(n_rows: int, n: int) -> None:
         return
     hint = "; rows must be samples: is the table transposed?" if n > 10 * n_rows > 10 else ""
     warn(
-        f"{n_rows} rows for {n} units: covariances are singular, so use a penalty (l2=…) or fewer "
-        f"units{hint}",
+        f"{n_rows} rows for {n} units: covariances are singular, so use a penalty "
+        f"(ebm.Penalty(l2=…)) or fewer units{hint}",
         FewSamplesWarning,
     )
 

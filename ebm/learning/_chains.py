@@ -49,7 +49,7 @@ from ebm.learning.optimizers import Adam, Decay, GradientDescent, Optimizer
 from ebm.learning.penalties import AppliedPenalty
 from ebm.learning.result import FitResult
 
-__all__ = ["SampledLikelihood"]
+__all__ = ["SampledLikelihood", "constant_units_notes"]
 
 #: A misfit that a fit ends with, in standard errors.
 NEGLIGIBLE = 0.25

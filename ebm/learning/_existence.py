@@ -51,7 +51,7 @@ def require_changing_units(moments: Moments) -> None:
         )
         raise ConstantUnitError(
             f"{subject}, so no finite bias is best: leave them out, or hold biases by a penalty, "
-            f"such as l2_biases={gentle_penalty(moments.sample_size)}"
+            f"such as penalty=ebm.Penalty(l2_biases={gentle_penalty(moments.sample_size)})"
         )
 
 
@@ -232,11 +232,11 @@ def missing_maximum(
     if not reason:
         reason = f"some combination of {named or 'units'} never occurs"
     growing = named or "these units"
-    penalty = gentle_penalty(sample_size)
-    advice = f"biases, such as l2_biases={penalty}" if held else f"couplings, such as l2={penalty}"
+    part, name = ("biases", "l2_biases") if held else ("couplings", "l2")
+    penalty = f"penalty=ebm.Penalty({name}={gentle_penalty(sample_size)})"
     return (
         f"the likelihood has no maximum at finite parameters: {reason}. The parameters of "
-        f"{growing} would grow without bound; add a penalty on {advice}"
+        f"{growing} would grow without bound; add a penalty on {part}, such as {penalty}"
     )
 
 
@@ -261,5 +261,5 @@ def doubtful_maximum(units: Sequence[str], sample_size: float) -> str:
         f"the likelihood may have no maximum at finite parameters: the rows bound no combination "
         f"of the parameters of {named}{more}, as far as changes of one unit tell; parameters that "
         f"grow without bound have no standard errors, and a penalty on couplings, such as "
-        f"l2={gentle_penalty(sample_size)}, keeps them finite"
+        f"penalty=ebm.Penalty(l2={gentle_penalty(sample_size)}), keeps them finite"
     )

@@ -73,7 +73,7 @@ class LikelihoodLoss:
         """The parameters given; where the loss is convex, zero if it is lower there, (p,)."""
         # The average refuses what is too large before anything is made of every parameter.
         theta = np.array(self.family.parameters)
-        given = self.point(theta)
+        given = self.point(theta, self.family)
         if not self.is_convex or self.penalty.directions is not None:
             return theta
         return theta if given.value <= self._bare.value else np.zeros_like(theta)
@@ -85,17 +85,22 @@ class LikelihoodLoss:
 
     # -- the learning rule -----------------------------------------------------------------------
 
-    def point(self, theta: Array) -> Point:
-        """The loss at θ; the last few are kept."""
+    def point(self, theta: Array, model: Any = None) -> Point:
+        """The loss at θ, that of the model if it is at hand; the last few are kept."""
         key = theta.tobytes()
         point = self._points.pop(key, None)
         if point is None:
-            model = self.family.with_parameters(theta)
+            model = self.family.with_parameters(theta) if model is None else model
             point = Point(self, theta, model, self.average(model))
         self._points[key] = point
         if len(self._points) > POINTS:
             del self._points[next(iter(self._points))]
         return point
+
+    def lowest(self, theta: Array) -> Array:
+        """θ, or the best of the last points if the loss is lower there, (p,)."""
+        points = [self.point(theta), *self._points.values()]
+        return min(points, key=lambda point: point.value).theta
 
     @cached_property
     def _points(self) -> dict[bytes, Point]:

@@ -15,7 +15,7 @@ from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError, require_memory
 from ebm.learning._assessment import is_informative, likelihood_result
-from ebm.learning._chains import SampledLikelihood
+from ebm.learning._chains import SampledLikelihood, constant_units_notes
 from ebm.learning._existence import require_changing_units, require_possible
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
 from ebm.learning._separation import is_saturated
@@ -158,13 +158,16 @@ class LikelihoodProblem:
         return loss.result(solver, run)
 
     def _by_sums(self, solver: Any, progress: bool, **how: Any) -> FitResult:
+        notes = constant_units_notes(self.family, self.data, held=self.penalty.holds_biases)
         loss = self._loss()
         with _blas_of(loss):
             theta = loss.start()
-            solver = solver or _fastest(loss, theta)
+            if isinstance(solver, Newton):
+                _require_hessian(loss, loss.point(theta))
             with entries(progress) as show:
                 run = self._run(solver, loss, theta, progress=show, **how)
-            return likelihood_result(loss, run)
+            result = likelihood_result(loss, run)
+        return replace(result, warnings=(*result.warnings, *notes)) if notes else result
 
     def _loss(self) -> LikelihoodLoss:
         average = _knowing_log_partition(self.average)
@@ -186,8 +189,12 @@ class LikelihoodProblem:
             require_changing_units(target)
         return loss
 
-    def _run(self, solver: Any, loss: LikelihoodLoss, theta: Any, **how: Any) -> Run:
+    def _run(self, given: Any, loss: LikelihoodLoss, theta: Any, **how: Any) -> Run:
+        solver = given or _fastest(loss, theta)
         run = iterate(solver, loss, theta, **how)
+        if isinstance(solver, LBFGS) and run.reason == "interrupted":
+            # A trial of the line search may be better than where it began.
+            return replace(run, state={**run.state, "theta": loss.lowest(run.state["theta"])})
         if not isinstance(solver, LBFGS) or run.reason not in {"converged", "rounding"}:
             return run
         end = loss.point(run.state["theta"])
@@ -196,9 +203,12 @@ class LikelihoodProblem:
             return run
         # Newton steps from there tell a maximum from a way to infinity.
         how = {**how, "checkpoint": None, "rng": None}
-        last = iterate(Newton(solver.tolerance, solver.max_iterations), loss, end.theta, **how)
-        before = run.history[:-1]
-        steps = (replace(step, iteration=step.iteration + len(before)) for step in last.history)
+        tolerance = Newton.tolerance if given is None else solver.tolerance
+        last = iterate(Newton(tolerance, solver.max_iterations), loss, end.theta, **how)
+        *before, end_entry = run.history
+        first, *others = last.history
+        steps = (replace(first, step=end_entry.step), *others)
+        steps = tuple(replace(step, iteration=len(before) + k) for k, step in enumerate(steps))
         return Run(last.state, (*before, *steps), last.reason)
 
 
@@ -224,6 +234,20 @@ def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
     if not start.is_exact or space.size * p**2 > NEWTON_WORK or not loss.is_convex:
         return LBFGS()
     return LBFGS() if is_saturated(loss.family, start.fisher) else Newton()
+
+
+def _require_hessian(loss: LikelihoodLoss, start: Any) -> None:
+    """Refuse Newton steps where the Fisher information is not at hand, or not the curvature."""
+    if not loss.is_convex:
+        raise EbmError(
+            "Newton steps need energies that are affine in the parameters, those of "
+            f"{type(loss.family).__name__} are not: give solver=ebm.LBFGS()"
+        )
+    if isinstance(loss, PairLikelihoodLoss) and not hasattr(start.ensemble, "fourth_moments"):
+        raise EbmError(
+            "Newton steps need an average that knows fourth moments, such as ebm.exact, "
+            f"{type(start.ensemble).__name__} does not: give solver=ebm.LBFGS()"
+        )
 
 
 def _blas_of(loss: LikelihoodLoss) -> AbstractContextManager[Any]:

@@ -1,4 +1,4 @@
-"""Fits whose settings of gradient steps, penalty and average are written beside the others."""
+"""Fits whose settings of gradient steps, penalty, average and weights are written beside others."""
 
 from dataclasses import fields
 
@@ -12,6 +12,9 @@ def fit(model, data, **settings):
     """``ebm.fit`` by gradient steps where one of their settings is given, or chains."""
     steps = {name: settings.pop(name) for name in STEPS & settings.keys()}
     penalty = {name: settings.pop(name) for name in PENALTY & settings.keys()}
+    if "weights" in settings:
+        weights = settings.pop("weights")
+        data = ebm.Ensemble.from_data(data, space=model.space, sample_weight=weights)
     if "average" in settings:
         settings["loss"] = ebm.Likelihood(settings.pop("average"))
     if steps:

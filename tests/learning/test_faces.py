@@ -137,7 +137,7 @@ def test_exact_fits_know_whether_a_maximum_exists(family):
 def test_a_penalty_on_biases_alone_holds_some_faces(family, steps):
     """Units that are never both on have no best coupling, whatever holds biases; others may."""
     answers = Counter()
-    options = {"steps": ebm.GradientSteps(n_epochs=1)} if steps else {}
+    options = {"solver": ebm.GradientSteps(n_epochs=1)} if steps else {}
     for seed in range(8 if steps else 30):
         model, rows, on_face = problem(family, seed, l2_biases=0.1)
         with warnings.catch_warnings(record=True) as caught:
@@ -203,7 +203,7 @@ class TestChains:
 
     def fit(self, rows, **options):
         start = binary(rows.shape[1])
-        options = {"steps": ebm.GradientSteps(n_epochs=2), **options}
+        options = {"solver": ebm.GradientSteps(n_epochs=2), **options}
         return ebm.fit(start, rows, loss=ebm.Likelihood(ebm.PersistentChains(50)), rng=0, **options)
 
     def test_three_units_that_never_agree_have_no_maximum(self):
@@ -234,7 +234,7 @@ class TestChains:
     def test_a_penalty_makes_one(self):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert self.fit(self.never_000_or_111, l2=1e-2).warnings == ()
+            assert self.fit(self.never_000_or_111, penalty=ebm.Penalty(l2=1e-2)).warnings == ()
 
     def test_a_triple_that_is_never_seen_nor_next_to_a_row_is_doubted(self, monkeypatch):
         # Neighbors of rows with at most one unit on never show all three.
@@ -419,7 +419,9 @@ def test_what_moments_in_double_precision_do_not_tell_is_said(beta):
 def test_a_penalty_that_is_there_is_not_advised():
     """A value of a Potts unit that never occurs asks for a penalty on fields."""
     rows = np.random.default_rng(0).integers(0, 2, (200, 3))
-    with pytest.warns(NoMaximumWarning, match="add a penalty on biases, such as l2_biases="):
+    with pytest.warns(
+        NoMaximumWarning, match=r"add a penalty on biases, such as penalty=ebm\.Penalty\(l2_biases="
+    ):
         ebm.fit(potts(3), rows, penalty=ebm.Penalty(l2=0.1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

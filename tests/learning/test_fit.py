@@ -415,7 +415,7 @@ class TestHistory:
         assert likelihoods[-1] == result.log_likelihood
         assert [step.iteration for step in result.history] == list(range(len(result.history)))
         assert result.history[-1].gradient_norm == result.gradient_norm
-        assert result.history[-1].step == 0
+        assert result.history[-1].step > 0
         assert result.n_iterations == len(result.history) - 1 > 0
         assert f"converged after {result.n_iterations} iterations" in result.message
         assert f"converged in {result.n_iterations} iterations" in repr(result)
@@ -523,14 +523,9 @@ class TestRefusals:
 
     def test_weights_of_an_ensemble(self):
         data = ebm.Ensemble.from_data(some_rows())
-        for given_data in (data, data.moments()):
+        for ensemble in (data, data.moments()):
             with pytest.raises(EbmError, match="weights belong to rows"):
-                ebm.fit(
-                    machine(4),
-                    ebm.Ensemble.from_data(
-                        given_data, space=machine(4).space, sample_weight=np.ones(len(data.states))
-                    ),
-                )
+                ebm.Ensemble.from_data(ensemble, sample_weight=np.ones(len(data.states)))
 
     def test_other_spaces(self):
         data = ebm.Ensemble.from_data([[0, 1], [2, 1], [1, 0]], space=ebm.Levels(2, 3))
@@ -673,7 +668,7 @@ class TestWhatTheResultSays:
         rng = np.random.default_rng(0)
         machine_ = ebm.RestrictedBoltzmannMachine(np.zeros((3, 2)), rng.normal(size=3), [0, 0])
         with pytest.warns(NotConvergedWarning):
-            result = ebm.fit(machine_, some_rows(3), solver=ebm.Newton(max_iterations=1))
+            result = ebm.fit(machine_, some_rows(3), solver=ebm.LBFGS(max_iterations=1))
         assert result.standard_errors is None
         assert "changes nothing" in result.warnings[0]
 

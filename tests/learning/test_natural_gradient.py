@@ -285,7 +285,7 @@ class TestChains:
     def test_a_stopped_fit_goes_on_as_if_it_had_not(self, tmp_path):
         path = tmp_path / "fit.npz"
         start = ebm.BoltzmannMachine(np.zeros((4, 4)), np.zeros(4))
-        settings = {"average": ebm.PersistentChains(50), "rng": 3}
+        settings = {"loss": ebm.Likelihood(ebm.PersistentChains(50)), "rng": 3}
 
         def run(n_epochs, **more):
             steps = ebm.GradientSteps(NaturalGradient(0.2), n_epochs=n_epochs)

@@ -1,7 +1,6 @@
 """Penalties against their formulas: on couplings alone, and blind to how values are numbered."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 import ebm
 from ebm.learning.penalties import AppliedPenalty
 from tests import oracles, strategies
+from tests.learning.stepping import fit
 
 
 def bare_potts(n, q):
@@ -42,8 +42,8 @@ def loss(result, l2, l2_biases=0.0):
 
 
 def by_steps(start, rows, **options):
-    steps = ebm.GradientSteps(ebm.GradientDescent(0.5, momentum=0.9), n_epochs=3000)
-    return ebm.fit(start, rows, solver=replace(steps, tolerance=1e-8), **options)
+    optimizer = ebm.GradientDescent(0.5, momentum=0.9)
+    return fit(start, rows, optimizer=optimizer, n_epochs=3000, tolerance=1e-8, **options)
 
 
 class TestFormula:
@@ -143,10 +143,7 @@ class TestNumbering:
         orders = np.array([rng.permutation(q) for _ in range(n)])
         renamed = orders[np.arange(n), rows]
         for options in ({}, {"l2_biases": 0.1}):
-            one, other = (
-                ebm.fit(bare_potts(n, q), x, penalty=ebm.Penalty(l2=l2), **options)
-                for x in (rows, renamed)
-            )
+            one, other = (fit(bare_potts(n, q), x, l2=l2, **options) for x in (rows, renamed))
             assert loss(one, l2, **options) == pytest.approx(loss(other, l2, **options), abs=1e-10)
             np.testing.assert_allclose(
                 one.ensemble.log_probability(rows),

@@ -83,7 +83,7 @@ class TestAgainstNewton:
         family = ebm.BoltzmannMachine(np.zeros((10, 10)), np.zeros(10))
         with pytest.warns(NotConvergedWarning, match="raise max_iterations"):
             result = ebm.fit(
-                family, rows, loss=ebm.Likelihood(by_moments), solver=ebm.Newton(max_iterations=3)
+                family, rows, loss=ebm.Likelihood(by_moments), solver=ebm.LBFGS(max_iterations=3)
             )
         assert not result.converged
         assert "raise max_iterations" in result.message

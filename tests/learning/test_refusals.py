@@ -46,7 +46,9 @@ class TestExactFits:
     def test_name_the_chains_that_can(self, start, rows):
         tracemalloc.start()
         try:
-            with pytest.raises(EnumerationLimitError, match=r"average=ebm\.PersistentChains\(\)"):
+            with pytest.raises(
+                EnumerationLimitError, match=r"loss=ebm\.Likelihood\(ebm\.PersistentChains\(\)\)"
+            ):
                 ebm.fit(start, rows)
             _, peak = tracemalloc.get_traced_memory()
         finally:
@@ -69,7 +71,7 @@ class TestExactFits:
         machine = ebm.RestrictedBoltzmannMachine.for_data(level_rows(20, 2, 100), 3, rng=0)
         with pytest.warns(NotConvergedWarning):
             assert ebm.fit(
-                machine, level_rows(20, 2, 100), solver=ebm.Newton(max_iterations=3)
+                machine, level_rows(20, 2, 100), solver=ebm.LBFGS(max_iterations=3)
             ).history
 
 
@@ -106,7 +108,11 @@ def test_variances_of_derivatives_do_not_depend_on_the_chunks(monkeypatch):
 
 def test_a_penalty_on_too_many_subsets_is_refused_before_the_first_update():
     start = ebm.InteractionModel({tuple(range(30)): 1.0, (0, 1): 0.0}, ebm.Binary(40))
-    options = {"average": ebm.PersistentChains(4), "steps": ebm.GradientSteps(n_epochs=1), "rng": 0}
+    options = {
+        "loss": ebm.Likelihood(ebm.PersistentChains(4)),
+        "solver": ebm.GradientSteps(n_epochs=1),
+        "rng": 0,
+    }
     with pytest.raises(MemoryLimitError, match="subsets of the terms"):
         ebm.fit(start, level_rows(40, 2), penalty=ebm.Penalty(l2=0.1), **options)
     assert ebm.fit(start, level_rows(40, 2), **options).history

@@ -240,7 +240,7 @@ class TestModels:
             family,
             rows,
             loss=ebm.Likelihood(lambda model: plefka(model, 4)),
-            solver=ebm.Newton(tolerance=1e-3),
+            solver=ebm.LBFGS(tolerance=1e-3),
         )
         assert found.converged
         error = np.abs(found.model.weights - exact.weights).max()
