@@ -15,36 +15,7 @@ __all__ = ["kept_positions"]
 
 
 def kept_positions(keep: Any, model: Any) -> tuple[int, ...]:
-    """Numbers of the units to keep.
-
-    Parameters
-    ----------
-    keep : sequence of int or str
-        What was given.
-    model : EnergyModel
-        Whose units they are, over a finite space.
-
-    Returns
-    -------
-    tuple of int
-        In the order given.
-
-    Raises
-    ------
-    ShapeError
-        If they are no sequence of different units.
-    NamesError
-        If a name is not there.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import ebm
-    >>> from ebm.effective._kept_units import kept_positions
-    >>> model = ebm.IsingModel(np.zeros((3, 3)), np.zeros(3), names=["a", "b", "c"])
-    >>> kept_positions(["c", 0], model)
-    (2, 0)
-    """
+    """Numbers of the units of a model to keep, in the order given by number or by name."""
     units = _listed(keep, model)
     positions = tuple(_position(unit, model) for unit in units)
     if not positions:

@@ -55,8 +55,8 @@ def connected_tensor(probability: ArrayLike, k: int) -> Array:
 
     Examples
     --------
-    >>> from ebm.perturbation import tensors
-    >>> tensors.connected_tensor([0.5, 0.25], 2)
+    >>> import ebm
+    >>> ebm.perturbation.connected_tensor([0.5, 0.25], 2)
     array([[0.25  , 0.    ],
            [0.    , 0.1875]])
     """
@@ -96,8 +96,8 @@ def central_moment_tensor(probability: ArrayLike, k: int) -> Array:
 
     Examples
     --------
-    >>> from ebm.perturbation import tensors
-    >>> tensors.central_moment_tensor([0.5, 0.25], 4)[0, 0, 1]
+    >>> import ebm
+    >>> ebm.perturbation.central_moment_tensor([0.5, 0.25], 4)[0, 0, 1]
     array([0.      , 0.046875])
     """
     k = as_number_of_indices(k, "k")

@@ -57,8 +57,8 @@ def bernoulli_cumulants(probability: ArrayLike, order: int) -> Array:
 
     Examples
     --------
-    >>> import ebm.perturbation.cumulants as cumulants
-    >>> cumulants.bernoulli_cumulants(0.25, 4)
+    >>> import ebm
+    >>> ebm.perturbation.bernoulli_cumulants(0.25, 4)
     array([ 0.25     ,  0.1875   ,  0.09375  , -0.0234375])
     """
     order = _possible(order)
@@ -94,8 +94,8 @@ def cumulants_of_log_odds(log_odds: ArrayLike, order: int) -> Array:
 
     Examples
     --------
-    >>> import ebm.perturbation.cumulants as cumulants
-    >>> cumulants.cumulants_of_log_odds([0.0, 40.0], 2)[1]
+    >>> import ebm
+    >>> ebm.perturbation.cumulants_of_log_odds([0.0, 40.0], 2)[1]
     array([2.50000000e-01, 4.24835426e-18])
     """
     order = _possible(order)

@@ -48,8 +48,8 @@ def cumulants_of_moments(moments: ArrayLike) -> Array:
 
     Examples
     --------
-    >>> from ebm.perturbation import joint
-    >>> joint.cumulants_of_moments([0.25, 0.25, 0.25])
+    >>> import ebm
+    >>> ebm.perturbation.cumulants_of_moments([0.25, 0.25, 0.25])
     array([0.25   , 0.1875 , 0.09375])
     """
     m = _sequence(moments, "moments")
@@ -84,8 +84,8 @@ def moments_of_cumulants(cumulants: ArrayLike) -> Array:
 
     Examples
     --------
-    >>> from ebm.perturbation import joint
-    >>> joint.moments_of_cumulants([0.25, 0.1875, 0.09375])
+    >>> import ebm
+    >>> ebm.perturbation.moments_of_cumulants([0.25, 0.1875, 0.09375])
     array([0.25, 0.25, 0.25])
     """
     kappa = _sequence(cumulants, "cumulants")
@@ -132,9 +132,8 @@ def joint_cumulants(ensemble: Ensemble, f: Observable, order: int) -> Array:
     Examples
     --------
     >>> import ebm
-    >>> from ebm.perturbation import joint
     >>> data = ebm.Ensemble.from_data([[0, 1], [0, 0], [0, 1], [1, 0]])
-    >>> joint.joint_cumulants(data, lambda x: x, 3)[0]
+    >>> ebm.perturbation.joint_cumulants(data, lambda x: x, 3)[0]
     array([[ 0.09375, -0.0625 ],
            [-0.0625 ,  0.     ]])
     """

@@ -18,23 +18,8 @@ Matrix = tuple[tuple[int, ...], ...]
 def canonical(matrix: Matrix) -> tuple[Matrix, int]:
     """The least form over the numberings that refinement leaves open, and the automorphisms.
 
-    Parameters
-    ----------
-    matrix : tuple of tuple of int
-        Number of edges between each two vertices, symmetric.
-
-    Returns
-    -------
-    tuple of tuple of int
-        The same for all numberings of one multigraph.
-    int
-        How many permutations of the vertices keep the matrix.
-
-    Examples
-    --------
-    >>> from ebm.perturbation.diagrams.connected import canonical
-    >>> canonical(((0, 1, 1), (1, 0, 0), (1, 0, 0))) == canonical(((0, 1, 0), (1, 0, 1), (0, 1, 0)))
-    True
+    ``matrix`` holds the number of edges between each two vertices. The form is the same for all
+    numberings of one multigraph; so many permutations of the vertices keep it.
     """
     # Every automorphism maps the search tree onto itself: the least form is met |Aut| times.
     met: dict[Matrix, int] = {}

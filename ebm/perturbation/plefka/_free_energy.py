@@ -1,7 +1,8 @@
 """Γ(m) = min_b [ln Z − b·m] of given couplings as a series in them, and its derivatives.
 
 In the gauge x̂ = m, Γ = Σ_i −m ln m − (1−m) ln(1−m), plus over **bridgeless** diagrams
-(1/S) Σ_sites Π_edges W Π_vertices K(legs), K being :func:`legendre_weight`.
+(1/S) Σ_sites Π_edges W Π_vertices K(legs), K being :func:`legendre_weight`. Everywhere v = m(1−m)
+and s = 1 − 2m are the variance and the skew of the units, (n,).
 """
 
 from __future__ import annotations
@@ -13,11 +14,9 @@ from numpy.typing import NDArray
 
 from ebm._types import Indices
 from ebm.perturbation._costs import affordable_algebra
-from ebm.perturbation.diagrams._algebra import Algebra
-from ebm.perturbation.diagrams._backwards import Derivatives
 from ebm.perturbation.diagrams._contraction import compile_program
-from ebm.perturbation.diagrams._program import Evaluation
-from ebm.perturbation.plefka._legendre import legendre_weight
+from ebm.perturbation.diagrams._program import Algebra, Derivatives, Evaluation
+from ebm.perturbation.plefka._legendre import legendre_slope, legendre_weight
 
 __all__ = ["corrections", "coupled_algebra", "covariance_terms", "pair_covariances"]
 
@@ -27,26 +26,7 @@ Array = NDArray[Any]
 def coupled_algebra(
     weights: Any, order: int, what: str, max_seconds: float, *, as_dense: bool = False
 ) -> Algebra:
-    """The couplings, ready for Γ to this order and its derivatives, or refused.
-
-    Parameters
-    ----------
-    weights : ndarray or scipy.sparse, (n, n)
-        W, symmetric with zero diagonal.
-    order : int
-        Of Γ.
-    what : str
-        The answer it is for, in refusals.
-    max_seconds : float
-        Time allowed for one evaluation.
-    as_dense : bool
-        Whether sparse weights become dense ones, for derivatives of all pairs.
-
-    Returns
-    -------
-    Algebra
-        Dense or sparse, as the couplings are.
-    """
+    """The couplings W, ready for Γ to this order and its derivatives, or refused."""
     program = compile_program(max(order, 2), bridgeless=True)
     return affordable_algebra(
         program, weights, what, max_seconds, derivatives=True, as_dense=as_dense
@@ -54,23 +34,10 @@ def coupled_algebra(
 
 
 def corrections(algebra: Algebra, variance: Array, skew: Array, order: int) -> tuple[Array, Array]:
-    """Orders 2 … K of Γ, and the derivative of their sum by the means.
+    """Γ_2 … Γ_K, (max(K − 1, 0),), and Σ_k ∂Γ_k/∂m, (n,).
 
-    Parameters
-    ----------
-    algebra : Algebra
-        W.
-    variance, skew : ndarray, (n,)
-        v = m(1−m) and s = 1 − 2m.
-    order : int
-        K.
-
-    Returns
-    -------
-    ndarray, (max(K − 1, 0),)
-        Order 2 is ¼ Σ W_ij² v_i v_j, the Onsager term.
-    ndarray, (n,)
-        Σ_k ∂Γ_k/∂m; at center m the biases are b = logit m − Σ_k ∂Γ_k/∂m.
+    Γ_2 = ¼ Σ W_ij² v_i v_j is the Onsager term; at center m the biases are
+    b = logit m − Σ_k ∂Γ_k/∂m.
     """
     if order < 2:
         return np.zeros(0), np.zeros_like(variance)
@@ -78,72 +45,38 @@ def corrections(algebra: Algebra, variance: Array, skew: Array, order: int) -> t
     derivatives = evaluated.derivatives(range(2, order + 1), apart=False, couplings=False)
     slope = np.zeros_like(variance)
     for legs, parts in derivatives.weights.items():
-        slope = slope + parts[0] * legendre_weight(legs).slope().at(variance, skew)
+        slope = slope + parts[0] * legendre_slope(legs).at(variance, skew)
     return evaluated.terms[1:], slope
 
 
 def covariance_terms(algebra: Algebra, variance: Array, skew: Array, order: int) -> Array:
-    """Orders 0 … K of the covariance at fixed means, C_ij = ∂Γ/∂W_ij for i ≠ j.
+    """Orders 0 … K ≤ 5 of the covariance at fixed means, C_ij = ∂Γ/∂W_ij, (K + 1, n, n).
 
-    Parameters
-    ----------
-    algebra : Algebra
-        W, dense, real or complex.
-    variance, skew : ndarray, (n,)
-        v and s.
-    order : int
-        K, at most 5.
-
-    Returns
-    -------
-    ndarray, (K + 1, n, n)
-        Order 0 is diag(v), the others have zero diagonals: x² = x.
+    Order 0 is diag(v), the others have zero diagonals: x² = x. W is dense, real or complex.
     """
     n = len(variance)
     terms = np.zeros((order + 1, n, n), np.result_type(algebra.coupling, variance))
     np.fill_diagonal(terms[0], variance)
-    derivatives = _by_couplings(algebra, variance, skew, order + 1)
-    for k, part in derivatives.couplings.items():
+    for k, part in _by_couplings(algebra, variance, skew, order).couplings.items():
         np.add(part, part.T, out=terms[k - 1])
         np.fill_diagonal(terms[k - 1], 0)
     return terms
 
 
 def pair_covariances(
-    algebra: Algebra,
-    variance: Array,
-    skew: Array,
-    order: int,
-    pairs: tuple[Indices, Indices],
+    algebra: Algebra, variance: Array, skew: Array, order: int, pairs: tuple[Indices, Indices]
 ) -> Array:
-    """Orders 1 … K of the covariances of the stored pairs at fixed means.
-
-    Parameters
-    ----------
-    algebra : Algebra
-        W, dense or sparse.
-    variance, skew : ndarray, (n,)
-        v and s.
-    order : int
-        K, at most 5.
-    pairs : tuple of ndarray
-        Indices i < j of stored entries of W.
-
-    Returns
-    -------
-    ndarray, (K, n_pairs)
-        Order 1 is W_ij v_i v_j.
-    """
+    """Orders 1 … K ≤ 5 of C_ij of stored pairs of W at fixed means, (K, n_pairs)."""
     terms = np.zeros((order, len(pairs[0])))
-    derivatives = _by_couplings(algebra, variance, skew, order + 1)
+    derivatives = _by_couplings(algebra, variance, skew, order)
     for k, values in derivatives.of_pairs(pairs).items():
         terms[k - 2] = values
     return terms
 
 
 def _by_couplings(algebra: Algebra, variance: Array, skew: Array, order: int) -> Derivatives:
-    """Of the orders 2 … K of Γ, each apart."""
-    return _evaluated(algebra, variance, skew, order).derivatives(range(2, order + 1))
+    """Derivatives of Γ_2 … Γ_{K+1}, each apart."""
+    return _evaluated(algebra, variance, skew, order + 1).derivatives(range(2, order + 2))
 
 
 def _evaluated(algebra: Algebra, variance: Array, skew: Array, order: int) -> Evaluation:
