@@ -90,8 +90,11 @@ def mixture(
         return moved
     turns = np.stack([change - other for _, other in past[:-1]])
     weighed = (turns * metric).reshape(len(turns), -1)
-    target = weighed @ (change * metric).ravel()
-    shares: Any = np.linalg.lstsq(weighed @ weighed.T, target, rcond=1e-14)[0]
+    gram, target = weighed @ weighed.T, weighed @ (change * metric).ravel()
+    # Late turns are much shorter than early ones: in units of their lengths none is lost.
+    lengths = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
+    scaled = gram / np.outer(lengths, lengths)
+    shares: Any = np.linalg.lstsq(scaled, target / lengths, rcond=1e-14)[0] / lengths
     paths = np.stack([x - other for other, _ in past[:-1]]) + share * turns
     return np.asarray(moved - np.tensordot(shares, paths, 1))
 

@@ -61,7 +61,7 @@ def _refined(matrix: Matrix, colors: tuple[int, ...]) -> tuple[int, ...]:
 def _first_open_cell(colors: tuple[int, ...]) -> list[int]:
     """Vertices of the first color that several share; empty if there is none."""
     for color in sorted(set(colors)):
-        cell = [v for v, own in enumerate(colors) if own == color]
+        cell = [v for v, other in enumerate(colors) if other == color]
         if len(cell) > 1:
             return cell
     return []
@@ -140,10 +140,8 @@ class Diagram:
     @property
     def is_bridgeless(self) -> bool:
         """Whether it stays connected without any one edge."""
-        return not any(
-            multiplicity == 1 and b not in self._reached(a, without=b)
-            for a, b, multiplicity in self.edges
-        )
+        # A piece that one edge leads to is beyond a bridge.
+        return all(1 not in self.legs(v) for v in range(self.n_vertices))
 
     def legs(self, vertex: int) -> tuple[int, ...]:
         """Numbers of edges that lead from a vertex to each piece left when it is taken away.
@@ -166,29 +164,19 @@ class Diagram:
         [(1,), (1,), (1, 1)]
         """
         row = self.multiplicities[vertex]
-        left = {u for u in range(self.n_vertices) if u != vertex}
+        left = set(range(self.n_vertices)) - {vertex}
         groups = []
         while left:
-            piece = self._piece(min(left), left)
-            groups.append(sum(row[u] for u in piece))
-            left -= piece
+            waiting = [left.pop()]
+            leg = 0
+            while waiting:
+                u = waiting.pop()
+                leg += row[u]
+                neighbors = {w for w in left if self.multiplicities[u][w]}
+                left -= neighbors
+                waiting += neighbors
+            groups.append(leg)
         return tuple(sorted(groups))
-
-    def _piece(self, start: int, allowed: set[int]) -> set[int]:
-        """Vertices joined to ``start`` through allowed ones."""
-        found, waiting = {start}, [start]
-        while waiting:
-            row = self.multiplicities[waiting.pop()]
-            new = {u for u in allowed - found if row[u]}
-            found |= new
-            waiting += new
-        return found
-
-    def _reached(self, start: int, *, without: int) -> set[int]:
-        """Vertices joined to ``start`` when the edge to ``without`` is cut."""
-        row = self.multiplicities[start]
-        rest = set(range(self.n_vertices)) - {start}
-        return set().union(*(self._piece(u, rest) for u in rest if row[u] and u != without))
 
     def to_networkx(self) -> Any:
         """The same as a ``networkx.MultiGraph``."""
@@ -240,10 +228,10 @@ def connected_diagrams(n_edges: int, bridgeless: bool = False) -> tuple[Diagram,
             f"{n_edges} edges make {number} diagrams; the limit is {MAX_EDGES} edges, "
             f"{len(_all_diagrams(MAX_EDGES))} diagrams"
         )
-    found = _all_diagrams(n_edges)
+    diagrams = _all_diagrams(n_edges)
     if not as_flag(bridgeless, "bridgeless"):
-        return found
-    return tuple(diagram for diagram in found if diagram.is_bridgeless)
+        return diagrams
+    return tuple(diagram for diagram in diagrams if diagram.is_bridgeless)
 
 
 @cache
