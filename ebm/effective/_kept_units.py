@@ -22,10 +22,10 @@ def kept_positions(keep: Any, model: Any) -> tuple[int, ...]:
         raise ShapeError("keep must hold at least one unit")
     if len(set(positions)) < len(positions):
         twice = max(positions, key=positions.count)
-        given = [unit for unit, place in zip(units, positions, strict=True) if place == twice]
-        if len(set(given)) == 1:
-            raise ShapeError(f"keep must hold each unit once, got {given[0]!r} more than once")
-        raise ShapeError(f"keep must hold each unit once, but {given[0]!r} is {given[1]!r}")
+        alike = [unit for unit, place in zip(units, positions, strict=True) if place == twice]
+        if len(set(alike)) == 1:
+            raise ShapeError(f"keep must hold each unit once, got {alike[0]!r} more than once")
+        raise ShapeError(f"keep must hold each unit once, but {alike[0]!r} is {alike[1]!r}")
     return positions
 
 

@@ -135,17 +135,17 @@ def traced_groups(machine: BoltzmannMachine, keep: Indices) -> list[TracedGroup]
         key = (driving, members[0] if len(members) > 1 else -1)
         parts.setdefault(key, []).extend(members.tolist())
     groups = []
-    for (driving, _), members in parts.items():
-        units, neighbors = traced[members], np.array(driving, dtype=np.intp)
+    for (driving, _), joined in parts.items():
+        units, neighbors = traced[joined], np.array(driving, dtype=np.intp)
         groups.append(
             TracedGroup(
                 units,
                 neighbors,
-                across[members][:, neighbors].toarray().T,
+                across[joined][:, neighbors].toarray().T,
                 machine.center[keep[neighbors]],
                 machine.biases[units],
                 machine.center[units],
-                among[members][:, members].toarray(),
+                among[joined][:, joined].toarray(),
             )
         )
     return groups

@@ -107,8 +107,8 @@ def expand(
     order = as_integer(order, "order")
     max_seconds = as_seconds(max_seconds)
     machine, joint_space = expanded_machine(model, None)
-    own: Any = model.space
-    kept = np.array(kept_positions(range(own.n) if keep is None else keep, model), dtype=np.intp)
+    space: Any = model.space
+    kept = np.array(kept_positions(range(space.n) if keep is None else keep, model), dtype=np.intp)
     groups = traced_groups(machine, kept)
     if order > MOST_ORDERS:
         raise LimitError(f"order must be at most {MOST_ORDERS}, got {order}")
@@ -119,12 +119,12 @@ def expand(
         )
     _require_feasible(groups, order, max_seconds)
     orders: list[Terms] = [{} for _ in range(order + 1)]
-    orders[0] = _own_terms(machine, kept)
+    orders[0] = _terms_of_kept(machine, kept)
     for group in groups:
         _add(orders, group, order)
-    names = own.names and tuple(own.names[i] for i in kept)
-    space = Binary(len(kept), names=names)
-    parts = tuple(_interactions(terms, space, spins=isinstance(own, Spins)) for terms in orders)
+    names = space.names and tuple(space.names[i] for i in kept)
+    binary, is_spins = Binary(len(kept), names=names), isinstance(space, Spins)
+    parts = tuple(_interactions(terms, binary, is_spins) for terms in orders)
     return EffectiveExpansion(parts, tuple(groups), joint_space.labels)
 
 
@@ -265,14 +265,14 @@ def _require_feasible(groups: Sequence[TracedGroup], order: int, max_seconds: fl
     )
 
 
-def _own_terms(machine: BoltzmannMachine, kept: Indices) -> Terms:
+def _terms_of_kept(machine: BoltzmannMachine, kept: Indices) -> Terms:
     """What the kept units have among themselves; the constant under the empty key."""
     weights = machine.weights
     among = weights[kept][:, kept] if is_sparse(weights) else weights[np.ix_(kept, kept)]
-    own = BoltzmannMachine(
+    alone = BoltzmannMachine(
         among, machine.biases[kept], center=machine.center[kept], offset=machine.offset
     )
-    terms, offset = terms_of_pairwise(own)
+    terms, offset = terms_of_pairwise(alone)
     return {**terms, (): -offset}
 
 
@@ -299,13 +299,14 @@ def _add(orders: list[Terms], group: TracedGroup, order: int) -> None:
                 terms[key] = terms.get(key, 0.0) + value
 
 
-def _interactions(terms: Terms, space: Binary, *, spins: bool) -> InteractionModel:
+def _interactions(terms: Terms, space: Binary, is_spins: bool) -> InteractionModel:
+    """The interactions that are not rounding, of a model over {0,1} or turned to spins."""
     model = InteractionModel(terms, space)
-    if spins:
+    if is_spins:
         model = model.to_spins()
     floor = ROUNDING * max((abs(value) for value in model.terms.values()), default=0.0)
-    kept = {units: value for units, value in model.terms.items() if abs(value) > floor}
-    return replace(model, terms=_sorted(kept))
+    large = {units: value for units, value in model.terms.items() if abs(value) > floor}
+    return replace(model, terms=_sorted(large))
 
 
 def _sorted(terms: Terms) -> Terms:

@@ -148,11 +148,9 @@ class MarginalModel(EnergyModel):
         ndarray, (...)
             In units of k_B T; ``+inf`` where the joint model forbids every completion.
         """
-        rows = max(1, CHUNK // self._trace.n_terms)
 
         def energies(v: Array) -> Array:
-            flat = v.reshape(-1, self.space.n)
-            parts = [self._trace.energy(flat[k : k + rows]) for k in range(0, len(flat), rows)]
+            parts = [self._trace.energy(part) for part in self._blocks(v.reshape(-1, self.space.n))]
             return np.concatenate([np.empty(0), *parts]).reshape(v.shape[:-1])
 
         return self.space.map(energies, states)
@@ -164,11 +162,15 @@ class MarginalModel(EnergyModel):
             return None
 
         def log_weights(states: Array) -> Parts:
-            rows = max(1, CHUNK // self._trace.n_terms)
-            parts = [trace.log_weights(states[k : k + rows]) for k in range(0, len(states), rows)]
+            parts = [trace.log_weights(part) for part in self._blocks(states)]
             return Parts(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
         return Resolved(log_weights, trace.constant, trace.resolution)
+
+    def _blocks(self, states: Array) -> Iterator[Array]:
+        """Kept states as many at a time as fit with all that is summed out."""
+        rows = max(1, CHUNK // self._trace.n_terms)
+        return (states[start : start + rows] for start in range(0, len(states), rows))
 
     def scaled(self, beta: float) -> MarginalModel:
         """The marginal of the joint model at β times its energy; not β times this energy.
@@ -311,14 +313,14 @@ class TraceByProducts:
     field f A_kg: a matrix product for all kept states and all states of equally large groups.
     """
 
-    def __init__(self, model: Any, kept: Indices, traced: Indices) -> None:
+    def __init__(self, model: Any, keep: Indices, traced: Indices) -> None:
         self._space: Any = model.space
         form = checked_form(model, self._space)
         forms = cut_form(model, form)
         self._constant = form.constant
         self._resolution = Resolution.of(form.matrix / 2, form.vector)
         self._width = self._space.value_features.shape[1]
-        rows = self._features(kept)
+        rows = self._features(keep)
         self._own = tuple(
             QuadraticForm(matrix[np.ix_(rows, rows)], vector[rows], 0.0)
             for matrix, vector, _ in forms
@@ -326,11 +328,9 @@ class TraceByProducts:
         self._groups = []
         for units in self._groups_of_one_size(form.matrix, traced):
             columns = self._features(units.ravel()).reshape(len(units), -1)
-            self._groups.append([_Group.of(part, rows, columns) for part in forms])
-        sizes = [
-            (len(group[0].inside), number_of_states(self._subspace(self._size(group))))
-            for group in self._groups
-        ]
+            parts = [_Group.of(part, rows, columns) for part in forms]
+            self._groups.append((self._subspace(units.shape[1]), parts))
+        sizes = [(len(group[0].inside), number_of_states(space)) for space, group in self._groups]
         self.seconds = SECONDS_BY_PRODUCTS * sum(count * size for count, size in sizes)
         self.n_terms = int(max((n * min(size, TRACED_CHUNK) for n, size in sizes), default=1))
 
@@ -338,9 +338,9 @@ class TraceByProducts:
         """constant − E_eff of a block of kept states."""
         f = self._subspace(states.shape[1]).features(states)
         total = of_form(self._own, f)
-        for group in self._groups:
-            tables = self._tables(self._size(group))
-            sums = (Parts(*(own.log_weights(f, g) for own in group)).log_sum(2) for g in tables)
+        for space, group in self._groups:
+            tables = (space.features(hidden) for hidden in space.enumerate(TRACED_CHUNK))
+            sums = (Parts(*(part.log_weights(f, g) for part in group)).log_sum(2) for g in tables)
             total = total.plus(reduce(Parts.joined, sums), axis=1)
         return total
 
@@ -355,10 +355,6 @@ class TraceByProducts:
             return None
         return Resolved(self.log_weights, self._constant, self._resolution)
 
-    def _size(self, group: list[_Group]) -> int:
-        """Units of one group."""
-        return int(group[0].inside.shape[1] // self._width)
-
     def _groups_of_one_size(self, matrix: Array, traced: Indices) -> Iterator[Indices]:
         """Traced units linked, directly or through others: (n_groups, size) for each size."""
         if not len(traced):
@@ -368,12 +364,6 @@ class TraceByProducts:
         groups = [traced[members] for members in connected_groups(linked[np.ix_(traced, traced)])]
         for size in sorted({len(group) for group in groups}):
             yield np.stack([group for group in groups if len(group) == size])
-
-    def _tables(self, size: int) -> Iterator[Array]:
-        """Features of all states of ``size`` units, some at a time."""
-        space = self._subspace(size)
-        for states in space.enumerate(TRACED_CHUNK):
-            yield space.features(states)
 
     def _subspace(self, n: int) -> Any:
         return replace(self._space, n=n, names=None)
@@ -397,16 +387,16 @@ class _Group(NamedTuple):
 
     def log_weights(self, f: Array, g: Array) -> Array:
         """½ gAg + (v + f A)·g for kept features f and states g of each group, (k, n_groups, t)."""
-        own = self.vector @ g.T + 0.5 * np.einsum("tc,kcd,td->kt", g, self.inside, g)
-        logs = f @ (self.across @ g.T).reshape(f.shape[1], -1)
-        return np.asarray(logs.reshape(len(f), *own.shape) + own)
+        alone = self.vector @ g.T + 0.5 * np.einsum("tc,kcd,td->kt", g, self.inside, g)
+        driven = f @ (self.across @ g.T).reshape(f.shape[1], -1)
+        return np.asarray(driven.reshape(len(f), *alone.shape) + alone)
 
 
 class TraceByEnergy:
     """Traced units of any finite model: every one of their states, through ``energy``."""
 
-    def __init__(self, model: EnergyModel, kept: Indices, traced: Indices) -> None:
-        self._model, self._kept, self._traced = model, kept, traced
+    def __init__(self, model: EnergyModel, keep: Indices, traced: Indices) -> None:
+        self._model, self._keep, self._traced = model, keep, traced
         space: Any = model.space
         self._space = replace(space, n=len(traced), names=None) if len(traced) else None
         size = number_of_states(self._space) if self._space else 1.0
@@ -429,15 +419,11 @@ class TraceByEnergy:
             return None
 
         def log_weights(states: Array) -> Parts:
-            sums = (
-                Parts(
-                    *(
-                        part.reshape(joint.shape[:2])
-                        for part in whole.log_weights(joint.reshape(-1, joint.shape[2]))
-                    )
-                ).log_sum(axis=1)
-                for joint in self._joint_states(states)
-            )
+            sums = []
+            for joint in self._joint_states(states):
+                parts = whole.log_weights(joint.reshape(-1, joint.shape[2]))
+                joined = Parts(*(part.reshape(joint.shape[:2]) for part in parts))
+                sums.append(joined.log_sum(axis=1))
             return reduce(Parts.joined, sums)
 
         return Resolved(log_weights, whole.constant, whole.resolution)
@@ -448,6 +434,6 @@ class TraceByEnergy:
             [np.empty((1, 0))] if self._space is None else self._space.enumerate(TRACED_CHUNK)
         ):
             joint = np.empty((len(states), len(hidden), self._model.space.n))
-            joint[:, :, self._kept] = states[:, None]
+            joint[:, :, self._keep] = states[:, None]
             joint[:, :, self._traced] = hidden
             yield joint

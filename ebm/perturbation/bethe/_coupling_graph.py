@@ -11,7 +11,7 @@ import numpy as np
 from ebm._types import Array, Indices
 from ebm.errors import ModelError
 from ebm.models import BoltzmannMachine, InteractionModel, IsingModel, RestrictedBoltzmannMachine
-from ebm.models._couplings import diagonal, is_sparse
+from ebm.models._couplings import at_pairs, diagonal, free_pairs
 from ebm.spaces import FiniteSpace
 
 __all__ = ["CouplingGraph", "coupling_graph", "log_cosh"]
@@ -125,18 +125,11 @@ def coupling_graph(model: Any) -> tuple[CouplingGraph, FiniteSpace]:
             "model must be a BoltzmannMachine, an IsingModel or a RestrictedBoltzmannMachine, got "
             f"{type(model).__name__}: messages are between two-valued units in pairs"
         )
-    first, second, values = _edges(model.couplings)
+    pairs = free_pairs(model.couplings)
+    values = at_pairs(model.couplings, pairs)
+    first, second = (ends[values != 0] for ends in pairs)
     # s² = 1 makes the diagonal a constant.
     constant = model.offset - 0.5 * float(diagonal(model.couplings).sum())
-    return CouplingGraph(np.asarray(model.fields), first, second, values, constant), space
-
-
-def _edges(matrix: Any) -> tuple[Indices, Indices, Array]:
-    """Couplings i < j that are not zero."""
-    if is_sparse(matrix):
-        entries = matrix.tocoo()
-        kept = (entries.row < entries.col) & (entries.data != 0)
-        first, second = entries.row[kept].astype(np.intp), entries.col[kept].astype(np.intp)
-        return first, second, np.asarray(entries.data[kept], dtype=np.float64)
-    first, second = np.nonzero(np.triu(matrix, 1))
-    return first, second, np.asarray(matrix[first, second])
+    return CouplingGraph(
+        np.asarray(model.fields), first, second, values[values != 0], constant
+    ), space

@@ -15,7 +15,7 @@ from functools import cache
 from ebm.errors import LimitError
 from ebm.perturbation.diagrams._expressions import Expressions
 from ebm.perturbation.diagrams._program import Program
-from ebm.perturbation.diagrams.connected import MAX_EDGES, Diagram, connected_diagrams
+from ebm.perturbation.diagrams.multigraphs import MAX_EDGES, Diagram, connected_diagrams
 
 __all__ = ["compile_program", "require_covariance_order", "require_order"]
 

@@ -137,10 +137,9 @@ class MeanPolynomial:
 
     def times(self, other: MeanPolynomial) -> MeanPolynomial:
         """The product."""
-        product: Array = polynomial.polymul(self.coefficients, other.coefficients)
-        if self.odd and other.odd:
-            product = polynomial.polymul(product, SQUARE)
-        return MeanPolynomial(product, self.odd != other.odd)
+        square = SQUARE if self.odd and other.odd else np.ones(1)
+        product = polynomial.polymul(self.coefficients, other.coefficients)
+        return MeanPolynomial(polynomial.polymul(product, square), self.odd != other.odd)
 
 
 @cache
