@@ -151,7 +151,7 @@ def bethe_solutions(
     >>> import numpy as np
     >>> import ebm
     >>> magnet = ebm.IsingModel(np.ones((5, 5)) - np.eye(5), np.zeros(5))
-    >>> solutions = ebm.perturbation.bethe.propagation(magnet, rng=0)
+    >>> solutions = ebm.perturbation.bethe_solutions(magnet, rng=0)
     >>> [(solution.is_stable, round(float(solution.mean_error[0]), 2)) for solution in solutions]
     [(True, 1.0), (True, 1.0), (False, inf)]
     """

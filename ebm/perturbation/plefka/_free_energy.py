@@ -127,7 +127,7 @@ class MeanPolynomial:
         derivative = polynomial.polyder(self.coefficients)
         if not self.odd:
             return MeanPolynomial(derivative, odd=True)
-        through_v = polynomial.polymul(SQUARE, derivative)
+        through_v = np.convolve(SQUARE, derivative)
         return MeanPolynomial(polynomial.polysub(through_v, 2 * self.coefficients))
 
     def plus(self, other: MeanPolynomial, factor: float = 1.0) -> MeanPolynomial:
@@ -137,9 +137,10 @@ class MeanPolynomial:
 
     def times(self, other: MeanPolynomial) -> MeanPolynomial:
         """The product."""
-        square = SQUARE if self.odd and other.odd else np.ones(1)
-        product = polynomial.polymul(self.coefficients, other.coefficients)
-        return MeanPolynomial(polynomial.polymul(product, square), self.odd != other.odd)
+        product = np.convolve(self.coefficients, other.coefficients)
+        if self.odd and other.odd:
+            product = np.convolve(product, SQUARE)
+        return MeanPolynomial(product, self.odd != other.odd)
 
 
 @cache
