@@ -1,4 +1,8 @@
-"""One numbering of the vertices for all that describe the same multigraph."""
+"""Connected multigraphs without loops, the terms of ln Z: one of each isomorphism class.
+
+Those of one edge more are grown from those before, and told apart by a numbering of the vertices
+that is the same for all that describe the same multigraph.
+"""
 
 from __future__ import annotations
 
@@ -10,91 +14,9 @@ from typing import Any
 from ebm._arrays import as_flag, as_integer
 from ebm.errors import LimitError
 
-__all__ = ["Diagram", "Matrix", "canonical", "connected_diagrams"]
+__all__ = ["MAX_EDGES", "Diagram", "connected_diagrams"]
 
 Matrix = tuple[tuple[int, ...], ...]
-
-
-def canonical(matrix: Matrix) -> tuple[Matrix, int]:
-    """The least form over the numberings that refinement leaves open, and the automorphisms.
-
-    Parameters
-    ----------
-    matrix : tuple of tuple of int
-        Number of edges between each two vertices, symmetric.
-
-    Returns
-    -------
-    tuple of tuple of int
-        The same for all numberings of one multigraph.
-    int
-        How many permutations of the vertices keep the matrix.
-
-    Examples
-    --------
-    >>> from ebm.perturbation.diagrams.connected import canonical
-    >>> canonical(((0, 1, 1), (1, 0, 0), (1, 0, 0))) == canonical(((0, 1, 0), (1, 0, 1), (0, 1, 0)))
-    True
-    """
-    # Every automorphism maps the search tree onto itself: the least form is met |Aut| times.
-    met: dict[Matrix, int] = {}
-    waiting = [(tuple(0 for _ in matrix), 1)]
-    while waiting:
-        colors, weight = waiting.pop()
-        colors = _refined(matrix, colors)
-        cell = _first_open_cell(colors)
-        if not cell:
-            order = sorted(range(len(matrix)), key=colors.__getitem__)
-            form = tuple(tuple(matrix[a][b] for b in order) for a in order)
-            met[form] = met.get(form, 0) + weight
-            continue
-        for twins in _twin_classes(matrix, cell):
-            # Twins change places by an automorphism: one of them speaks for all.
-            chosen = twins[0]
-            split = tuple(
-                2 * color + (color == colors[chosen] and v != chosen)
-                for v, color in enumerate(colors)
-            )
-            waiting.append((split, weight * len(twins)))
-    least = min(met)
-    return least, met[least]
-
-
-def _refined(matrix: Matrix, colors: tuple[int, ...]) -> tuple[int, ...]:
-    """Colors told apart by the colors around them, until nothing more comes apart."""
-    while True:
-        around = [
-            (colors[v], tuple(sorted((m, colors[u]) for u, m in enumerate(row) if m)))
-            for v, row in enumerate(matrix)
-        ]
-        rank = {signature: k for k, signature in enumerate(sorted(set(around)))}
-        if len(rank) == len(set(colors)):
-            return tuple(rank[signature] for signature in around)
-        colors = tuple(rank[signature] for signature in around)
-
-
-def _first_open_cell(colors: tuple[int, ...]) -> list[int]:
-    """Vertices of the first color that several share; empty if there is none."""
-    for color in sorted(set(colors)):
-        cell = [v for v, own in enumerate(colors) if own == color]
-        if len(cell) > 1:
-            return cell
-    return []
-
-
-def _twin_classes(matrix: Matrix, cell: list[int]) -> list[list[int]]:
-    """The cell in classes of vertices with the same edges to everybody else."""
-    classes: list[list[int]] = []
-    for v in cell:
-        for twins in classes:
-            u = twins[0]
-            if all(matrix[u][w] == matrix[v][w] for w in range(len(matrix)) if w not in (u, v)):
-                twins.append(v)
-                break
-        else:
-            classes.append([v])
-    return classes
-
 
 #: Diagrams are listed up to this number of edges.
 MAX_EDGES = 8
@@ -155,10 +77,8 @@ class Diagram:
     @property
     def is_bridgeless(self) -> bool:
         """Whether it stays connected without any one edge."""
-        return not any(
-            multiplicity == 1 and b not in self._reached(a, without=b)
-            for a, b, multiplicity in self.edges
-        )
+        # A piece that one edge leads to is beyond a bridge.
+        return all(1 not in self.legs(v) for v in range(self.n_vertices))
 
     def legs(self, vertex: int) -> tuple[int, ...]:
         """Numbers of edges that lead from a vertex to each piece left when it is taken away.
@@ -181,29 +101,19 @@ class Diagram:
         [(1,), (1,), (1, 1)]
         """
         row = self.multiplicities[vertex]
-        left = {u for u in range(self.n_vertices) if u != vertex}
+        left = set(range(self.n_vertices)) - {vertex}
         groups = []
         while left:
-            piece = self._piece(min(left), left)
-            groups.append(sum(row[u] for u in piece))
-            left -= piece
+            waiting = [left.pop()]
+            leg = 0
+            while waiting:
+                u = waiting.pop()
+                leg += row[u]
+                neighbors = {w for w in left if self.multiplicities[u][w]}
+                left -= neighbors
+                waiting += neighbors
+            groups.append(leg)
         return tuple(sorted(groups))
-
-    def _piece(self, start: int, allowed: set[int]) -> set[int]:
-        """Vertices joined to ``start`` through allowed ones."""
-        found, waiting = {start}, [start]
-        while waiting:
-            row = self.multiplicities[waiting.pop()]
-            new = {u for u in allowed - found if row[u]}
-            found |= new
-            waiting += new
-        return found
-
-    def _reached(self, start: int, *, without: int) -> set[int]:
-        """Vertices joined to ``start`` when the edge to ``without`` is cut."""
-        row = self.multiplicities[start]
-        rest = set(range(self.n_vertices)) - {start}
-        return set().union(*(self._piece(u, rest) for u in rest if row[u] and u != without))
 
     def to_networkx(self) -> Any:
         """The same as a ``networkx.MultiGraph``."""
@@ -255,10 +165,10 @@ def connected_diagrams(n_edges: int, bridgeless: bool = False) -> tuple[Diagram,
             f"{n_edges} edges make {number} diagrams; the limit is {MAX_EDGES} edges, "
             f"{len(_all_diagrams(MAX_EDGES))} diagrams"
         )
-    found = _all_diagrams(n_edges)
+    diagrams = _all_diagrams(n_edges)
     if not as_flag(bridgeless, "bridgeless"):
-        return found
-    return tuple(diagram for diagram in found if diagram.is_bridgeless)
+        return diagrams
+    return tuple(diagram for diagram in diagrams if diagram.is_bridgeless)
 
 
 @cache
@@ -271,7 +181,7 @@ def _all_diagrams(n_edges: int) -> tuple[Diagram, ...]:
         n = smaller.n_vertices
         for a in range(n):
             for b in range(a + 1, n + 1):
-                form, number = canonical(_with_edge(smaller.multiplicities, a, b))
+                form, number = _canonical(_with_edge(smaller.multiplicities, a, b))
                 automorphisms[form] = number
     forms = sorted(automorphisms, key=lambda form: (len(form), form))
     return tuple(
@@ -292,3 +202,69 @@ def _with_edge(matrix: Matrix, a: int, b: int) -> Matrix:
 def _parallel_permutations(matrix: Matrix) -> int:
     """Π m! over the m-fold edges."""
     return math.prod(math.factorial(m) for a, row in enumerate(matrix) for m in row[:a])
+
+
+def _canonical(matrix: Matrix) -> tuple[Matrix, int]:
+    """The least form over the numberings that refinement leaves open, and the automorphisms.
+
+    ``matrix`` holds the number of edges between each two vertices. The form is the same for all
+    numberings of one multigraph; so many permutations of the vertices keep it.
+    """
+    # Every automorphism maps the search tree onto itself: the least form is met |Aut| times.
+    met: dict[Matrix, int] = {}
+    waiting = [(tuple(0 for _ in matrix), 1)]
+    while waiting:
+        colors, weight = waiting.pop()
+        colors = _refined(matrix, colors)
+        cell = _first_open_cell(colors)
+        if not cell:
+            order = sorted(range(len(matrix)), key=colors.__getitem__)
+            form = tuple(tuple(matrix[a][b] for b in order) for a in order)
+            met[form] = met.get(form, 0) + weight
+            continue
+        for twins in _twin_classes(matrix, cell):
+            # Twins change places by an automorphism: one of them speaks for all.
+            chosen = twins[0]
+            split = tuple(
+                2 * color + (color == colors[chosen] and v != chosen)
+                for v, color in enumerate(colors)
+            )
+            waiting.append((split, weight * len(twins)))
+    least = min(met)
+    return least, met[least]
+
+
+def _refined(matrix: Matrix, colors: tuple[int, ...]) -> tuple[int, ...]:
+    """Colors told apart by the colors around them, until nothing more comes apart."""
+    while True:
+        around = [
+            (colors[v], tuple(sorted((m, colors[u]) for u, m in enumerate(row) if m)))
+            for v, row in enumerate(matrix)
+        ]
+        rank = {signature: k for k, signature in enumerate(sorted(set(around)))}
+        if len(rank) == len(set(colors)):
+            return tuple(rank[signature] for signature in around)
+        colors = tuple(rank[signature] for signature in around)
+
+
+def _first_open_cell(colors: tuple[int, ...]) -> list[int]:
+    """Vertices of the first color that several share; empty if there is none."""
+    for color in sorted(set(colors)):
+        cell = [v for v, other in enumerate(colors) if other == color]
+        if len(cell) > 1:
+            return cell
+    return []
+
+
+def _twin_classes(matrix: Matrix, cell: list[int]) -> list[list[int]]:
+    """The cell in classes of vertices with the same edges to everybody else."""
+    classes: list[list[int]] = []
+    for v in cell:
+        for twins in classes:
+            u = twins[0]
+            if all(matrix[u][w] == matrix[v][w] for w in range(len(matrix)) if w not in (u, v)):
+                twins.append(v)
+                break
+        else:
+            classes.append([v])
+    return classes
