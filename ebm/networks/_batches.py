@@ -26,17 +26,6 @@ class Batches:
     The weights of a batch add up so that Σ w ℓ is an unbiased estimate of the mean of ℓ over
     p(z, m). Rows in memory or in a memory map are shuffled once an epoch; those of a DataLoader
     come in its order.
-
-    Parameters
-    ----------
-    rows : Rows
-        What is learnt from.
-    size : int or None
-        Rows of a batch; None for all.
-    key : int
-        Seed of the orders.
-    block_size : int
-        Rows at once where a step takes all.
     """
 
     rows: Rows
@@ -53,20 +42,7 @@ class Batches:
         return sum(1 for _ in self.rows.blocks(self.size))
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch.
-
-        Parameters
-        ----------
-        number : int
-            Of the epoch, from 0.
-        skip : int
-            Batches to leave out at its start.
-
-        Yields
-        ------
-        callable
-            Gives the blocks of a batch, as often as it is called.
-        """
+        """The batches of an epoch."""
         if self.size is None:
             yield lambda: self.rows.blocks(self.block_size)
         elif isinstance(self.rows, StoredRows):
@@ -109,31 +85,7 @@ def _picked(rows: StoredRows, index: Tensor) -> Block:
 
 
 def subset(rows: Rows, most: int, source: np.random.Generator) -> StoredRows:
-    """Some rows, in memory, chosen once.
-
-    Parameters
-    ----------
-    rows : Rows
-        All of them.
-    most : int
-        How many to choose; all, if there are no more.
-    source : numpy.random.Generator
-        Chooses.
-
-    Returns
-    -------
-    StoredRows
-        In their order, with weights that sum to 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebm.networks._batches import subset
-    >>> from ebm.networks._rows import labelled_rows
-    >>> rows = labelled_rows([[0.5], [1.5], [2.5]], [0, 1, 1])
-    >>> subset(rows, 2, np.random.default_rng(1)).weights
-    tensor([0.5000, 0.5000], dtype=torch.float64)
-    """
+    """Some rows, in memory, chosen once."""
     present = _present(rows)
     chosen = np.sort(source.choice(present, min(most, len(present)), replace=False))
     if isinstance(rows, StoredRows):

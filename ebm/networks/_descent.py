@@ -32,23 +32,7 @@ _NAMES = {"logits.weight": "U", "logits.bias": "c", "hidden.weight": "W", "hidde
 
 
 class Descent:
-    """A minimization that can be stopped and taken up.
-
-    Parameters
-    ----------
-    action : SoftmaxMLPAction
-        What is minimized.
-    theta : Tensor, (d,)
-        The start.
-    batches : Batches
-        Rows in their order.
-    monitor : Monitor
-        What makes records.
-    plan : Plan
-        Settings.
-    marks : callable
-        More that a run that resumes must have in common with this one.
-    """
+    """A minimization that can be stopped and taken up."""
 
     def __init__(
         self,
@@ -86,18 +70,7 @@ class Descent:
         return (self.theta(), self.step) if self._best is None else (self._best, self._best_step)
 
     def run(self, progress: bool) -> str:
-        """Go on until the end.
-
-        Parameters
-        ----------
-        progress : bool
-            Whether to show a bar.
-
-        Returns
-        -------
-        str
-            ``"epochs"``, ``"stopped"`` or ``"interrupted"``.
-        """
+        """Go on until the end."""
         path = self._plan.checkpoint
         if path is not None and Path(path).exists():
             self._resume(_stored_runs.read(path, self._marks, self._action.device))
@@ -122,18 +95,7 @@ class Descent:
         return "stopped" if self._is_calm() else "epochs"
 
     def sentence(self, reason: str) -> str:
-        """Why the loop ended, and what the records took.
-
-        Parameters
-        ----------
-        reason : str
-            From :meth:`run`.
-
-        Returns
-        -------
-        str
-            For a reader.
-        """
+        """Why the loop ended, and what the records took."""
         words = {
             "epochs": f"{self.step} steps done",
             "stopped": f"stopped after {self.step} steps: S_E no longer fell in {self._calm} "

@@ -17,25 +17,7 @@ __all__ = ["Bar", "Plan"]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The settings of the loop; see :func:`ebm.networks.minimize`.
-
-    Parameters
-    ----------
-    optimizer, lr : Any
-        How updates are made.
-    n_steps, per_epoch : int
-        Updates in all, and in one epoch.
-    patience : int or None
-        Records in a row at which S_E no longer falls before the loop stops.
-    monitor_every, checkpoint_every : int
-        Steps; 0 for no records.
-    checkpoint : path-like or None
-        File.
-    mixed_precision : bool
-        Whether products run in bfloat16.
-    compiled : bool
-        Whether the network goes through ``torch.compile``.
-    """
+    """The settings of the loop; see :func:`ebm.networks.minimize`."""
 
     optimizer: str | OptimizerFactory
     lr: Schedule | None
@@ -50,17 +32,7 @@ class Plan:
 
 
 class Bar:
-    """A bar of steps, or nothing.
-
-    Parameters
-    ----------
-    wanted : bool
-        Whether to show one.
-    total, done : int
-        Steps in all, and before this run.
-    seconds : float
-        What those took.
-    """
+    """A bar of steps, or nothing."""
 
     def __init__(self, wanted: bool, total: int, done: int, seconds: float) -> None:
         self._bar: Any = None

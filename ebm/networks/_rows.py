@@ -71,18 +71,7 @@ class StoredRows(Rows):
     labels: Tensor
 
     def blocks(self, size: int) -> Iterator[Block]:
-        """All rows in order.
-
-        Parameters
-        ----------
-        size : int
-            Largest number of rows in a block.
-
-        Yields
-        ------
-        Block
-            On the device.
-        """
+        """All rows in order."""
         if isinstance(self.inputs, np.memmap):
             size = min(size, CHECKED_ROWS)
         for start in range(0, self.n_rows, size):
@@ -105,23 +94,7 @@ class LoadedRows(Rows):
     digest: bytes
 
     def blocks(self, size: int) -> Iterator[Block]:
-        """All rows in order.
-
-        Parameters
-        ----------
-        size : int
-            Largest number of rows in a block.
-
-        Yields
-        ------
-        Block
-            On the device.
-
-        Raises
-        ------
-        EbmError
-            If this pass differs from the first one.
-        """
+        """All rows in order."""
         digest, start = hashlib.blake2b(), 0
         for inputs, labels in _batches(self.loader):
             _digest(digest, inputs, labels)
@@ -148,48 +121,7 @@ def labelled_rows(
     device: Any = None,
     dtype: Any = None,
 ) -> Rows:
-    """Check inputs and labels, and make them ready to be streamed.
-
-    Parameters
-    ----------
-    inputs : array_like, Tensor, numpy.memmap or DataLoader
-        z, (N, E), floats. A memory map is read block by block and never copied. A DataLoader yields
-        pairs (inputs, labels) in the same order at every pass.
-    labels : array_like or Tensor of int, or None
-        m, (N,), of 0 … M−1; None with a DataLoader.
-    sample_weight : array_like, optional
-        (N,), not negative; only ratios matter, and a row of weight zero is absent.
-    n_classes : int, optional
-        M; by default the largest label plus one.
-    classes_may_be_empty : bool
-        Whether a class may have no rows.
-    device, dtype : optional
-        Of torch; by default those of the inputs.
-
-    Returns
-    -------
-    Rows
-        With p(m) counted.
-
-    Raises
-    ------
-    ModelError
-        If labels are given together with a DataLoader, or weights are negative or not finite.
-    CodingError
-        If inputs are no floats, a label is outside 0 … M−1, or a class has no rows.
-    MissingValueError
-        If an input is NaN or infinite.
-    ShapeError
-        If lengths differ, there are no rows, or ``n_classes`` is no positive integer.
-    NamesError
-        If a series and a frame of inputs have different labels of rows.
-
-    Examples
-    --------
-    >>> from ebm.networks._rows import labelled_rows
-    >>> labelled_rows([[0.5], [1.5], [2.5], [3.5]], [0, 1, 1, 0]).class_probabilities
-    tensor([0.5000, 0.5000], dtype=torch.float64)
-    """
+    """Check inputs and labels, and make them ready to be streamed."""
     place = chosen_device(device, inputs)
     count = _Count(
         None if n_classes is None else as_integer(n_classes, "n_classes"), classes_may_be_empty

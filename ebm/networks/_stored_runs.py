@@ -29,17 +29,7 @@ _KIND = "ebm minimization"
 def write(
     path: str | os.PathLike[str], settings: Mapping[str, str], state: Mapping[str, Any]
 ) -> None:
-    """Write a checkpoint; until it is complete the one before stays.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Where.
-    settings : mapping of str to str
-        What a run that resumes must have in common with this one.
-    state : mapping
-        Nested dictionaries and lists of tensors, numbers and strings.
-    """
+    """Write a checkpoint; until it is complete the one before stays."""
     content = {
         "kind": _KIND,
         "format_version": FORMAT_VERSION,
@@ -53,29 +43,7 @@ def write(
 def read(
     path: str | os.PathLike[str], settings: Mapping[str, str], device: torch.device
 ) -> dict[str, Any]:
-    """Read a checkpoint back.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file.
-    settings : mapping of str to str
-        Of the run that resumes.
-    device : torch.device
-        Where the tensors go.
-
-    Returns
-    -------
-    dict
-        The state that was written.
-
-    Raises
-    ------
-    FileFormatError
-        If the file is no checkpoint, or a damaged one.
-    EbmError
-        If it belongs to a run with other settings; the first one that differs is named.
-    """
+    """Read a checkpoint back."""
     found, state = _contents(path, device)
     for name, here in settings.items():
         there = found.get(name)
@@ -88,18 +56,7 @@ def read(
 
 
 def seed_of(path: str | os.PathLike[str]) -> int:
-    """The seed of the run that a checkpoint belongs to.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file.
-
-    Returns
-    -------
-    int
-        Of the order of the rows, and of the rows of the records.
-    """
+    """The seed of the run that a checkpoint belongs to."""
     _, state = _contents(path, torch.device("cpu"))
     return int(state["key"])
 
@@ -130,20 +87,7 @@ def _contents(
 
 
 def require_writable(path: str | os.PathLike[str]) -> None:
-    """Find out before any work whether a checkpoint can be written.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Where there is no file yet.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such folder.
-    OSError
-        If nothing can be written to it.
-    """
+    """Find out before any work whether a checkpoint can be written."""
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(folder))
@@ -152,25 +96,7 @@ def require_writable(path: str | os.PathLike[str]) -> None:
 
 
 def digest_of(value: Tensor | Rows) -> str:
-    """A tensor or rows in a few letters, the same in every process.
-
-    Parameters
-    ----------
-    value : Tensor or Rows
-        Whose bytes matter.
-
-    Returns
-    -------
-    str
-        Shape and digest.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks._stored_runs import digest_of
-    >>> digest_of(torch.zeros(3))
-    '3, 24f29c3559b2b01f'
-    """
+    """A tensor or rows in a few letters, the same in every process."""
     digest = hashlib.blake2b(digest_size=8)
     if isinstance(value, Tensor):
         digest.update(_bytes(value))

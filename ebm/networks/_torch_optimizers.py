@@ -34,35 +34,7 @@ NAMED: dict[str, tuple[Any, dict[str, Any]]] = {
 def made(
     optimizer: str | OptimizerFactory, network: nn.Sequential, lr: Schedule | None
 ) -> torch.optim.Optimizer:
-    """An optimizer of the parameters of a network.
-
-    Parameters
-    ----------
-    optimizer : str or callable
-        A name, or a function from the network to an optimizer.
-    network : nn.Sequential
-        Whose parameters it changes.
-    lr : float, callable or None
-        Learning rate; None for that of the optimizer.
-
-    Returns
-    -------
-    torch.optim.Optimizer
-        With the learning rate of step 0.
-
-    Raises
-    ------
-    ModelError
-        If there is none of that name, the function returns something else, or its optimizer would
-        change other parameters than those of the network.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks._torch_optimizers import made, rate
-    >>> rate(made("sgd", torch.nn.Sequential(torch.nn.Linear(1, 1)), 0.5))
-    0.5
-    """
+    """An optimizer of the parameters of a network."""
     if isinstance(optimizer, str):
         if optimizer not in NAMED:
             raise ModelError(
@@ -99,57 +71,18 @@ def _from_function(optimizer: Any, network: nn.Sequential) -> torch.optim.Optimi
 
 
 def needs_closure(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether a step evaluates the loss itself, as L-BFGS does.
-
-    Parameters
-    ----------
-    optimizer : torch.optim.Optimizer
-        Any.
-
-    Returns
-    -------
-    bool
-        Whether ``step`` has an argument that it cannot do without.
-    """
+    """Whether a step evaluates the loss itself, as L-BFGS does."""
     parameters = inspect.signature(type(optimizer).step).parameters
     return "closure" in parameters and parameters["closure"].default is inspect.Parameter.empty
 
 
 def rate(optimizer: torch.optim.Optimizer) -> float:
-    """The learning rate of an optimizer.
-
-    Parameters
-    ----------
-    optimizer : torch.optim.Optimizer
-        Any.
-
-    Returns
-    -------
-    float
-        Of its first group; NaN if it has none.
-    """
+    """The learning rate of an optimizer."""
     return float(optimizer.param_groups[0].get("lr", math.nan))
 
 
 def set_rate(optimizer: torch.optim.Optimizer, lr: Schedule | None, step: int) -> None:
-    """Give an optimizer the learning rate of a step.
-
-    Parameters
-    ----------
-    optimizer : torch.optim.Optimizer
-        Changed in place.
-    lr : float, callable or None
-        None leaves it as it is.
-    step : int
-        From 0.
-
-    Raises
-    ------
-    ModelError
-        If the rate is no finite number, or negative.
-    ShapeError
-        If it is an array of several numbers.
-    """
+    """Give an optimizer the learning rate of a step."""
     if lr is None:
         return
     value = as_number(lr(step) if callable(lr) else lr, "lr")
@@ -162,24 +95,7 @@ def set_rate(optimizer: torch.optim.Optimizer, lr: Schedule | None, step: int) -
 
 
 def probed(schedule: Callable[[int], float]) -> list[float]:
-    """Some learning rates of a schedule, to tell it from another.
-
-    Parameters
-    ----------
-    schedule : callable
-        From the number of the step.
-
-    Returns
-    -------
-    list of float
-        As far as the schedule goes: one may end with its run.
-
-    Examples
-    --------
-    >>> from ebm.networks._torch_optimizers import probed
-    >>> probed(lambda step: [0.1, 0.05][step])
-    [0.1, 0.05]
-    """
+    """Some learning rates of a schedule, to tell it from another."""
     rates = []
     for step in _PROBES:
         try:

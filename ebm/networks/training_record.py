@@ -53,7 +53,7 @@ class TrainingRecord:
     series : tuple of float
         S_0 … S_K of the training rows along the ray through θ.
     terms : mapping of str to float
-        The parts of S_1 … S_4 by name, as :func:`ebm.networks.action.closed_forms` has them.
+        The parts of S_1 … S_4 by name, as :func:`ebm.networks.closed_forms` has them.
     """
 
     step: int
@@ -73,15 +73,7 @@ class TrainingRecord:
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """S, the accuracy and ∇S at a point, on some rows.
-
-    Parameters
-    ----------
-    action, accuracy : float
-        S in nats, and the share of the weight that is classified rightly.
-    gradient : Tensor, (d,)
-        ∇S.
-    """
+    """S, the accuracy and ∇S at a point, on some rows."""
 
     action: float
     accuracy: float
@@ -89,20 +81,7 @@ class Measurement:
 
     @classmethod
     def of(cls, system: SoftmaxMLPAction, theta: Tensor) -> Measurement:
-        """Measure, block by block.
-
-        Parameters
-        ----------
-        system : SoftmaxMLPAction
-            Whose rows to take.
-        theta : Tensor, (d,)
-            Where.
-
-        Returns
-        -------
-        Measurement
-            In the memory of one block.
-        """
+        """Measure, block by block."""
         leaf = theta.detach().clone().requires_grad_()
         gradient = torch.zeros_like(theta)
         total = right = 0.0
@@ -118,15 +97,7 @@ class Measurement:
 
 
 class Monitor:
-    """Measures on fixed training rows, and on fixed validation rows where there are any.
-
-    Parameters
-    ----------
-    training, validation : SoftmaxMLPAction
-        The system with these rows; None for no validation.
-    order : int or None
-        K of the series that is recorded; None for none.
-    """
+    """Measures on fixed training rows, and on fixed validation rows where there are any."""
 
     def __init__(
         self,
@@ -137,35 +108,12 @@ class Monitor:
         self._training, self._validation, self._order = training, validation, order
 
     def measure(self, theta: Tensor) -> tuple[Measurement, Measurement | None]:
-        """On both sets of rows.
-
-        Parameters
-        ----------
-        theta : Tensor, (d,)
-            Where.
-
-        Returns
-        -------
-        tuple
-            Training and validation.
-        """
+        """On both sets of rows."""
         there = None if self._validation is None else Measurement.of(self._validation, theta)
         return Measurement.of(self._training, theta), there
 
     def series(self, theta: Tensor) -> tuple[tuple[float, ...], dict[str, float]]:
-        """S_0 … S_K along the ray through θ, and the terms by name.
-
-        Parameters
-        ----------
-        theta : Tensor, (d,)
-            The direction.
-
-        Returns
-        -------
-        tuple
-            Empty if no order was asked for. No warning tells that t = 1 lies outside the radius of
-            convergence: at a trained θ it nearly always does.
-        """
+        """S_0 … S_K along the ray through θ, and the terms by name."""
         order = self._order
         if order is None:
             return (), {}
@@ -180,37 +128,13 @@ class Monitor:
 
 
 def angle(first: Tensor, second: Tensor) -> tuple[float, float]:
-    """The inner product of two vectors and the cosine of the angle between them.
-
-    Parameters
-    ----------
-    first, second : Tensor, (d,)
-        Neither need have length 1.
-
-    Returns
-    -------
-    tuple of float
-        The cosine is NaN where a vector is zero.
-    """
+    """The inner product of two vectors and the cosine of the angle between them."""
     product, lengths = float(first @ second), float(first.norm()) * float(second.norm())
     return product, product / lengths if lengths else math.nan
 
 
 def with_rows(system: SoftmaxMLPAction, rows: Rows) -> SoftmaxMLPAction:
-    """The same system on other rows; a class may be missing among them.
-
-    Parameters
-    ----------
-    system : SoftmaxMLPAction
-        Its network, κ and λ.
-    rows : Rows
-        Of as many inputs and classes.
-
-    Returns
-    -------
-    SoftmaxMLPAction
-        Another value.
-    """
+    """The same system on other rows; a class may be missing among them."""
     other = copy.copy(system)
     object.__setattr__(other, "rows", rows)
     return other

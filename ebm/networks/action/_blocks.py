@@ -36,59 +36,14 @@ class Parameters(NamedTuple):
 
 
 def pre_activations(theta: Parameters, inputs: Tensor) -> Tensor:
-    """a = Wz + b of each row.
-
-    Parameters
-    ----------
-    theta : Parameters
-        One θ, or a batch of them.
-    inputs : Tensor, (B, E)
-        z.
-
-    Returns
-    -------
-    Tensor, (..., B, H)
-        a.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks.action._blocks import Parameters, pre_activations
-    >>> one = torch.ones(1, 1)
-    >>> pre_activations(Parameters(one, one[0], 2 * one, one[0]), one)
-    tensor([[3.]])
-    """
+    """a = Wz + b of each row."""
     if theta.W.ndim == 2:
         return torch.addmm(theta.b, inputs, theta.W.mT)
     return inputs @ theta.W.mT + theta.b[..., None, :]
 
 
 def logits(theta: Parameters, inputs: Tensor, activation: Activation) -> Tensor:
-    """f = U σ(a) + c of each row; [ACT] eq 1.
-
-    Parameters
-    ----------
-    theta : Parameters
-        One θ, or a batch of them.
-    inputs : Tensor, (B, E)
-        z.
-    activation : Activation
-        σ.
-
-    Returns
-    -------
-    Tensor, (..., B, M)
-        f.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks.series.activations import activation_named
-    >>> from ebm.networks.action._blocks import Parameters, logits
-    >>> one = torch.ones(1, 1)
-    >>> logits(Parameters(one, one[0], 2 * one, one[0]), one, activation_named("identity"))
-    tensor([[4.]])
-    """
+    """f = U σ(a) + c of each row; [ACT] eq 1."""
     hidden = activation.function(pre_activations(theta, inputs))
     return hidden @ theta.U.mT + theta.c[..., None, :]
 
@@ -98,25 +53,6 @@ def surprise(f: Tensor, labels: Tensor) -> Tensor:
 
     Nothing cancels in it, nor in its slopes and curvatures: ln Σ_α exp f_α − f_m would be 0 where m
     is ahead by 37.
-
-    Parameters
-    ----------
-    f : Tensor, (..., B, M)
-        Logits.
-    labels : Tensor, (B,)
-        m.
-
-    Returns
-    -------
-    Tensor, (..., B)
-        In nats.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks.action._blocks import surprise
-    >>> surprise(torch.zeros(1, 2), torch.tensor([1]))
-    tensor([0.6931])
     """
     leader, top = f.max(-1, keepdim=True)
     others = (f - leader).scatter(-1, top, -torch.inf).exp().sum(-1)
@@ -132,66 +68,12 @@ def _lag(f: Tensor, leader: Tensor, top: Tensor, labels: Tensor) -> Tensor:
 
 
 def block_action(theta: Parameters, block: Block, activation: Activation) -> Tensor:
-    """−Σ p(z, m) ln q_m(z, θ) over one block; [ACT] eq 2.
-
-    Parameters
-    ----------
-    theta : Parameters
-        One θ, or a batch of them.
-    block : Block
-        Rows with their weights.
-    activation : Activation
-        σ.
-
-    Returns
-    -------
-    Tensor, (...)
-        The share of S that the block has.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks.series.activations import activation_named
-    >>> from ebm.networks.action._blocks import Parameters, block_action
-    >>> from ebm.networks._rows import Block
-    >>> zero = Parameters(torch.zeros(3, 1), torch.zeros(3), torch.zeros(1, 1), torch.zeros(1))
-    >>> block = Block(torch.ones(1, 1), torch.tensor([0]), torch.ones(1))
-    >>> block_action(zero, block, activation_named("silu"))
-    tensor(1.0986)
-    """
+    """−Σ p(z, m) ln q_m(z, θ) over one block; [ACT] eq 2."""
     return surprise(logits(theta, block.inputs, activation), block.labels) @ block.weights
 
 
 def logit_orders(theta: Parameters, a: Tensor, activation: Activation, order: int) -> Tensor:
-    """Coefficients of t^k in f(z, tθ): F_1 = c + s_0 U1, F_{k+1} = (s_k/k!) U a^k.
-
-    Parameters
-    ----------
-    theta : Parameters
-        One θ.
-    a : Tensor, (B, H)
-        Its pre-activations.
-    activation : Activation
-        σ.
-    order : int
-        K.
-
-    Returns
-    -------
-    Tensor, (K+1, B, M)
-        F_0 = 0, F_1 … F_K; for ReLU and t > 0: F_1 = c, F_2 = U relu(a), nothing above.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks.series.activations import activation_named
-    >>> from ebm.networks.action._blocks import Parameters, logit_orders
-    >>> one = torch.ones(1, 1)
-    >>> logit_orders(
-    ...     Parameters(one, one[0], one, one[0]), 2 * one, activation_named("silu"), 3
-    ... ).flatten()
-    tensor([0., 1., 1., 1.])
-    """
+    """Coefficients of t^k in f(z, tθ): F_1 = c + s_0 U1, F_{k+1} = (s_k/k!) U a^k."""
     none = a.new_zeros(len(a), len(theta.c))
     orders = [none] * (order + 1)
     if activation.is_one_sided:
@@ -209,29 +91,7 @@ def logit_orders(theta: Parameters, a: Tensor, activation: Activation, order: in
 
 
 def block_series(orders: Tensor, block: Block) -> Tensor:
-    """Coefficients of S(tθ) over one block: [t^n] of Σ p(z, m) (−ln q_m), as in :func:`surprise`.
-
-    Parameters
-    ----------
-    orders : Tensor, (K+1, B, M)
-        Coefficients of the logits.
-    block : Block
-        The same rows.
-
-    Returns
-    -------
-    Tensor, (K+1,)
-        The share of S_0 … S_K that the block has.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks.action._blocks import block_series
-    >>> from ebm.networks._rows import Block
-    >>> orders = torch.tensor([[[0.0, 0.0]], [[1.0, -1.0]], [[0.0, 0.0]]])
-    >>> block_series(orders, Block(torch.ones(1, 1), torch.tensor([0]), torch.ones(1)))
-    tensor([ 0.6931, -1.0000,  0.5000])
-    """
+    """Coefficients of S(tθ) over one block: [t^n] of Σ p(z, m) (−ln q_m), as in :func:`surprise`."""
     top = orders[0].argmax(-1, keepdim=True).expand(len(orders), -1, 1)
     leader = orders.gather(-1, top)
     others = power_series.exp((orders - leader).scatter(-1, top, 0.0)).scatter(-1, top, 0.0).sum(-1)

@@ -59,7 +59,7 @@ class ClosedForms:
     --------
     >>> import ebm.networks
     >>> system = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0]], [0, 1, 1], n_hidden=1)
-    >>> forms = ebm.networks.action.closed_forms(system, [1, 0, 1, 0, 2, 0], 2)
+    >>> forms = ebm.networks.closed_forms(system, [1, 0, 1, 0, 2, 0], 2)
     >>> {name: round(term, 3) for name, term in forms.terms.items()}
     {'c': 0.167, 'Ub': 0.0, 'UW': 0.833, 'cc': 0.125}
     """
@@ -124,7 +124,7 @@ def closed_forms(action: SoftmaxMLPAction, theta: Any, order: int = HIGHEST_ORDE
     --------
     >>> import ebm.networks
     >>> system = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0], [3.0]], [0, 1, 1, 0], 1)
-    >>> ebm.networks.action.closed_forms(system, [1, 0, 1, 0, 2, 0], 2).at_order(2)
+    >>> ebm.networks.closed_forms(system, [1, 0, 1, 0, 2, 0], 2).at_order(2)
     {'UW': 0.25, 'cc': 0.125, 'Ub': 0.0}
     """
     order = checked_order(order)

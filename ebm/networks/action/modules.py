@@ -89,17 +89,7 @@ def as_module(action: SoftmaxMLPAction, theta: Any) -> nn.Sequential:
 
 
 def load_parameters(action: SoftmaxMLPAction, network: nn.Module, theta: Tensor) -> None:
-    """Write θ into a module, in place.
-
-    Parameters
-    ----------
-    action : SoftmaxMLPAction
-        The system.
-    network : nn.Module
-        From :func:`as_module`.
-    theta : Tensor, (d,)
-        What to write.
-    """
+    """Write θ into a module, in place."""
     U, c, W, b = action.blocks_of(theta)
     values = {"hidden.weight": W, "hidden.bias": b, "logits.weight": U, "logits.bias": c}
     with torch.no_grad():

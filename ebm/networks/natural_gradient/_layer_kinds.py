@@ -27,27 +27,7 @@ def layer_metrics(
     blocks: Any,
     unsupported: Any,
 ) -> list[LayerMetric]:
-    """The metrics of the layers of a model, in the order of their use.
-
-    Parameters
-    ----------
-    model, smoothing, output, blocks, unsupported
-        As :class:`~ebm.networks.RelativeNaturalGradient` has them.
-
-    Returns
-    -------
-    list of LayerMetric
-        None for layers that get the plain gradient.
-
-    Raises
-    ------
-    TypeError
-        If a module without a metric is refused.
-    ModelError
-        If a setting is out of range, or names no layer, or a kind that a layer does not have.
-    MemoryLimitError
-        If the metrics would take more than 4 GiB.
-    """
+    """The metrics of the layers of a model, in the order of their use."""
     require_one_of(output, "output", ("softmax", "bernoulli", "gaussian"))
     require_one_of(unsupported, "unsupported", ("error", "plain"))
     omega = within(smoothing, "smoothing")

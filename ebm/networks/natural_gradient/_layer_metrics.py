@@ -30,15 +30,7 @@ RETRIES = 12
 
 @dataclass(frozen=True, eq=False)
 class TorchResponse:
-    """How a unit answers to its input a, seen by its metric ν(a) x̃x̃ᵀ; [RFIM] Table 1.
-
-    Parameters
-    ----------
-    name : str
-        How messages call it.
-    information : callable or None
-        ν, (R, m) -> (R, m); None for ν = 1.
-    """
+    """How a unit answers to its input a, seen by its metric ν(a) x̃x̃ᵀ; [RFIM] Table 1."""
 
     name: str
     information: Callable[[Tensor], Tensor] | None
@@ -49,25 +41,6 @@ def response_named(name: str, *, smoothing: float = 1.0, constant: float = 0.0) 
 
     tanh: sech² a;  sigmoid: σ(a) σ(−a);  relu: (ι + (1−ι) σ((1−ι) a/ω))²;  elu: 1 or (α eᵃ)²;
     silu: (σ(a) + a σ(a) σ(−a))²;  softmax: η (1 − η);  linear: 1.
-
-    Parameters
-    ----------
-    name : str
-        One of these; also ``"bernoulli"`` for sigmoid and ``"gaussian"`` for linear.
-    smoothing : float
-        ω of relu; 0 for the kink, whose slope at 0 is ι.
-    constant : float
-        ι of relu, α of elu.
-
-    Returns
-    -------
-    TorchResponse
-        With ν for tensors.
-
-    Raises
-    ------
-    KeyError
-        If there is no such name.
     """
     named: dict[str, Callable[[Tensor], Tensor] | None] = {
         "tanh": lambda a: 4 * _logistic_variance(2 * a),
@@ -104,18 +77,7 @@ def _softmax_variance(a: Tensor) -> Tensor:
 
 
 def softmax_pairs(a: Tensor) -> Tensor:
-    """K = diag η − ηηᵀ of softmax logits, its upper triangle row by row; [RFIM] eq 10.
-
-    Parameters
-    ----------
-    a : Tensor, (R, m)
-        Logits.
-
-    Returns
-    -------
-    Tensor, (R, m (m + 1) / 2)
-        In the order of ``torch.triu_indices(m, m)``.
-    """
+    """K = diag η − ηηᵀ of softmax logits, its upper triangle row by row; [RFIM] eq 10."""
     eta, m = torch.softmax(a, -1), a.shape[1]
     off = eta[:, :, None] * eta[:, None, :]
     off.diagonal(dim1=1, dim2=2).zero_()
@@ -128,19 +90,7 @@ def softmax_pairs(a: Tensor) -> Tensor:
 def add_products(
     metric: Tensor, references: Tensor, information: Tensor | None, kept: float
 ) -> None:
-    """G_o ← kept G_o + Σ_r ν_ro x̃_r x̃_rᵀ, in place, in upper triangles.
-
-    Parameters
-    ----------
-    metric : Tensor, (P, D, D)
-        Symmetric matrices G, their upper triangles; what lies below is undefined.
-    references : Tensor, (R, D)
-        x̃, times the root of what its row counts.
-    information : Tensor, (R, P), or None
-        ν; None for 1, with P = 1.
-    kept : float
-        What is left of the old G.
-    """
+    """G_o ← kept G_o + Σ_r ν_ro x̃_r x̃_rᵀ, in place, in upper triangles."""
     d = references.shape[1]
     if information is None:
         for i in range(0, d, STRIP):
@@ -167,22 +117,7 @@ def _panel(references: Tensor, nu: Tensor, i: int, j: int) -> Tensor:
 
 
 def step_weights(counts: list[int], decays: list[float]) -> tuple[list[float], float]:
-    """What a row of each step counts in a running average, and what is left of its start.
-
-    Parameters
-    ----------
-    counts : list of int
-        Rows of each step, from the first.
-    decays : list of float
-        λ of each step.
-
-    Returns
-    -------
-    weights : list of float
-        λ Π(1−λ) / B, the product over later steps.
-    kept : float
-        Π(1−λ) over all steps.
-    """
+    """What a row of each step counts in a running average, and what is left of its start."""
     weights: list[float] = []
     kept = 1.0
     for count, decay in zip(reversed(counts), reversed(decays), strict=True):
@@ -203,26 +138,6 @@ def damped_inverse(
 
     A block that fails is tried again with ε raised tenfold, from the rounding unit on; a block that
     keeps failing gets its old inverse. A factor whose pivots fall to rounding level has failed.
-
-    Parameters
-    ----------
-    metric : Tensor, (n, D, D)
-        G, upper triangles.
-    epsilon : float
-        ε.
-    scales : Tensor, (n,)
-        s, what the damping is relative to.
-    old : Tensor, (n, D, D), or None
-        The inverses so far; None for I.
-
-    Returns
-    -------
-    inverse : Tensor, (n, D, D)
-        Finite.
-    used : Tensor, (n,)
-        ε of each block.
-    kept : Tensor of bool, (n,)
-        Where the old inverse is kept.
     """
     used = torch.full_like(scales, epsilon)
     factors, failed = _factored(metric, used * scales)

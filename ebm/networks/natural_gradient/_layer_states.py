@@ -41,13 +41,6 @@ class LayerMetric:
     The running average G ← (1−λ) G + λ mean(ν x̃x̃ᵀ) is not formed step by step. The small x̃ and ν
     of each batch wait for one product, in which the rows of a batch of B that k later ones follow
     have the weight λ(1−λ)^k / B.
-
-    Parameters
-    ----------
-    layer : LinearLayer
-        Which; its weights, its bias or both learn.
-    kind : {"neuron", "shared", "softmax"}
-        One block ν x̃x̃ᵀ for each neuron, one block x̃x̃ᵀ for all, or all of eq 10.
     """
 
     layer: LinearLayer
@@ -107,18 +100,7 @@ class LayerMetric:
         return float(numbers * self.layer.module.weight.element_size())
 
     def has_gradient(self) -> bool:
-        """Whether a backward pass reached the layer.
-
-        Returns
-        -------
-        bool
-            For all that learns in it.
-
-        Raises
-        ------
-        ModelError
-            If only a part has a gradient.
-        """
+        """Whether a backward pass reached the layer."""
         found = {parameter.grad is not None for parameter in self.parameters}
         if len(found) > 1:
             raise ModelError(
@@ -139,18 +121,7 @@ class LayerMetric:
         ]
 
     def require_state(self, state: dict[str, Any]) -> None:
-        """Start a state that is empty, and refuse one of weights that are of another type now.
-
-        Parameters
-        ----------
-        state : dict
-            Of the layer.
-
-        Raises
-        ------
-        ModelError
-            If the model was moved, or changed to another precision.
-        """
+        """Start a state that is empty, and refuse one of weights that are of another type now."""
         if not state:
             self.start(state)
         now, found = self.parameters[0], state["metric"]
@@ -178,25 +149,7 @@ class LayerMetric:
         state.update(references=[], information=[], decays=[], n_rows=0)
 
     def rows(self, x: Tensor, output: Tensor) -> tuple[Tensor, Tensor | None]:
-        """x̃ and ν of a batch, copied.
-
-        Parameters
-        ----------
-        x, output : Tensor, (..., n_inputs), (..., m)
-            Input and output of the linear layer.
-
-        Returns
-        -------
-        references : Tensor, (R, D)
-            x̃.
-        information : Tensor, (R, P), or None
-            ν; None for 1.
-
-        Raises
-        ------
-        ModelError
-            If the units are on another axis for what follows.
-        """
+        """x̃ and ν of a batch, copied."""
         has_weight, has_bias = self.learning
         dtype = self.layer.module.weight.dtype
         rows = x.reshape(-1, self.layer.module.in_features).to(dtype)
@@ -239,18 +192,7 @@ class LayerMetric:
             self.average(state)
 
     def average(self, state: dict[str, Any]) -> None:
-        """Put the waiting rows into G.
-
-        Parameters
-        ----------
-        state : dict
-            Of the layer.
-
-        Raises
-        ------
-        DivergenceError
-            If they, or their products, are not finite: they are dropped, G is left as it was.
-        """
+        """Put the waiting rows into G."""
         if not state["references"]:
             return
         references = torch.cat(state["references"])
@@ -286,23 +228,7 @@ class LayerMetric:
         return full.reshape(1, m * d, m * d)
 
     def invert(self, state: dict[str, Any], epsilon: float, kind: str) -> tuple[int, str]:
-        """G⁻¹ = (G + ε s(G) I)⁻¹.
-
-        Parameters
-        ----------
-        state : dict
-            Of the layer.
-        epsilon : float
-            ε.
-        kind : str
-            A key of ``SCALES``, s.
-
-        Returns
-        -------
-        (int, str)
-            How many blocks could not be factored with ε, and what became of them: more damping, or
-            the old inverse.
-        """
+        """G⁻¹ = (G + ε s(G) I)⁻¹."""
         matrices = self.matrices(state)
         scales = SCALES[kind](matrices)
         state["inverse"], used, kept = damped_inverse(matrices, epsilon, scales, state["inverse"])

@@ -35,25 +35,7 @@ ACTIVATIONS: dict[str, tuple[str, str, Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class LinearLayer:
-    """An ``nn.Linear`` and its surroundings.
-
-    Parameters
-    ----------
-    name : str
-        Of the module in its model.
-    module : nn.Linear
-        Itself.
-    response : TorchResponse or None
-        Of its units; None if what follows is unknown.
-    follower : str
-        What follows, for messages.
-    norm : nn.BatchNorm1d or None
-        Batch normalization between the layer and its activation.
-    by_rows : bool
-        Whether what follows takes axis 1 for that of the units, so that a batch must have two axes.
-    first, last : bool
-        Whether no other linear layer comes before, or after it.
-    """
+    """An ``nn.Linear`` and its surroundings."""
 
     name: str
     module: nn.Linear
@@ -65,18 +47,7 @@ class LinearLayer:
     last: bool
 
     def answers(self, output: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Inputs a of the activation, (R, m), and ∂a/∂output with the batch's moments held fixed.
-
-        Parameters
-        ----------
-        output : Tensor, (R, m)
-            Of the linear layer.
-
-        Returns
-        -------
-        tuple
-            a, and the factors, (m,), or None for 1.
-        """
+        """Inputs a of the activation, (R, m), and ∂a/∂output with the batch's moments held fixed."""
         norm = self.norm
         if norm is None:
             return output, None
@@ -102,23 +73,7 @@ class _Tracer(fx.Tracer):
 
 
 def own_module(model: Any) -> nn.Module:
-    """The module itself, out of the shell that torch.compile puts around it.
-
-    Parameters
-    ----------
-    model : nn.Module
-        As the user has it.
-
-    Returns
-    -------
-    nn.Module
-        With the same parameters.
-
-    Raises
-    ------
-    TypeError
-        If it is no module.
-    """
+    """The module itself, out of the shell that torch.compile puts around it."""
     if not isinstance(model, nn.Module):
         raise TypeError(
             f"model must be a torch.nn.Module, got {type(model).__name__}: give the model itself, "
@@ -131,25 +86,7 @@ def own_module(model: Any) -> nn.Module:
 def linear_layers(
     model: nn.Module, *, smoothing: float, output: str
 ) -> tuple[list[LinearLayer], dict[str, str]]:
-    """Find the linear layers of a model in the order of their use.
-
-    Parameters
-    ----------
-    model : nn.Module
-        Whose ``forward`` torch.fx can trace: no branches that depend on values.
-    smoothing : float
-        ω of relu units.
-    output : {"softmax", "bernoulli", "gaussian"}
-        The answer of a last layer that no activation follows.
-
-    Returns
-    -------
-    layers : list of LinearLayer
-        Those a metric can be made for.
-    others : dict
-        Name of every other module with parameters of its own that learn -> why it is not among
-        them; batch normalization, which is meant to be plain, left out.
-    """
+    """Find the linear layers of a model in the order of their use."""
     names = {module: name for name, module in model.named_modules()}
     # A layer on its own is called by nobody: a parent calls it.
     root = nn.Sequential(model) if isinstance(model, nn.Linear) else model

@@ -19,15 +19,7 @@ Seen = Callable[[nn.Module, Tensor, Tensor], None]
 
 
 class Batch:
-    """The arguments of a forward pass, and the surroundings it depends on.
-
-    Parameters
-    ----------
-    model : nn.Module
-        Whose forward pass.
-    args, kwargs : tuple, dict
-        Its arguments; not copied.
-    """
+    """The arguments of a forward pass, and the surroundings it depends on."""
 
     def __init__(self, model: nn.Module, args: Any, kwargs: Any) -> None:
         self._model, self._args, self._kwargs = model, args, kwargs
@@ -73,15 +65,7 @@ class Batch:
 
 
 class Recorder:
-    """Keeps the forward passes that a backward pass went through.
-
-    Parameters
-    ----------
-    model : nn.Module
-        Watched at its inputs and its output. Copies of it are not watched.
-    modules : iterable of nn.Module
-        The layers to look at.
-    """
+    """Keeps the forward passes that a backward pass went through."""
 
     def __init__(self, model: nn.Module, modules: Iterable[nn.Module]) -> None:
         self.batches: list[Batch] = []
@@ -102,13 +86,7 @@ class Recorder:
         self.batches.clear()
 
     def require_batches(self) -> None:
-        """Refuse to go on without a batch, or with one that cannot be run again.
-
-        Raises
-        ------
-        ModelError
-            If no backward pass was seen, or an input has been changed in place.
-        """
+        """Refuse to go on without a batch, or with one that cannot be run again."""
         if not self.batches:
             raise ModelError(
                 "no forward and backward pass went through the model since the last step, so there "
@@ -122,15 +100,7 @@ class Recorder:
             )
 
     def replay(self, batches: Iterable[Batch], seen: Seen) -> None:
-        """Run batches again with the weights of now.
-
-        Parameters
-        ----------
-        batches : iterable of Batch
-            Of this model.
-        seen : callable
-            Called with each layer, its input and its output.
-        """
+        """Run batches again with the weights of now."""
         self._seen = seen
         try:
             with torch.no_grad():

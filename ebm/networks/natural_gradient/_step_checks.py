@@ -43,27 +43,7 @@ def within(value: Any, name: str, largest: float = float("inf")) -> float:
 def settings_at(
     number: int, schedules: Mapping[str, Any], group: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """All settings of a step, checked.
-
-    Parameters
-    ----------
-    number : int
-        Of the step, from 0.
-    schedules : mapping
-        Settings that may be functions of the step, as they were given.
-    group : mapping
-        Settings by name; what is a function of the step is not looked up.
-
-    Returns
-    -------
-    dict
-        Numbers, and the kind of damping.
-
-    Raises
-    ------
-    ModelError
-        If one is out of range.
-    """
+    """All settings of a step, checked."""
     found = {
         name: _checked(value(number) if callable(value) else group[name], name)
         for name, value in schedules.items()
@@ -84,20 +64,7 @@ def _checked(value: Any, name: str) -> float:
 def require_untouched(
     schedules: Mapping[str, Any], group: Mapping[str, Any], before: Mapping[str, Any]
 ) -> None:
-    """Refuse a setting that is a function of the step and was changed by something else.
-
-    Parameters
-    ----------
-    schedules : mapping
-        Settings that may be functions of the step, as they were given.
-    group, before : mapping
-        Settings now, and as the last step left them.
-
-    Raises
-    ------
-    ModelError
-        If one differs: the function would override the change without a word.
-    """
+    """Refuse a setting that is a function of the step and was changed by something else."""
     for name, value in schedules.items():
         if callable(value) and group[name] != before[name]:
             raise ModelError(
@@ -107,20 +74,7 @@ def require_untouched(
 
 
 def require_finite(names: Mapping[Parameter, str], number: int) -> None:
-    """Name the first gradient that is not finite.
-
-    Parameters
-    ----------
-    names : mapping
-        Of the parameters.
-    number : int
-        Of the step, from 0.
-
-    Raises
-    ------
-    DivergenceError
-        If there is one.
-    """
+    """Name the first gradient that is not finite."""
     found = [(p, p.grad) for p in names if p.grad is not None]
     # One number to wait for; parameters may live on several devices.
     sums = [gradient.sum().to(found[0][1]) for _, gradient in found]
@@ -139,18 +93,7 @@ def require_finite(names: Mapping[Parameter, str], number: int) -> None:
 
 
 def require_frozen(names: Mapping[Parameter, str]) -> None:
-    """Refuse a parameter that learns now, and did not when metrics were made.
-
-    Parameters
-    ----------
-    names : mapping
-        Of the parameters of linear layers that were frozen then.
-
-    Raises
-    ------
-    ModelError
-        If one has a gradient.
-    """
+    """Refuse a parameter that learns now, and did not when metrics were made."""
     for parameter, name in names.items():
         if parameter.requires_grad and parameter.grad is not None:
             raise ModelError(
@@ -160,20 +103,7 @@ def require_frozen(names: Mapping[Parameter, str]) -> None:
 
 
 def require_same_metrics(state_dict: Any, own: list[Any]) -> None:
-    """Refuse the state of another optimizer, which would fit by chance or not at all.
-
-    Parameters
-    ----------
-    state_dict : dict
-        Of an optimizer.
-    own : list
-        Kind, number and size of the blocks of each layer, as they should be.
-
-    Raises
-    ------
-    ModelError
-        If they are others.
-    """
+    """Refuse the state of another optimizer, which would fit by chance or not at all."""
     try:
         saved = state_dict["param_groups"][0]["metrics"]
     except (KeyError, IndexError, TypeError) as error:

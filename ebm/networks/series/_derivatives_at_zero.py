@@ -10,112 +10,27 @@ __all__ = ["gelu", "identity", "sigmoid", "silu", "softplus", "tanh"]
 
 
 def sigmoid(order: int) -> tuple[Fraction, ...]:
-    """Those of 1/(1 + e^−a), from y′ = y − y².
-
-    Parameters
-    ----------
-    order : int
-        K, from 0.
-
-    Returns
-    -------
-    tuple of Fraction, K+1
-        s_0 … s_K.
-
-    Examples
-    --------
-    >>> from ebm.networks import taylor
-    >>> [str(s) for s in taylor.sigmoid(3)]
-    ['1/2', '1/4', '0', '-1/8']
-    """
+    """Those of 1/(1 + e^−a), from y′ = y − y²."""
     return tuple(math.factorial(k) * y for k, y in enumerate(_logistic(order)))
 
 
 def silu(order: int) -> tuple[Fraction, ...]:
-    """Those of a/(1 + e^−a): s_k is k times the (k−1)-th of the logistic function.
-
-    Parameters
-    ----------
-    order : int
-        K, from 0.
-
-    Returns
-    -------
-    tuple of Fraction, K+1
-        s_0 … s_K.
-
-    Examples
-    --------
-    >>> from ebm.networks import taylor
-    >>> [str(s) for s in taylor.silu(4)]
-    ['0', '1/2', '1/2', '0', '-1/2']
-    """
+    """Those of a/(1 + e^−a): s_k is k times the (k−1)-th of the logistic function."""
     return (Fraction(0), *((k + 1) * s for k, s in enumerate(sigmoid(order))))[: order + 1]
 
 
 def softplus(order: int) -> tuple[Fraction, ...]:
-    """Those of ln(1 + e^a): its slope is the logistic function; s_0 is ln 2 in float64.
-
-    Parameters
-    ----------
-    order : int
-        K, from 0.
-
-    Returns
-    -------
-    tuple of Fraction, K+1
-        s_0 … s_K.
-
-    Examples
-    --------
-    >>> from ebm.networks import taylor
-    >>> [str(s) for s in taylor.softplus(2)]
-    ['6243314768165359/9007199254740992', '1/2', '1/4']
-    """
+    """Those of ln(1 + e^a): its slope is the logistic function; s_0 is ln 2 in float64."""
     return (Fraction(math.log(2)), *sigmoid(order))[: order + 1]
 
 
 def tanh(order: int) -> tuple[Fraction, ...]:
-    """Those of tanh a = 2/(1 + e^−2a) − 1.
-
-    Parameters
-    ----------
-    order : int
-        K, from 0.
-
-    Returns
-    -------
-    tuple of Fraction, K+1
-        s_0 … s_K.
-
-    Examples
-    --------
-    >>> from ebm.networks import taylor
-    >>> [str(s) for s in taylor.tanh(3)]
-    ['0', '1', '0', '-2']
-    """
+    """Those of tanh a = 2/(1 + e^−2a) − 1."""
     return (Fraction(0), *(2 ** (k + 2) * s for k, s in enumerate(sigmoid(order)[1:])))
 
 
 def gelu(order: int) -> tuple[Fraction, ...]:
-    """Those of a Φ(a) = a/2 + Σ_n (−1)^n a^{2n+2} / (n! 2^n (2n+1) √(2π)); 1/√(2π) in float64.
-
-    Parameters
-    ----------
-    order : int
-        K, from 0.
-
-    Returns
-    -------
-    tuple of Fraction, K+1
-        s_0 … s_K.
-
-    Examples
-    --------
-    >>> from ebm.networks import taylor
-    >>> [str(s) for s in taylor.gelu(1)]
-    ['0', '1/2']
-    """
+    """Those of a Φ(a) = a/2 + Σ_n (−1)^n a^{2n+2} / (n! 2^n (2n+1) √(2π)); 1/√(2π) in float64."""
     height = Fraction(1 / math.sqrt(2 * math.pi))
     values = [Fraction(0)] * (order + 2)
     values[1] = Fraction(1, 2)
@@ -126,24 +41,7 @@ def gelu(order: int) -> tuple[Fraction, ...]:
 
 
 def identity(order: int) -> tuple[Fraction, ...]:
-    """Those of a itself.
-
-    Parameters
-    ----------
-    order : int
-        K, from 0.
-
-    Returns
-    -------
-    tuple of Fraction, K+1
-        s_0 … s_K.
-
-    Examples
-    --------
-    >>> from ebm.networks import taylor
-    >>> [str(s) for s in taylor.identity(2)]
-    ['0', '1', '0']
-    """
+    """Those of a itself."""
     return tuple(Fraction(k == 1) for k in range(order + 1))
 
 

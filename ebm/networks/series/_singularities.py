@@ -52,29 +52,6 @@ def ratio_test(coefficients: Sequence[float]) -> Distance:
     shifts R by (p−1)/k: for |p − 1| ≤ 2 within
 
     error = |R − |c_k|^{−1/k}| + |R − R of half the orders| + 2 R/K.
-
-    Parameters
-    ----------
-    coefficients : sequence of float
-        c_0 … c_K.
-
-    Returns
-    -------
-    Distance
-        Not known below order 10, where the error is above half of R, or where R grows with the
-        order as that of an entire function does. A polynomial, and what grows very slowly, cannot
-        be told from one.
-
-    Examples
-    --------
-    >>> import math
-    >>> from ebm.networks.series.activations import ACTIVATIONS
-    >>> from ebm.networks.series._singularities import ratio_test
-    >>> radius, error = ratio_test(ACTIVATIONS["tanh"].coefficients(13))
-    >>> round(radius, 3), round(error, 1)
-    (1.571, 0.3)
-    >>> ratio_test([1 / math.factorial(k) for k in range(14)])
-    Distance(value=nan, error=nan)
     """
     unknown = Distance(math.nan, math.nan)
     order = len(coefficients) - 1

@@ -92,7 +92,7 @@ class ActionExpansion:
 
     @cached_property
     def terms(self) -> Mapping[str, float]:
-        """The closed forms up to order 4 by name; see :func:`ebm.networks.action.closed_forms`."""
+        """The closed forms up to order 4 by name; see :func:`ebm.networks.closed_forms`."""
         return closed_forms(self._action, self._theta, min(self.order, 4)).terms
 
     def partial_sums(self, t: float = 1.0) -> Any:
@@ -133,34 +133,7 @@ class ActionExpansion:
 
 
 def expanded(action: SoftmaxMLPAction, theta: Any, order: int) -> ActionExpansion:
-    """The expansion of an action; see :meth:`SoftmaxMLPAction.expand`.
-
-    Parameters
-    ----------
-    action : SoftmaxMLPAction
-        The system.
-    theta : array_like or Tensor, (d,)
-        The direction.
-    order : int
-        K, from 0.
-
-    Returns
-    -------
-    ActionExpansion
-        One product of the inputs with W, K thin ones with U, O(K²) operations on the logits.
-
-    Raises
-    ------
-    ModelError
-        If a coefficient overflows, or the activation has too few of its own.
-
-    Examples
-    --------
-    >>> import ebm.networks
-    >>> system = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0]], [0, 1, 0], n_hidden=1)
-    >>> system.expand([0, 0, 1, 0, 0, 0], 2).coefficients.round(4)
-    array([ 0.6931, -0.1667,  0.125 ])
-    """
+    """The expansion of an action; see :meth:`SoftmaxMLPAction.expand`."""
     order = checked_order(order)
     vector = one_vector(action, theta)
     size = action.block_size(order=order)

@@ -52,34 +52,7 @@ class Watch(NamedTuple):
 
 @torch.no_grad()
 def watched(theta: Parameters, a: Tensor, orders: Tensor, n_rows: int) -> Watch:
-    """The most suspicious rows of a block: largest max_k ((max_α − min_α) F_k / π)^{1/k}.
-
-    Parameters
-    ----------
-    theta : Parameters
-        One θ.
-    a : Tensor, (B, H)
-        Pre-activations.
-    orders : Tensor, (K+1, B, M)
-        Orders of the logits.
-    n_rows : int
-        How many to keep.
-
-    Returns
-    -------
-    Watch
-        A zero needs phases that are π apart; 1/|t| where one order alone reaches that is the guess.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks.series.convergence import watched
-    >>> from ebm.networks.action._blocks import Parameters
-    >>> U, a = torch.tensor([[1.0], [0.0]]), torch.tensor([[1.0], [-torch.pi]])
-    >>> theta = Parameters(U, torch.zeros(2), torch.ones(1, 1), torch.zeros(1))
-    >>> watched(theta, a, torch.stack([0 * a @ U.mT, a @ U.mT]), 1)
-    Watch(nearness=tensor([1.]), rows=tensor([[-3.1416]]), largest=tensor(3.1416))
-    """
+    """The most suspicious rows of a block: largest max_k ((max_α − min_α) F_k / π)^{1/k}."""
     spreads = (orders.amax(-1) - orders.amin(-1)) / math.pi
     nearness = torch.stack([spread ** (1 / max(k, 1)) for k, spread in enumerate(spreads)]).amax(0)
     best = nearness.topk(min(n_rows, len(nearness))).indices
@@ -92,40 +65,12 @@ def watched(theta: Parameters, a: Tensor, orders: Tensor, n_rows: int) -> Watch:
 
 
 def singularity_bound(action: SoftmaxMLPAction, watch: Watch) -> Distance:
-    """|t| of the nearest singularity of σ(ta), and its error: π/max|a| for SiLU.
-
-    Parameters
-    ----------
-    action : SoftmaxMLPAction
-        The system.
-    watch : Watch
-        Of all rows.
-
-    Returns
-    -------
-    Distance
-        Infinite if there is none.
-    """
+    """|t| of the nearest singularity of σ(ta), and its error: π/max|a| for SiLU."""
     return action.activation.distance.over(float(watch.largest))
 
 
 def limits_unit_disk(action: SoftmaxMLPAction, theta: Tensor, watch: Watch) -> bool:
-    """Whether one of the watched rows has a zero with |t| < 1.
-
-    Parameters
-    ----------
-    action : SoftmaxMLPAction
-        The system.
-    theta : Tensor, (d,)
-        The direction.
-    watch : Watch
-        Of all rows; no singularity within |t| ≤ 1.
-
-    Returns
-    -------
-    bool
-        Rows whose logits hardly spread are passed over.
-    """
+    """Whether one of the watched rows has a zero with |t| < 1."""
     # Half of what one order alone would need leaves room for the others.
     wide = watch.rows[watch.nearness > 0.5]
     if not len(wide):
@@ -202,25 +147,7 @@ def ray_radius(action: SoftmaxMLPAction, theta: Any, *, n_rows: int | None = Non
 
 
 def one_vector(action: SoftmaxMLPAction, theta: Any) -> Tensor:
-    """θ as one vector on the device of the action.
-
-    Parameters
-    ----------
-    action : SoftmaxMLPAction
-        The system.
-    theta : array_like or Tensor, (d,)
-        The argument.
-
-    Returns
-    -------
-    Tensor, (d,)
-        Autograd goes through.
-
-    Raises
-    ------
-    ShapeError
-        If it is a batch.
-    """
+    """θ as one vector on the device of the action."""
     vector = as_parameters(theta, action.space.n, action.dtype, action.device)
     if vector.ndim != 1:
         raise ShapeError(
