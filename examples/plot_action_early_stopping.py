@@ -21,7 +21,7 @@ from ebm.plotting.style import COLORS
 try:
     from sklearn.datasets import load_digits
 
-    from ebm.networks import RelativeNaturalGradient, SoftmaxMLPAction
+    from ebm.networks import RelativeNaturalGradient, RowSettings, SoftmaxMLPAction
 except ImportError as missing:
     sys.exit(f"{missing}: this example needs the extra docs, pip install 'ebm-framework[docs]'")
 
@@ -77,7 +77,7 @@ def train(method, data, n, seed, patience=None):
     """A training with records that are made of all rows."""
     x, y, *held_out = rows(*data, n, seed)
     n_steps = round(method.steps * (n / DATA[data][0]) ** GROWTH)
-    return SoftmaxMLPAction(x, y, N_HIDDEN, n_classes=10).minimize(
+    return SoftmaxMLPAction(x, y, N_HIDDEN, settings=RowSettings(n_classes=10)).minimize(
         optimizer=method.optimizer,
         lr=method.rate,
         batch_size=method.batch,

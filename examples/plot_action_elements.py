@@ -23,6 +23,7 @@ try:
     from sklearn.datasets import load_digits
 
     from ebm.networks import (
+        RowSettings,
         SoftmaxMLPAction,
         class_moments,
         closed_forms,
@@ -41,7 +42,9 @@ class Elements:
 
     def __init__(self, z, labels, n_hidden):
         balanced = 1 / np.bincount(labels)[labels]
-        self.action = SoftmaxMLPAction(z, labels, n_hidden, sample_weight=balanced)
+        self.action = SoftmaxMLPAction(
+            z, labels, n_hidden, settings=RowSettings(sample_weight=balanced)
+        )
         # Inputs that are the same in all images have J_αγ = 0 and are left out; where they are not
         # zero they still enter J_αγδ.
         self.varied, self.used = np.flatnonzero(np.ptp(z, axis=0)), np.flatnonzero(z.any(axis=0))

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 import torch
 
 import ebm.networks
-from ebm.networks import _batches, _descent, _rows, training_record
+from ebm.networks import _descent, _rows, training_record
 from ebm.networks.natural_gradient import _layer_states
 from tests.device_in_disguise import device_in_disguise, needs_disguise
 
@@ -125,9 +125,9 @@ def small_action(device):
 #: Owner and name of a function, what is changed in it, and what shows the change.
 MUTANTS = [
     (_descent.Descent, "_loss", "device=device, dtype=dtype)", "dtype=dtype)", train),
-    (_batches, "_picked", "rows.labels[index]", "rows.labels.cpu()[index.cpu()]", train),
-    (_batches.Batches, "_orders", "order.to(_rows.device)", "order", train),
-    (_batches, "_present", "rows.weights.cpu().numpy()", "rows.weights.numpy()", train),
+    (_rows, "_picked", "rows.labels[index]", "rows.labels.cpu()[index.cpu()]", train),
+    (_rows.Batches, "_orders", "order.to(rows.device)", "order", train),
+    (_rows, "_present", "rows.weights.cpu().numpy()", "rows.weights.numpy()", train),
     (_rows.StoredRows, "blocks", "self.weights[part]", "self.weights.cpu()[part]", train),
     (training_record.Monitor, "series", "theta.new_zeros(", "torch.zeros(", train),
     (_layer_states, "damped_inverse", ", device=metric.device", "", natural),

@@ -7,22 +7,20 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ebm.errors import DivergenceError
 from ebm.networks import _stored_runs
-from ebm.networks._batches import Batch, Batches
 from ebm.networks._plans import Bar, Plan
+from ebm.networks._rows import Batches, StepBlocks
 from ebm.networks._torch_optimizers import made, needs_closure, probed, rate, set_rate
-from ebm.networks.action._blocks import surprise
+from ebm.networks.action._energy import MLPEnergy
 from ebm.networks.action.modules import as_module, load_parameters, parameters_of
+from ebm.networks.series._surprise import surprise
 from ebm.networks.training_record import Monitor, TrainingRecord, angle
-
-if TYPE_CHECKING:
-    from ebm.networks.action.softmax_mlp import SoftmaxMLPAction
 
 __all__ = ["Descent"]
 
@@ -36,7 +34,7 @@ class Descent:
 
     def __init__(
         self,
-        action: SoftmaxMLPAction,
+        action: MLPEnergy,
         theta: Tensor,
         batches: Batches,
         monitor: Monitor,
@@ -126,7 +124,7 @@ class Descent:
                 return
         self._check()
 
-    def _update(self, batch: Batch) -> None:
+    def _update(self, batch: StepBlocks) -> None:
         on_cpu = self._action.device.type == "cpu"
         set_rate(self._optimizer, self._plan.lr, self.step)
         if self._needs_closure:
@@ -151,7 +149,7 @@ class Descent:
             self._check()
 
     @torch.enable_grad()
-    def _loss(self, batch: Batch) -> Tensor:
+    def _loss(self, batch: StepBlocks) -> Tensor:
         """S on a batch, with the gradient of E/κ left in the parameters."""
         device, dtype = self._action.device, self._action.dtype
         self._optimizer.zero_grad()

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ebm._files import atomic_write, require_version
 from ebm.errors import EbmError, FileFormatError
-from ebm.networks._rows import Rows
+from ebm.networks._rows import LabelledRows
 
 __all__ = ["digest_of", "read", "require_writable", "seed_of", "write"]
 
@@ -95,7 +95,7 @@ def require_writable(path: str | os.PathLike[str]) -> None:
         pass
 
 
-def digest_of(value: Tensor | Rows) -> str:
+def digest_of(value: Tensor | LabelledRows) -> str:
     """A tensor or rows in a few letters, the same in every process."""
     digest = hashlib.blake2b(digest_size=8)
     if isinstance(value, Tensor):

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from ebm.networks._rows import Rows
-from ebm.networks.action._blocks import (
-    block_series,
-    logit_orders,
-    logits,
-    pre_activations,
-    surprise,
-)
-from ebm.networks.action.closed_forms import HIGHEST_ORDER, closed_forms
+from ebm.networks.action._energy import MLPEnergy, logits
+from ebm.networks.action.expansion import series_of_block
+from ebm.networks.action.terms import HIGHEST_ORDER, closed_forms
+from ebm.networks.series._surprise import surprise, surprise_series
 
-if TYPE_CHECKING:
-    from ebm.networks.action.softmax_mlp import SoftmaxMLPAction
-
-__all__ = ["Measurement", "Monitor", "TrainingRecord", "angle", "with_rows"]
+__all__ = ["Measurement", "Monitor", "TrainingRecord", "angle"]
 
 
 @dataclass(frozen=True)
@@ -80,7 +70,7 @@ class Measurement:
     gradient: Tensor
 
     @classmethod
-    def of(cls, system: SoftmaxMLPAction, theta: Tensor) -> Measurement:
+    def of(cls, system: MLPEnergy, theta: Tensor) -> Measurement:
         """Measure, block by block."""
         leaf = theta.detach().clone().requires_grad_()
         gradient = torch.zeros_like(theta)
@@ -101,8 +91,8 @@ class Monitor:
 
     def __init__(
         self,
-        training: SoftmaxMLPAction,
-        validation: SoftmaxMLPAction | None,
+        training: MLPEnergy,
+        validation: MLPEnergy | None,
         order: int | None,
     ) -> None:
         self._training, self._validation, self._order = training, validation, order
@@ -121,8 +111,8 @@ class Monitor:
         blocks, total = system.blocks_of(theta), theta.new_zeros(order + 1)
         with torch.no_grad():
             for block in system.rows.blocks(system.block_size(order=order)):
-                a = pre_activations(blocks, block.inputs)
-                total += block_series(logit_orders(blocks, a, system.activation, order), block)
+                _, orders = series_of_block(system, blocks, block, order)
+                total += surprise_series(orders, block)
             terms = closed_forms(system, theta, min(order, HIGHEST_ORDER)).terms
         return tuple(total.tolist()), dict(terms)
 
@@ -131,10 +121,3 @@ def angle(first: Tensor, second: Tensor) -> tuple[float, float]:
     """The inner product of two vectors and the cosine of the angle between them."""
     product, lengths = float(first @ second), float(first.norm()) * float(second.norm())
     return product, product / lengths if lengths else math.nan
-
-
-def with_rows(system: SoftmaxMLPAction, rows: Rows) -> SoftmaxMLPAction:
-    """The same system on other rows; a class may be missing among them."""
-    other = copy.copy(system)
-    object.__setattr__(other, "rows", rows)
-    return other

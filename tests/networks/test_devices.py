@@ -12,6 +12,7 @@ import torch
 
 import ebm
 import ebm.networks
+from ebm.networks import RowSettings
 from tests.device_in_disguise import device_in_disguise, needs_disguise
 
 nn = torch.nn
@@ -81,7 +82,7 @@ def test_the_action_its_gradient_and_its_series(device, activation):
 
 def test_blocks_that_are_computed_anew_for_the_gradient(device, monkeypatch):
     """Five rows at a time."""
-    monkeypatch.setattr(ebm.networks.action.softmax_mlp, "BLOCK_BYTES", 5 * 3 * 8)
+    monkeypatch.setattr(ebm.networks.action._energy, "BLOCK_BYTES", 5 * 3 * 8)
     action, host, theta = pair(device)
     leaf, other = theta.to(device).requires_grad_(), theta.clone().requires_grad_()
     assert action.block_size() == 5
@@ -178,7 +179,12 @@ def test_rows_of_the_host_stream_to_the_device(device, tmp_path):
         (z, LABELS.to(device), weights),
     ):
         kinds = [
-            ebm.networks.SoftmaxMLPAction(inputs, labels, 3, sample_weight=weight, device=place)
+            ebm.networks.SoftmaxMLPAction(
+                inputs,
+                labels,
+                3,
+                settings=RowSettings(sample_weight=weight, device=place),
+            )
             for place in (device, "cpu")
         ]
         start = 0.3 * numbers(kinds[0].space.n, seed=1)

@@ -20,6 +20,7 @@ from ebm.errors import (
 )
 from ebm.networks import initial_parameters, minimize
 from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient
+from tests.networks.systems import softmax_mlp
 
 
 def rows_of(n=23, e=3, m=3, seed=0):
@@ -32,7 +33,7 @@ def rows_of(n=23, e=3, m=3, seed=0):
 
 
 def system(n_hidden=4, **settings):
-    return ebm.networks.SoftmaxMLPAction(*rows_of(), n_hidden, **settings)
+    return softmax_mlp(*rows_of(), n_hidden, **settings)
 
 
 def key_of(seed):
@@ -431,8 +432,8 @@ def test_rows_without_weight_in_a_file_are_absent(tmp_path):
     file[:] = z
     weights = np.arange(23) % 3 != 1
     settings = {"n_hidden": 4, "sample_weight": weights}
-    mapped = ebm.networks.SoftmaxMLPAction(file, labels, **settings)
-    stored = ebm.networks.SoftmaxMLPAction(z, labels, **settings)
+    mapped = softmax_mlp(file, labels, **settings)
+    stored = softmax_mlp(z, labels, **settings)
     run = {"n_epochs": 2, "batch_size": 4, "monitor_rows": 3, "rng": 5}
     got, wanted = minimize(mapped, **run), minimize(stored, **run)
     assert got.n_steps == wanted.n_steps
@@ -531,7 +532,7 @@ def test_lbfgs_goes_to_the_minimum():
 
 def test_relative_natural_gradient_learns_with_several_blocks(monkeypatch):
     """Full batches in blocks of rows: the same path as in one block."""
-    from ebm.networks.action import softmax_mlp as action_module
+    from ebm.networks.action import _energy as action_module
 
     settings = {"optimizer": lambda net: RelativeNaturalGradient(net, 0.2, period=2), "rng": 2}
     action = system(activation="tanh")

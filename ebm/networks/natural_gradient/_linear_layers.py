@@ -47,7 +47,7 @@ class LinearLayer:
     last: bool
 
     def answers(self, output: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Inputs a of the activation, (R, m), and ∂a/∂output with the batch's moments held fixed."""
+        """Inputs a of the activation, (R, m), and ∂a/∂output, (m,), the batch's moments fixed."""
         norm = self.norm
         if norm is None:
             return output, None

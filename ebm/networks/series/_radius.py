@@ -8,6 +8,7 @@ the zeros are counted by winding numbers and found by bisection.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -101,13 +102,13 @@ class RowSum:
         return values, f.imag
 
 
-def smallest_radius(
-    U: Array, c: Array, rows: Array, activation: Activation, limit: float = math.inf
-) -> float:
-    """The smallest radius of convergence among rows."""
+def smallest_radius(rows: Sequence[RowSum], limit: float) -> float:
+    """The smallest radius of convergence among rows, best the most suspicious ones first.
+
+    At most ``limit``, the distance of the nearest singularity of σ(ta) over all rows.
+    """
     radius = limit
-    for a in rows:
-        row = RowSum(U, c, a, activation)
+    for row in rows:
         # Most rows cost one circle: whether they have a zero before the smallest one so far.
         if math.isinf(radius) or row.has_zero(radius * (1 - EDGE)):
             radius = row.first_zero(radius)

@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,19 +14,15 @@ import torch
 from ebm._arrays import as_integer
 from ebm._randomness import RandomSource, generator
 from ebm.errors import EbmError, ModelError, ShapeError
-from ebm.networks._batches import Batches, subset
 from ebm.networks._descent import Descent
 from ebm.networks._plans import Plan
-from ebm.networks._rows import Rows, labelled_rows
+from ebm.networks._rows import Batches, LabelledRows, RowSettings, labelled_rows, subset
 from ebm.networks._stored_runs import digest_of, seed_of
 from ebm.networks._tensors import like
 from ebm.networks._torch_optimizers import OptimizerFactory, Schedule
-from ebm.networks.series.convergence import one_vector
+from ebm.networks.action._energy import MLPEnergy
 from ebm.networks.series.power_series import checked_order
-from ebm.networks.training_record import Monitor, TrainingRecord, with_rows
-
-if TYPE_CHECKING:
-    from ebm.networks.action.softmax_mlp import SoftmaxMLPAction
+from ebm.networks.training_record import Monitor, TrainingRecord
 
 __all__ = ["TrainingResult", "initial_parameters", "minimize"]
 
@@ -91,7 +87,7 @@ class TrainingResult:
 
 
 def minimize(
-    action: SoftmaxMLPAction,
+    action: MLPEnergy,
     theta: Any = None,
     *,
     optimizer: str | OptimizerFactory = "adam",
@@ -197,7 +193,7 @@ def minimize(
     start = (
         initial_parameters(action, np.random.default_rng([key, 0, 3])) if theta is None else theta
     )
-    vector = one_vector(action, start).detach()
+    vector = action.one_vector(start).detach()
     if mixed_precision and action.dtype is not torch.float32:
         raise ModelError("mixed_precision needs an action with dtype=torch.float32")
     size = None if batch_size is None else as_integer(batch_size, "batch_size")
@@ -248,7 +244,7 @@ def minimize(
     )
 
 
-def initial_parameters(action: SoftmaxMLPAction, rng: RandomSource = None) -> Any:
+def initial_parameters(action: MLPEnergy, rng: RandomSource = None) -> Any:
     """Where torch starts linear layers: uniform in ±1/√E for W and b, in ±1/√H for U and c.
 
     Parameters
@@ -288,7 +284,7 @@ def _steps(every: int | None, per_epoch: int, name: str, least: int) -> int:
     return per_epoch if every is None else as_integer(every, name, least)
 
 
-def _validation(action: SoftmaxMLPAction, validation: Any) -> Rows | None:
+def _validation(action: MLPEnergy, validation: Any) -> LabelledRows | None:
     """Validation rows that fit the action; classes may be missing among them."""
     if validation is None:
         return None
@@ -297,10 +293,8 @@ def _validation(action: SoftmaxMLPAction, validation: Any) -> Rows | None:
     try:
         rows = labelled_rows(
             *validation,
-            n_classes=action.rows.n_classes,
+            RowSettings(None, action.rows.n_classes, action.device, action.dtype),
             classes_may_be_empty=True,
-            device=action.device,
-            dtype=action.dtype,
         )
     except EbmError as error:
         raise type(error)(f"validation {error}") from error
@@ -312,14 +306,14 @@ def _validation(action: SoftmaxMLPAction, validation: Any) -> Rows | None:
 
 
 def _monitor(
-    action: SoftmaxMLPAction, held_out: Rows | None, n_rows: int, order: int | None, key: int
+    action: MLPEnergy, held_out: LabelledRows | None, n_rows: int, order: int | None, key: int
 ) -> Monitor:
     """What makes records, on rows that the seed chooses."""
     most = as_integer(n_rows, "monitor_rows")
     # Epochs are numbered from 0; these are other streams of the same seed.
     chosen = [np.random.default_rng([key, 0, side]) for side in (1, 2)]
-    training = with_rows(action, subset(action.rows, most, chosen[0]))
+    training = action.with_rows(subset(action.rows, most, chosen[0]))
     validation = None
     if held_out is not None:
-        validation = with_rows(action, subset(held_out, most, chosen[1]))
+        validation = action.with_rows(subset(held_out, most, chosen[1]))
     return Monitor(training, validation, None if order is None else checked_order(order))
