@@ -40,12 +40,16 @@ if TYPE_CHECKING:
     from ebm.io import load, save
     from ebm.landscape import local_minima
     from ebm.learning import (
+        LBFGS,
         Adam,
         ContrastiveDivergence,
         FitResult,
         GradientDescent,
         GradientSteps,
+        Likelihood,
         NaturalGradient,
+        Newton,
+        Penalty,
         PersistentChains,
         fit,
     )
@@ -65,6 +69,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "LBFGS",
     "Adam",
     "Annealing",
     "Binary",
@@ -85,12 +90,15 @@ __all__ = [
     "IsingModel",
     "Langevin",
     "Levels",
+    "Likelihood",
     "MarginalModel",
     "Metropolis",
     "Moments",
     "NaturalGradient",
+    "Newton",
     "ParallelTempering",
     "ParametricModel",
+    "Penalty",
     "PersistentChains",
     "PottsModel",
     "Reals",
@@ -136,7 +144,11 @@ _HOMES = {
         "FitResult",
         "GradientDescent",
         "GradientSteps",
+        "LBFGS",
+        "Likelihood",
         "NaturalGradient",
+        "Newton",
+        "Penalty",
         "PersistentChains",
         "fit",
     ),

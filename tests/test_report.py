@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+import ebm
 from ebm import datasets, inversion
 from ebm.ensembles import Ensemble
 from ebm.enumeration import exact
@@ -117,7 +118,7 @@ def test_no_dependence_leaves_no_share_to_state(rows: list[list[int]]) -> None:
 def test_weights_count_as_rows() -> None:
     rows = drawn(300)
     doubled = Ensemble.from_data(np.repeat(rows, 2, axis=0))
-    weighted = Ensemble.from_data(rows, weights=np.full(300, 2.0))
+    weighted = Ensemble.from_data(rows, sample_weight=np.full(300, 2.0))
     assert entropies(weighted) == entropies(doubled)
     first, second = analyze(weighted).to_dict(), analyze(doubled).to_dict()
     assert first["fit"] == second["fit"]
@@ -520,7 +521,8 @@ def test_effective_parameters_fall_from_all_to_the_biases() -> None:
     data = Ensemble.from_data(drawn(1000))
     start = BoltzmannMachine(np.zeros((5, 5)), np.zeros(5))
     numbers = [
-        effective_parameters(fit(start, data, l2=l2), l2, 0.0) for l2 in (0.0, 1e-6, 1e-2, 1e4)
+        effective_parameters(fit(start, data, penalty=ebm.Penalty(l2=l2)), l2, 0.0)
+        for l2 in (0.0, 1e-6, 1e-2, 1e4)
     ]
     assert numbers[0] == 15
     assert numbers[1] == pytest.approx(15, abs=1e-3)
@@ -546,7 +548,7 @@ def test_a_fit_that_did_not_converge_says_so_first() -> None:
 
 def test_an_unfinished_fit_claims_no_entropy_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*arguments: Any, **options: Any) -> Any:
-        return fit(*arguments, **options, max_iterations=1)
+        return fit(*arguments, solver=ebm.Newton(max_iterations=1), **options)
 
     monkeypatch.setattr(analysis, "fit", stopped)
     report = analyze(drawn(), names=NAMES)

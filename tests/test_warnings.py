@@ -84,7 +84,7 @@ CALLS = {
     "rows read by fit": (
         "FewSamples",
         lambda: ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)),
-        lambda start: ebm.fit(start, [[0, 1, 1], [1, 0, 0]], l2=0.1),
+        lambda start: ebm.fit(start, [[0, 1, 1], [1, 0, 0]], penalty=ebm.Penalty(l2=0.1)),
     ),
     "rows read by pseudo-likelihood": (
         "FewSamples",
@@ -94,7 +94,11 @@ CALLS = {
     "shares": (
         "FewSamples",
         lambda: ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)),
-        lambda start: ebm.fit(start, EXCLUSIVE, weights=[1 / 6] * 6, **STEPS),
+        lambda start: ebm.fit(
+            start,
+            ebm.Ensemble.from_data(EXCLUSIVE, space=start.space, sample_weight=[1 / 6] * 6),
+            **STEPS,
+        ),
     ),
     "fit": (
         "NoMaximum",
@@ -104,7 +108,7 @@ CALLS = {
     "a fit cut short": (
         "NotConverged",
         lambda: ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)),
-        lambda start: ebm.fit(start, EVERY_PAIR, max_iterations=1),
+        lambda start: ebm.fit(start, EVERY_PAIR, solver=ebm.Newton(max_iterations=1)),
     ),
     "fit by steps": (
         "NoMaximum",

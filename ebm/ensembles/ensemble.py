@@ -153,7 +153,7 @@ class Ensemble(ABC):
         X: Any,
         *,
         space: StateSpace | type[StateSpace] | None = None,
-        weights: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         names: Sequence[str] | None = None,
     ) -> WeightedStates:
         """Data as an ensemble: rows are samples, columns are units.
@@ -165,7 +165,7 @@ class Ensemble(ABC):
         space : StateSpace or class, optional
             The coding. None means ``ebm.Binary``; other codings must be asked for. Columns of a
             frame are realigned to the names of a given space.
-        weights : array_like, (n_samples,), optional
+        sample_weight : array_like, (n_samples,), optional
             Frequencies: weight 2 equals the row twice, weight 0 equals its absence. A series beside
             a frame is taken by the labels of the rows.
         names : sequence of str, optional
@@ -186,7 +186,7 @@ class Ensemble(ABC):
         """
         from ebm.ensembles.weighted_states import from_data
 
-        return from_data(X, space=space, weights=weights, names=names)
+        return from_data(X, space=space, weights=sample_weight, names=names)
 
 
 def require_units(ensemble: Any, space: StateSpace) -> None:

@@ -14,7 +14,7 @@ from ebm._parallel import single_threaded_blas
 from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.errors import ConstantUnitError, EbmError, SingularCovarianceError, require_memory
-from ebm.learning.existence import require_possible
+from ebm.learning._existence import require_possible
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.spaces import Binary, Spins, StateSpace
 from ebm.spaces._labels import shown

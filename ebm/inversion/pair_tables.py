@@ -11,7 +11,7 @@ import numpy as np
 from ebm._types import Array
 from ebm.errors import EbmError
 from ebm.inversion.moments import CURE, PreparedMoments, shown_pairs
-from ebm.learning.existence import EMPTY
+from ebm.learning._existence import EMPTY
 
 __all__ = ["covariance_of_response", "log_cells", "of_tables", "pair_covariance"]
 

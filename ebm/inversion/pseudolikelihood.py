@@ -31,7 +31,7 @@ from ebm.inversion.rows import Rows, read_rows
 from ebm.inversion.sandwich import sandwich_errors
 from ebm.inversion.truncated_newton import maximize
 from ebm.inversion.verdict import NO_MAXIMUM, verdict_on
-from ebm.learning.existence import empty_cells, require_changing_units
+from ebm.learning._existence import empty_cells, require_changing_units
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.spaces import Spins, StateSpace
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ebm._types import Array
 from ebm.inversion.conditionals import ConditionalLoss
-from ebm.learning.newton import FAR, TURNED
+from ebm.learning._likelihood import FAR, TURNED
 from ebm.learning.result import FitStep
 
 __all__ = ["Maximum", "maximize"]

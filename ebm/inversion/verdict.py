@@ -11,7 +11,7 @@ from ebm._types import Array
 from ebm.inversion.conditionals import ConditionalLoss
 from ebm.inversion.rows import Rows
 from ebm.inversion.truncated_newton import Maximum
-from ebm.learning.existence import gentle_penalty
+from ebm.learning._existence import gentle_penalty
 from ebm.spaces import StateSpace
 from ebm.spaces._labels import shown
 

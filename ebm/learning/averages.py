@@ -19,8 +19,8 @@ from ebm._arrays import as_integer
 from ebm._types import Words
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import ModelError
-from ebm.learning.answers import checked_ensemble
-from ebm.learning.batches import Batch, Rows
+from ebm.learning._answers import checked_ensemble
+from ebm.learning._batches import Batch, Rows
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling import ChainState, Gibbs
 from ebm.sampling._chains import advance, with_copies

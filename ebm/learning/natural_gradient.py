@@ -12,7 +12,7 @@ from ebm._arrays import as_number
 from ebm._types import Array
 from ebm.errors import EbmError
 from ebm.information import Metric, fisher_information
-from ebm.learning.gauges import Gauge
+from ebm.learning._gauges import Gauge
 from ebm.learning.optimizers import Rate, State, rate_at, require_positive, require_rate
 
 __all__ = ["NaturalGradient"]
@@ -144,10 +144,11 @@ class GaugedInformation(Metric):
 
     def __init__(self, metric: Metric, gauge: Gauge, center: Array) -> None:
         self._metric, self._gauge, self._center = metric, gauge, center
-        self.shape = metric.shape
+        size = len(gauge.gradient(np.zeros(metric.shape[0]), center))
+        self.shape = (size, size)
 
     def _product(self, vector: Array) -> Array:
-        inner = self._metric.matvec(self._gauge.leave(vector, self._center))
+        inner = self._metric.matvec(self._gauge.lift(vector, self._center))
         return self._gauge.gradient(inner, self._center)
 
     def diagonal(self) -> Array:

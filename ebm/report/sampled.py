@@ -15,7 +15,7 @@ from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate, Moments, WeightedStates
 from ebm.information import fisher_information
 from ebm.learning import FitResult, GradientSteps, PersistentChains, fit
-from ebm.learning.existence import require_changing_units
+from ebm.learning._existence import require_changing_units
 from ebm.model import checked_energy
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.sampling import Annealing, Samples, sample

@@ -418,7 +418,7 @@ class TestSeparation:
         majority = (rows.sum(axis=1) > 1).astype(float)
         rows = np.column_stack([rows, majority])
         weights = np.array([3, 1, 2, 2, 1, 3, 2, 4])
-        data = ebm.Ensemble.from_data(rows, weights=weights, names=["x", "y", "z", "most"])
+        data = ebm.Ensemble.from_data(rows, sample_weight=weights, names=["x", "y", "z", "most"])
         with pytest.warns(NoMaximumWarning, match="unit 'most' is predicted without error"):
             result = pseudolikelihood(data, node_wise=True)
         assert not result.converged
@@ -431,7 +431,7 @@ class TestSeparation:
     def test_a_unit_that_others_predict_sometimes(self):
         # On where both others are, off where none is, either where one is.
         rows = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1]]
-        data = ebm.Ensemble.from_data(rows, weights=[3, 1, 2, 2, 1, 4], names=["x", "y", "z"])
+        data = ebm.Ensemble.from_data(rows, sample_weight=[3, 1, 2, 2, 1, 4], names=["x", "y", "z"])
         with pytest.warns(NoMaximumWarning, match="some values of 'x'.* are predicted without"):
             assert not pseudolikelihood(data, node_wise=True).converged
         assert pseudolikelihood(data, node_wise=True, l2=0.01).converged

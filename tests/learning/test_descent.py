@@ -15,7 +15,7 @@ from ebm.errors import (
     NotConvergedWarning,
 )
 from ebm.learning import Decay
-from ebm.learning.gauges import gauge_of
+from ebm.learning._gauges import gauge_of
 from tests import oracles
 from tests.learning.stepping import fit
 

@@ -6,7 +6,7 @@ from scipy import sparse
 
 import ebm
 from ebm.errors import ModelError
-from ebm.learning.statistics import gradient_of
+from ebm.learning._statistics import gradient_of
 from ebm.sampling import _sweeps
 from ebm.sampling._sweeps import (
     DenseSweeper,

@@ -22,8 +22,8 @@ import numpy as np
 from ebm._types import Array
 from ebm.ensembles import Ensemble
 from ebm.errors import LimitError
-from ebm.learning.existence import doubtful_maximum, missing_maximum
-from ebm.learning.penalty import Penalty
+from ebm.learning._existence import doubtful_maximum, missing_maximum
+from ebm.learning.penalties import AppliedPenalty
 from ebm.spaces import FiniteSpace
 
 __all__ = [
@@ -97,7 +97,9 @@ def is_affine(model: Any, data: Ensemble) -> bool:
     return bool(np.allclose(other.energy_gradient(states), here, rtol=1e-9, atol=1e-9))
 
 
-def doubt_of_maximum(model: Any, data: Any, penalty: Penalty) -> tuple[Separation | None, str]:
+def doubt_of_maximum(
+    model: Any, data: Any, penalty: AppliedPenalty
+) -> tuple[Separation | None, str]:
     """What rows say of whether the likelihood has a maximum, and a sentence about it.
 
     Parameters
@@ -106,7 +108,7 @@ def doubt_of_maximum(model: Any, data: Any, penalty: Penalty) -> tuple[Separatio
         The family.
     data : Ensemble or Moments
         What is learnt from.
-    penalty : Penalty
+    penalty : AppliedPenalty
         What holds some of the parameters, or none.
 
     Returns
@@ -130,12 +132,12 @@ def doubt_of_maximum(model: Any, data: Any, penalty: Penalty) -> tuple[Separatio
     if doubt is None:
         return None, ""
     if doubt.is_certain:
-        held = penalty.l2 + penalty.l1 > 0
+        held = penalty.holds_couplings
         return doubt, missing_maximum([], doubt.units, data.sample_size, held=held)
     return doubt, doubtful_maximum(doubt.units, data.sample_size)
 
 
-def separation(model: Any, data: Ensemble, penalty: Penalty) -> Separation | None:
+def separation(model: Any, data: Ensemble, penalty: AppliedPenalty) -> Separation | None:
     """A direction of the parameters along which nothing bounds the likelihood of the rows.
 
     Parameters
@@ -144,7 +146,7 @@ def separation(model: Any, data: Ensemble, penalty: Penalty) -> Separation | Non
         Affine in its parameters, over a finite space.
     data : Ensemble
         The rows.
-    penalty : Penalty
+    penalty : AppliedPenalty
         What holds some of the parameters, or none.
 
     Returns
@@ -183,7 +185,7 @@ def _require_few(model: Any) -> None:
 
 
 def vanishing_direction(
-    model: Any, fisher: Array, gradient: Array, penalty: Penalty
+    model: Any, fisher: Array, gradient: Array, penalty: AppliedPenalty
 ) -> Array | None:
     """A direction along which nothing is left to vary and the data ask for no change.
 
@@ -199,7 +201,7 @@ def vanishing_direction(
         Cov[∂E/∂θ] under the model.
     gradient : ndarray, (p,)
         Of the loss.
-    penalty : Penalty
+    penalty : AppliedPenalty
         What holds some of the parameters, or none.
 
     Returns
@@ -248,7 +250,7 @@ def is_saturated(model: Any, fisher: Array) -> bool:
     return bool((fisher.diagonal() < SATURATED * spread).any())
 
 
-def idle_directions(fisher: Array, penalty: Penalty) -> Array:
+def idle_directions(fisher: Array, penalty: AppliedPenalty) -> Array:
     """An orthonormal basis of the directions of the parameters along which no loss changes, (p, k).
 
     Those of a gauge, such as one number added to all fields of a unit, unless a penalty holds them.
@@ -257,7 +259,7 @@ def idle_directions(fisher: Array, penalty: Penalty) -> Array:
     ----------
     fisher : ndarray, (p, p)
         Cov[∂E/∂θ] where every allowed state has a share.
-    penalty : Penalty
+    penalty : AppliedPenalty
         What holds some of the parameters, or none.
 
     Returns

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array
-from ebm.models._layered import LayeredModel
-from ebm.models._pairwise import PairwiseModel
+from ebm.learning._statistics import has_hidden_units, has_pairs
 
-__all__ = ["Gauge", "LayerGauge", "PairGauge"]
+__all__ = ["Gauge", "LayerGauge", "PairGauge", "TiedGauge", "gauge_of"]
 
 
 #: Part of the way the center of the hidden layer goes at each update.
@@ -41,6 +40,10 @@ class Gauge(ABC):  # noqa: B024
         """The inverse of :meth:`enter`."""
         return theta
 
+    def lift(self, change: Array, center: Array) -> Array:
+        """A change of the coordinates as one of the parameters, linear."""
+        return self.leave(change, center)
+
     def gradient(self, gradient: Array, center: Array) -> Array:
         """∂L/∂θ of the model as the gradient in the coordinates of the gauge, (p,) -> (p,)."""
         return gradient
@@ -55,13 +58,13 @@ class PairGauge(Gauge):
 
     Parameters
     ----------
-    model : PairwiseModel
+    model : ParametricModel
         In its own center.
     mean : ndarray, (n,)
         The means of the data, in the coding of the model.
     """
 
-    def __init__(self, model: PairwiseModel, mean: Array) -> None:
+    def __init__(self, model: Any, mean: Array) -> None:
         self._n, self._pairs = model.n, model.pairs
         shift = model.feature_center - mean
         i, j = model.pairs
@@ -98,13 +101,13 @@ class LayerGauge(Gauge):
 
     Parameters
     ----------
-    model : LayeredModel
+    model : ParametricModel
         In its own centers.
     mean : ndarray, (n,)
         The means of the data.
     """
 
-    def __init__(self, model: LayeredModel, mean: Array) -> None:
+    def __init__(self, model: Any, mean: Array) -> None:
         self._n, self._m = model.n, model.n_hidden
         self._visible = np.asarray(model.visible_center) - mean
         self._hidden = np.asarray(model.hidden_center)
@@ -149,25 +152,36 @@ class LayerGauge(Gauge):
         return theta[:n], theta[n : n + m], theta[n + m :].reshape(n, m)
 
 
-def gauge_of(model: Any, mean: Array | None, centering: bool) -> Gauge:
-    """The gauge in which a family learns.
+class TiedGauge(Gauge):
+    """θ = θ₀ + Aφ: the parameters in fewer coordinates, those that a fit may change."""
 
-    Parameters
-    ----------
-    model : ParametricModel
-        In its own centers.
-    mean : ndarray, (n,), or None
-        The means of the data.
-    centering : bool
-        False for the parameters as they stand.
+    def __init__(self, theta: Array, directions: Array) -> None:
+        self._origin, self._directions = theta, directions
+        self._inverse = np.linalg.pinv(directions)
 
-    Returns
-    -------
-    Gauge
-        Of the kind that fits the model.
-    """
-    if centering and mean is not None and isinstance(model, PairwiseModel):
+    def enter(self, theta: Array, center: Array) -> Array:
+        """φ."""
+        return np.asarray(self._inverse @ (theta - self._origin))
+
+    def leave(self, theta: Array, center: Array) -> Array:
+        """θ₀ + Aφ."""
+        return np.asarray(self._origin + self._directions @ theta)
+
+    def lift(self, change: Array, center: Array) -> Array:
+        """A Δφ."""
+        return np.asarray(self._directions @ change)
+
+    def gradient(self, gradient: Array, center: Array) -> Array:
+        """Aᵀ ∂L/∂θ."""
+        return np.asarray(self._directions.T @ gradient)
+
+
+def gauge_of(model: Any, mean: Array | None, centering: bool, directions: Array | None) -> Gauge:
+    """The gauge in which a family learns: about the means of the data where it has centers."""
+    if directions is not None:
+        return TiedGauge(np.array(model.parameters), directions)
+    if centering and mean is not None and has_pairs(model):
         return PairGauge(model, mean)
-    if centering and mean is not None and isinstance(model, LayeredModel):
+    if centering and mean is not None and has_hidden_units(model):
         return LayerGauge(model, mean)
     return Gauge()

@@ -1,7 +1,8 @@
-"""Checkpoints: all that a training loop holds, in one file without pickles.
+"""Checkpoints: all that an iteration holds, in one file without pickles.
 
-Nested dictionaries, tuples and dataclasses of arrays are laid out flat under dotted names. They
-are read back into a template of the same structure, which a fresh start provides.
+Nested mappings, tuples and dataclasses of arrays are laid out flat under dotted names. They are
+read back into a template of the same structure, which a fresh start provides; a mapping also takes
+in what is stored under its name and was not there at the start.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._files import atomic_write, require_version
+from ebm._types import Array
 from ebm.errors import EbmError, FileFormatError
 
-__all__ = ["fingerprint", "read", "write"]
+__all__ = ["as_table", "fingerprint", "fingerprints", "from_table", "read", "write"]
 
 FORMAT_VERSION = 1
 _HEADER = "ebm_checkpoint"
@@ -30,16 +32,9 @@ _PROBES = (0, 1, 10, 100, 1000, 10_000, 100_000)
 
 
 def write(path: str | os.PathLike[str], settings: Mapping[str, str], state: Any) -> None:
-    """Write a checkpoint; until it is complete the one before stays.
+    """Write nested arrays, and the settings that a run which resumes must have in common.
 
-    Parameters
-    ----------
-    path : str or path-like
-        Where.
-    settings : mapping of str to str
-        What a fit that resumes must have in common with this one.
-    state : Any
-        Nested arrays.
+    Until the file is complete the one before stays.
     """
     arrays: dict[str, NDArray[Any]] = {}
     _pack(state, "state", arrays)
@@ -49,28 +44,10 @@ def write(path: str | os.PathLike[str], settings: Mapping[str, str], state: Any)
 
 
 def read(path: str | os.PathLike[str], settings: Mapping[str, str], template: Any) -> Any:
-    """Read a checkpoint back.
+    """What was written, laid out like the template.
 
-    Parameters
-    ----------
-    path : str or path-like
-        The file.
-    settings : mapping of str to str
-        Of the fit that resumes.
-    template : Any
-        A state of the same structure.
-
-    Returns
-    -------
-    Any
-        The state that was written.
-
-    Raises
-    ------
-    FileFormatError
-        If the file is no checkpoint, or a damaged one.
-    EbmError
-        If it belongs to a fit with other settings; the first one that differs is named.
+    A file that is no checkpoint, or a damaged one, is refused; so is that of a run with other
+    settings, by the first one that differs.
     """
     try:
         with np.load(Path(path), allow_pickle=False) as archive:
@@ -79,7 +56,7 @@ def read(path: str | os.PathLike[str], settings: Mapping[str, str], template: An
         version, found = int(header["format_version"]), dict(header["settings"])
     except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise FileFormatError(
-            f"{path} is no checkpoint of ebm.fit: give another path, or remove it"
+            f"{path} is no checkpoint of ebm: give another path, or remove it"
         ) from error
     require_version(path, version, FORMAT_VERSION)
     for name in settings:
@@ -96,18 +73,32 @@ def read(path: str | os.PathLike[str], settings: Mapping[str, str], template: An
         raise FileFormatError(f"{path} is a damaged checkpoint ({error}): remove it") from error
 
 
+def as_table(records: Sequence[Any], kind: type[Any]) -> Array:
+    """Dataclasses of numbers as one array, a row for each, (k, number of fields)."""
+    names = [field.name for field in fields(kind)]
+    rows = [[getattr(record, name) for name in names] for record in records]
+    return np.array(rows, dtype=np.float64).reshape(-1, len(names))
+
+
+def from_table(table: Array, kind: type[Any]) -> list[Any]:
+    """The inverse of :func:`as_table`."""
+    is_whole = [field.type in {"int", int} for field in fields(kind)]
+    return [
+        kind(*(int(x) if whole else x for x, whole in zip(row, is_whole, strict=True)))
+        for row in table.tolist()
+    ]
+
+
+def fingerprints(settings: Any, *, leave_out: Sequence[str] = ()) -> dict[str, str]:
+    """The fields of a dataclass in words, by name."""
+    names = [field.name for field in fields(settings) if field.name not in leave_out]
+    return {name: fingerprint(getattr(settings, name)) for name in names}
+
+
 def fingerprint(value: Any) -> str:
     """A setting in words, the same in every process.
 
-    Parameters
-    ----------
-    value : Any
-        A number, a dataclass of settings, a function of a step number, an array.
-
-    Returns
-    -------
-    str
-        Arrays by a digest, schedules by some of their values, other functions by their name.
+    Arrays by a digest, schedules by some of their values, other functions by their name.
     """
     if isinstance(value, np.ndarray):
         digest = hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=8).hexdigest()
@@ -166,6 +157,8 @@ def _unpack(template: Any, name: str, arrays: Mapping[str, NDArray[Any]]) -> Any
     if template is None:
         return None
     parts = {key: _unpack(part, f"{name}.{key}", arrays) for key, part in _parts(template)}
+    if isinstance(template, Mapping):
+        parts |= _others(f"{name}.", parts, arrays)
     if is_dataclass(template) and not isinstance(template, type):
         return replace(template, **parts)
     if isinstance(template, Mapping):
@@ -174,6 +167,18 @@ def _unpack(template: Any, name: str, arrays: Mapping[str, NDArray[Any]]) -> Any
         return type(template)(parts.values())
     array = arrays[name]
     return array if isinstance(template, np.ndarray) else type(template)(array.item())
+
+
+def _others(
+    prefix: str, parts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """What is stored under a name beside the parts that the template has."""
+    tails = {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+    return {tail: array for tail, array in tails.items() if tail.partition(".")[0] not in parts}
 
 
 def _is_nested(value: Any) -> bool:

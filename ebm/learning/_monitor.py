@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ebm._types import Array
-from ebm.learning.gauges import LayerGauge, gauge_of
-from ebm.learning.statistics import mean_energy, reconstruction_error, variances
-from ebm.models._layered import LayeredModel
+from ebm.learning._gauges import LayerGauge, gauge_of
+from ebm.learning._statistics import (
+    has_hidden_units,
+    mean_energy,
+    reconstruction_error,
+    variances,
+)
 
-__all__ = ["Misfit", "Monitor", "RunningMean"]
+__all__ = ["Misfit", "Monitor", "drawn_states"]
 
 
 #: States drawn from the model for each sample while the running mean remembers: its Monte-Carlo
@@ -31,22 +34,6 @@ class Misfit(NamedTuple):
     largest: float
     own: float
     smoothed: float
-
-
-@dataclass(frozen=True, eq=False)
-class RunningMean:
-    """A running mean of gradients.
-
-    Parameters
-    ----------
-    gradient : ndarray, (p,)
-        The mean.
-    noise : float
-        Its Monte-Carlo variance, in units of the variance of one state.
-    """
-
-    gradient: Array
-    noise: float
 
 
 class Monitor:
@@ -71,90 +58,52 @@ class Monitor:
     ) -> None:
         self._data, self._mean, self._probe, self._validation = data, mean, probe, validation
         # Measured in the centered gauge whether or not the fit learns in it.
-        self._gauge = gauge_of(family, mean, centering=True)
+        self._gauge = gauge_of(family, mean, centering=True, directions=None)
         self._slides = isinstance(self._gauge, LayerGauge)
         self._variances = None if self._slides else variances(family, data, mean, np.zeros(0))
 
     def hidden_mean(self, model: Any) -> Array:
         """Means of the hidden units given the probe, (m,); empty for models without."""
-        if not isinstance(model, LayeredModel):
+        if not has_hidden_units(model):
             return np.zeros(0)
         return np.asarray(self._probe.expectation(model.hidden_conditional))
 
     def running_mean(
-        self, gradient: Array, before: RunningMean, ensemble: Any, n_updates: int, epoch: int
-    ) -> RunningMean:
-        """The running mean of the gradient after another epoch.
+        self, gradient: Array, mean: Array, noise: float, drawn: float, entries: int
+    ) -> tuple[Array, float]:
+        """The running mean of the gradient, (p,), and its Monte-Carlo variance after another entry.
 
-        Its memory grows with the epochs, until the chains have drawn 25 states for each sample.
-
-        Parameters
-        ----------
-        gradient : ndarray, (p,)
-            Mean over the epoch.
-        before : RunningMean
-            So far.
-        ensemble : Ensemble
-            The last average over the model.
-        n_updates : int
-            Updates of the epoch.
-        epoch : int
-            From 0.
-
-        Returns
-        -------
-        RunningMean
-            With the epoch.
+        The variance is in units of that of one state, ``drawn`` the states behind the gradient. The
+        memory grows with the entries, until the chains have drawn 25 states for each sample.
         """
         n_samples = float(self._data.sample_size)
-        drawn = drawn_states(ensemble) * n_updates
         pace = 1.0
         if math.isfinite(n_samples) and math.isfinite(drawn):
-            pace = max(min(1.0, drawn / (MEMORY * n_samples)), 2 / (epoch + 2))
-        noise = (1 - pace) ** 2 * before.noise + pace**2 / drawn
-        return RunningMean((1 - pace) * before.gradient + pace * gradient, noise)
+            pace = max(min(1.0, drawn / (MEMORY * n_samples)), 2 / (entries + 2))
+        noise = (1 - pace) ** 2 * noise + pace**2 / drawn
+        return (1 - pace) * mean + pace * gradient, noise
 
     def misfit(
-        self, model: Any, gradient: Array, mean: RunningMean, ensemble: Any, n_updates: int
+        self, model: Any, gradient: Array, mean: Array, noise: float, drawn: float
     ) -> Misfit:
-        """How far the moments are off.
-
-        Parameters
-        ----------
-        model : ParametricModel
-            At the end of the epoch.
-        gradient : ndarray, (p,)
-            Mean over the epoch.
-        mean : RunningMean
-            Over all epochs.
-        ensemble : Ensemble
-            The last average over the model.
-        n_updates : int
-            Updates of the epoch.
-
-        Returns
-        -------
-        Misfit
-            Of the epoch and of the running mean.
-        """
+        """How far both sides are apart, by the gradient of an entry and by the running mean."""
         hidden = self.hidden_mean(model)
         variance = self._variances
         if variance is None:
             variance = variances(model, self._data, self._mean, hidden)
         deviation = np.sqrt(variance)
         own = self._gauge.gradient(gradient, hidden) / deviation
-        smoothed = self._gauge.gradient(mean.gradient, hidden) / deviation
+        smoothed = self._gauge.gradient(mean, hidden) / deviation
         sampling = 1 / float(self._data.sample_size)
-        own_error = math.sqrt(sampling + 1 / (drawn_states(ensemble) * n_updates))
         return Misfit(
             float(np.abs(own).max()),
-            _rms(own, own_error),
-            _rms(smoothed, math.sqrt(sampling + mean.noise)),
+            _rms(own, math.sqrt(sampling + 1 / drawn)),
+            _rms(smoothed, math.sqrt(sampling + noise)),
         )
 
     def reconstruction(self, model: Any) -> float:
         """The reconstruction error of the probe; NaN for models without hidden units."""
-        if not isinstance(model, LayeredModel):
+        if not has_hidden_units(model):
             return math.nan
         return reconstruction_error(model, self._probe)
 

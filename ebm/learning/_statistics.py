@@ -10,14 +10,22 @@ from numpy.typing import NDArray
 
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
-from ebm.learning.batches import Batch
+from ebm.learning._batches import Batch
 from ebm.models import _couplings
-from ebm.models._layered import LayeredModel
-from ebm.models._pairwise import PairwiseModel
 from ebm.sampling._sweeps import single_precision_suffices
 
 #: Hidden units of a batch, or derivatives by parameters, held at a time.
 CHUNK = 2**24
+
+
+def has_pairs(model: Any) -> bool:
+    """Whether the parameters are linear terms, then couplings of pairs, of two-valued units."""
+    return hasattr(model, "pairs") and hasattr(model, "feature_center")
+
+
+def has_hidden_units(model: Any) -> bool:
+    """Whether the parameters are those of two layers of {0,1} units, one of them summed out."""
+    return hasattr(model, "hidden_conditional") and hasattr(model, "visible_center")
 
 
 def gradient_of(model: Any, ensemble: Any, *, rough: bool) -> Array:
@@ -37,12 +45,12 @@ def gradient_of(model: Any, ensemble: Any, *, rough: bool) -> Array:
     ndarray, (p,)
         In the order of ``model.parameters``.
     """
-    if rough and isinstance(model, LayeredModel) and isinstance(ensemble, Batch):
+    if rough and has_hidden_units(model) and isinstance(ensemble, Batch):
         return _layered_gradient(model, ensemble)
     return np.asarray(model.mean_energy_gradient(ensemble), dtype=np.float64)
 
 
-def _layered_gradient(model: LayeredModel, batch: Batch) -> Array:
+def _layered_gradient(model: Any, batch: Batch) -> Array:
     """The same about the hidden center, in single precision where that is enough."""
     visible = np.asarray(model.visible_center)
     is_shifted = bool(visible.any())
@@ -100,7 +108,7 @@ def mean_energy(model: Any, data: Any) -> float:
     float
         The mean.
     """
-    if not (isinstance(model, PairwiseModel) and isinstance(data, Moments)):
+    if not (has_pairs(model) and isinstance(data, Moments)):
         return float(data.expectation(model.energy))
     moments = data.to(model.space)
     d = moments.mean - model.feature_center
@@ -134,12 +142,12 @@ def variances(model: Any, data: Any, mean: Array | None, hidden_mean: Array) -> 
     """
     n_samples = data.sample_size if math.isfinite(data.sample_size) else 1e12
     least = 1 / (4 * n_samples)
-    if isinstance(model, PairwiseModel) and mean is not None:
+    if has_pairs(model) and mean is not None:
         low, high = model.space.values
         unit = np.maximum((mean - low) * (high - mean), least)
         i, j = model.pairs
         return np.concatenate([unit, unit[i] * unit[j]])
-    if isinstance(model, LayeredModel) and mean is not None:
+    if has_hidden_units(model) and mean is not None:
         unit = np.maximum(mean * (1 - mean), least)
         hidden = np.maximum(hidden_mean * (1 - hidden_mean), least)
         return np.concatenate([unit, hidden, np.outer(unit, hidden).ravel()])

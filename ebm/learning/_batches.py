@@ -130,27 +130,13 @@ class Rows:
             states = states[self.index]
         return Batch(self.space, states, self.weights, self.sample_size)
 
-    def epoch(self, batch_size: int, rng: np.random.Generator) -> Iterator[tuple[Batch, float]]:
-        """All rows once, shuffled, in batches; the last one may be smaller.
+    def part(self, rows: Indices, batch_size: int) -> tuple[Batch, float]:
+        """A batch, and its weight in units of the mean weight of ``batch_size`` rows.
 
-        Parameters
-        ----------
-        batch_size : int
-            Rows in each.
-        rng : numpy.random.Generator
-            Draws the order, all of it before the first batch.
-
-        Yields
-        ------
-        (Batch, float)
-            A batch, and its weight in units of the mean weight of ``batch_size`` rows: updates in
-            proportion to it count every row as its weight says.
+        Updates in proportion to it count every row as its weight says.
         """
-        order = rng.permutation(len(self))
-        for start in range(0, len(self), batch_size):
-            rows = order[start : start + batch_size]
-            share = self.weights[rows].sum() * len(self) / batch_size
-            yield self.take(rows), float(share)
+        share = self.weights[rows].sum() * len(self) / batch_size
+        return self.take(rows), float(share)
 
 
 def is_normalized(sample_size: float) -> bool:
@@ -168,7 +154,7 @@ def is_normalized(sample_size: float) -> bool:
 
     Examples
     --------
-    >>> from ebm.learning.batches import is_normalized
+    >>> from ebm.learning._batches import is_normalized
     >>> is_normalized(sum([1 / 400] * 400)), is_normalized(400.0)
     (True, False)
     """
