@@ -14,8 +14,9 @@ import torch
 
 import ebm.networks
 from ebm.networks import _descent, _rows, training_record
-from ebm.networks.natural_gradient import _layer_states
+from ebm.networks.natural_gradient import _metrics
 from tests.device_in_disguise import device_in_disguise, needs_disguise
+from tests.networks.natural_twin import natural_gradient
 
 pytestmark = needs_disguise
 TWO = "Expected all tensors to be on the same device"
@@ -108,9 +109,7 @@ def natural(device):
     """Some steps along relative metrics of each kind."""
     model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2))
     model.to(device)
-    optimizer = ebm.networks.RelativeNaturalGradient(
-        model, lr=0.1, period=1, blocks={"0": "neuron", "2": "softmax"}
-    )
+    optimizer = natural_gradient(model, lr=0.1, period=1, blocks={"0": "neuron", "2": "softmax"})
     for _ in range(2):
         optimizer.zero_grad()
         model(torch.ones(3, 2, device=device)).logsumexp(1).sum().backward()
@@ -130,10 +129,10 @@ MUTANTS = [
     (_rows, "_present", "rows.weights.cpu().numpy()", "rows.weights.numpy()", train),
     (_rows.StoredRows, "blocks", "self.weights[part]", "self.weights.cpu()[part]", train),
     (training_record.Monitor, "series", "theta.new_zeros(", "torch.zeros(", train),
-    (_layer_states, "damped_inverse", ", device=metric.device", "", natural),
-    (_layer_states, "softmax_pairs", ", device=a.device", "", natural),
-    (_layer_states.LayerMetric, "start", ", device=weight.device)\n", ")\n", natural),
-    (_layer_states.LayerMetric, "average", "roots.to(references)", "roots", natural),
+    (_metrics, "_damped_inverse", ", device=metric.device", "", natural),
+    (_metrics, "_softmax_pairs", ", device=a.device", "", natural),
+    (_metrics.LayerMetric, "start", ", device=weight.device)\n", ")\n", natural),
+    (_metrics.LayerMetric, "average", "roots.to(references)", "roots", natural),
 ]
 
 

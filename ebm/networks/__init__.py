@@ -15,7 +15,11 @@ from ebm.networks.action.terms import (  # noqa: E402
     closed_forms,
     main_terms,
 )
-from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient  # noqa: E402
+from ebm.networks.natural_gradient.relative_natural_gradient import (  # noqa: E402
+    Damping,
+    LayerMetrics,
+    RelativeNaturalGradient,
+)
 from ebm.networks.series import power_series  # noqa: E402
 from ebm.networks.series.activations import ACTIVATIONS, Activation, activation_named  # noqa: E402
 from ebm.networks.series.sequential import series  # noqa: E402
@@ -27,6 +31,8 @@ __all__ = [
     "ActionExpansion",
     "Activation",
     "ClosedForms",
+    "Damping",
+    "LayerMetrics",
     "RelativeNaturalGradient",
     "RowSettings",
     "SoftmaxMLPAction",

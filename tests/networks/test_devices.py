@@ -14,6 +14,7 @@ import ebm
 import ebm.networks
 from ebm.networks import RowSettings
 from tests.device_in_disguise import device_in_disguise, needs_disguise
+from tests.networks.natural_twin import natural_gradient
 
 nn = torch.nn
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
@@ -124,9 +125,7 @@ def test_moments_probabilities_and_modules(device):
         {"optimizer": "rmsprop"},
         {"optimizer": "lbfgs"},
         {
-            "optimizer": lambda network: ebm.networks.RelativeNaturalGradient(
-                network, lr=0.01, period=1
-            ),
+            "optimizer": lambda network: natural_gradient(network, lr=0.01, period=1),
             "batch_size": 5,
         },
         {"batch_size": 5, "validation": (numbers(6, 2, seed=4), LABELS[:6]), "patience": 1},
@@ -198,7 +197,7 @@ def natural_path(device, layers, blocks):
     model = nn.Sequential(*layers()).double().to(device)
     rows, labels = numbers(12, 2).to(device), LABELS.to(device)
     settings = {"lr": 0.05, "period": 2, "decay": 0.3, "weight_decay": 0.01, "blocks": blocks}
-    optimizer = ebm.networks.RelativeNaturalGradient(model, **settings)
+    optimizer = natural_gradient(model, **settings)
     optimizer.warm_start([rows])
     for step in range(4):
         optimizer.zero_grad()
@@ -206,7 +205,7 @@ def natural_path(device, layers, blocks):
         optimizer.step()
         if step == 1:
             state = optimizer.state_dict()
-            optimizer = ebm.networks.RelativeNaturalGradient(model, **settings)
+            optimizer = natural_gradient(model, **settings)
             optimizer.load_state_dict(state)
     return torch.cat([p.detach().reshape(-1) for p in model.parameters()]), optimizer.metric("0")
 
