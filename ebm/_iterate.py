@@ -84,9 +84,10 @@ def iterate(
         state, history = store.read(state)
     reason = ""
     with loop():
+        if not history:
+            # An interrupt before the first entry leaves nothing to return.
+            _enter(solver.record(loss, state), state, history, store, progress)
         try:
-            if not history:
-                _enter(solver.record(loss, state), state, history, store, progress)
             while not (reason := solver.verdict(loss, state, history)):
                 state = solver.step(loss, state)
                 _enter(solver.record(loss, state), state, history, store, progress)

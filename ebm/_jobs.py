@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ebm import _checkpoints
 
-__all__ = ["is_inner", "loop", "run_jobs"]
+__all__ = ["Answer", "is_inner", "loop", "run_jobs"]
 
 Answer = Mapping[str, NDArray[Any]]
 

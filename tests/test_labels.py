@@ -416,7 +416,7 @@ def test_other_vectors_over_units_are_taken_by_label(rng, order):
     by_label, by_position = (expand(model, 2, center=x) for x in (values[order], values.to_numpy()))
     assert by_label.machine.equals(by_position.machine)
     data = ebm.Ensemble.from_data(np.vstack([np.eye(4), 1 - np.eye(4)]), names=NAMES)
-    inverted = (ebm.inversion.mean_field(data, diagonal=x) for x in (values[order], values.array))
+    inverted = (ebm.inversion.closed_forms(data, diagonal=x) for x in (values[order], values.array))
     first, second = inverted
     assert first.equals(second)
 

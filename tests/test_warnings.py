@@ -89,7 +89,9 @@ CALLS = {
     "rows read by pseudo-likelihood": (
         "FewSamples",
         list,
-        lambda _: ebm.inversion.pseudolikelihood([[0, 1, 1], [1, 0, 0]], l2=0.1),
+        lambda _: ebm.inversion.pseudolikelihood(
+            [[0, 1, 1], [1, 0, 0]], penalty=ebm.Penalty(l2=0.1)
+        ),
     ),
     "shares": (
         "FewSamples",
@@ -123,12 +125,14 @@ CALLS = {
     "pseudo-likelihood cut short": (
         "Ebm",
         lambda: np.random.default_rng(0).integers(0, 2, (80, 4)),
-        lambda rows: ebm.inversion.pseudolikelihood(rows, max_iterations=1),
+        lambda rows: ebm.inversion.pseudolikelihood(
+            rows, solver=ebm.inversion.TruncatedNewton(max_iterations=1)
+        ),
     ),
     "inversion by the plain series": (
         "Series",
         STRONG,
-        lambda moments: ebm.inversion.mean_field(moments, 3),
+        lambda moments: ebm.inversion.closed_forms(moments, 3),
     ),
     "a property": (
         "Series",

@@ -176,7 +176,9 @@ class TiedGauge(Gauge):
         return np.asarray(self._directions.T @ gradient)
 
 
-def gauge_of(model: Any, mean: Array | None, centering: bool, directions: Array | None) -> Gauge:
+def gauge_of(
+    model: Any, mean: Array | None, centering: bool, directions: Array | None = None
+) -> Gauge:
     """The gauge in which a family learns: about the means of the data where it has centers."""
     if directions is not None:
         return TiedGauge(np.array(model.parameters), directions)

@@ -58,7 +58,7 @@ class Monitor:
     ) -> None:
         self._data, self._mean, self._probe, self._validation = data, mean, probe, validation
         # Measured in the centered gauge whether or not the fit learns in it.
-        self._gauge = gauge_of(family, mean, centering=True, directions=None)
+        self._gauge = gauge_of(family, mean, centering=True)
         self._slides = isinstance(self._gauge, LayerGauge)
         self._variances = None if self._slides else variances(family, data, mean, np.zeros(0))
 

@@ -101,7 +101,7 @@ class FitResult:
     message : str
         Why the fit ended, in a sentence.
     log_likelihood : float or None
-        Mean log-likelihood of a sample in nats; None where the average does not know ln Z.
+        Mean log-likelihood of a sample in nats; None where ln Z is not known.
     gradient_norm : float
         As in :class:`FitStep`, at the end.
     misfit : float
@@ -117,6 +117,8 @@ class FitResult:
         One entry for each iteration; of :class:`FitEpoch` after learning by gradients.
     warnings : tuple of str
         What a reader of the result must know.
+    log_pseudolikelihood : float or None
+        Σ_α E_D[ln p(x_α | rest)] in nats per sample, after a fit by pseudo-likelihood.
     regressions : ndarray, (n, n), or None
         After node-wise pseudo-likelihood: row α holds the couplings that the regression of unit α
         gave.
@@ -135,17 +137,17 @@ class FitResult:
     ensemble: Any
     history: tuple[FitStep, ...]
     warnings: tuple[str, ...] = field(default=())
+    log_pseudolikelihood: float | None = None
     regressions: Array | None = None
     errors: Array | Callable[[], Array] | None = None
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "not converged"
-        known = self.log_likelihood is not None
-        likelihood = f"{self.log_likelihood:.6f}" if known else "unknown"
-        return (
-            f"FitResult({self.model!r}, {state} in {self.n_iterations} iterations, "
-            f"log_likelihood={likelihood})"
-        )
+        likelihood = "log_likelihood=unknown"
+        for name in ("log_likelihood", "log_pseudolikelihood"):
+            if getattr(self, name) is not None:
+                likelihood = f"{name}={getattr(self, name):.6f}"
+        return f"FitResult({self.model!r}, {state} in {self.n_iterations} iterations, {likelihood})"
 
     @cached_property
     def standard_errors(self) -> Array | None:

@@ -23,6 +23,7 @@ from ebm.errors import (
     LimitError,
 )
 from ebm.inversion import mean_field, pseudolikelihood
+from ebm.learning.penalties import Penalty
 from ebm.learning import FitResult, fit
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.report.data import entropies, summarize_data
@@ -316,7 +317,7 @@ def _beside_pseudolikelihood(
     if not 1 < data.space.n <= MAX_UNITS_PSEUDOLIKELIHOOD:
         return None
     try:
-        found = pseudolikelihood(data, l2=penalty[0], l2_biases=penalty[1])
+        found = pseudolikelihood(data, penalty=Penalty(l2=penalty[0], l2_biases=penalty[1]))
     except KeyboardInterrupt:
         # The fit is there; this is only beside it.
         return None

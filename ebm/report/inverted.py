@@ -28,7 +28,7 @@ def compare_inversion(
     Parameters
     ----------
     inversion : BoltzmannMachine or IsingModel
-        From :func:`ebm.inversion.mean_field`.
+        From :func:`ebm.inversion.closed_forms`.
     fitted : BoltzmannMachine or IsingModel
         The exact fit, over the same space of at least two units.
     data : WeightedStates

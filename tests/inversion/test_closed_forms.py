@@ -16,8 +16,7 @@ from ebm.inversion import (
     sessak_monasson,
     tap,
 )
-from ebm.inversion.moments import prepared
-from ebm.inversion.pair_tables import pair_covariance
+from ebm.inversion._moments import pair_covariance, prepared
 from tests import oracles, strategies
 
 METHODS = [mean_field, naive_mean_field, tap, independent_pair, bethe, sessak_monasson]

@@ -328,7 +328,7 @@ class TestImpossible:
         with pytest.raises(ebm.EbmError, match="negative eigenvalue"):
             ebm.fit(machine(3), self.moments(3, -0.2))
         with pytest.raises(ebm.EbmError, match="would hold the probability"):
-            ebm.inversion.mean_field(self.moments(2, 0.3))
+            ebm.inversion.closed_forms(self.moments(2, 0.3))
 
     def test_three_units_cannot_all_differ(self):
         """C = −0.1 is positive semi-definite, and one of three pairs must agree."""

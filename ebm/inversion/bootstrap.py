@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm._arrays import as_integer, as_number
+from ebm import _checkpoints
+from ebm._arrays import as_integer, as_number, read_only
+from ebm._jobs import Answer, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import WeightedStates
 from ebm.errors import EbmError, EbmWarning, SingularCovarianceError
-from ebm.inversion.methods import model_of, parameters_of, require_function
-from ebm.inversion.rows import Rows, read_rows
+from ebm.inversion._methods import model_of, parameters_of, require_function
+from ebm.inversion._rows import Rows, read_rows
 from ebm.spaces import Spins
 
 __all__ = ["BootstrapResult", "bootstrap"]
@@ -88,6 +93,8 @@ def bootstrap(
     *,
     n_resamples: int = 200,
     rng: RandomSource = None,
+    executor: Executor | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> BootstrapResult:
     """Repeat an inversion on resampled rows.
 
@@ -105,6 +112,10 @@ def bootstrap(
         How many times.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness.
+    executor : concurrent.futures.Executor, optional
+        Where resamples run side by side.
+    checkpoint : path-like, optional
+        File that holds the resamples done; a bootstrap with the same seed goes on from it.
 
     Returns
     -------
@@ -136,43 +147,54 @@ def bootstrap(
     if not math.isfinite(rows.sample_size) or rows.sample_size < 1:
         raise EbmError(
             f"resampling needs a number of samples, got sample_size={rows.sample_size}: sample "
-            "from exact ensembles first, and give weights as frequencies"
+            "from exact ensembles first, and give frequencies of rows"
         )
-    reference = model_of(method(_resample(rows, rows.weights * round(rows.sample_size))))
-    with single_threaded_blas():
-        found, reasons = _resampled(method, rows, reference, n_resamples, generator(rng))
-    failures = tuple(reasons.most_common())
-    if len(found) < 2:
+    with loop(), single_threaded_blas():
+        reference = model_of(method(_resample(rows, rows.weights * round(rows.sample_size))))
+        job = partial(_resampled, method, rows, reference)
+        seeds = generator(rng).integers(0, 2**63, n_resamples)
+        settings = {
+            "method": _checkpoints.fingerprint(method),
+            "data": f"{_checkpoints.fingerprint(rows.states)} "
+            f"{_checkpoints.fingerprint(rows.weights)}",
+            "rng": _checkpoints.fingerprint(seeds),
+        }
+        answers = run_jobs(
+            job, seeds.tolist(), executor=executor, checkpoint=checkpoint, settings=settings
+        )
+    parameters = [answer["parameters"] for answer in answers if "parameters" in answer]
+    failures = _reasons(answer for answer in answers if "parameters" not in answer)
+    if len(parameters) < 2:
         raise EbmError(
-            f"only {len(found)} of {n_resamples} resamples gave a model; most often: "
+            f"only {len(parameters)} of {n_resamples} resamples gave a model; most often: "
             f"{failures[0][0]}"
         )
-    parameters = np.array(found)
-    parameters.setflags(write=False)
-    return BootstrapResult(reference, parameters, n_resamples - len(found), failures)
+    table = read_only(np.array(parameters))
+    return BootstrapResult(reference, table, n_resamples - len(parameters), failures)
 
 
-def _resampled(
-    method: Callable[[Any], Any],
-    rows: Rows,
-    reference: Any,
-    n_resamples: int,
-    stream: np.random.Generator,
-) -> tuple[list[Array], Counter[str]]:
-    """Parameters of each resample that gave a model, and why the others did not."""
-    found, reasons = [], Counter[str]()
-    # Of singular covariances no two messages are alike: the first stands for all.
-    singular = ""
-    for _ in range(n_resamples):
-        counts = stream.multinomial(round(rows.sample_size), rows.weights / rows.weights.sum())
-        try:
-            found.append(parameters_of(_quietly(method, _resample(rows, counts)), reference))
-        except (SingularCovarianceError, np.linalg.LinAlgError) as error:
-            singular = singular or f"{SingularCovarianceError.__name__}: {error}"
-            reasons[singular] += 1
-        except EbmError as error:
-            reasons[f"{type(error).__name__}: {error}"] += 1
-    return found, reasons
+def _resampled(method: Callable[[Any], Any], rows: Rows, reference: Any, seed: int) -> Answer:
+    """The parameters of a resample, or why it gave no model."""
+    drawn = np.random.default_rng(seed)
+    counts = drawn.multinomial(round(rows.sample_size), rows.weights / rows.weights.sum())
+    try:
+        return {"parameters": parameters_of(_quietly(method, _resample(rows, counts)), reference)}
+    except (EbmError, np.linalg.LinAlgError) as error:
+        is_singular = isinstance(error, SingularCovarianceError | np.linalg.LinAlgError)
+        name = SingularCovarianceError.__name__ if is_singular else type(error).__name__
+        return {"failure": np.array(name), "reason": np.array(f"{name}: {error}")}
+
+
+def _reasons(failures: Iterable[Answer]) -> tuple[tuple[str, int], ...]:
+    """The reasons of failures with their numbers, the most frequent first."""
+    reasons, singular = Counter[str](), ""
+    for failure in failures:
+        reason = str(failure["reason"])
+        if str(failure["failure"]) == SingularCovarianceError.__name__:
+            # Of singular covariances no two messages are alike: the first stands for all.
+            reason = singular = singular or reason
+        reasons[reason] += 1
+    return tuple(reasons.most_common())
 
 
 def _resample(rows: Rows, counts: NDArray[Any]) -> WeightedStates:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,17 @@ class Rows:
     states: Array
     weights: Array
     sample_size: float
+
+    def ensemble(self) -> WeightedStates:
+        """In the coding of the data."""
+        states = self.states.astype(np.int8)
+        if isinstance(self.space, Spins):
+            states = 2 * states - 1
+        size = self.sample_size
+        n_rows = round(size) if math.isfinite(size) else len(states)
+        return WeightedStates(
+            space=self.space, states=states, weights=self.weights, sample_size=size, n_rows=n_rows
+        )
 
     def moments(self) -> Moments:
         """In {0,1}, with the names of the data."""

@@ -8,24 +8,12 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError
-from ebm.models import BoltzmannMachine
 
 __all__ = ["model_of", "parameters_of", "require_function"]
 
 
 def require_function(method: Any) -> None:
-    """Refuse a name, a model or anything else where an inversion is wanted.
-
-    Parameters
-    ----------
-    method : Any
-        What was given.
-
-    Raises
-    ------
-    ModelError
-        If it cannot be called.
-    """
+    """Refuse a name, a model or anything else where an inversion is wanted."""
     if not callable(method):
         got = repr(method) if isinstance(method, str) else type(method).__name__
         raise ModelError(
@@ -35,23 +23,7 @@ def require_function(method: Any) -> None:
 
 
 def model_of(result: Any) -> Any:
-    """The model of a result, or the result itself.
-
-    Parameters
-    ----------
-    result : Any
-        What a method returned.
-
-    Returns
-    -------
-    ParametricModel
-        The model.
-
-    Raises
-    ------
-    EbmError
-        If there is none.
-    """
+    """The model of a result, or the result itself."""
     model = getattr(result, "model", result)
     if not hasattr(model, "parameters"):
         raise EbmError(f"method must return a model, got {type(result).__name__}")
@@ -59,21 +31,8 @@ def model_of(result: Any) -> Any:
 
 
 def parameters_of(result: Any, reference: Any) -> Array:
-    """Parameters of a result in the gauge of another model.
-
-    Parameters
-    ----------
-    result : Any
-        What a method returned.
-    reference : ParametricModel
-        The model whose center is taken.
-
-    Returns
-    -------
-    ndarray, (p,)
-        Of its model.
-    """
+    """Parameters of a result in the center of another model, (p,)."""
     model = model_of(result)
-    if isinstance(model, BoltzmannMachine):
+    if hasattr(model, "recentered"):
         model = model.recentered(reference.center)
     return np.asarray(model.parameters)

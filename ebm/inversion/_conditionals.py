@@ -14,29 +14,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm._types import Array
+from ebm._types import Array, Flags
 
 __all__ = ["ConditionalLoss", "Evaluation"]
 
 
 #: Entries of a block of rows: it stays in cache.
 BLOCK = 2**16
+#: Points that are kept: a line search comes back to the last ones.
+POINTS = 4
 #: Logarithm of the largest product, and the lowest margin whose odds are finite.
 LARGEST, LOWEST = 700.0, -700.0
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The loss at one point.
+    """The loss at one point, in nats per sample.
 
-    Parameters
-    ----------
-    value : float
-        L(θ), in nats per sample.
-    gradient : ndarray, (n, n + 1)
-        ∂L/∂θ within the family.
-    curvatures : ndarray, (m, n)
-        Weight of each row times p(1−p) of each conditional probability.
+    ``gradient`` (n, n + 1) lies within the family; ``curvatures`` (m, n) are the weight of each row
+    times p(1−p) of each conditional probability.
     """
 
     value: float
@@ -46,20 +42,12 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class ConditionalLoss:
-    """L(θ) = −Σ_α E_D[ln p(x_α | rest)] + ¼ l2 Σ_αβ B_αβ² + ½ l2_biases Σ_α (θt)_α².
+    """L(θ) = −Σ_α E_D[ln p(x_α | rest)] + ¼ l2 Σ_αβ B_αβ² + ½ l2_biases Σ_α (θt + u)_α².
 
-    Parameters
-    ----------
-    states : ndarray, (m, n)
-        Distinct rows in {0,1}.
-    weights : ndarray, (m,)
-        Their frequencies, summing to 1.
-    tied : bool
-        Whether B is symmetric.
-    l2, l2_biases : float
-        Penalties.
-    linear : ndarray, (n + 1,)
-        t: the linear parameters that the penalty acts on are θt.
+    Over distinct rows in {0,1}, (m, n), with weights that sum to 1. Tied regressions have one B for
+    both directions. The penalty on biases acts on θt + u, t (n + 1,), u (n,). Where not all
+    parameters may change, steps lie within ``allowed``, flags (n, n + 1), or along the columns of
+    an orthonormal ``basis`` (n (n + 1), q).
     """
 
     states: Array
@@ -68,6 +56,44 @@ class ConditionalLoss:
     l2: float
     l2_biases: float
     linear: Array
+    offset: Array
+    allowed: Flags | None = None
+    basis: Array | None = None
+
+    def at(self, theta: Array) -> Evaluation:
+        """The loss at θ; the last few points are kept."""
+        key = theta.tobytes()
+        evaluation = self._points.pop(key, None) or self.evaluate(theta)
+        self._points[key] = evaluation
+        if len(self._points) > POINTS:
+            del self._points[next(iter(self._points))]
+        return evaluation
+
+    @cached_property
+    def _points(self) -> dict[bytes, Evaluation]:
+        return {}
+
+    def start(self) -> Array:
+        """Independent units with the means of the rows, (n, n + 1)."""
+        n = len(self.mean)
+        margin = 1e-3 / n
+        mean = np.clip(self.mean, margin, 1 - margin)
+        theta = np.zeros((n, n + 1))
+        theta[:, 0] = np.log(mean / (1 - mean))
+        return theta
+
+    @cached_property
+    def _units(self) -> Array:
+        """Standard deviations of the features of independent units, (n, n + 1)."""
+        spread = np.maximum(self.mean * (1 - self.mean), 1e-6)
+        return np.sqrt(np.column_stack([spread, np.outer(spread, spread)]))
+
+    def norm(self, here: Evaluation) -> float:
+        """Largest entry of the gradient, in units of the deviations of the features."""
+        # A tied coupling is met twice.
+        factor = 2.0 if self.tied else 1.0
+        slope = np.abs(here.gradient) / self._units
+        return float(max(slope[:, 0].max(), factor * slope[:, 1:].max(initial=0.0)))
 
     @cached_property
     def mean(self) -> Array:
@@ -102,24 +128,25 @@ class ConditionalLoss:
             yield slice(start, start + rows)
 
     def within(self, matrix: Array) -> Array:
-        """The part of a gradient or step that lies in the family: no diagonal, tied if asked for.
+        """The part of a gradient or step that lies in the family, (n, n + 1), changed in place.
 
-        Parameters
-        ----------
-        matrix : ndarray, (n, n + 1)
-            Changed in place.
-
-        Returns
-        -------
-        ndarray, (n, n + 1)
-            The same.
+        No diagonal, tied if asked for, and none of the parameters that are held.
         """
         coupled = matrix[:, 1:]
         if self.tied:
             coupled += coupled.T.copy()
             coupled /= 2
         np.fill_diagonal(coupled, 0.0)
+        if self.allowed is not None:
+            matrix *= self.allowed
+        if self.basis is not None:
+            flat = matrix.reshape(-1)
+            flat[:] = self.basis @ (self.basis.T @ flat)
         return matrix
+
+    def linear_part(self, step: Array) -> Array:
+        """What a step changes of the parameters that the penalty on biases acts on, (n,)."""
+        return np.asarray(step @ self.linear)
 
     def evaluate(self, theta: Array) -> Evaluation:
         """Value, gradient and curvatures at θ, one pass over the rows.
@@ -148,10 +175,12 @@ class ConditionalLoss:
             curvatures[rows] = weights * (other / total)
             other *= signs * weights
             gradient -= other.T @ features
-        penalized = theta @ self.linear
+        penalized = theta @ self.linear + self.offset
         value += 0.25 * self.l2 * float((theta[:, 1:] ** 2).sum())
         value += 0.5 * self.l2_biases * float(penalized @ penalized)
-        gradient = self.within(gradient + self._penalty_slope(theta))
+        gradient += self._penalty_slope(theta)
+        gradient += self.l2_biases * np.outer(self.offset, self.linear)
+        gradient = self.within(gradient)
         return Evaluation(value, gradient, curvatures)
 
     def curve(self, step: Array, curvatures: NDArray[np.floating[Any]]) -> Array:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ebm._types import Array, Indices
 from ebm.errors import SingularCovarianceError
-from ebm.inversion.conditionals import ConditionalLoss, Evaluation
+from ebm.inversion._conditionals import ConditionalLoss, Evaluation
 from ebm.perturbation._costs import require_within
 
 __all__ = ["sandwich_errors"]
@@ -27,47 +27,36 @@ SINGULAR = 1e-12
 
 
 def sandwich_errors(
-    loss: ConditionalLoss, theta: Array, sample_size: float, *, spins: bool
+    loss: ConditionalLoss,
+    theta: Array,
+    sample_size: float,
+    *,
+    constrained: tuple[Array, Array] | None,
+    shift: Array | None,
+    spins: bool,
 ) -> Array:
-    """Standard errors √diag(A H⁻¹ V H⁻¹ Aᵀ / N), H the Hessian, V the covariance of the gradient.
+    """Standard errors √diag(T H⁻¹ V H⁻¹ Tᵀ / N), H the Hessian, V the covariance of the gradient.
 
-    Pseudo-likelihood is no likelihood, so H and V differ :cite:`nguyen2017`. A goes from biases and
-    couplings at center x̂ to the parameters of the model.
-
-    Parameters
-    ----------
-    loss : ConditionalLoss
-        At whose minimum the estimate stands.
-    theta : ndarray, (n, n + 1)
-        The minimum.
-    sample_size : float
-        N.
-    spins : bool
-        Whether the parameters are fields and couplings of spins, not of {0,1} units.
-
-    Returns
-    -------
-    ndarray, (p,)
-        Zero for exact ensembles.
-
-    Raises
-    ------
-    SingularCovarianceError
-        If H has no inverse.
-    LimitError
-        If it would take longer than 60 s, or more than 4 GiB.
+    Pseudo-likelihood is no likelihood, so H and V differ :cite:`nguyen2017`. T goes from (b, B) at
+    center x̂ to the parameters of the model, whose center differs by ``shift``; or, with
+    ``constrained``, changes of (b, B) are D φ and those of the model T φ, (D, T).
     """
     n = theta.shape[0]
-    p = n * (n + 1) // 2
+    n_full = n * (n + 1) // 2
+    p = n_full if constrained is None else len(constrained[1])
     if not math.isfinite(sample_size):
         return np.zeros(p)
-    _require_feasible(loss, p)
-    influence = _Influence(loss, theta, loss.evaluate(theta))
+    _require_feasible(loss, n_full)
+    influence = _Influence(
+        loss, theta, loss.evaluate(theta), None if constrained is None else constrained[0]
+    )
     mean, square = np.zeros(p), np.zeros(p)
-    for rows in loss.blocks(max(1, p // 64)):
+    for rows in loss.blocks(max(1, n_full // 64)):
         moved = influence.of(rows)
-        if spins:
-            moved = _to_spins(moved, loss.mean)
+        if constrained is not None:
+            moved = moved @ constrained[1].T
+        elif shift is not None:
+            moved = _to_model(moved, shift, spins)
         mean += loss.weights[rows] @ moved
         square += loss.weights[rows] @ moved**2
     return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0) / sample_size))
@@ -89,15 +78,16 @@ def _require_feasible(loss: ConditionalLoss, p: int) -> None:
     )
 
 
-def _to_spins(moved: Array, mean: Array) -> Array:
-    """From (b, W) at center x̂ to (h, J): h = ½b − ¼Wŝ, J = ¼W, for rows of changes."""
-    n = len(mean)
+def _to_model(moved: Array, shift: Array, spins: bool) -> Array:
+    """From (b, B) to v = b − A·shift, A = B, or v = ½b − A·shift, A = ¼B of spins, by rows."""
+    n = len(shift)
     i, j = np.triu_indices(n, 1)
-    couplings = 0.25 * moved[:, n:]
+    couplings = (0.25 if spins else 1.0) * moved[:, n:]
     onto = np.zeros((len(i), n))
-    onto[np.arange(len(i)), i] = 2 * mean[j] - 1
-    onto[np.arange(len(i)), j] = 2 * mean[i] - 1
-    return np.column_stack([0.5 * moved[:, :n] - couplings @ onto, couplings])
+    onto[np.arange(len(i)), i] = shift[j]
+    onto[np.arange(len(i)), j] = shift[i]
+    linear = (0.5 if spins else 1.0) * moved[:, :n] - couplings @ onto
+    return np.column_stack([linear, couplings])
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +97,7 @@ class _Influence:
     loss: ConditionalLoss
     theta: Array
     here: Evaluation
+    ways: Array | None
 
     def of(self, rows: slice) -> Array:
         """For these rows, (m, p)."""
@@ -117,7 +108,8 @@ class _Influence:
     def _tied(self, residuals: Array, features: Array) -> Array:
         i, j = self._pairs
         coupled = residuals[:, i] * features[:, j + 1] + residuals[:, j] * features[:, i + 1]
-        return self._tied_hessian.solve(np.column_stack([residuals, coupled]))
+        gradients = np.column_stack([residuals, coupled])
+        return self._tied_hessian.solve(gradients if self.ways is None else gradients @ self.ways)
 
     def _untied(self, residuals: Array, features: Array) -> Array:
         n = residuals.shape[1]
@@ -171,7 +163,7 @@ class _Influence:
             _, places = self._columns(unit)
             # Two regressions share a coupling and its penalty.
             hessian[np.ix_(places, places)] += self._unit_hessian(unit)
-        return _factored(hessian)
+        return _factored(hessian if self.ways is None else self.ways.T @ hessian @ self.ways)
 
 
 class _Factored(NamedTuple):
