@@ -23,8 +23,14 @@ from ebm.networks.natural_gradient.relative_natural_gradient import (  # noqa: E
 from ebm.networks.series import power_series  # noqa: E402
 from ebm.networks.series.activations import ACTIVATIONS, Activation, activation_named  # noqa: E402
 from ebm.networks.series.sequential import series  # noqa: E402
-from ebm.networks.training import TrainingResult, initial_parameters, minimize  # noqa: E402
-from ebm.networks.training_record import TrainingRecord  # noqa: E402
+from ebm.networks.training import (  # noqa: E402
+    Records,
+    TorchSteps,
+    TrainingRecord,
+    TrainingResult,
+    initial_parameters,
+    minimize,
+)
 
 __all__ = [
     "ACTIVATIONS",
@@ -33,9 +39,11 @@ __all__ = [
     "ClosedForms",
     "Damping",
     "LayerMetrics",
+    "Records",
     "RelativeNaturalGradient",
     "RowSettings",
     "SoftmaxMLPAction",
+    "TorchSteps",
     "TrainingRecord",
     "TrainingResult",
     "activation_named",

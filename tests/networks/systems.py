@@ -43,6 +43,19 @@ def softmax_mlp(inputs, labels, n_hidden, **settings):
     return ebm.networks.SoftmaxMLPAction(inputs, labels, n_hidden, settings=rows, **settings)
 
 
+def minimize(action, theta=None, **settings):
+    """A minimization whose settings of steps and records are given among the others."""
+
+    def taken(names):
+        return {new: settings.pop(old) for old, new in names.items() if old in settings}
+
+    every = {"monitor_every": "every", "monitor_rows": "n_rows", "series_order": "series_order"}
+    records = ebm.networks.Records(**taken(every))
+    names = "optimizer lr n_epochs batch_size patience mixed_precision compiled".split()
+    steps = ebm.networks.TorchSteps(records=records, **taken({name: name for name in names}))
+    return ebm.networks.minimize(action, theta, solver=steps, **settings)
+
+
 @st.composite
 def systems(draw, activation=None, min_classes=2, scale=0.6):
     """(action, theta, arrays): a small system in float64 and a point off every symmetry."""

@@ -15,6 +15,7 @@ import ebm.networks
 from ebm.networks import RowSettings
 from tests.device_in_disguise import device_in_disguise, needs_disguise
 from tests.networks.natural_twin import natural_gradient
+from tests.networks.systems import minimize
 
 nn = torch.nn
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
@@ -136,7 +137,7 @@ def test_training(device, settings):
     """Batches, records, stopping early: the same path as on the host."""
     action, host, theta = pair(device)
     run = {"n_epochs": 3, "rng": 1, **settings}
-    there, here = action.minimize(theta.to(device), **run), host.minimize(theta, **run)
+    there, here = minimize(action, theta.to(device), **run), minimize(host, theta, **run)
     assert there.theta.device == device
     torch.testing.assert_close(there.last_theta.cpu(), here.last_theta, rtol=1e-6, atol=1e-8)
     assert there.n_steps == here.n_steps
@@ -150,9 +151,9 @@ def test_a_checkpoint_is_taken_up_where_it_was_left(device, tmp_path):
     action, _, theta = pair(device)
     settings = {"batch_size": 5, "rng": 1, "validation": (numbers(6, 2), LABELS[:6])}
     moved, path = theta.to(device), tmp_path / "run.pt"
-    whole = action.minimize(moved, n_epochs=4, **settings)
-    half = action.minimize(moved, n_epochs=2, checkpoint=path, **settings)
-    rest = action.minimize(moved, n_epochs=4, checkpoint=path, **settings)
+    whole = minimize(action, moved, n_epochs=4, **settings)
+    half = minimize(action, moved, n_epochs=2, checkpoint=path, **settings)
+    rest = minimize(action, moved, n_epochs=4, checkpoint=path, **settings)
     assert half.n_steps < rest.n_steps == whole.n_steps
     assert torch.equal(rest.theta, whole.theta)
     assert rest.theta.device == device
@@ -161,7 +162,7 @@ def test_a_checkpoint_is_taken_up_where_it_was_left(device, tmp_path):
 def test_mixed_precision(device):
     """Products in bfloat16, all else in float32; in disguise they stay as they are."""
     action = ebm.networks.SoftmaxMLPAction(numbers(12, 2).float().to(device), LABELS, 3)
-    result = action.minimize(n_epochs=2, rng=0, mixed_precision=True)
+    result = minimize(action, n_epochs=2, rng=0, mixed_precision=True)
     assert np.isfinite(result.theta).all()
 
 
@@ -187,7 +188,7 @@ def test_rows_of_the_host_stream_to_the_device(device, tmp_path):
             for place in (device, "cpu")
         ]
         start = 0.3 * numbers(kinds[0].space.n, seed=1)
-        there, here = (x.minimize(start, n_epochs=2, batch_size=4, rng=0) for x in kinds)
+        there, here = (minimize(x, start, n_epochs=2, batch_size=4, rng=0) for x in kinds)
         torch.testing.assert_close(there.theta.cpu(), here.theta, rtol=1e-6, atol=1e-8)
 
 

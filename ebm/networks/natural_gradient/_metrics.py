@@ -158,9 +158,11 @@ class LayerMetric:
 
     def waiting(self, state: dict[str, Any]) -> dict[str, Any]:
         """The state with a copy of the rows that wait, and of nothing beyond them."""
-        rows = {name: state[name] for name in ("references", "information") if name in state}
-        kept = {k: None if x is None else x[: state["n_rows"]].clone() for k, x in rows.items()}
-        return {**state, **kept}
+        copied = dict(state)
+        for name in ("references", "information"):
+            if copied.get(name) is not None:
+                copied[name] = copied[name][: state["n_rows"]].clone()
+        return copied
 
     def see(self, state: dict[str, Any], x: Tensor, output: Tensor, n_before: int) -> int:
         """Copy x̃ and ν of a batch, (..., n_inputs) -> (..., m), behind the rows that wait.

@@ -357,7 +357,7 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """What :meth:`load_state_dict` takes; rows that wait for their average are copied."""
-        by_parameter = {metric.parameters[0]: metric for metric in self._metrics}
+        by_parameter: dict[Any, LayerMetric] = {m.parameters[0]: m for m in self._metrics}
         order = {p: k for k, p in enumerate(self.param_groups[0]["params"])}
         saved: dict[str, Any] = super().state_dict()
         for parameter, state in self.state.items():

@@ -451,25 +451,23 @@ def _identity(x: Any) -> Any:
 
 
 _gelu = torch.nn.functional.gelu
+#: Function, derivatives at 0, series, distance of the singularity, continuation.
+_FACTS: dict[str, tuple[Any, ...]] = {
+    "silu": (silu, silu_derivatives, _silu_series, math.pi, silu),
+    "relu": (torch.relu, None, _relu_series),
+    "formal_relu": (_identity, identity_derivatives, _identity, math.inf, _identity),
+    "tanh": (tanh, tanh_derivatives, power_series.tanh, math.pi / 2, tanh),
+    "sigmoid": (logistic, sigmoid_derivatives, power_series.sigmoid, math.pi, logistic),
+    "softplus": (
+        _softplus,
+        softplus_derivatives,
+        _softplus_series,
+        math.pi,
+        _softplus_continuation,
+    ),
+    "gelu": (_gelu, gelu_derivatives, _gelu_series, math.inf, _gelu_continuation),
+    "identity": (_identity, identity_derivatives, _identity, math.inf, _identity),
+}
 #: The activations by name; ``formal_relu`` is the series of [ACT-R], s_1 = 1 and no other, which is
 #: that of σ(a) = a and not that of the ReLU.
-ACTIVATIONS: dict[str, Activation] = {
-    name: Activation(name, *facts)
-    for name, facts in {
-        # Function, derivatives at 0, series, distance of the singularity, continuation.
-        "silu": (silu, silu_derivatives, _silu_series, math.pi, silu),
-        "relu": (torch.relu, None, _relu_series),
-        "formal_relu": (_identity, identity_derivatives, _identity, math.inf, _identity),
-        "tanh": (tanh, tanh_derivatives, power_series.tanh, math.pi / 2, tanh),
-        "sigmoid": (logistic, sigmoid_derivatives, power_series.sigmoid, math.pi, logistic),
-        "softplus": (
-            _softplus,
-            softplus_derivatives,
-            _softplus_series,
-            math.pi,
-            _softplus_continuation,
-        ),
-        "gelu": (_gelu, gelu_derivatives, _gelu_series, math.inf, _gelu_continuation),
-        "identity": (_identity, identity_derivatives, _identity, math.inf, _identity),
-    }.items()
-}
+ACTIVATIONS = {name: Activation(name, *facts) for name, facts in _FACTS.items()}
