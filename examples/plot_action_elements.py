@@ -25,6 +25,7 @@ try:
     from ebm.networks import (
         RowSettings,
         SoftmaxMLPAction,
+        TorchSteps,
         class_moments,
         closed_forms,
         initial_parameters,
@@ -132,9 +133,9 @@ for kind, seed, epochs in RUNS:
     report(elements, theta)
     for done, until in itertools.pairwise((0, *epochs)):
         # Adam starts anew at each stage.
-        settings = dict(n_epochs=until - done, batch_size=batch_size, validation=tested)
+        steps = TorchSteps(n_epochs=until - done, batch_size=batch_size)
         rng = np.random.default_rng([seed, until])
-        result = minimize(elements.action, theta, rng=rng, **settings)
+        result = minimize(elements.action, theta, solver=steps, validation=tested, rng=rng)
         theta, accuracy = result.last_theta, result.history[-1].validation_accuracy
         print(f"{kind}, seed {seed}, {until} epochs: S = {elements.action.action(theta):.4f}")
         print(f"  accuracy {accuracy:.3f} on 2000 test images\n" if full else "", end="")
