@@ -418,7 +418,8 @@ class _Training:
         self._series: list[list[float]] = []
         self._terms: list[dict[str, float]] = []
         self._since, self.monitor_seconds = time.perf_counter(), 0.0
-        self.state: State = _View(self._arrays())
+        self._parts = self._arrays()
+        self.state: State = _View(self._parts)
 
     @property
     def seconds(self) -> float:
@@ -458,7 +459,7 @@ class _Training:
     def after(self, state: State) -> State:
         """The state one update on."""
         self.at(state).updates.update()
-        self.state = _View(self._arrays())
+        self.state = _View(self._parts)
         return self.state
 
     def is_calm(self) -> bool:
