@@ -70,7 +70,8 @@ class PersistentChains:
     >>> import ebm
     >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
     >>> family = ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])
-    >>> result = ebm.fit(family, rows * 1000, loss=ebm.Likelihood(ebm.PersistentChains(1000)), rng=0)
+    >>> chains = ebm.Likelihood(ebm.PersistentChains(1000))
+    >>> result = ebm.fit(family, rows * 1000, loss=chains, rng=0)
     >>> result.converged, bool(abs(result.model.weights[0, 1] - 1.3863) < 0.1)
     (True, True)
     """

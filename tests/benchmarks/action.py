@@ -80,7 +80,7 @@ def tasks(device: str) -> tuple[dict[str, Callable[[], object]], dict[str, Calla
         "S_0 … S_3": lambda: system.expand(theta, 3),
         "S_0 … S_4": lambda: system.expand(theta, 4),
         "S_0 … S_8": lambda: system.expand(theta, 8),
-        "closed forms to 3": lambda: ebm.networks.action.closed_forms(system, theta, 3),
+        "closed forms to 3": lambda: ebm.networks.closed_forms(system, theta, 3),
     }
     gradients: dict[str, Callable[[], object]] = {
         "plain forward + backward": lambda: torch.autograd.grad(plain(z, labels, *leaves), leaves),

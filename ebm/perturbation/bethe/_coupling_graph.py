@@ -131,4 +131,6 @@ def coupling_graph(model: Any) -> tuple[CouplingGraph, FiniteSpace]:
     first, second = (ends[values != 0] for ends in pairs)
     # s² = 1 makes the diagonal a constant.
     constant = ising.offset - 0.5 * float(diagonal(ising.couplings).sum())
-    return CouplingGraph(np.asarray(ising.fields), first, second, values, constant), space
+    return CouplingGraph(
+        np.asarray(ising.fields), first, second, values[values != 0], constant
+    ), space

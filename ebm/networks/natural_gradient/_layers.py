@@ -1,18 +1,26 @@
-"""The linear layers of a module, and what each of their outputs goes through."""
+"""The linear layers of a module, what each of their outputs goes through, and its information ν."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, fx, nn
 
-from ebm.networks.natural_gradient._layer_metrics import TorchResponse, response_named
+from ebm.errors import ModelError
+from ebm.information._activations import (
+    elu_slope,
+    logistic_slope,
+    relu_slope,
+    silu_slope,
+    tanh_slope,
+)
 from ebm.networks.natural_gradient._recording import untouched_buffers
 
-__all__ = ["DTYPES", "LinearLayer", "linear_layers", "own_module"]
+__all__ = ["DTYPES", "LinearLayer", "chosen_kinds", "linear_layers", "own_module"]
 
 #: Of weights whose metrics can be inverted.
 DTYPES = (torch.float32, torch.float64)
@@ -20,6 +28,17 @@ DTYPES = (torch.float32, torch.float64)
 TRANSPARENT = {"identity", "contiguous"}
 #: What leaves its numbers as they are, and may move its units to other axes.
 RESHAPING = {"flatten", "squeeze", "view", "reshape"}
+#: What a block of a metric belongs to: one neuron, any neuron of a layer, all of a softmax layer.
+KINDS = ("neuron", "shared", "softmax")
+
+
+class UnitResponse(NamedTuple):
+    """How a unit answers to its input a: a name, and ν(a), (R, m) -> (R, m), None for ν = 1."""
+
+    name: str
+    information: Callable[[Tensor], Tensor] | None
+
+
 #: Activation, by the name of its module or function -> (response, attribute, its default).
 ACTIVATIONS: dict[str, tuple[str, str, Any]] = {
     "tanh": ("tanh", "", 0.0),
@@ -35,29 +54,11 @@ ACTIVATIONS: dict[str, tuple[str, str, Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class LinearLayer:
-    """An ``nn.Linear`` and its surroundings.
-
-    Parameters
-    ----------
-    name : str
-        Of the module in its model.
-    module : nn.Linear
-        Itself.
-    response : TorchResponse or None
-        Of its units; None if what follows is unknown.
-    follower : str
-        What follows, for messages.
-    norm : nn.BatchNorm1d or None
-        Batch normalization between the layer and its activation.
-    by_rows : bool
-        Whether what follows takes axis 1 for that of the units, so that a batch must have two axes.
-    first, last : bool
-        Whether no other linear layer comes before, or after it.
-    """
+    """An ``nn.Linear`` and its surroundings."""
 
     name: str
     module: nn.Linear
-    response: TorchResponse | None
+    response: UnitResponse | None
     follower: str
     norm: nn.BatchNorm1d | None
     by_rows: bool
@@ -65,18 +66,7 @@ class LinearLayer:
     last: bool
 
     def answers(self, output: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Inputs a of the activation, (R, m), and ∂a/∂output with the batch's moments held fixed.
-
-        Parameters
-        ----------
-        output : Tensor, (R, m)
-            Of the linear layer.
-
-        Returns
-        -------
-        tuple
-            a, and the factors, (m,), or None for 1.
-        """
+        """Inputs a of the activation, (R, m), and ∂a/∂output, (m,), the batch's moments fixed."""
         norm = self.norm
         if norm is None:
             return output, None
@@ -102,23 +92,7 @@ class _Tracer(fx.Tracer):
 
 
 def own_module(model: Any) -> nn.Module:
-    """The module itself, out of the shell that torch.compile puts around it.
-
-    Parameters
-    ----------
-    model : nn.Module
-        As the user has it.
-
-    Returns
-    -------
-    nn.Module
-        With the same parameters.
-
-    Raises
-    ------
-    TypeError
-        If it is no module.
-    """
+    """The module itself, out of the shell that torch.compile puts around it."""
     if not isinstance(model, nn.Module):
         raise TypeError(
             f"model must be a torch.nn.Module, got {type(model).__name__}: give the model itself, "
@@ -131,25 +105,7 @@ def own_module(model: Any) -> nn.Module:
 def linear_layers(
     model: nn.Module, *, smoothing: float, output: str
 ) -> tuple[list[LinearLayer], dict[str, str]]:
-    """Find the linear layers of a model in the order of their use.
-
-    Parameters
-    ----------
-    model : nn.Module
-        Whose ``forward`` torch.fx can trace: no branches that depend on values.
-    smoothing : float
-        ω of relu units.
-    output : {"softmax", "bernoulli", "gaussian"}
-        The answer of a last layer that no activation follows.
-
-    Returns
-    -------
-    layers : list of LinearLayer
-        Those a metric can be made for.
-    others : dict
-        Name of every other module with parameters of its own that learn -> why it is not among
-        them; batch normalization, which is meant to be plain, left out.
-    """
+    """Find the linear layers of a model in the order of their use."""
     names = {module: name for name, module in model.named_modules()}
     # A layer on its own is called by nobody: a parent calls it.
     root = nn.Sequential(model) if isinstance(model, nn.Linear) else model
@@ -227,7 +183,7 @@ def _obstacle(
 
 def _followed(
     node: Any, model: nn.Module, smoothing: float, output: str
-) -> tuple[TorchResponse | None, str, nn.BatchNorm1d | None, bool]:
+) -> tuple[UnitResponse | None, str, nn.BatchNorm1d | None, bool]:
     """Response, follower, norm and ``by_rows`` of the layer whose output a node is."""
     norm: nn.BatchNorm1d | None = None
     by_rows = moved = False
@@ -255,7 +211,7 @@ def _followed(
 
 def _activation(
     node: Any, model: nn.Module, kind: str, smoothing: float, moved: bool
-) -> tuple[TorchResponse | None, str, bool]:
+) -> tuple[UnitResponse | None, str, bool]:
     """The response of an activation, None if it is not known; its name; whether axis 1 counts."""
     name, attribute, default = ACTIVATIONS[kind]
     value = _setting(node, model, attribute, default) if attribute else default
@@ -303,3 +259,85 @@ def _reaches(node: Any, model: nn.Module, side: str) -> bool:
             seen.add(other)
             ahead.extend(getattr(other, side))
     return False
+
+
+def response_named(name: str, *, smoothing: float = 1.0, constant: float = 0.0) -> UnitResponse:
+    """The response of a unit with an activation, ω and ι of relu, α of elu; [RFIM] Table 1."""
+    named: dict[str, Callable[[Tensor], Tensor] | None] = {
+        "tanh": tanh_slope,
+        "sigmoid": logistic_slope,
+        "bernoulli": logistic_slope,
+        "relu": lambda a: relu_slope(a, smoothing, constant).square(),
+        "elu": lambda a: elu_slope(a, constant).square(),
+        "silu": lambda a: silu_slope(a).square(),
+        "softmax": _softmax_variance,
+        "linear": None,
+        "gaussian": None,
+    }
+    return UnitResponse(name, named[name])
+
+
+def _softmax_variance(a: Tensor) -> Tensor:
+    """η (1 − η) of each class."""
+    eta, top = torch.softmax(a, -1), a.argmax(-1, keepdim=True)
+    # 1 − η of the likeliest class as the sum of the others: no digits are lost near 1.
+    others = eta.scatter(-1, top, 0).sum(-1, keepdim=True)
+    return eta * (1 - eta).scatter(-1, top, others)
+
+
+def chosen_kinds(
+    layers: list[LinearLayer],
+    others: dict[str, str],
+    blocks: str | Mapping[str, str] | None,
+    unsupported: str,
+) -> list[tuple[LinearLayer, str]]:
+    """The kind of metric of each layer; ``others`` names those that can have none -> why."""
+    asked = _asked(layers, others, blocks)
+    chosen, obstacles = [], dict(others)
+    for layer in layers:
+        kind = asked.get(layer.name, "shared" if layer.first or layer.last else "neuron")
+        require_one_of(kind, f"blocks of layer {layer.name!r}", (*KINDS, "plain"))
+        if kind == "neuron" and layer.response is None:
+            obstacles[layer.name] = f"{layer.follower} follows it, whose information is not known"
+            kind = "plain"
+        if kind == "softmax" and (layer.response is None or layer.response.name != "softmax"):
+            raise ModelError(f"blocks 'softmax' need a softmax output, not layer {layer.name!r}")
+        chosen.append((layer, kind))
+    refused = {name: why for name, why in obstacles.items() if asked.get(name) != "plain"}
+    if refused and unsupported == "error":
+        raise TypeError(
+            f"no metric for {_by_reason(refused)}. Change the model, or give unsupported='plain' "
+            "for their plain gradient"
+        )
+    return chosen
+
+
+def _asked(
+    layers: list[LinearLayer], others: dict[str, str], blocks: str | Mapping[str, str] | None
+) -> dict[str, str]:
+    """The kinds that ``blocks`` asks for, by layer."""
+    names = [layer.name for layer in layers]
+    if blocks is None:
+        return {}
+    if isinstance(blocks, str):
+        return dict.fromkeys([*names, *others], blocks)
+    if not isinstance(blocks, Mapping):
+        raise ModelError(f"blocks must be a kind or map names of layers to kinds, got {blocks!r}")
+    if not set(blocks) <= {*names, *others}:
+        raise ModelError(f"blocks must name layers among {names}, got {list(blocks)}")
+    return dict(blocks)
+
+
+def _by_reason(obstacles: Mapping[str, str]) -> str:
+    """Names that share a reason, and the reason."""
+    names: dict[str, list[str]] = {}
+    for name, why in obstacles.items():
+        names.setdefault(why, []).append(repr(name))
+    return "; ".join(f"{', '.join(those)}: {why}" for why, those in names.items())
+
+
+def require_one_of(value: Any, name: str, allowed: Iterable[str]) -> None:
+    """Refuse a setting that is none of the names allowed."""
+    names = list(allowed)
+    if not isinstance(value, str) or value not in names:
+        raise ModelError(f"{name} must be one of {names}, got {value!r}")

@@ -19,22 +19,26 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ebm._arrays import as_integer
 from ebm._types import Array
-from ebm.errors import LimitError
-from ebm.networks.action._blocks import Parameters
-from ebm.networks.series.convergence import one_vector
+from ebm.errors import LimitError, require_memory
+from ebm.networks.action._energy import MLPEnergy, Parameters
 from ebm.networks.series.power_series import checked_order, require_finite_orders
 
-if TYPE_CHECKING:
-    from ebm.networks.action.softmax_mlp import SoftmaxMLPAction
-
-__all__ = ["HIGHEST_ORDER", "ClosedForms", "closed_forms"]
+__all__ = [
+    "HIGHEST_ORDER",
+    "ClosedForms",
+    "class_covariance",
+    "class_moments",
+    "closed_forms",
+    "main_terms",
+]
 
 HIGHEST_ORDER = 4
 
@@ -59,7 +63,7 @@ class ClosedForms:
     --------
     >>> import ebm.networks
     >>> system = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0]], [0, 1, 1], n_hidden=1)
-    >>> forms = ebm.networks.action.closed_forms(system, [1, 0, 1, 0, 2, 0], 2)
+    >>> forms = ebm.networks.closed_forms(system, [1, 0, 1, 0, 2, 0], 2)
     >>> {name: round(term, 3) for name, term in forms.terms.items()}
     {'c': 0.167, 'Ub': 0.0, 'UW': 0.833, 'cc': 0.125}
     """
@@ -84,7 +88,7 @@ class ClosedForms:
         return dict(sorted(chosen.items(), key=lambda item: -abs(item[1])))
 
 
-def closed_forms(action: SoftmaxMLPAction, theta: Any, order: int = HIGHEST_ORDER) -> ClosedForms:
+def closed_forms(action: MLPEnergy, theta: Any, order: int = HIGHEST_ORDER) -> ClosedForms:
     """S_1 … S_K of S(tθ) as named sums.
 
     Balanced classes and s_0 = 0, P = δ/M − 1/M², J and Z = E[z]:
@@ -124,7 +128,7 @@ def closed_forms(action: SoftmaxMLPAction, theta: Any, order: int = HIGHEST_ORDE
     --------
     >>> import ebm.networks
     >>> system = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0], [3.0]], [0, 1, 1, 0], 1)
-    >>> ebm.networks.action.closed_forms(system, [1, 0, 1, 0, 2, 0], 2).at_order(2)
+    >>> ebm.networks.closed_forms(system, [1, 0, 1, 0, 2, 0], 2).at_order(2)
     {'UW': 0.25, 'cc': 0.125, 'Ub': 0.0}
     """
     order = checked_order(order)
@@ -133,7 +137,7 @@ def closed_forms(action: SoftmaxMLPAction, theta: Any, order: int = HIGHEST_ORDE
             f"order must be at most {HIGHEST_ORDER} for closed forms, got {order}: "
             "SoftmaxMLPAction.expand goes to any order, main_terms too"
         )
-    vector = one_vector(action, theta).detach()
+    vector = action.one_vector(theta).detach()
     blocks = action.blocks_of(vector)
     totals: dict[str, Tensor] = {}
     for block in action.rows.blocks(action.block_size()):
@@ -196,7 +200,7 @@ def _joined(names: tuple[str, ...]) -> str:
     return "".join(sorted("".join(names), key="UaWbc".index))
 
 
-def _parts(action: SoftmaxMLPAction, theta: Parameters, inputs: Tensor, order: int) -> list[Parts]:
+def _parts(action: MLPEnergy, theta: Parameters, inputs: Tensor, order: int) -> list[Parts]:
     """F_1 … F_K split by degree; F_{k+1} holds (s_k/k!) binom(k, i) Σ_β U_αβ b_β^i w_β^{k−i}."""
     U, c, b = theta.U, theta.c, theta.b
     parts: list[Parts] = [{} for _ in range(order + 1)]
@@ -221,3 +225,146 @@ def _parts(action: SoftmaxMLPAction, theta: Parameters, inputs: Tensor, order: i
                 name = "U" + "W" * j + "b" * (k - j)
                 parts[k + 1][name] = scale * (power @ (U * b ** (k - j)).mT)
     return parts
+
+
+def class_covariance(n_classes: int) -> Array:
+    """P = δ/M − 1/M², the matrix of ½ cᵀPc in S_2.
+
+    It is positive semidefinite: 1/M on all vectors of sum zero, and 0 along (1, …, 1), the shift of
+    all logits that softmax does not see. Its determinant is therefore exactly 0, from which [ACT]
+    §2.3 concludes, wrongly, that c = 0 is unstable.
+
+    Parameters
+    ----------
+    n_classes : int
+        M, at least 1.
+
+    Returns
+    -------
+    ndarray, (M, M)
+        P.
+
+    Raises
+    ------
+    ShapeError
+        If M is no positive integer.
+
+    Examples
+    --------
+    >>> import ebm.networks
+    >>> ebm.networks.class_covariance(2)
+    array([[ 0.25, -0.25],
+           [-0.25,  0.25]])
+    """
+    m = as_integer(n_classes, "n_classes")
+    return np.eye(m) / m - 1 / m**2
+
+
+def class_moments(action: MLPEnergy, degree: int, *, max_bytes: float = 2**30) -> Array:
+    """J_{αγ₁…γ_k} = E[z_γ₁ … z_γk] − E[z_γ₁ … z_γk | α], as one array.
+
+    Nothing in this package needs it: sums over J are contracted row by row. It is made for looking
+    at its elements.
+
+    Parameters
+    ----------
+    action : SoftmaxMLPAction
+        The system, of which only the rows matter.
+    degree : int
+        k, at least 1.
+    max_bytes : float
+        Memory allowed; M E^k numbers of 8 bytes are needed.
+
+    Returns
+    -------
+    ndarray, (M, E, …, E)
+        In float64; [ACT-R]'s J is this over M.
+
+    Raises
+    ------
+    ShapeError
+        If ``degree`` is no positive integer.
+    MemoryLimitError
+        If it would take more than ``max_bytes``; nothing has been allocated then.
+
+    Examples
+    --------
+    >>> import ebm.networks
+    >>> system = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0], [3.0]], [0, 1, 1, 0], 1)
+    >>> ebm.networks.class_moments(system, 1)
+    array([[ 0.5],
+           [-0.5]])
+    """
+    degree = as_integer(degree, "degree")
+    rows = action.rows
+    m, e = rows.n_classes, rows.n_inputs
+    try:
+        n_bytes = 8.0 * m * float(e) ** degree
+    except OverflowError:
+        n_bytes = math.inf
+    require_memory(n_bytes, max_bytes, f"J of degree {degree}", "raise max_bytes")
+    shares = rows.class_probabilities
+    total = torch.zeros(m, e, e ** (degree - 1), dtype=torch.float64, device="cpu")
+    # Outer powers of few rows at a time, so that they take no more memory than J itself.
+    for block in rows.blocks(max(1, min(1024, m * e))):
+        z = block.inputs.cpu().double()
+        others = z.new_ones(len(z), 1)
+        for _ in range(degree - 1):
+            others = (others[:, :, None] * z[:, None, :]).flatten(1)
+        weights = block.weights.cpu().double()
+        for alpha in range(m):
+            mine = (block.labels.cpu() == alpha) / shares[alpha]
+            total[alpha] += (z * (weights * (1 - mine))[:, None]).T @ others
+    return total.reshape(m, *[e] * degree).numpy()
+
+
+def main_terms(action: MLPEnergy, theta: Any, order: int) -> Array:
+    """The part of S_{n+1} linear in U and free of b and c, which [ACT] §2.5 takes for the main one.
+
+    (s_n/(n! M)) Σ J_{αγ₁…γn} Σ_β U_αβ W_βγ₁ … W_βγn, for any p(m) (s_n/n!) Σ U_αβ D_α[(Wz)_β^n].
+
+    The source has (n+1)! for n!. For SiLU s_3 = 0, so that order 4 has no such part, while
+    ``UUWW`` of :func:`closed_forms`, ⅛ of a variance, is there and positive.
+
+    Parameters
+    ----------
+    action : SoftmaxMLPAction
+        The system; its activation must have a Taylor series.
+    theta : array_like or Tensor, (d,)
+        The direction; only U and W matter.
+    order : int
+        K, from 0.
+
+    Returns
+    -------
+    ndarray, (K+1,)
+        ln M, then 0 and the part of S_2, S_3 … S_K; their sum is [ACT]'s approximation of S.
+
+    Raises
+    ------
+    ModelError
+        If the activation has no Taylor series to this order, or a part overflows.
+
+    Examples
+    --------
+    >>> import ebm.networks
+    >>> system = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0], [3.0]], [0, 1, 1, 0], 1)
+    >>> ebm.networks.main_terms(system, [1, 0, 9, 9, 2, 9], 3).round(3)
+    array([0.693, 0.   , 0.25 , 1.25 ])
+    """
+    order = checked_order(order)
+    blocks = action.blocks_of(action.one_vector(theta).detach())
+    s = action.activation.coefficients(max(order - 1, 0))
+    totals = np.zeros(order + 1)
+    totals[0] = math.log(action.rows.n_classes)
+    for block in action.rows.blocks(action.block_size()):
+        w = block.inputs @ blocks.W.mT
+        power = torch.ones_like(w)
+        own = block.labels[:, None]
+        for n in range(1, order):
+            power = power * w
+            F = power @ blocks.U.mT
+            surplus = F.mean(1) - F.gather(1, own).squeeze(1)
+            totals[n + 1] += s[n] * float((surplus * block.weights).double().sum())
+    require_finite_orders(totals, action.dtype)
+    return totals
