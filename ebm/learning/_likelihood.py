@@ -229,7 +229,7 @@ class PairLikelihoodLoss(LikelihoodLoss):
 
     def data_energy(self, model: Any) -> float:
         """E_D[E(x; θ)] from the moments of the data."""
-        form = model.quadratic_form()
+        form = model.quadratic_form().at_origin().dense()
         pairs = float(np.vdot(form.matrix, self.data.second))
         return float(form.constant - form.vector @ self.data.mean - 0.5 * pairs)
 

@@ -37,21 +37,7 @@ class Misfit(NamedTuple):
 
 
 class Monitor:
-    """Measures of a fit on a fixed set of rows, and of its gradients.
-
-    Parameters
-    ----------
-    family : ParametricModel
-        The model at the start.
-    data : Ensemble or Moments
-        All data.
-    mean : ndarray, (n,), or None
-        Their means, for two-valued units.
-    probe : Ensemble or None
-        Some rows of the data.
-    validation : Ensemble or None
-        Rows not learnt from.
-    """
+    """Measures of a fit on a fixed set of rows, and of its gradients."""
 
     def __init__(
         self, family: Any, data: Any, mean: Array | None, probe: Any, validation: Any
@@ -115,18 +101,7 @@ class Monitor:
 
 
 def drawn_states(ensemble: Any) -> float:
-    """Independent states behind an average, at least one.
-
-    Parameters
-    ----------
-    ensemble : Ensemble
-        Of an average.
-
-    Returns
-    -------
-    float
-        Infinity for exact ones.
-    """
+    """Independent states behind an average, at least one."""
     size = float(getattr(ensemble, "sample_size", math.inf))
     return size if size >= 1 else 1.0
 

@@ -105,20 +105,7 @@ def _sigmoid(inputs: NDArray[np.float32]) -> None:
 
 
 def mean_energy(model: Any, data: Any) -> float:
-    """E[E(x)] in units of k_B T, from moments where they suffice.
-
-    Parameters
-    ----------
-    model : EnergyModel
-        The energy.
-    data : Ensemble or Moments
-        What to average over; the moments of a pairwise model.
-
-    Returns
-    -------
-    float
-        The mean.
-    """
+    """E[E(x)] in units of k_B T, from moments where they suffice."""
     if not (has_pairs(model) and isinstance(data, Moments)):
         return float(data.expectation(model.energy))
     moments = data.to(model.space)
@@ -133,24 +120,7 @@ def mean_energy(model: Any, data: Any) -> float:
 
 
 def variances(model: Any, data: Any, mean: Array | None, hidden_mean: Array) -> Array:
-    """Variances of ∂E/∂θ in the centered coordinates, (p,), as if units were independent.
-
-    Parameters
-    ----------
-    model : ParametricModel
-        The family.
-    data : Ensemble or Moments
-        The data.
-    mean : ndarray, (n,), or None
-        Means of the data, for families whose units are two-valued.
-    hidden_mean : ndarray, (m,)
-        Means of the hidden units, empty where there are none.
-
-    Returns
-    -------
-    ndarray, (p,)
-        Positive: a constant unit counts as one with one row of another value in four.
-    """
+    """Variances of ∂E/∂θ in the centered coordinates, (p,), as if units were independent."""
     n_samples = data.sample_size if math.isfinite(data.sample_size) else 1e12
     least = 1 / (4 * n_samples)
     if has_pairs(model) and mean is not None:
@@ -166,20 +136,7 @@ def variances(model: Any, data: Any, mean: Array | None, hidden_mean: Array) -> 
 
 
 def gradient_variances(model: Any, data: Ensemble) -> Array:
-    """Var[∂E/∂θ_k] over an ensemble, a bounded number of states at a time, (p,).
-
-    Parameters
-    ----------
-    model : ParametricModel
-        At which θ.
-    data : Ensemble
-        What to average over.
-
-    Returns
-    -------
-    ndarray, (p,)
-        1 for a derivative that never changes.
-    """
+    """Var[∂E/∂θ_k] over an ensemble, a bounded number of states at a time, (p,)."""
     square: Any = 0.0
     rows = max(1, CHUNK // len(model.parameters))
     for states, weights in data.blocks():
@@ -191,20 +148,7 @@ def gradient_variances(model: Any, data: Ensemble) -> Array:
 
 
 def reconstruction_error(model: Any, batch: Ensemble) -> float:
-    """Mean of (v − p(v = 1 | h = p(h = 1 | v)))² over units and states.
-
-    Parameters
-    ----------
-    model : RestrictedBoltzmannMachine
-        Both conditionals.
-    batch : Ensemble
-        Over visible states.
-
-    Returns
-    -------
-    float
-        Small where the hidden units carry the states; no measure of the likelihood.
-    """
+    """Mean of (v − p(v = 1 | h = p(h = 1 | v)))² over units and states."""
     from scipy.special import expit
 
     form = model.layered_form().at_origin()
