@@ -190,7 +190,7 @@ class ConditionalLoss:
         return np.asarray(-self._signs[rows] * other)
 
     def margins(self, step: Array) -> Array:
-        """How much a step moves each input towards the value seen, lowest and highest of each unit."""
+        """Lowest and highest move of each input towards the value seen, (2, n)."""
         bounds = np.array([np.full(len(step), np.inf), np.full(len(step), -np.inf)])
         for rows in self.blocks():
             margin = self._signs[rows] * (self.features[rows] @ step.T)

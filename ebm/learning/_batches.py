@@ -92,7 +92,7 @@ class Rows:
 
 
 def is_normalized(sample_size: float) -> bool:
-    """Whether weights sum to one row or less, as shares do and frequencies of several rows do not."""
+    """Whether weights sum to one row or less, as shares of several rows do."""
     return sample_size <= 1 + 1e-9
 
 

@@ -8,13 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ebm._types import Array
+from ebm.learning._families import has_hidden_units, layers_of
 from ebm.learning._gauges import LayerGauge, gauge_of
-from ebm.learning._statistics import (
-    has_hidden_units,
-    mean_energy,
-    reconstruction_error,
-    variances,
-)
+from ebm.learning._statistics import mean_energy, reconstruction_error, variances
 
 __all__ = ["Misfit", "Monitor", "drawn_states"]
 
@@ -52,7 +48,10 @@ class Monitor:
         """Means of the hidden units given the probe, (m,); empty for models without."""
         if not has_hidden_units(model):
             return np.zeros(0)
-        return np.asarray(self._probe.expectation(model.hidden_conditional))
+        from scipy.special import expit
+
+        form = layers_of(model).at_origin()
+        return np.asarray(self._probe.expectation(lambda v: expit(v @ form.weights + form.hidden)))
 
     def running_mean(
         self, gradient: Array, mean: Array, noise: float, drawn: float, entries: int
