@@ -51,11 +51,20 @@ class Monitor:
         Some rows of the data.
     validation : Ensemble or None
         Rows not learnt from.
+    directions : ndarray, (p, q), or None
+        Where parameters are tied, the ways open to them.
     """
 
     def __init__(
-        self, family: Any, data: Any, mean: Array | None, probe: Any, validation: Any
+        self,
+        family: Any,
+        data: Any,
+        mean: Array | None,
+        probe: Any,
+        validation: Any,
+        directions: Array | None = None,
     ) -> None:
+        self._directions = directions
         self._data, self._mean, self._probe, self._validation = data, mean, probe, validation
         # Measured in the centered gauge whether or not the fit learns in it.
         self._gauge = gauge_of(family, mean, centering=True)
@@ -91,9 +100,13 @@ class Monitor:
         variance = self._variances
         if variance is None:
             variance = variances(model, self._data, self._mean, hidden)
-        deviation = np.sqrt(variance)
-        own = self._gauge.gradient(gradient, hidden) / deviation
-        smoothed = self._gauge.gradient(mean, hidden) / deviation
+        own, smoothed = (self._gauge.gradient(slopes, hidden) for slopes in (gradient, mean))
+        if self._directions is not None:
+            # Variances of sums of features, as if units were independent.
+            inner = np.array([self._gauge.enter(way, hidden) for way in self._directions.T])
+            variance = inner**2 @ variance
+            own, smoothed = gradient @ self._directions, mean @ self._directions
+        own, smoothed = own / np.sqrt(variance), smoothed / np.sqrt(variance)
         sampling = 1 / float(self._data.sample_size)
         return Misfit(
             float(np.abs(own).max()),

@@ -53,7 +53,7 @@ class NaturalGradient:
     >>> from ebm.learning import NaturalGradient
     >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
     >>> family = ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])
-    >>> result = ebm.fit(family, rows, steps=ebm.GradientSteps(NaturalGradient(1.0, damping=0)))
+    >>> result = ebm.fit(family, rows, solver=ebm.GradientSteps(NaturalGradient(1.0, damping=0)))
     >>> result.model.weights.round(4)
     array([[0.    , 1.3863],
            [1.3863, 0.    ]])

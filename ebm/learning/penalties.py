@@ -62,9 +62,9 @@ class Penalty:
     >>> start = ebm.BoltzmannMachine([[0, 0, 0], [0, 0, 0], [0, 0, 0]], [0, 0, 0])
     >>> uniform = ebm.Penalty(l2=0.01, ties=[0, 1, 2, 3, 3, 3])
     >>> ebm.fit(start, rows, penalty=uniform).model.weights.round(3)
-    array([[0.   , 0.251, 0.251],
-           [0.251, 0.   , 0.251],
-           [0.251, 0.251, 0.   ]])
+    array([[0.   , 0.381, 0.381],
+           [0.381, 0.   , 0.381],
+           [0.381, 0.381, 0.   ]])
     """
 
     l2: float = 0.0

@@ -162,7 +162,7 @@ def effective_parameters(result: FitResult, l2: float, l2_biases: float) -> floa
     >>> import ebm, numpy as np
     >>> from ebm.report.fitted import effective_parameters
     >>> rows = [[-1, -1], [-1, 1], [1, -1], [1, 1]]
-    >>> fit = ebm.fit(ebm.IsingModel(np.zeros((2, 2)), np.zeros(2)), rows, penalty=ebm.Penalty(l2=1.0))
+    >>> fit = ebm.fit(ebm.IsingModel(np.zeros((2, 2)), np.zeros(2)), rows, penalty=1.0)
     >>> effective_parameters(fit, 1.0, 0.0)
     2.75
     """

@@ -143,10 +143,7 @@ class TestNumbering:
         orders = np.array([rng.permutation(q) for _ in range(n)])
         renamed = orders[np.arange(n), rows]
         for options in ({}, {"l2_biases": 0.1}):
-            one, other = (
-                fit(bare_potts(n, q), x, l2=l2, **options)
-                for x in (rows, renamed)
-            )
+            one, other = (fit(bare_potts(n, q), x, l2=l2, **options) for x in (rows, renamed))
             assert loss(one, l2, **options) == pytest.approx(loss(other, l2, **options), abs=1e-10)
             np.testing.assert_allclose(
                 one.ensemble.log_probability(rows),

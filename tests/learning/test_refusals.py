@@ -46,7 +46,8 @@ class TestExactFits:
     def test_name_the_chains_that_can(self, start, rows):
         tracemalloc.start()
         try:
-            with pytest.raises(EnumerationLimitError, match=r"loss=ebm\.Likelihood\(ebm\.PersistentChains\(\)\)"):
+            way_out = r"loss=ebm\.Likelihood\(ebm\.PersistentChains\(\)\)"
+            with pytest.raises(EnumerationLimitError, match=way_out):
                 ebm.fit(start, rows)
             _, peak = tracemalloc.get_traced_memory()
         finally:
