@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         PersistentChains,
         fit,
     )
+    from ebm.report import analyze
     from ebm.sampling import (
         Annealing,
         Gibbs,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         sample,
         sample_continuous,
     )
+    from ebm.tables import read_table
 
 __version__ = "0.1.0"
 
@@ -107,6 +109,7 @@ __all__ = [
     "Spins",
     "TabularModel",
     "WeightedStates",
+    "analyze",
     "compare",
     "datasets",
     "effective",
@@ -124,6 +127,7 @@ __all__ = [
     "networks",
     "perturbation",
     "plotting",
+    "read_table",
     "sample",
     "sample_continuous",
     "save",
@@ -152,6 +156,7 @@ _HOMES = {
         "PersistentChains",
         "fit",
     ),
+    "ebm.report": ("analyze",),
     "ebm.sampling": (
         "Annealing",
         "Gibbs",
@@ -164,6 +169,7 @@ _HOMES = {
         "sample",
         "sample_continuous",
     ),
+    "ebm.tables": ("read_table",),
 }
 #: Packages that are there as attributes, whatever was imported before.
 _PACKAGES = frozenset(

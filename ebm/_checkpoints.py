@@ -50,7 +50,7 @@ def read(path: str | os.PathLike[str], settings: Mapping[str, str], template: An
     settings, by the first one that differs.
     """
     try:
-        with np.load(Path(path), allow_pickle=False) as archive:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = dict(archive)
         header = json.loads(str(arrays[_HEADER]))
         version, found = int(header["format_version"]), dict(header["settings"])

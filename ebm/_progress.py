@@ -15,17 +15,7 @@ _PATIENCE, _INTERVAL = 1.0, 0.2
 
 
 class ProgressLine:
-    """A line such as ``40 of 250 epochs, 3 s of about 19 s``, on terminals only, then gone.
-
-    Parameters
-    ----------
-    total : int
-        Steps in all.
-    unit : str
-        What one step is.
-    done : int
-        Steps that were done before.
-    """
+    """A line such as ``40 of 250 epochs, 3 s of about 19 s``, on terminals only, then gone."""
 
     def __init__(self, total: int, unit: str, done: int = 0) -> None:
         self.n = done

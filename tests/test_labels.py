@@ -337,7 +337,7 @@ def test_weights_of_other_rows_are_refused_and_those_without_labels_are_not():
     weights = pd.Series(np.arange(1.0, 17))
     kept = rows[rows.a == 1]
     wanted = ebm.Ensemble.from_data(kept, sample_weight=weights[kept.index]).weights
-    with pytest.raises(NamesError, match="labels of weights must be those of the rows"):
+    with pytest.raises(NamesError, match="labels of sample_weight must be those of the rows"):
         ebm.Ensemble.from_data(kept, sample_weight=weights.iloc[1:9])
     for own in (weights[8:].to_numpy(), weights[8:].reset_index(drop=True)):
         np.testing.assert_array_equal(
@@ -362,7 +362,7 @@ def test_weights_that_count_are_those_of_a_shuffled_frame_by_label(rng, order):
         shuffled.to_numpy(), sample_weight=np.arange(1.0, 10), names=NAMES
     )
     np.testing.assert_array_equal(plain.weights, wanted.weights)
-    with pytest.raises(NamesError, match="labels of weights must be those of the rows"):
+    with pytest.raises(NamesError, match="labels of sample_weight must be those of the rows"):
         ebm.Ensemble.from_data(frame.iloc[[0, *range(8)]], sample_weight=weights)
 
 

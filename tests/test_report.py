@@ -21,18 +21,20 @@ from ebm.enumeration import exact
 from ebm.errors import CodingError, ConstantUnitError, EnumerationLimitError
 from ebm.learning import fit
 from ebm.models import BoltzmannMachine
-from ebm.report import MAX_UNITS_EXACT, analysis, analyze, fitted, text
-from ebm.report.data import entropies
-from ebm.report.fitted import (
+from ebm.report import MAX_UNITS_EXACT, _printed, _sections, analysis, analyze
+from ebm.report._sections import (
+    compare_inversion,
     couplings_of,
     effective_parameters,
+    entropies,
     expected_divergence,
     goodness,
     minima,
     misfits,
+    sampling_errors,
 )
-from ebm.report.inverted import compare_inversion, sampling_errors
 from ebm.spaces import Binary, Levels, Spins
+from ebm.tables import Table
 from tests.statistical import FALSE_FAIL_RATE
 
 NAMES = ["a", "b", "c", "d", "e"]
@@ -274,7 +276,7 @@ def test_yardstick_does_not_depend_on_how_many_sets_are_drawn_at_once(
 ) -> None:
     ensemble = exact(machine())
     together = expected_divergence(5000, ensemble, 15, 7)
-    monkeypatch.setattr(fitted, "_ROWS_AT_ONCE", 15_000)
+    monkeypatch.setattr(_sections, "_ROWS_AT_ONCE", 15_000)
     apart = expected_divergence(5000, ensemble, 15, 7)
     assert None not in (*together, *apart)
     assert apart[0] == pytest.approx(together[0], abs=6 * (together[1] or 0) / math.sqrt(20))
@@ -291,7 +293,7 @@ def test_a_yardstick_below_resolution_is_no_zero() -> None:
 
 
 def test_triples_are_left_out_where_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (fitted, text):
+    for module in (_sections, _printed):
         monkeypatch.setattr(module, "MAX_UNITS", 4)
     report = analyze(drawn(300), names=NAMES)
     assert report.goodness is not None
@@ -304,7 +306,7 @@ def test_triples_are_left_out_where_too_long(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_local_minima_left_out_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (analysis, text):
+    for module in (_sections, _printed):
         monkeypatch.setattr(module, "MAX_UNITS_MINIMA", 4)
     report = analyze(drawn(300), names=NAMES)
     assert report.minima is None
@@ -619,9 +621,8 @@ def test_three_units_that_never_show_a_pattern_are_named() -> None:
 def test_warnings_go_into_the_report_and_nowhere_else() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        report = analyze(
-            np.eye(6)[:4], l2=0.1, l2_biases=0.1, notes=["Half of the rows are missing."]
-        )
+        table = Table(np.eye(6)[:4], tuple("abcdef"), 8, 4, ("Half of the rows are missing.",))
+        report = analyze(table, l2=0.1, l2_biases=0.1)
     assert report.warnings[0] == "Half of the rows are missing."
     assert any("rows for 6 units" in text for text in report.warnings)
     assert "Half of the rows are missing." in str(report)
@@ -637,6 +638,15 @@ def test_warnings_of_others_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.warns(RuntimeWarning, match="not ours"):
         report = analyze(drawn(50), l2=0.1)
     assert not report.warnings
+
+
+def test_a_table_brings_its_names_and_its_notes() -> None:
+    table = Table(drawn(), tuple(NAMES), 3000, notes=("Half of the rows are missing.",))
+    report = analyze(table)
+    assert report.summary.names == tuple(NAMES)
+    assert report.warnings == ("Half of the rows are missing.",)
+    assert analyze(table, names=list("vwxyz")).summary.names == tuple("vwxyz")
+    assert report.to_dict()["fit"] == analyze(drawn(), names=NAMES).to_dict()["fit"]
 
 
 # Forms
@@ -665,7 +675,7 @@ def test_hard_data_give_finite_text_and_json(rows: Any, options: dict[str, Any])
 
 def test_text_is_at_most_80_columns_with_long_names() -> None:
     names = [f"export_administration_act_of_south_africa_{k}" for k in range(5)]
-    text = str(analyze(drawn(), names=names, notes=["word " * 60]))
+    text = str(analyze(Table(drawn(), tuple(names), 3000, notes=("word " * 60,))))
     assert max(map(len, text.splitlines())) <= 80
 
 

@@ -30,7 +30,7 @@ from ebm.enumeration._halves import second_moments
 from ebm.enumeration._log_weights import Parts, Scale, inputs_of, softplus
 from ebm.enumeration._products import BlockSums
 from ebm.enumeration._subset_tables import MEMBERS, TOGETHER, safe_runs, states_of, subset_tables
-from ebm.model import LayeredForm
+from ebm.forms import LayeredForm
 
 #: Units of x in the second half, and units of the first half that vary within a block, at most.
 COLUMN_BITS = 8

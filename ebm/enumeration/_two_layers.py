@@ -18,7 +18,7 @@ from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size,
 from ebm.enumeration._log_weights import Resolution, cut_layers, inputs_of, of_layers
 from ebm.enumeration._products import MOST_CHUNKS, BlockSums, Totals, combine
 from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
-from ebm.model import checked_layers
+from ebm.forms import summable_form
 from ebm.spaces import Binary
 
 __all__ = ["LayerMoments", "RestrictedEnumeration"]
@@ -83,11 +83,12 @@ class RestrictedEnumeration(ExactEnsemble):
         layer: Literal["visible", "hidden"] | None = None,
     ) -> None:
         self.model, self.space, self._limits = model, space, limits
-        form = checked_layers(model, space)
+        centered = summable_form(model)
+        form = centered.at_origin()
         n, self._n_hidden = form.weights.shape
         self.layer = layer or ("visible" if n <= self._n_hidden else "hidden")
         #: In one part or two, of the visible layer.
-        self._forms = cut_layers(model, form)
+        self._forms = cut_layers(centered)
         forms = self._forms
         if self.layer == "hidden":
             forms = tuple(part.transposed() for part in forms)
@@ -106,7 +107,7 @@ class RestrictedEnumeration(ExactEnsemble):
         self._require(f"enumerating {self._what} in the log domain", in_log_domain)
         self._totals = self._sum()
         if len(forms) == 2:
-            self._require_resolution(Resolution.of(*form[:3]))
+            self._require_resolution(Resolution.of(*(x for x in form if np.ndim(x))))
         self._set_totals(self._totals, form.constant)
 
     def moments(self) -> Moments:

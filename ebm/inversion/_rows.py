@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments, WeightedStates
-from ebm.ensembles.weighted_states import from_data
 from ebm.errors import CodingError, EbmError, ModelError, require_memory
 from ebm.spaces import Binary, Spins, StateSpace
 
@@ -102,7 +101,7 @@ def read_rows(
             "their moments"
         )
     if not isinstance(data, Ensemble):
-        data = from_data(data, space=space, weights=weights, names=names)
+        data = Ensemble.from_data(data, space=space, sample_weight=weights, names=names)
     elif space is not None or weights is not None or names is not None:
         raise EbmError("space, weights and names belong to rows; this ensemble has its own")
     if not isinstance(data.space, Binary | Spins):
@@ -127,4 +126,4 @@ def _counted(ensemble: Ensemble) -> WeightedStates:
         )
     rows = np.concatenate([states for states, _ in parts])
     weights = np.concatenate([weights for _, weights in parts])
-    return from_data(rows, space=ensemble.space, weights=weights)
+    return Ensemble.from_data(rows, space=ensemble.space, sample_weight=weights)

@@ -11,6 +11,7 @@ from ebm._types import Array
 from ebm.errors import ConvergenceError
 from ebm.inversion._moments import PreparedMoments, shown_pairs
 from ebm.inversion.resummation import PairRemainder, couplings_of_pairs, slope_of_pairs
+from ebm.perturbation._fixed_point import mixture
 from ebm.perturbation._summation import inverse_series
 from ebm.perturbation.plefka._free_energy import coupled_algebra, covariance_terms
 
@@ -137,22 +138,10 @@ def _settled(equation: Equation, response: Array, start: Array) -> tuple[Array |
         if not np.isfinite(step).all():
             break
         past = [*past[-MEMORY:], (weights * unit, step)]
-        weights = _mixture(past) / unit
+        weights = mixture(past) / unit
         if np.abs(rest).max(initial=0.0) <= TOLERANCE * size:
             return weights, rest
     return None, best
-
-
-def _mixture(past: list[tuple[Array, Array]]) -> Array:
-    """The affine combination of points that leaves least, plus what it leaves."""
-    last, rest = past[-1]
-    if len(past) == 1:
-        return last + rest
-    rests = np.stack([(rest - other).ravel() for _, other in past[:-1]])
-    moved = np.stack([(last - point).ravel() for point, _ in past[:-1]])
-    gram, target = rests @ rests.T, rests @ rest.ravel()
-    shares: Any = np.linalg.lstsq(gram, target, rcond=1e-14)[0]
-    return np.asarray(last + rest - (shares @ (moved + rests)).reshape(rest.shape))
 
 
 def _refuse(equation: Equation, rest: Array) -> NoReturn:

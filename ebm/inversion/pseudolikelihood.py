@@ -37,6 +37,7 @@ from ebm.learning.fit import fit
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.learning.result import FitResult
 from ebm.models import BoltzmannMachine, IsingModel
+from ebm.models._library import pair_machine
 from ebm.spaces import Spins, StateSpace
 from ebm.spaces._labels import shown
 
@@ -234,9 +235,11 @@ def log_pseudolikelihood(model: Any, data: Any) -> float:
     >>> ebm.inversion.log_pseudolikelihood(flat, [[0, 1], [1, 1]])
     -1.3862943611198906
     """
-    if not isinstance(model, BoltzmannMachine | IsingModel):
+    machine = pair_machine(model)
+    if machine is None:
         raise ModelError(
-            f"model must be a BoltzmannMachine or an IsingModel, got {type(model).__name__}"
+            "model must be a BoltzmannMachine or an IsingModel, or have a quadratic_form over "
+            f"two-valued units, got {type(model).__name__}"
         )
     with warnings.catch_warnings():
         # A single row has a value too.
@@ -244,7 +247,7 @@ def log_pseudolikelihood(model: Any, data: Any) -> float:
         rows = read_rows(data, space=None if _is_ensemble(data) else model.space)
     require_order(rows.space, model.space)
     spins = isinstance(model.space, Spins)
-    inputs = model.input(2 * rows.states - 1 if spins else rows.states) * (2 if spins else 1)
+    inputs = machine.input(2 * rows.states - 1 if spins else rows.states) * (2 if spins else 1)
     margins = (2 * rows.states - 1) * inputs
     return -float(rows.weights @ np.logaddexp(0, -margins).sum(axis=1))
 

@@ -72,42 +72,20 @@ def checked_route_step(answer: Any, average: Any) -> tuple[Any, Any]:
     return checked_ensemble(answer[0], f"step of {_called(average)}"), answer[1]
 
 
-def checked_step(answer: Any, optimizer: Any, theta: Array) -> tuple[Array, Any]:
-    """What a step of an optimizer gave: the next parameters and the next state.
-
-    Parameters
-    ----------
-    answer : Any
-        From its ``step``.
-    optimizer : Any
-        Which, for the message.
-    theta : ndarray, (p,)
-        The parameters before.
-
-    Returns
-    -------
-    (ndarray, Any)
-        Parameters (p,), finite or not, and the state.
-
-    Raises
-    ------
-    EbmError
-        If it is no such pair, or the parameters are no real numbers.
-    ShapeError
-        If there are not p of them.
-    """
+def checked_step(answer: Any, optimizer: Any, gradient: Array) -> tuple[Array, Any]:
+    """What a step of an optimizer gave: a move of the parameters, finite or not, and its state."""
     called = _called(optimizer)
     if not (isinstance(answer, tuple | list) and len(answer) == 2):
         raise EbmError(
-            f"step of {called} must give the next parameters and the next state, "
-            f"(theta, state); it gave {_shown(answer)}"
+            f"step of {called} must give the change of the parameters and the next state, "
+            f"(move, state); it gave {_shown(answer)}"
         )
-    following = as_floats(answer[0], f"theta from step of {called}")
-    if following.shape != theta.shape:
+    move = as_floats(answer[0], f"the change from step of {called}")
+    if move.shape != gradient.shape:
         raise ShapeError(
-            f"theta from step of {called} must have shape {theta.shape}, got {following.shape}"
+            f"the change from step of {called} must have shape {gradient.shape}, got {move.shape}"
         )
-    return following, answer[1]
+    return move, answer[1]
 
 
 def _called(value: Any) -> str:

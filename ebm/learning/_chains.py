@@ -17,7 +17,6 @@ from ebm._randomness import generator
 from ebm._types import Array, Words
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import require_units
-from ebm.ensembles.weighted_states import from_data
 from ebm.errors import (
     EbmError,
     FewSamplesWarning,
@@ -38,7 +37,13 @@ from ebm.learning._gauges import Gauge, gauge_of
 from ebm.learning._likelihood import settings_of
 from ebm.learning._monitor import Monitor, drawn_states
 from ebm.learning._separation import doubt_of_maximum
-from ebm.learning._statistics import gradient_of, has_hidden_units, has_pairs, mean_energy
+from ebm.learning._statistics import (
+    difference,
+    gradient_of,
+    has_hidden_units,
+    has_pairs,
+    mean_energy,
+)
 from ebm.learning.averages import Route, as_route, has_memory
 from ebm.learning.optimizers import Adam, Decay, GradientDescent, Optimizer
 from ebm.learning.penalties import AppliedPenalty
@@ -252,19 +257,19 @@ class SampledLikelihood:
         """The last model and its average: an entry of the history asks for what a step will use."""
         return [None, None]
 
-    def averages(self, model: Any, batch: Any, ensemble: Any) -> tuple[Array, Array]:
-        """E_D[∂E/∂θ] and E_model[∂E/∂θ], (p,)."""
-        drawn = gradient_of(model, ensemble, rough=self.is_rough)
+    def difference(self, model: Any, batch: Any, ensemble: Any) -> tuple[Array, Array]:
+        """E_D[∂E/∂θ] − E_model[∂E/∂θ] and the sum of both averages, (p,)."""
         if self.takes_all_rows and has_pairs(self.family):
-            return self._fixed_side, drawn
+            drawn = gradient_of(model, ensemble)
+            return self._data_average - drawn, self._data_average + drawn
         if self.takes_all_rows and not (self.is_rough and has_hidden_units(self.family)):
             batch = self.whole
-        return gradient_of(model, batch, rough=self.is_rough), drawn
+        return difference(model, batch, ensemble, rough=self.is_rough)
 
     @cached_property
-    def _fixed_side(self) -> Array:
+    def _data_average(self) -> Array:
         """E_D[∂E/∂θ] over all data: a constant where the energy is linear in θ."""
-        return gradient_of(self.family, self.whole, rough=False)
+        return gradient_of(self.family, self.whole)
 
     # -- what is measured ------------------------------------------------------------------------
 
@@ -418,7 +423,7 @@ def _validation(model: Any, validation: Any) -> Ensemble | None:
         with warnings.catch_warnings():
             # Means of energies need no more rows than units.
             warnings.simplefilter("ignore", FewSamplesWarning)
-            return from_data(validation, space=model.space)
+            return Ensemble.from_data(validation, space=model.space)
     except EbmError as error:
         raise type(error)(f"validation rows: {error}") from error
 

@@ -1,13 +1,12 @@
 """Gauges: coordinates in which gradient learning does not depend on how units are coded.
 
-The model stays in the centers it was given. Parameters and gradients are taken into the centered
-coordinates for each update and the new parameters are brought back, which is the update that a
-recentered model would make :cite:`montavon2012,melchior2016`.
+The model stays in the centers it was given. With θ = θ₀ + Aφ the gradient goes into the coordinates
+φ by Aᵀ, and the optimizer's move comes back by A. In centered coordinates that is the update which
+a recentered model would make :cite:`montavon2012,melchior2016`.
 """
 
 from __future__ import annotations
 
-from abc import ABC
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ __all__ = ["Gauge", "LayerGauge", "PairGauge", "TiedGauge", "gauge_of"]
 SLIDING = 0.01
 
 
-class Gauge(ABC):  # noqa: B024
+class Gauge:
     """The parameters as they stand: for models without centers, and where centering is off.
 
     ``center`` is what slides from update to update; here it is empty.
@@ -32,37 +31,21 @@ class Gauge(ABC):  # noqa: B024
         """The center before the first update."""
         return np.zeros(0)
 
-    def enter(self, theta: Array, center: Array) -> Array:
-        """Parameters of the model in the coordinates of the gauge, (p,) -> (p,)."""
-        return theta
-
-    def leave(self, theta: Array, center: Array) -> Array:
-        """The inverse of :meth:`enter`."""
-        return theta
-
-    def lift(self, change: Array, center: Array) -> Array:
-        """A change of the coordinates as one of the parameters, linear."""
-        return self.leave(change, center)
-
     def gradient(self, gradient: Array, center: Array) -> Array:
-        """∂L/∂θ of the model as the gradient in the coordinates of the gauge, (p,) -> (p,)."""
+        """Aᵀ ∂L/∂θ, the gradient by the coordinates; may change its argument in place."""
         return gradient
 
-    def slid(self, center: Array, data_gradient: Array, own_gradient: Array) -> Array:
-        """The center of the next update, from both sides of the learning rule."""
+    def moved(self, theta: Array, move: Array, center: Array) -> Array:
+        """θ + A Δφ, the parameters after a move of the coordinates; a new array."""
+        return theta + move
+
+    def slid(self, center: Array, both: Array) -> Array:
+        """The center of the next update, from the sum of both sides of the learning rule."""
         return center
 
 
 class PairGauge(Gauge):
-    """A pairwise model centered at the means of the data.
-
-    Parameters
-    ----------
-    model : ParametricModel
-        In its own center.
-    mean : ndarray, (n,)
-        The means of the data, in the coding of the model.
-    """
+    """A pairwise model in its own center x̂, learning as if it were centered at the data means m."""
 
     def __init__(self, model: Any, mean: Array) -> None:
         self._n, self._pairs = model.n, model.pairs
@@ -70,41 +53,26 @@ class PairGauge(Gauge):
         i, j = model.pairs
         self._first, self._second = shift[i], shift[j]
 
-    def enter(self, theta: Array, center: Array) -> Array:
-        """b' = b − W (x̂ − m)."""
-        return self._moved(theta, -1.0)
-
-    def leave(self, theta: Array, center: Array) -> Array:
-        """b = b' + W (x̂ − m)."""
-        return self._moved(theta, 1.0)
-
     def gradient(self, gradient: Array, center: Array) -> Array:
         """∂L/∂W' = ∂L/∂W + (∂L/∂b)(x̂ − m)ᵀ + its transpose."""
         (i, j), n = self._pairs, self._n
-        inner = gradient.copy()
-        inner[n:] += gradient[i] * self._second
-        inner[n:] += gradient[j] * self._first
-        return inner
+        gradient[n:] += gradient[i] * self._second
+        gradient[n:] += gradient[j] * self._first
+        return gradient
 
-    def _moved(self, theta: Array, sign: float) -> Array:
+    def moved(self, theta: Array, move: Array, center: Array) -> Array:
+        """Δb = Δb' + ΔW (x̂ − m)."""
         (i, j), n = self._pairs, self._n
-        moved, couplings = theta.copy(), theta[n:]
-        moved[:n] += sign * np.bincount(i, couplings * self._second, n)
-        moved[:n] += sign * np.bincount(j, couplings * self._first, n)
-        return moved
+        after = theta + move
+        after[:n] += np.bincount(i, move[n:] * self._second, n)
+        after[:n] += np.bincount(j, move[n:] * self._first, n)
+        return after
 
 
 class LayerGauge(Gauge):
-    """A restricted machine centered at data means below, at sliding means above.
+    """A restricted machine in its own centers v̂, ĥ, learning as if at data means m and at ĥ'.
 
-    The hidden center goes a hundredth of the way to ½(E_D[h] + E_model[h]) at each update.
-
-    Parameters
-    ----------
-    model : ParametricModel
-        In its own centers.
-    mean : ndarray, (n,)
-        The means of the data.
+    The hidden center ĥ' goes a hundredth of the way to ½(E_D[h] + E_model[h]) at each update.
     """
 
     def __init__(self, model: Any, mean: Array) -> None:
@@ -116,35 +84,27 @@ class LayerGauge(Gauge):
         """The hidden means of the data."""
         return hidden_mean
 
-    def enter(self, theta: Array, center: Array) -> Array:
-        """b' = b − U (ĥ − ĥ'), c' = c − Uᵀ (v̂ − m)."""
-        return self._moved(theta, center, -1.0)
-
-    def leave(self, theta: Array, center: Array) -> Array:
-        """The inverse of :meth:`enter`."""
-        return self._moved(theta, center, 1.0)
-
     def gradient(self, gradient: Array, center: Array) -> Array:
         """∂L/∂U' = ∂L/∂U + (∂L/∂b)(ĥ − ĥ')ᵀ + (v̂ − m)(∂L/∂c)ᵀ."""
-        inner = gradient.copy()
-        b, c, u = self._split(inner)
-        u += np.outer(b, self._hidden - center)
+        b, c, u = self._split(gradient)
+        _add_outer(u, b, self._hidden - center)
         if self._visible.any():
-            u += np.outer(self._visible, c)
-        return inner
+            _add_outer(u, self._visible, c)
+        return gradient
 
-    def slid(self, center: Array, data_gradient: Array, own_gradient: Array) -> Array:
+    def moved(self, theta: Array, move: Array, center: Array) -> Array:
+        """Δb = Δb' + ΔU (ĥ − ĥ'), Δc = Δc' + ΔUᵀ (v̂ − m)."""
+        after = theta + move
+        (b, c, _), (_, _, u) = self._split(after), self._split(move)
+        b += u @ (self._hidden - center)
+        if self._visible.any():
+            c += self._visible @ u
+        return after
+
+    def slid(self, center: Array, both: Array) -> Array:
         """A step towards the mean of both hidden means, which are gradients by the biases c."""
-        hidden = slice(self._n, self._n + self._m)
-        mean = -0.5 * (data_gradient[hidden] + own_gradient[hidden])
+        mean = -0.5 * both[self._n : self._n + self._m]
         return np.asarray((1 - SLIDING) * center + SLIDING * mean)
-
-    def _moved(self, theta: Array, center: Array, sign: float) -> Array:
-        moved = theta.copy()
-        b, c, u = self._split(moved)
-        b += sign * (u @ (self._hidden - center))
-        c += sign * (self._visible @ u)
-        return moved
 
     def _split(self, theta: Array) -> tuple[Array, Array, Array]:
         """Views of b, c and U."""
@@ -155,25 +115,24 @@ class LayerGauge(Gauge):
 class TiedGauge(Gauge):
     """θ = θ₀ + Aφ: the parameters in fewer coordinates, those that a fit may change."""
 
-    def __init__(self, theta: Array, directions: Array) -> None:
-        self._origin, self._directions = theta, directions
-        self._inverse = np.linalg.pinv(directions)
-
-    def enter(self, theta: Array, center: Array) -> Array:
-        """φ."""
-        return np.asarray(self._inverse @ (theta - self._origin))
-
-    def leave(self, theta: Array, center: Array) -> Array:
-        """θ₀ + Aφ."""
-        return np.asarray(self._origin + self._directions @ theta)
-
-    def lift(self, change: Array, center: Array) -> Array:
-        """A Δφ."""
-        return np.asarray(self._directions @ change)
+    def __init__(self, directions: Array) -> None:
+        self._directions = directions
 
     def gradient(self, gradient: Array, center: Array) -> Array:
-        """Aᵀ ∂L/∂θ."""
+        """Aᵀ ∂L/∂θ, (p,) -> (q,)."""
         return np.asarray(self._directions.T @ gradient)
+
+    def moved(self, theta: Array, move: Array, center: Array) -> Array:
+        """θ + A Δφ, from (p,) and (q,)."""
+        return np.asarray(theta + self._directions @ move)
+
+
+def _add_outer(matrix: Array, rows: Array, columns: Array) -> None:
+    """matrix += rows columnsᵀ in place, one pass over it."""
+    from scipy.linalg.blas import dger
+
+    # The transpose of a C array is a Fortran array, on which BLAS works in place.
+    dger(1.0, columns, rows, a=matrix.T, overwrite_a=1, overwrite_x=0, overwrite_y=0)
 
 
 def gauge_of(
@@ -181,7 +140,7 @@ def gauge_of(
 ) -> Gauge:
     """The gauge in which a family learns: about the means of the data where it has centers."""
     if directions is not None:
-        return TiedGauge(np.array(model.parameters), directions)
+        return TiedGauge(directions)
     if centering and mean is not None and has_pairs(model):
         return PairGauge(model, mean)
     if centering and mean is not None and has_hidden_units(model):

@@ -100,13 +100,16 @@ class Monitor:
         variance = self._variances
         if variance is None:
             variance = variances(model, self._data, self._mean, hidden)
-        own, smoothed = (self._gauge.gradient(slopes, hidden) for slopes in (gradient, mean))
+        own, smoothed = (self._gauge.gradient(x.copy(), hidden) for x in (gradient, mean))
         if self._directions is not None:
-            # Variances of sums of features, as if units were independent.
-            inner = np.array([self._gauge.enter(way, hidden) for way in self._directions.T])
-            variance = inner**2 @ variance
+            # Variances of sums of features, as if units were independent. A gauge G changes biases
+            # by couplings only, so that G⁻¹ = 2 − G.
+            ways, zero = self._directions.T, np.zeros(len(gradient))
+            moved = np.array([self._gauge.moved(zero, way, hidden) for way in ways])
+            variance = (2 * ways - moved) ** 2 @ variance
             own, smoothed = gradient @ self._directions, mean @ self._directions
-        own, smoothed = own / np.sqrt(variance), smoothed / np.sqrt(variance)
+        deviation = np.sqrt(variance)
+        own, smoothed = own / deviation, smoothed / deviation
         sampling = 1 / float(self._data.sample_size)
         return Misfit(
             float(np.abs(own).max()),

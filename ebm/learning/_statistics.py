@@ -28,60 +28,71 @@ def has_hidden_units(model: Any) -> bool:
     return hasattr(model, "hidden_conditional") and hasattr(model, "visible_center")
 
 
-def gradient_of(model: Any, ensemble: Any, *, rough: bool) -> Array:
-    """E[∂E/∂θ], one side of the learning rule, (p,).
+def difference(model: Any, batch: Any, ensemble: Any, *, rough: bool) -> tuple[Array, Array]:
+    """E_D[∂E/∂θ] − E_model[∂E/∂θ], the learning rule, and the sum of both averages, (p,) each.
 
-    Parameters
-    ----------
-    model : ParametricModel
-        At which θ.
-    ensemble : Ensemble or Moments
-        What to average over.
-    rough : bool
-        Whether single precision will do, as beside the noise of chains.
-
-    Returns
-    -------
-    ndarray, (p,)
-        In the order of ``model.parameters``.
+    ``rough`` says whether single precision will do, as beside the noise of chains. Of a machine
+    with hidden units the sum is then that of the biases alone.
     """
-    if rough and has_hidden_units(model) and isinstance(ensemble, Batch):
-        return _layered_gradient(model, ensemble)
+    is_rough = rough and has_hidden_units(model)
+    if is_rough and isinstance(batch, Batch) and isinstance(ensemble, Batch):
+        weights = _single_weights(model)
+        if weights is not None:
+            return _layered_difference(model, weights, batch, ensemble)
+    data_average, model_average = gradient_of(model, batch), gradient_of(model, ensemble)
+    return data_average - model_average, data_average + model_average
+
+
+def gradient_of(model: Any, ensemble: Any) -> Array:
+    """E[∂E/∂θ], one side of the learning rule, (p,)."""
     return np.asarray(model.mean_energy_gradient(ensemble), dtype=np.float64)
 
 
-def _layered_gradient(model: Any, batch: Batch) -> Array:
-    """The same about the hidden center, in single precision where that is enough."""
-    visible = np.asarray(model.visible_center)
-    is_shifted = bool(visible.any())
+def _single_weights(model: Any) -> NDArray[np.float32] | None:
+    """The weights in single precision, or None where that would not do."""
     with np.errstate(over="ignore"):
-        weights = model.weights.astype(np.float32)
-    inputs = model.hidden_biases - (visible @ model.weights if is_shifted else 0)
-    if not single_precision_suffices(weights.T, inputs):
-        return np.asarray(model.mean_energy_gradient(batch))
-    biases, center = inputs.astype(np.float32), model.hidden_center.astype(np.float32)
-    v_mean, h_mean = np.zeros(model.n), np.zeros(model.n_hidden)
-    products: Any = 0.0
-    rows = max(1, CHUNK // model.n_hidden)
-    for start in range(0, len(batch.states), rows):
-        v = batch.states[start : start + rows].astype(np.float32)
-        share = batch.weights[start : start + rows].astype(np.float32)
+        weights: NDArray[np.float32] = model.weights.astype(np.float32)
+    inputs = model.hidden_biases - model.visible_center @ model.weights
+    return weights if single_precision_suffices(weights.T, inputs) else None
+
+
+def _layered_difference(
+    model: Any, weights: NDArray[np.float32], batch: Batch, ensemble: Batch
+) -> tuple[Array, Array]:
+    """Both sides at once about the hidden center: −Σ_r s_r (v_r, h_r, (v_r − v̂)(h_r − ĥ)ᵀ).
+
+    The rows r are those of the batch with s their weights, and those of the ensemble with −s.
+    """
+    n, m = weights.shape
+    visible, center = model.visible_center, model.hidden_center.astype(np.float32)
+    inputs = (model.hidden_biases - visible @ model.weights).astype(np.float32)
+    sums, means = np.zeros((2, n)), np.zeros((2, m))
+    products: Any = np.zeros((n, m), dtype=np.float32)
+    rows = max(1, CHUNK // m)
+    for start in range(0, max(len(batch.states), len(ensemble.states)), rows):
+        part = slice(start, start + rows)
+        sides = batch.states[part], ensemble.states[part]
+        v = np.concatenate(sides, dtype=np.float32)
+        shares = np.concatenate([batch.weights[part], ensemble.weights[part]], dtype=np.float32)
         h = v @ weights
-        h += biases
+        h += inputs
         _sigmoid(h)
-        v_mean += share @ v
-        h_mean += share @ h
+        cut = len(sides[0])
+        for k, side in enumerate((slice(cut), slice(cut, None))):
+            sums[k] += shares[side] @ v[side]
+            means[k] += shares[side] @ h[side]
+        shares[:cut] *= -1
         h -= center
-        h *= share[:, None]
-        products = products + v.T @ h
-    gradient = np.empty(model.n + model.n_hidden + weights.size)
-    np.negative(v_mean, out=gradient[: model.n])
-    np.negative(h_mean, out=gradient[model.n : model.n + model.n_hidden])
-    about = gradient[model.n + model.n_hidden :].reshape(weights.shape)
-    np.negative(products, out=about)
-    if is_shifted:
-        about += np.outer(visible, h_mean - model.hidden_center)
-    return gradient
+        h *= shares[:, None]
+        part_products = v.T @ h
+        products = part_products if start == 0 else products + part_products
+    gradient = np.empty(n + m + n * m)
+    gradient[:n], gradient[n : n + m] = sums[1] - sums[0], means[1] - means[0]
+    about = gradient[n + m :].reshape(n, m)
+    about[:] = products
+    if visible.any():
+        about -= np.outer(visible, gradient[n : n + m])
+    return gradient, -np.concatenate([sums.sum(axis=0), means.sum(axis=0)])
 
 
 def _sigmoid(inputs: NDArray[np.float32]) -> None:
@@ -196,7 +207,7 @@ def reconstruction_error(model: Any, batch: Ensemble) -> float:
     """
     from scipy.special import expit
 
-    form = model.layered_form()
+    form = model.layered_form().at_origin()
 
     def error(v: Array) -> Array:
         h = expit(v @ form.weights + form.hidden)

@@ -157,8 +157,9 @@ class ContrastiveDivergence:
     >>> rows = [[0, 0, 0], [1, 1, 0], [1, 1, 1], [0, 0, 1]] * 10
     >>> start = ebm.RestrictedBoltzmannMachine.for_data(rows, 2, rng=0)
     >>> steps = ebm.GradientSteps(n_epochs=20)
-    >>> loss = ebm.Likelihood(ebm.ContrastiveDivergence(1))
-    >>> result = ebm.fit(start, rows, loss=loss, solver=steps, rng=0)
+    >>> result = ebm.fit(
+    ...     start, rows, loss=ebm.Likelihood(ebm.ContrastiveDivergence(1)), solver=steps, rng=0
+    ... )
     >>> len(result.history)
     20
     """

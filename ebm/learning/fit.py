@@ -8,7 +8,6 @@ from typing import Any
 
 from ebm._randomness import RandomSource
 from ebm.ensembles import Ensemble, Moments
-from ebm.ensembles.weighted_states import from_data
 from ebm.errors import EbmError, ModelError
 from ebm.learning.losses import Likelihood, Loss
 from ebm.learning.penalties import Penalty, as_penalty
@@ -109,7 +108,7 @@ def fit(
     if not len(model.parameters):
         raise ModelError(f"{model!r} has no parameters to fit: give it terms")
     if not isinstance(data, Ensemble | Moments):
-        data = from_data(data, space=space)
+        data = Ensemble.from_data(data, space=space)
     loss = _checked_loss(loss)
     problem = loss.of(_named(model, data.space.names), data, as_penalty(penalty))
     solver = _checked_solver(solver, problem)

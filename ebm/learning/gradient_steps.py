@@ -96,9 +96,10 @@ class GradientSteps:
     def start(self, loss: Any, theta: Array, rng: Any) -> State:
         """Chains at their first states, the rows not shuffled yet."""
         begun = loss.start_state(rng)
+        coordinates = loss.gauge.gradient(np.zeros_like(theta), begun["center"])
         return {
             "theta": theta,
-            "optimizer": loss.optimizer.start(loss.gauge.enter(theta, begun["center"])),
+            "optimizer": loss.optimizer.start(coordinates),
             **begun,
             "updates": 0,
             # For the next entry of the history: θ before it, and the sum of the gradients since.
@@ -113,21 +114,21 @@ class GradientSteps:
         theta, model = state["theta"], loss.model(state["theta"])
         batch, share, rows = loss.next_batch(state)
         ensemble, chains = loss.sample(model, batch, state["chains"])
-        data_average, model_average = loss.averages(model, batch, ensemble)
-        gradient = data_average - model_average
-        gradient += loss.penalty.gradient(theta)
-        theta, optimizer = self._moved(loss, state, model, ensemble, gradient, share)
-        if rows["is_recorded"] and share == 1 and not state["summed"]:
-            total = gradient
-        else:
-            total = state["total"] + (gradient if share == 1 else share * gradient)
+        gradient, both = loss.difference(model, batch, ensemble)
+        if loss.penalty:
+            gradient += loss.penalty.gradient(theta)
+        if share != 1:
+            gradient *= share
+        total = state["total"] + gradient if state["summed"] else gradient.copy()
+        move, optimizer = self._move(loss, state, model, ensemble, gradient)
+        theta = loss.gauge.moved(theta, move, state["center"])
         after = {
             **state,
             **rows,
             "theta": theta,
             "optimizer": optimizer,
             "chains": chains,
-            "center": loss.gauge.slid(state["center"], data_average, model_average),
+            "center": loss.gauge.slid(state["center"], both),
             "updates": state["updates"] + 1,
             "total": total,
             "shares": state["shares"] + share,
@@ -135,24 +136,22 @@ class GradientSteps:
         }
         return after if not rows["is_recorded"] else self._measured(loss, after, ensemble)
 
-    def _moved(
-        self, loss: Any, state: State, model: Any, ensemble: Any, gradient: Array, share: float
+    def _move(
+        self, loss: Any, state: State, model: Any, ensemble: Any, gradient: Array
     ) -> tuple[Array, Any]:
-        """The optimizer's step, taken in the coordinates of the gauge."""
+        """The optimizer's move in the coordinates of the gauge; the gradient is used up."""
         gauge, center = loss.gauge, state["center"]
-        before = gauge.enter(state["theta"], center)
-        inner = gauge.gradient(gradient, center)
+        slopes = gauge.gradient(gradient, center)
         metric = metric_for(loss.optimizer, model, ensemble, gauge, center)
         with np.errstate(over="ignore", invalid="ignore"):
-            answer = loss.optimizer.step(
-                before, inner if share == 1 else share * inner, state["optimizer"], *metric
-            )
-            after, optimizer = checked_step(answer, loss.optimizer, before)
-            change = after - before
+            answer = loss.optimizer.step(slopes, state["optimizer"], *metric)
+            move, optimizer = checked_step(answer, loss.optimizer, slopes)
             largest = LARGEST_CHANGE if loss.is_bounded else math.inf
-            if not max(change.max(), -change.min()) < largest:
-                raise _divergence(loss, state, np.abs(change), after)
-        return gauge.leave(after, center), optimizer
+            # The length of the move, one product, bounds its entries.
+            is_short = move @ move < min(largest**2, np.finfo(float).max)
+            if not is_short and not np.abs(move).max() < largest:
+                raise _divergence(loss, state, move)
+        return move, optimizer
 
     def _measured(self, loss: Any, state: State, ensemble: Any) -> State:
         """The end of an entry: how far both averages are apart, and whether that is noise."""
@@ -201,20 +200,22 @@ class GradientSteps:
         )
 
 
-def _divergence(loss: Any, state: State, change: Array, after: Array) -> DivergenceError:
-    """What to say of an update that went too far."""
+def _divergence(loss: Any, state: State, move: Array) -> DivergenceError:
+    """What to say of an update that went too far, by a move in the coordinates of the gauge."""
     theta = state["theta"]
-    worst = int(np.argmax(np.where(np.isfinite(change), change, np.inf)))
+    sizes = np.abs(move)
+    worst = int(np.argmax(np.where(np.isfinite(sizes), sizes, np.inf)))
     names = getattr(loss.family, "parameter_names", None)
-    name = f"parameter {worst}" if names is None or len(after) != len(names) else names[worst]
+    is_named = names is not None and len(names) == len(move)
+    name = names[worst] if is_named else f"parameter {worst}"
+    before = float(theta[worst]) if len(move) == len(theta) else 0.0
     coupled = np.abs(theta[np.asarray(loss.family.is_coupling)] if loss.is_bounded else theta)
-    largest = float(coupled.max(initial=0.0))
     update = state["updates"] + 1
     damping = ", raise damping" if getattr(loss.optimizer, "uses_metric", False) else ""
     return DivergenceError(
-        f"learning diverged at update {update} (epoch {state['epochs'] + 1}): it takes "
-        f"{name} from {theta[min(worst, len(theta) - 1)]:.3g} to {after[worst]:.3g}; before it "
-        f"max|W| was {largest:.3g}. Lower the learning rate{damping}, or add a penalty "
+        f"learning diverged at update {update} (epoch {state['epochs'] + 1}): it takes {name} from "
+        f"{before:.3g} to {before + move[worst]:.3g}; before it max|W| was "
+        f"{coupled.max(initial=0.0):.3g}. Lower the learning rate{damping}, or add a penalty "
         "(penalty=ebm.Penalty(l2=…))",
         update=update,
         parameter=name,

@@ -65,8 +65,8 @@ class Newton:
     >>> import ebm
     >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
     >>> start = ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])
-    >>> ebm.fit(start, rows, solver=ebm.Newton(tolerance=1e-12)).gradient_norm < 1e-12
-    True
+    >>> [f"{step.gradient_norm:.0e}" for step in ebm.fit(start, rows, solver=ebm.Newton()).history]
+    ['3e-01', '1e-02', '5e-05', '1e-09', '0e+00']
     """
 
     tolerance: float = 1e-9

@@ -11,9 +11,19 @@ from ebm.enumeration import _fourth_moments, _quadratic
 from ebm.enumeration._fourth_moments import fourth_moments
 from ebm.enumeration._splitting import split
 from ebm.errors import EnumerationLimitError
-from ebm.model import checked_form
+from ebm.forms import summable_form
 from tests import oracles, strategies
 from tests.enumeration.adversaries import two_mode_adversary, underflow_adversary
+
+
+@pytest.fixture(
+    params=[0, _quadratic.SMALL], ids=["products", "one table"], scope="module", autouse=True
+)
+def route(request):
+    """Small models too are summed by products, or all states at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_quadratic, "SMALL", request.param)
+        yield
 
 
 @given(strategies.quadratic_models(), strategies.generators())
@@ -83,7 +93,7 @@ class TestCertificate:
 
     def test_what_no_potential_balances_is_streamed(self):
         model = two_mode_adversary()
-        form = checked_form(model, model.space)
+        form = summable_form(model).at_origin().dense()
         assert fourth_moments(form, model.space, np.zeros(13), 1) is None
         tensor = ebm.exact(model).fourth_moments(np.zeros(13))
         np.testing.assert_allclose(
@@ -102,6 +112,6 @@ class TestCertificate:
         np.testing.assert_allclose(tensor[:-1, -1, -1, -1], 0.5, rtol=1e-9)
 
     def test_streaming_many_units_is_refused(self):
-        ensemble = ebm.exact(two_mode_adversary(), max_seconds=0.1)
+        ensemble = ebm.exact(two_mode_adversary(), max_seconds=5e-5)
         with pytest.raises(EnumerationLimitError, match="do without standard errors"):
             ensemble.fourth_moments(np.zeros(13))

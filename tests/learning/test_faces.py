@@ -419,8 +419,9 @@ def test_what_moments_in_double_precision_do_not_tell_is_said(beta):
 def test_a_penalty_that_is_there_is_not_advised():
     """A value of a Potts unit that never occurs asks for a penalty on fields."""
     rows = np.random.default_rng(0).integers(0, 2, (200, 3))
-    advice = r"add a penalty on biases, such as penalty=ebm\.Penalty\(l2_biases="
-    with pytest.warns(NoMaximumWarning, match=advice):
+    with pytest.warns(
+        NoMaximumWarning, match=r"add a penalty on biases, such as penalty=ebm\.Penalty\(l2_biases="
+    ):
         ebm.fit(potts(3), rows, penalty=ebm.Penalty(l2=0.1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -513,7 +513,7 @@ class TestRefusals:
     @pytest.mark.parametrize("weights", [[-1.0], [np.nan], [0.0]])
     def test_weights(self, weights):
         rows = some_rows()
-        with pytest.raises(ModelError, match="weights must"):
+        with pytest.raises(ModelError, match="sample_weight must"):
             ebm.fit(
                 machine(4),
                 ebm.Ensemble.from_data(

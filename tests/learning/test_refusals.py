@@ -46,8 +46,9 @@ class TestExactFits:
     def test_name_the_chains_that_can(self, start, rows):
         tracemalloc.start()
         try:
-            way_out = r"loss=ebm\.Likelihood\(ebm\.PersistentChains\(\)\)"
-            with pytest.raises(EnumerationLimitError, match=way_out):
+            with pytest.raises(
+                EnumerationLimitError, match=r"loss=ebm\.Likelihood\(ebm\.PersistentChains\(\)\)"
+            ):
                 ebm.fit(start, rows)
             _, peak = tracemalloc.get_traced_memory()
         finally:

@@ -342,7 +342,7 @@ class TestLearningRule:
         data = ebm.Ensemble.from_data(rbm.space.random(40, rng=2))
         wanted = rbm.mean_energy_gradient(data)
         np.testing.assert_allclose(wanted, data.expectation(rbm.energy_gradient), rtol=1e-12)
-        monkeypatch.setattr("ebm.models._layered.CHUNK", 7)
+        monkeypatch.setattr("ebm.models.restricted.CHUNK", 7)
         np.testing.assert_allclose(rbm.mean_energy_gradient(data), wanted, rtol=1e-12)
 
     def test_moments_do_not_suffice(self):

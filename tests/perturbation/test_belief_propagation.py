@@ -17,8 +17,8 @@ from ebm.errors import (
     ModelError,
     SeriesWarning,
 )
+from ebm.perturbation import bethe, bethe_solutions
 from ebm.perturbation.bethe import _field_response
-from ebm.perturbation.bethe.propagation import bethe, bethe_solutions
 from tests import oracles, strategies
 
 # Strong couplings are the subject; what is said about them is that of test_error_estimates.

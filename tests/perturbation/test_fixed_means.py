@@ -12,7 +12,7 @@ import ebm
 from ebm.errors import ConvergenceError, EbmError, LimitError, ModelError, SeriesWarning
 from ebm.perturbation import plefka, plefka_solutions
 from ebm.perturbation._summation import inverse_series
-from ebm.perturbation.diagrams._dense import DenseAlgebra
+from ebm.perturbation.diagrams._algebra import DenseAlgebra
 from ebm.perturbation.plefka._climb import ascent, point_at
 from ebm.perturbation.plefka._free_energy import corrections, covariance_terms
 from tests import oracles

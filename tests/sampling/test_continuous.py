@@ -167,7 +167,9 @@ def test_trajectories_to_where_an_action_overflows_are_refused(step, dtype):
 
     rng = np.random.default_rng(10)
     z, labels = rng.normal(0.3, 1, (12, 2)), np.arange(12) % 3
-    action = ebm.networks.SoftmaxMLPAction(z, labels, 2, prior_precision=0.7, dtype=dtype)
+    action = ebm.networks.SoftmaxMLPAction(
+        z, labels, 2, prior_precision=0.7, settings=ebm.networks.RowSettings(dtype=dtype)
+    )
     with pytest.warns(PoorMixingWarning, match="4 of 4 chains accepted no proposal"):
         samples = sample_continuous(action, HamiltonianMonteCarlo(step, 9), n_draws=20, rng=9)
     np.testing.assert_array_equal(samples.values[:, 0], samples.values[:, -1])
