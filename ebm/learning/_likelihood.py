@@ -24,7 +24,7 @@ from ebm.information import fisher_information
 from ebm.information.fisher import pair_fisher
 from ebm.learning._existence import units_of_direction
 from ebm.learning._separation import idle_directions, is_affine, units_moved
-from ebm.learning._statistics import gradient_variances
+from ebm.learning._statistics import gradient_variances, mean_energy
 from ebm.learning.penalties import AppliedPenalty
 from ebm.spaces import Spins
 
@@ -229,9 +229,7 @@ class PairLikelihoodLoss(LikelihoodLoss):
 
     def data_energy(self, model: Any) -> float:
         """E_D[E(x; θ)] from the moments of the data."""
-        form = model.quadratic_form()
-        pairs = float(np.vdot(form.matrix, self.data.second))
-        return float(form.constant - form.vector @ self.data.mean - 0.5 * pairs)
+        return mean_energy(model, self.data)
 
     def fisher(self, model: Any, ensemble: Any) -> Array:
         """Fisher information in centered parameters, or along the ways open to them, (q, q)."""
