@@ -10,6 +10,7 @@ from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
 from ebm.enumeration import exact
 from ebm.errors import require_memory
+from ebm.forms import LayeredForm
 from ebm.information.ensemble_information import energy_gradients
 from ebm.information.metric import MEMORY_LIMIT, Metric
 

@@ -149,18 +149,7 @@ class ConditionalLoss:
         return np.asarray(step @ self.linear)
 
     def evaluate(self, theta: Array) -> Evaluation:
-        """Value, gradient and curvatures at θ, one pass over the rows.
-
-        Parameters
-        ----------
-        theta : ndarray, (n, n + 1)
-            Within the family.
-
-        Returns
-        -------
-        Evaluation
-            All of them.
-        """
+        """Value, gradient and curvatures at θ, one pass over the rows."""
         value, gradient = 0.0, np.zeros_like(theta)
         curvatures = np.empty_like(self.states)
         for rows in self.blocks():
@@ -184,20 +173,7 @@ class ConditionalLoss:
         return Evaluation(value, gradient, curvatures)
 
     def curve(self, step: Array, curvatures: NDArray[np.floating[Any]]) -> Array:
-        """Hessian times a step, in the precision of the curvatures.
-
-        Parameters
-        ----------
-        step : ndarray, (n, n + 1)
-            Within the family.
-        curvatures : ndarray, (m, n)
-            Of the point, in double or single precision.
-
-        Returns
-        -------
-        ndarray, (n, n + 1)
-            Within the family.
-        """
+        """Hessian times a step, in the precision of the curvatures."""
         product = self._penalty_slope(step)
         single = curvatures.dtype == np.float32
         features: NDArray[Any] = self.short_features if single else self.features
@@ -207,38 +183,14 @@ class ConditionalLoss:
         return self.within(product)
 
     def residuals(self, theta: Array, rows: slice) -> Array:
-        """p(x_α = 1 | rest) − x_α, (m, n).
-
-        Parameters
-        ----------
-        theta : ndarray, (n, n + 1)
-            Within the family.
-        rows : slice
-            Of the states.
-
-        Returns
-        -------
-        ndarray, (m, n)
-            For these rows.
-        """
+        """p(x_α = 1 | rest) − x_α, (m, n)."""
         margins = self._signs[rows] * (self.features[rows] @ theta.T)
         small = np.exp(-np.abs(margins))
         other = np.where(margins >= 0, small, 1.0) / (1 + small)
         return np.asarray(-self._signs[rows] * other)
 
     def margins(self, step: Array) -> Array:
-        """How much a step moves each input towards the value seen, lowest and highest of each unit.
-
-        Parameters
-        ----------
-        step : ndarray, (n, n + 1)
-            Of the parameters.
-
-        Returns
-        -------
-        ndarray, (2, n)
-            Over the rows.
-        """
+        """Lowest and highest move of each input towards the value seen, (2, n)."""
         bounds = np.array([np.full(len(step), np.inf), np.full(len(step), -np.inf)])
         for rows in self.blocks():
             margin = self._signs[rows] * (self.features[rows] @ step.T)

@@ -41,19 +41,7 @@ CURE = "mix in the uniform distribution with pseudocount=1, or scale correlation
 
 @dataclass(frozen=True, eq=False)
 class PreparedMoments:
-    """Means and covariances of {0,1} units that an inversion can start from.
-
-    Parameters
-    ----------
-    space : StateSpace
-        Of the moments given, in which the model is returned.
-    mean : ndarray, (n,)
-        x̂, strictly between 0 and 1.
-    covariance : ndarray, (n, n)
-        Ĉ, with x̂(1−x̂) on its diagonal.
-    sample_size : float
-        Number of samples behind them.
-    """
+    """Means and covariances of {0,1} units that an inversion can start from."""
 
     space: StateSpace
     mean: Array
@@ -77,14 +65,7 @@ class PreparedMoments:
 
     @cached_property
     def inverse(self) -> Array:
-        """Ĉ⁻¹, (n, n), symmetric.
-
-        Raises
-        ------
-        SingularCovarianceError
-            If Ĉ is singular, or so nearly that its inverse would have few digits; units that are
-            equal or opposite are named.
-        """
+        """Ĉ⁻¹, (n, n), symmetric."""
         deviation = np.sqrt(self.variance)
         correlation = self.covariance / np.outer(deviation, deviation)
         with single_threaded_blas():
@@ -104,20 +85,7 @@ class PreparedMoments:
         return response
 
     def model(self, weights: Array, biases: Array) -> BoltzmannMachine | IsingModel:
-        """The machine centered at x̂, in the coding and with the names of the moments.
-
-        Parameters
-        ----------
-        weights : ndarray, (n, n)
-            W, symmetric up to rounding.
-        biases : ndarray, (n,)
-            b at the center x̂.
-
-        Returns
-        -------
-        BoltzmannMachine or IsingModel
-            Of {0,1} or ±1 units.
-        """
+        """The machine centered at x̂, in the coding and with the names of the moments."""
         # Products leave W symmetric up to rounding, where one of a pair of zeros may be none.
         weights = weights / 2 + weights.T / 2
         machine = BoltzmannMachine(weights, biases, center=self.mean, names=self.space.names)
@@ -155,39 +123,6 @@ def prepared(
 
     p ← (1−α) p + α/2^n with α = a/(N + a), then Ĉ_ij ← (1−λ) Ĉ_ij for i ≠ j; the means of the
     second step stay.
-
-    Parameters
-    ----------
-    moments : Moments or Ensemble
-        With covariances by 1/N, in either two-valued coding.
-    pseudocount : float
-        a, a number of samples drawn from the uniform distribution.
-    shrinkage : float
-        λ, from 0 to 1.
-    matrices : int
-        How many matrices over all pairs the inversion will hold at a time.
-
-    Returns
-    -------
-    PreparedMoments
-        Checked and regularized.
-
-    Raises
-    ------
-    EbmError
-        If ``moments`` are something else, or impossible, or a setting is out of range.
-    ConstantUnitError
-        If a unit never changes; it is named.
-    MemoryLimitError
-        If matrices over all pairs of units would take too much memory.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> from ebm.inversion._moments import prepared
-    >>> data = ebm.Ensemble.from_data([[0, 1], [1, 1], [1, 1]])
-    >>> prepared(data, pseudocount=1).mean
-    array([0.625, 0.875])
     """
     if isinstance(moments, type) or not callable(getattr(moments, "moments", None)):
         raise EbmError(
@@ -220,22 +155,7 @@ def prepared(
 
 
 def shown_pairs(labels: tuple[str, ...], first: Any, second: Any, most: int = 4) -> str:
-    """Pairs of units for a message, the first few of them.
-
-    Parameters
-    ----------
-    labels : tuple of str
-        Of all units.
-    first, second : sequence of int
-        The pairs.
-    most : int
-        How many at most.
-
-    Returns
-    -------
-    str
-        Such as ``"'a' and 'b', 'a' and 'c'"``.
-    """
+    """Pairs of units for a message, the first few of them."""
     pairs = [f"{labels[i]!r} and {labels[j]!r}" for i, j in zip(first, second, strict=True)]
     more = f", … ({len(pairs) - most} more pairs)" if len(pairs) > most else ""
     return ", ".join(pairs[:most]) + more
@@ -276,27 +196,7 @@ def _require_changing(moments: Moments, variance: Array) -> None:
 
 
 def covariance_of_response(response: Array, variance: Array) -> Array:
-    """The covariance c of each pair for which c/(v_i v_j − c²) is the response.
-
-    Parameters
-    ----------
-    response : ndarray, (n, n)
-        −(C⁻¹)_ij with zero diagonal.
-    variance : ndarray, (n,)
-        v.
-
-    Returns
-    -------
-    ndarray, (n, n)
-        c, the root between the bounds, zero where the response is.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebm.inversion._moments import covariance_of_response
-    >>> covariance_of_response(np.array([[0, 8 / 3], [8 / 3, 0]]), np.array([0.25, 0.25]))[0]
-    array([0.   , 0.125])
-    """
+    """The covariance c of each pair for which c/(v_i v_j − c²) is the response."""
     independent = np.outer(variance, variance)
     root = np.sqrt(1 + 4 * independent * response**2)
     return np.asarray(2 * independent * response / (1 + root))
@@ -307,25 +207,6 @@ def pair_covariance(weights: Array, mean: Array) -> Array:
 
     c = 2EPQ / (B + √(B² − 4E²PQ)) with E = e^W − 1, P = x̂_i(1−x̂_j), Q = (1−x̂_i)x̂_j and
     B = 1 + E(P+Q): the root with p₁₁ p₀₀ = e^W p₁₀ p₀₁.
-
-    Parameters
-    ----------
-    weights : ndarray, (n, n)
-        W.
-    mean : ndarray, (n,)
-        x̂, between 0 and 1.
-
-    Returns
-    -------
-    ndarray, (n, n)
-        c, zero where W is.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebm.inversion._moments import pair_covariance
-    >>> pair_covariance(np.log([[1.0, 4.0], [4.0, 1.0]]), np.array([0.5, 0.5]))[0].round(6)
-    array([0.      , 0.083333])
     """
     one, other = np.outer(mean, 1 - mean), np.outer(1 - mean, mean)
     # For W > 0 both sides are divided by e^W, which may overflow.
@@ -341,44 +222,12 @@ def log_cells(mean: Array, covariance: Array) -> list[Array]:
     """ln p₁₁, p₁₀, p₀₁ and p₀₀ of each pair, each less that of independent units.
 
     Small where the covariance is.
-
-    Parameters
-    ----------
-    mean : ndarray, (n,)
-        x̂.
-    covariance : ndarray, (n, n)
-        c, zero on the diagonal.
-
-    Returns
-    -------
-    list of ndarray, (n, n)
-        Not finite where there is no such table.
     """
     return [np.log1p(sign * covariance / np.outer(x, y)) for sign, x, y in _cells(mean)]
 
 
 def of_tables(ready: PreparedMoments, covariance: Array) -> tuple[Array, Array]:
-    """W and ln p₁₀/p₀₀ − logit x̂_i + W_ij x̂_j of each pair's table, zero on the diagonal.
-
-    Parameters
-    ----------
-    ready : PreparedMoments
-        Means and names.
-    covariance : ndarray, (n, n)
-        c, zero on the diagonal.
-
-    Returns
-    -------
-    ndarray, (n, n)
-        W.
-    ndarray, (n, n)
-        What each pair adds to the bias of its first unit.
-
-    Raises
-    ------
-    EbmError
-        If a pair has no such table; it is named.
-    """
+    """W and ln p₁₀/p₀₀ − logit x̂_i + W_ij x̂_j of each pair's table, zero on the diagonal."""
     _require_tables(ready, covariance)
     both, first, second, neither = log_cells(ready.mean, covariance)
     weights = both + neither - first - second

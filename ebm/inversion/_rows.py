@@ -24,19 +24,7 @@ MEMORY_LIMIT = 2**30
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Distinct rows of {0,1} with their frequencies.
-
-    Parameters
-    ----------
-    space : StateSpace
-        Coding and names of the data.
-    states : ndarray, (m, n)
-        In {0,1} whatever the coding of the data.
-    weights : ndarray, (m,)
-        Positive, summing to 1.
-    sample_size : float
-        Number of samples; ``inf`` for exact ensembles.
-    """
+    """Distinct rows of {0,1} with their frequencies."""
 
     space: StateSpace
     states: Array
@@ -70,29 +58,7 @@ def read_rows(
     weights: ArrayLike | None = None,
     names: Sequence[str] | None = None,
 ) -> Rows:
-    """Rows, frames and ensembles of two-valued units as distinct rows of {0,1}.
-
-    Parameters
-    ----------
-    data : array_like, DataFrame or Ensemble
-        What was given.
-    space, weights, names : Any
-        As in :meth:`ebm.Ensemble.from_data`, for rows only.
-
-    Returns
-    -------
-    Rows
-        Equal rows counted together.
-
-    Raises
-    ------
-    ModelError
-        If ``data`` are moments.
-    EbmError
-        If an ensemble comes with settings that belong to rows.
-    CodingError
-        If units are not two-valued.
-    """
+    """Rows, frames and ensembles of two-valued units as distinct rows of {0,1}."""
     if isinstance(data, Moments) or (
         callable(getattr(data, "moments", None)) and not isinstance(data, Ensemble)
     ):

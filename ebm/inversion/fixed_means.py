@@ -32,19 +32,7 @@ SHARES = (0.25, 0.5, 0.7, 0.85, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Equation:
-    """W + T(W) = A in the units D in which variances are 1: D_ij = √(v_i v_j).
-
-    Parameters
-    ----------
-    ready : PreparedMoments
-        Means, and A = −Ĉ⁻¹ off the diagonal.
-    order : int
-        K: T is ∂²(Γ_2 + … + Γ_K)/∂m_i∂m_j off the diagonal.
-    pairs : PairRemainder or None
-        What each pair adds beyond.
-    max_seconds : float
-        Time allowed for one evaluation.
-    """
+    """W + T(W) = A in the units D in which variances are 1: D_ij = √(v_i v_j)."""
 
     ready: PreparedMoments
     order: int
@@ -89,18 +77,6 @@ class Equation:
 def solved(equation: Equation) -> Array:
     """The root that goes to zero with the response, or a refusal.
 
-    Parameters
-    ----------
-    equation : Equation
-        What is solved.
-
-    Returns
-    -------
-    ndarray, (n, n)
-        W.
-
-    Notes
-    -----
     A :class:`ebm.errors.ConvergenceError` says that none was found, and where most was left.
     """
     response = equation.ready.linear_response

@@ -32,7 +32,7 @@ from ebm.inversion._rows import Rows, read_rows
 from ebm.inversion._sandwich import sandwich_errors
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.learning._existence import empty_cells, gentle_penalty, require_changing_units
-from ebm.learning._statistics import has_pairs
+from ebm.learning._families import diagonal_input, has_pairs, pairs_of
 from ebm.learning.fit import fit
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.learning.result import FitResult
@@ -299,16 +299,12 @@ class PseudolikelihoodProblem:
     def _shift(self) -> Array:
         """x̂ − c, or ŝ − c, (n,)."""
         mean = 2 * self.mean - 1 if self._is_spins else self.mean
-        return np.asarray(mean - self.family.feature_center)
+        return np.asarray(mean - pairs_of(self.family).center)
 
     @cached_property
     def _diagonal(self) -> Array:
         """A_ii (½ − c_i), what a diagonal adds to b, (n,)."""
-        n = self.family.space.n
-        if self._is_spins:
-            return np.zeros(n)
-        bare = self.family.with_parameters(np.zeros(len(self.family.parameters)))
-        return np.asarray(bare.input(np.zeros(n)))
+        return diagonal_input(pairs_of(self.family), self.family.space)
 
     def _centered(self) -> Array:
         """(b, B) of the family as given, (n, n + 1)."""

@@ -214,18 +214,6 @@ def _preconditioner(loss: ConditionalLoss, spread: Array) -> Callable[[Array], A
 
     Then unit α's own curvature ū_α multiplies Ĉ: ū_α Ĉ for its weights; tied weights solve
     U Δ Ĉ + Ĉ Δ U = 2 G, which falls apart in the eigenvectors of U^−½ Ĉ U^−½.
-
-    Parameters
-    ----------
-    loss : ConditionalLoss
-        Knows Ĉ and the penalty.
-    spread : ndarray, (n,)
-        ū, mean p(1−p) of each unit's conditional.
-
-    Returns
-    -------
-    callable
-        From a gradient to a step, (n, n + 1) both.
     """
     spread = np.maximum(spread, 1e-10)
     on_biases = spread + loss.l2_biases * loss.linear[0] ** 2

@@ -15,25 +15,7 @@ __all__ = ["checked_ensemble", "checked_route_step", "checked_step"]
 
 
 def checked_ensemble(answer: Any, average: Any) -> Any:
-    """What stands for the model: an ensemble, or anything with moments.
-
-    Parameters
-    ----------
-    answer : Any
-        From an average.
-    average : Any
-        Which, for the message.
-
-    Returns
-    -------
-    Ensemble or Moments
-        The same.
-
-    Raises
-    ------
-    ModelError
-        If it is anything else.
-    """
+    """What stands for the model: an ensemble, or anything with moments."""
     # Such as Moments, or the answers of perturbation.
     has_moments = callable(getattr(answer, "moments", None)) and not isinstance(answer, type)
     if not (isinstance(answer, Ensemble) or has_moments):
@@ -45,25 +27,7 @@ def checked_ensemble(answer: Any, average: Any) -> Any:
 
 
 def checked_route_step(answer: Any, average: Any) -> tuple[Any, Any]:
-    """What a step of an average with memory gave: an ensemble and the next state.
-
-    Parameters
-    ----------
-    answer : Any
-        From its ``step``.
-    average : Any
-        Which, for the message.
-
-    Returns
-    -------
-    (Ensemble or Moments, Any)
-        The same.
-
-    Raises
-    ------
-    ModelError
-        If it is no such pair.
-    """
+    """What a step of an average with memory gave: an ensemble and the next state."""
     if not (isinstance(answer, tuple | list) and len(answer) == 2):
         raise ModelError(
             f"step of {_called(average)} must give an ensemble and the next state, "

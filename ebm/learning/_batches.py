@@ -24,19 +24,7 @@ MOST_ROWS = 2**27
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Batch(Ensemble):
-    """Some states with weights that sum to 1, in any order, repeats included.
-
-    Parameters
-    ----------
-    space : StateSpace
-        Coding and names.
-    states : ndarray, (m, n)
-        The states, in any number type.
-    weights : ndarray, (m,)
-        Their weights.
-    sample_size : float
-        Number of independent states.
-    """
+    """Some states with weights that sum to 1, in any order, repeats included."""
 
     space: StateSpace
     states: NDArray[Any]
@@ -56,21 +44,7 @@ class Batch(Ensemble):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Distinct states, and which of them each row of the data is.
-
-    Parameters
-    ----------
-    space : StateSpace
-        Coding and names.
-    states : ndarray, (k, n)
-        Distinct states.
-    index : ndarray of int, (N,)
-        The state of each row.
-    weights : ndarray, (N,)
-        Share of each row in the data, summing to 1.
-    sample_size : float
-        Σ of the frequencies of the rows.
-    """
+    """Distinct states, and which of them each row of the data is."""
 
     space: StateSpace
     states: NDArray[Any]
@@ -80,18 +54,7 @@ class Rows:
 
     @classmethod
     def of(cls, data: Ensemble) -> Rows:
-        """The rows behind an ensemble: repeats are written out where all frequencies are whole.
-
-        Parameters
-        ----------
-        data : Ensemble
-            Data, samples, or anything with a bounded number of states.
-
-        Returns
-        -------
-        Rows
-            In the order of the ensemble.
-        """
+        """The rows behind an ensemble: repeats are written out where all frequencies are whole."""
         states, weights = _collected(data)
         index = np.arange(len(states))
         if data.sample_size <= MOST_ROWS:
@@ -106,18 +69,7 @@ class Rows:
         return len(self.index)
 
     def take(self, rows: Indices) -> Batch:
-        """Some rows as an ensemble.
-
-        Parameters
-        ----------
-        rows : ndarray of int, (m,)
-            Which.
-
-        Returns
-        -------
-        Batch
-            With weights in proportion to those of the rows.
-        """
+        """Some rows as an ensemble."""
         weights = self.weights[rows]
         share = weights.sum()
         effective = float(share**2 / (weights @ weights))
@@ -140,24 +92,7 @@ class Rows:
 
 
 def is_normalized(sample_size: float) -> bool:
-    """Whether weights sum to one row or less, as shares do and frequencies of several rows do not.
-
-    Parameters
-    ----------
-    sample_size : float
-        Σ of the weights.
-
-    Returns
-    -------
-    bool
-        Whether that is at most one, to rounding.
-
-    Examples
-    --------
-    >>> from ebm.learning._batches import is_normalized
-    >>> is_normalized(sum([1 / 400] * 400)), is_normalized(400.0)
-    (True, False)
-    """
+    """Whether weights sum to one row or less, as shares of several rows do."""
     return sample_size <= 1 + 1e-9
 
 

@@ -33,17 +33,12 @@ from ebm.learning._existence import (
     require_changing_units,
     require_possible,
 )
+from ebm.learning._families import has_hidden_units, has_pairs
 from ebm.learning._gauges import Gauge, gauge_of
 from ebm.learning._likelihood import settings_of
 from ebm.learning._monitor import Monitor, drawn_states
 from ebm.learning._separation import doubt_of_maximum
-from ebm.learning._statistics import (
-    difference,
-    gradient_of,
-    has_hidden_units,
-    has_pairs,
-    mean_energy,
-)
+from ebm.learning._statistics import difference, gradient_of, mean_energy
 from ebm.learning.averages import Route, as_route, has_memory
 from ebm.learning.optimizers import Adam, Decay, GradientDescent, Optimizer
 from ebm.learning.penalties import AppliedPenalty
@@ -104,6 +99,16 @@ class SampledLikelihood:
     # -- what the data and the family decide -------------------------------------------------------
 
     @cached_property
+    def is_pairwise(self) -> bool:
+        """Whether moments are all that is learnt from."""
+        return has_pairs(self.family)
+
+    @cached_property
+    def is_layered(self) -> bool:
+        """Whether a layer of hidden units is summed out."""
+        return has_hidden_units(self.family)
+
+    @cached_property
     def route(self) -> Route:
         """The average, with a memory or without."""
         return as_route(self.average)
@@ -116,14 +121,14 @@ class SampledLikelihood:
     @cached_property
     def whole(self) -> Any:
         """What stands for all data: moments where they suffice."""
-        return self.data.moments().to(self.family.space) if has_pairs(self.family) else self.data
+        return self.data.moments().to(self.family.space) if self.is_pairwise else self.data
 
     @cached_property
     def _mean(self) -> Array | None:
         """Means of the data, (n,), for families whose units are two-valued."""
-        if has_pairs(self.family):
+        if self.is_pairwise:
             return np.asarray(self.whole.mean)
-        if has_hidden_units(self.family):
+        if self.is_layered:
             return np.asarray(self.data.expectation(lambda x: x))
         return None
 
@@ -140,13 +145,13 @@ class SampledLikelihood:
 
     @cached_property
     def is_rough(self) -> bool:
-        """Whether single precision will do, beside the noise of chains."""
-        return has_memory(self.average)
+        """Whether single precision will do for both layers, beside the noise of chains."""
+        return self.is_layered and has_memory(self.average)
 
     @property
     def is_bounded(self) -> bool:
         """Whether parameters are log-odds, so that a change by a hundred is a divergence."""
-        return has_pairs(self.family) or has_hidden_units(self.family)
+        return self.is_pairwise or self.is_layered
 
     @property
     def follows_model(self) -> bool:
@@ -259,10 +264,10 @@ class SampledLikelihood:
 
     def difference(self, model: Any, batch: Any, ensemble: Any) -> tuple[Array, Array]:
         """E_D[∂E/∂θ] − E_model[∂E/∂θ] and the sum of both averages, (p,)."""
-        if self.takes_all_rows and has_pairs(self.family):
+        if self.takes_all_rows and self.is_pairwise:
             drawn = gradient_of(model, ensemble)
             return self._data_average - drawn, self._data_average + drawn
-        if self.takes_all_rows and not (self.is_rough and has_hidden_units(self.family)):
+        if self.takes_all_rows and not self.is_rough:
             batch = self.whole
         return difference(model, batch, ensemble, rough=self.is_rough)
 
@@ -299,7 +304,7 @@ class SampledLikelihood:
             return bool(largest <= tolerance)
         # Everything is noise beside the sampling error of a single row; and hidden units make
         # saddles where moments agree and nothing is learnt yet.
-        if is_normalized(self.data.sample_size) or not has_pairs(self.family):
+        if is_normalized(self.data.sample_size) or not self.is_pairwise:
             return False
         return bool(smoothed < NEGLIGIBLE and own < 2)
 
@@ -360,7 +365,7 @@ class SampledLikelihood:
     def _can_converge(self) -> bool:
         """Whether anything but the number of epochs ends the training, with these rows."""
         is_single = is_normalized(self.data.sample_size)
-        return has_pairs(self.family) and self.follows_model and not is_single
+        return self.is_pairwise and self.follows_model and not is_single
 
     def _sentence(self, state: State, reason: str, history: Any) -> str:
         """How the training ended."""

@@ -30,18 +30,7 @@ MOST_NAMES = 8
 
 
 def require_changing_units(moments: Moments) -> None:
-    """Refuse units that never change.
-
-    Parameters
-    ----------
-    moments : Moments
-        Of two-valued units.
-
-    Raises
-    ------
-    ConstantUnitError
-        If there is one; it is named.
-    """
+    """Refuse units that never change."""
     mean = moments.to(Binary).mean
     constant = np.flatnonzero((mean < CONSTANT) | (mean > 1 - CONSTANT))
     if len(constant):
@@ -56,37 +45,12 @@ def require_changing_units(moments: Moments) -> None:
 
 
 def gentle_penalty(sample_size: float) -> str:
-    """A penalty as strong as one observation among N, 1/N, to be suggested in messages.
-
-    Parameters
-    ----------
-    sample_size : float
-        N; ``inf`` for exact moments.
-
-    Returns
-    -------
-    str
-        The number, one digit.
-    """
+    """A penalty as strong as one observation among N, 1/N, to be suggested in messages."""
     return f"{1 / sample_size if math.isfinite(sample_size) else 1e-6:.0e}"
 
 
 def require_possible(moments: Moments, pairs: tuple[Indices, Indices]) -> None:
-    """Refuse means and covariances that no distribution has.
-
-    Parameters
-    ----------
-    moments : Moments
-        Of two-valued units.
-    pairs : (ndarray, ndarray)
-        The pairs to look at.
-
-    Raises
-    ------
-    EbmError
-        If the table of a pair has a negative cell, then it is named, or the covariances are not
-        positive semi-definite.
-    """
+    """Refuse means and covariances that no distribution has."""
     cells = _pair_tables(moments, pairs)
     wrong = np.flatnonzero((cells < -1e-9).any(axis=0))
     if len(wrong):
@@ -114,20 +78,7 @@ def _pair_tables(moments: Moments, pairs: tuple[Indices, Indices]) -> Array:
 
 
 def empty_pairs(moments: Moments, pairs: tuple[Indices, Indices]) -> Indices:
-    """Which pairs have a combination of values that never occurs, so that no coupling is best.
-
-    Parameters
-    ----------
-    moments : Moments
-        Of two-valued units.
-    pairs : (ndarray, ndarray)
-        The pairs to look at.
-
-    Returns
-    -------
-    ndarray of int
-        Positions in ``pairs``.
-    """
+    """Which pairs have a combination of values that never occurs, so that no coupling is best."""
     return np.flatnonzero(_empty(moments, pairs).any(axis=0))
 
 
@@ -140,20 +91,7 @@ def _empty(moments: Moments, pairs: tuple[Indices, Indices]) -> Flags:
 
 
 def empty_cells(moments: Moments, pairs: tuple[Indices, Indices]) -> list[str]:
-    """Sentences about pairs of units with a combination of values that never occurs.
-
-    Parameters
-    ----------
-    moments : Moments
-        Of two-valued units.
-    pairs : (ndarray, ndarray)
-        The pairs to look at.
-
-    Returns
-    -------
-    list of str
-        One sentence for each such pair.
-    """
+    """Sentences about pairs of units with a combination of values that never occurs."""
     cells = _empty(moments, pairs)
     i, j = pairs
     labels = moments.space.labels
@@ -182,22 +120,7 @@ def _describe(empty: Flags) -> str:
 def units_of_direction(
     direction: Array, pairs: tuple[Indices, Indices], labels: Sequence[str]
 ) -> list[str]:
-    """Names of the units whose parameters make up most of a direction.
-
-    Parameters
-    ----------
-    direction : ndarray, (p,)
-        In the order linear parameters, then pairs.
-    pairs : (ndarray, ndarray)
-        Index arrays i, j of the pairs.
-    labels : sequence of str
-        Unit names.
-
-    Returns
-    -------
-    list of str
-        In the order of the units.
-    """
+    """Names of the units whose parameters make up most of a direction."""
     n = len(labels)
     large = np.abs(direction) > 0.3 * np.abs(direction).max()
     in_pair = large[n:]
@@ -209,24 +132,7 @@ def units_of_direction(
 def missing_maximum(
     cells: Sequence[str], units: Sequence[str], sample_size: float, *, held: bool = False
 ) -> str:
-    """The sentence that says there is no maximum, and what to do.
-
-    Parameters
-    ----------
-    cells : sequence of str
-        What :func:`empty_cells` found.
-    units : sequence of str
-        Units of the flat direction, empty where it is not known.
-    sample_size : float
-        N, for the size of the penalty that is suggested.
-    held : bool
-        Whether couplings have a penalty already.
-
-    Returns
-    -------
-    str
-        For an error, a warning or a report.
-    """
+    """The sentence that says there is no maximum, and what to do."""
     reason = "; ".join(cells[:4]) + (f"; and {len(cells) - 4} more pairs" if len(cells) > 4 else "")
     named = ", ".join(map(repr, units))
     if not reason:
@@ -241,20 +147,7 @@ def missing_maximum(
 
 
 def doubtful_maximum(units: Sequence[str], sample_size: float) -> str:
-    """The sentence that says there may be no maximum, and what to do.
-
-    Parameters
-    ----------
-    units : sequence of str
-        Units of a direction along which no change of one unit of a row is likelier than the row.
-    sample_size : float
-        N, for the size of the penalty that is suggested.
-
-    Returns
-    -------
-    str
-        For a warning or a report.
-    """
+    """The sentence that says there may be no maximum, and what to do."""
     named = ", ".join(map(repr, units[:MOST_NAMES]))
     more = f" and {len(units) - MOST_NAMES} more" if len(units) > MOST_NAMES else ""
     return (

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array
-from ebm.learning._statistics import has_hidden_units, has_pairs
+from ebm.learning._families import has_hidden_units, has_pairs, layers_of, pairs_of
 
 __all__ = ["Gauge", "LayerGauge", "PairGauge", "TiedGauge", "gauge_of"]
 
@@ -48,8 +48,8 @@ class PairGauge(Gauge):
     """A pairwise model in its own center x̂, learning as if it were centered at the data means m."""
 
     def __init__(self, model: Any, mean: Array) -> None:
-        self._n, self._pairs = model.n, model.pairs
-        shift = model.feature_center - mean
+        self._n, self._pairs = model.space.n, model.pairs
+        shift = pairs_of(model).center - mean
         i, j = model.pairs
         self._first, self._second = shift[i], shift[j]
 
@@ -76,9 +76,11 @@ class LayerGauge(Gauge):
     """
 
     def __init__(self, model: Any, mean: Array) -> None:
-        self._n, self._m = model.n, model.n_hidden
-        self._visible = np.asarray(model.visible_center) - mean
-        self._hidden = np.asarray(model.hidden_center)
+        form = layers_of(model)
+        self._n, self._m = form.weights.shape
+        self._visible = -mean if form.visible_center is None else form.visible_center - mean
+        no_center = np.zeros(self._m)
+        self._hidden = no_center if form.hidden_center is None else form.hidden_center
 
     def start(self, hidden_mean: Array) -> Array:
         """The hidden means of the data."""

@@ -20,11 +20,13 @@ from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.enumeration import ExactEnsemble
 from ebm.errors import PrecisionError
+from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.information import fisher_information
 from ebm.information.fisher import pair_fisher
 from ebm.learning._existence import units_of_direction
+from ebm.learning._families import diagonal_input, pairs_of
 from ebm.learning._separation import idle_directions, is_affine, units_moved
-from ebm.learning._statistics import gradient_variances, mean_energy
+from ebm.learning._statistics import gradient_variances
 from ebm.learning.penalties import AppliedPenalty
 from ebm.spaces import Spins
 
@@ -223,13 +225,15 @@ class PairLikelihoodLoss(LikelihoodLoss):
         else:
             mean = np.clip(self.data.mean, margin, 1 - margin)
             # With no couplings the input is what a diagonal adds to the bias.
-            diagonal = self.family.with_parameters(theta).input(np.zeros(units))
+            diagonal = diagonal_input(pairs_of(self.family), self.family.space)
             theta[:units] = np.log(mean / (1 - mean)) - diagonal
         return theta
 
     def data_energy(self, model: Any) -> float:
         """E_D[E(x; θ)] from the moments of the data."""
-        return mean_energy(model, self.data)
+        form = pairs_of(model).at_origin().dense()
+        pairs = float(np.vdot(form.matrix, self.data.second))
+        return float(form.constant - form.vector @ self.data.mean - 0.5 * pairs)
 
     def fisher(self, model: Any, ensemble: Any) -> Array:
         """Fisher information in centered parameters, or along the ways open to them, (q, q)."""
@@ -247,7 +251,7 @@ class PairLikelihoodLoss(LikelihoodLoss):
             return self.penalty.directions
         i, j = self.family.pairs
         n = self.family.space.n
-        shift = self.family.feature_center - self.data.mean
+        shift = pairs_of(self.family).center - self.data.mean
         gauge = np.eye(n + len(i))
         columns = n + np.arange(len(i))
         gauge[i, columns] = shift[j]
@@ -396,16 +400,18 @@ class Point:
 
 def settings_of(family: Any, data: Any, penalty: AppliedPenalty) -> dict[str, str]:
     """Model, data and penalty in words, most telling first."""
-    start = [np.zeros(0)]
-    for name in ("feature_center", "visible_center", "hidden_center"):
-        start.append(np.asarray(getattr(family, name, 0.0)).ravel())
+    form = energy_form(family) if offered_form(family) in {QuadraticForm, LayeredForm} else None
+    centers = [
+        np.zeros(0) if getattr(form, name, None) is None else getattr(form, name)
+        for name in ("center", "visible_center", "hidden_center")
+    ]
     parts = (data.mean, data.covariance) if isinstance(data, Moments) else ()
     if hasattr(data, "states") and hasattr(data, "weights"):
         parts = data.states, data.weights
     return {
         "model": f"{type(family).__name__} over {family.space!r}",
         "number of parameters": str(len(family.parameters)),
-        "centers": _checkpoints.fingerprint(np.concatenate(start)),
+        "centers": _checkpoints.fingerprint(np.concatenate(centers)),
         "data": " ".join(_checkpoints.fingerprint(np.asarray(part)) for part in parts),
         **_checkpoints.fingerprints(penalty.strength),
     }

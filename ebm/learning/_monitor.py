@@ -8,13 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ebm._types import Array
+from ebm.learning._families import has_hidden_units, layers_of
 from ebm.learning._gauges import LayerGauge, gauge_of
-from ebm.learning._statistics import (
-    has_hidden_units,
-    mean_energy,
-    reconstruction_error,
-    variances,
-)
+from ebm.learning._statistics import mean_energy, reconstruction_error, variances
 
 __all__ = ["Misfit", "Monitor", "drawn_states"]
 
@@ -37,23 +33,7 @@ class Misfit(NamedTuple):
 
 
 class Monitor:
-    """Measures of a fit on a fixed set of rows, and of its gradients.
-
-    Parameters
-    ----------
-    family : ParametricModel
-        The model at the start.
-    data : Ensemble or Moments
-        All data.
-    mean : ndarray, (n,), or None
-        Their means, for two-valued units.
-    probe : Ensemble or None
-        Some rows of the data.
-    validation : Ensemble or None
-        Rows not learnt from.
-    directions : ndarray, (p, q), or None
-        Where parameters are tied, the ways open to them.
-    """
+    """Measures of a fit on a fixed set of rows, and of its gradients, along ``directions`` (p, q)."""
 
     def __init__(
         self,
@@ -75,7 +55,10 @@ class Monitor:
         """Means of the hidden units given the probe, (m,); empty for models without."""
         if not has_hidden_units(model):
             return np.zeros(0)
-        return np.asarray(self._probe.expectation(model.hidden_conditional))
+        from scipy.special import expit
+
+        form = layers_of(model).at_origin()
+        return np.asarray(self._probe.expectation(lambda v: expit(v @ form.weights + form.hidden)))
 
     def running_mean(
         self, gradient: Array, mean: Array, noise: float, drawn: float, entries: int
@@ -131,18 +114,7 @@ class Monitor:
 
 
 def drawn_states(ensemble: Any) -> float:
-    """Independent states behind an average, at least one.
-
-    Parameters
-    ----------
-    ensemble : Ensemble
-        Of an average.
-
-    Returns
-    -------
-    float
-        Infinity for exact ones.
-    """
+    """Independent states behind an average, at least one."""
     size = float(getattr(ensemble, "sample_size", math.inf))
     return size if size >= 1 else 1.0
 

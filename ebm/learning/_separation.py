@@ -62,35 +62,14 @@ FEW_ROWS = 16
 
 @dataclass(frozen=True)
 class Separation:
-    """A direction along which the likelihood may rise for ever.
-
-    Parameters
-    ----------
-    units : tuple of str
-        Those whose changes it forbids.
-    is_certain : bool
-        Whether all states were looked at, so that there is no maximum.
-    """
+    """A direction along which the likelihood may rise for ever."""
 
     units: tuple[str, ...]
     is_certain: bool
 
 
 def is_affine(model: Any, data: Ensemble) -> bool:
-    """Whether energies are affine in the parameters, as far as a few rows tell.
-
-    Parameters
-    ----------
-    model : ParametricModel
-        The family.
-    data : Ensemble
-        The rows.
-
-    Returns
-    -------
-    bool
-        Whether ∂E/∂θ does not change with θ.
-    """
+    """Whether energies are affine in the parameters, as far as a few rows tell."""
     states = next(iter(data.blocks()))[0][:FEW_ROWS]
     here = np.asarray(model.energy_gradient(states))
     other = model.with_parameters(0.5 * model.parameters + 0.3)
@@ -100,24 +79,7 @@ def is_affine(model: Any, data: Ensemble) -> bool:
 def doubt_of_maximum(
     model: Any, data: Any, penalty: AppliedPenalty
 ) -> tuple[Separation | None, str]:
-    """What rows say of whether the likelihood has a maximum, and a sentence about it.
-
-    Parameters
-    ----------
-    model : ParametricModel
-        The family.
-    data : Ensemble or Moments
-        What is learnt from.
-    penalty : AppliedPenalty
-        What holds some of the parameters, or none.
-
-    Returns
-    -------
-    Separation or None
-        None where there is a maximum, and where the question could not be asked.
-    str
-        For a warning; without a separation a note that says why nothing is known, or empty.
-    """
+    """What rows say of whether the likelihood has a maximum, and a sentence about it."""
     if not isinstance(data, Ensemble) or not isinstance(model.space, FiniteSpace):
         return None, ""
     if math.isinf(data.sample_size):
@@ -138,27 +100,7 @@ def doubt_of_maximum(
 
 
 def separation(model: Any, data: Ensemble, penalty: AppliedPenalty) -> Separation | None:
-    """A direction of the parameters along which nothing bounds the likelihood of the rows.
-
-    Parameters
-    ----------
-    model : ParametricModel
-        Affine in its parameters, over a finite space.
-    data : Ensemble
-        The rows.
-    penalty : AppliedPenalty
-        What holds some of the parameters, or none.
-
-    Returns
-    -------
-    Separation or None
-        None where there is a maximum.
-
-    Raises
-    ------
-    LimitError
-        If there are too many parameters to ask.
-    """
+    """A direction of the parameters along which nothing bounds the likelihood of the rows."""
     _require_few(model)
     rows = _distinct_rows(data)
     features = _Features(model)
@@ -192,22 +134,6 @@ def vanishing_direction(
     The variance of d·T is compared with that over states drawn at random, which is zero only for
     directions that change nothing, such as gauges. Where the ratio is rounding, the states that
     tell parameters along d apart have lost all probability.
-
-    Parameters
-    ----------
-    model : ParametricModel
-        Affine in its parameters, over a finite space.
-    fisher : ndarray, (p, p)
-        Cov[∂E/∂θ] under the model.
-    gradient : ndarray, (p,)
-        Of the loss.
-    penalty : AppliedPenalty
-        What holds some of the parameters, or none.
-
-    Returns
-    -------
-    ndarray, (p,), or None
-        None also where nothing can be said: states are few, or the gradient is large.
     """
     features = _Features(model)
     at_random = features.of(features.random_states)
@@ -229,20 +155,7 @@ def vanishing_direction(
 
 
 def is_saturated(model: Any, fisher: Array) -> bool:
-    """Whether some feature hardly varies under a model that varies over random states.
-
-    Parameters
-    ----------
-    model : ParametricModel
-        Over a finite space.
-    fisher : ndarray, (p, p)
-        Cov[∂E/∂θ] under the model.
-
-    Returns
-    -------
-    bool
-        Whether Newton steps from this model are rounding.
-    """
+    """Whether some feature hardly varies under a model that varies over random states."""
     features = _Features(model)
     if len(features.random_states) <= len(fisher):
         return False
@@ -254,18 +167,6 @@ def idle_directions(fisher: Array, penalty: AppliedPenalty) -> Array:
     """An orthonormal basis of the directions of the parameters along which no loss changes, (p, k).
 
     Those of a gauge, such as one number added to all fields of a unit, unless a penalty holds them.
-
-    Parameters
-    ----------
-    fisher : ndarray, (p, p)
-        Cov[∂E/∂θ] where every allowed state has a share.
-    penalty : AppliedPenalty
-        What holds some of the parameters, or none.
-
-    Returns
-    -------
-    ndarray, (p, k)
-        Mostly without columns.
     """
     deviations = np.sqrt(np.maximum(fisher.diagonal(), 0))
     units = np.where(deviations > 0, deviations, 1.0)
@@ -278,20 +179,7 @@ def idle_directions(fisher: Array, penalty: AppliedPenalty) -> Array:
 
 
 def units_moved(model: Any, direction: Array) -> list[str]:
-    """Names of the units whose changes move the energy most, for a direction of parameters.
-
-    Parameters
-    ----------
-    model : ParametricModel
-        Affine in its parameters, over a finite space.
-    direction : ndarray, (p,)
-        Of the parameters.
-
-    Returns
-    -------
-    list of str
-        In the order of the units.
-    """
+    """Names of the units whose changes move the energy most, for a direction of parameters."""
     features = _Features(model)
     moved = np.zeros(model.space.n)
     for unit in range(len(moved)):

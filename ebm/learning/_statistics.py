@@ -8,37 +8,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._arrays import is_sparse
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
+from ebm.forms import LayeredForm
 from ebm.learning._batches import Batch
-from ebm.models import _couplings
+from ebm.learning._families import has_hidden_units, has_pairs, layers_of, pairs_of
 from ebm.sampling._sweeps import single_precision_suffices
 
 #: Hidden units of a batch, or derivatives by parameters, held at a time.
 CHUNK = 2**24
 
 
-def has_pairs(model: Any) -> bool:
-    """Whether the parameters are linear terms, then couplings of pairs, of two-valued units."""
-    return hasattr(model, "pairs") and hasattr(model, "feature_center")
-
-
-def has_hidden_units(model: Any) -> bool:
-    """Whether the parameters are those of two layers of {0,1} units, one of them summed out."""
-    return hasattr(model, "hidden_conditional") and hasattr(model, "visible_center")
-
-
 def difference(model: Any, batch: Any, ensemble: Any, *, rough: bool) -> tuple[Array, Array]:
     """E_D[∂E/∂θ] − E_model[∂E/∂θ], the learning rule, and the sum of both averages, (p,) each.
 
-    ``rough`` says whether single precision will do, as beside the noise of chains. Of a machine
-    with hidden units the sum is then that of the biases alone.
+    ``rough`` says that this is a machine with hidden units whose chains are noisy, so that single
+    precision will do where weights are not large; the sum is then that of the biases alone.
     """
-    is_rough = rough and has_hidden_units(model)
-    if is_rough and isinstance(batch, Batch) and isinstance(ensemble, Batch):
-        weights = _single_weights(model)
-        if weights is not None:
-            return _layered_difference(model, weights, batch, ensemble)
+    if rough and isinstance(batch, Batch) and isinstance(ensemble, Batch):
+        form = layers_of(model)
+        with np.errstate(over="ignore"):
+            weights: NDArray[np.float32] = form.weights.astype(np.float32)
+        if single_precision_suffices(weights.T, form.at_origin().hidden):
+            return _layered_difference(form, weights, batch, ensemble)
     data_average, model_average = gradient_of(model, batch), gradient_of(model, ensemble)
     return data_average - model_average, data_average + model_average
 
@@ -48,26 +41,17 @@ def gradient_of(model: Any, ensemble: Any) -> Array:
     return np.asarray(model.mean_energy_gradient(ensemble), dtype=np.float64)
 
 
-def _single_weights(model: Any) -> NDArray[np.float32] | None:
-    """The weights in single precision, or None where that would not do."""
-    with np.errstate(over="ignore"):
-        weights: NDArray[np.float32] = model.weights.astype(np.float32)
-    inputs = model.hidden_biases - model.visible_center @ model.weights
-    return weights if single_precision_suffices(weights.T, inputs) else None
-
-
 def _layered_difference(
-    model: Any, weights: NDArray[np.float32], batch: Batch, ensemble: Batch
+    form: LayeredForm, weights: NDArray[np.float32], batch: Batch, ensemble: Batch
 ) -> tuple[Array, Array]:
     """Both sides at once about the hidden center: −Σ_r s_r (v_r, h_r, (v_r − v̂)(h_r − ĥ)ᵀ).
 
     The rows r are those of the batch with s their weights, and those of the ensemble with −s.
     """
     n, m = weights.shape
-    visible, center = model.visible_center, model.hidden_center.astype(np.float32)
-    inputs = (model.hidden_biases - visible @ model.weights).astype(np.float32)
+    inputs = form.at_origin().hidden.astype(np.float32)
     sums, means = np.zeros((2, n)), np.zeros((2, m))
-    products: Any = np.zeros((n, m), dtype=np.float32)
+    products: Any = 0.0
     rows = max(1, CHUNK // m)
     for start in range(0, max(len(batch.states), len(ensemble.states)), rows):
         part = slice(start, start + rows)
@@ -82,16 +66,16 @@ def _layered_difference(
             sums[k] += shares[side] @ v[side]
             means[k] += shares[side] @ h[side]
         shares[:cut] *= -1
-        h -= center
+        if form.hidden_center is not None:
+            h -= form.hidden_center.astype(np.float32)
         h *= shares[:, None]
-        part_products = v.T @ h
-        products = part_products if start == 0 else products + part_products
+        products = v.T @ h if start == 0 else products + v.T @ h
     gradient = np.empty(n + m + n * m)
     gradient[:n], gradient[n : n + m] = sums[1] - sums[0], means[1] - means[0]
     about = gradient[n + m :].reshape(n, m)
     about[:] = products
-    if visible.any():
-        about -= np.outer(visible, gradient[n : n + m])
+    if form.visible_center is not None and form.visible_center.any():
+        about -= np.outer(form.visible_center, gradient[n : n + m])
     return gradient, -np.concatenate([sums.sum(axis=0), means.sum(axis=0)])
 
 
@@ -105,52 +89,18 @@ def _sigmoid(inputs: NDArray[np.float32]) -> None:
 
 
 def mean_energy(model: Any, data: Any) -> float:
-    """E[E(x)] in units of k_B T, from moments where they suffice.
-
-    Parameters
-    ----------
-    model : EnergyModel
-        The energy.
-    data : Ensemble or Moments
-        What to average over; the moments of a pairwise model.
-
-    Returns
-    -------
-    float
-        The mean.
-    """
+    """E[E(x)] in units of k_B T, from moments where they suffice."""
     if not (has_pairs(model) and isinstance(data, Moments)):
         return float(data.expectation(model.energy))
-    moments = data.to(model.space)
-    d = moments.mean - model.feature_center
-    matrix = model.coupling_matrix
-    if _couplings.is_sparse(matrix):
-        coupled = float(matrix.multiply(moments.covariance).sum())
-    else:
-        coupled = float((matrix * moments.covariance).sum())
-    coupled += float(d @ _couplings.apply(matrix, d))
-    return -0.5 * coupled - float(moments.mean @ model.parameters[: model.n]) + model.offset
+    form, moments = pairs_of(model), data.to(model.space)
+    matrix, d = form.matrix, moments.mean - form.center
+    product = matrix.multiply if is_sparse(matrix) else matrix.__mul__
+    coupled = float(product(moments.covariance).sum()) + float(d @ (matrix @ d))
+    return form.constant - 0.5 * coupled - float(moments.mean @ form.vector)
 
 
 def variances(model: Any, data: Any, mean: Array | None, hidden_mean: Array) -> Array:
-    """Variances of ∂E/∂θ in the centered coordinates, (p,), as if units were independent.
-
-    Parameters
-    ----------
-    model : ParametricModel
-        The family.
-    data : Ensemble or Moments
-        The data.
-    mean : ndarray, (n,), or None
-        Means of the data, for families whose units are two-valued.
-    hidden_mean : ndarray, (m,)
-        Means of the hidden units, empty where there are none.
-
-    Returns
-    -------
-    ndarray, (p,)
-        Positive: a constant unit counts as one with one row of another value in four.
-    """
+    """Variances of ∂E/∂θ in the centered coordinates, (p,), as if units were independent."""
     n_samples = data.sample_size if math.isfinite(data.sample_size) else 1e12
     least = 1 / (4 * n_samples)
     if has_pairs(model) and mean is not None:
@@ -166,20 +116,7 @@ def variances(model: Any, data: Any, mean: Array | None, hidden_mean: Array) -> 
 
 
 def gradient_variances(model: Any, data: Ensemble) -> Array:
-    """Var[∂E/∂θ_k] over an ensemble, a bounded number of states at a time, (p,).
-
-    Parameters
-    ----------
-    model : ParametricModel
-        At which θ.
-    data : Ensemble
-        What to average over.
-
-    Returns
-    -------
-    ndarray, (p,)
-        1 for a derivative that never changes.
-    """
+    """Var[∂E/∂θ_k] over an ensemble, a bounded number of states at a time, (p,)."""
     square: Any = 0.0
     rows = max(1, CHUNK // len(model.parameters))
     for states, weights in data.blocks():
@@ -191,23 +128,10 @@ def gradient_variances(model: Any, data: Ensemble) -> Array:
 
 
 def reconstruction_error(model: Any, batch: Ensemble) -> float:
-    """Mean of (v − p(v = 1 | h = p(h = 1 | v)))² over units and states.
-
-    Parameters
-    ----------
-    model : RestrictedBoltzmannMachine
-        Both conditionals.
-    batch : Ensemble
-        Over visible states.
-
-    Returns
-    -------
-    float
-        Small where the hidden units carry the states; no measure of the likelihood.
-    """
+    """Mean of (v − p(v = 1 | h = p(h = 1 | v)))² over units and states."""
     from scipy.special import expit
 
-    form = model.layered_form().at_origin()
+    form = layers_of(model).at_origin()
 
     def error(v: Array) -> Array:
         h = expit(v @ form.weights + form.hidden)

@@ -236,13 +236,7 @@ class ContrastiveDivergence:
 
 @dataclass(frozen=True)
 class Memoryless:
-    """A function from a model to an ensemble, such as ``ebm.exact``, as a route.
-
-    Parameters
-    ----------
-    average : callable
-        Called with every model.
-    """
+    """A function from a model to an ensemble, such as ``ebm.exact``, as a route."""
 
     average: Callable[[Any], Any]
 
@@ -256,53 +250,12 @@ class Memoryless:
 
 
 def has_memory(average: Any) -> bool:
-    """Whether an average is a route with ``start`` and ``step``.
-
-    Parameters
-    ----------
-    average : Any
-        What a caller gave.
-
-    Returns
-    -------
-    bool
-        Whether it has both members.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> from ebm.learning.averages import has_memory
-    >>> has_memory(ebm.PersistentChains()), has_memory(ebm.exact)
-    (True, False)
-    """
+    """Whether an average is a route with ``start`` and ``step``."""
     return callable(getattr(average, "start", None)) and callable(getattr(average, "step", None))
 
 
 def as_route(average: Any) -> Route:
-    """An average as a route, or an error that says what an average is.
-
-    Parameters
-    ----------
-    average : Any
-        A route, a function from a model to an ensemble, or anything else.
-
-    Returns
-    -------
-    Route
-        The same average.
-
-    Raises
-    ------
-    ModelError
-        If it is neither.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> from ebm.learning.averages import as_route
-    >>> type(as_route(ebm.exact)).__name__
-    'Memoryless'
-    """
+    """An average as a route, or an error that says what an average is."""
     if isinstance(average, type):
         raise ModelError(f"average must be an object, got the class: write {average.__name__}()")
     if has_memory(average):

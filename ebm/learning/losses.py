@@ -17,6 +17,7 @@ from ebm.errors import EbmError, LimitError, ModelError, require_memory
 from ebm.learning._assessment import is_informative, likelihood_result
 from ebm.learning._chains import SampledLikelihood, constant_units_notes
 from ebm.learning._existence import require_changing_units, require_possible
+from ebm.learning._families import has_pairs
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
 from ebm.learning._separation import is_saturated
 from ebm.learning.averages import Route, as_route, has_memory
@@ -171,7 +172,7 @@ class LikelihoodProblem:
 
     def _loss(self) -> LikelihoodLoss:
         average = _knowing_log_partition(self.average)
-        if not _learns_by_moments(self.family):
+        if not has_pairs(self.family):
             if isinstance(self.data, Moments):
                 raise ModelError(
                     f"{type(self.family).__name__} does not learn from moments alone: give rows"
@@ -179,7 +180,7 @@ class LikelihoodProblem:
             require_units(self.data, self.family.space)
             return LikelihoodLoss(self.family, self.data, average, self.penalty, self.data)
         target = self.data.moments().to(self.family.space).two_valued()
-        if self.family.n > NEWTON_UNITS:
+        if self.family.space.n > NEWTON_UNITS:
             _require_pair_matrices(self.family)
         require_possible(target, self.family.pairs)
         loss = PairLikelihoodLoss(self.family, target, average, self.penalty, self.data)
@@ -212,11 +213,6 @@ class LikelihoodProblem:
         return Run(last.state, (*before, *steps), last.reason)
 
 
-def _learns_by_moments(family: Any) -> bool:
-    """Whether the parameters are linear terms, then couplings of pairs, of two-valued units."""
-    return hasattr(family, "pairs") and hasattr(family, "feature_center")
-
-
 def _has_fisher(end: Any) -> bool:
     try:
         return end.fisher is not None
@@ -228,7 +224,7 @@ def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
     """Newton steps where they cost little and lead somewhere: few states, no saturated start."""
     start = loss.point(theta)
     if isinstance(loss, PairLikelihoodLoss):
-        is_small = loss.family.n <= NEWTON_UNITS and hasattr(start.ensemble, "fourth_moments")
+        is_small = loss.family.space.n <= NEWTON_UNITS and hasattr(start.ensemble, "fourth_moments")
         return Newton() if is_small else LBFGS()
     space, p = loss.family.space, len(theta)
     if not start.is_exact or space.size * p**2 > NEWTON_WORK or not loss.is_convex:

@@ -130,17 +130,7 @@ class NaturalGradient:
 
 
 class GaugedInformation(Metric):
-    """AᵀFA: a metric in the coordinates of a gauge, θ = A θ'.
-
-    Parameters
-    ----------
-    metric : Metric
-        F in the parameters of the model.
-    gauge : Gauge
-        Whose ``moved`` adds A Δφ and whose ``gradient`` is Aᵀ.
-    center : ndarray
-        Of the gauge.
-    """
+    """AᵀFA: a metric in the coordinates of a gauge, θ = A θ'."""
 
     def __init__(self, metric: Metric, gauge: Gauge, center: Array) -> None:
         self._metric, self._gauge, self._center = metric, gauge, center
@@ -184,31 +174,7 @@ class GaugedInformation(Metric):
 def metric_for(
     optimizer: Any, model: Any, ensemble: Any, gauge: Gauge, center: Array
 ) -> tuple[Metric, ...]:
-    """What ``step`` of an optimizer takes beside gradient and state.
-
-    Parameters
-    ----------
-    optimizer : Optimizer
-        With ``uses_metric = True`` it is handed the Fisher information.
-    model : ParametricModel
-        The model before the step.
-    ensemble : Ensemble
-        Its average.
-    gauge : Gauge
-        The coordinates of the step.
-    center : ndarray
-        Of the gauge.
-
-    Returns
-    -------
-    tuple of Metric
-        Empty, or the Fisher information in the coordinates of the gauge.
-
-    Raises
-    ------
-    ModelError
-        If the average has moments and no states.
-    """
+    """What ``step`` of an optimizer takes beside gradient and state."""
     if not getattr(optimizer, "uses_metric", False):
         return ()
     metric = fisher_information(model, ensemble)

@@ -225,25 +225,7 @@ class Adam:
 
 
 def rate_at(rate: Rate, updates: int) -> float:
-    """The learning rate after so many updates, checked.
-
-    Parameters
-    ----------
-    rate : float or callable
-        A setting of an optimizer.
-    updates : int
-        Updates made before.
-
-    Returns
-    -------
-    float
-        Finite and not negative.
-
-    Raises
-    ------
-    EbmError
-        If a schedule gives anything else.
-    """
+    """The learning rate after so many updates, checked."""
     if not callable(rate):
         return float(rate)
     value = as_number(rate(updates), f"rate after {updates} updates")
