@@ -12,8 +12,6 @@ from collections.abc import Sequence
 
 from ebm.errors import NamesError
 
-__all__ = ["choose_columns", "default_names", "listed", "require_distinct"]
-
 
 def default_names(n_columns: int) -> tuple[str, ...]:
     """Names of the columns of a file that has none: ``"column 0"``, ``"column 1"``, …."""

@@ -31,8 +31,6 @@ from ebm.tables._foreign_files import refuse_foreign_content
 from ebm.tables._layouts import digits_apart
 from ebm.tables._raw_table import RawTable
 
-__all__ = ["header_of", "read_text"]
-
 _DELIMITERS = ("\t", ",", ";", "|", " ")
 #: Records that show how a file is laid out, and rows from which on the range of a column says much.
 _HEAD, _FEWEST_ROWS = 20, 3
