@@ -22,7 +22,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def read_numpy_file(path: Path) -> RawTable:
-    """Read the array of a ``.npy`` file, or of ``.npz`` the matrix ``X``, ``states`` or the only one.
+    """Read the array of ``.npy``, or the matrix ``X`` or ``states`` or the only one of ``.npz``.
 
     Names are ``names`` or ``columns``. Other arrays with an entry for each row, such as weights,
     are not read, and a note says so.
