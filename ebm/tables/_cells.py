@@ -265,7 +265,9 @@ class _Parser:
 
     def _learn(self, known: Words) -> None:
         """The number that each of these words stands for."""
-        numbers = [self.reading(word.decode("latin-1")) for word in known.view("S8").tolist()]
+        numbers = [
+            self.reading(word.decode(errors="replace")) for word in known.view("S8").tolist()
+        ]
         self._known = known
         self._is_text = np.array([number is None for number in numbers])
         self._values = np.array(numbers, dtype=np.float64)
