@@ -141,8 +141,9 @@ def climb(
             past = [*(past[1 - MEMORY :] if new_kind == kind else []), (now, direction)]
             kind = new_kind
         is_mixed = len(past) > 1
+        metric = np.sqrt(now.variance) if is_mixed else 1.0
         changes = [(point.log_odds, direction) for point, direction in past]
-        new = evaluate(mixture(changes, step, np.sqrt(now.variance)))
+        new = evaluate(mixture(changes, step, metric))
         allowance = ROUNDING * (np.abs(now.terms).sum() + len(start))
         rises = new.is_finite and new.value >= now.value - allowance
         # A mixture must not lead far away either.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -163,11 +163,7 @@ def plefka_solutions(
     >>> [(solution.is_stable, bool(solution.mean_error[0] > 0.5)) for solution in solutions]
     [(True, True), (True, True)]
     """
-
-    def solve(start: str, stream: np.random.Generator) -> PlefkaSolution:
-        return plefka(model, order, start=start, rng=stream, **settings)
-
-    return distinct_solutions(solve, n_starts, rng)
+    return distinct_solutions(partial(plefka, model, order, **settings), n_starts, rng)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
