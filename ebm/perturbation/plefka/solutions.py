@@ -28,7 +28,7 @@ from ebm.perturbation.bethe._coupling_graph import coupling_graph
 from ebm.perturbation.bethe._witness import Witness
 from ebm.perturbation.diagrams._contraction import require_covariance_order, require_order
 from ebm.perturbation.diagrams._program import Algebra
-from ebm.perturbation.plefka._climb import Point, ascent, climb, point_at
+from ebm.perturbation.plefka._climb import MeanPoint, ascent, climb, point_at
 from ebm.perturbation.plefka._free_energy import coupled_algebra, covariance_terms, pair_covariances
 from ebm.spaces import Binary, FiniteSpace
 
@@ -183,7 +183,7 @@ class PlefkaSolution(Approximation):
         K, the order of ln Z, means and covariance.
     space : FiniteSpace
         The coding of means and covariances.
-    point : Point
+    point : MeanPoint
         The means, and the free energy there.
     n_iterations : int
         Evaluations it took.
@@ -194,7 +194,7 @@ class PlefkaSolution(Approximation):
     machine: BoltzmannMachine
     order: int
     space: FiniteSpace
-    point: Point
+    point: MeanPoint
     n_iterations: int
     max_seconds: float = 60.0
 
