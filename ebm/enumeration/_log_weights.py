@@ -54,7 +54,8 @@ class Parts(NamedTuple):
     def about(self, scale: Scale) -> Array:
         """The log weights less a number near the largest of them."""
         if not isinstance(scale, Fraction):
-            return np.asarray((self.leading - scale) + self.rest)
+            about = self.leading - scale
+            return np.asarray(about + self.rest if np.ndim(self.rest) or self.rest else about)
         near = float(scale)
         return np.asarray((self.leading - near) + (self.rest - float(scale - Fraction(near))))
 
