@@ -40,15 +40,20 @@ if TYPE_CHECKING:
     from ebm.io import load, save
     from ebm.landscape import local_minima
     from ebm.learning import (
+        LBFGS,
         Adam,
         ContrastiveDivergence,
         FitResult,
         GradientDescent,
         GradientSteps,
+        Likelihood,
         NaturalGradient,
+        Newton,
+        Penalty,
         PersistentChains,
         fit,
     )
+    from ebm.report import analyze
     from ebm.sampling import (
         Annealing,
         Gibbs,
@@ -61,10 +66,12 @@ if TYPE_CHECKING:
         sample,
         sample_continuous,
     )
+    from ebm.tables import read_table
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "LBFGS",
     "Adam",
     "Annealing",
     "Binary",
@@ -85,12 +92,15 @@ __all__ = [
     "IsingModel",
     "Langevin",
     "Levels",
+    "Likelihood",
     "MarginalModel",
     "Metropolis",
     "Moments",
     "NaturalGradient",
+    "Newton",
     "ParallelTempering",
     "ParametricModel",
+    "Penalty",
     "PersistentChains",
     "PottsModel",
     "Reals",
@@ -99,6 +109,7 @@ __all__ = [
     "Spins",
     "TabularModel",
     "WeightedStates",
+    "analyze",
     "compare",
     "datasets",
     "effective",
@@ -116,6 +127,7 @@ __all__ = [
     "networks",
     "perturbation",
     "plotting",
+    "read_table",
     "sample",
     "sample_continuous",
     "save",
@@ -136,10 +148,15 @@ _HOMES = {
         "FitResult",
         "GradientDescent",
         "GradientSteps",
+        "LBFGS",
+        "Likelihood",
         "NaturalGradient",
+        "Newton",
+        "Penalty",
         "PersistentChains",
         "fit",
     ),
+    "ebm.report": ("analyze",),
     "ebm.sampling": (
         "Annealing",
         "Gibbs",
@@ -152,6 +169,7 @@ _HOMES = {
         "sample",
         "sample_continuous",
     ),
+    "ebm.tables": ("read_table",),
 }
 #: Packages that are there as attributes, whatever was imported before.
 _PACKAGES = frozenset(

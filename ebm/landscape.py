@@ -17,7 +17,8 @@ from ebm.enumeration._limits import (
     number_of_states,
 )
 from ebm.errors import ModelError
-from ebm.model import EnergyModel, checked_energy, checked_form, checked_space, is_pairwise
+from ebm.forms import QuadraticForm, offered_form, summable_form
+from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.spaces import FiniteSpace
 
 __all__ = ["LocalMinima", "local_minima"]
@@ -84,7 +85,7 @@ def local_minima(
     space = checked_space(model)
     if not isinstance(space, FiniteSpace):
         raise ModelError(f"local minima by enumeration need a finite space, got {space!r}")
-    pairwise = is_pairwise(model)
+    pairwise = offered_form(model) is QuadraticForm
     rate = SECONDS_BY_HALVES if pairwise else SECONDS_BY_STREAMING
     size = number_of_states(space)
     Limits(max_seconds, max_memory).require(
@@ -100,8 +101,8 @@ def local_minima(
 
 
 def _energies(model: Any, space: FiniteSpace) -> Array:
-    if is_pairwise(model):
-        return all_energies(checked_form(model, space), space)
+    if offered_form(model) is QuadraticForm:
+        return all_energies(summable_form(model).at_origin().dense(), space)
     return np.concatenate([checked_energy(model, states) for states in space.enumerate()])
 
 

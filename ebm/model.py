@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,27 +12,15 @@ from numpy.typing import ArrayLike
 from ebm._arrays import as_floats
 from ebm._types import Array, Flags
 from ebm.errors import ModelError
-from ebm.spaces import Binary, StateSpace
+from ebm.spaces import StateSpace
 
 __all__ = [
     "EnergyModel",
-    "Layered",
-    "LayeredForm",
-    "Pairwise",
     "ParametricModel",
     "Penalized",
-    "QuadraticForm",
     "checked_energy",
-    "checked_form",
-    "checked_layers",
     "checked_space",
-    "is_layered",
-    "is_pairwise",
 ]
-
-
-#: Energies of pairwise models must stay below this, in units of k_B T.
-LARGEST_ENERGY = 1e300
 
 
 class EnergyModel(ABC):
@@ -125,192 +113,6 @@ class ParametricModel(EnergyModel):
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
         """Directional derivative Σ_k direction_k ∂E/∂θ_k, (..., n) -> (...)."""
         return self.energy_gradient(states) @ np.asarray(direction, dtype=np.float64)
-
-
-class QuadraticForm(NamedTuple):
-    """E = −½ Σ A_ij f_i f_j − Σ v_i f_i + k over the features f of the states.
-
-    ``matrix`` A is symmetric, (d, d); ``vector`` v, (d,); ``constant`` k in units of k_B T.
-    """
-
-    matrix: Array
-    vector: Array
-    constant: float
-
-
-class Pairwise(Protocol):
-    """Capability of models whose energy is a quadratic form over ``space.features(states)``."""
-
-    def quadratic_form(self) -> QuadraticForm:
-        """The energy as a quadratic form."""
-        ...
-
-
-def is_pairwise(model: Any) -> bool:
-    """Whether a model has the capability :class:`Pairwise`.
-
-    Parameters
-    ----------
-    model : EnergyModel
-        Any model.
-
-    Returns
-    -------
-    bool
-        Whether it has a method ``quadratic_form``.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> from ebm.model import is_pairwise
-    >>> is_pairwise(ebm.TabularModel([0, 0], ebm.Binary(1)))
-    False
-    """
-    return callable(getattr(model, "quadratic_form", None))
-
-
-def checked_form(model: Any, space: StateSpace) -> QuadraticForm:
-    """The quadratic form of a pairwise model, with the model's answer checked.
-
-    Parameters
-    ----------
-    model : Pairwise
-        A model with ``quadratic_form``.
-    space : StateSpace
-        Its space.
-
-    Returns
-    -------
-    QuadraticForm
-        Finite float64 arrays of the right shapes.
-
-    Raises
-    ------
-    ModelError
-        If the form is no triple, has another shape, is not finite, or its matrix not symmetric.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> from ebm.model import checked_form
-    >>> ising = ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0])
-    >>> checked_form(ising, ising.space).vector
-    array([0.5, 0. ])
-    """
-    name, d = f"{type(model).__name__}.quadratic_form", space.n_features
-    try:
-        matrix, vector, constant = (np.asarray(x, dtype=np.float64) for x in model.quadratic_form())
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{name} must return (matrix, vector, constant)") from error
-    if (matrix.shape, vector.shape, constant.shape) != ((d, d), (d,), ()):
-        raise ModelError(
-            f"{name} must return a matrix ({d}, {d}), a vector ({d},) and a number, over the "
-            f"{d} features of {space!r}; got {matrix.shape}, {vector.shape} and {constant.shape}"
-        )
-    if not (np.isfinite(matrix).all() and np.isfinite(vector).all() and np.isfinite(constant)):
-        raise ModelError(f"{name} must be finite, got NaN or inf")
-    if np.abs(matrix - matrix.T).max() > 1e-9 * np.abs(matrix).max():
-        raise ModelError(f"{name} must have a symmetric matrix: give (A + A.T) / 2")
-    with np.errstate(over="ignore"):
-        bound = np.abs(matrix).sum() + np.abs(vector).sum() + np.abs(constant)
-    if not bound < LARGEST_ENERGY:
-        raise ModelError(f"{name} allows energies above {LARGEST_ENERGY:g}: they would overflow")
-    return QuadraticForm(matrix, vector, float(constant))
-
-
-class LayeredForm(NamedTuple):
-    """E(v, h) = −v·Uh − b·v − c·h + k over v ∈ {0,1}^n and h ∈ {0,1}^m, h to be summed out.
-
-    ``weights`` U, (n, m); ``visible`` b, (n,); ``hidden`` c, (m,); ``constant`` k in units of
-    k_B T.
-    """
-
-    weights: Array
-    visible: Array
-    hidden: Array
-    constant: float
-
-    def transposed(self) -> LayeredForm:
-        """The same energy with the two layers exchanged."""
-        return LayeredForm(self.weights.T, self.hidden, self.visible, self.constant)
-
-
-class Layered(Protocol):
-    """Capability of models over {0,1}^n that are one layer of two, the other one summed out."""
-
-    def layered_form(self) -> LayeredForm:
-        """The energy of both layers."""
-        ...
-
-
-def is_layered(model: Any) -> bool:
-    """Whether a model has the capability :class:`Layered`.
-
-    Parameters
-    ----------
-    model : EnergyModel
-        Any model.
-
-    Returns
-    -------
-    bool
-        Whether it has a method ``layered_form``.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> from ebm.model import is_layered
-    >>> is_layered(ebm.RestrictedBoltzmannMachine([[1.0]], [0], [0]))
-    True
-    """
-    return callable(getattr(model, "layered_form", None))
-
-
-def checked_layers(model: Any, space: StateSpace) -> LayeredForm:
-    """The layered form of a model, with the model's answer checked.
-
-    Parameters
-    ----------
-    model : Layered
-        A model with ``layered_form``.
-    space : StateSpace
-        Its space.
-
-    Returns
-    -------
-    LayeredForm
-        Finite float64 arrays of the right shapes.
-
-    Raises
-    ------
-    ModelError
-        If the space is not {0,1}^n, or the form has another shape or is not finite.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> from ebm.model import checked_layers
-    >>> machine = ebm.RestrictedBoltzmannMachine([[2.0]], [0], [1], visible_center=0.5)
-    >>> checked_layers(machine, machine.space).hidden
-    array([0.])
-    """
-    name = f"{type(model).__name__}.layered_form"
-    if not isinstance(space, Binary):
-        raise ModelError(f"{name} needs the space ebm.Binary({space.n}), got {space!r}")
-    try:
-        arrays = [np.asarray(x, dtype=np.float64) for x in model.layered_form()]
-        weights, visible, hidden, constant = arrays
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{name} must return (weights, visible, hidden, constant)") from error
-    shapes = weights.shape, visible.shape, hidden.shape, constant.shape
-    if shapes != ((space.n, hidden.size), (space.n,), (hidden.size,), ()) or not hidden.size:
-        raise ModelError(
-            f"{name} must return weights ({space.n}, m), vectors ({space.n},) and (m,) and a "
-            f"number; got {', '.join(str(shape) for shape in shapes)}"
-        )
-    if not all(np.isfinite(array).all() for array in arrays):
-        raise ModelError(f"{name} must be finite, got NaN or inf")
-    return LayeredForm(weights, visible, hidden, float(constant))
 
 
 def checked_space(model: Any) -> StateSpace:

@@ -37,7 +37,7 @@ first_order, exact_fit = [], []
 for strength in strengths:
     moments = moments_at(strength)
     truth = strength * shape[pairs]
-    inverted = ebm.inversion.mean_field(moments).weights[pairs]
+    inverted = ebm.inversion.closed_forms(moments).weights[pairs]
     fitted = ebm.fit(ebm.BoltzmannMachine(np.zeros((n, n)), np.zeros(n)), moments)
     first_order.append(np.sqrt(np.mean((inverted - truth) ** 2)))
     exact_fit.append(np.sqrt(np.mean((fitted.model.weights[pairs] - truth) ** 2)))
@@ -60,7 +60,7 @@ left.set(xlabel="rms coupling", ylabel="rms error of the couplings", ylim=(1e-17
 left.legend(fontsize="small", loc="upper left")
 for axis, strength in ((middle, 0.5), (right, 3.0)):
     truth = strength * shape[pairs]
-    inverted = ebm.inversion.mean_field(moments_at(strength)).weights[pairs]
+    inverted = ebm.inversion.closed_forms(moments_at(strength)).weights[pairs]
     limit = 1.1 * max(abs(truth).max(), abs(inverted).max())
     axis.plot([-limit, limit], [-limit, limit], color="0.8")
     axis.plot(truth, inverted, ".", color=COLORS[0])

@@ -8,7 +8,8 @@ from hypothesis import given
 
 import ebm
 from ebm.errors import ModelError
-from ebm.model import checked_energy, checked_space, is_pairwise
+from ebm.forms import QuadraticForm, offered_form
+from ebm.model import checked_energy, checked_space
 from tests.oracles import LinearFamily, all_states, finite_difference
 from tests.strategies import generators
 
@@ -128,11 +129,11 @@ def test_energy_derivative_is_the_gradient_along_a_direction(rng):
 
 def test_pairwise_is_a_capability():
     """What has quadratic_form is pairwise; no class is asked for."""
-    assert is_pairwise(ebm.BoltzmannMachine([[1.0]], [0]))
-    assert is_pairwise(ebm.IsingModel([[1.0]], [0]))
-    assert not is_pairwise(ebm.TabularModel([0, 1], ebm.Binary(1)))
-    assert not is_pairwise(HardCore())
-    assert not is_pairwise(None)
+    assert offered_form(ebm.BoltzmannMachine([[1.0]], [0])) is QuadraticForm
+    assert offered_form(ebm.IsingModel([[1.0]], [0])) is QuadraticForm
+    assert not offered_form(ebm.TabularModel([0, 1], ebm.Binary(1)))
+    assert not offered_form(HardCore())
+    assert not offered_form(None)
 
 
 @pytest.mark.parametrize(

@@ -109,8 +109,7 @@ class Well(ebm.EnergyModel):
     [
         lambda: ebm.sample(MACHINE, n_draws=5, rng=0, progress=True),
         lambda: ebm.log_partition(MACHINE, rng=0, progress=True, method=ebm.Annealing(n_steps=5)),
-        lambda: ebm.fit(MACHINE, [[0, 1, 1], [1, 0, 1], [0, 0, 0], [1, 1, 0]], steps=STEPS, rng=0,
-                        progress=True),
+        lambda: ebm.fit(MACHINE, [[0, 1, 1], [1, 0, 1], [0, 0, 0], [1, 1, 0]], solver=STEPS, rng=0, progress=True),
         lambda: ebm.sample_continuous(Well(), QUADRATIC, n_draws=5, rng=0, progress=True),
     ],
 )  # fmt: skip

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ebm.errors import NamesError, ShapeError
-from ebm.models import RestrictedBoltzmannMachine
 from ebm.spaces._labels import shown
 
 __all__ = ["kept_positions"]
@@ -77,7 +76,7 @@ def _listed(keep: Any, model: Any) -> list[Any]:
 
 def _position(unit: Any, model: Any) -> int:
     space, hint = model.space, ""
-    if isinstance(model, RestrictedBoltzmannMachine):
+    if hasattr(model, "joint"):
         hint = "; model.joint() has the hidden units too"
     if isinstance(unit, str) and space.names is None:
         raise NamesError(f"keep holds {unit!r}, but the units have no names: give their numbers")

@@ -13,7 +13,8 @@ import numpy as np
 from ebm._types import Array, Indices
 from ebm.enumeration._limits import number_of_states
 from ebm.enumeration._log_weights import Parts, Resolution, Resolved, cut_form, of_form, resolved
-from ebm.model import EnergyModel, QuadraticForm, checked_energy, checked_form
+from ebm.forms import QuadraticForm, summable_form
+from ebm.model import EnergyModel, checked_energy
 from ebm.models import BoltzmannMachine
 from ebm.models._couplings import is_sparse
 from ebm.perturbation.cumulants import cumulants_of_log_odds
@@ -228,8 +229,9 @@ class TraceByProducts:
 
     def __init__(self, model: Any, kept: Indices, traced: Indices) -> None:
         self._space: Any = model.space
-        form = checked_form(model, self._space)
-        forms = cut_form(model, form)
+        form = summable_form(model)
+        forms = cut_form(form)
+        form = form.at_origin().dense()
         self._constant = form.constant
         self._resolution = Resolution.of(form.matrix / 2, form.vector)
         self._width = self._space.value_features.shape[1]

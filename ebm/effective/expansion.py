@@ -16,7 +16,6 @@ from ebm.effective._kept_units import kept_positions
 from ebm.effective._traced_groups import TracedGroup, traced_groups
 from ebm.errors import LimitError, ShapeError
 from ebm.models import BoltzmannMachine, InteractionModel
-from ebm.models._conversions import terms_of_pairwise
 from ebm.models._couplings import is_sparse
 from ebm.perturbation._canonical_machine import expanded_machine
 from ebm.perturbation._costs import require_within
@@ -275,8 +274,8 @@ def _own_terms(machine: BoltzmannMachine, kept: Indices) -> Terms:
     own = BoltzmannMachine(
         among, machine.biases[kept], center=machine.center[kept], offset=machine.offset
     )
-    terms, offset = terms_of_pairwise(own)
-    return {**terms, (): -offset}
+    whole = InteractionModel.from_pairwise(own)
+    return {**whole.terms, (): -whole.offset}
 
 
 def _add(orders: list[Terms], group: TracedGroup, order: int) -> None:

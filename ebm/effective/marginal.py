@@ -19,7 +19,8 @@ from ebm.effective._traced_groups import TraceByEnergy, TraceByProducts
 from ebm.enumeration._limits import describe_size, number_of_states
 from ebm.enumeration._log_weights import Parts, Resolved
 from ebm.errors import EnumerationLimitError, ModelError
-from ebm.model import EnergyModel, checked_space, is_pairwise
+from ebm.forms import QuadraticForm, offered_form
+from ebm.model import EnergyModel, checked_space
 from ebm.models import InteractionModel
 from ebm.perturbation._costs import require_within
 from ebm.spaces import Binary, FiniteSpace, Spins
@@ -79,9 +80,8 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
     if not isinstance(space, FiniteSpace):
         raise ModelError(f"units of a finite space can be summed out, not of {space!r}")
     kept = kept_positions(keep, model)
-    if isinstance(model, MarginalModel):
-        return MarginalModel(model.model, tuple(model.keep[i] for i in kept))
-    return MarginalModel(model, kept)
+    narrowed = getattr(model, "narrowed", None)
+    return MarginalModel(model, kept) if narrowed is None else narrowed(kept)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,6 +112,10 @@ class MarginalModel(EnergyModel):
             "keep more units",
         )
 
+    def narrowed(self, kept: tuple[int, ...]) -> MarginalModel:
+        """Some of the kept units, by their places, the others summed out as well."""
+        return MarginalModel(self.model, tuple(self.keep[i] for i in kept))
+
     def __repr__(self) -> str:
         return f"MarginalModel({self.model!r}, keep={self.keep})"
 
@@ -119,7 +123,7 @@ class MarginalModel(EnergyModel):
     def _trace(self) -> TraceByProducts | TraceByEnergy:
         kept = np.array(self.keep, dtype=np.intp)
         traced = np.setdiff1d(np.arange(self.model.space.n), kept)
-        trace = TraceByProducts if is_pairwise(self.model) else TraceByEnergy
+        trace = TraceByProducts if offered_form(self.model) is QuadraticForm else TraceByEnergy
         return trace(self.model, kept, traced)
 
     def energy(self, states: ArrayLike) -> Array:

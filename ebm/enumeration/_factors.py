@@ -20,7 +20,7 @@ import numpy as np
 from ebm._types import Array
 from ebm.enumeration._exponentials import Exponentials, exponentiate
 from ebm.enumeration._splitting import Split, couplings, own_log_weights
-from ebm.model import QuadraticForm
+from ebm.forms import QuadraticForm
 
 #: Log of the share of Z that underflow may have taken where a result is accepted.
 CERTIFIED = -40.0

@@ -21,7 +21,7 @@ from ebm.enumeration._halves import Halves
 from ebm.enumeration._log_weights import Scale
 from ebm.enumeration._products import borrowed_buffers
 from ebm.enumeration._splitting import Group, split
-from ebm.model import QuadraticForm
+from ebm.forms import QuadraticForm
 from ebm.spaces import FiniteSpace
 
 #: Bits of state up to which no unit is fixed, so that one set of factors holds everything.

@@ -19,7 +19,7 @@ from ebm._types import Array
 from ebm.enumeration._log_weights import Parts, Scale
 from ebm.enumeration._products import BlockSums, Totals, combine
 from ebm.enumeration._splitting import Group, couplings, own_log_weights
-from ebm.model import QuadraticForm
+from ebm.forms import QuadraticForm
 from ebm.spaces import FiniteSpace
 
 #: Bits of the second half, and rows of the first in one block.
@@ -68,7 +68,7 @@ class Halves:
         """Sums over one block."""
         first, log_weights = self.block(index)
         scale = log_weights.top()
-        p = log_weights.about(scale)
+        p = log_weights.about(scale, out=log_weights.leading)
         return BlockSums(scale, second_moments(np.exp(p, out=p), first.table, self.second.table))
 
 

@@ -31,7 +31,7 @@ from ebm._types import Array
 from ebm.enumeration._halves import second_moments
 from ebm.enumeration._log_weights import Parts, Scale, inputs_of
 from ebm.enumeration._products import BlockSums
-from ebm.model import LayeredForm
+from ebm.forms import LayeredForm
 from ebm.spaces import Binary
 
 #: Units of x in the second half, and units of the first half that vary within a block, at most.
@@ -83,7 +83,7 @@ class LayerWeights:
             self._prepare_products(np.minimum(top, -bottom))
         else:
             self._over, self._constant = np.zeros(self._m, dtype=bool), 0.0
-            self._parts = [form[:3] for form in forms]
+            self._parts = [(u, b, c) for u, b, c, _ in forms]
             self._prepare_products(np.full(self._m, np.inf))
 
     @property
@@ -109,13 +109,14 @@ class LayerWeights:
 
     def log_weights(self, block: int, work: Workspace, scale: Scale = 0.0) -> Array:
         """L(x) less a scale, (rows, columns), raveled in the order of :meth:`states`."""
-        return self._log_weights(block, work).about(scale)
+        logs = self._log_weights(block, work)
+        return logs.about(scale, out=logs.leading)
 
     def sums(self, block: int, work: Workspace) -> BlockSums:
         """Σ p g gᵀ over a block for g = (x, 1), p the weights."""
         logs = self._log_weights(block, work)
         scale = logs.top()
-        p = logs.about(scale)
+        p = logs.about(scale, out=logs.leading)
         np.exp(p, out=p)
         return BlockSums(scale, second_moments(p, self._rows(block), self._columns))
 

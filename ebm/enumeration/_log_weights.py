@@ -19,16 +19,9 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.errors import PrecisionError
-from ebm.model import (
-    LayeredForm,
-    QuadraticForm,
-    checked_form,
-    checked_layers,
-    is_layered,
-    is_pairwise,
-)
-from ebm.models.interactions import InteractionModel
-from ebm.spaces import Binary
+from ebm.forms import LayeredForm, QuadraticForm, TermForm, offered_form, summable_form
+from ebm.models._terms import Products
+from ebm.spaces import Binary, FiniteSpace
 
 __all__ = ["Parts"]
 
@@ -51,13 +44,14 @@ class Parts(NamedTuple):
     leading: Any
     rest: Any = 0.0
 
-    def about(self, scale: Scale) -> Array:
-        """The log weights less a number near the largest of them."""
+    def about(self, scale: Scale, out: Array | None = None) -> Array:
+        """The log weights less a number near the largest, ``out`` perhaps the leading part."""
         if not isinstance(scale, Fraction):
-            about = self.leading - scale
+            about = np.subtract(self.leading, scale, out=out)
             return np.asarray(about + self.rest if np.ndim(self.rest) or self.rest else about)
         near = float(scale)
-        return np.asarray((self.leading - near) + (self.rest - float(scale - Fraction(near))))
+        about = np.subtract(self.leading, near, out=out)
+        return np.asarray(about + (self.rest - float(scale - Fraction(near))))
 
     def top(self) -> Scale:
         """The largest log weight, exact where there are two parts."""
@@ -145,60 +139,37 @@ class Resolution(NamedTuple):
         )
 
 
-def cut_form(model: Any, form: QuadraticForm) -> tuple[QuadraticForm, ...]:
-    """A quadratic form as it is, or as the sum of a leading form and a rest, without constants.
+def cut_form(form: QuadraticForm) -> tuple[QuadraticForm, ...]:
+    """A form at the origin, dense, or the sum of a leading form and a rest, without constants.
 
-    Parameters
-    ----------
-    model : Pairwise
-        May know what rounding left out of its form: ``linear_remainder()``, (d,).
-    form : QuadraticForm
-        Its form.
-
-    Returns
-    -------
-    tuple of QuadraticForm
-        One form where its energies are ordinary, else two.
+    The rest holds what rounding takes from the vector when the center moves.
     """
+    origin = form.at_origin().dense()
     # Half the matrix is what energies sum.
-    resolution = Resolution.of(form.matrix / 2, form.vector)
-    if is_ordinary(resolution.bound + abs(form.constant)):
-        return (form,)
-    matrices, vectors = resolution.cut(form.matrix / 2), resolution.cut(form.vector)
-    left_out = getattr(model, "linear_remainder", None)
-    rest = vectors[1] + left_out() if left_out else vectors[1]
+    resolution = Resolution.of(origin.matrix / 2, origin.vector)
+    if is_ordinary(resolution.bound + abs(origin.constant)):
+        return (origin,)
+    matrices, vectors = resolution.cut(origin.matrix / 2), resolution.cut(origin.vector)
     return (
         QuadraticForm(2 * matrices[0], vectors[0], 0.0),
-        QuadraticForm(2 * matrices[1], rest, 0.0),
+        QuadraticForm(2 * matrices[1], vectors[1] + form.linear_remainder(), 0.0),
     )
 
 
-def cut_layers(model: Any, form: LayeredForm) -> tuple[LayeredForm, ...]:
-    """The same for a layered form; what its rounding left out is ``linear_remainder()``, (n + m,).
-
-    Parameters
-    ----------
-    model : Layered
-        The model.
-    form : LayeredForm
-        Its form.
-
-    Returns
-    -------
-    tuple of LayeredForm
-        One or two.
-    """
-    weights, visible, hidden, constant = form
+def cut_layers(form: LayeredForm) -> tuple[LayeredForm, ...]:
+    """A layered form at the origin in one part or two, as :func:`cut_form`."""
+    origin = form.at_origin()
+    weights, visible, hidden, constant = origin
     resolution = Resolution.of(weights, visible, hidden)
     if is_ordinary(resolution.bound + abs(constant)):
-        return (form,)
+        return (origin,)
     cut = resolution.cut
     leading, rest = zip(cut(weights), cut(visible), cut(hidden), strict=True)
-    left_out = getattr(model, "linear_remainder", None)
-    if left_out:
-        own, other = np.split(left_out(), [len(visible)])
-        rest = rest[0], rest[1] + own, rest[2] + other
-    return LayeredForm(*leading, 0.0), LayeredForm(*rest, 0.0)
+    own, other = form.linear_remainder()
+    return (
+        LayeredForm(*leading, 0.0),
+        LayeredForm(rest[0], rest[1] + own, rest[2] + other, 0.0),
+    )
 
 
 def of_form(forms: tuple[QuadraticForm, ...], features: Array) -> Parts:
@@ -259,33 +230,42 @@ def resolved(model: Any) -> Resolved | None:
         own: Resolved | None = model.resolved_log_weights()
         return own
     space = model.space
-    if is_pairwise(model):
-        form = checked_form(model, space)
-        forms = cut_form(model, form)
-        if len(forms) == 2:
-            resolution = Resolution.of(form.matrix / 2, form.vector)
-            return Resolved(lambda x: of_form(forms, space.features(x)), form.constant, resolution)
-    elif is_layered(model) and isinstance(space, Binary):
-        layers = checked_layers(model, space)
-        both = cut_layers(model, layers)
-        if len(both) == 2:
-            return Resolved(
-                lambda x: of_layers(both, x), layers.constant, Resolution.of(*layers[:3])
-            )
-    elif isinstance(model, InteractionModel):
-        return _of_terms(model)
+    if offered_form(model) is LayeredForm and not isinstance(space, Binary):
+        return None
+    match summable_form(model):
+        case QuadraticForm() as form:
+            parts = cut_form(form)
+            matrix, vector, constant = form
+            resolution = Resolution.of(matrix / 2, vector)
+            if len(parts) == 2:
+                return Resolved(lambda x: of_form(parts, space.features(x)), constant, resolution)
+        case LayeredForm() as form:
+            layers = cut_layers(form)
+            *numbers, constant = form
+            if len(layers) == 2:
+                resolution = Resolution.of(*numbers)
+                return Resolved(lambda x: of_layers(layers, x), constant, resolution)
+        case TermForm() as form:
+            return _of_terms(form, space)
     return None
 
 
-def _of_terms(model: InteractionModel) -> Resolved | None:
-    resolution = Resolution.of(model.parameters)
-    if is_ordinary(resolution.bound + abs(model.offset)):
+def _of_terms(form: TermForm, space: FiniteSpace) -> Resolved | None:
+    coefficients = np.array(list(form.terms.values()), dtype=np.float64)
+    count = np.zeros(space.n + 1) if form.count is None else form.count
+    # The number of active units chooses one of its values.
+    resolution = Resolution.of(coefficients, np.atleast_1d(np.abs(count).max()))
+    if is_ordinary(resolution.bound + abs(form.constant)):
         return None
-    leading, rest = resolution.cut(model.parameters)
+    products = Products(form.terms)
+    leading, rest = zip(resolution.cut(coefficients), resolution.cut(count), strict=True)
+
+    def part(states: Array, values: Array, by_count: Array) -> Array:
+        active = (states == space.values[-1]).sum(axis=-1)
+        return np.asarray(products.combined(states, values) + by_count[active])
+
     return Resolved(
-        lambda states: Parts(
-            -model.energy_derivative(states, leading), -model.energy_derivative(states, rest)
-        ),
-        model.offset,
+        lambda states: Parts(part(states, *leading), part(states, *rest)),
+        form.constant,
         resolution,
     )

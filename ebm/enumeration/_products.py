@@ -22,7 +22,7 @@ from ebm._types import Array
 from ebm.enumeration._factors import CERTIFIED, FactorMatrices, Factors, log_lost_share
 from ebm.enumeration._log_weights import Scale
 from ebm.enumeration._splitting import Split
-from ebm.model import QuadraticForm
+from ebm.forms import QuadraticForm
 
 #: The blocks are dealt to at most so many workers, whatever the number of threads.
 MOST_CHUNKS = 16

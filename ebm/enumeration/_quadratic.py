@@ -27,7 +27,7 @@ from ebm.enumeration._log_weights import Resolution, cut_form, of_form
 from ebm.enumeration._products import Totals, borrowed_buffers, sum_certified
 from ebm.enumeration._splitting import GROUP_BITS, UNDIVIDED_BITS, Split, split, split_sizes
 from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
-from ebm.model import checked_form
+from ebm.forms import summable_form
 from ebm.spaces import FiniteSpace
 
 __all__ = ["PairwiseEnumeration"]
@@ -45,8 +45,9 @@ class PairwiseEnumeration(ExactEnsemble):
     def __init__(self, model: Any, space: FiniteSpace, limits: Limits, n_jobs: int) -> None:
         self.model, self.space, self._limits, self._n_jobs = model, space, limits, n_jobs
         self._require(SECONDS_BY_PRODUCTS)
-        self._form = checked_form(model, space)
-        self._forms = cut_form(model, self._form)
+        form = summable_form(model)
+        self._forms = cut_form(form)
+        self._form = self._forms[0] if len(self._forms) == 1 else form.at_origin().dense()
         #: None where only sums in the log domain are certain.
         self._parts: Split | None = None
         self._with_potential = False

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ebm._types import Array, Indices
-from ebm.model import QuadraticForm
+from ebm.forms import QuadraticForm
 from ebm.spaces import FiniteSpace
 
 #: Largest number of states of a group when time and memory for sums are to be small.

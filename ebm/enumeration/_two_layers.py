@@ -17,7 +17,7 @@ from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size,
 from ebm.enumeration._log_weights import Resolution, cut_layers, inputs_of, of_layers
 from ebm.enumeration._products import BlockSums, combine, in_chunks
 from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
-from ebm.model import checked_layers
+from ebm.forms import summable_form
 from ebm.spaces import Binary
 
 __all__ = ["LayerMoments", "RestrictedEnumeration"]
@@ -71,11 +71,12 @@ class RestrictedEnumeration(ExactEnsemble):
         layer: Literal["visible", "hidden"] | None = None,
     ) -> None:
         self.model, self.space, self._limits = model, space, limits
-        form = checked_layers(model, space)
+        centered = summable_form(model)
+        form = centered.at_origin()
         n, self._n_hidden = form.weights.shape
         self.layer = layer or ("visible" if n <= self._n_hidden else "hidden")
         #: In one part or two, of the visible layer.
-        self._forms = cut_layers(model, form)
+        self._forms = cut_layers(centered)
         forms = self._forms
         if self.layer == "hidden":
             forms = tuple(part.transposed() for part in forms)
@@ -93,7 +94,7 @@ class RestrictedEnumeration(ExactEnsemble):
         with self._blas():
             self._totals = combine(in_chunks(self._sums, self._layer.n_blocks, self._n_jobs))
         if len(forms) == 2:
-            self._require_resolution(Resolution.of(*form[:3]))
+            self._require_resolution(Resolution.of(*(x for x in form if np.ndim(x))))
         self._set_totals(self._totals, form.constant)
 
     def moments(self) -> Moments:

@@ -9,7 +9,8 @@ from ebm.enumeration._quadratic import PairwiseEnumeration
 from ebm.enumeration._two_layers import RestrictedEnumeration
 from ebm.enumeration.exact_ensemble import ExactEnsemble
 from ebm.errors import ModelError
-from ebm.model import EnergyModel, checked_space, is_layered, is_pairwise
+from ebm.forms import LayeredForm, QuadraticForm, offered_form
+from ebm.model import EnergyModel, checked_space
 from ebm.spaces import Binary, FiniteSpace
 
 __all__ = ["exact"]
@@ -73,8 +74,10 @@ def exact(
         raise ModelError(
             f"exact enumeration needs a finite space, {type(model).__name__} lives on {space!r}"
         )
-    if is_pairwise(model):
+    # The form itself is not made before its cost is known.
+    kind = offered_form(model)
+    if kind is QuadraticForm:
         return PairwiseEnumeration(model, space, limits, number_of_jobs(n_jobs))
-    if is_layered(model) and isinstance(space, Binary):
+    if kind is LayeredForm and isinstance(space, Binary):
         return RestrictedEnumeration(model, space, limits, number_of_jobs(n_jobs))
     return BlockedEnumeration(model, space, limits)

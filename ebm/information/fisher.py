@@ -13,14 +13,14 @@ from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import ModelError, ShapeError
+from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.information._solving import factor, log_volume, require_finite, solved
-from ebm.information.ensemble_information import EnsembleInformation
+from ebm.information.ensemble_information import EnsembleInformation, energy_gradients
 from ebm.information.joint import JointInformation, hidden_order, marginal_covariance
 from ebm.information.metric import Metric
 from ebm.information.relative import relative_fisher
 from ebm.model import ParametricModel
-from ebm.models._layered import LayeredModel
-from ebm.models._pairwise import PairwiseModel
+from ebm.spaces import Binary, Spins
 
 __all__ = ["FisherInformation", "fisher_information", "pair_fisher"]
 
@@ -138,7 +138,7 @@ def fisher_information(
         return _of_kept_units(model, average, joint)
     if not isinstance(model, ParametricModel):
         raise ModelError(f"{type(model).__name__} has no parameters: it is no ebm.ParametricModel")
-    if joint and not isinstance(model, LayeredModel):
+    if joint and offered_form(model) is not LayeredForm:
         raise ModelError(
             f"{type(model).__name__} has no hidden units: its Fisher information is that of all "
             "its units, leave joint out"
@@ -146,12 +146,19 @@ def fisher_information(
     if average is None:
         average = source if isinstance(source, ExactEnsemble) else exact(model)
     require_units(average, model.space)
-    if isinstance(model, PairwiseModel) and hasattr(average, "fourth_moments"):
-        return FisherInformation(pair_fisher(average, model.pairs, model.feature_center))
+    if hasattr(average, "fourth_moments") and _is_small_family_of_pairs(model):
+        return FisherInformation(family_fisher(model, average))
     seen = EnsembleInformation(model, average)
     if not joint:
         return seen
-    return JointInformation(hidden_order(model), seen, relative_fisher(model, average))
+    form: Any = energy_form(model)
+    own = np.concatenate([form.visible, form.hidden, form.weights.ravel()])
+    if not np.array_equal(model.parameters, own):
+        raise ModelError(
+            f"the parameters of {type(model).__name__} must be those of its layered_form, visible "
+            "and hidden biases and then the rows of weights: leave joint out"
+        )
+    return JointInformation(hidden_order(form), seen, relative_fisher(model, average))
 
 
 def _of_kept_units(model: Any, average: Ensemble | None, joint: bool) -> Metric:
@@ -161,6 +168,34 @@ def _of_kept_units(model: Any, average: Ensemble | None, joint: bool) -> Metric:
     if joint:
         return fisher_information(model.model, average)
     return FisherInformation(marginal_covariance(model, average))
+
+
+def _is_small_family_of_pairs(model: Any) -> bool:
+    """Whether its derivatives are pairs of two-valued units, and no more than there are pairs."""
+    n = model.space.n
+    is_pairwise = isinstance(model.space, Binary | Spins) and offered_form(model) is QuadraticForm
+    return is_pairwise and len(model.parameters) <= n * (n + 1) // 2
+
+
+def family_fisher(model: Any, ensemble: Any) -> Array:
+    """Cov[∂E/∂θ] = T C Tᵀ of a family of pairs, C from fourth moments, (p, p).
+
+    The energy is a quadratic form at all θ, so ∂E/∂θ_k = κ + Σ_i T_ki d_i + Σ_{i<j} T_kij d_i d_j.
+    """
+    form: Any = energy_form(model)
+    n, p = model.space.n, len(model.parameters)
+    center = np.zeros(n) if form.center is None else form.center
+    i, j = np.triu_indices(n, 1)
+    low, high = model.space.values
+    # All units at the lower value, then one, then two of them at the upper one.
+    upper = np.concatenate([np.zeros((1, n)), np.eye(n), np.eye(n)[i] + np.eye(n)[j]])
+    slopes = energy_gradients(model, low + (high - low) * upper, p) / (high - low)
+    one = slopes[1 : n + 1] - slopes[0]
+    two = (slopes[n + 1 :] - slopes[1 + i] - slopes[1 + j] + slopes[0]) / (high - low)
+    np.subtract.at(one, i, two * (low - center[j])[:, None])
+    np.subtract.at(one, j, two * (low - center[i])[:, None])
+    by_features = np.concatenate([one, two])
+    return np.asarray(by_features.T @ pair_fisher(ensemble, (i, j), center) @ by_features)
 
 
 def pair_fisher(ensemble: Any, pairs: Any, center: Array) -> Array:

@@ -10,6 +10,7 @@ from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
 from ebm.enumeration import exact
 from ebm.errors import require_memory
+from ebm.forms import LayeredForm
 from ebm.information.ensemble_information import energy_gradients
 from ebm.information.metric import MEMORY_LIMIT, Metric
 
@@ -51,20 +52,20 @@ class JointInformation(Metric):
         return matrix
 
 
-def hidden_order(model: Any) -> Indices:
+def hidden_order(form: LayeredForm) -> Indices:
     """Where the parameters (U_αβ for all α, c_β) of hidden unit after hidden unit stand.
 
     Parameters
     ----------
-    model : LayeredModel
-        The machine.
+    form : LayeredForm
+        Its energy.
 
     Returns
     -------
     ndarray of int, (m (n + 1),)
         Positions in ``model.parameters``.
     """
-    n, m = model.n, model.n_hidden
+    n, m = form.weights.shape
     weights = n + m + np.arange(n * m).reshape(n, m)
     return np.vstack([weights, n + np.arange(m)]).T.ravel()
 

@@ -13,6 +13,7 @@ from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import ExactEnsemble
 from ebm.errors import ModelError, require_memory
+from ebm.forms import LayeredForm, energy_form
 from ebm.information._curvatures import IndependentCurvature
 from ebm.information.layers import (
     BlockDiagonalInformation,
@@ -22,8 +23,7 @@ from ebm.information.layers import (
 from ebm.information.metric import MEMORY_LIMIT, Metric
 from ebm.information.responses import Sigmoid, Tanh
 from ebm.information.subsystems import Layer, Subsystem
-from ebm.models._layered import LayeredModel
-from ebm.models._pairwise import PairwiseModel
+from ebm.models._library import pair_machine
 from ebm.spaces import Spins
 from ebm.spaces._labels import row_order
 
@@ -82,17 +82,20 @@ def relative_fisher(
     order = row_order(weights, given, "weights")
     if order is not None:
         weights = as_floats(weights, "weights")[order]
+    form = energy_form(subsystem)
     if isinstance(given, Ensemble):
-        if isinstance(subsystem, LayeredModel | PairwiseModel):
+        if form is not None:
             require_units(given, subsystem.space)
         given, own = _collected(given)
         weights = own if weights is None else weights
-    if isinstance(subsystem, LayeredModel):
-        layer = Layer(subsystem.weights.T, subsystem.hidden_biases)
+    if isinstance(form, LayeredForm):
         states = subsystem.space.check(given)
-        return relative_fisher(layer, states - subsystem.visible_center, weights=weights)
-    if isinstance(subsystem, PairwiseModel):
-        return _of_conditionals(subsystem, given, weights)
+        if form.visible_center is not None:
+            states = states - form.visible_center
+        return relative_fisher(Layer(form.weights.T, form.hidden), states, weights=weights)
+    machine = pair_machine(subsystem)
+    if machine is not None:
+        return _of_conditionals(machine, given, weights)
     if not isinstance(subsystem, Subsystem):
         raise ModelError(
             f"{type(subsystem).__name__} is no subsystem: give a Layer, SoftmaxLayer or TwoLayers "

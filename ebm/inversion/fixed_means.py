@@ -9,7 +9,7 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.errors import ConvergenceError
-from ebm.inversion.moments import PreparedMoments, shown_pairs
+from ebm.inversion._moments import PreparedMoments, shown_pairs
 from ebm.inversion.resummation import PairRemainder, couplings_of_pairs, slope_of_pairs
 from ebm.perturbation._summation import inverse_series
 from ebm.perturbation.plefka._free_energy import coupled_algebra, covariance_terms

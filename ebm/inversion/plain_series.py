@@ -6,7 +6,7 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.errors import EbmError
-from ebm.inversion.moments import PreparedMoments
+from ebm.inversion._moments import PreparedMoments
 from ebm.perturbation.plefka._free_energy import coupled_algebra, covariance_terms
 
 __all__ = ["coupling_terms"]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array
-from ebm.inversion.pair_tables import covariance_of_response, log_cells, pair_covariance
+from ebm.inversion._moments import covariance_of_response, log_cells, pair_covariance
 
 __all__ = ["PairRemainder", "couplings_of_pairs", "pair_remainder", "slope_of_pairs"]
 

@@ -19,8 +19,8 @@ from ebm._arrays import as_integer
 from ebm._types import Words
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import ModelError
-from ebm.learning.answers import checked_ensemble
-from ebm.learning.batches import Batch, Rows
+from ebm.learning._answers import checked_ensemble
+from ebm.learning._batches import Batch, Rows
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling import ChainState, Gibbs
 from ebm.sampling._chains import advance, with_copies
@@ -70,7 +70,7 @@ class PersistentChains:
     >>> import ebm
     >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
     >>> family = ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])
-    >>> result = ebm.fit(family, rows * 1000, average=ebm.PersistentChains(1000), rng=0)
+    >>> result = ebm.fit(family, rows * 1000, loss=ebm.Likelihood(ebm.PersistentChains(1000)), rng=0)
     >>> result.converged, bool(abs(result.model.weights[0, 1] - 1.3863) < 0.1)
     (True, True)
     """
@@ -156,7 +156,9 @@ class ContrastiveDivergence:
     >>> rows = [[0, 0, 0], [1, 1, 0], [1, 1, 1], [0, 0, 1]] * 10
     >>> start = ebm.RestrictedBoltzmannMachine.for_data(rows, 2, rng=0)
     >>> steps = ebm.GradientSteps(n_epochs=20)
-    >>> result = ebm.fit(start, rows, average=ebm.ContrastiveDivergence(1), steps=steps, rng=0)
+    >>> result = ebm.fit(
+    ...     start, rows, loss=ebm.Likelihood(ebm.ContrastiveDivergence(1)), solver=steps, rng=0
+    ... )
     >>> len(result.history)
     20
     """
@@ -219,7 +221,7 @@ class ContrastiveDivergence:
         if not isinstance(batch, Batch):
             raise ModelError(
                 "ContrastiveDivergence starts from rows, these data are moments: give rows, or "
-                "average=ebm.PersistentChains()"
+                "loss=ebm.Likelihood(ebm.PersistentChains())"
             )
         streams, needed = state["streams"], len(block_slices(len(batch.states)))
         if needed > len(streams):

@@ -1,9 +1,8 @@
 """Models: values θ of families of energies, frozen, in units of k_B T."""
 
-from ebm.models.boltzmann import BoltzmannMachine
 from ebm.models.graphs import from_graph, to_graph
 from ebm.models.interactions import InteractionModel
-from ebm.models.ising import IsingModel
+from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.models.potts import PottsModel
 from ebm.models.restricted import RestrictedBoltzmannMachine
 from ebm.models.tabular import TabularModel

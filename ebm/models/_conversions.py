@@ -11,31 +11,14 @@ from numpy.typing import NDArray
 from ebm._types import Array
 from ebm.errors import ShapeError, require_memory
 from ebm.model import Penalized
-from ebm.models import _couplings
-from ebm.models._pairwise import PairwiseModel
 from ebm.models._terms import Units
-from ebm.spaces import Binary
 
 #: Bytes of one term in a dictionary, and the most that an expansion may take.
 TERM_BYTES, MEMORY_LIMIT = 200.0, 4 * 2.0**30
 
 
 def expanded(terms: Mapping[Units, float], scale: float, shift: float) -> dict[Units, float]:
-    """The same polynomial in y, where x = shift + scale·y; the empty term is its constant.
-
-    Parameters
-    ----------
-    terms : mapping of tuple of int to float
-        A polynomial in x, of degree one in each unit.
-    scale, shift : float
-        The substitution.
-
-    Returns
-    -------
-    dict
-        A coefficient for every subset of every term: fewer units first, then in lexicographic
-        order.
-    """
+    """The same polynomial in y, where x = shift + scale·y; the empty term is its constant."""
     n_subsets = sum(2.0 ** len(units) for units in terms)
     require_memory(
         TERM_BYTES * n_subsets,
@@ -57,16 +40,6 @@ def couplings_about_half(terms: Iterable[Units]) -> Penalized:
 
     K_A = Σ_{B⊇A} J_B 2^{|A|−|B|} for all sets A of two or more units of some term B. Exchanging
     the values 0 and 1 of a unit changes the sign of K_A at most; for pairs alone K = J.
-
-    Parameters
-    ----------
-    terms : iterable of tuple of int
-        The terms, all in increasing order.
-
-    Returns
-    -------
-    Penalized
-        (n_terms,) -> (k,).
     """
     terms = list(terms)
     n_subsets = sum(2.0 ** len(units) for units in terms if len(units) > 2)
@@ -95,52 +68,8 @@ def couplings_about_half(terms: Iterable[Units]) -> Penalized:
     return Penalized(of, transposed, np.array([len(units) > 1 for units in number], dtype=bool))
 
 
-def terms_of_pairwise(model: PairwiseModel) -> tuple[dict[Units, float], float]:
-    """A pairwise energy as terms: one for each unit, then one for each coupling of ``pairs``.
-
-    Parameters
-    ----------
-    model : PairwiseModel
-        Center and diagonal are folded into the linear terms and the offset, by x² = x or s² = 1.
-
-    Returns
-    -------
-    dict
-        Coefficients by units.
-    float
-        The offset.
-    """
-    center = model.feature_center
-    by_center = _couplings.apply(model._matrix, center)
-    own = _couplings.diagonal(model._matrix)
-    linear, offset = model._vector - by_center, model.offset - 0.5 * float(center @ by_center)
-    if isinstance(model.space, Binary):
-        linear = linear + own / 2
-    else:
-        offset -= 0.5 * float(own.sum())
-    terms: dict[Units, float] = {(i,): value for i, value in enumerate(linear.tolist())}
-    pairs = zip(*(index.tolist() for index in model.pairs), strict=True)
-    terms.update(zip(pairs, _couplings.at_pairs(model._matrix, model.pairs).tolist(), strict=True))
-    return terms, offset
-
-
 def quadratic_of_terms(terms: Mapping[Units, float], n: int) -> tuple[Array, Array]:
-    """Symmetric matrix (n, n) and vector (n,) of terms of one or two units each.
-
-    Parameters
-    ----------
-    terms : mapping of tuple of int to float
-        Coefficients by units.
-    n : int
-        Number of units.
-
-    Returns
-    -------
-    ndarray, (n, n)
-        A in −½ Σ A_ij x_i x_j, its diagonal zero.
-    ndarray, (n,)
-        v in −Σ v_i x_i.
-    """
+    """Symmetric matrix (n, n) and vector (n,) of terms of one or two units each."""
     matrix, vector = np.zeros((n, n)), np.zeros(n)
     for units, coefficient in terms.items():
         if len(units) == 1:
@@ -151,18 +80,7 @@ def quadratic_of_terms(terms: Mapping[Units, float], n: int) -> tuple[Array, Arr
 
 
 def arrays_of_terms(terms: Mapping[Units, float]) -> dict[str, NDArray[np.generic]]:
-    """Terms as arrays of their numbers of units, their units one after another, coefficients.
-
-    Parameters
-    ----------
-    terms : mapping of tuple of int to float
-        Coefficients by units.
-
-    Returns
-    -------
-    dict of ndarray
-        ``sizes`` (p,), ``units`` (sum of ``sizes``,) and ``coefficients`` (p,).
-    """
+    """Terms as arrays of their numbers of units, their units one after another, coefficients."""
     return {
         "sizes": np.array([len(units) for units in terms], dtype=np.int64),
         "units": np.array([unit for units in terms for unit in units], dtype=np.int64),
@@ -173,27 +91,7 @@ def arrays_of_terms(terms: Mapping[Units, float]) -> dict[str, NDArray[np.generi
 def terms_of_arrays(
     sizes: NDArray[np.int64], units: NDArray[np.int64], coefficients: Array
 ) -> dict[Units, float]:
-    """The inverse of :func:`arrays_of_terms`.
-
-    Parameters
-    ----------
-    sizes : ndarray, (p,)
-        Numbers of units.
-    units : ndarray, (sum of ``sizes``,)
-        Units, one term after another.
-    coefficients : ndarray, (p,)
-        Coefficients.
-
-    Returns
-    -------
-    dict
-        Coefficients by units.
-
-    Raises
-    ------
-    ShapeError
-        If the arrays do not belong together.
-    """
+    """The inverse of :func:`arrays_of_terms`."""
     if sizes.shape != coefficients.shape or (int(sizes.sum()),) != units.shape:
         raise ShapeError("the arrays of the terms do not belong together")
     parts = np.split(units, np.cumsum(sizes)[:-1])

@@ -6,14 +6,15 @@ couplings are parameters.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebm._arrays import as_floats, as_number
+from ebm._arrays import as_floats
+from ebm._arrays import dense as dense
+from ebm._arrays import is_sparse as is_sparse
 from ebm._types import Array, Indices
 from ebm.errors import ModelError, ShapeError
 from ebm.spaces._labels import aligned, axis_labels
@@ -22,11 +23,6 @@ from ebm.spaces._labels import aligned, axis_labels
 ALONE = 1e8
 #: An entry below this share of the largest is rounding.
 ROUNDING = 1e-14
-
-
-def is_sparse(matrix: Any) -> bool:
-    """Whether ``matrix`` is a scipy.sparse matrix or array."""
-    return hasattr(matrix, "tocoo")
 
 
 def read_only(array: ArrayLike) -> Array:
@@ -59,14 +55,6 @@ def length(values: ArrayLike, name: str) -> int:
     if len(shape) != 1 or shape[0] == 0:
         raise ShapeError(f"{name} must have shape (n,) with n ≥ 1, got {shape}")
     return int(shape[0])
-
-
-def scalar(value: Any, name: str) -> float:
-    """A finite number as a float."""
-    number = as_number(value, name)
-    if not math.isfinite(number):
-        raise ModelError(f"{name} must be finite, got {number}")
-    return number
 
 
 def require_finite(array: Array, name: str) -> None:
@@ -173,11 +161,6 @@ def without_diagonal(matrix: Any) -> Any:
     n = matrix.shape[0]
     pairs = free_pairs(matrix)
     return from_pairs(pairs, at_pairs(matrix, pairs), np.zeros(n), like=matrix)
-
-
-def dense(matrix: Any) -> Array:
-    """The matrix as a dense array."""
-    return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
 
 
 def apply(matrix: Any, states: Array) -> Array:

@@ -6,16 +6,12 @@ product on level k is its parent on level k − 1 times one more unit.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from ebm._types import Array, Indices
-from ebm.errors import EbmError, ModelError
-from ebm.models import _couplings
-from ebm.spaces import FiniteSpace
 
 Units = tuple[int, ...]
 
@@ -113,67 +109,3 @@ def _tree(terms: list[Units]) -> list[_Level]:
         levels.append(_Level(*(np.array(part, dtype=np.intp) for part in parts)))
         above = number
     return levels
-
-
-def checked_terms(terms: Any, space: FiniteSpace) -> tuple[dict[Units, float], float]:
-    """Terms with sorted units and finite coefficients, and the coefficient of the empty term.
-
-    Parameters
-    ----------
-    terms : mapping of tuple of int to float
-        Coefficients by units.
-    space : FiniteSpace
-        Knows how many units there are.
-
-    Returns
-    -------
-    dict
-        In the order given, without the empty term.
-    float
-        Coefficient of the empty term, 0 where there is none.
-
-    Raises
-    ------
-    ModelError
-        If a key is no tuple of different units of the space, two keys hold the same units, or a
-        coefficient is not a finite number.
-    """
-    if not isinstance(terms, Mapping):
-        raise ModelError(
-            "terms must be a mapping from tuples of units to coefficients, such as "
-            f"{{(0,): 0.5, (0, 1, 2): -1.0}}; got {type(terms).__name__}"
-        )
-    checked: dict[Units, float] = {}
-    for key, value in terms.items():
-        units = _checked_units(key, space)
-        if units in checked:
-            raise ModelError(
-                f"terms hold the units {units} twice, in two orders: keep one key, with the sum of "
-                "both coefficients if both are meant"
-            )
-        checked[units] = _coefficient(value, units)
-    return checked, checked.pop((), 0.0)
-
-
-def _checked_units(key: Any, space: FiniteSpace) -> Units:
-    if not isinstance(key, tuple):
-        raise ModelError(f"keys of terms must be tuples of units such as (0, 2), got {key!r}")
-    for unit in key:
-        if isinstance(unit, bool) or not hasattr(unit, "__index__"):
-            raise ModelError(f"units must be integers, got {unit!r} in the term {key}")
-        if not 0 <= unit < space.n:
-            raise ModelError(f"units must be from 0 to {space.n - 1}, got {unit} in the term {key}")
-    units = tuple(sorted(int(unit) for unit in key))
-    if len(set(units)) < len(units):
-        rule = "x² = x" if 0 in space.values else "s² = 1"
-        raise ModelError(f"the term {key} holds a unit twice: simplify it by {rule}")
-    return units
-
-
-def _coefficient(value: Any, units: Units) -> float:
-    if type(value) is float and math.isfinite(value):
-        return value
-    try:
-        return _couplings.scalar(value, f"the coefficient of {units}")
-    except EbmError as error:
-        raise ModelError(str(error)) from error

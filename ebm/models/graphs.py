@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ebm._arrays import is_sparse
 from ebm._types import Array
 from ebm.errors import ModelError, ShapeError
+from ebm.model import EnergyModel
 from ebm.models import _couplings
-from ebm.models.boltzmann import BoltzmannMachine
-from ebm.models.ising import IsingModel
+from ebm.models._library import pair_machine
+from ebm.models.pairwise import BoltzmannMachine, IsingModel
 
 __all__ = ["from_graph", "to_graph"]
 
@@ -24,12 +26,12 @@ _LINEAR = {BoltzmannMachine: "bias", IsingModel: "field"}
 _FOREIGN = {BoltzmannMachine: ("field",), IsingModel: ("bias", "center")}
 
 
-def to_graph(model: BoltzmannMachine | IsingModel) -> Any:
+def to_graph(model: EnergyModel) -> Any:
     """A model as a graph: units are nodes, couplings are edges.
 
     Parameters
     ----------
-    model : BoltzmannMachine or IsingModel
+    model : BoltzmannMachine, IsingModel or another with a quadratic form over two-valued units
         Dense or sparse. A dense one has an edge where a coupling is not zero, a sparse one for
         every stored coupling.
 
@@ -43,7 +45,7 @@ def to_graph(model: BoltzmannMachine | IsingModel) -> Any:
     Raises
     ------
     ModelError
-        If the model is of another class.
+        If the model has no quadratic form over two-valued units.
 
     Examples
     --------
@@ -52,27 +54,28 @@ def to_graph(model: BoltzmannMachine | IsingModel) -> Any:
     >>> graph.nodes["a"], graph.edges["a", "b"]
     ({'field': 0.5}, {'weight': 2.0})
     """
-    if type(model) not in _LINEAR:
+    machine = pair_machine(model)
+    if machine is None:
         raise ModelError(
             f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}"
         )
     import networkx
 
-    sparse = _couplings.is_sparse(model._matrix)
-    graph = networkx.Graph(offset=model.offset, sparse=sparse)
-    graph.graph["class"] = type(model).__name__
-    nodes: Any = model.names or range(model.n)
+    linear, cls, matrix = _LINEAR[type(machine)], type(machine).__name__, machine.coupling_matrix
+    sparse = is_sparse(matrix)
+    graph = networkx.Graph(offset=machine.offset, sparse=sparse, **{"class": cls})
+    nodes: Any = machine.names or range(machine.n)
     graph.add_nodes_from(nodes)
+    parameters = machine.parameters.tolist()
     attributes = {
-        "center": model.feature_center,
-        "self_coupling": _couplings.diagonal(model._matrix),
+        linear: parameters[: machine.n],
+        "center": machine.feature_center.tolist(),
+        "self_coupling": matrix.diagonal().tolist(),
     }
-    for name, values in {_LINEAR[type(model)]: model._vector, **attributes}.items():
-        if values.any() or name not in attributes:
-            for node, value in zip(nodes, values.tolist(), strict=True):
-                graph.nodes[node][name] = value
-    weights = _couplings.at_pairs(model._matrix, model.pairs).tolist()
-    for i, j, weight in zip(*model.pairs, weights, strict=True):
+    for name, values in attributes.items():
+        if name == linear or any(values):
+            networkx.set_node_attributes(graph, dict(zip(nodes, values, strict=True)), name)
+    for i, j, weight in zip(*machine.pairs, parameters[machine.n :], strict=True):
         if sparse or weight != 0:
             graph.add_edge(nodes[i], nodes[j], weight=weight)
     return graph

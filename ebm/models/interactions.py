@@ -11,27 +11,24 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ebm._arrays import as_finite
 from ebm._types import Array, Flags
 from ebm.ensembles.ensemble import require_units
 from ebm.errors import ModelError
-from ebm.model import ParametricModel, Penalized, QuadraticForm
+from ebm.forms import QuadraticForm, TermForm, checked_terms, energy_form
+from ebm.model import ParametricModel, Penalized
 from ebm.models import _couplings
-from ebm.models._conversions import (
-    couplings_about_half,
-    expanded,
-    quadratic_of_terms,
-    terms_of_pairwise,
-)
-from ebm.models._terms import Products, Units, checked_terms
-from ebm.models.boltzmann import BoltzmannMachine
-from ebm.models.ising import IsingModel
+from ebm.models._conversions import couplings_about_half, expanded, quadratic_of_terms
+from ebm.models._frozen import Frozen
+from ebm.models._terms import Products, Units
+from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.spaces import Binary, Spins
 
 __all__ = ["InteractionModel"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class InteractionModel(ParametricModel):
+class InteractionModel(Frozen, ParametricModel):
     """E(x) = −Σ_A J_A Π_{i∈A} x_i + offset, over terms A of any number of units.
 
     Parameters
@@ -63,6 +60,8 @@ class InteractionModel(ParametricModel):
     space: Binary | Spins
     offset: float = field(default=0.0, kw_only=True)
 
+    _linear = ("offset",)
+
     def __post_init__(self) -> None:
         if not isinstance(self.space, Binary | Spins):
             raise ModelError(
@@ -70,8 +69,8 @@ class InteractionModel(ParametricModel):
                 "per unit there is ebm.PottsModel"
             )
         terms, constant = checked_terms(self.terms, self.space)
-        object.__setattr__(self, "terms", MappingProxyType(terms))
-        object.__setattr__(self, "offset", _couplings.scalar(self.offset, "offset") - constant)
+        offset = as_finite(self.offset, "offset") - constant
+        self._freeze(terms=MappingProxyType(terms), offset=offset)
 
     def __repr__(self) -> str:
         return f"InteractionModel({len(self.terms)} terms, order {self.order}, {self.space!r})"
@@ -187,12 +186,17 @@ class InteractionModel(ParametricModel):
         return self._quadratic_form
 
     def _quadratic_form(self) -> QuadraticForm:
-        return QuadraticForm(*quadratic_of_terms(self.terms, self.n), self.offset)
+        matrix, vector = quadratic_of_terms(self.terms, self.n)
+        return QuadraticForm(matrix, vector, self.offset, is_checked=True)
+
+    def term_form(self) -> TermForm:
+        """The terms themselves."""
+        return TermForm(self.terms, self.offset, is_checked=True)
 
     def scaled(self, beta: float) -> Self:
         """The model with energy βE: coefficients and offset times ``beta``."""
-        beta = _couplings.scalar(beta, "beta")
-        return replace(self.with_parameters(beta * self.parameters), offset=beta * self.offset)
+        model = super().scaled(beta)
+        return model.with_parameters(float(beta) * self.parameters)
 
     def to_spins(self) -> InteractionModel:
         """The same energy over s = 2x − 1: each product of x = (1 + s)/2 expanded, exactly.
@@ -227,12 +231,12 @@ class InteractionModel(ParametricModel):
         return InteractionModel(expanded(self.terms, 2.0, -1.0), space, offset=self.offset)
 
     @classmethod
-    def from_pairwise(cls, model: BoltzmannMachine | IsingModel) -> InteractionModel:
+    def from_pairwise(cls, model: Any) -> InteractionModel:
         """The same energy, with a term for each unit and each coupling that is a parameter.
 
         Parameters
         ----------
-        model : BoltzmannMachine or IsingModel
+        model : BoltzmannMachine, IsingModel or another with a quadratic form of two-valued units
             Its center and the diagonal of its couplings are folded into terms and offset.
 
         Returns
@@ -243,14 +247,18 @@ class InteractionModel(ParametricModel):
         Raises
         ------
         ModelError
-            If the model is of another class.
+            If the model has no such form.
         """
-        if not isinstance(model, BoltzmannMachine | IsingModel):
+        form, space = energy_form(model), model.space
+        if not (isinstance(form, QuadraticForm) and isinstance(space, Binary | Spins)):
             raise ModelError(
                 f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}"
             )
-        terms, offset = terms_of_pairwise(model)
-        return cls(terms, model.space, offset=offset)
+        form = form.folded(space).at_origin()
+        pairs = _couplings.free_pairs(form.matrix)
+        keys = [(i,) for i in range(space.n)] + list(zip(*(k.tolist() for k in pairs), strict=True))
+        values = np.concatenate([form.vector, _couplings.at_pairs(form.matrix, pairs)]).tolist()
+        return cls(dict(zip(keys, values, strict=True)), space, offset=form.constant)
 
     def to_boltzmann(self) -> BoltzmannMachine:
         """The same energy as a Boltzmann machine over {0,1}, at center 0.
@@ -299,15 +307,6 @@ class InteractionModel(ParametricModel):
                     f"{wanted} has terms of at most two units, this model has the term {units}"
                 )
         return self
-
-    def equals(self, other: Any) -> bool:
-        """Whether ``other`` has the same space, the same numbers and the same order of terms."""
-        return (
-            isinstance(other, InteractionModel)
-            and other.space == self.space
-            and other.offset == self.offset
-            and list(other.terms.items()) == list(self.terms.items())
-        )
 
 
 def _rebuilt(terms: Mapping[Units, float], space: Any, offset: float) -> InteractionModel:

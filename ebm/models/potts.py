@@ -10,10 +10,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ebm._arrays import as_finite
 from ebm._types import Array, Flags, Indices
 from ebm.errors import ShapeError
-from ebm.model import ParametricModel, Penalized, QuadraticForm
+from ebm.forms import QuadraticForm
+from ebm.model import ParametricModel, Penalized
 from ebm.models import _couplings, _level_couplings
+from ebm.models._frozen import Frozen
 from ebm.spaces import Levels
 from ebm.spaces._labels import agreed_names, aligned
 
@@ -21,7 +24,7 @@ __all__ = ["PottsModel"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PottsModel(ParametricModel):
+class PottsModel(Frozen, ParametricModel):
     """E(a) = −½ Σ_{i≠j} J_ij(a_i, a_j) − Σ_i h_i(a_i) + offset, a ∈ {0, …, q−1}^n.
 
     A number added to h_i(a) for all a, or a function of a moved from h_i(a) to J_ij(a, b) for all
@@ -68,6 +71,8 @@ class PottsModel(ParametricModel):
     names: Sequence[str] | None = field(default=None, kw_only=True)
     space: Levels = field(init=False)
 
+    _linear = ("couplings", "fields", "offset")
+
     def __post_init__(self) -> None:
         names = agreed_names(
             self.names,
@@ -85,15 +90,13 @@ class PottsModel(ParametricModel):
         _couplings.require_finite(fields, "fields")
         space = Levels(*fields.shape, names=names)
         given = aligned(self.couplings, "couplings", names, names, levels, levels)
-        checked = {
-            "space": space,
-            "names": space.names,
-            "couplings": _level_couplings.symmetric(given, space, "couplings"),
-            "fields": _couplings.read_only(fields),
-            "offset": _couplings.scalar(self.offset, "offset"),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        self._freeze(
+            space=space,
+            names=space.names,
+            couplings=_level_couplings.symmetric(given, space, "couplings"),
+            fields=_couplings.read_only(fields),
+            offset=as_finite(self.offset, "offset"),
+        )
 
     def __repr__(self) -> str:
         return f"PottsModel(n={self.n}, q={self.q}, {len(self.pairs[0])} pairs, {self.space!r})"
@@ -132,7 +135,7 @@ class PottsModel(ParametricModel):
 
     def quadratic_form(self) -> QuadraticForm:
         """The energy as −½ fAf − v·f + k over one-hot features f."""
-        return QuadraticForm(self._matrix, self.fields.ravel(), self.offset)
+        return QuadraticForm(self._matrix, self.fields.ravel(), self.offset, is_checked=True)
 
     def input(self, states: ArrayLike) -> Array:
         """Log weight of each value of each unit given all other units.
@@ -333,23 +336,3 @@ class PottsModel(ParametricModel):
         mean = moments.mean.reshape(self.n, self.q)[:, :-1]
         second = moments.second.reshape(self.n, self.q, self.n, self.q)[i, :-1, j, :-1]
         return -np.concatenate([mean.ravel(), second.ravel()])
-
-    def scaled(self, beta: float) -> Self:
-        """The model with energy βE: couplings, fields and offset times ``beta``."""
-        beta = _couplings.scalar(beta, "beta")
-        return replace(
-            self,
-            couplings=beta * self.couplings,
-            fields=beta * self.fields,
-            offset=beta * self.offset,
-        )
-
-    def equals(self, other: Any) -> bool:
-        """Whether ``other`` has the same space and the same numbers, gauge included."""
-        return (
-            isinstance(other, PottsModel)
-            and other.space == self.space
-            and other.offset == self.offset
-            and np.array_equal(other.fields, self.fields)
-            and np.array_equal(other.couplings, self.couplings)
-        )

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebm._arrays import as_integer
+from ebm._arrays import as_finite, as_integer
 from ebm._randomness import RandomSource, generator
-from ebm._types import Array
+from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
-from ebm.ensembles.weighted_states import from_data
 from ebm.errors import ModelError, ShapeError, require_memory
+from ebm.forms import LayeredForm
+from ebm.model import ParametricModel
 from ebm.models import _couplings
-from ebm.models._layered import CHUNK, LayeredModel
-from ebm.models.boltzmann import BoltzmannMachine
+from ebm.models._frozen import Frozen
+from ebm.models.pairwise import BoltzmannMachine
 from ebm.spaces import Binary
 from ebm.spaces._labels import agreed_names, aligned
 
@@ -26,10 +27,12 @@ __all__ = ["RestrictedBoltzmannMachine"]
 
 #: Memory that the weights of the joint machine may take, in bytes.
 MEMORY_LIMIT = 4 * 2.0**30
+#: Hidden units of states held at a time.
+CHUNK = 2**20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RestrictedBoltzmannMachine(LayeredModel):
+class RestrictedBoltzmannMachine(Frozen, ParametricModel):
     """E(v, h) = −Σ_αβ U_αβ (v_α−v̂_α)(h_β−ĥ_β) − b·v − c·h + offset; [EBM] eq 16.
 
     Its states are the visible units v ∈ {0,1}^n and its energy is the effective one,
@@ -76,6 +79,8 @@ class RestrictedBoltzmannMachine(LayeredModel):
     names: Sequence[str] | None = field(default=None, kw_only=True)
     space: Binary = field(init=False)
 
+    _linear = ("weights", "visible_biases", "hidden_biases", "offset")
+
     def __post_init__(self) -> None:
         n = _couplings.length(self.visible_biases, "visible_biases")
         m = _couplings.length(self.hidden_biases, "hidden_biases")
@@ -93,18 +98,16 @@ class RestrictedBoltzmannMachine(LayeredModel):
         )
         space = Binary(n, names=names)
         names = space.names
-        checked = {
-            "space": space,
-            "names": names,
-            "weights": _matrix(self.weights, (n, m), names, hidden),
-            "visible_biases": _couplings.vector(self.visible_biases, n, "visible_biases", names),
-            "hidden_biases": _couplings.vector(self.hidden_biases, m, "hidden_biases", hidden),
-            "visible_center": _couplings.vector(self.visible_center, n, "visible_center", names),
-            "hidden_center": _couplings.vector(self.hidden_center, m, "hidden_center", hidden),
-            "offset": _couplings.scalar(self.offset, "offset"),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        self._freeze(
+            space=space,
+            names=names,
+            weights=_matrix(self.weights, (n, m), names, hidden),
+            visible_biases=_couplings.vector(self.visible_biases, n, "visible_biases", names),
+            hidden_biases=_couplings.vector(self.hidden_biases, m, "hidden_biases", hidden),
+            visible_center=_couplings.vector(self.visible_center, n, "visible_center", names),
+            hidden_center=_couplings.vector(self.hidden_center, m, "hidden_center", hidden),
+            offset=as_finite(self.offset, "offset"),
+        )
 
     @classmethod
     def for_data(
@@ -156,11 +159,11 @@ class RestrictedBoltzmannMachine(LayeredModel):
         >>> ebm.RestrictedBoltzmannMachine.for_data(rows, 3, rng=0).visible_biases.round(3)
         array([-1.099,  1.946])
         """
-        n_hidden, scale = as_integer(n_hidden, "n_hidden"), _couplings.scalar(scale, "scale")
+        n_hidden, scale = as_integer(n_hidden, "n_hidden"), as_finite(scale, "scale")
         if scale < 0:
             raise ModelError(f"scale must be a standard deviation, 0 or more, got {scale}")
         if not isinstance(data, Ensemble):
-            data = from_data(data, weights=weights, names=names)
+            data = Ensemble.from_data(data, sample_weight=weights, names=names)
         mean = np.asarray(data.expectation(lambda x: x))
         edge = 1 / (2 * data.sample_size)
         mean = np.clip(mean, edge, 1 - edge) if edge < 0.5 else 0 * mean + 0.5
@@ -170,6 +173,70 @@ class RestrictedBoltzmannMachine(LayeredModel):
 
     def __repr__(self) -> str:
         return f"RestrictedBoltzmannMachine(n={self.n}, n_hidden={self.n_hidden}, {self.space!r})"
+
+    @property
+    def n(self) -> int:
+        """Number of visible units."""
+        return self.space.n
+
+    @property
+    def n_hidden(self) -> int:
+        """Number of hidden units, m."""
+        return len(self.hidden_biases)
+
+    def layered_form(self) -> LayeredForm:
+        """The energy of both layers about its own centers."""
+        return LayeredForm(
+            self.weights,
+            self.visible_biases,
+            self.hidden_biases,
+            self.offset,
+            self.visible_center,
+            self.hidden_center,
+            is_checked=True,
+        )
+
+    @property
+    def parameters(self) -> Array:
+        """b, then c, then the rows of U, (n + m + n m,)."""
+        return np.concatenate([self.visible_biases, self.hidden_biases, self.weights.ravel()])
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Such as ``"b[0]"``, ``"c[1]"`` and ``"U[0, 1]"``, in the order of ``parameters``."""
+        visible, hidden = self.space.labels, range(self.n_hidden)
+        return (
+            *(f"b[{a}]" for a in visible),
+            *(f"c[{b}]" for b in hidden),
+            *(f"U[{a}, {b}]" for a in visible for b in hidden),
+        )
+
+    @property
+    def is_coupling(self) -> Flags:
+        """False for the biases, True for the weights, (p,)."""
+        biases = self.n + self.n_hidden
+        return np.arange(biases + self.weights.size) >= biases
+
+    def with_parameters(self, theta: ArrayLike) -> Self:
+        """The same model at other parameters; centers, offset and names stay.
+
+        Parameters
+        ----------
+        theta : array_like, (n + m + n m,)
+            In the order of ``parameters``.
+
+        Returns
+        -------
+        model
+            With these parameters.
+
+        Raises
+        ------
+        ShapeError
+            If ``theta`` has not p entries.
+        """
+        visible, hidden, weights = self._split(theta, "theta")
+        return replace(self, weights=weights, visible_biases=visible, hidden_biases=hidden)
 
     def energy(self, states: ArrayLike) -> Array:
         """Effective energy of each visible state, (..., n) -> (...); [EBM] eq 17 completed.
@@ -236,6 +303,77 @@ class RestrictedBoltzmannMachine(LayeredModel):
         from scipy.special import expit
 
         return np.asarray(expit(self.visible_input(hidden)))
+
+    def energy_gradient(self, states: ArrayLike) -> Array:
+        """∂E_eff/∂θ = E_{h|v}[∂E/∂θ] = −(v, σ, (v−v̂)(σ−ĥ)ᵀ), σ = p(h = 1 | v); [EBM] eq 10.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            Visible states.
+
+        Returns
+        -------
+        ndarray, (..., n + m + n m)
+            In the order of ``parameters``.
+        """
+        v = self.space.check(states)
+        h = self.hidden_conditional(v)
+        outer = (v - self.visible_center)[..., :, None] * (h - self.hidden_center)[..., None, :]
+        return -np.concatenate([v, h, outer.reshape(*v.shape[:-1], -1)], axis=-1)
+
+    def mean_energy_gradient(self, average: Any) -> Array:
+        """E[∂E_eff/∂θ], (p,), one matrix product for each block of states; [EBM] eq 11.
+
+        Parameters
+        ----------
+        average : Ensemble
+            Over visible states. The exact ensemble of this machine needs no visible states.
+
+        Returns
+        -------
+        ndarray, (n + m + n m,)
+            In the order of ``parameters``; no array of p numbers for each state is made.
+
+        Raises
+        ------
+        ModelError
+            If ``average`` has no states: the moments of visible units do not suffice.
+        """
+        is_own = getattr(average, "model", None) is self
+        if is_own and hasattr(average, "layer_moments"):
+            return self._gradient_from_layers(*average.layer_moments())
+        if not hasattr(average, "blocks"):
+            raise ModelError(
+                f"{type(self).__name__} does not learn from moments alone, got "
+                f"{type(average).__name__}: give ebm.Ensemble.from_data(rows)"
+            )
+        v_mean, h_mean, products = np.zeros(self.n), np.zeros(self.n_hidden), 0.0 * self.weights
+        for states, weights in self._chunks(average):
+            v = self.space.check(states)
+            h = self.hidden_conditional(v)
+            v_mean += weights @ v
+            h_mean += weights @ h
+            products += ((v - self.visible_center) * weights[:, None]).T @ (h - self.hidden_center)
+        return -np.concatenate([v_mean, h_mean, products.ravel()])
+
+    def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
+        """Σ_k direction_k ∂E_eff/∂θ_k, (..., n) -> (...); no (..., p) array is made."""
+        visible, hidden, weights = self._split(direction, "direction")
+
+        def derivatives(v: Array) -> Array:
+            h = self.hidden_conditional(v)
+            across = ((v - self.visible_center) @ weights) * (h - self.hidden_center)
+            return np.asarray(-(v @ visible) - h @ hidden - across.sum(axis=-1))
+
+        return self.space.map(derivatives, states)
+
+    def _chunks(self, average: Any) -> Iterator[tuple[Array, Array]]:
+        """The blocks of an ensemble, cut so that their hidden units take little memory."""
+        rows = max(1, CHUNK // self.n_hidden)
+        for states, weights in average.blocks():
+            for start in range(0, len(states), rows):
+                yield states[start : start + rows], weights[start : start + rows]
 
     def joint(self) -> BoltzmannMachine:
         """The Boltzmann machine of both layers, [EBM] eq 19: W = [[0, U], [Uᵀ, 0]].
@@ -335,25 +473,22 @@ class RestrictedBoltzmannMachine(LayeredModel):
 
     def scaled(self, beta: float) -> Self:
         """The machine whose *joint* energy is βE(v, h); its effective energy is not βE_eff(v)."""
-        beta = _couplings.scalar(beta, "beta")
-        return self._replaced(
-            beta * self.weights,
-            beta * self.visible_biases,
-            beta * self.hidden_biases,
-            beta * self.offset,
-        )
+        return super().scaled(beta)
 
-    def equals(self, other: Any) -> bool:
-        """Whether ``other`` is a restricted machine with the same space and the same numbers."""
-        return (
-            isinstance(other, RestrictedBoltzmannMachine)
-            and other.space == self.space
-            and other.offset == self.offset
-            and np.array_equal(other.weights, self.weights)
-            and np.array_equal(other.parameters, self.parameters)
-            and np.array_equal(other.visible_center, self.visible_center)
-            and np.array_equal(other.hidden_center, self.hidden_center)
-        )
+    def _gradient_from_layers(self, v: Array, h: Array, products: Array) -> Array:
+        """The mean gradient from E[v], E[h] and E[v hᵀ]."""
+        about = products - np.outer(self.visible_center, h) - np.outer(v, self.hidden_center)
+        about += np.outer(self.visible_center, self.hidden_center)
+        return np.asarray(-np.concatenate([v, h, about.ravel()]))
+
+    def _split(self, theta: ArrayLike, name: str) -> tuple[Array, Array, Array]:
+        """A vector of parameters as its parts b (n,), c (m,) and U (n, m)."""
+        theta = _couplings.parameter_vector(theta, self, name)
+        n, m = self.n, self.n_hidden
+        if theta.shape != (n + m + n * m,):
+            raise ShapeError(f"{name} must have shape ({n + m + n * m},), got {theta.shape}")
+        visible, hidden, weights = np.split(theta, [n, n + m])
+        return visible, hidden, weights.reshape(n, m)
 
     def _softplus_sums(self, v: Array) -> Array:
         """Σ_β ln(1 + e^f_β) of the hidden inputs, a bounded number of them at a time."""
@@ -372,11 +507,6 @@ class RestrictedBoltzmannMachine(LayeredModel):
         while any(f"{prefix}{b}" in self.names for b in range(self.n_hidden)):
             prefix += "_"
         return (*self.names, *(f"{prefix}{b}" for b in range(self.n_hidden)))
-
-    def _replaced(self, weights: Array, visible: Array, hidden: Array, offset: float) -> Self:
-        return replace(
-            self, weights=weights, visible_biases=visible, hidden_biases=hidden, offset=offset
-        )
 
 
 def _matrix(

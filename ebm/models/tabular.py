@@ -12,6 +12,7 @@ from ebm._arrays import as_floats
 from ebm._types import Array
 from ebm.errors import ModelError, ShapeError
 from ebm.model import EnergyModel
+from ebm.models._frozen import Frozen
 from ebm.spaces import FiniteSpace
 from ebm.spaces._labels import refuse_labels
 
@@ -19,7 +20,7 @@ __all__ = ["TabularModel"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TabularModel(EnergyModel):
+class TabularModel(Frozen, EnergyModel):
     """An energy given state by state.
 
     Parameters
@@ -46,6 +47,8 @@ class TabularModel(EnergyModel):
 
     energies: Any
     space: FiniteSpace
+
+    _linear = ("energies",)
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, FiniteSpace):
@@ -108,11 +111,3 @@ class TabularModel(EnergyModel):
     def energy(self, states: ArrayLike) -> Array:
         """Energy of each state in units of k_B T, (..., n) -> (...)."""
         return np.asarray(self.energies[self.space.index(states)])
-
-    def equals(self, other: Any) -> bool:
-        """Whether ``other`` is a table over the same space with the same numbers."""
-        return (
-            isinstance(other, TabularModel)
-            and other.space == self.space
-            and np.array_equal(other.energies, self.energies)
-        )

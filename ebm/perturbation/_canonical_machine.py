@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike
 
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError
-from ebm.models import BoltzmannMachine, IsingModel, RestrictedBoltzmannMachine
+from ebm.models import BoltzmannMachine
 from ebm.models._couplings import apply
-from ebm.spaces import FiniteSpace
+from ebm.models._library import joint_machine
+from ebm.spaces import FiniteSpace, Spins
 
 __all__ = ["expanded_machine", "independent_center"]
 
@@ -28,8 +29,8 @@ def expanded_machine(
 
     Parameters
     ----------
-    model : BoltzmannMachine, IsingModel or RestrictedBoltzmannMachine
-        A restricted machine is taken with both its layers.
+    model : EnergyModel
+        Of two-valued units in pairs; one with a hidden layer is taken with both its layers.
     center : None, "independent" or array_like, (n,)
         See :func:`ebm.perturbation.expand`, which turns "mean" into numbers.
 
@@ -47,21 +48,18 @@ def expanded_machine(
     EbmError
         If ``center`` is an unknown word.
     """
-    space: FiniteSpace
-    if isinstance(model, IsingModel):
-        # At s = 0 the couplings J multiply s s' and nothing else.
-        machine, space = model.to_binary().recentered(0.5), model.space
-    elif isinstance(model, RestrictedBoltzmannMachine):
-        machine = model.joint()
-        space = machine.space
-    elif isinstance(model, BoltzmannMachine):
-        machine, space = model, model.space
-    else:
+    machine = joint_machine(model)
+    if machine is None:
         raise ModelError(
-            "model must be a BoltzmannMachine, an IsingModel or a RestrictedBoltzmannMachine, got "
-            f"{type(model).__name__}: only two-valued units in pairs are expanded"
+            "model must be a BoltzmannMachine, an IsingModel or a RestrictedBoltzmannMachine, or "
+            f"offer such a form, got {type(model).__name__}: only two-valued units in pairs are "
+            "expanded"
         )
-    machine = machine.canonical()
+    space: FiniteSpace = machine.space
+    machine = machine.to_binary().canonical()
+    if isinstance(space, Spins):
+        # At s = 0 the couplings J multiply s s' and nothing else.
+        machine = machine.recentered(0.5)
     if center is None:
         return machine, space
     if not isinstance(center, str):

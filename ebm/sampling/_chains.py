@@ -12,7 +12,8 @@ from ebm._parallel import map_blocks, number_of_jobs, single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Words
 from ebm.errors import ModelError, ShapeError
-from ebm.model import EnergyModel, checked_energy, checked_space, is_layered, is_pairwise
+from ebm.forms import offered_form
+from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.sampling._streams import block_slices
 from ebm.sampling.gibbs import Sampler
 from ebm.sampling.samples import ChainState
@@ -150,8 +151,8 @@ def allowed_states(model: EnergyModel, n_states: int, source: np.random.Generato
     """
     space = checked_space(model)
     states = space.random(n_states, source)
-    # The energies of pairs and layers are finite everywhere.
-    if is_pairwise(model) or is_layered(model):
+    # The energies of forms are finite everywhere.
+    if offered_form(model) is not None:
         return states
     for _ in range(1000):
         forbidden = np.isinf(checked_energy(model, states))

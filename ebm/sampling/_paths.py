@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike
 
 from ebm._types import Array
 from ebm.errors import ModelError
-from ebm.model import EnergyModel, checked_energy, checked_space, is_pairwise
+from ebm.forms import LayeredForm, QuadraticForm, offered_form
+from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.models import _couplings
-from ebm.models._layered import LayeredModel
-from ebm.models._pairwise import PairwiseModel
+from ebm.models._library import library_model
 from ebm.sampling._chains import advance
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling.gibbs import Gibbs
 from ebm.sampling.samples import ChainState
-from ebm.spaces import FiniteSpace, StateSpace
+from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
 
 __all__ = ["Path", "path_to"]
 
@@ -72,11 +72,13 @@ def path_to(model: EnergyModel, rng: np.random.Generator) -> Path:
     space = checked_space(model)
     if not isinstance(space, FiniteSpace):
         raise ModelError(f"annealing needs a finite space, got {space!r}")
-    if isinstance(model, LayeredModel):
-        return _of_layers(model, rng)
-    if isinstance(model, PairwiseModel):
-        return _of_pairs(model, rng)
-    return TemperedPath(model)
+    kind = offered_form(model)
+    if kind is LayeredForm:
+        return _of_layers(library_model(model), rng)
+    if kind is not QuadraticForm:
+        return TemperedPath(model)
+    machine = library_model(model)
+    return _of_pairs(machine, rng) if isinstance(space, Binary | Spins) else TemperedPath(machine)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +141,7 @@ class TemperedPath:
 
     def at(self, fraction: float) -> EnergyModel:
         """A pairwise family scaled, which keeps its sweeps; the energy scaled for any other."""
-        if is_pairwise(self.model) and hasattr(self.model, "scaled"):
+        if offered_form(self.model) is QuadraticForm and hasattr(self.model, "scaled"):
             return self.model.scaled(fraction)  # type: ignore[no-any-return]
         if fraction == 1:
             return self.model  # type: ignore[no-any-return]
@@ -168,7 +170,7 @@ class Tempered(EnergyModel):
         return self._beta * checked_energy(self._model, np.asarray(states))
 
 
-def _of_pairs(model: PairwiseModel, rng: np.random.Generator) -> CouplingPath:
+def _of_pairs(model: Any, rng: np.random.Generator) -> CouplingPath:
     states = _pilot(model, rng)
     low, high = model.space.values
     # Couplings of units to themselves stay along the path.
@@ -184,7 +186,7 @@ def _of_pairs(model: PairwiseModel, rng: np.random.Generator) -> CouplingPath:
     return CouplingPath(model, start, odds, log_partition)
 
 
-def _of_layers(model: LayeredModel, rng: np.random.Generator) -> CouplingPath:
+def _of_layers(model: Any, rng: np.random.Generator) -> CouplingPath:
     states = _pilot(model, rng)
     active = model.hidden_conditional(states)
     h = (rng.random(active.shape) < active) - model.hidden_center

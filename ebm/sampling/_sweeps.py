@@ -13,17 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._arrays import is_sparse
 from ebm._types import Array, Indices, Words
 from ebm.errors import ModelError
-from ebm.model import LARGEST_ENERGY, EnergyModel, LayeredForm, QuadraticForm, checked_energy
-from ebm.models import _couplings
+from ebm.forms import LARGEST_ENERGY, LayeredForm, QuadraticForm
+from ebm.model import EnergyModel, checked_energy
 from ebm.sampling._streams import uniforms
-from ebm.spaces import FiniteSpace, Spins
+from ebm.spaces import FiniteSpace
 
 Work = NDArray[Any]
 
 #: Units whose fields one matrix product gives.
 SITES = 32
+#: Up to so many chains, fields that change only with a flip are faster than matrix products.
+FEW_CHAINS = 16
 
 
 class Sweeper(ABC):
@@ -45,40 +48,18 @@ class Sweeper(ABC):
         """Advance all chains in place by whole sweeps."""
 
 
-def log_odds(form: QuadraticForm, space: FiniteSpace) -> tuple[Array, Array]:
-    """Weights W and biases b with log-odds b_i + Σ_j W_ij x_j of unit i, in x ∈ {0,1}.
-
-    Parameters
-    ----------
-    form : QuadraticForm
-        Energy over {0,1} or ±1.
-    space : FiniteSpace
-        Which of the two.
-
-    Returns
-    -------
-    (ndarray, ndarray)
-        W with zero diagonal, (n, n), and b, (n,).
-    """
-    own = np.asarray(form.matrix.diagonal())
-    weights = form.matrix - np.diag(own)
-    if isinstance(space, Spins):
-        # s = 2x − 1; s² = 1 makes the diagonal a constant.
-        return 4 * weights, 2 * form.vector - 2 * weights.sum(axis=1)
-    return weights, form.vector + own / 2
-
-
 class TwoValued(Sweeper):
-    """Layout float32 {0,1}, (units, chains) where ``chains_last``, else (chains, units)."""
+    """Layout {0,1}: (units, chains) where ``chains_last``, else (chains, units)."""
 
     chains_last = True
 
-    def __init__(self, space: FiniteSpace) -> None:
+    def __init__(self, space: FiniteSpace, dtype: Any = np.float32) -> None:
+        self.dtype = np.dtype(dtype)
         self._low, self._high = (int(value) for value in space.values)
 
     def load(self, states: Array) -> Work:
         """States (chains, n) of the space as zeros and ones."""
-        work = (states == self._high).astype(np.float32)
+        work = (states == self._high).astype(self.dtype)
         return np.ascontiguousarray(work.T) if self.chains_last else work
 
     def read(self, work: Work) -> NDArray[np.int8]:
@@ -91,16 +72,41 @@ class TwoValued(Sweeper):
         return states.T if self.chains_last else states
 
 
-class DenseSweeper(TwoValued):
-    """Many chains of a dense machine: fields by matrix products, some units at a time."""
+def pair_sweeper(form: QuadraticForm, space: FiniteSpace, n_chains: int) -> TwoValued:
+    """The fastest sweep of pairs of two-valued units, in the precision that their weights need."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        form = form.folded(space).to_binary(space)
+        origin = form.at_origin()
+        if not single_precision_suffices(origin.matrix, origin.vector):
+            require_sums(form.matrix, form.vector, name="the model")
+            return PairSweeper(form, space, np.float64)
+    if is_sparse(origin.matrix):
+        return SparseSweeper(origin, space)
+    return (FewChainsSweeper if n_chains <= FEW_CHAINS else PairSweeper)(origin, space)
 
-    def __init__(self, weights: Array, biases: Array, space: FiniteSpace) -> None:
-        super().__init__(space)
-        self._weights = np.ascontiguousarray(weights, dtype=np.float32)
-        self._biases = biases.astype(np.float32)
+
+class PairSweeper(TwoValued):
+    """Many chains of units in pairs, log-odds Σ_j W_ij (x_j − c_j) + b_i over {0,1}.
+
+    In single precision dense, at center 0: products for some units at a time. In double precision
+    dense or sparse, one unit after the other, its field summed anew each time and b added last:
+    couplings that cancel do so before, however large they are.
+    """
+
+    def __init__(self, form: QuadraticForm, space: FiniteSpace, dtype: Any = np.float32) -> None:
+        super().__init__(space, dtype)
+        self._weights, self._rows = form.matrix, None
+        if is_sparse(form.matrix):
+            self._rows = _rows_of(form.matrix)
+        else:
+            self._weights = np.ascontiguousarray(form.matrix, dtype=dtype)
+        self._biases = form.vector.astype(dtype)
+        self._center = np.zeros(space.n) if form.center is None else form.center
 
     def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
         """Sequential sweeps over the units."""
+        if self.dtype == np.float64:
+            return self._advance_in_double(work, stream, n_sweeps)
         from ebm._kernels.heat_bath import update_sites
 
         n, chains = work.shape
@@ -112,9 +118,26 @@ class DenseSweeper(TwoValued):
                 np.matmul(self._weights[sites], work, out=part)
                 own = self._weights[sites, sites]
                 update_sites(part, self._biases[sites], own, stream, work[sites])
+        return None
+
+    def _advance_in_double(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        from ebm._kernels.heat_bath import update_sites
+
+        no_bias, no_weight = np.zeros(1, dtype=np.float32), np.zeros((1, 1))
+        values = work - self._center[:, None]
+        for _ in range(n_sweeps):
+            for unit in range(len(work)):
+                site = slice(unit, unit + 1)
+                if self._rows is None:
+                    field = self._weights[unit] @ values
+                else:
+                    field = self._rows[1][unit] @ values[self._rows[0][unit]]
+                field += self._biases[unit]
+                update_sites(field[None], no_bias, no_weight, stream, work[site])
+                values[unit] = work[unit] - self._center[unit]
 
 
-class FewChainsSweeper(DenseSweeper):
+class FewChainsSweeper(PairSweeper):
     """Few chains of a dense machine: fields kept, and changed only when a unit flips."""
 
     chains_last = False
@@ -129,16 +152,15 @@ class FewChainsSweeper(DenseSweeper):
 
 
 class SparseSweeper(TwoValued):
-    """Any number of chains of a sparse machine."""
+    """Any number of chains of a sparse machine at center 0, in single precision."""
 
-    def __init__(self, weights: Any, biases: Array, space: FiniteSpace) -> None:
+    def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
         super().__init__(space)
-        csr = weights.tocsr()
-        self._biases = biases.astype(np.float32)
+        self._biases = form.vector.astype(np.float32)
         self._rows = (
-            csr.indptr.astype(np.int64),
-            csr.indices.astype(np.int64),
-            csr.data.astype(np.float32),
+            form.matrix.indptr.astype(np.int64),
+            form.matrix.indices.astype(np.int64),
+            form.matrix.data.astype(np.float32),
         )
 
     def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
@@ -151,34 +173,48 @@ class SparseSweeper(TwoValued):
 class LayerSweeper(TwoValued):
     """A machine with a hidden layer: all hidden units given the visible ones, then back.
 
-    Parameters
-    ----------
-    form : LayeredForm
-        Energy of both layers.
-    space : FiniteSpace
-        The visible states, {0,1}^n.
+    In double precision about the centers of the form, so that biases, which are added last, hold
+    no sums of weights.
     """
 
     chains_last = False
 
     def __init__(self, form: LayeredForm, space: FiniteSpace) -> None:
-        super().__init__(space)
-        self._up = np.ascontiguousarray(form.weights, dtype=np.float32)
-        self._down = self._up.T
-        self._visible = form.visible.astype(np.float32)
-        self._hidden = form.hidden.astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            origin = form.at_origin()
+        dtype: Any = np.float32
+        if single_precision_suffices(origin.weights, origin.visible, origin.hidden):
+            form = origin
+        else:
+            require_sums(form.weights, form.visible, form.hidden, name="the machine")
+            dtype = np.float64
+        super().__init__(space, dtype)
+        self._up = np.ascontiguousarray(form.weights, dtype=dtype)
+        self._visible, self._hidden = form.visible.astype(dtype), form.hidden.astype(dtype)
+        self._centers = form.visible_center, form.hidden_center
 
     def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
         """Sweeps v → h → v."""
         from ebm._kernels.heat_bath import update_layer
 
-        hidden = np.empty((len(work), self._up.shape[1]), dtype=np.float32)
+        visible_center, hidden_center = self._centers
+        hidden = np.empty((len(work), self._up.shape[1]), dtype=self.dtype)
         up, down = np.empty_like(hidden), np.empty_like(work)
         for _ in range(n_sweeps):
-            np.matmul(work, self._up, out=up)
+            np.matmul(_about(work, visible_center), self._up, out=up)
             update_layer(up, self._hidden, stream, hidden)
-            np.matmul(hidden, self._down, out=down)
+            np.matmul(_about(hidden, hidden_center), self._up.T, out=down)
             update_layer(down, self._visible, stream, work)
+
+
+def _about(states: Work, center: Array | None) -> Work:
+    return states if center is None else states - center
+
+
+def _rows_of(matrix: Any) -> tuple[list[Indices], list[Array]]:
+    """Columns and entries of each row of a CSR array."""
+    cuts = matrix.indptr[1:-1]
+    return np.split(matrix.indices, cuts), np.split(matrix.data, cuts)
 
 
 #: Largest rounding of log-odds that is left to single precision: far below the error of any run.
@@ -266,101 +302,6 @@ def _sums(weights: Any, biases: list[Array]) -> list[Array]:
         ]
 
 
-class PrecisePairSweeper(TwoValued):
-    """One unit after the other, its field summed anew each time and the linear term added last.
-
-    The log-odds of the upper value are (b − a)(Σ_j≠i A_ij (x_j − c_j) + v_i) plus what A_ii adds,
-    as in the energy: couplings that cancel do so before v is added, however large they are.
-
-    Parameters
-    ----------
-    matrix : ndarray or CSR array, (n, n)
-        A.
-    vector, center : ndarray, (n,)
-        v and c.
-    space : FiniteSpace
-        Two values, a < b.
-    """
-
-    def __init__(self, matrix: Any, vector: Array, center: Array, space: FiniteSpace) -> None:
-        super().__init__(space)
-        own, self._sparse = _couplings.diagonal(matrix), _couplings.is_sparse(matrix)
-        low, high = (float(value) for value in space.values)
-        self._start, self._step, self._center = low, high - low, center
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._weights = (
-                _couplings.without_diagonal(matrix) if self._sparse else matrix - np.diag(own)
-            )
-            shift = self._step * vector
-            shift += 0.5 * own * ((high - center) ** 2 - (low - center) ** 2)
-            require_sums(self._step * self._weights, shift, name="the model")
-            self._shift = shift
-
-    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
-        """Sequential sweeps over the units."""
-        from ebm._kernels.heat_bath import update_sites
-
-        no_bias, no_weight = np.zeros(1, dtype=np.float32), np.zeros((1, 1))
-        values = self._values(work, slice(None))
-        for _ in range(n_sweeps):
-            for unit in range(len(work)):
-                site = slice(unit, unit + 1)
-                field = self._step * self._field(unit, values)
-                field += self._shift[unit]
-                update_sites(field[None], no_bias, no_weight, stream, work[site])
-                values[site] = self._values(work, site)
-
-    def _values(self, work: Work, sites: slice) -> Array:
-        """x − c of some units in all chains."""
-        own = self._start + self._step * work[sites].astype(np.float64)
-        return np.asarray(own - self._center[sites, None])
-
-    def _field(self, unit: int, values: Array) -> Array:
-        """Σ_j A_ij (x_j − c_j), (chains,)."""
-        if not self._sparse:
-            return np.asarray(self._weights[unit] @ values)
-        part = slice(*self._weights.indptr[unit : unit + 2])
-        return np.asarray(self._weights.data[part] @ values[self._weights.indices[part]])
-
-
-class PreciseLayerSweeper(TwoValued):
-    """Layer by layer, the biases added last.
-
-    Parameters
-    ----------
-    form : LayeredForm
-        Weights, and biases about the centers.
-    visible_center, hidden_center : ndarray, (n,) and (m,)
-        v̂ and ĥ.
-    space : FiniteSpace
-        The visible states, {0,1}^n.
-    """
-
-    chains_last = False
-
-    def __init__(
-        self, form: LayeredForm, visible_center: Array, hidden_center: Array, space: FiniteSpace
-    ) -> None:
-        super().__init__(space)
-        require_sums(form.weights, form.visible, form.hidden, name="the machine")
-        self._form = form
-        self._visible_center, self._hidden_center = visible_center, hidden_center
-
-    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
-        """Sweeps v → h → v."""
-        from ebm._kernels.heat_bath import update_layer
-
-        weights, biases, hidden_biases, _ = self._form
-        visible = work.astype(np.float64)
-        hidden = np.empty((len(work), len(hidden_biases)))
-        for _ in range(n_sweeps):
-            inputs = (visible - self._visible_center) @ weights
-            update_layer(inputs, hidden_biases, stream, hidden)
-            inputs = (hidden - self._hidden_center) @ weights.T
-            update_layer(inputs, biases, stream, visible)
-        work[:] = visible
-
-
 #: How often Metropolis offers a unit another value. Offers of equal energy are always taken, so if
 #: none were left out, units in a fixed order could visit a part of the states only, or return to
 #: each after an even number of sweeps.
@@ -420,7 +361,8 @@ class LevelsSweeper(_Plain):
 
     def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
         n, q = space.n, len(space.values)
-        own = np.arange(n)
+        form, own = form.at_origin().dense(), np.arange(n)
+        require_sums(form.matrix, form.vector, name="the model")
         couplings = form.matrix.reshape(n, q, n, q).copy()
         # A unit's coupling to its own value is part of its field.
         self._fields = form.vector.reshape(n, q) + 0.5 * np.einsum("iaia->ia", couplings)

@@ -21,7 +21,8 @@ from ebm.errors import (
     ShapeError,
     require_memory,
 )
-from ebm.model import EnergyModel, checked_energy, checked_space, is_layered, is_pairwise
+from ebm.forms import offered_form
+from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.sampling._chains import allowed_states, joined, parted, with_copies
 from ebm.sampling._streams import LANES, SeededRun, block_slices, new_streams
 from ebm.sampling._sweeps import Sweeper
@@ -186,8 +187,8 @@ def _taken_up(model: EnergyModel, chains: ChainState) -> ChainState:
 
 
 def _require_allowed(model: EnergyModel, states: Array) -> None:
-    # The energies of pairs and layers are finite everywhere.
-    if is_pairwise(model) or is_layered(model):
+    # The energies of forms are finite everywhere.
+    if offered_form(model) is not None:
         return
     if not np.isfinite(checked_energy(model, states)).all():
         raise ModelError("initial must hold states of finite energy, one is forbidden (+inf)")

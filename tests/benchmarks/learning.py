@@ -52,8 +52,8 @@ def main(repeats=8):
         ebm.fit(
             machine,
             data,
-            average=ebm.PersistentChains(BATCH),
-            steps=ebm.GradientSteps(ebm.GradientDescent(0.01), n_epochs, BATCH),
+            loss=ebm.Likelihood(ebm.PersistentChains(BATCH)),
+            solver=ebm.GradientSteps(ebm.GradientDescent(0.01), n_epochs, BATCH),
             rng=0,
         )
 

@@ -11,7 +11,7 @@ from ebm.enumeration import _fourth_moments, _quadratic
 from ebm.enumeration._fourth_moments import fourth_moments
 from ebm.enumeration._splitting import split
 from ebm.errors import EnumerationLimitError
-from ebm.model import checked_form
+from ebm.forms import summable_form
 from tests import oracles, strategies
 from tests.enumeration.adversaries import two_mode_adversary, underflow_adversary
 
@@ -93,7 +93,7 @@ class TestCertificate:
 
     def test_what_no_potential_balances_is_streamed(self):
         model = two_mode_adversary()
-        form = checked_form(model, model.space)
+        form = summable_form(model).at_origin().dense()
         assert fourth_moments(form, model.space, np.zeros(13), 1) is None
         tensor = ebm.exact(model).fourth_moments(np.zeros(13))
         np.testing.assert_allclose(

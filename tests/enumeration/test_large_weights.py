@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ from ebm.enumeration import _log_weights
 from ebm.enumeration._blocked import BlockedEnumeration
 from ebm.enumeration._log_weights import ORDINARY, Parts, cut_form, resolved
 from ebm.errors import PrecisionError
-from ebm.model import checked_form
+from ebm.forms import QuadraticForm, summable_form
 from tests.user_models import CoupledLevels
 
 SCALES = [1e-8, 1e-3, 1.0, 1e2, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e13]
@@ -244,9 +245,11 @@ def test_plain_sums_would_be_wrong(family, monkeypatch):
 def test_a_part_that_is_dropped_would_be_seen(dropped, monkeypatch):
     """Mutants: no rest; none of what rounding left out when the center moved."""
     if dropped == "rest":
-        monkeypatch.setattr(Parts, "about", lambda self, scale: self.leading - float(scale))
+        monkeypatch.setattr(
+            Parts, "about", lambda self, scale, out=None: self.leading - float(scale)
+        )
     else:
-        monkeypatch.setattr(ebm.BoltzmannMachine, "linear_remainder", lambda self: 0.0)
+        monkeypatch.setattr(QuadraticForm, "linear_remainder", lambda self: 0.0)
     rngs = (np.random.default_rng(seed) for seed in range(40))
     assert any(worst_of_likely(*boltzmann(rng, 1e10, True)) > 1e-7 for rng in rngs)
 
@@ -257,20 +260,20 @@ class TestCutting:
         rng = np.random.default_rng(0)
         weights = rng.normal(0, scale, (30, 30))
         model = ebm.BoltzmannMachine(weights + weights.T, rng.normal(0, scale, 30))
-        leading, rest = cut_form(model, checked_form(model, model.space))
+        leading, rest = cut_form(summable_form(model))
         np.testing.assert_array_equal(leading.matrix + rest.matrix, model.weights)
         np.testing.assert_array_equal(leading.vector + rest.vector, model.biases)
         states = model.space.random(200, rng=1)
         order = rng.permutation(30)
         turned = (
-            leading._replace(
-                matrix=leading.matrix[np.ix_(order, order)], vector=leading.vector[order]
+            replace(
+                leading, matrix=leading.matrix[np.ix_(order, order)], vector=leading.vector[order]
             ),
         )
         one = _log_weights.of_form((leading,), states).leading
         other = _log_weights.of_form(turned, states[:, order]).leading
         np.testing.assert_array_equal(one, other)
-        plain = _log_weights.of_form((checked_form(model, model.space),), states).leading
+        plain = _log_weights.of_form((summable_form(model),), states).leading
         assert np.abs(plain - one).max() > 0
 
     def test_ordinary_energies_stay_in_one_part(self):

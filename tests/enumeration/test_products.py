@@ -12,7 +12,7 @@ from ebm.enumeration._factors import CERTIFIED, Factors
 from ebm.enumeration._halves import Halves, sum_by_halves
 from ebm.enumeration._products import BlockSums, combine, sum_by_products, sum_certified
 from ebm.enumeration._splitting import split, split_sizes
-from ebm.model import checked_form
+from ebm.forms import summable_form
 from tests import oracles, strategies
 from tests.enumeration.adversaries import two_mode_adversary, underflow_adversary
 
@@ -21,7 +21,7 @@ GROUPINGS = st.tuples(st.sampled_from([1, 2, 3, 10]), st.sampled_from([0, 4, 26]
 
 
 def form_of(model):
-    return checked_form(model, model.space)
+    return summable_form(model).at_origin().dense()
 
 
 def check_totals(totals, model, rtol=1e-10):

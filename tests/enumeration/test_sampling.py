@@ -81,7 +81,7 @@ def by_energy(patch):
     patch.setattr(_blocked, "BLOCK", 10)
     # The module, which the function of the same name hides.
     module = importlib.import_module("ebm.enumeration.exact")
-    patch.setattr(module, "is_pairwise", lambda model: False)
+    patch.setattr(module, "offered_form", lambda model: None)
 
 
 ROUTES = [in_one_table, plain, in_blocks, with_potential, by_halves, by_energy]

@@ -6,9 +6,9 @@ import pytest
 import ebm
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, ModelError
+from ebm.learning._batches import Rows
+from ebm.learning._statistics import gradient_of
 from ebm.learning.averages import as_route, has_memory
-from ebm.learning.batches import Rows
-from ebm.learning.statistics import gradient_of
 from ebm.sampling import ChainState
 from ebm.sampling._streams import block_slices, new_streams
 from tests import oracles
@@ -139,7 +139,7 @@ def test_sweeps_of_persistent_chains_are_those_of_sample():
 
 
 def test_contrastive_divergence_keeps_the_weights_of_rows():
-    data = ebm.Ensemble.from_data([[0, 0], [1, 1], [1, 0]], weights=[0.5, 2.25, 1.0])
+    data = ebm.Ensemble.from_data([[0, 0], [1, 1], [1, 0]], sample_weight=[0.5, 2.25, 1.0])
     batch = Rows.of(data).everything()
     route = ebm.ContrastiveDivergence()
     ensemble, _ = route.step(machine(n=2), batch, route.start(None, None, np.random.default_rng(0)))
@@ -147,7 +147,7 @@ def test_contrastive_divergence_keeps_the_weights_of_rows():
 
 
 def test_whole_frequencies_are_rows_written_out():
-    data = ebm.Ensemble.from_data([[0, 0], [1, 1], [1, 0]], weights=[2, 1, 3])
+    data = ebm.Ensemble.from_data([[0, 0], [1, 1], [1, 0]], sample_weight=[2, 1, 3])
     batch = Rows.of(data).everything()
     assert batch.states.tolist() == [[0, 0]] * 2 + [[1, 0]] * 3 + [[1, 1]]
     assert np.array_equal(batch.weights, np.full(6, 1 / 6))
@@ -156,7 +156,7 @@ def test_whole_frequencies_are_rows_written_out():
 def test_an_epoch_is_every_row_once_by_its_weight():
     rng = np.random.default_rng(0)
     states = ebm.Binary(4).states_at(np.arange(11))
-    rows = Rows.of(ebm.Ensemble.from_data(states, weights=rng.uniform(0.5, 2, 11)))
+    rows = Rows.of(ebm.Ensemble.from_data(states, sample_weight=rng.uniform(0.5, 2, 11)))
     mean, sizes = 0.0, []
     for batch, share in rows.epoch(4, rng):
         mean = mean + share * batch.weights @ batch.states
@@ -168,7 +168,7 @@ def test_an_epoch_is_every_row_once_by_its_weight():
 def test_chains_start_at_rows_or_at_independent_units():
     route = ebm.PersistentChains(5000)
     rng = np.random.default_rng(0)
-    rows = Rows.of(ebm.Ensemble.from_data([[0, 0], [1, 1]], weights=[1.5, 4.5]))
+    rows = Rows.of(ebm.Ensemble.from_data([[0, 0], [1, 1]], sample_weight=[1.5, 4.5]))
     started = route.start(machine(n=2), rows, rng).states
     assert {tuple(row) for row in started.tolist()} == {(0, 0), (1, 1)}
     assert abs(started[:, 0].mean() - 0.75) < 0.04
@@ -211,4 +211,4 @@ def test_contrastive_divergence_needs_rows():
     model = machine()
     moments = ebm.exact(model).moments()
     with pytest.raises(ModelError, match="starts from rows, these data are moments"):
-        ebm.fit(model, moments, average=ebm.ContrastiveDivergence())
+        ebm.fit(model, moments, loss=ebm.Likelihood(ebm.ContrastiveDivergence()))

@@ -15,7 +15,7 @@ from ebm.errors import (
     NotConvergedWarning,
 )
 from ebm.learning import Decay
-from ebm.learning.gauges import gauge_of
+from ebm.learning._gauges import gauge_of
 from tests import oracles
 from tests.learning.stepping import fit
 
@@ -357,7 +357,7 @@ def test_history_of_a_machine_that_learns_by_heart():
     wanted = result.model.energy(other).mean() - result.model.energy(rows).mean()
     assert abs(last.free_energy_gap - wanted) < 1e-9
     v = rows.astype(float)
-    form = result.model.layered_form()
+    form = result.model.layered_form().at_origin()
     h = result.model.hidden_conditional(v)
     mean = 1 / (1 + np.exp(-(h @ form.weights.T + form.visible)))
     assert abs(last.reconstruction_error - ((v - mean) ** 2).mean()) < 1e-12

@@ -139,7 +139,9 @@ class TestPairs:
         """W grows with −b: what holds b holds W; of a pair that is never both on it does not."""
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert ebm.fit(machine(names=NAMES), keep(base()), l2_biases=1e-2).converged
+            assert ebm.fit(
+                machine(names=NAMES), keep(base()), penalty=ebm.Penalty(l2_biases=1e-2)
+            ).converged
         check_no_maximum(machine(names=NAMES), never_both(base()), "'ann', 'cat'", l2_biases=1e-2)
 
     def test_a_penalty_on_biases_is_enough_for_a_unit_that_never_changes(self):
@@ -147,7 +149,7 @@ class TestPairs:
         rows[:, 1] = 1
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            result = ebm.fit(machine(names=NAMES), rows, l2_biases=1e-3)
+            result = ebm.fit(machine(names=NAMES), rows, penalty=ebm.Penalty(l2_biases=1e-3))
         assert result.converged
         assert np.isfinite(result.standard_errors).all()
 
@@ -176,7 +178,7 @@ class TestConstantUnits:
         rows = base()
         rows[:, 1] = value
         with pytest.raises(ConstantUnitError, match=r"unit 'bob' never changes.*l2_biases=\de-0\d"):
-            ebm.fit(machine(names=NAMES), rows, average=average)
+            ebm.fit(machine(names=NAMES), rows, loss=ebm.Likelihood(average))
         rows[:, 3] = 1 - value
         with pytest.raises(ConstantUnitError, match="'bob', 'dan'"):
             ebm.fit(machine(names=NAMES), rows)
@@ -326,7 +328,7 @@ class TestImpossible:
         with pytest.raises(ebm.EbmError, match="negative eigenvalue"):
             ebm.fit(machine(3), self.moments(3, -0.2))
         with pytest.raises(ebm.EbmError, match="would hold the probability"):
-            ebm.inversion.mean_field(self.moments(2, 0.3))
+            ebm.inversion.closed_forms(self.moments(2, 0.3))
 
     def test_three_units_cannot_all_differ(self):
         """C = −0.1 is positive semi-definite, and one of three pairs must agree."""

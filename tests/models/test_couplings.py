@@ -171,7 +171,7 @@ def test_a_pair_written_once_is_refused_in_every_orientation(drawn):
     for stored in (whole, scipy.sparse.coo_array(whole)):
         np.testing.assert_array_equal(_couplings.dense(_couplings.symmetric(stored, n, "W")), whole)
         np.testing.assert_array_equal(
-            ebm.IsingModel(stored, np.zeros(n)).quadratic_form().matrix, whole
+            ebm.IsingModel(stored, np.zeros(n)).quadratic_form().dense().matrix, whole
         )
 
 

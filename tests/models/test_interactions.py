@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import ebm
 from ebm.enumeration._quadratic import PairwiseEnumeration
 from ebm.errors import CodingError, FileFormatError, MemoryLimitError, ModelError, ShapeError
-from ebm.model import is_pairwise
+from ebm.forms import QuadraticForm, offered_form
 from ebm.models import _terms as term_module
 from tests import oracles, statistical, strategies
 
@@ -213,7 +213,7 @@ class TestParameters:
 class TestCapability:
     @given(strategies.interaction_models(max_order=2))
     def test_pairs_take_the_three_products(self, model):
-        assert is_pairwise(model)
+        assert offered_form(model) is QuadraticForm
         exact = ebm.exact(model)
         assert isinstance(exact, PairwiseEnumeration)
         log_z, p = oracles.distribution(model)
@@ -235,7 +235,7 @@ class TestCapability:
 
     def test_it_is_absent_above_pairs(self):
         model = example(order=3)
-        assert not is_pairwise(model)
+        assert offered_form(model) is not QuadraticForm
         assert not hasattr(model, "quadratic_form")
         with pytest.raises(AttributeError, match="a model of order 3 has no quadratic form"):
             _ = model.quadratic_form

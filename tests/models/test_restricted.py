@@ -342,7 +342,7 @@ class TestLearningRule:
         data = ebm.Ensemble.from_data(rbm.space.random(40, rng=2))
         wanted = rbm.mean_energy_gradient(data)
         np.testing.assert_allclose(wanted, data.expectation(rbm.energy_gradient), rtol=1e-12)
-        monkeypatch.setattr("ebm.models._layered.CHUNK", 7)
+        monkeypatch.setattr("ebm.models.restricted.CHUNK", 7)
         np.testing.assert_allclose(rbm.mean_energy_gradient(data), wanted, rtol=1e-12)
 
     def test_moments_do_not_suffice(self):
@@ -362,7 +362,7 @@ class TestLearningRule:
         start = ebm.RestrictedBoltzmannMachine(
             np.random.default_rng(1).normal(0, 0.1, (4, 2)), np.zeros(4), np.zeros(2)
         )
-        result = ebm.fit(start, rows, l2=1e-3)
+        result = ebm.fit(start, rows, penalty=ebm.Penalty(l2=1e-3))
         before, after = (oracles.mean_log_likelihood(m, rows) for m in (start, result.model))
         best = -ebm.Ensemble.from_data(rows).entropy()
         assert before < after < best

@@ -104,9 +104,7 @@ class TestErrata:
         printed = 0.5 * slope * (J1 * (U @ W)).sum() / 4
         exact = multidegree(action, theta, rows, 2)["UW"]
         assert exact / printed == pytest.approx(2, rel=1e-8)
-        assert ebm.networks.closed_forms(action, theta).terms[
-            "UW"
-        ] / printed == pytest.approx(2)
+        assert ebm.networks.closed_forms(action, theta).terms["UW"] / printed == pytest.approx(2)
 
     def test_third_order(self):
         """E6: the mixed terms of [ACT] are a sixth, UWW a third; ccc is right."""

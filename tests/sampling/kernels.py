@@ -10,14 +10,12 @@ from scipy import sparse
 import ebm
 from ebm.sampling._paths import Tempered
 from ebm.sampling._sweeps import (
-    DenseSweeper,
     EnergySweeper,
     FewChainsSweeper,
     LayerSweeper,
     LevelsSweeper,
     MetropolisSweeper,
-    PreciseLayerSweeper,
-    PrecisePairSweeper,
+    PairSweeper,
     SparseSweeper,
 )
 from ebm.sampling.tempering import TemperingSweeper
@@ -128,18 +126,18 @@ class Kernel:
 
 
 ALWAYS_DOUBLE = {"ebm.sampling._sweeps.LARGEST_SUM": 0.0}
-FEW = {"ebm.sampling.gibbs.FEW_CHAINS": 10**9}
+FEW = {"ebm.sampling._sweeps.FEW_CHAINS": 10**9}
 BETAS = (0.6, 0.2)
 
 KERNELS = {
-    "dense": Kernel(DenseSweeper, pairs),
-    "dense, spins": Kernel(DenseSweeper, spins),
+    "dense": Kernel(PairSweeper, pairs),
+    "dense, spins": Kernel(PairSweeper, spins),
     "dense, few chains": Kernel(FewChainsSweeper, pairs, settings=FEW),
-    "dense, double": Kernel(PrecisePairSweeper, pairs, settings=ALWAYS_DOUBLE),
+    "dense, double": Kernel(PairSweeper, pairs, settings=ALWAYS_DOUBLE),
     "sparse": Kernel(SparseSweeper, sparse_pairs),
-    "sparse, double": Kernel(PrecisePairSweeper, sparse_pairs, settings=ALWAYS_DOUBLE),
+    "sparse, double": Kernel(PairSweeper, sparse_pairs, settings=ALWAYS_DOUBLE),
     "layers": Kernel(LayerSweeper, layers),
-    "layers, double": Kernel(PreciseLayerSweeper, layers, settings=ALWAYS_DOUBLE),
+    "layers, double": Kernel(LayerSweeper, layers, settings=ALWAYS_DOUBLE),
     "levels": Kernel(LevelsSweeper, levels),
     "many-body": Kernel(EnergySweeper, many_body),
     "user's own": Kernel(EnergySweeper, users_own),

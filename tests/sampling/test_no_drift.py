@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import ebm
-from ebm.sampling import _sweeps, gibbs
+from ebm.sampling import _sweeps
 from tests.statistical import FALSE_FAIL_RATE, check_distribution, distribution_p_value
 
 N_CHAINS = 20_000
@@ -74,7 +74,7 @@ def test_gibbs_does_not_drift(model):
 
 
 def test_few_chains_kernel_does_not_drift(monkeypatch):
-    monkeypatch.setattr(gibbs, "FEW_CHAINS", N_CHAINS)
+    monkeypatch.setattr(_sweeps, "FEW_CHAINS", N_CHAINS)
     model = machine(6)
     states, exact = drifted(model)
     check_distribution(states, exact.weights, model.space)

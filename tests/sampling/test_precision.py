@@ -6,14 +6,12 @@ from scipy import sparse
 
 import ebm
 from ebm.errors import ModelError
-from ebm.learning.statistics import gradient_of
+from ebm.learning._statistics import gradient_of
 from ebm.sampling import _sweeps
 from ebm.sampling._sweeps import (
-    DenseSweeper,
     FewChainsSweeper,
     LayerSweeper,
-    PreciseLayerSweeper,
-    PrecisePairSweeper,
+    PairSweeper,
     SparseSweeper,
 )
 from tests.sampling.test_no_drift import drifted, machine, restricted, thinned
@@ -99,19 +97,22 @@ def test_single_precision_would_drift(monkeypatch):
 def test_ordinary_weights_are_right_in_double_precision_too(model, monkeypatch):
     monkeypatch.setattr(_sweeps, "LARGEST_SUM", 0.0)
     sweeper = ebm.Gibbs().sweeper(model, 500)
-    assert isinstance(sweeper, PrecisePairSweeper | PreciseLayerSweeper)
+    assert isinstance(sweeper, PairSweeper | LayerSweeper)
+    assert sweeper.dtype == np.float64
     states, exact = drifted(model, n_chains=10_000)
     check_distribution(states, exact.weights, model.space)
 
 
 def test_ordinary_weights_stay_in_single_precision():
     wanted = {
-        DenseSweeper: machine(0),
+        PairSweeper: machine(0),
         SparseSweeper: thinned(machine(3)),
         LayerSweeper: restricted(),
     }
     for kind, model in wanted.items():
-        assert type(ebm.Gibbs().sweeper(model, 500)) is kind
+        sweeper = ebm.Gibbs().sweeper(model, 500)
+        assert type(sweeper) is kind
+        assert sweeper.dtype == np.float32
     assert type(ebm.Gibbs().sweeper(machine(0), 4)) is FewChainsSweeper
 
 
@@ -164,7 +165,7 @@ def test_forms_of_a_users_own_are_checked():
 
     class Short(Layers):
         def layered_form(self):
-            return super().layered_form()[:2]
+            return tuple(super().layered_form())[:2]
 
     with pytest.raises(ModelError, match=r"must return \(matrix, vector, constant\)"):
         ebm.sample(Broken(machine(0)), n_draws=1)

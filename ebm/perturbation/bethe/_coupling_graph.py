@@ -10,8 +10,9 @@ import numpy as np
 
 from ebm._types import Array, Indices
 from ebm.errors import ModelError
-from ebm.models import BoltzmannMachine, InteractionModel, IsingModel, RestrictedBoltzmannMachine
+from ebm.forms import TermForm, offered_form
 from ebm.models._couplings import diagonal, is_sparse
+from ebm.models._library import joint_machine, library_model
 from ebm.spaces import FiniteSpace
 
 __all__ = ["CouplingGraph", "coupling_graph", "log_cosh"]
@@ -155,22 +156,22 @@ def coupling_graph(model: Any) -> tuple[CouplingGraph, FiniteSpace]:
     ModelError
         If the model is another, or has terms of three units.
     """
-    if isinstance(model, RestrictedBoltzmannMachine):
-        model = model.joint()
-    space: Any = getattr(model, "space", None)
-    if isinstance(model, InteractionModel):
-        model = model.to_ising()
-    if isinstance(model, BoltzmannMachine):
-        model = model.to_spins()
-    if not isinstance(model, IsingModel):
+    machine = joint_machine(model)
+    if machine is None and offered_form(model) is TermForm:
+        # Says which term is of more than two units.
+        machine = library_model(model) and library_model(model).to_ising()
+    if machine is None:
         raise ModelError(
-            "model must be a BoltzmannMachine, an IsingModel or a RestrictedBoltzmannMachine, got "
-            f"{type(model).__name__}: messages are between two-valued units in pairs"
+            "model must be a BoltzmannMachine, an IsingModel or a RestrictedBoltzmannMachine, or "
+            f"offer such a form, got {type(model).__name__}: messages are between two-valued units "
+            "in pairs"
         )
-    first, second, values = _edges(model.couplings)
+    space: FiniteSpace = machine.space
+    ising = machine.to_spins()
+    first, second, values = _edges(ising.couplings)
     # s² = 1 makes the diagonal a constant.
-    constant = model.offset - 0.5 * float(diagonal(model.couplings).sum())
-    return CouplingGraph(np.asarray(model.fields), first, second, values, constant), space
+    constant = ising.offset - 0.5 * float(diagonal(ising.couplings).sum())
+    return CouplingGraph(np.asarray(ising.fields), first, second, values, constant), space
 
 
 def _edges(matrix: Any) -> tuple[Indices, Indices, Array]:

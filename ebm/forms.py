@@ -1,0 +1,469 @@
+"""Forms of an energy: what a model offers, by one method, to be taken by every fast way there is.
+
+A form is a value, and methods match on it, never on the class of a model: exact sums, Gibbs sweeps,
+annealing, expansions, messages, graphs and Fisher information know a user's model by its form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ebm._arrays import as_finite, dense, is_sparse
+from ebm._types import Array
+from ebm.errors import EbmError, ModelError
+from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
+
+__all__ = [
+    "Bernoulli",
+    "LayeredForm",
+    "QuadraticForm",
+    "TermForm",
+    "energy_form",
+    "offered_form",
+    "summable_form",
+]
+
+#: Energies of pairwise models must stay below this, in units of k_B T.
+LARGEST_ENERGY = 1e300
+
+Units = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticForm:
+    """E = −½ Σ A_ij (f_i − c_i)(f_j − c_j) − Σ v_i f_i + k over f = ``space.features(states)``.
+
+    A model offers it by a method ``quadratic_form()``, which may also return the triple (A, v, k)
+    of a form at center 0. Taken apart as a triple, a form is the one at center 0, A dense.
+
+    Parameters
+    ----------
+    matrix : ndarray or scipy.sparse, (d, d)
+        A, symmetric.
+    vector : ndarray, (d,)
+        v.
+    constant : float
+        k in units of k_B T.
+    center : ndarray, (d,), optional
+        c, about which v holds no sums of large couplings; None is 0.
+    is_checked : bool
+        Whether whoever made the form vouches for its numbers; others are checked at each use.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> machine = ebm.BoltzmannMachine([[0, 2], [2, 0]], [-1, 0.5], center=0.5)
+    >>> machine.quadratic_form().at_origin().vector
+    array([-2. , -0.5])
+    """
+
+    matrix: Any
+    vector: Array
+    constant: float
+    center: Array | None = None
+    is_checked: bool = field(default=False, repr=False)
+
+    def __iter__(self) -> Iterator[Any]:
+        origin = self.at_origin()
+        return iter((dense(origin.matrix), origin.vector, origin.constant))
+
+    def about(self, center: Array | None) -> QuadraticForm:
+        """The same energy about another center: v' = v + A(c'−c), k' = k + ½(c'Ac' − cAc)."""
+        to, to_term = self._center_terms(center)
+        origin, origin_term = self._center_terms(self.center)
+        constant = self.constant + 0.5 * (to_term - origin_term)
+        return replace(self, vector=self.vector + to - origin, constant=constant, center=center)
+
+    def at_origin(self) -> QuadraticForm:
+        """The same energy about 0: v − Ac and k − ½cAc."""
+        return self if self.center is None else self.about(None)
+
+    def dense(self) -> QuadraticForm:
+        """The same form with its matrix as an array."""
+        return replace(self, matrix=dense(self.matrix))
+
+    def linear_remainder(self) -> Array:
+        """What rounding takes from the vector of :meth:`at_origin`, (d,), by fractions."""
+        origin = self.at_origin().vector
+        return _exact_remainder(origin, self.vector, self.matrix, self.center)
+
+    def substituted(self, shift: float, scale: float) -> QuadraticForm:
+        """The same energy over y, where f = shift + scale·y."""
+        center = (0.0 if self.center is None else self.center) - shift
+        return replace(
+            self,
+            matrix=self.matrix * scale**2,
+            vector=self.vector * scale,
+            constant=self.constant - shift * float(self.vector.sum()),
+            center=np.broadcast_to(center / scale, self.vector.shape),
+        )
+
+    def to_binary(self, space: FiniteSpace) -> QuadraticForm:
+        """The same energy of two-valued units over x ∈ {0,1}^n, the upper value 1."""
+        low, high = (float(value) for value in space.values)
+        return self if (low, high) == (0, 1) else self.substituted(low, high - low)
+
+    def folded(self, space: FiniteSpace) -> QuadraticForm:
+        """The same energy with zero diagonal, for units of two values a < b.
+
+        (f − c)² = (a + b − 2c) f + c² − ab.
+        """
+        low, high = (float(value) for value in space.values)
+        own = np.asarray(self.matrix.diagonal(), dtype=np.float64)
+        if not own.any():
+            return self
+        center = np.zeros(len(own)) if self.center is None else self.center
+        return replace(
+            self,
+            matrix=_without_diagonal(self.matrix),
+            vector=self.vector + 0.5 * (low + high - 2 * center) * own,
+            constant=self.constant - 0.5 * float(own @ (center**2 - low * high)),
+        )
+
+    def _center_terms(self, center: Array | None) -> tuple[Any, float]:
+        """Ac and cAc."""
+        if center is None or not center.any():
+            return 0.0, 0.0
+        applied = center @ self.matrix
+        return applied, float(center @ applied)
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """Units of {0,1} as a layer: Γ(I) = ln(1 + e^I) is ln Σ_h e^{Ih}, its slope their mean."""
+
+
+@dataclass(frozen=True, eq=False)
+class LayeredForm:
+    """E(v, h) = −(v−v̂)·U(h−ĥ) − b·v − c·h + k over two layers, h to be summed out.
+
+    A model over {0,1}^n offers it by a method ``layered_form()``, which may also return
+    (U, b, c, k), a form at centers 0. Taken apart, a form is the one at centers 0.
+
+    Parameters
+    ----------
+    weights : ndarray, (n, m)
+        U.
+    visible, hidden : ndarray, (n,) and (m,)
+        b and c.
+    constant : float
+        k in units of k_B T.
+    visible_center, hidden_center : ndarray, (n,) and (m,), optional
+        v̂ and ĥ; None is 0.
+    visible_units, hidden_units : Bernoulli
+        The generating functions of both layers; there is one kind so far.
+    is_checked : bool
+        Whether whoever made the form vouches for its numbers.
+    """
+
+    weights: Array
+    visible: Array
+    hidden: Array
+    constant: float
+    visible_center: Array | None = None
+    hidden_center: Array | None = None
+    visible_units: Bernoulli = Bernoulli()
+    hidden_units: Bernoulli = Bernoulli()
+    is_checked: bool = field(default=False, repr=False)
+
+    def __iter__(self) -> Iterator[Any]:
+        origin = self.at_origin()
+        return iter((origin.weights, origin.visible, origin.hidden, origin.constant))
+
+    def at_origin(self) -> LayeredForm:
+        """The same energy about 0: b − Uĥ, c − v̂U and k − v̂·Uĥ."""
+        # Learning takes a form at every update, mostly at center 0.
+        if self.visible_center is None and self.hidden_center is None:
+            return self
+        from_hidden = np.zeros(len(self.visible))
+        visible, hidden, constant = self.visible, self.hidden, self.constant
+        if self.hidden_center is not None and self.hidden_center.any():
+            from_hidden = self.weights @ self.hidden_center
+            visible = visible - from_hidden
+        if self.visible_center is not None and self.visible_center.any():
+            hidden = hidden - self.visible_center @ self.weights
+            constant -= float(self.visible_center @ from_hidden)
+        return replace(
+            self,
+            visible=visible,
+            hidden=hidden,
+            constant=constant,
+            visible_center=None,
+            hidden_center=None,
+        )
+
+    def transposed(self) -> LayeredForm:
+        """The same energy with the two layers exchanged."""
+        return replace(
+            self,
+            weights=self.weights.T,
+            visible=self.hidden,
+            hidden=self.visible,
+            visible_center=self.hidden_center,
+            hidden_center=self.visible_center,
+            visible_units=self.hidden_units,
+            hidden_units=self.visible_units,
+        )
+
+    def linear_remainder(self) -> tuple[Array, Array]:
+        """What rounding takes from the vectors of :meth:`at_origin`, (n,) and (m,)."""
+        origin, u = self.at_origin(), self.weights
+        return (
+            _exact_remainder(origin.visible, self.visible, u, self.hidden_center),
+            _exact_remainder(origin.hidden, self.hidden, u.T, self.visible_center),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TermForm:
+    """E(x) = −Σ_A J_A Π_{i∈A} x_i − ν(K) + k over {0,1} or ±1, K the number of active units.
+
+    A model offers it by a method ``term_form()``. A quadratic form is the special case of terms of
+    two units at most.
+
+    Parameters
+    ----------
+    terms : mapping of tuple of int to float
+        J by units.
+    constant : float
+        k in units of k_B T.
+    count : ndarray, (n + 1,), optional
+        ν(0), …, ν(n); None is 0.
+    is_checked : bool
+        Whether whoever made the form vouches for its numbers.
+    """
+
+    terms: Mapping[Units, float]
+    constant: float
+    count: Array | None = None
+    is_checked: bool = field(default=False, repr=False)
+
+
+EnergyForm = QuadraticForm | LayeredForm | TermForm
+
+
+def offered_form(model: Any) -> type[EnergyForm] | None:
+    """The kind of form that a model offers, without making it; None where it offers none."""
+    for kind, (method, _) in _OFFERS.items():
+        # A class has methods, and no numbers.
+        if callable(getattr(model, method, None)) and not isinstance(model, type):
+            return kind
+    return None
+
+
+def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
+    """The energy of a model as a form, the model's answer checked; None where it offers none.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        With ``quadratic_form()``, ``layered_form()`` or ``term_form()``, asked for in this order.
+
+    Returns
+    -------
+    QuadraticForm, LayeredForm, TermForm or None
+        Finite float64 arrays of the right shapes.
+
+    Raises
+    ------
+    ModelError
+        If a form has another shape or space than it must have, is not finite, or its matrix not
+        symmetric.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> from ebm.forms import energy_form
+    >>> energy_form(ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0])).vector
+    array([0.5, 0. ])
+    >>> energy_form(ebm.TabularModel([0, 0], ebm.Binary(1))) is None
+    True
+    """
+    kind = offered_form(model)
+    if kind is None:
+        return None
+    method, check = _OFFERS[kind]
+    answer = getattr(model, method)()
+    if isinstance(answer, kind) and answer.is_checked:
+        return answer
+    checked: EnergyForm = check(answer, f"{type(model).__name__}.{method}", model.space)
+    return checked
+
+
+def summable_form(model: Any) -> Any:
+    """The form of a model as :func:`energy_form`, refused where exact sums would overflow."""
+    form = energy_form(model)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(form, QuadraticForm):
+            _require_bounded(form, f"{type(model).__name__}.quadratic_form")
+        if isinstance(form, LayeredForm) and not all(np.isfinite(x).all() for x in form):
+            raise ModelError(f"{type(model).__name__}.layered_form must be finite, got NaN or inf")
+    return form
+
+
+def _checked_quadratic(answer: Any, name: str, space: StateSpace) -> QuadraticForm:
+    d, center = space.n_features, None
+    if isinstance(answer, QuadraticForm):
+        center = answer.center
+        answer = answer.matrix, answer.vector, answer.constant
+    try:
+        matrix, vector, constant = answer
+        matrix = _as_csr(matrix) if is_sparse(matrix) else np.asarray(matrix, dtype=np.float64)
+        vector, constant = (np.asarray(x, dtype=np.float64) for x in (vector, constant))
+        center = None if center is None else np.asarray(center, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{name} must return (matrix, vector, constant)") from error
+    if (matrix.shape, vector.shape, constant.shape) != ((d, d), (d,), ()):
+        raise ModelError(
+            f"{name} must return a matrix ({d}, {d}), a vector ({d},) and a number, over the "
+            f"{d} features of {space!r}; got {matrix.shape}, {vector.shape} and {constant.shape}"
+        )
+    if center is not None and center.shape != (d,):
+        raise ModelError(f"{name} must have a center ({d},) or None, got {center.shape}")
+    numbers = [matrix.data if is_sparse(matrix) else matrix, vector, constant]
+    numbers += [] if center is None else [center]
+    if not all(np.isfinite(x).all() for x in numbers):
+        raise ModelError(f"{name} must be finite, got NaN or inf")
+    if abs(matrix - matrix.T).max() > 1e-9 * abs(matrix).max():
+        raise ModelError(f"{name} must have a symmetric matrix: give (A + A.T) / 2")
+    form = QuadraticForm(matrix, vector, float(constant), center, is_checked=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        _require_bounded(form, name)
+    return form
+
+
+def _require_bounded(form: QuadraticForm, name: str) -> None:
+    origin = form.at_origin()
+    bound = abs(origin.matrix).sum() + np.abs(origin.vector).sum() + abs(origin.constant)
+    if not bound < LARGEST_ENERGY:
+        raise ModelError(f"{name} allows energies above {LARGEST_ENERGY:g}: they would overflow")
+
+
+def _checked_layers(answer: Any, name: str, space: StateSpace) -> LayeredForm:
+    if not isinstance(space, Binary):
+        raise ModelError(f"{name} needs the space ebm.Binary({space.n}), got {space!r}")
+    centers: dict[str, Any] = {}
+    if isinstance(answer, LayeredForm):
+        kinds = answer.visible_units, answer.hidden_units
+        if kinds != (Bernoulli(), Bernoulli()):
+            raise ModelError(f"{name} must be over units of {{0,1}} in both layers, got {kinds}")
+        centers = {k: getattr(answer, k) for k in ("visible_center", "hidden_center")}
+        answer = answer.weights, answer.visible, answer.hidden, answer.constant
+    try:
+        arrays = [np.asarray(x, dtype=np.float64) for x in answer]
+        weights, visible, hidden, constant = arrays
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{name} must return (weights, visible, hidden, constant)") from error
+    shapes = weights.shape, visible.shape, hidden.shape, constant.shape
+    if shapes != ((space.n, hidden.size), (space.n,), (hidden.size,), ()) or not hidden.size:
+        raise ModelError(
+            f"{name} must return weights ({space.n}, m), vectors ({space.n},) and (m,) and a "
+            f"number; got {', '.join(str(shape) for shape in shapes)}"
+        )
+    for key, like in (("visible_center", visible), ("hidden_center", hidden)):
+        if centers.get(key) is not None:
+            centers[key] = np.asarray(centers[key], dtype=np.float64)
+            arrays.append(centers[key])
+            if centers[key].shape != like.shape:
+                raise ModelError(
+                    f"{name} must have a {key} {like.shape} or None, got {centers[key].shape}"
+                )
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise ModelError(f"{name} must be finite, got NaN or inf")
+    return LayeredForm(weights, visible, hidden, float(constant), **centers, is_checked=True)
+
+
+def _checked_terms(answer: Any, name: str, space: StateSpace) -> TermForm:
+    if not isinstance(space, Binary | Spins):
+        raise ModelError(f"{name} needs the space ebm.Binary or ebm.Spins, got {space!r}")
+    if not isinstance(answer, TermForm):
+        raise ModelError(f"{name} must return a TermForm, got {type(answer).__name__}")
+    terms, empty = checked_terms(answer.terms, space)
+    constant = as_finite(answer.constant, f"the constant of {name}")
+    count = None
+    if answer.count is not None:
+        count = np.asarray(answer.count, dtype=np.float64)
+        if count.shape != (space.n + 1,) or not np.isfinite(count).all():
+            raise ModelError(f"{name} must have a finite count ({space.n + 1},), got {count!r}")
+    return TermForm(terms, constant - empty, count, is_checked=True)
+
+
+_OFFERS: dict[type[EnergyForm], tuple[str, Callable[[Any, str, StateSpace], EnergyForm]]] = {
+    QuadraticForm: ("quadratic_form", _checked_quadratic),
+    LayeredForm: ("layered_form", _checked_layers),
+    TermForm: ("term_form", _checked_terms),
+}
+
+
+def checked_terms(terms: Any, space: StateSpace) -> tuple[dict[Units, float], float]:
+    """Terms with sorted units and finite coefficients, and the coefficient of the empty term."""
+    if not isinstance(terms, Mapping):
+        raise ModelError(
+            "terms must be a mapping from tuples of units to coefficients, such as "
+            f"{{(0,): 0.5, (0, 1, 2): -1.0}}; got {type(terms).__name__}"
+        )
+    checked: dict[Units, float] = {}
+    for key, value in terms.items():
+        units = _checked_units(key, space)
+        if units in checked:
+            raise ModelError(
+                f"terms hold the units {units} twice, in two orders: keep one key, with the sum of "
+                "both coefficients if both are meant"
+            )
+        try:
+            checked[units] = as_finite(value, f"the coefficient of {units}")
+        except EbmError as error:
+            raise ModelError(str(error)) from error
+    return checked, checked.pop((), 0.0)
+
+
+def _checked_units(key: Any, space: StateSpace) -> Units:
+    if not isinstance(key, tuple):
+        raise ModelError(f"keys of terms must be tuples of units such as (0, 2), got {key!r}")
+    for unit in key:
+        if isinstance(unit, bool) or not hasattr(unit, "__index__"):
+            raise ModelError(f"units must be integers, got {unit!r} in the term {key}")
+        if not 0 <= unit < space.n:
+            raise ModelError(f"units must be from 0 to {space.n - 1}, got {unit} in the term {key}")
+    units = tuple(sorted(int(unit) for unit in key))
+    if len(set(units)) < len(units):
+        rule = "x² = x" if isinstance(space, Binary) else "s² = 1"
+        raise ModelError(f"the term {key} holds a unit twice: simplify it by {rule}")
+    return units
+
+
+def _as_csr(matrix: Any) -> Any:
+    from scipy.sparse import csr_array
+
+    return csr_array(matrix, dtype=np.float64)
+
+
+def _without_diagonal(matrix: Any) -> Any:
+    """The matrix with a zero diagonal, in the same storage."""
+    if not is_sparse(matrix):
+        return matrix - np.diag(matrix.diagonal())
+    from scipy.sparse import coo_array
+
+    entries = matrix.tocoo()
+    apart = entries.row != entries.col
+    places = entries.row[apart], entries.col[apart]
+    return coo_array((entries.data[apart], places), shape=matrix.shape).tocsr()
+
+
+def _exact_remainder(rounded: Array, vector: Array, matrix: Any, center: Array | None) -> Array:
+    """v − A c − w for w as floats gave it, by fractions, (k,)."""
+    if center is None or not center.any():
+        return np.zeros(len(vector))
+    exact_center = [Fraction(value) for value in center.tolist()]
+
+    def applied(row: list[float]) -> Fraction:
+        pairs = zip(row, exact_center, strict=True)
+        return sum((Fraction(a) * c for a, c in pairs if a), Fraction(0))
+
+    rows = zip(vector.tolist(), dense(matrix).tolist(), rounded.tolist(), strict=True)
+    return np.array([float(Fraction(v) - applied(row) - Fraction(w)) for v, row, w in rows])

@@ -1,0 +1,73 @@
+"""The library's own model of a form, whoever's model offers it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form, offered_form
+from ebm.models.interactions import InteractionModel
+from ebm.models.pairwise import BoltzmannMachine, IsingModel
+from ebm.models.potts import PottsModel
+from ebm.models.restricted import RestrictedBoltzmannMachine
+from ebm.spaces import Binary, Levels, Spins
+
+__all__ = ["joint_machine", "library_model", "pair_machine"]
+
+
+def library_model(model: Any) -> Any:
+    """The model of the library with the form that a model offers; None where it offers none."""
+    form, space = energy_form(model), model.space
+    match form:
+        case QuadraticForm() if isinstance(space, Binary):
+            return BoltzmannMachine(
+                form.matrix,
+                form.vector,
+                center=0.0 if form.center is None else form.center,
+                offset=form.constant,
+                names=space.names,
+            )
+        case QuadraticForm() if isinstance(space, Spins):
+            form = form.at_origin()
+            return IsingModel(form.matrix, form.vector, offset=form.constant, names=space.names)
+        case QuadraticForm() if isinstance(space, Levels):
+            return _potts(form.at_origin().dense(), space)
+        case LayeredForm():
+            return RestrictedBoltzmannMachine(
+                form.weights,
+                form.visible,
+                form.hidden,
+                visible_center=0.0 if form.visible_center is None else form.visible_center,
+                hidden_center=0.0 if form.hidden_center is None else form.hidden_center,
+                offset=form.constant,
+                names=space.names,
+            )
+        case TermForm() if form.count is None:
+            return InteractionModel(form.terms, space, offset=form.constant)
+    return None
+
+
+def _potts(form: QuadraticForm, space: Levels) -> PottsModel:
+    """What couples a unit to itself acts on its value alone, so as a field."""
+    n, q = space.n, space.q
+    fields = form.vector + 0.5 * form.matrix.diagonal()
+    couplings = form.matrix.reshape(n, q, n, q).transpose(0, 2, 1, 3).copy()
+    couplings[np.arange(n), np.arange(n)] = 0
+    return PottsModel(couplings, fields.reshape(n, q), offset=form.constant, names=space.names)
+
+
+def pair_machine(model: Any) -> BoltzmannMachine | IsingModel | None:
+    """The Boltzmann machine or Ising model of two-valued units in pairs; None of other models."""
+    is_two_valued = isinstance(getattr(model, "space", None), Binary | Spins)
+    is_pairwise = is_two_valued and offered_form(model) is QuadraticForm
+    machine: BoltzmannMachine | IsingModel | None = library_model(model) if is_pairwise else None
+    return machine
+
+
+def joint_machine(model: Any) -> BoltzmannMachine | IsingModel | None:
+    """The same with the units of a hidden layer, the visible ones first."""
+    if offered_form(model) is LayeredForm:
+        layered: RestrictedBoltzmannMachine = library_model(model)
+        return layered.joint()
+    return pair_machine(model)

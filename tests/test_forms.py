@@ -1,0 +1,164 @@
+"""Forms of an energy: what a user's own model offers is all that fast methods ask for."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+import ebm
+from ebm import forms
+from ebm.enumeration._quadratic import PairwiseEnumeration
+from ebm.errors import ModelError
+from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form, offered_form
+from ebm.models._library import library_model
+from tests import oracles, strategies
+from tests.user_models import TwoMembers
+
+
+def offering(model, **methods):
+    """The model with ``space`` and ``energy`` alone, and these methods."""
+    own = TwoMembers(model)
+    for name, answer in methods.items():
+        setattr(own, name, lambda answer=answer: answer)
+    return own
+
+
+def energies_of(form, space):
+    """Of all states, from the formula of a quadratic form."""
+    f = space.features(oracles.all_states(space))
+    d = f if form.center is None else f - form.center
+    return -0.5 * ((d @ form.matrix) * d).sum(axis=-1) - f @ form.vector + form.constant
+
+
+@given(strategies.pairwise_models(), st.floats(-2, 2), st.booleans())
+def test_every_way_to_write_a_quadratic_form_is_the_same_energy(model, place, is_sparse):
+    form = energy_form(model)
+    if is_sparse:
+        form = QuadraticForm(sparse.csr_array(form.matrix), form.vector, form.constant, form.center)
+    center = np.linspace(place, place + 1, model.space.n)
+    wanted = model.energy(oracles.all_states(model.space))
+    binary = ebm.Binary(model.space.n)
+    forms = [form.about(center), form.at_origin(), form.dense(), form.folded(model.space)]
+    for other in forms:
+        np.testing.assert_allclose(energies_of(other, model.space), wanted, rtol=1e-9, atol=1e-9)
+    assert not forms[-1].matrix.diagonal().any()
+    for other in (form.to_binary(model.space), form.to_binary(model.space).folded(binary)):
+        np.testing.assert_allclose(energies_of(other, binary), wanted, rtol=1e-9, atol=1e-9)
+
+
+@given(strategies.quadratic_models())
+def test_a_form_taken_apart_is_at_the_origin(model):
+    matrix, vector, constant = energy_form(model)
+    form = QuadraticForm(matrix, vector, constant)
+    wanted = model.energy(oracles.all_states(model.space))
+    np.testing.assert_allclose(energies_of(form, model.space), wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sparse.csr_array])
+def test_what_rounding_takes_is_known(stored):
+    matrix, center = np.array([[0, 1e17], [1e17, 0]]), np.array([0.5, 0.25])
+    form = QuadraticForm(stored(matrix), np.ones(2), 0.0, center)
+    parts = zip(form.at_origin().vector, form.linear_remainder(), strict=True)
+    sums = [Fraction(float(rounded)) + Fraction(float(rest)) for rounded, rest in parts]
+    assert sums == [1 - Fraction(10**17, 4), 1 - Fraction(10**17, 2)]
+
+
+@given(strategies.quadratic_models())
+def test_the_library_has_a_model_of_every_quadratic_form(model):
+    own = offering(model, quadratic_form=tuple(energy_form(model)))
+    twin = library_model(own)
+    states = oracles.all_states(model.space)
+    np.testing.assert_allclose(twin.energy(states), model.energy(states), rtol=1e-9, atol=1e-9)
+    assert twin.space == model.space
+
+
+@given(strategies.restricted_machines())
+def test_layers_of_a_users_own(model):
+    own = offering(model, layered_form=model.layered_form())
+    states = oracles.all_states(model.space)
+    for form in (model.layered_form().at_origin(), energy_form(own)):
+        twin = library_model(offering(model, layered_form=form))
+        np.testing.assert_allclose(twin.energy(states), model.energy(states), rtol=1e-9, atol=1e-9)
+    assert library_model(own).equals(model)
+    turned = model.layered_form().transposed()
+    assert ebm.exact(
+        library_model(offering(model.transposed(), layered_form=turned))
+    ).log_partition == pytest.approx(ebm.exact(model).log_partition)
+
+
+@given(strategies.interaction_models(max_order=4))
+def test_terms_of_a_users_own(model):
+    own = offering(model, term_form=TermForm(model.terms, model.offset))
+    assert library_model(own).equals(model)
+
+
+def test_energies_of_a_count_of_active_units_at_any_size():
+    """E = −1e10 Σ s_i s_j − ν(K): differences of ν are known beside large couplings."""
+    terms = {(0, 1): 1e10, (1, 2): 1e10}
+    count = np.array([0.3, 0.0, 0.0, 0.7])
+
+    class Own(ebm.EnergyModel):
+        space = ebm.Spins(3)
+
+        def energy(self, states):
+            s = np.asarray(states)
+            k = (s > 0).sum(-1)
+            return -1e10 * (s[..., 0] * s[..., 1] + s[..., 1] * s[..., 2]) - count[k]
+
+        def term_form(self):
+            return TermForm(terms, 0.0, count)
+
+    exact = ebm.exact(Own())
+    p = exact.weights
+    assert p[-1] / p[0] == pytest.approx(np.exp(0.4), rel=1e-9)
+
+
+def test_own_pairs_take_every_fast_way():
+    model = ebm.BoltzmannMachine([[0, 2], [2, 0]], [-1, 0.5], center=[0.2, 0.7])
+    own = offering(model, quadratic_form=tuple(energy_form(model)))
+    assert offered_form(own) is QuadraticForm
+    assert isinstance(ebm.exact(own), PairwiseEnumeration)
+    for n_chains in (4, 100):
+        kinds = [type(ebm.Gibbs().sweeper(m, n_chains)) for m in (model, own)]
+        assert kinds[0] is kinds[1]
+    draws = [ebm.sample(m, n_draws=20, rng=0).chains for m in (model, own)]
+    np.testing.assert_array_equal(*draws)
+    runs = [ebm.Annealing(n_chains=40, n_steps=5).run(m, rng=0) for m in (model, own)]
+    np.testing.assert_allclose(runs[0].log_weights, runs[1].log_weights, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "said"),
+    [
+        ("quadratic_form", QuadraticForm(np.eye(2), np.zeros(2), 0.0, np.zeros(3)), "a center"),
+        ("quadratic_form", QuadraticForm(np.eye(2), np.zeros(2), 0.0, [np.nan, 0]), "finite"),
+        ("quadratic_form", (sparse.csr_array([[0, 1.0], [0, 0]]), np.zeros(2), 0.0), "symmetric"),
+        ("quadratic_form", (np.full((2, 2), 1e300), np.zeros(2), 0.0), "allows energies above"),
+        ("layered_form", LayeredForm(np.eye(2), np.zeros(2), np.zeros(2), 0.0, np.zeros(3)),
+         "a visible_center"),
+        ("layered_form",
+         LayeredForm(np.eye(2), np.zeros(2), np.zeros(2), 0.0, hidden_units="gaussian"),
+         "units of {0,1}"),
+        ("term_form", {(0,): 1.0}, "must return a TermForm"),
+        ("term_form", TermForm({(0, 0): 1.0}, 0.0), "holds a unit twice"),
+        ("term_form", TermForm({(0, 1): 1.0}, 0.0, np.zeros(2)), r"finite count \(3,\)"),
+    ],
+)  # fmt: skip
+def test_what_a_model_answers_is_checked(method, answer, said):
+    own = offering(ebm.BoltzmannMachine(np.zeros((2, 2)), np.zeros(2)), **{method: answer})
+    with pytest.raises(ModelError, match=said):
+        energy_form(own)
+
+
+def test_numbers_of_the_library_are_not_checked_again(monkeypatch):
+    unchecked = {
+        kind: (method, lambda *_: pytest.fail("checked"))
+        for kind, (method, _) in forms._OFFERS.items()
+    }
+    monkeypatch.setattr(forms, "_OFFERS", unchecked)
+    energy_form(ebm.BoltzmannMachine([[0, 1], [1, 0]], [0, 0]))
+    energy_form(ebm.RestrictedBoltzmannMachine([[1.0]], [0], [0]))
+    energy_form(ebm.InteractionModel({(0, 1, 2): 1.0}, ebm.Spins(3)))
