@@ -59,7 +59,6 @@ if TYPE_CHECKING:
         Samples,
         log_partition,
         sample,
-        sample_continuous,
     )
 
 __version__ = "0.1.0"
@@ -117,7 +116,6 @@ __all__ = [
     "perturbation",
     "plotting",
     "sample",
-    "sample_continuous",
     "save",
     "to_graph",
 ]
@@ -150,7 +148,6 @@ _HOMES = {
         "Samples",
         "log_partition",
         "sample",
-        "sample_continuous",
     ),
 }
 #: Packages that are there as attributes, whatever was imported before.

@@ -46,8 +46,7 @@ PUBLIC = """
     Moments NaturalGradient ParallelTempering ParametricModel PersistentChains PottsModel Reals
     RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates compare datasets
     effective errors exact fisher_information fit from_graph information inversion load
-    local_minima log_partition marginalize networks perturbation plotting sample sample_continuous
-    save to_graph
+    local_minima log_partition marginalize networks perturbation plotting sample save to_graph
 """
 
 #: What `import ebm` must leave alone.

@@ -20,7 +20,7 @@ from ebm.cli.outputs import check_outputs, write_bytes
 from ebm.enumeration import exact
 from ebm.errors import EbmWarning, FileFormatError, LimitError
 from ebm.io import load
-from ebm.sampling import Samples, sample
+from ebm.sampling import Run, Samples, sample
 from ebm.tables import write_table
 from ebm.tables.columns import default_names
 from ebm.tables.written import SUFFIXES, text_blocks
@@ -138,11 +138,11 @@ def draw(model: Any, n_rows: int, seed: int, **settings: int | None) -> Draws:
     chosen: dict[str, Any] = {"n_chains": _CHAINS, "burn_in": _BURN_IN, "thin": _THIN} | given
     chosen["n_chains"] = min(chosen["n_chains"], n_rows)
     n_draws = -(-n_rows // chosen["n_chains"])
-    progress = sys.stderr.isatty()
-    samples = sample(model, n_draws=n_draws, rng=seed, progress=progress, **chosen)
+    run = Run(thin=chosen.pop("thin"), progress=sys.stderr.isatty())
+    samples = sample(model, n_draws=n_draws, rng=seed, run=run, **chosen)
     _say(
         f"{n_rows} draws of {chosen['n_chains']} Gibbs chains, {chosen['burn_in']} sweeps before "
-        f"the first draw and {chosen['thin']} from one to the next (seed {seed})"
+        f"the first draw and {run.thin} from one to the next (seed {seed})"
     )
     states = samples.chains.reshape(-1, model.space.n)[:n_rows]
     return Draws(states, names, _mixed(samples, names))

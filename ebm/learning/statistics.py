@@ -14,7 +14,7 @@ from ebm.learning.batches import Batch
 from ebm.models import _couplings
 from ebm.models.pairwise import PairwiseModel
 from ebm.models.restricted import RestrictedBoltzmannMachine as LayeredModel
-from ebm.sampling._sweeps import single_precision_suffices
+from ebm.sampling.gibbs import single_precision_suffices
 
 #: Hidden units of a batch, or derivatives by parameters, held at a time.
 CHUNK = 2**24

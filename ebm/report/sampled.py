@@ -18,7 +18,7 @@ from ebm.learning import FitResult, GradientSteps, PersistentChains, fit
 from ebm.learning.existence import require_changing_units
 from ebm.model import checked_energy
 from ebm.models import BoltzmannMachine, IsingModel
-from ebm.sampling import Annealing, Samples, sample
+from ebm.sampling import Annealing, Run, Samples, sample
 from ebm.spaces import Binary, Spins
 
 __all__ = ["MAX_UNITS_SAMPLED", "SampledModel", "fit_by_chains"]
@@ -167,7 +167,8 @@ def _measured(
 ) -> FitResult:
     """The fit with what draws from its model tell; after Ctrl-C with the least of it."""
     model: Any = found.model
-    samples = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=rng, progress=progress)
+    run = Run(progress=progress)
+    samples = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=rng, run=run)
     fisher = errors = None
     n_steps, said = ANNEALING_STEPS, found.warnings
     if not in_haste:
