@@ -23,7 +23,7 @@ from ebm.sampling.samples import ChainState
 UPDATES_PER_JOB = 100_000
 
 
-class Start(NamedTuple):
+class GivenStart(NamedTuple):
     """What a caller gave to start from."""
 
     initial: Any

@@ -16,7 +16,7 @@ from ebm._progress import ticker
 from ebm._types import Array, Flags
 from ebm.errors import ModelError, PoorMixingWarning, ShapeError, require_memory, warn
 from ebm.model import checked_energy, checked_space
-from ebm.sampling._chains import Start, side_by_side
+from ebm.sampling._chains import GivenStart, side_by_side
 from ebm.sampling._streams import SeededRun
 from ebm.sampling.samples import (
     LARGEST_R_HAT,
@@ -125,7 +125,12 @@ class Langevin(HamiltonianMonteCarlo):
 
 
 def walk(
-    model: Any, sampler: HamiltonianMonteCarlo, start: Start, n_draws: int, burn_in: int, run: Run
+    model: Any,
+    sampler: HamiltonianMonteCarlo,
+    start: GivenStart,
+    n_draws: int,
+    burn_in: int,
+    run: Run,
 ) -> ContinuousSamples:
     """Draws over R^n, every chain moved at once."""
     space = _checked(model, sampler)
@@ -255,7 +260,7 @@ def _checked(model: Any, sampler: HamiltonianMonteCarlo) -> Reals:
     return space
 
 
-def _started(space: Reals, start: Start) -> tuple[Array, np.random.Generator, SeededRun]:
+def _started(space: Reals, start: GivenStart) -> tuple[Array, np.random.Generator, SeededRun]:
     """States, a generator of their own, and what it was seeded from."""
     if isinstance(start.initial, ContinuousChains):
         states, seeds = space.check(start.initial.states), SeededRun(start.rng)

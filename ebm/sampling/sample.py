@@ -16,7 +16,7 @@ from ebm._types import Array, Words
 from ebm.errors import CodingError, EbmError, ModelError, NamesError, ShapeError, require_memory
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling._chains import (
-    Start,
+    GivenStart,
     allowed_states,
     is_allowed,
     moved,
@@ -156,7 +156,7 @@ def sample(
     if burn_in is None:
         burn_in = 0 if isinstance(initial, ChainState | ContinuousChains) else 100
     n_draws, burn_in = as_integer(n_draws, "n_draws"), as_integer(burn_in, "burn_in", least=0)
-    start = Start(initial, as_integer(n_chains, "n_chains"), rng)
+    start = GivenStart(initial, as_integer(n_chains, "n_chains"), rng)
     if isinstance(sampler, HamiltonianMonteCarlo):
         return walk(model, sampler, start, n_draws, burn_in, run)
     if run.observe is not None:
@@ -165,7 +165,7 @@ def sample(
 
 
 def _swept(
-    model: EnergyModel, sampler: Sampler, given: Start, n_draws: int, burn_in: int, run: Run
+    model: EnergyModel, sampler: Sampler, given: GivenStart, n_draws: int, burn_in: int, run: Run
 ) -> Samples:
     """Draws over a finite space, block after block of chains."""
     space = model.space
@@ -201,7 +201,7 @@ def _swept(
     return Samples(space, chains, final)
 
 
-def _started(model: EnergyModel, start: Start) -> tuple[ChainState, SeededRun]:
+def _started(model: EnergyModel, start: GivenStart) -> tuple[ChainState, SeededRun]:
     """Initial states with finite energy, and fresh streams unless chains are taken up."""
     space, initial = model.space, start.initial
     if isinstance(initial, ChainState):
