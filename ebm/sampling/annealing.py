@@ -188,7 +188,18 @@ class Annealing:
         tick, close = ticker(progress, len(schedule) - 1, "step")
         states, start = chosen_starts(path, schedule[1], self.n_chains, source)
         chains = ChainState(states, new_streams(source, len(block_slices(self.n_chains))))
-        final, log_weights = _annealed(path, schedule[1:], chains, self._move, tick)
+        log_weights = np.zeros(self.n_chains)
+        before = path.at(schedule[1])
+        # Energies of a few hundred states are too little for a second thread.
+        with single_threaded_blas():
+            for fraction in schedule[2:]:
+                chains = self._move(before, _revived(chains, log_weights))
+                tick()
+                model, states = path.at(fraction), chains.states
+                log_weights += checked_energy(before, states) - checked_energy(model, states)
+                before = model
+            final = self._move(before, _revived(chains, log_weights))
+            tick()
         close()
         log_weights += path.log_partition + start.log_mean
         found = AnnealedSamples(model.space, final.states, log_weights, start)
@@ -258,29 +269,6 @@ def log_partition(
     if math.isnan(number):
         raise ModelError(f"the log_partition of {method!r} must be a number, got NaN")
     return Estimate(number, 0.0)
-
-
-def _annealed(
-    path: CouplingPath | TemperedPath,
-    schedule: Sequence[float],
-    chains: ChainState,
-    move: Callable[[EnergyModel, ChainState], ChainState],
-    tick: Callable[[], Any],
-) -> tuple[ChainState, Array]:
-    """Chains at the end of the path and ln w of each, from where they were chosen."""
-    log_weights = np.zeros(len(chains.states))
-    before = path.at(schedule[0])
-    # Energies of a few hundred states are too little for a second thread.
-    with single_threaded_blas():
-        chains = move(before, chains)
-        tick()
-        for fraction in schedule[1:]:
-            model, states = path.at(fraction), chains.states
-            log_weights += checked_energy(before, states) - checked_energy(model, states)
-            chains = move(model, _revived(chains, log_weights))
-            before = model
-            tick()
-    return chains, log_weights
 
 
 def _revived(chains: ChainState, log_weights: Array) -> ChainState:

@@ -199,9 +199,11 @@ class PairSweeper(TwoValued):
 
     def __init__(self, form: QuadraticForm, space: FiniteSpace, dtype: Any = np.float32) -> None:
         super().__init__(space, dtype)
-        self._weights, self._rows = form.matrix, None
+        self._weights = form.matrix
+        self._rows: tuple[list[Indices], list[Array]] | None = None
         if is_sparse(form.matrix):
-            self._rows = _rows_of(form.matrix)
+            cuts = form.matrix.indptr[1:-1]
+            self._rows = np.split(form.matrix.indices, cuts), np.split(form.matrix.data, cuts)
         else:
             self._weights = np.ascontiguousarray(form.matrix, dtype=dtype)
         self._biases = form.vector.astype(dtype)
@@ -305,20 +307,12 @@ class LayerSweeper(TwoValued):
         hidden = np.empty((len(work), self._up.shape[1]), dtype=self.dtype)
         up, down = np.empty_like(hidden), np.empty_like(work)
         for _ in range(n_sweeps):
-            np.matmul(_about(work, visible_center), self._up, out=up)
+            visible = work if visible_center is None else work - visible_center
+            np.matmul(visible, self._up, out=up)
             update_layer(up, self._hidden, stream, hidden)
-            np.matmul(_about(hidden, hidden_center), self._up.T, out=down)
+            moved = hidden if hidden_center is None else hidden - hidden_center
+            np.matmul(moved, self._up.T, out=down)
             update_layer(down, self._visible, stream, work)
-
-
-def _about(states: Work, center: Array | None) -> Work:
-    return states if center is None else states - center
-
-
-def _rows_of(matrix: Any) -> tuple[list[Indices], list[Array]]:
-    """Columns and entries of each row of a CSR array."""
-    cuts = matrix.indptr[1:-1]
-    return np.split(matrix.indices, cuts), np.split(matrix.data, cuts)
 
 
 def single_precision_suffices(
@@ -326,41 +320,38 @@ def single_precision_suffices(
 ) -> bool:
     """Whether log-odds b_i + Σ_j W_ij x_j keep three decimals in single precision.
 
-    Rounding is at most about ε (|b_i| + Σ_j |W_ij|) with ε = 2⁻²³. A look at the largest weight is
-    mostly enough; the sums are taken only where it is not.
+    Rounding is at most about ε (|b_i| + Σ_j |W_ij|) with ε = 2⁻²³. Columns are looked at where they
+    stand for other units; infinite entries, as after a cast to single precision, do not suffice.
     """
-    biases = [np.abs(part) for part in (row_biases, column_biases) if part is not None]
-    largest_bias = max(float(part.max()) for part in biases)
-    largest = max(float(weights.max()), -float(weights.min()))
-    if largest * max(weights.shape) + largest_bias <= LARGEST_SUM:
-        return True
-    sums = _sums(weights, biases)
-    return all(bool(part.max() <= LARGEST_SUM) for part in sums)
+    return largest_sum(weights, row_biases, column_biases, enough=LARGEST_SUM) <= LARGEST_SUM
 
 
 def require_sums(
     weights: Any, row_biases: Array, column_biases: Array | None = None, *, name: str
 ) -> None:
     """Refuse weights whose sums would overflow in double precision, too."""
-    biases = [np.abs(part) for part in (row_biases, column_biases) if part is not None]
-    largest = max(float(weights.max()), -float(weights.min()))
-    if largest * max(weights.shape) + max(float(part.max()) for part in biases) < LARGEST_ENERGY:
-        return
-    if not all(part.max() < LARGEST_ENERGY for part in _sums(weights, biases)):
+    largest = largest_sum(weights, row_biases, column_biases, enough=LARGEST_ENERGY / 2)
+    if not largest < LARGEST_ENERGY:
         raise ModelError(
             f"{name} has log-odds beyond {LARGEST_ENERGY:g}, which would overflow: give smaller "
             "weights and biases"
         )
 
 
-def _sums(weights: Any, biases: list[Array]) -> list[Array]:
-    """|b_i| + Σ_j |W_ij| of the rows, and of the columns where there are biases for them."""
+def largest_sum(weights: Any, *biases: NDArray[Any] | None, enough: float) -> float:
+    """The largest |b_i| + Σ_j |W_ij| of rows and columns, or a bound of it that is ``enough``."""
+    sizes = [np.abs(part) for part in biases if part is not None]
+    largest = max(float(weights.max()), -float(weights.min()))
+    bound: float = largest * max(weights.shape) + max(float(part.max()) for part in sizes)
+    # A look at the largest weight is mostly enough.
+    if bound <= enough:
+        return bound
     with np.errstate(over="ignore", invalid="ignore"):
-        size = abs(weights)
-        return [
-            np.asarray(size.sum(axis=1 - axis)).ravel().astype(np.float64) + part
-            for axis, part in enumerate(biases)
+        sums = [
+            np.asarray(abs(weights).sum(axis=1 - axis), dtype=np.float64).ravel() + part
+            for axis, part in enumerate(sizes)
         ]
+    return float(np.max([part.max() for part in sums]))
 
 
 class _Plain(Sweeper):
