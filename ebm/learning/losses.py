@@ -15,10 +15,10 @@ from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError, require_memory
 from ebm.learning._assessment import is_informative, likelihood_result
-from ebm.learning._chains import SampledLikelihood, constant_units_notes
 from ebm.learning._existence import require_changing_units, require_possible
 from ebm.learning._families import has_pairs
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
+from ebm.learning._sampled_likelihood import SampledLikelihood, constant_units_notes
 from ebm.learning._separation import is_saturated
 from ebm.learning.averages import Route, as_route, has_memory
 from ebm.learning.gradient_steps import GradientSteps
