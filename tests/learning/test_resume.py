@@ -121,7 +121,9 @@ def test_stopped_at_any_step_a_run_ends_with_the_same_bits(name, tmp_path):
         check_same(iterate(solver, *fresh, rng=k, checkpoint=path), state, history, reason)
 
 
-@pytest.mark.parametrize("name", ["Newton", "L-BFGS", "persistent chains, batches"])
+@pytest.mark.parametrize(
+    "name", ["Newton", "L-BFGS", "L-BFGS, short memory", "persistent chains, batches"]
+)
 def test_interrupted_in_any_average_a_fit_ends_with_the_same_bits(name, tmp_path):
     """Ctrl-C at any time, and :func:`ebm.fit` called again with the same checkpoint."""
     solver, model, average, penalty = RUNS[name]
