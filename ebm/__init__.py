@@ -64,7 +64,6 @@ if TYPE_CHECKING:
         Samples,
         log_partition,
         sample,
-        sample_continuous,
     )
     from ebm.tables import read_table
 
@@ -129,7 +128,6 @@ __all__ = [
     "plotting",
     "read_table",
     "sample",
-    "sample_continuous",
     "save",
     "to_graph",
 ]
@@ -167,7 +165,6 @@ _HOMES = {
         "Samples",
         "log_partition",
         "sample",
-        "sample_continuous",
     ),
     "ebm.tables": ("read_table",),
 }

@@ -51,8 +51,8 @@ PUBLIC = """
     RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
     datasets
     effective errors exact fisher_information fit from_graph information inversion load
-    local_minima log_partition marginalize networks perturbation plotting read_table sample
-    sample_continuous save to_graph
+    local_minima log_partition marginalize networks perturbation plotting read_table sample save
+    to_graph
 """
 
 #: What `import ebm` must leave alone.

@@ -96,7 +96,9 @@ def test_chains_where_they_are_asked_for(
     path = tmp_path / "draws.npy"
     options = ("--chains", 3, "--burn-in", 20, "--thin", 2, "--seed", 5)
     assert sampled(model, "-n", 1000, *options, "-o", path) == 0
-    samples = ebm.sample(MACHINE, n_draws=334, n_chains=3, burn_in=20, thin=2, rng=5)
+    samples = ebm.sample(
+        MACHINE, n_draws=334, n_chains=3, burn_in=20, run=ebm.sampling.Run(thin=2), rng=5
+    )
     np.testing.assert_array_equal(np.load(path), samples.chains.reshape(-1, 3)[:1000])
     err = capsys.readouterr().err
     assert "1000 draws of 3 Gibbs chains, 20 sweeps before the first draw and 2 from" in err

@@ -1,5 +1,6 @@
 """Forms of an energy: what a user's own model offers is all that fast methods ask for."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -162,3 +163,104 @@ def test_numbers_of_the_library_are_not_checked_again(monkeypatch):
     energy_form(ebm.BoltzmannMachine([[0, 1], [1, 0]], [0, 0]))
     energy_form(ebm.RestrictedBoltzmannMachine([[1.0]], [0], [0]))
     energy_form(ebm.InteractionModel({(0, 1, 2): 1.0}, ebm.Spins(3)))
+
+
+class OwnPairs(ebm.ParametricModel):
+    """A user's family of pairs in parameters of its own, φ = M θ of the library's θ."""
+
+    def __init__(self, inner, mixing):
+        self.inner, self.mixing, self.space = inner, mixing, inner.space
+
+    def energy(self, states):
+        return self.inner.energy(states)
+
+    @property
+    def parameters(self):
+        return np.linalg.solve(self.mixing, self.inner.parameters)
+
+    def with_parameters(self, theta):
+        return OwnPairs(self.inner.with_parameters(self.mixing @ theta), self.mixing)
+
+    def energy_gradient(self, states):
+        return self.inner.energy_gradient(states) @ self.mixing
+
+    def quadratic_form(self):
+        # With its center, about which expansions go.
+        return replace(self.inner.quadratic_form(), is_checked=False)
+
+
+def own_and_inner():
+    rng = np.random.default_rng(0)
+    weights = np.triu(rng.normal(0, 0.5, (5, 5)), 1)
+    for inner in (
+        ebm.BoltzmannMachine(weights + weights.T, rng.normal(0, 0.5, 5), center=0.3, offset=0.4),
+        ebm.IsingModel((weights + weights.T) / 2, rng.normal(0, 0.5, 5)),
+    ):
+        p = len(inner.parameters)
+        yield OwnPairs(inner, np.eye(p) + 0.1 * rng.normal(size=(p, p))), inner
+
+
+@pytest.mark.parametrize(("own", "inner"), list(own_and_inner()))
+class TestOwnPairs:
+    """All that the library makes of pairs, it makes of a user's own."""
+
+    def test_expansions(self, own, inner):
+        from ebm.perturbation import bethe, expand, plefka
+
+        for make in (lambda m: expand(m, 3), lambda m: plefka(m, 2), bethe):
+            values = make(own).log_partition, make(inner).log_partition
+            assert values[0] == pytest.approx(values[1], abs=1e-10)
+
+    def test_fisher_information(self, own, inner):
+        wanted = own.mixing.T @ ebm.fisher_information(inner).dense() @ own.mixing
+        np.testing.assert_allclose(ebm.fisher_information(own).dense(), wanted, atol=1e-12)
+        streamed = ebm.fisher_information(own, ebm.exact(TwoMembers(own))).dense()
+        np.testing.assert_allclose(streamed, wanted, atol=1e-12)
+
+    def test_pseudolikelihood_and_conditionals(self, own, inner):
+        rows = ebm.exact(inner).sample(20, rng=0)
+        values = [ebm.inversion.log_pseudolikelihood(m, rows) for m in (own, inner)]
+        assert values[0] == pytest.approx(values[1], abs=1e-12)
+        one, other = (ebm.information.relative_fisher(m, rows).trace() for m in (own, inner))
+        assert one > 0
+        assert other > 0
+
+    def test_graphs(self, own, inner):
+        back = ebm.from_graph(ebm.to_graph(own))
+        states = oracles.all_states(inner.space)
+        np.testing.assert_allclose(back.energy(states), inner.energy(states), atol=1e-12)
+
+    def test_effective_theory(self, own, inner):
+        terms = ebm.InteractionModel.from_pairwise(own)
+        states = oracles.all_states(inner.space)
+        np.testing.assert_allclose(terms.energy(states), inner.energy(states), atol=1e-12)
+        expansions = [ebm.effective.expand(m, [0, 1, 2], 3).interactions() for m in (own, inner)]
+        np.testing.assert_allclose(expansions[0].parameters, expansions[1].parameters, atol=1e-10)
+
+
+def test_own_layers_are_expanded_and_have_fisher_information():
+    machine = ebm.RestrictedBoltzmannMachine([[0.4, 0.2], [-0.3, 0.1]], [0.5, 0.0], [-1.0, 0.2])
+    own = offering(machine, layered_form=machine.layered_form())
+    values = [ebm.perturbation.expand(m, 3).log_partition for m in (own, machine)]
+    assert values[0] == values[1]
+    one, other = (
+        ebm.information.relative_fisher(m, [[1, 0], [1, 1]]).dense() for m in (own, machine)
+    )
+    np.testing.assert_array_equal(one, other)
+
+
+def test_joint_fisher_information_needs_the_parameters_of_the_form():
+    machine = ebm.RestrictedBoltzmannMachine([[0.4], [-0.3]], [0.5, 0.0], [-1.0])
+
+    class Own(ebm.ParametricModel):
+        space, parameters = machine.space, machine.parameters[::-1]
+        energy, layered_form = machine.energy, machine.layered_form
+
+        def with_parameters(self, theta):
+            raise NotImplementedError
+
+        def energy_gradient(self, states):
+            return machine.energy_gradient(states)[..., ::-1]
+
+    with pytest.raises(ModelError, match="must be those of its layered_form"):
+        ebm.fisher_information(Own(), joint=True)

@@ -190,7 +190,7 @@ CALLS = {
     "chains of real numbers": (
         "PoorMixing",
         Valleys,
-        lambda model: ebm.sample_continuous(model, ebm.Langevin(1e-3), n_draws=200, **ENDS),
+        lambda model: ebm.sample(model, ebm.Langevin(1e-3), n_draws=200, **ENDS),
     ),
     "a unit that never changes": (
         "StuckUnit",

@@ -14,7 +14,7 @@ from ebm.ensembles import Ensemble, Moments
 from ebm.forms import LayeredForm
 from ebm.learning._batches import Batch
 from ebm.learning._families import has_hidden_units, has_pairs, layers_of, pairs_of
-from ebm.sampling._sweeps import single_precision_suffices
+from ebm.sampling.gibbs import single_precision_suffices
 
 #: Hidden units of a batch, or derivatives by parameters, held at a time.
 CHUNK = 2**24

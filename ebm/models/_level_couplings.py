@@ -20,30 +20,7 @@ CHUNK = 2**17
 
 
 def symmetric(values: Any, space: Levels, name: str) -> Array:
-    """The symmetric part of couplings, J_ij(a, b) = J_ji(b, a), read-only.
-
-    Parameters
-    ----------
-    values : array_like, (n, n, q, q)
-        As a user gave them.
-    space : Levels
-        Knows the shape and the names of the units.
-    name : str
-        What messages call them.
-
-    Returns
-    -------
-    ndarray, (n, n, q, q)
-        A copy.
-
-    Raises
-    ------
-    ShapeError
-        If the shape is another one.
-    ModelError
-        If a number is not finite, a unit is coupled to itself, or a coupling is written in one
-        order of its units, J_ij(a, b) ≠ 0 = J_ji(b, a).
-    """
+    """The symmetric part of couplings, J_ij(a, b) = J_ji(b, a), read-only."""
     array = as_floats(values, name)
     shape = (space.n, space.n, space.q, space.q)
     if array.shape != shape:
@@ -71,22 +48,7 @@ def symmetric(values: Any, space: Levels, name: str) -> Array:
 
 
 def exponents(matrix: Array, fields: Array, levels: Indices) -> Array:
-    """Σ_{i<j} J_ij(a_i, a_j) + Σ_i h_i(a_i) by looking each number up.
-
-    Parameters
-    ----------
-    matrix : ndarray, (n, n, q, q)
-        J.
-    fields : ndarray, (n, q)
-        h.
-    levels : ndarray of int, (m, n)
-        States.
-
-    Returns
-    -------
-    ndarray, (m,)
-        Minus the energies.
-    """
+    """Σ_{i<j} J_ij(a_i, a_j) + Σ_i h_i(a_i) by looking each number up."""
     (n, q), table = fields.shape, matrix.reshape(-1)
     units = np.arange(n)[:, None]
     sums = np.empty(len(levels))
@@ -102,26 +64,7 @@ def exponents(matrix: Array, fields: Array, levels: Indices) -> Array:
 
 
 def in_gauge(matrix: Array, fields: Array, weights: Array) -> tuple[Array, Array, float]:
-    """The same energy with Σ_a w_a h_i(a) = 0 and Σ_a w_a J_ij(a, b) = 0 for all i, j and b.
-
-    Parameters
-    ----------
-    matrix : ndarray, (n, n, q, q)
-        J, symmetric.
-    fields : ndarray, (n, q)
-        h.
-    weights : ndarray, (q,)
-        w, which sum to 1.
-
-    Returns
-    -------
-    ndarray, (n, n, q, q)
-        J in the new gauge.
-    ndarray, (n, q)
-        h in the new gauge.
-    float
-        What to add to the offset.
-    """
+    """The same energy with Σ_a w_a h_i(a) = 0 and Σ_a w_a J_ij(a, b) = 0 for all i, j and b."""
     # J = J' + r_ij(a) + r_ji(b) − m_ij: the r go to the fields and m is a constant.
     rows = matrix @ weights
     means = rows @ weights
@@ -141,26 +84,7 @@ def in_gauge(matrix: Array, fields: Array, weights: Array) -> tuple[Array, Array
 def in_gauge_adjoint(
     matrix: Array, fields: Array, weights: Array, pairs: tuple[Indices, Indices]
 ) -> tuple[Array, Array]:
-    """The transpose of :func:`in_gauge`, the constant left out and each pair counted once.
-
-    Parameters
-    ----------
-    matrix : ndarray, (n_pairs, q, q)
-        Slopes by the couplings in that gauge.
-    fields : ndarray, (n, q)
-        Slopes by the fields in that gauge.
-    weights : ndarray, (q,)
-        w.
-    pairs : (ndarray, ndarray)
-        i < j of the couplings.
-
-    Returns
-    -------
-    ndarray, (n_pairs, q, q)
-        Slopes by the couplings before.
-    ndarray, (n, q)
-        Slopes by the fields before.
-    """
+    """The transpose of :func:`in_gauge`, the constant left out and each pair counted once."""
     i, j = pairs
     fields = fields - np.outer(fields.sum(axis=1), weights)
     rows = fields[i] - matrix.sum(axis=2)

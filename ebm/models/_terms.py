@@ -29,13 +29,7 @@ class _Level(NamedTuple):
 
 
 class Products:
-    """The products Π_{i∈A} x_i of a list of terms A, a chunk of states at a time.
-
-    Parameters
-    ----------
-    terms : sequence of tuple of int
-        Different, not empty, each in increasing order.
-    """
+    """The products Π_{i∈A} x_i of a list of terms A, a chunk of states at a time."""
 
     def __init__(self, terms: Iterable[Units]) -> None:
         terms = list(terms)

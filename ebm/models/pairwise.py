@@ -18,7 +18,7 @@ from ebm.forms import QuadraticForm
 from ebm.model import ParametricModel
 from ebm.models import _couplings
 from ebm.models._frozen import Frozen
-from ebm.spaces import Binary, Spins
+from ebm.spaces import Binary, FiniteSpace, Spins
 from ebm.spaces._labels import agreed_names
 
 __all__ = ["BoltzmannMachine", "IsingModel", "PairwiseModel"]
@@ -35,7 +35,7 @@ class PairwiseModel(Frozen, ParametricModel):
     _numbers: ClassVar[tuple[str, str]]
     _symbols: ClassVar[tuple[str, str]]
     _coding: ClassVar[Any]
-    space: Any
+    space: FiniteSpace
     names: Any
     offset: float
 
@@ -78,7 +78,7 @@ class PairwiseModel(Frozen, ParametricModel):
     @property
     def n(self) -> int:
         """Number of units."""
-        return int(self.space.n)
+        return self.space.n
 
     @cached_property
     def pairs(self) -> tuple[Indices, Indices]:
@@ -90,10 +90,9 @@ class PairwiseModel(Frozen, ParametricModel):
 
     def energy(self, states: ArrayLike) -> Array:
         """Energy of each state in units of k_B T, (..., n) -> (...)."""
-        energies: Array = self.space.map(
+        return self.space.map(
             lambda x: self._exponents(x, self.coupling_matrix, self._vector) + self.offset, states
         )
-        return energies
 
     def _exponents(self, x: Array, matrix: Any, vector: Array) -> Array:
         """−½ (x − c)A(x − c) − v·x of checked states, (..., n) -> (...)."""
@@ -193,8 +192,7 @@ class PairwiseModel(Frozen, ParametricModel):
         """
         step = _couplings.parameter_vector(direction, self, "direction")
         matrix = self._with_pairs(step[self.n :], np.zeros(self.n))
-        slopes: Array = self.space.map(lambda x: self._exponents(x, matrix, step[: self.n]), states)
-        return slopes
+        return self.space.map(lambda x: self._exponents(x, matrix, step[: self.n]), states)
 
     def mean_energy_gradient(self, average: Any) -> Array:
         """E[∂E/∂θ] from means and covariances alone, (p,); O(n²), no states.
@@ -245,8 +243,7 @@ class PairwiseModel(Frozen, ParametricModel):
             d = x - center
             return np.asarray(_couplings.apply(self.coupling_matrix, d) - own * d + constant)
 
-        values: Array = self.space.map(inputs, states)
-        return values
+        return self.space.map(inputs, states)
 
     def conditional(self, states: ArrayLike) -> Array:
         """p(x_i is the upper value | all other units) for each unit; [EBM] eq 13.

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebm._arrays import as_finite, as_integer
+from ebm._arrays import as_finite, as_integer, is_sparse
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
@@ -97,11 +97,19 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
             ("hidden_center", self.hidden_center, 0),
         )
         space = Binary(n, names=names)
-        names = space.names
+        names, given = space.names, self.weights
+        dense = given.toarray() if is_sparse(given) else given
+        weights = aligned(dense, "weights", names, hidden)
+        if weights.shape != (n, m):
+            raise ShapeError(
+                f"weights must have shape {(n, m)}, a row for each visible and a column for each "
+                f"hidden unit, got {weights.shape}"
+            )
+        _couplings.require_finite(weights, "weights")
         self._freeze(
             space=space,
             names=names,
-            weights=_matrix(self.weights, (n, m), names, hidden),
+            weights=_couplings.read_only(weights),
             visible_biases=_couplings.vector(self.visible_biases, n, "visible_biases", names),
             hidden_biases=_couplings.vector(self.hidden_biases, m, "hidden_biases", hidden),
             visible_center=_couplings.vector(self.visible_center, n, "visible_center", names),
@@ -507,22 +515,3 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         while any(f"{prefix}{b}" in self.names for b in range(self.n_hidden)):
             prefix += "_"
         return (*self.names, *(f"{prefix}{b}" for b in range(self.n_hidden)))
-
-
-def _matrix(
-    weights: Any,
-    shape: tuple[int, int],
-    visible: Sequence[str] | None,
-    hidden: Sequence[str] | None,
-) -> Array:
-    """The weights (n, m) in the order of both layers, checked, a read-only copy."""
-    if _couplings.is_sparse(weights):
-        weights = weights.toarray()
-    matrix = aligned(weights, "weights", visible, hidden)
-    if matrix.shape != shape:
-        raise ShapeError(
-            f"weights must have shape {shape}, a row for each visible and a column for each "
-            f"hidden unit, got {matrix.shape}"
-        )
-    _couplings.require_finite(matrix, "weights")
-    return _couplings.read_only(matrix)

@@ -1,12 +1,11 @@
 """Markov chains that leave a model's distribution unchanged, and what can be trusted of them."""
 
 from ebm.sampling.annealing import AnnealedSamples, Annealing, log_partition
-from ebm.sampling.continuous import ContinuousChains, ContinuousSamples, sample_continuous
 from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size, split_r_hat
 from ebm.sampling.gibbs import Gibbs, Metropolis
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
 from ebm.sampling.sample import sample
-from ebm.sampling.samples import ChainState, Samples
+from ebm.sampling.samples import ChainState, ContinuousChains, ContinuousSamples, Run, Samples
 from ebm.sampling.tempering import ParallelTempering
 
 __all__ = [
@@ -20,11 +19,11 @@ __all__ = [
     "Langevin",
     "Metropolis",
     "ParallelTempering",
+    "Run",
     "Samples",
     "autocorrelation_time",
     "effective_sample_size",
     "log_partition",
     "sample",
-    "sample_continuous",
     "split_r_hat",
 ]

@@ -2,75 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebm._parallel import map_blocks, number_of_jobs, single_threaded_blas
 from ebm._randomness import RandomSource, generator
-from ebm._types import Array, Words
+from ebm._types import Array, Flags, Words
 from ebm.errors import ModelError, ShapeError
 from ebm.forms import offered_form
 from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.sampling._streams import block_slices
-from ebm.sampling.gibbs import Sampler
+from ebm.sampling.gibbs import Sampler, Sweeper
 from ebm.sampling.samples import ChainState
-
-__all__ = ["advance", "allowed_states", "joined", "parted", "with_copies"]
-
 
 #: Updates of units below which a second thread costs more than it brings.
 UPDATES_PER_JOB = 100_000
 
 
+class GivenStart(NamedTuple):
+    """What a caller gave to start from."""
+
+    initial: Any
+    n_chains: int
+    rng: RandomSource
+
+
 def advance(model: EnergyModel, sampler: Sampler, start: ChainState, n_sweeps: int) -> ChainState:
-    """Chains some sweeps on; neither states nor streams are changed in place.
-
-    Parameters
-    ----------
-    model : EnergyModel
-        Over a finite space.
-    sampler : Sampler
-        How chains move. Copies that it carries along start where their chain is, if they are new.
-    start : ChainState
-        Where they stand; more streams than blocks of chains are left alone.
-    n_sweeps : int
-        How far.
-
-    Returns
-    -------
-    ChainState
-        Copies.
-
-    Examples
-    --------
-    >>> import ebm, numpy as np
-    >>> from ebm.sampling._chains import advance
-    >>> pair = ebm.IsingModel([[0, 9], [9, 0]], [9, 0])
-    >>> start = ebm.sample(pair, n_draws=1, n_chains=3, rng=0).final
-    >>> advance(pair, ebm.Gibbs(), start, 5).states.mean(axis=0)
-    array([1., 1.])
-    """
+    """Chains some sweeps on, as copies; new copies of a chain start where it is."""
     sweeper = sampler.sweeper(model, len(start.states))
     if sweeper.n_copies and start.copies is None:
         copies = np.repeat(start.states[:, None], sweeper.n_copies, axis=1)
         start = replace(start, copies=copies)
-    states, streams = joined(start), start.streams.copy()
-    blocks = block_slices(len(states))
+    start = replace(start, streams=start.streams.copy())
+    jobs = min(number_of_jobs(), start.states.size * n_sweeps // UPDATES_PER_JOB)
+
+    def move(work: Any, stream: Words, rows: slice) -> None:
+        sweeper.advance(work, stream, n_sweeps)
+
+    return moved(sweeper, start, move, jobs)
+
+
+def moved(
+    sweeper: Sweeper,
+    start: ChainState,
+    move: Callable[[Any, Words, slice], None],
+    n_jobs: int,
+) -> ChainState:
+    """Chains after ``move`` of the layout of each block, its stream and its rows; streams go on."""
+    blocks, states = block_slices(len(start.states)), joined(start)
 
     def run(block: int) -> None:
         work = sweeper.load(states[blocks[block]])
-        sweeper.advance(work, streams[block], n_sweeps)
+        move(work, start.streams[block], blocks[block])
         states[blocks[block]] = sweeper.read(work)
 
     with single_threaded_blas():
-        updates = states.size * n_sweeps
-        jobs = max(1, min(number_of_jobs(), len(blocks), updates // UPDATES_PER_JOB))
-        for _ in map_blocks(run, range(len(blocks)), jobs):
+        for _ in map_blocks(run, range(len(blocks)), max(1, min(n_jobs, len(blocks)))):
             pass
-    return parted(states, streams)
+    return parted(states, start.streams)
 
 
 def joined(chains: ChainState) -> NDArray[Any]:
@@ -90,29 +83,7 @@ def parted(states: NDArray[Any], streams: Words) -> ChainState:
 def with_copies(
     start: ChainState, model: EnergyModel, n_copies: int, rng: RandomSource
 ) -> ChainState:
-    """Chains with as many copies as a sampler carries along: their own, or uniform states.
-
-    Parameters
-    ----------
-    start : ChainState
-        Where chains stand.
-    model : EnergyModel
-        Over a finite space.
-    n_copies : int
-        For each chain.
-    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        For copies that are new.
-
-    Returns
-    -------
-    ChainState
-        Without copies where there are to be none.
-
-    Raises
-    ------
-    ShapeError
-        If there are others.
-    """
+    """Chains with as many copies as a sampler carries along: their own, or uniform states."""
     if not n_copies:
         return replace(start, copies=None)
     n_chains, n = start.states.shape
@@ -127,35 +98,31 @@ def with_copies(
     return start
 
 
+def side_by_side(states: Array, n_chains: int) -> Array:
+    """One state for all chains, or one for each, as a copy, (chain, n)."""
+    n = states.shape[-1]
+    if states.ndim > 2 or not len(states):
+        raise ShapeError(
+            f"initial must have shape ({n},) or (n_chains, {n}) with at least one chain, got "
+            f"{states.shape}"
+        )
+    shape = (n_chains, n) if states.ndim == 1 else states.shape
+    return np.array(np.broadcast_to(states, shape), dtype=np.float64)
+
+
+def is_allowed(model: EnergyModel, states: Array) -> Flags:
+    """Whether each state has a finite energy, as all of a form have, (chain,)."""
+    if offered_form(model) is not None:
+        return np.ones(len(states), dtype=bool)
+    return np.isfinite(checked_energy(model, states))
+
+
 def allowed_states(model: EnergyModel, n_states: int, source: np.random.Generator) -> Array:
-    """Uniform states, drawn again where the energy is +inf.
-
-    Parameters
-    ----------
-    model : EnergyModel
-        Over a finite space.
-    n_states : int
-        How many.
-    source : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray, (n_states, n)
-        Of finite energy.
-
-    Raises
-    ------
-    ModelError
-        If next to all states are forbidden.
-    """
+    """Uniform states, drawn again where the energy is +inf."""
     space = checked_space(model)
     states = space.random(n_states, source)
-    # The energies of forms are finite everywhere.
-    if offered_form(model) is not None:
-        return states
     for _ in range(1000):
-        forbidden = np.isinf(checked_energy(model, states))
+        forbidden = ~is_allowed(model, states)
         if not forbidden.any():
             return states
         states[forbidden] = space.random(int(forbidden.sum()), source)

@@ -25,40 +25,14 @@ LANES = 32
 
 
 def new_streams(rng: RandomSource, n_blocks: int) -> Words:
-    """Streams seeded from children of ``rng``, (n_blocks, 4, LANES).
-
-    Parameters
-    ----------
-    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of randomness; a Generator passed twice gives other streams the second time.
-    n_blocks : int
-        How many.
-
-    Returns
-    -------
-    ndarray of uint64
-        States of the generators.
-    """
+    """Streams seeded from children of ``rng``, (n_blocks, 4, LANES)."""
     children = generator(rng).spawn(n_blocks)
     words = [child.integers(0, 2**64, (4, LANES), dtype=np.uint64) for child in children]
     return np.array(words)
 
 
 def uniforms(stream: Words, shape: tuple[int, ...]) -> Array:
-    """Uniform numbers in (0, 1) from a stream, which moves on.
-
-    Parameters
-    ----------
-    stream : ndarray of uint64, (4, LANES)
-        Changed in place.
-    shape : tuple of int
-        How many.
-
-    Returns
-    -------
-    ndarray
-        With 52 random bits each: with one more the largest would be rounded to 1.
-    """
+    """Uniform numbers in (0, 1) from a stream, which moves on."""
     from ebm._kernels.heat_bath import fill_words
 
     count = int(np.prod(shape))
@@ -69,18 +43,7 @@ def uniforms(stream: Words, shape: tuple[int, ...]) -> Array:
 
 
 def block_slices(n_chains: int) -> list[slice]:
-    """Which chains belong to which block.
-
-    Parameters
-    ----------
-    n_chains : int
-        Number of chains.
-
-    Returns
-    -------
-    list of slice
-        One for each block.
-    """
+    """Which chains belong to which block."""
     starts = range(0, n_chains, CHAINS_PER_BLOCK)
     return [slice(start, min(start + CHAINS_PER_BLOCK, n_chains)) for start in starts]
 
@@ -113,21 +76,7 @@ _LATEST: OrderedDict[bytes, _Past] = OrderedDict()
 
 
 class SeededRun:
-    """Source of random numbers of a run, and the step it is in a row of runs with the same seed.
-
-    Parameters
-    ----------
-    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        What a caller gave.
-    initial, states : Any, ndarray or None
-        What a caller gave to start from, and the states (chain, n) that this stands for; None for
-        random states, or chains with streams of their own.
-
-    Warns
-    -----
-    RepeatedNumbersWarning
-        In the third run of a row.
-    """
+    """Source of random numbers of a run, and the step it is in a row of runs with the same seed."""
 
     def __init__(
         self, rng: RandomSource, initial: Any = None, states: NDArray[Any] | None = None

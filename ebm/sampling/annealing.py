@@ -17,20 +17,30 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate
 from ebm.errors import EbmError, ModelError, PoorWeightsWarning, warn
-from ebm.model import EnergyModel, checked_energy
+from ebm.forms import LayeredForm, QuadraticForm, offered_form
+from ebm.model import EnergyModel, checked_energy, checked_space
+from ebm.models import _couplings
+from ebm.models._library import library_model
 from ebm.sampling._chains import advance
-from ebm.sampling._first_step import Start, chosen_starts
-from ebm.sampling._paths import Path, path_to
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
 from ebm.sampling.samples import ChainState
-from ebm.spaces import StateSpace
+from ebm.sampling.tempering import Tempered, tempered
+from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
 
 __all__ = ["AnnealedSamples", "Annealing", "log_partition"]
 
-
 #: Below so many effective chains an error is not to be trusted.
 FEWEST_CHAINS = 10
+#: Chains and temperatures of the quick run that says about which means to start.
+PILOT_CHAINS = 128
+PILOT_STEPS = 40
+#: Probability, summed over units, of starts whose units have values that no pilot chain allows.
+STRAY = 1e-5
+#: Starts drawn for each chain.
+STARTS = 50
+#: Most numbers in the array of starts, unless the chains themselves are more.
+MOST_NUMBERS = 2**25
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -178,7 +188,18 @@ class Annealing:
         tick, close = ticker(progress, len(schedule) - 1, "step")
         states, start = chosen_starts(path, schedule[1], self.n_chains, source)
         chains = ChainState(states, new_streams(source, len(block_slices(self.n_chains))))
-        final, log_weights = _annealed(path, schedule[1:], chains, self._move, tick)
+        log_weights = np.zeros(self.n_chains)
+        before = path.at(schedule[1])
+        # Energies of a few hundred states are too little for a second thread.
+        with single_threaded_blas():
+            for fraction in schedule[2:]:
+                chains = self._move(before, _revived(chains, log_weights))
+                tick()
+                model, states = path.at(fraction), chains.states
+                log_weights += checked_energy(before, states) - checked_energy(model, states)
+                before = model
+            final = self._move(before, _revived(chains, log_weights))
+            tick()
         close()
         log_weights += path.log_partition + start.log_mean
         found = AnnealedSamples(model.space, final.states, log_weights, start)
@@ -250,29 +271,6 @@ def log_partition(
     return Estimate(number, 0.0)
 
 
-def _annealed(
-    path: Path,
-    schedule: Sequence[float],
-    chains: ChainState,
-    move: Callable[[EnergyModel, ChainState], ChainState],
-    tick: Callable[[], Any],
-) -> tuple[ChainState, Array]:
-    """Chains at the end of the path and ln w of each, from where they were chosen."""
-    log_weights = np.zeros(len(chains.states))
-    before = path.at(schedule[0])
-    # Energies of a few hundred states are too little for a second thread.
-    with single_threaded_blas():
-        chains = move(before, chains)
-        tick()
-        for fraction in schedule[1:]:
-            model, states = path.at(fraction), chains.states
-            log_weights += checked_energy(before, states) - checked_energy(model, states)
-            chains = move(model, _revived(chains, log_weights))
-            before = model
-            tick()
-    return chains, log_weights
-
-
 def _revived(chains: ChainState, log_weights: Array) -> ChainState:
     """Chains at forbidden states, whose weight is zero for good, go on from a state of another."""
     dead = np.isneginf(log_weights)
@@ -291,3 +289,165 @@ def _checked_schedule(schedule: Any) -> tuple[float, ...]:
     if not (rises and values[0] == 0 and values[-1] == 1):
         raise EbmError(f"schedule must rise from 0 to 1, got {schedule!r}")
     return tuple(values.tolist())
+
+
+def path_to(model: EnergyModel, rng: np.random.Generator) -> CouplingPath | TemperedPath:
+    """A path that ends at a model."""
+    space = checked_space(model)
+    if not isinstance(space, FiniteSpace):
+        raise ModelError(f"annealing needs a finite space, got {space!r}")
+    kind = offered_form(model)
+    if kind is LayeredForm:
+        return _of_layers(library_model(model), rng)
+    if kind is not QuadraticForm:
+        return TemperedPath(model)
+    machine = library_model(model)
+    return _of_pairs(machine, rng) if isinstance(space, Binary | Spins) else TemperedPath(machine)
+
+
+@dataclass(frozen=True, eq=False)
+class CouplingPath:
+    """θ₀ + s (θ − θ₀), couplings of θ₀ zero: the energy of both layers is affine in θ."""
+
+    model: Any
+    start: Array
+    odds: Array
+    log_partition: float
+
+    def draw(self, n_states: int, rng: np.random.Generator) -> Array:
+        """Independent units."""
+        low, high = self.model.space.values
+        uniform = rng.random((n_states, len(self.odds)))
+        return np.asarray(np.where(uniform < _sigmoid(self.odds), high, low))
+
+    def at(self, fraction: float) -> EnergyModel:
+        """The same family between both."""
+        if fraction == 1:
+            return self.model  # type: ignore[no-any-return]
+        theta = (1 - fraction) * self.start + fraction * self.model.parameters
+        return self.model.with_parameters(theta)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
+class TemperedPath:
+    """s E(x), from the uniform distribution."""
+
+    model: Any
+
+    @property
+    def log_partition(self) -> float:
+        """ln of the number of states."""
+        space = self.model.space
+        return float(space.n * math.log(len(space.values)))
+
+    def draw(self, n_states: int, rng: np.random.Generator) -> Array:
+        """Uniform states."""
+        states: Array = self.model.space.random(n_states, rng)
+        return states
+
+    def at(self, fraction: float) -> EnergyModel:
+        """A pairwise family scaled, which keeps its sweeps; the energy scaled for any other."""
+        if offered_form(self.model) is QuadraticForm:
+            return tempered(self.model, fraction)
+        return self.model if fraction == 1 else Tempered(self.model, fraction)
+
+
+def _of_pairs(model: Any, rng: np.random.Generator) -> CouplingPath:
+    states = _pilot(model, rng)
+    low, high = model.space.values
+    # Couplings of units to themselves stay along the path.
+    own, center = _couplings.diagonal(model.coupling_matrix), model.feature_center
+    below, above = (0.5 * own * (value - center) ** 2 for value in (low, high))
+    others = _couplings.apply(model.coupling_matrix, states - center) - own * (states - center)
+    inputs = (high - low) * (others + model.parameters[: model.n]) + above - below
+    odds = _log_odds(_sigmoid(inputs))
+    fields = (odds - above + below) / (high - low)
+    log_partition = float(np.sum(low * fields + below + np.logaddexp(0, odds))) - model.offset
+    start = np.zeros_like(model.parameters)
+    start[: model.n] = fields
+    return CouplingPath(model, start, odds, log_partition)
+
+
+def _of_layers(model: Any, rng: np.random.Generator) -> CouplingPath:
+    states = _pilot(model, rng)
+    active = model.hidden_conditional(states)
+    h = (rng.random(active.shape) < active) - model.hidden_center
+    inputs = h @ model.weights.T + model.visible_biases
+    visible, hidden = _log_odds(_sigmoid(inputs)), _log_odds(active)
+    start = np.zeros_like(model.parameters)
+    start[: model.n + model.n_hidden] = np.concatenate([visible, hidden])
+    log_partition = float(np.logaddexp(0, visible).sum() + np.logaddexp(0, hidden).sum())
+    return CouplingPath(model, start, visible, log_partition - model.offset)
+
+
+def _pilot(model: Any, rng: np.random.Generator) -> Array:
+    """States of a few chains that were cooled quickly, (chains, n)."""
+    states = model.space.random(PILOT_CHAINS, rng)
+    chains = ChainState(states, new_streams(rng, len(block_slices(PILOT_CHAINS))))
+    for beta in np.linspace(0, 1, PILOT_STEPS):
+        chains = advance(model.scaled(float(beta)), Gibbs(), chains, 1)
+    return np.asarray(chains.states)
+
+
+def _log_odds(active: Array) -> Array:
+    """Of the means over chains of the probability to be active."""
+    # Means of states, one chain in a hundred and twenty-eight at least for either value, would let
+    # many chains start at values that large weights forbid.
+    rest = STRAY / active.shape[1]
+    share = (1 - rest) * active.mean(axis=0) + rest / 2
+    return np.asarray(np.log(share) - np.log1p(-share))
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(np.exp(-np.logaddexp(0, -x)))
+
+
+@dataclass(frozen=True)
+class Start:
+    """What the first step of annealing found."""
+
+    size: int
+    effective_size: float
+    log_mean: float
+
+    @property
+    def relative_error(self) -> float:
+        """Standard error of the mean weight in units of the mean."""
+        return float(np.sqrt(max(0.0, 1 / self.effective_size - 1 / self.size)))
+
+
+def chosen_starts(
+    path: CouplingPath | TemperedPath, fraction: float, n_chains: int, rng: np.random.Generator
+) -> tuple[NDArray[Any], Start]:
+    """States for the first model of a path, by w = exp(E₀(x) − E₁(x)) from independent ones.
+
+    Of m starts the j-th is taken n w_j / Σw times, rounded up or down at random so that this is the
+    mean: the product of the mean weight and of what chains from there find has the mean Z/Z₀.
+    Starts that the model gives no weight, a hundredth of them or so with large couplings, would be
+    met by some runs of a hundred chains and not by others.
+    """
+    before, after = path.at(0.0), path.at(fraction)
+    states = path.draw(n_chains, rng)
+    more = min((STARTS - 1) * n_chains, MOST_NUMBERS // states.shape[1] - n_chains)
+    if more > 0:
+        states = np.concatenate([states, path.draw(more, rng)])
+    rows = max(1, 2**20 // states.shape[1])
+    parts = [states[first : first + rows] for first in range(0, len(states), rows)]
+    with single_threaded_blas():
+        gains = [checked_energy(before, part) - checked_energy(after, part) for part in parts]
+    log_weights = np.concatenate(gains)
+    largest = float(log_weights.max())
+    if np.isneginf(largest):
+        raise ModelError("no chain starts at a state of finite energy: raise n_chains")
+    weights = np.exp(log_weights - largest)
+    total = float(weights.sum())
+    start = Start(
+        len(states),
+        total**2 / float(weights @ weights),
+        largest + float(np.log(total / len(states))),
+    )
+    # Evenly spaced places on a line on which each start takes up its weight.
+    places = (np.arange(n_chains) + rng.random()) / n_chains
+    ends = np.cumsum(weights)
+    chosen = np.searchsorted(ends, places * ends[-1], side="right")
+    return states[chosen], start

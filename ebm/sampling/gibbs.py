@@ -1,24 +1,43 @@
-"""Samplers: frozen settings that say how chains move, no state of their own."""
+"""Gibbs and Metropolis: how chains move over finite spaces, and the sweeps that move them.
+
+Samplers are frozen settings. A sweeper takes the states of a block of chains into its own layout,
+the one in which its updates are fast, advances them there by whole sweeps, and gives them back. It
+keeps nothing else between calls, so a chain that is stopped and taken up again is the same chain.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm._arrays import is_sparse
+from ebm._types import Array, Indices, Words
 from ebm.errors import ModelError
-from ebm.forms import LayeredForm, QuadraticForm, energy_form
-from ebm.model import EnergyModel, checked_space
-from ebm.sampling._sweeps import (
-    EnergySweeper,
-    LayerSweeper,
-    LevelsSweeper,
-    MetropolisSweeper,
-    Sweeper,
-    pair_sweeper,
-)
+from ebm.forms import LARGEST_ENERGY, LayeredForm, QuadraticForm, energy_form
+from ebm.model import EnergyModel, checked_energy, checked_space
+from ebm.sampling._streams import uniforms
 from ebm.spaces import Binary, FiniteSpace, Levels, Spins
 
 __all__ = ["Gibbs", "Metropolis", "Sampler"]
+
+Work = NDArray[Any]
+
+#: Units whose fields one matrix product gives.
+SITES = 32
+#: Up to so many chains, fields that change only with a flip are faster than matrix products.
+FEW_CHAINS = 16
+#: Largest rounding of log-odds that is left to single precision: far below the error of any run.
+ROUNDING = 1e-3
+#: The sum |bias| + Σ|weights| of a unit up to which it stays below that.
+LARGEST_SUM = ROUNDING / float(np.finfo(np.float32).eps)
+#: How often Metropolis offers a unit another value. Offers of equal energy are always taken, so if
+#: none were left out, units in a fixed order could visit a part of the states only, or return to
+#: each after an even number of sweeps.
+OFFERED = 0.75
 
 
 class Sampler(Protocol):
@@ -50,20 +69,7 @@ class Gibbs:
     """
 
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
-        """The fastest sweep that is right for a model.
-
-        Parameters
-        ----------
-        model : EnergyModel
-            Over a finite space.
-        n_chains : int
-            How many chains will run.
-
-        Returns
-        -------
-        Sweeper
-            Advances blocks of chains.
-        """
+        """The fastest sweep that is right for a model."""
         space = _finite_space(model)
         form = energy_form(model)
         if isinstance(form, LayeredForm):
@@ -93,20 +99,7 @@ class Metropolis:
     """
 
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
-        """Metropolis sweeps of a model.
-
-        Parameters
-        ----------
-        model : EnergyModel
-            Over a finite space.
-        n_chains : int
-            How many chains will run.
-
-        Returns
-        -------
-        Sweeper
-            Advances blocks of chains.
-        """
+        """Metropolis sweeps of a model."""
         return MetropolisSweeper(model, _finite_space(model))
 
 
@@ -115,38 +108,13 @@ def _finite_space(model: EnergyModel) -> FiniteSpace:
     if not isinstance(space, FiniteSpace):
         raise ModelError(
             f"Gibbs and Metropolis need a finite space, got {space!r}; over ebm.Reals use "
-            "ebm.sample_continuous with ebm.Langevin or ebm.HamiltonianMonteCarlo"
+            "ebm.Langevin or ebm.HamiltonianMonteCarlo"
         )
     return space
 
 
 def checked_sampler(sampler: Any, *, carries_copies: bool = True) -> Any:
-    """A sampler, or an error that says what one is.
-
-    Parameters
-    ----------
-    sampler : Sampler or None
-        What a caller gave.
-    carries_copies : bool
-        Whether one will do that carries copies of each chain along.
-
-    Returns
-    -------
-    Sampler or None
-        The same.
-
-    Raises
-    ------
-    ModelError
-        If it is a class, no sampler, or one with copies where there is no place for them.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> from ebm.sampling.gibbs import checked_sampler
-    >>> checked_sampler(ebm.Gibbs())
-    Gibbs()
-    """
+    """A sampler, or an error that says what one is."""
     if sampler is None:
         return None
     if isinstance(sampler, type):
@@ -155,7 +123,7 @@ def checked_sampler(sampler: Any, *, carries_copies: bool = True) -> Any:
         )
     if not callable(getattr(sampler, "sweeper", None)):
         # Langevin and Hamiltonian chains follow a gradient, which a finite space has not.
-        hint = ": that one is for ebm.sample_continuous" if hasattr(sampler, "n_leapfrog") else ""
+        hint = ": that one is for ebm.Reals" if hasattr(sampler, "n_leapfrog") else ""
         raise ModelError(f"sampler must be one such as ebm.Gibbs(), got {sampler!r}{hint}")
     if not carries_copies and getattr(sampler, "carries_copies", False):
         raise ModelError(
@@ -163,3 +131,325 @@ def checked_sampler(sampler: Any, *, carries_copies: bool = True) -> Any:
             "which carries copies along"
         )
     return sampler
+
+
+class Sweeper(ABC):
+    """How a block of chains advances."""
+
+    #: Hidden copies that each chain carries along; states then are (chains, 1 + n_copies, n).
+    n_copies = 0
+
+    @abstractmethod
+    def load(self, states: Array) -> Work:
+        """States (chains, n) in the coding of the model, in the layout of the sweeper."""
+
+    @abstractmethod
+    def read(self, work: Work) -> NDArray[Any]:
+        """The inverse of :meth:`load`, of any type that holds the values exactly."""
+
+    @abstractmethod
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Advance all chains in place by whole sweeps."""
+
+
+class TwoValued(Sweeper):
+    """Layout {0,1}: (units, chains) where ``chains_last``, else (chains, units)."""
+
+    chains_last = True
+
+    def __init__(self, space: FiniteSpace, dtype: Any = np.float32) -> None:
+        self.dtype = np.dtype(dtype)
+        self._low, self._high = (int(value) for value in space.values)
+
+    def load(self, states: Array) -> Work:
+        """States (chains, n) of the space as zeros and ones."""
+        work = (states == self._high).astype(self.dtype)
+        return np.ascontiguousarray(work.T) if self.chains_last else work
+
+    def read(self, work: Work) -> NDArray[np.int8]:
+        """The inverse of :meth:`load`."""
+        # Cast before it is turned: what is written through a turned view is a byte a state.
+        states = work.astype(np.int8)
+        if self._low:
+            states *= self._high - self._low
+            states += self._low
+        return states.T if self.chains_last else states
+
+
+def pair_sweeper(form: QuadraticForm, space: FiniteSpace, n_chains: int) -> TwoValued:
+    """The fastest sweep of pairs of two-valued units, in the precision that their weights need."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        form = form.folded(space).to_binary(space)
+        origin = form.at_origin()
+        if not single_precision_suffices(origin.matrix, origin.vector):
+            require_sums(form.matrix, form.vector, name="the model")
+            return PairSweeper(form, space, np.float64)
+    if is_sparse(origin.matrix):
+        return SparseSweeper(origin, space)
+    return (FewChainsSweeper if n_chains <= FEW_CHAINS else PairSweeper)(origin, space)
+
+
+class PairSweeper(TwoValued):
+    """Many chains of units in pairs, log-odds Σ_j W_ij (x_j − c_j) + b_i over {0,1}.
+
+    In single precision dense, at center 0: products for some units at a time. In double precision
+    dense or sparse, one unit after the other, its field summed anew each time and b added last:
+    couplings that cancel do so before, however large they are.
+    """
+
+    def __init__(self, form: QuadraticForm, space: FiniteSpace, dtype: Any = np.float32) -> None:
+        super().__init__(space, dtype)
+        self._weights = form.matrix
+        self._rows: tuple[list[Indices], list[Array]] | None = None
+        if is_sparse(form.matrix):
+            cuts = form.matrix.indptr[1:-1]
+            self._rows = np.split(form.matrix.indices, cuts), np.split(form.matrix.data, cuts)
+        else:
+            self._weights = np.ascontiguousarray(form.matrix, dtype=dtype)
+        self._biases = form.vector.astype(dtype)
+        self._center = np.zeros(space.n) if form.center is None else form.center
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        if self.dtype == np.float64:
+            return self._advance_in_double(work, stream, n_sweeps)
+        from ebm._kernels.heat_bath import update_sites
+
+        n, chains = work.shape
+        fields = np.empty((SITES, chains), dtype=np.float32)
+        for _ in range(n_sweeps):
+            for start in range(0, n, SITES):
+                sites = slice(start, min(start + SITES, n))
+                part = fields[: sites.stop - start]
+                np.matmul(self._weights[sites], work, out=part)
+                own = self._weights[sites, sites]
+                update_sites(part, self._biases[sites], own, stream, work[sites])
+        return None
+
+    def _advance_in_double(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        from ebm._kernels.heat_bath import update_sites
+
+        no_bias, no_weight = np.zeros(1, dtype=np.float32), np.zeros((1, 1))
+        values = work - self._center[:, None]
+        for _ in range(n_sweeps):
+            for unit in range(len(work)):
+                site = slice(unit, unit + 1)
+                if self._rows is None:
+                    field = self._weights[unit] @ values
+                else:
+                    field = self._rows[1][unit] @ values[self._rows[0][unit]]
+                field += self._biases[unit]
+                update_sites(field[None], no_bias, no_weight, stream, work[site])
+                values[unit] = work[unit] - self._center[unit]
+
+
+class FewChainsSweeper(PairSweeper):
+    """Few chains of a dense machine: fields kept, and changed only when a unit flips."""
+
+    chains_last = False
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        from ebm._kernels.heat_bath import sweep_dense_few
+
+        # Made anew at each call: rounding errors do not add up, and nothing need be kept.
+        fields = work @ self._weights + self._biases
+        sweep_dense_few(work, fields, self._weights, stream, n_sweeps)
+
+
+class SparseSweeper(TwoValued):
+    """Any number of chains of a sparse machine at center 0, in single precision."""
+
+    def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
+        super().__init__(space)
+        self._biases = form.vector.astype(np.float32)
+        self._rows = (
+            form.matrix.indptr.astype(np.int64),
+            form.matrix.indices.astype(np.int64),
+            form.matrix.data.astype(np.float32),
+        )
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        from ebm._kernels.heat_bath import sweep_sparse
+
+        sweep_sparse(work, self._biases, *self._rows, stream, n_sweeps)
+
+
+class LayerSweeper(TwoValued):
+    """A machine with a hidden layer: all hidden units given the visible ones, then back.
+
+    In double precision about the centers of the form, so that biases, which are added last, hold
+    no sums of weights.
+    """
+
+    chains_last = False
+
+    def __init__(self, form: LayeredForm, space: FiniteSpace) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            origin = form.at_origin()
+        dtype: Any = np.float32
+        if single_precision_suffices(origin.weights, origin.visible, origin.hidden):
+            form = origin
+        else:
+            require_sums(form.weights, form.visible, form.hidden, name="the machine")
+            dtype = np.float64
+        super().__init__(space, dtype)
+        self._up = np.ascontiguousarray(form.weights, dtype=dtype)
+        self._visible, self._hidden = form.visible.astype(dtype), form.hidden.astype(dtype)
+        self._centers = form.visible_center, form.hidden_center
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sweeps v → h → v."""
+        from ebm._kernels.heat_bath import update_layer
+
+        visible_center, hidden_center = self._centers
+        hidden = np.empty((len(work), self._up.shape[1]), dtype=self.dtype)
+        up, down = np.empty_like(hidden), np.empty_like(work)
+        for _ in range(n_sweeps):
+            visible = work if visible_center is None else work - visible_center
+            np.matmul(visible, self._up, out=up)
+            update_layer(up, self._hidden, stream, hidden)
+            moved = hidden if hidden_center is None else hidden - hidden_center
+            np.matmul(moved, self._up.T, out=down)
+            update_layer(down, self._visible, stream, work)
+
+
+def single_precision_suffices(
+    weights: Any, row_biases: NDArray[Any], column_biases: NDArray[Any] | None = None
+) -> bool:
+    """Whether log-odds b_i + Σ_j W_ij x_j keep three decimals in single precision.
+
+    Rounding is at most about ε (|b_i| + Σ_j |W_ij|) with ε = 2⁻²³. Columns are looked at where they
+    stand for other units; infinite entries, as after a cast to single precision, do not suffice.
+    """
+    return largest_sum(weights, row_biases, column_biases, enough=LARGEST_SUM) <= LARGEST_SUM
+
+
+def require_sums(
+    weights: Any, row_biases: Array, column_biases: Array | None = None, *, name: str
+) -> None:
+    """Refuse weights whose sums would overflow in double precision, too."""
+    largest = largest_sum(weights, row_biases, column_biases, enough=LARGEST_ENERGY / 2)
+    if not largest < LARGEST_ENERGY:
+        raise ModelError(
+            f"{name} has log-odds beyond {LARGEST_ENERGY:g}, which would overflow: give smaller "
+            "weights and biases"
+        )
+
+
+def largest_sum(weights: Any, *biases: NDArray[Any] | None, enough: float) -> float:
+    """The largest |b_i| + Σ_j |W_ij| of rows and columns, or a bound of it that is ``enough``."""
+    sizes = [np.abs(part) for part in biases if part is not None]
+    largest = max(float(weights.max()), -float(weights.min()))
+    bound: float = largest * max(weights.shape) + max(float(part.max()) for part in sizes)
+    # A look at the largest weight is mostly enough.
+    if bound <= enough:
+        return bound
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = [
+            np.asarray(abs(weights).sum(axis=1 - axis), dtype=np.float64).ravel() + part
+            for axis, part in enumerate(sizes)
+        ]
+    return float(np.max([part.max() for part in sums]))
+
+
+class _Plain(Sweeper):
+    """Layout: the states themselves, (chains, n)."""
+
+    def load(self, states: Array) -> Array:
+        """A copy of the states."""
+        return np.array(states, dtype=np.float64)
+
+    def read(self, work: Array) -> Array:
+        """The inverse of :meth:`load`."""
+        return work.copy()
+
+
+class EnergySweeper(_Plain):
+    """Heat bath: each unit in turn takes a value with its probability given all others."""
+
+    def __init__(self, model: EnergyModel, space: FiniteSpace) -> None:
+        self._model, self._values = model, space.values
+
+    def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units; q energies for each update."""
+        for _ in range(n_sweeps):
+            thresholds = uniforms(stream, work.T.shape)
+            for unit in range(work.shape[1]):
+                logs = np.stack([-self._energy(work, unit, value) for value in self._values])
+                work[:, unit] = self._values[choose_columns(logs, thresholds[unit])]
+
+    def _energy(self, work: Array, unit: int, value: float) -> Array:
+        trial = work.copy()
+        trial[:, unit] = value
+        return checked_energy(self._model, trial)
+
+
+class LevelsSweeper(_Plain):
+    """Heat bath of units with q unordered values and pair energies."""
+
+    def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
+        n, q = space.n, len(space.values)
+        form, own = form.at_origin().dense(), np.arange(n)
+        require_sums(form.matrix, form.vector, name="the model")
+        couplings = form.matrix.reshape(n, q, n, q).copy()
+        # A unit's coupling to its own value is part of its field.
+        self._fields = form.vector.reshape(n, q) + 0.5 * np.einsum("iaia->ia", couplings)
+        couplings[own, :, own, :] = 0
+        self._couplings = couplings.reshape(n, q, n * q)
+        self._space = space
+
+    def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        n, q = self._fields.shape
+        one_hot = self._space.features(work).reshape(len(work), n, q)
+        for _ in range(n_sweeps):
+            thresholds = uniforms(stream, work.T.shape)
+            for unit in range(n):
+                logs = self._couplings[unit] @ one_hot.reshape(len(work), -1).T
+                logs += self._fields[unit][:, None]
+                work[:, unit] = chosen = choose_columns(logs, thresholds[unit])
+                one_hot[:, unit] = np.eye(q)[chosen]
+
+
+class MetropolisSweeper(_Plain):
+    """Metropolis: units in turn are offered another value and take it by the energy's change."""
+
+    def __init__(self, model: EnergyModel, space: FiniteSpace) -> None:
+        self._model, self._space = model, space
+
+    def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units; one energy for each offer."""
+        others = len(self._space.values) - 1
+        # A copy: what the model answers with may be an array that it keeps.
+        energies = checked_energy(self._model, work).copy()
+        for _ in range(n_sweeps):
+            # Which of the other values is offered; from ``others`` on, none.
+            places = (uniforms(stream, work.T.shape) * (others / OFFERED)).astype(np.intp)
+            log_thresholds = np.log(uniforms(stream, work.T.shape))
+            for unit in range(work.shape[1]):
+                rows = np.flatnonzero(places[unit] < others)
+                if len(rows):
+                    trial = self._offers(work[rows], unit, places[unit, rows])
+                    trial_energies = checked_energy(self._model, trial)
+                    with np.errstate(over="ignore"):
+                        gains = energies[rows] - trial_energies
+                    taken = log_thresholds[unit, rows] < gains
+                    work[rows[taken]] = trial[taken]
+                    energies[rows[taken]] = trial_energies[taken]
+
+    def _offers(self, states: Array, unit: int, places: Indices) -> Array:
+        """The states with other values of a unit, the ``places`` next ones up, in place."""
+        values = self._space.values
+        now = np.searchsorted(values, states[:, unit])
+        states[:, unit] = values[(now + 1 + places) % len(values)]
+        return states
+
+
+def choose_columns(logs: Array, thresholds: Array) -> Indices:
+    """One row for each column, with probability ∝ exp(logs), (q, m) -> (m,)."""
+    with np.errstate(over="ignore"):
+        weights = np.exp(logs - logs.max(axis=0))
+    cumulative = np.cumsum(weights, axis=0)
+    return np.asarray((cumulative <= thresholds * cumulative[-1]).sum(axis=0))

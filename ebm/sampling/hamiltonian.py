@@ -1,17 +1,37 @@
-"""How chains over R^n move: Hamiltonian Monte Carlo, and Langevin steps as its shortest kind."""
+"""Hamiltonian Monte Carlo over R^n, and Langevin steps as its shortest kind."""
 
 from __future__ import annotations
 
+import copy
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats, as_integer, as_number
-from ebm.errors import ModelError
+from ebm._progress import ticker
+from ebm._types import Array, Flags
+from ebm.errors import ModelError, PoorMixingWarning, ShapeError, require_memory, warn
+from ebm.model import checked_energy, checked_space
+from ebm.sampling._chains import GivenStart, side_by_side
+from ebm.sampling._streams import SeededRun
+from ebm.sampling.samples import (
+    LARGEST_R_HAT,
+    ContinuousChains,
+    ContinuousSamples,
+    Run,
+    r_hat_of_poor_mixing,
+)
+from ebm.spaces import Reals
 from ebm.spaces._labels import refuse_labels
 
-__all__ = ["HamiltonianMonteCarlo", "Langevin"]
+__all__ = ["HamiltonianMonteCarlo", "Langevin", "walk"]
+
+#: Largest array of draws that is kept, in bytes.
+MEMORY_LIMIT = 8 * 2**30
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,3 +122,201 @@ class Langevin(HamiltonianMonteCarlo):
 
     def __init__(self, step: float, mass: Any = 1.0) -> None:
         super().__init__(step, 1, mass, jitter=0.0)
+
+
+def walk(
+    model: Any,
+    sampler: HamiltonianMonteCarlo,
+    start: GivenStart,
+    n_draws: int,
+    burn_in: int,
+    run: Run,
+) -> ContinuousSamples:
+    """Draws over R^n, every chain moved at once."""
+    space = _checked(model, sampler)
+    if run.n_jobs is not None:
+        raise ModelError(f"n_jobs has no effect on {type(sampler).__name__}: leave it out")
+    states, source, seeds = _started(space, start)
+    if run.observe is None:
+        _require_memory(states.shape, n_draws)
+    walk = _Walk(model, sampler, states, source)
+    for _ in range(burn_in):
+        walk.move()
+    walk.n_accepted[:] = 0
+    values = _recorded(walk, n_draws, run)
+    n_moves = n_draws * run.thin
+    acceptance = walk.n_accepted / n_moves
+    # A few refusals in a row are no sign of anything.
+    if n_moves >= 20 and not acceptance.all():
+        warn(
+            f"{int((acceptance == 0).sum())} of {len(states)} chains accepted no proposal: take a "
+            f"smaller step than {sampler.step:g}, or start nearer to where the energy is low",
+            PoorMixingWarning,
+        )
+    r_hat = r_hat_of_poor_mixing(values)
+    if r_hat is not None:
+        warn(
+            f"the chains disagree: split R-hat is up to {np.nanmax(r_hat):.3g}, and above "
+            f"{LARGEST_R_HAT} for {int((r_hat > LARGEST_R_HAT).sum())} of {r_hat.size} recorded "
+            "values, so neither means nor their errors can be trusted; draw longer chains, raise "
+            "burn_in, or take longer steps",
+            PoorMixingWarning,
+        )
+    final = ContinuousChains(walk.states.copy(), copy.deepcopy(source.bit_generator.state))
+    seeds.end(final.states, values)
+    return ContinuousSamples(values, acceptance, final)
+
+
+class _Walk:
+    """Chains side by side, with their energies and gradients."""
+
+    def __init__(
+        self,
+        model: Any,
+        sampler: HamiltonianMonteCarlo,
+        states: Array,
+        source: np.random.Generator,
+    ) -> None:
+        self._model, self._sampler, self._source = model, sampler, source
+        self.states, self.n_accepted = states, np.zeros(len(states))
+        self._energies, self._slopes = checked_energy(model, states), self._gradient(states)
+        if not np.isfinite(self._energies).all():
+            raise ModelError("initial must hold states of finite energy, one is forbidden (+inf)")
+        self._require_slopes(self._slopes, self._energies)
+
+    def move(self) -> None:
+        """One trajectory of every chain, taken or not."""
+        sampler, mass = self._sampler, self._sampler.mass
+        step = sampler.step
+        if sampler.jitter:
+            step *= 1 + sampler.jitter * self._source.uniform(-1, 1)
+        momenta = self._source.standard_normal(self.states.shape) * np.sqrt(mass)
+        thresholds = np.log1p(-self._source.uniform(size=len(self.states)))
+        before = self._energies + 0.5 * (momenta**2 / mass).sum(-1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            x, slopes, momenta, alive = self._trajectory(momenta, step)
+            energies = checked_energy(self._model, x)
+            change = energies + 0.5 * (momenta**2 / mass).sum(-1) - before
+        taken = alive & (thresholds < -change)
+        self.states = np.where(taken[:, None], x, self.states)
+        self._energies = np.where(taken, energies, self._energies)
+        self._slopes = np.where(taken[:, None], slopes, self._slopes)
+        self.n_accepted += taken
+
+    def _trajectory(self, momenta: Array, step: float) -> tuple[Array, Array, Array, Flags]:
+        """States, slopes and momenta at its end, and which chains have got there."""
+        n_steps, mass = self._sampler.n_leapfrog, self._sampler.mass
+        x, slopes, alive = self.states, self._slopes, np.ones(len(self.states), dtype=bool)
+        momenta = momenta - 0.5 * step * slopes
+        for k in range(n_steps):
+            x = x + step * momenta / mass
+            # One that left for infinity, or to where the energy overflows and has no slope, goes
+            # back to its start: the model need not see such states again.
+            alive &= np.isfinite(x).all(-1)
+            x = np.where(alive[:, None], x, self.states)
+            slopes = self._gradient(x)
+            if np.isnan(slopes).any():
+                self._require_slopes(slopes, checked_energy(self._model, x))
+                alive &= ~np.isnan(slopes).any(-1)
+                x = np.where(alive[:, None], x, self.states)
+                slopes = np.where(alive[:, None], slopes, self._slopes)
+            momenta = momenta - (0.5 if k == n_steps - 1 else 1) * step * slopes
+        return x, slopes, momenta, alive
+
+    def _gradient(self, states: Array) -> Array:
+        name = f"{type(self._model).__name__}.state_gradient"
+        slopes = as_floats(self._model.state_gradient(states.copy()), name)
+        if slopes.shape != states.shape:
+            raise ModelError(
+                f"{name} must map states {states.shape} to the same shape, got {slopes.shape}"
+            )
+        return slopes
+
+    def _require_slopes(self, slopes: Array, energies: Array) -> None:
+        if (np.isnan(slopes).any(-1) & np.isfinite(energies)).any():
+            name = f"{type(self._model).__name__}.state_gradient"
+            raise ModelError(f"{name} must not be NaN at a state of finite energy")
+
+
+def _checked(model: Any, sampler: HamiltonianMonteCarlo) -> Reals:
+    """The space of a model that such chains can move in."""
+    space = checked_space(model)
+    if not isinstance(space, Reals) or not callable(getattr(model, "state_gradient", None)):
+        raise ModelError(
+            f"{type(model).__name__} must have a space ebm.Reals(n), got {space!r}, and a method "
+            f"state_gradient(states) for {type(sampler).__name__}; over finite spaces take "
+            "ebm.Gibbs()"
+        )
+    flat = tuple(getattr(model, "flat_directions", tuple)())
+    if flat:
+        raise ModelError(
+            f"{type(model).__name__} cannot be sampled: its energy does not grow along "
+            f"{'; '.join(flat)}, so that exp(−E) has no finite integral; give prior_precision > 0"
+        )
+    if sampler.mass.ndim and len(sampler.mass) != space.n:
+        raise ShapeError(
+            f"mass must be a number or have shape ({space.n},), got {len(sampler.mass)}"
+        )
+    return space
+
+
+def _started(space: Reals, start: GivenStart) -> tuple[Array, np.random.Generator, SeededRun]:
+    """States, a generator of their own, and what it was seeded from."""
+    if isinstance(start.initial, ContinuousChains):
+        states, seeds = space.check(start.initial.states), SeededRun(start.rng)
+        bits = np.random.PCG64()
+        stream: Any = copy.deepcopy(dict(start.initial.stream))
+        bits.state = stream
+        return side_by_side(states, start.n_chains), np.random.Generator(bits), seeds
+    if start.initial is None:
+        seeds = SeededRun(start.rng)
+        # A kind of generator whose state can be written down.
+        source = np.random.Generator(np.random.PCG64(seeds.source.integers(0, 2**63, 4)))
+        return space.random(start.n_chains, source), source, seeds
+    states = side_by_side(space.check(start.initial), start.n_chains)
+    seeds = SeededRun(start.rng, start.initial, states)
+    return states, seeds.source, seeds
+
+
+def _recorded(walk: _Walk, n_draws: int, run: Run) -> Array:
+    """What is seen of the chains after every ``thin`` transitions, (chain, draw, …)."""
+    tick, close = ticker(run.progress, n_draws, "draw")
+    values = np.empty(0)
+    for draw in range(n_draws):
+        for _ in range(run.thin):
+            walk.move()
+        seen = _observed(run.observe, walk.states)
+        if not draw:
+            _require_memory(seen.shape, n_draws)
+            values = np.empty((len(seen), n_draws, *seen.shape[1:]))
+        if seen.shape != values[:, draw].shape:
+            raise ShapeError(
+                f"observe must return one shape, got {values[:, draw].shape} first and then "
+                f"{seen.shape}"
+            )
+        values[:, draw] = seen
+        tick()
+    close()
+    return values
+
+
+def _require_memory(shape: tuple[int, ...], n_draws: int) -> None:
+    """Of what is recorded of the chains together, (chain, …), at every draw."""
+    require_memory(
+        8.0 * math.prod(shape) * n_draws,
+        MEMORY_LIMIT,
+        f"{shape[0]} chains of {n_draws} draws of {math.prod(shape[1:])} numbers",
+        "record something smaller by observe, or draw fewer",
+    )
+
+
+def _observed(observe: Callable[[Array], ArrayLike] | None, states: Array) -> Array:
+    if observe is None:
+        return states
+    seen = as_floats(observe(states.copy()), "observe")
+    if not seen.ndim or len(seen) != len(states):
+        raise ShapeError(
+            f"observe must map states {states.shape} to ({len(states)}, …), one entry for each "
+            f"chain, got {seen.shape}"
+        )
+    return seen

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer
-from ebm._parallel import map_blocks, number_of_jobs, single_threaded_blas
+from ebm._parallel import number_of_jobs
 from ebm._progress import ticker
 from ebm._randomness import RandomSource
-from ebm._types import Array
-from ebm.errors import (
-    CodingError,
-    EbmError,
-    ModelError,
-    NamesError,
-    ShapeError,
-    require_memory,
+from ebm._types import Array, Words
+from ebm.errors import CodingError, EbmError, ModelError, NamesError, ShapeError, require_memory
+from ebm.model import EnergyModel, checked_space
+from ebm.sampling._chains import (
+    GivenStart,
+    allowed_states,
+    is_allowed,
+    moved,
+    side_by_side,
+    with_copies,
 )
-from ebm.forms import offered_form
-from ebm.model import EnergyModel, checked_energy, checked_space
-from ebm.sampling._chains import allowed_states, joined, parted, with_copies
 from ebm.sampling._streams import LANES, SeededRun, block_slices, new_streams
-from ebm.sampling._sweeps import Sweeper
 from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
-from ebm.sampling.samples import ChainState, Samples
+from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, walk
+from ebm.sampling.samples import ChainState, ContinuousChains, ContinuousSamples, Run, Samples
 from ebm.spaces import FiniteSpace
 
 __all__ = ["sample"]
@@ -37,126 +36,192 @@ __all__ = ["sample"]
 MEMORY_LIMIT = 8 * 2**30
 
 
+@overload
 def sample(
     model: EnergyModel,
-    sampler: Sampler | None = None,
+    sampler: HamiltonianMonteCarlo,
+    *,
+    n_draws: int,
+    n_chains: int = ...,
+    rng: RandomSource = ...,
+    burn_in: int | None = ...,
+    initial: ArrayLike | ContinuousChains | None = ...,
+    run: Run | None = ...,
+) -> ContinuousSamples: ...
+
+
+@overload
+def sample(
+    model: EnergyModel,
+    sampler: Sampler | None = ...,
+    *,
+    n_draws: int,
+    n_chains: int = ...,
+    rng: RandomSource = ...,
+    burn_in: int | None = ...,
+    initial: ArrayLike | ChainState | None = ...,
+    run: Run | None = ...,
+) -> Samples: ...
+
+
+def sample(
+    model: EnergyModel,
+    sampler: Any = None,
     *,
     n_draws: int,
     n_chains: int = 4,
     rng: RandomSource = None,
     burn_in: int | None = None,
-    thin: int = 1,
-    initial: ArrayLike | ChainState | None = None,
-    progress: bool = False,
-    n_jobs: int | None = None,
-) -> Samples:
-    """Draw from a model by Markov chains that leave its distribution unchanged.
+    initial: Any = None,
+    run: Run | None = None,
+) -> Samples | ContinuousSamples:
+    """Draw from a model by Markov chains that leave p(x) ∝ exp(−E(x)) unchanged.
 
     Parameters
     ----------
     model : EnergyModel
-        Over a finite space.
-    sampler : Sampler, optional
-        How the chains move; ``ebm.Gibbs()`` if not given.
+        Over a finite space; or over ``ebm.Reals`` with ``state_gradient(states)``, (..., n) ->
+        (..., n), which is ∂E/∂x. One with a method ``flat_directions`` that names some is refused:
+        exp(−E) has no finite integral.
+    sampler : Gibbs, Metropolis, ParallelTempering, Langevin or HamiltonianMonteCarlo, optional
+        How the chains move; the last two over ``ebm.Reals``. ``ebm.Gibbs()`` if not given.
     n_draws : int
         Draws kept from each chain.
     n_chains : int
         Number of chains; those of ``initial`` where it has several.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of randomness. The draws do not depend on ``n_jobs``. A loop of single steps needs
-        one Generator for all of them, or ``samples.final`` as ``initial``: with an integer it ends
-        in one state or in a cycle. Chains that are taken up bring their own random numbers; of
-        ``rng`` come then only copies that they lack.
+        Source of randomness. A loop of single steps needs one Generator for all of them, or
+        ``samples.final`` as ``initial``: with an integer it ends in one state or in a cycle. Chains
+        that are taken up bring their own random numbers; of ``rng`` come then only copies that they
+        lack.
     burn_in : int, optional
-        Sweeps (n site updates each) before the first draw: 100, or 0 when chains are taken up.
-    thin : int
-        Sweeps from one draw to the next.
-    initial : array_like, (n,) or (n_chains, n), or ChainState, optional
+        Sweeps (n site updates each), over R^n transitions, before the first draw: 100, or 0 when
+        chains are taken up.
+    initial : array_like, (n,) or (n_chains, n), or what ``samples.final`` is, optional
         Where to start: states, or ``samples.final`` to go on as if the chains had never stopped.
-        Independent uniform states if not given.
-    progress : bool
-        Show a progress bar.
-    n_jobs : int, optional
-        Threads; None means all cores.
+        Independent uniform states if not given, over R^n standard normal ones.
+    run : ebm.sampling.Run, optional
+        What is kept, ``thin`` and ``observe``, and how the work is done, ``progress`` and
+        ``n_jobs``; the path of the chains does not depend on it.
 
     Returns
     -------
-    Samples
-        An ensemble with its own errors, ``.chains`` (chain, draw, unit) and ``.final``.
+    Samples or ContinuousSamples
+        An ensemble with its own errors, ``.chains`` (chain, draw, unit) and ``.final``; over R^n
+        what was recorded, ``.values`` (chain, draw, …), with its errors and ``.final``.
 
     Raises
     ------
     ShapeError
-        If a count is not a positive integer, or ``initial`` does not fit.
+        If a count is not a positive integer, ``initial`` does not fit, or ``observe`` changes the
+        shape of what it returns.
     ModelError
-        If ``sampler`` is none.
+        If ``sampler`` is none, or the model has not what it needs: a finite space, or a gradient
+        that is a number wherever the energy is finite.
+    MemoryLimitError
+        If the draws would take more than 8 GiB.
 
     Warns
     -----
     RepeatedNumbersWarning
         In the third run of a row with the same seed, each from states where the one before ended.
+    PoorMixingWarning
+        Over R^n, if a chain accepted none of 20 proposals or more; or if chains disagree: split
+        R-hat above 1.1 in 100 draws or more, 400 in all.
 
     Examples
     --------
+    >>> import numpy as np
     >>> import ebm
     >>> ring = ebm.IsingModel([[0, 1, 1], [1, 0, 1], [1, 1, 0]], [0.2, 0, 0])
     >>> samples = ebm.sample(ring, n_draws=1000, rng=1)
     >>> bool(abs(samples.moments().mean - ebm.exact(ring).moments().mean).max() < 0.1)
     True
+    >>> class Gaussian(ebm.EnergyModel):
+    ...     space = ebm.Reals(2)
+    ...     def energy(self, states):
+    ...         return 2 * (np.asarray(states) ** 2).sum(-1)
+    ...     def state_gradient(self, states):
+    ...         return 4 * np.asarray(states)
+    >>> squares = ebm.sampling.Run(observe=lambda x: x**2)
+    >>> hybrid = ebm.HamiltonianMonteCarlo(0.3, 4)
+    >>> samples = ebm.sample(Gaussian(), hybrid, n_draws=500, rng=1, run=squares)
+    >>> bool((abs(samples.mean - 0.25) < 4 * samples.standard_error).all())
+    True
     """
-    space = checked_space(model)
+    checked_space(model)
+    run = Run() if run is None else run
+    if not isinstance(run, Run):
+        raise ModelError(f"run must be ebm.sampling.Run(…), got {run!r}")
     if burn_in is None:
-        burn_in = 0 if isinstance(initial, ChainState) else 100
-    n_draws, n_chains = as_integer(n_draws, "n_draws"), as_integer(n_chains, "n_chains")
-    thin, burn_in = as_integer(thin, "thin"), as_integer(burn_in, "burn_in", least=0)
-    sampler = checked_sampler(sampler) or Gibbs()
-    start, run = _start(model, initial, n_chains, rng)
-    sweeper = sampler.sweeper(model, len(start.states))
+        burn_in = 0 if isinstance(initial, ChainState | ContinuousChains) else 100
+    n_draws, burn_in = as_integer(n_draws, "n_draws"), as_integer(burn_in, "burn_in", least=0)
+    start = GivenStart(initial, as_integer(n_chains, "n_chains"), rng)
+    if isinstance(sampler, HamiltonianMonteCarlo):
+        return walk(model, sampler, start, n_draws, burn_in, run)
+    if run.observe is not None:
+        raise ModelError("observe is for ebm.Reals; of these draws, take samples.estimate(f)")
+    return _swept(model, checked_sampler(sampler) or Gibbs(), start, n_draws, burn_in, run)
+
+
+def _swept(
+    model: EnergyModel, sampler: Sampler, given: GivenStart, n_draws: int, burn_in: int, run: Run
+) -> Samples:
+    """Draws over a finite space, block after block of chains."""
+    space = model.space
+    start, seeds = _started(model, given)
+    n_chains = len(start.states)
+    sweeper = sampler.sweeper(model, n_chains)
     # A byte for each value, unless there are more levels than it holds.
     kind = np.min_scalar_type(-len(space.values) if isinstance(space, FiniteSpace) else 1.0)
     require_memory(
-        float(len(start.states)) * n_draws * space.n * kind.itemsize,
+        float(n_chains) * n_draws * space.n * kind.itemsize,
         MEMORY_LIMIT,
-        f"{len(start.states)} chains of {n_draws} draws of {space.n} units",
+        f"{n_chains} chains of {n_draws} draws of {space.n} units",
         "draw fewer, or raise thin",
     )
-    chains = np.empty((len(start.states), n_draws, space.n), dtype=kind)
-    start = with_copies(start, model, sweeper.n_copies, run.source)
-    final = _run(sweeper, start, chains, burn_in, thin, number_of_jobs(n_jobs), progress)
-    run.end(final.states, chains)
-    return Samples(space, chains, replace(final, space=space))
+    chains = np.empty((n_chains, n_draws, space.n), dtype=kind)
+    start = with_copies(start, model, sweeper.n_copies, seeds.source)
+    tick, close = ticker(run.progress, len(block_slices(n_chains)) * n_draws, "draw")
+
+    def move(work: Any, stream: Words, rows: slice) -> None:
+        if burn_in:
+            sweeper.advance(work, stream, burn_in)
+        for draw in range(n_draws):
+            sweeper.advance(work, stream, run.thin)
+            states = sweeper.read(work)
+            chains[rows, draw] = states[:, 0] if sweeper.n_copies else states
+            tick()
+
+    final = moved(sweeper, start, move, number_of_jobs(run.n_jobs))
+    close()
+    copies = None if final.copies is None else final.copies.astype(kind)
+    final = replace(final, states=final.states.astype(kind), copies=copies, space=space)
+    seeds.end(final.states, chains)
+    return Samples(space, chains, final)
 
 
-def _start(
-    model: EnergyModel, initial: Any, n_chains: int, rng: RandomSource
-) -> tuple[ChainState, SeededRun]:
+def _started(model: EnergyModel, start: GivenStart) -> tuple[ChainState, SeededRun]:
     """Initial states with finite energy, and fresh streams unless chains are taken up."""
-    space = checked_space(model)
+    space, initial = model.space, start.initial
     if isinstance(initial, ChainState):
-        return _taken_up(model, initial), SeededRun(rng)
+        return _taken_up(model, initial), SeededRun(start.rng)
     if isinstance(initial, Samples):
         raise ModelError("initial must be states or a ChainState, got Samples: give samples.final")
     require_memory(
-        8.0 * n_chains * space.n,
+        8.0 * start.n_chains * space.n,
         MEMORY_LIMIT,
-        f"{n_chains} chains of {space.n} units",
+        f"{start.n_chains} chains of {space.n} units",
         "take fewer",
     )
     if initial is None:
-        run = SeededRun(rng)
-        states = allowed_states(model, n_chains, run.source)
+        seeds = SeededRun(start.rng)
+        states = allowed_states(model, start.n_chains, seeds.source)
     else:
-        states = space.check(initial)
-        if states.ndim > 2 or not len(states):
-            raise ShapeError(
-                f"initial must have shape ({space.n},) or (n_chains, {space.n}) with at least one "
-                f"chain, got {states.shape}"
-            )
-        states = np.broadcast_to(states, (n_chains, space.n)) if states.ndim == 1 else states
+        states = side_by_side(space.check(initial), start.n_chains)
         _require_allowed(model, states)
-        run = SeededRun(rng, initial, states)
-    streams = new_streams(run.source, len(block_slices(len(states))))
-    return ChainState(np.array(states), streams), run
+        seeds = SeededRun(start.rng, initial, states)
+    return ChainState(states, new_streams(seeds.source, len(block_slices(len(states))))), seeds
 
 
 def _taken_up(model: EnergyModel, chains: ChainState) -> ChainState:
@@ -187,41 +252,5 @@ def _taken_up(model: EnergyModel, chains: ChainState) -> ChainState:
 
 
 def _require_allowed(model: EnergyModel, states: Array) -> None:
-    # The energies of forms are finite everywhere.
-    if offered_form(model) is not None:
-        return
-    if not np.isfinite(checked_energy(model, states)).all():
+    if not is_allowed(model, states).all():
         raise ModelError("initial must hold states of finite energy, one is forbidden (+inf)")
-
-
-def _run(
-    sweeper: Sweeper,
-    start: ChainState,
-    chains: NDArray[Any],
-    burn_in: int,
-    thin: int,
-    n_jobs: int,
-    progress: bool,
-) -> ChainState:
-    """Advance all blocks of chains, filling in the draws."""
-    blocks = block_slices(len(start.states))
-    states, streams = joined(start), start.streams
-    tick, close = ticker(progress, len(blocks) * chains.shape[1], "draw")
-
-    def run(block: int) -> None:
-        rows = blocks[block]
-        work = sweeper.load(states[rows])
-        if burn_in:
-            sweeper.advance(work, streams[block], burn_in)
-        for draw in range(chains.shape[1]):
-            sweeper.advance(work, streams[block], thin)
-            now = sweeper.read(work)
-            chains[rows, draw] = now[:, 0] if sweeper.n_copies else now
-            tick()
-        states[rows] = sweeper.read(work)
-
-    with single_threaded_blas():
-        for _ in map_blocks(run, range(len(blocks)), min(n_jobs, len(blocks))):
-            pass
-    close()
-    return parted(states.astype(chains.dtype), streams)

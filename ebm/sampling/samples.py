@@ -1,28 +1,73 @@
-"""Draws from Markov chains as an ensemble that knows its own errors."""
+"""What is drawn from Markov chains: an ensemble that knows its own errors, or what was observed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from ebm._arrays import as_integer
+from ebm._parallel import number_of_jobs
 from ebm._types import Array, Words
 from ebm.ensembles import Ensemble, Estimate, Moments
 from ebm.ensembles.ensemble import Observable, observed
-from ebm.errors import PoorMixingWarning, StuckUnitWarning, warn
+from ebm.errors import ModelError, PoorMixingWarning, StuckUnitWarning, warn
 from ebm.sampling.diagnostics import effective_sample_size, split_r_hat
 from ebm.spaces import StateSpace
 
-__all__ = ["ChainState", "Samples"]
+__all__ = ["ChainState", "ContinuousChains", "ContinuousSamples", "Run", "Samples"]
 
 
 #: Split R̂ above which means are not to be trusted, and the draws of a chain that it takes to tell.
 LARGEST_R_HAT = 1.1
 FEWEST_DRAWS = 100
+
+
+@dataclass(frozen=True)
+class Run:
+    """What of the chains is kept and how the work is done; where they go does not depend on it.
+
+    Parameters
+    ----------
+    thin : int
+        Sweeps from one draw to the next; over R^n transitions.
+    observe : callable, optional
+        Over R^n, from states (chain, n) to what is recorded instead of them, (chain, …): many
+        coordinates need not be kept.
+    progress : bool
+        Show a progress bar.
+    n_jobs : int, optional
+        Threads; None means all cores. Over R^n all chains are moved together.
+
+    Raises
+    ------
+    ShapeError
+        If ``thin`` or ``n_jobs`` is no positive integer.
+    ModelError
+        If ``observe`` is no function.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ring = ebm.IsingModel([[0, 1, 1], [1, 0, 1], [1, 1, 0]], [0.2, 0, 0])
+    >>> ebm.sample(ring, n_draws=5, rng=1, run=ebm.sampling.Run(thin=10)).chains.shape
+    (4, 5, 3)
+    """
+
+    thin: int = 1
+    observe: Callable[[Array], ArrayLike] | None = None
+    progress: bool = False
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "thin", as_integer(self.thin, "thin"))
+        number_of_jobs(self.n_jobs)
+        if self.observe is not None and not callable(self.observe):
+            raise ModelError(f"observe must be a function of the states, got {self.observe!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,14 +195,10 @@ class Samples(Ensemble):
     @cached_property
     def _poor_mixing(self) -> str | None:
         """What to say of chains that disagree; None of those that agree or are too short."""
-        n_chains, n_draws, _ = self.chains.shape
-        if n_draws < FEWEST_DRAWS or n_chains * n_draws < 4 * FEWEST_DRAWS:
+        r_hat = r_hat_of_poor_mixing(self.chains)
+        if r_hat is None:
             return None
-        r_hat = split_r_hat(self.chains)
-        poor = np.flatnonzero(r_hat > LARGEST_R_HAT)
-        if not len(poor):
-            return None
-        worst = int(np.nanargmax(r_hat))
+        worst, poor = int(np.nanargmax(r_hat)), np.flatnonzero(r_hat > LARGEST_R_HAT)
         return (
             f"the chains disagree: split R-hat is {r_hat[worst]:.3g} for unit "
             f"{self.space.labels[worst]!r} and above {LARGEST_R_HAT} for {len(poor)} of "
@@ -175,3 +216,67 @@ class Samples(Ensemble):
                 "more, or sample at a higher temperature",
                 StuckUnitWarning,
             )
+
+
+@dataclass(frozen=True, eq=False)
+class ContinuousChains:
+    """Chains that can be taken up.
+
+    Parameters
+    ----------
+    states : ndarray, (chain, n)
+        Where they are.
+    stream : mapping
+        State of the generator that they share.
+    """
+
+    states: Array
+    stream: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class ContinuousSamples:
+    """What was recorded of chains over R^n.
+
+    Parameters
+    ----------
+    values : ndarray, (chain, draw, …)
+        The states, or what ``observe`` made of them.
+    acceptance : ndarray, (chain,)
+        Share of the proposals accepted in the draws, burn-in not included.
+    final : ContinuousChains
+        To go on as if the chains had never stopped.
+    """
+
+    values: Array = field(repr=False)
+    acceptance: Array
+    final: ContinuousChains = field(repr=False)
+
+    @property
+    def mean(self) -> Array:
+        """Of the recorded values, (…)."""
+        return np.asarray(self.values.mean(axis=(0, 1)))
+
+    @property
+    def standard_error(self) -> Array:
+        """Of the mean, (…), from the effective sample size."""
+        return np.asarray(self.values.std(axis=(0, 1), ddof=1) / np.sqrt(self.ess))
+
+    @property
+    def ess(self) -> Array:
+        """Effective sample sizes, (…)."""
+        return effective_sample_size(self.values)
+
+    @property
+    def r_hat(self) -> Array:
+        """Potential scale reduction, (…): 1 when all chains agree."""
+        return split_r_hat(self.values)
+
+
+def r_hat_of_poor_mixing(series: NDArray[Any]) -> Array | None:
+    """Split R̂ where chains are long enough to tell and one is too large; None elsewhere."""
+    n_chains, n_draws = series.shape[:2]
+    if n_draws < FEWEST_DRAWS or n_chains * n_draws < 4 * FEWEST_DRAWS:
+        return None
+    r_hat = split_r_hat(series)
+    return r_hat if (r_hat > LARGEST_R_HAT).any() else None

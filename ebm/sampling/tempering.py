@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats
 from ebm._types import Array, Words
 from ebm.errors import EbmError, ModelError
+from ebm.forms import QuadraticForm, offered_form
 from ebm.model import EnergyModel, checked_energy
-from ebm.sampling._paths import Tempered
+from ebm.models._library import library_model
 from ebm.sampling._streams import uniforms
-from ebm.sampling._sweeps import Sweeper
-from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
+from ebm.sampling.gibbs import Gibbs, Sampler, Sweeper, checked_sampler
+from ebm.spaces import StateSpace
 
 __all__ = ["ParallelTempering"]
 
@@ -70,35 +72,14 @@ class ParallelTempering:
         object.__setattr__(self, "betas", tuple(values.tolist()))
 
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
-        """Sweeps of all copies.
-
-        Parameters
-        ----------
-        model : EnergyModel
-            Over a finite space.
-        n_chains : int
-            How many chains will run.
-
-        Returns
-        -------
-        Sweeper
-            Advances blocks of chains with their copies.
-        """
+        """Sweeps of all copies."""
         models = [model, *(tempered(model, beta) for beta in self.betas)]
         sampler = self.sampler or Gibbs()
         return TemperingSweeper(models, [sampler.sweeper(each, n_chains) for each in models])
 
 
 class TemperingSweeper(Sweeper):
-    """Layout: a list of the layouts of the copies, coldest first.
-
-    Parameters
-    ----------
-    models : sequence of EnergyModel
-        At each temperature.
-    sweepers : sequence of Sweeper
-        Of each model.
-    """
+    """Layout: a list of the layouts of the copies, coldest first."""
 
     def __init__(self, models: Sequence[EnergyModel], sweepers: Sequence[Sweeper]) -> None:
         self._models, self._sweepers = models, sweepers
@@ -138,30 +119,27 @@ class TemperingSweeper(Sweeper):
             work[cold + k] = sweeper.load(mixed)
 
 
+class Tempered(EnergyModel):
+    """β times the energy of a model."""
+
+    def __init__(self, model: EnergyModel, beta: float) -> None:
+        self._model, self._beta = model, beta
+        self.space: StateSpace = model.space
+
+    def energy(self, states: ArrayLike) -> Array:
+        """β E(x), (..., n) -> (...)."""
+        if self._beta == 0:
+            return np.zeros(np.shape(states)[:-1])
+        return self._beta * checked_energy(self._model, np.asarray(states))
+
+
 def tempered(model: Any, beta: float) -> EnergyModel:
-    """The model at another temperature.
-
-    Parameters
-    ----------
-    model : EnergyModel
-        Any model.
-    beta : float
-        Inverse temperature, in units of the model's own.
-
-    Returns
-    -------
-    EnergyModel
-        ``model.scaled(beta)``, or β times the energy of a model that has none.
-
-    Raises
-    ------
-    ModelError
-        If ``scaled`` gives a model over another space.
-    """
-    scaled = getattr(model, "scaled", None)
-    if scaled is None:
+    """``scaled(beta)`` of the model, or of the library's model of its form, else β times E."""
+    if not hasattr(model, "scaled") and offered_form(model) is QuadraticForm:
+        model = library_model(model)
+    if not hasattr(model, "scaled"):
         return Tempered(model, beta)
-    found: EnergyModel = scaled(beta)
-    if found.space != model.space:
-        raise ModelError(f"scaled({beta}) of {model!r} is over another space: {found.space!r}")
-    return found
+    scaled: EnergyModel = model.scaled(beta)
+    if scaled.space != model.space:
+        raise ModelError(f"scaled({beta}) of {model!r} is over another space: {scaled.space!r}")
+    return scaled

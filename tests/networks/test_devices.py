@@ -237,8 +237,14 @@ def test_chains_over_the_parameters(device, sampler):
     """Proposals on the host, energies on the device."""
     action, host, _ = pair(device, scale=12.0)
     there, here = (
-        ebm.sample_continuous(
-            system, sampler, n_draws=3, n_chains=2, rng=0, burn_in=2, observe=system.action
+        ebm.sample(
+            system,
+            sampler,
+            n_draws=3,
+            n_chains=2,
+            rng=0,
+            burn_in=2,
+            run=ebm.sampling.Run(observe=system.action),
         )
         for system in (action, host)
     )

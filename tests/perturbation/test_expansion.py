@@ -348,7 +348,7 @@ def test_orders_beyond_the_limit():
     "model",
     [
         ebm.PottsModel(np.zeros((2, 2, 3, 3)), np.zeros((2, 3))),
-        ebm.InteractionModel({(0, 1): 1.0}, ebm.Binary(2)),
+        ebm.InteractionModel({(0, 1, 2): 1.0}, ebm.Binary(3)),
         np.eye(3),
         None,
     ],

@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 import ebm
-from ebm.sampling._paths import Tempered
-from ebm.sampling._sweeps import (
+from ebm.sampling.annealing import Tempered
+from ebm.sampling.gibbs import (
     EnergySweeper,
     FewChainsSweeper,
     LayerSweeper,
@@ -125,8 +125,8 @@ class Kernel:
         return Weakened(self.sampler)
 
 
-ALWAYS_DOUBLE = {"ebm.sampling._sweeps.LARGEST_SUM": 0.0}
-FEW = {"ebm.sampling._sweeps.FEW_CHAINS": 10**9}
+ALWAYS_DOUBLE = {"ebm.sampling.gibbs.LARGEST_SUM": 0.0}
+FEW = {"ebm.sampling.gibbs.FEW_CHAINS": 10**9}
 BETAS = (0.6, 0.2)
 
 KERNELS = {

@@ -6,7 +6,6 @@ import pytest
 import ebm
 from ebm.errors import MemoryLimitError, ModelError, PoorMixingWarning, ShapeError
 from ebm.sampling._streams import SeededRun
-from ebm.sampling.continuous import sample_continuous
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
 from tests.statistical import check_mean, check_z_scores
 
@@ -46,8 +45,14 @@ def exact_draws(n, rng):
 def test_chains_do_not_drift(name):
     """Exact draws stay exact draws at a step that is often refused."""
     start = exact_draws(40_000, 1)
-    samples = sample_continuous(
-        Gaussian(), SAMPLERS[name], n_draws=1, burn_in=4, initial=start, rng=2, observe=lambda x: x
+    samples = ebm.sample(
+        Gaussian(),
+        SAMPLERS[name],
+        n_draws=1,
+        burn_in=4,
+        initial=start,
+        rng=2,
+        run=ebm.sampling.Run(observe=lambda x: x),
     )
     states = samples.final.states
     assert 0.3 < samples.acceptance.mean() < 0.96
@@ -65,7 +70,7 @@ def test_chains_do_not_drift(name):
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_chains_forget_their_start(name):
     """From far away; the errors that the samples report are right."""
-    samples = sample_continuous(
+    samples = ebm.sample(
         Gaussian(), SAMPLERS[name], n_draws=2000, n_chains=8, burn_in=200, initial=[6, 6, 6], rng=3
     )
     covariance = np.linalg.inv(PRECISION)
@@ -81,9 +86,7 @@ def test_langevin_is_the_textbook_proposal():
     step, mass = 0.9, np.array([1.0, 3.0, 2.0])
     start = exact_draws(500, 4)
     sampler = Langevin(step, mass=mass)
-    moved = sample_continuous(
-        Gaussian(), sampler, n_draws=1, burn_in=0, initial=start, rng=5
-    ).final.states
+    moved = ebm.sample(Gaussian(), sampler, n_draws=1, burn_in=0, initial=start, rng=5).final.states
     source = SeededRun(5, start, start).source
     xi, threshold = source.standard_normal(start.shape), source.uniform(size=500)
     model = Gaussian()
@@ -103,16 +106,18 @@ def test_langevin_is_the_textbook_proposal():
 
 def test_runs_go_on_and_repeat():
     sampler = HamiltonianMonteCarlo(0.5, 3, jitter=0.2)
-    settings = {"n_chains": 5, "burn_in": 3, "thin": 2}
-    whole = sample_continuous(Gaussian(), sampler, n_draws=9, rng=6, **settings)
-    first = sample_continuous(Gaussian(), sampler, n_draws=4, rng=6, **settings)
-    rest = sample_continuous(Gaussian(), sampler, n_draws=5, thin=2, initial=first.final)
+    settings = {"n_chains": 5, "burn_in": 3, "run": ebm.sampling.Run(thin=2)}
+    whole = ebm.sample(Gaussian(), sampler, n_draws=9, rng=6, **settings)
+    first = ebm.sample(Gaussian(), sampler, n_draws=4, rng=6, **settings)
+    rest = ebm.sample(
+        Gaussian(), sampler, n_draws=5, run=ebm.sampling.Run(thin=2), initial=first.final
+    )
     joined = np.concatenate([first.values, rest.values], axis=1)
     np.testing.assert_array_equal(joined, whole.values)
     source = np.random.default_rng(6)
-    again = sample_continuous(Gaussian(), sampler, n_draws=9, rng=source, **settings)
+    again = ebm.sample(Gaussian(), sampler, n_draws=9, rng=source, **settings)
     np.testing.assert_array_equal(again.values, whole.values)
-    other = sample_continuous(Gaussian(), sampler, n_draws=9, rng=source, **settings)
+    other = ebm.sample(Gaussian(), sampler, n_draws=9, rng=source, **settings)
     assert not np.array_equal(other.values, whole.values)
 
 
@@ -125,8 +130,10 @@ def test_observables_are_recorded_instead_of_states():
         return np.stack([seen[-1].sum(-1), seen[-1][:, 0] ** 2], axis=-1)
 
     settings = {"n_draws": 6, "n_chains": 3, "rng": 7}
-    samples = sample_continuous(Gaussian(), Langevin(0.5), observe=observe, **settings)
-    states = sample_continuous(Gaussian(), Langevin(0.5), **settings).values
+    samples = ebm.sample(
+        Gaussian(), Langevin(0.5), run=ebm.sampling.Run(observe=observe), **settings
+    )
+    states = ebm.sample(Gaussian(), Langevin(0.5), **settings).values
     np.testing.assert_array_equal(samples.values[..., 0], states.sum(-1))
     np.testing.assert_array_equal(samples.values[..., 1], states[..., 0] ** 2)
     assert samples.mean.shape == samples.standard_error.shape == (2,)
@@ -142,18 +149,16 @@ class Walled(Gaussian):
 
 
 def test_forbidden_states_are_never_entered():
-    samples = sample_continuous(
-        Walled(), Langevin(0.6), n_draws=500, initial=CENTER, rng=8, n_chains=6
-    )
+    samples = ebm.sample(Walled(), Langevin(0.6), n_draws=500, initial=CENTER, rng=8, n_chains=6)
     assert (samples.values[..., 0] > 0).all()
     assert samples.acceptance.min() > 0.2
     with pytest.raises(ModelError, match="initial must hold states of finite energy"):
-        sample_continuous(Walled(), Langevin(0.6), n_draws=5, initial=-CENTER, rng=8)
+        ebm.sample(Walled(), Langevin(0.6), n_draws=5, initial=-CENTER, rng=8)
 
 
 def test_trajectories_that_leave_for_infinity_are_refused():
     with pytest.warns(PoorMixingWarning, match="4 of 4 chains accepted no proposal"):
-        samples = sample_continuous(
+        samples = ebm.sample(
             Walled(), HamiltonianMonteCarlo(50.0, 200), n_draws=20, initial=CENTER, rng=9
         )
     np.testing.assert_array_equal(samples.values, np.broadcast_to(CENTER, (4, 20, 3)))
@@ -171,7 +176,7 @@ def test_trajectories_to_where_an_action_overflows_are_refused(step, dtype):
         z, labels, 2, prior_precision=0.7, settings=ebm.networks.RowSettings(dtype=dtype)
     )
     with pytest.warns(PoorMixingWarning, match="4 of 4 chains accepted no proposal"):
-        samples = sample_continuous(action, HamiltonianMonteCarlo(step, 9), n_draws=20, rng=9)
+        samples = ebm.sample(action, HamiltonianMonteCarlo(step, 9), n_draws=20, rng=9)
     np.testing.assert_array_equal(samples.values[:, 0], samples.values[:, -1])
 
 
@@ -189,24 +194,24 @@ class Undecided(Walled):
 def test_slopes_may_be_missing_where_states_are_forbidden():
     """A trajectory that meets such a state is refused; elsewhere a slope is needed."""
     settings = {"n_draws": 300, "initial": CENTER + np.eye(3)[0], "n_chains": 6}
-    samples = sample_continuous(Undecided(), HamiltonianMonteCarlo(0.5, 3), rng=8, **settings)
+    samples = ebm.sample(Undecided(), HamiltonianMonteCarlo(0.5, 3), rng=8, **settings)
     assert (samples.values[..., 0] > 0).all()
     assert samples.acceptance.min() > 0.2
     holed = Undecided()
     holed.hole = True
     with pytest.raises(ModelError, match="must not be NaN at a state of finite energy"):
-        sample_continuous(holed, HamiltonianMonteCarlo(0.5, 3), rng=8, **settings)
+        ebm.sample(holed, HamiltonianMonteCarlo(0.5, 3), rng=8, **settings)
 
 
 def test_observables_keep_their_shape():
     """One number would otherwise be written over a whole row."""
     count = iter(range(9))
     with pytest.raises(ShapeError, match=r"observe must return one shape, got \(4, 3\) first"):
-        sample_continuous(
+        ebm.sample(
             Gaussian(),
             Langevin(0.5),
             n_draws=9,
-            observe=lambda x: x if next(count) < 5 else x[:, :1],
+            run=ebm.sampling.Run(observe=lambda x: x if next(count) < 5 else x[:, :1]),
         )
 
 
@@ -229,8 +234,14 @@ def test_the_virial_theorem_of_an_action():
         (HamiltonianMonteCarlo(0.5, 4, jitter=0.3), 15),
         (Langevin(0.5), 60),
     ):
-        samples = sample_continuous(
-            action, sampler, n_draws=4, n_chains=100, burn_in=burn_in, rng=11, observe=virial
+        samples = ebm.sample(
+            action,
+            sampler,
+            n_draws=4,
+            n_chains=100,
+            burn_in=burn_in,
+            rng=11,
+            run=ebm.sampling.Run(observe=virial),
         )
         means = samples.values.mean(1)
         assert 0.4 < samples.acceptance.mean() < 0.999
@@ -244,22 +255,28 @@ def test_an_action_without_a_prior_is_refused():
 
     action = ebm.networks.SoftmaxMLPAction([[1.0], [2.0]], [0, 1], 2)
     with pytest.raises(ModelError, match=r"cannot be sampled.*U → U \+ 1vᵀ"):
-        sample_continuous(action, Langevin(0.1), n_draws=5)
+        ebm.sample(action, Langevin(0.1), n_draws=5)
 
 
-@pytest.mark.parametrize("sampler", [None, ebm.Metropolis(), Langevin(0.1)])
-def test_the_other_function_is_named(sampler):
-    """Who asks ``sample`` for chains over R^n is told where they are."""
-    with pytest.raises(ModelError, match=r"ebm\.sample_continuous"):
+@pytest.mark.parametrize("sampler", [None, ebm.Metropolis()])
+def test_the_other_samplers_are_named(sampler):
+    """Who asks Gibbs for chains over R^n is told what makes them, and the other way round."""
+    with pytest.raises(ModelError, match=r"use ebm\.Langevin"):
         ebm.sample(Gaussian(), sampler, n_draws=5)
-    with pytest.raises(ModelError, match=r"ebm\.sample draws from finite spaces"):
-        sample_continuous(ebm.IsingModel([[0.0]], [0.0]), Langevin(0.1), n_draws=5)
+    with pytest.raises(ModelError, match=r"over finite spaces take ebm\.Gibbs"):
+        ebm.sample(ebm.IsingModel([[0.0]], [0.0]), Langevin(0.1), n_draws=5)
 
 
 def test_chains_that_disagree():
     """Steps too short to leave the start are accepted, and tell nothing."""
     with pytest.warns(PoorMixingWarning, match="the chains disagree: split R-hat is up to"):
-        sample_continuous(Gaussian(), Langevin(1e-3), n_draws=100, burn_in=0, rng=0)
+        ebm.sample(Gaussian(), Langevin(1e-3), n_draws=100, burn_in=0, rng=0)
+
+
+def drawn(**settings):
+    """Draws, with the settings of the run beside the others."""
+    kept = {k: settings.pop(k) for k in ("thin", "observe", "n_jobs") if k in settings}
+    return ebm.sample(**settings, run=ebm.sampling.Run(**kept))
 
 
 class Flat(Gaussian):
@@ -289,10 +306,11 @@ class Undefined(Gaussian):
         (Wrong(), {}, ModelError, r"must map states \(4, 3\) to the same shape, got \(4, 2\)"),
         (Undefined(), {}, ModelError, "must not be NaN at a state of finite energy"),
         (ebm.IsingModel([[0, 1], [1, 0]], [0, 0]), {}, ModelError, r"must have a space ebm.Reals"),
-        (Gaussian(), {"sampler": ebm.Gibbs()}, ModelError, "sampler must be .* got Gibbs"),
+        (Gaussian(), {"sampler": ebm.Gibbs()}, ModelError, "use ebm.Langevin or"),
         (Gaussian(), {"sampler": Langevin(1, mass=[1, 2])}, ShapeError, r"have shape \(3,\)"),
         (Gaussian(), {"n_draws": 0}, ShapeError, "n_draws must be"),
         (Gaussian(), {"n_draws": 10**9}, MemoryLimitError, "record something smaller by observe"),
+        (Gaussian(), {"n_jobs": 2}, ModelError, "n_jobs has no effect on Langevin"),
         (Gaussian(), {"thin": 0}, ShapeError, "thin must be"),
         (Gaussian(), {"burn_in": -1}, ShapeError, "burn_in must be"),
         (Gaussian(), {"initial": np.zeros((2, 2, 3))}, ShapeError, "initial must have shape"),
@@ -308,7 +326,7 @@ class Undefined(Gaussian):
 )
 def test_bad_arguments_are_named(model, settings, error, match):
     with pytest.raises(error, match=match):
-        sample_continuous(**{"model": model, "sampler": Langevin(0.5), "n_draws": 5, **settings})
+        drawn(**{"model": model, "sampler": Langevin(0.5), "n_draws": 5, **settings})
 
 
 @pytest.mark.parametrize(
@@ -344,9 +362,9 @@ TURNS = [(np.sqrt(2), 2), (np.sqrt(2), 4), (1.0, 3), (1.0, 6)]
 
 def width_of_oscillator(step, n_leapfrog, **settings):
     """x² averaged along each of 400 chains that start at one point, and its exact value."""
-    samples = sample_continuous(
+    samples = ebm.sample(
         Oscillator(), HamiltonianMonteCarlo(step, n_leapfrog, **settings), n_draws=60, rng=4,
-        n_chains=400, initial=[1.5], burn_in=300, observe=lambda x: x**2,
+        n_chains=400, initial=[1.5], burn_in=300, run=ebm.sampling.Run(observe=lambda x: x**2),
     )  # fmt: skip
     return samples.values[..., 0].mean(axis=1), 1.0
 

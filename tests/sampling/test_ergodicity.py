@@ -144,7 +144,7 @@ FLAT = ["two free spins", "three free units", "triangle", "plaquette", "ferromag
 @pytest.mark.parametrize("name", FLAT)
 def test_metropolis_that_always_offers_is_caught(name, monkeypatch):
     """Mutant: a move of equal energy from every unit in a fixed order, and no way to stay."""
-    monkeypatch.setattr("ebm.sampling._sweeps.OFFERED", 1.0)
+    monkeypatch.setattr("ebm.sampling.gibbs.OFFERED", 1.0)
     counts, _ = steps(MODELS[name], ebm.Metropolis())
     assert not is_primitive(counts)
     check_transitions(counts, sweep_matrix(MODELS[name], always_offered))
@@ -223,7 +223,7 @@ def test_correlations_in_time_are_those_of_the_sweep(lattice, name):
 
 @pytest.mark.parametrize("lattice", LATTICES)
 def test_correlations_of_chains_that_always_move_are_caught(lattice, monkeypatch):
-    monkeypatch.setattr("ebm.sampling._sweeps.OFFERED", 1.0)
+    monkeypatch.setattr("ebm.sampling.gibbs.OFFERED", 1.0)
     with pytest.raises(AssertionError, match="standard errors"):
         check_lags(MODELS[lattice], *SAMPLERS["Metropolis"])
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import ebm
-from ebm.sampling import _sweeps
+from ebm.sampling import gibbs
 from tests.statistical import FALSE_FAIL_RATE, check_distribution, distribution_p_value
 
 N_CHAINS = 20_000
@@ -16,7 +16,14 @@ def drifted(model, sampler=None, sweeps=2, n_chains=N_CHAINS, start=None):
     exact = ebm.exact(model if start is None else start)
     states = exact.sample(n_chains, rng=1)
     samples = ebm.sample(
-        model, sampler, n_draws=1, n_chains=n_chains, initial=states, burn_in=0, thin=sweeps, rng=2
+        model,
+        sampler,
+        n_draws=1,
+        n_chains=n_chains,
+        initial=states,
+        burn_in=0,
+        run=ebm.sampling.Run(thin=sweeps),
+        rng=2,
     )
     return samples.chains[:, 0], exact
 
@@ -74,7 +81,7 @@ def test_gibbs_does_not_drift(model):
 
 
 def test_few_chains_kernel_does_not_drift(monkeypatch):
-    monkeypatch.setattr(_sweeps, "FEW_CHAINS", N_CHAINS)
+    monkeypatch.setattr(gibbs, "FEW_CHAINS", N_CHAINS)
     model = machine(6)
     states, exact = drifted(model)
     check_distribution(states, exact.weights, model.space)
@@ -82,7 +89,7 @@ def test_few_chains_kernel_does_not_drift(monkeypatch):
 
 def test_more_units_than_one_block_of_sites(monkeypatch):
     """Units beyond the first block see the fields of all others."""
-    monkeypatch.setattr(_sweeps, "SITES", 3)
+    monkeypatch.setattr(gibbs, "SITES", 3)
     model = machine(7, n=8)
     states, exact = drifted(model)
     check_distribution(states, exact.weights, model.space)

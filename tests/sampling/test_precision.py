@@ -8,13 +8,8 @@ import ebm
 from ebm.errors import ModelError
 from ebm.learning._batches import Batch
 from ebm.learning._statistics import difference
-from ebm.sampling import _sweeps
-from ebm.sampling._sweeps import (
-    FewChainsSweeper,
-    LayerSweeper,
-    PairSweeper,
-    SparseSweeper,
-)
+from ebm.sampling import gibbs
+from ebm.sampling.gibbs import FewChainsSweeper, LayerSweeper, PairSweeper, SparseSweeper
 from tests.sampling.test_no_drift import drifted, machine, restricted, thinned
 from tests.statistical import FALSE_FAIL_RATE, check_distribution, distribution_p_value
 from tests.user_models import TwoMembers
@@ -78,14 +73,16 @@ def test_large_weights_do_not_drift(make, size):
 def test_few_chains_keep_their_distribution():
     """Fields that change with flips would collect rounding errors."""
     for model in (pair(1e7), layers(1e7), pair(1e8, sparse.csr_array)):
-        draws = ebm.sample(model, n_draws=4000, n_chains=4, rng=3, burn_in=5, thin=3).chains
+        draws = ebm.sample(
+            model, n_draws=4000, n_chains=4, rng=3, burn_in=5, run=ebm.sampling.Run(thin=3)
+        ).chains
         p = ebm.exact(model).moments().mean[0]
         error = np.sqrt(p * (1 - p) / draws[..., 0].size)
         assert abs(draws[..., 0].mean() - p) < 6 * error
 
 
 def test_single_precision_would_drift(monkeypatch):
-    monkeypatch.setattr(_sweeps, "LARGEST_SUM", np.inf)
+    monkeypatch.setattr(gibbs, "LARGEST_SUM", np.inf)
     states, exact = drifted(pair(1e8))
     assert distribution_p_value(states, exact.weights, exact.space) < FALSE_FAIL_RATE
 
@@ -96,7 +93,7 @@ def test_single_precision_would_drift(monkeypatch):
      restricted()],
 )  # fmt: skip
 def test_ordinary_weights_are_right_in_double_precision_too(model, monkeypatch):
-    monkeypatch.setattr(_sweeps, "LARGEST_SUM", 0.0)
+    monkeypatch.setattr(gibbs, "LARGEST_SUM", 0.0)
     sweeper = ebm.Gibbs().sweeper(model, 500)
     assert isinstance(sweeper, PairSweeper | LayerSweeper)
     assert sweeper.dtype == np.float64
@@ -121,14 +118,14 @@ def test_sums_decide_where_the_largest_weight_does_not():
     """One weight of 4000 among 1000 units is fine; a thousand of 20 are not."""
     weights = np.zeros((1000, 1000))
     weights[0, 1] = weights[1, 0] = 4000
-    assert _sweeps.single_precision_suffices(weights, np.zeros(1000))
-    assert _sweeps.single_precision_suffices(sparse.csr_array(weights), np.zeros(1000))
-    assert not _sweeps.single_precision_suffices(np.full((1000, 1000), 20.0), np.zeros(1000))
+    assert gibbs.single_precision_suffices(weights, np.zeros(1000))
+    assert gibbs.single_precision_suffices(sparse.csr_array(weights), np.zeros(1000))
+    assert not gibbs.single_precision_suffices(np.full((1000, 1000), 20.0), np.zeros(1000))
     column = np.zeros((3, 1000))
     column[:, 0] = 5000
-    assert _sweeps.single_precision_suffices(column, np.zeros(3))
-    assert not _sweeps.single_precision_suffices(column, np.zeros(3), np.zeros(1000))
-    assert not _sweeps.single_precision_suffices(np.array([[np.inf]]), np.zeros(1))
+    assert gibbs.single_precision_suffices(column, np.zeros(3))
+    assert not gibbs.single_precision_suffices(column, np.zeros(3), np.zeros(1000))
+    assert not gibbs.single_precision_suffices(np.array([[np.inf]]), np.zeros(1))
 
 
 ALL = np.ones((3, 3)) - np.eye(3)

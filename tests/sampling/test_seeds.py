@@ -38,7 +38,7 @@ def step(state, rng, model=FREE, sampler=None, n_chains=1):
 
 def continuous_step(state, rng):
     hybrid = ebm.HamiltonianMonteCarlo(0.5, 3)
-    return ebm.sample_continuous(Well(), hybrid, n_draws=1, burn_in=0, rng=rng, initial=state)
+    return ebm.sample(Well(), hybrid, n_draws=1, burn_in=0, rng=rng, initial=state)
 
 
 #: From a state and a source to the next state, as users write it.
@@ -123,8 +123,8 @@ def test_a_run_goes_on_once_with_its_seed(start):
 def test_a_run_over_real_numbers_goes_on_once_with_its_seed(start):
     hybrid = ebm.HamiltonianMonteCarlo(0.5, 3)
     settings = {"n_draws": 500, "n_chains": 8, "rng": 3}
-    first = ebm.sample_continuous(Well(), hybrid, **settings, initial=start)
-    second = ebm.sample_continuous(Well(), hybrid, **settings, initial=first.values[:, -1])
+    first = ebm.sample(Well(), hybrid, **settings, initial=start)
+    second = ebm.sample(Well(), hybrid, **settings, initial=first.values[:, -1])
     assert abs(correlation(first.values, second.values)) < 0.1
 
 
@@ -180,6 +180,6 @@ def test_the_warning_points_at_the_call():
             state = ebm.sample(FREE, n_draws=1, rng=4, initial=state).chains[0, -1]
         state = [1, 1]
         for _ in range(3):
-            run = ebm.sample_continuous(Well(), hybrid, n_draws=1, rng=4, initial=state)
+            run = ebm.sample(Well(), hybrid, n_draws=1, rng=4, initial=state)
             state = run.values[0, -1]
     assert [warning.filename for warning in said] == [__file__] * 2

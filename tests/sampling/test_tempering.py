@@ -40,7 +40,9 @@ def started(model, seed=1):
 
 def moved(model, inner=None):
     sampler = ebm.ParallelTempering(BETAS, inner)
-    return ebm.sample(model, sampler, n_draws=1, thin=3, initial=started(model)).final
+    return ebm.sample(
+        model, sampler, n_draws=1, run=ebm.sampling.Run(thin=3), initial=started(model)
+    ).final
 
 
 @pytest.mark.parametrize("inner", [None, Still()], ids=["sweeps", "swaps alone"])
@@ -101,8 +103,12 @@ def test_chains_taken_up_are_those_that_never_stopped():
 @pytest.mark.parametrize("n_jobs", [1, 2, 4])
 def test_draws_do_not_depend_on_threads(n_jobs):
     draw = {"n_draws": 2, "n_chains": 600, "rng": 3}
-    one = ebm.sample(machine(0), ebm.ParallelTempering([0.5]), n_jobs=1, **draw)
-    other = ebm.sample(machine(0), ebm.ParallelTempering([0.5]), n_jobs=n_jobs, **draw)
+    one = ebm.sample(
+        machine(0), ebm.ParallelTempering([0.5]), run=ebm.sampling.Run(n_jobs=1), **draw
+    )
+    other = ebm.sample(
+        machine(0), ebm.ParallelTempering([0.5]), run=ebm.sampling.Run(n_jobs=n_jobs), **draw
+    )
     assert np.array_equal(one.chains, other.chains)
 
 

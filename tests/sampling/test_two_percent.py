@@ -14,7 +14,7 @@ import pytest
 import ebm
 from ebm.sampling._chains import advance
 from ebm.sampling._streams import block_slices, new_streams
-from ebm.sampling._sweeps import Sweeper
+from ebm.sampling.gibbs import Sweeper
 from ebm.sampling.samples import ChainState
 from tests.oracles import all_states
 from tests.sampling import kernels
@@ -98,9 +98,9 @@ def check_continuous(sampler, strength):
     covariance = np.linalg.inv(right.matrix)
     half = np.linalg.cholesky(covariance)
     start = np.random.default_rng(1).standard_normal((N_CHAINS, 3)) @ half.T
-    samples = ebm.sample_continuous(
+    samples = ebm.sample(
         moved, sampler, n_draws=N_DRAWS, initial=start, burn_in=3, rng=2,
-        observe=lambda x: weak.energy(x) - right.energy(x),
+        run=ebm.sampling.Run(observe=lambda x: weak.energy(x) - right.energy(x)),
     )  # fmt: skip
     check_mean(samples.values.mean(axis=1), 0.5 * np.sum((weak.matrix - right.matrix) * covariance))
 
