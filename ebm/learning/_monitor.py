@@ -33,7 +33,7 @@ class Misfit(NamedTuple):
 
 
 class Monitor:
-    """Measures of a fit on a fixed set of rows, and of its gradients."""
+    """Measures of a fit on a fixed set of rows, and of its gradients, within ``directions``."""
 
     def __init__(
         self,

@@ -171,4 +171,4 @@ def _wolfe_length(
         found = line_search(
             value_at, gradient_at, np.zeros_like(direction), unit * direction, gradient, maxiter=20
         )
-    return None if found[0] is None else unit * float(found[0])
+    return None if found[0] is None else float(unit * found[0])

@@ -229,7 +229,9 @@ def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
     space, p = loss.family.space, len(theta)
     if not start.is_exact or space.size * p**2 > NEWTON_WORK or not loss.is_convex:
         return LBFGS()
-    return LBFGS() if is_saturated(loss.family, start.fisher) else Newton()
+    is_tied = loss.penalty.directions is not None
+    fisher = loss.information(start.model, start.ensemble) if is_tied else start.fisher
+    return LBFGS() if is_saturated(loss.family, fisher) else Newton()
 
 
 def _require_hessian(loss: LikelihoodLoss, start: Any) -> None:
