@@ -40,15 +40,20 @@ if TYPE_CHECKING:
     from ebm.io import load, save
     from ebm.landscape import local_minima
     from ebm.learning import (
+        LBFGS,
         Adam,
         ContrastiveDivergence,
         FitResult,
         GradientDescent,
         GradientSteps,
+        Likelihood,
         NaturalGradient,
+        Newton,
+        Penalty,
         PersistentChains,
         fit,
     )
+    from ebm.report import analyze
     from ebm.sampling import (
         Annealing,
         Gibbs,
@@ -60,10 +65,12 @@ if TYPE_CHECKING:
         log_partition,
         sample,
     )
+    from ebm.tables import read_table
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "LBFGS",
     "Adam",
     "Annealing",
     "Binary",
@@ -84,12 +91,15 @@ __all__ = [
     "IsingModel",
     "Langevin",
     "Levels",
+    "Likelihood",
     "MarginalModel",
     "Metropolis",
     "Moments",
     "NaturalGradient",
+    "Newton",
     "ParallelTempering",
     "ParametricModel",
+    "Penalty",
     "PersistentChains",
     "PottsModel",
     "Reals",
@@ -98,6 +108,7 @@ __all__ = [
     "Spins",
     "TabularModel",
     "WeightedStates",
+    "analyze",
     "compare",
     "datasets",
     "effective",
@@ -115,6 +126,7 @@ __all__ = [
     "networks",
     "perturbation",
     "plotting",
+    "read_table",
     "sample",
     "save",
     "to_graph",
@@ -134,10 +146,15 @@ _HOMES = {
         "FitResult",
         "GradientDescent",
         "GradientSteps",
+        "LBFGS",
+        "Likelihood",
         "NaturalGradient",
+        "Newton",
+        "Penalty",
         "PersistentChains",
         "fit",
     ),
+    "ebm.report": ("analyze",),
     "ebm.sampling": (
         "Annealing",
         "Gibbs",
@@ -149,6 +166,7 @@ _HOMES = {
         "log_partition",
         "sample",
     ),
+    "ebm.tables": ("read_table",),
 }
 #: Packages that are there as attributes, whatever was imported before.
 _PACKAGES = frozenset(

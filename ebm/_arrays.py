@@ -29,33 +29,7 @@ __all__ = [
 
 
 def as_floats(values: Any, name: str) -> Array:
-    """Turn an argument into a float64 array without guessing what it means.
-
-    Parameters
-    ----------
-    values : array_like
-        Real numbers of any type; not changed.
-    name : str
-        Name of the argument.
-
-    Returns
-    -------
-    ndarray of float64
-        The argument itself where it is such an array already.
-
-    Raises
-    ------
-    ModelError
-        If it is sparse, or holds text, complex numbers, masked entries or other objects.
-    ShapeError
-        If it is nested and ragged.
-
-    Examples
-    --------
-    >>> from ebm._arrays import as_floats
-    >>> as_floats([1, True], "biases")
-    array([1., 1.])
-    """
+    """An argument as a float64 array (itself where it is one), without guessing what it means."""
     if np.ma.is_masked(values):
         raise ModelError(f"{name} must have no masked entries: fill them in first")
     if hasattr(values, "toarray"):
@@ -75,32 +49,9 @@ def as_floats(values: Any, name: str) -> Array:
 
 
 def plain_array(values: Any, name: str) -> NDArray[Any]:
-    """Turn anything that holds an array, a tensor of torch included, into one of numpy.
+    """Anything that holds an array, a tensor of torch included, as one of numpy of any type.
 
-    Parameters
-    ----------
-    values : Any
-        A tensor may require a gradient, be sparse, of bfloat16, or on another device.
-    name : str
-        Name of the argument.
-
-    Returns
-    -------
-    ndarray
-        Of whatever type the entries have, masked where the argument is.
-
-    Raises
-    ------
-    ShapeError
-        If it is nested and ragged.
-    ModelError
-        If its owner does not give it out.
-
-    Examples
-    --------
-    >>> from ebm._arrays import plain_array
-    >>> plain_array([1, True], "biases")
-    array([1, 1])
+    Masks stay; tensors may require a gradient, be sparse, of bfloat16, or on another device.
     """
     try:
         # asanyarray keeps the mask of a masked array, whose entries are missing values.
@@ -128,33 +79,7 @@ def _detached(tensor: Any) -> Any:
 
 
 def as_number(value: Any, name: str) -> float:
-    """Turn an argument that is one real number, NaN and infinities included, into a float.
-
-    Parameters
-    ----------
-    value : float
-        Of any numeric type.
-    name : str
-        Name of the argument.
-
-    Returns
-    -------
-    float
-        The number.
-
-    Raises
-    ------
-    ModelError
-        If it is text, None, complex or another object.
-    ShapeError
-        If it is an array of several numbers.
-
-    Examples
-    --------
-    >>> from ebm._arrays import as_number
-    >>> as_number(3, "beta")
-    3.0
-    """
+    """An argument that is one real number, NaN and infinities included."""
     if value is None:
         raise ModelError(f"{name} must be a number, got None")
     array = as_floats(value, name)
@@ -174,34 +99,7 @@ def as_finite(value: Any, name: str) -> float:
 
 
 def as_integer(value: Any, name: str, least: int = 1) -> int:
-    """Turn an argument that is one integer of any integer type into an int.
-
-    Parameters
-    ----------
-    value : int
-        Of any integer type; no bool.
-    name : str
-        Name of the argument.
-    least : int
-        The smallest allowed; the largest is 2⁶³ − 1.
-
-    Returns
-    -------
-    int
-        The number.
-
-    Raises
-    ------
-    ShapeError
-        If it is anything else, or outside that range.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebm._arrays import as_integer
-    >>> as_integer(np.int8(3), "n_draws")
-    3
-    """
+    """An argument that is one integer of any type but bool, from ``least`` to 2⁶³ − 1."""
     wanted = "a positive integer" if least == 1 else f"an integer of at least {least}"
     try:
         number = None if isinstance(value, bool | np.bool_) else operator.index(value)
@@ -215,60 +113,14 @@ def as_integer(value: Any, name: str, least: int = 1) -> int:
 
 
 def as_flag(value: Any, name: str) -> bool:
-    """A setting that is True or False; text is neither, whatever it says.
-
-    Parameters
-    ----------
-    value : bool
-        What was given.
-    name : str
-        Name of the argument.
-
-    Returns
-    -------
-    bool
-        The same.
-
-    Raises
-    ------
-    EbmError
-        If it is anything else.
-
-    Examples
-    --------
-    >>> from ebm._arrays import as_flag
-    >>> as_flag(True, "fall_back")
-    True
-    """
+    """A setting that is True or False; text is neither, whatever it says."""
     if not isinstance(value, bool | np.bool_):
         raise EbmError(f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 
 def as_seconds(max_seconds: Any) -> float:
-    """The time that an answer may take, ``inf`` included.
-
-    Parameters
-    ----------
-    max_seconds : float
-        What was given.
-
-    Returns
-    -------
-    float
-        The same.
-
-    Raises
-    ------
-    EbmError
-        If it is not a positive number.
-
-    Examples
-    --------
-    >>> from ebm._arrays import as_seconds
-    >>> as_seconds(60)
-    60.0
-    """
+    """The time that an answer may take, a positive number or ``inf``."""
     number = as_number(max_seconds, "max_seconds")
     if not number > 0:
         raise EbmError(f"max_seconds must be a positive number, got {max_seconds!r}")
@@ -276,56 +128,14 @@ def as_seconds(max_seconds: Any) -> float:
 
 
 def holds_text(array: NDArray[Any]) -> bool:
-    """Whether any entry is text, which numpy would quietly read as a number where it can.
-
-    Parameters
-    ----------
-    array : ndarray
-        Of any dtype.
-
-    Returns
-    -------
-    bool
-        True also for bytes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebm._arrays import holds_text
-    >>> holds_text(np.array(["0", "1"]))
-    True
-    """
+    """Whether any entry is text or bytes, which numpy would read as numbers where it can."""
     if array.dtype.kind == "O":
         return any(isinstance(value, str | bytes) for value in array.flat)
     return array.dtype.kind in "USaT"
 
 
 def in_base(nats: float, base: float | None) -> float:
-    """An entropy in nats, converted to another base.
-
-    Parameters
-    ----------
-    nats : float
-        The entropy.
-    base : float, optional
-        2 for bits; None for nats.
-
-    Returns
-    -------
-    float
-        The same entropy.
-
-    Raises
-    ------
-    ModelError
-        If ``base`` is not a number above 1.
-
-    Examples
-    --------
-    >>> from ebm._arrays import in_base
-    >>> in_base(0.6931471805599453, 2)
-    1.0
-    """
+    """An entropy in nats, converted to another base, such as 2 for bits; None for nats."""
     if base is None:
         return nats
     if not as_number(base, "base") > 1:
@@ -334,18 +144,7 @@ def in_base(nats: float, base: float | None) -> float:
 
 
 def read_only(array: Any) -> Array:
-    """The array itself, closed: it is kept, and given out again.
-
-    Parameters
-    ----------
-    array : ndarray
-        Changed in nothing but its flag.
-
-    Returns
-    -------
-    ndarray
-        The same.
-    """
+    """The array itself, closed: it is kept, and given out again."""
     array = np.asarray(array)
     array.setflags(write=False)
     return array  # type: ignore[no-any-return]

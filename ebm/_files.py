@@ -19,35 +19,7 @@ __all__ = ["atomic_write", "require_replaceable", "require_version"]
 def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[BinaryIO]:
     """Open a file that appears under its name only when it is complete.
 
-    Parameters
-    ----------
-    path : str or path-like
-        Where the file is to appear.
-    overwrite : bool, default False
-        Replace a file that is there.
-
-    Yields
-    ------
-    BinaryIO
-        A file to write to; after an error inside the block nothing has changed.
-
-    Raises
-    ------
-    FileExistsError
-        If there is a file already and ``overwrite`` is False, or it is no regular file.
-    IsADirectoryError
-        If it is a directory.
-    FileNotFoundError
-        If the folder does not exist.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "note.txt")
-    >>> with atomic_write(path) as file:
-    ...     n_bytes = file.write(b"done")
-    >>> path.read_text()
-    'done'
+    After an error inside the block nothing has changed.
     """
     # Links are followed, so that they stay links.
     path = Path(os.path.realpath(path))
@@ -76,25 +48,7 @@ def require_replaceable(path: Path) -> None:
 
 
 def require_version(path: str | os.PathLike[str], version: int, newest: int) -> None:
-    """Refuse a file that a later version of this library wrote.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file.
-    version, newest : int
-        Of its format, and the last one that can be read.
-
-    Raises
-    ------
-    FileFormatError
-        If the version is newer.
-
-    Examples
-    --------
-    >>> from ebm._files import require_version
-    >>> require_version("model.npz", 1, newest=1)
-    """
+    """Refuse a file that a later version of this library wrote."""
     if version > newest:
         raise FileFormatError(
             f"{path} has format version {version}, this version of ebm reads up to {newest}: "

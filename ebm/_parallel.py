@@ -30,27 +30,7 @@ _limiter: Any = None
 def number_of_jobs(n_jobs: int | None = None) -> int:
     """How many threads to use.
 
-    Parameters
-    ----------
-    n_jobs : int, optional
-        Wanted number. None means the cores this process may run on, or ``OMP_NUM_THREADS``
-        where that is smaller.
-
-    Returns
-    -------
-    int
-        At least 1.
-
-    Raises
-    ------
-    ShapeError
-        If ``n_jobs`` is not a positive integer.
-
-    Examples
-    --------
-    >>> from ebm._parallel import number_of_jobs
-    >>> number_of_jobs(2)
-    2
+    None means the cores this process may run on, or ``OMP_NUM_THREADS`` where that is smaller.
     """
     if n_jobs is not None:
         return as_integer(n_jobs, "n_jobs")
@@ -92,19 +72,7 @@ def _change_limit(change: Callable[[], Any]) -> Any:
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Hold BLAS at one thread; nested and concurrent uses are counted, the last one restores it.
-
-    Yields
-    ------
-    None
-        While the limit is in force.
-
-    Examples
-    --------
-    >>> from ebm._parallel import single_threaded_blas
-    >>> with single_threaded_blas():
-    ...     pass
-    """
+    """Hold BLAS at one thread; nested and concurrent uses are counted, the last one restores it."""
     global _holders, _limiter
     with _lock:
         if _holders == 0:
@@ -125,28 +93,8 @@ def map_blocks(
 ) -> Iterator[Result]:
     """Results of ``function`` over ``items``, in the order of the items, on ``n_jobs`` threads.
 
-    The order of the results, and so of any sum over them, does not depend on ``n_jobs``.
-    With one job no thread is started.
-
-    Parameters
-    ----------
-    function : callable
-        Called once for each item; should release the GIL in its heavy part.
-    items : iterable
-        Taken at most ``2 n_jobs`` ahead, so that memory stays flat.
-    n_jobs : int
-        Number of threads.
-
-    Yields
-    ------
-    Result
-        One for each item.
-
-    Examples
-    --------
-    >>> from ebm._parallel import map_blocks
-    >>> list(map_blocks(abs, [-1, 2], n_jobs=2))
-    [1, 2]
+    Items are taken at most ``2 n_jobs`` ahead, so that memory stays flat. The order of the results,
+    and so of any sum over them, does not depend on ``n_jobs``; with one job no thread is started.
     """
     if n_jobs == 1:
         yield from map(function, items)

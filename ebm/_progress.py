@@ -8,24 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["ProgressLine", "progress_bar", "stage", "ticker"]
+__all__ = ["ProgressLine", "entries", "progress_bar", "stage", "ticker"]
 
 #: Seconds before the line is shown, and between two of its states.
 _PATIENCE, _INTERVAL = 1.0, 0.2
 
 
 class ProgressLine:
-    """A line such as ``40 of 250 epochs, 3 s of about 19 s``, on terminals only, then gone.
-
-    Parameters
-    ----------
-    total : int
-        Steps in all.
-    unit : str
-        What one step is.
-    done : int
-        Steps that were done before.
-    """
+    """A line such as ``40 of 250 epochs, 3 s of about 19 s``, on terminals only, then gone."""
 
     def __init__(self, total: int, unit: str, done: int = 0) -> None:
         self.n = done
@@ -78,6 +68,27 @@ def ticker(wanted: bool, total: int, unit: str) -> tuple[Callable[[], Any], Call
         return (lambda: None), (lambda: None)
     bar = progress_bar(total, unit)
     return (lambda: bar.update(1)), bar.close
+
+
+@contextmanager
+def entries(wanted: bool, n_epochs: int | None = None) -> Iterator[Callable[[Any], None] | None]:
+    """What is called with each entry of a history: a line each, a bar where there are epochs."""
+    if not wanted:
+        yield None
+        return
+    if n_epochs is None:
+        yield lambda entry: print(entry.line(), file=sys.stderr)
+        return
+    bar = progress_bar(n_epochs, "epoch")
+
+    def show(entry: Any) -> None:
+        bar.set_postfix(entry.postfix(), refresh=False)
+        bar.update(entry.iteration - bar.n)
+
+    try:
+        yield show
+    finally:
+        bar.close()
 
 
 @contextmanager

@@ -18,29 +18,6 @@ def generator(rng: RandomSource = None) -> np.random.Generator:
 
     A Generator is returned as it is, so that passing it twice continues its stream; an integer
     or a SeedSequence gives the same stream every time; None draws fresh entropy.
-
-    Parameters
-    ----------
-    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        The source of randomness.
-
-    Returns
-    -------
-    numpy.random.Generator
-        The stream to draw from.
-
-    Raises
-    ------
-    TypeError
-        If ``rng`` is none of these, a legacy ``RandomState`` included.
-    EbmError
-        If it is a negative integer.
-
-    Examples
-    --------
-    >>> from ebm._randomness import generator
-    >>> bool(generator(3).integers(10) == generator(3).integers(10))
-    True
     """
     known = (int, np.integer, np.random.SeedSequence, np.random.Generator)
     if isinstance(rng, bool) or not (rng is None or isinstance(rng, known)):

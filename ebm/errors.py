@@ -36,8 +36,6 @@ __all__ = [
     "ShapeError",
     "SingularCovarianceError",
     "StuckUnitWarning",
-    "require_extra",
-    "require_memory",
 ]
 
 Item = TypeVar("Item")
@@ -182,31 +180,7 @@ class FewSamplesWarning(EbmWarning):
 
 
 def require_extra(module: str, extra: str) -> ModuleType:
-    """Import an optional package, or say which extra installs it.
-
-    Parameters
-    ----------
-    module : str
-        Name to import, such as ``"matplotlib.pyplot"``.
-    extra : str
-        Name of the extra of ``ebm-framework`` that brings it.
-
-    Returns
-    -------
-    ModuleType
-        The imported module.
-
-    Raises
-    ------
-    MissingExtraError
-        If the package is not installed.
-
-    Examples
-    --------
-    >>> from ebm.errors import require_extra
-    >>> require_extra("math", "plot").pi > 3
-    True
-    """
+    """Import an optional package, or say which extra installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -217,25 +191,7 @@ def require_extra(module: str, extra: str) -> ModuleType:
 
 
 def require_memory(n_bytes: float, limit: float, what: str, remedy: str) -> None:
-    """Refuse an allocation above a limit before it is made.
-
-    Parameters
-    ----------
-    n_bytes, limit : float
-        Bytes needed and bytes allowed.
-    what, remedy : str
-        What would be allocated, and what to do instead.
-
-    Raises
-    ------
-    MemoryLimitError
-        If ``n_bytes > limit``.
-
-    Examples
-    --------
-    >>> from ebm.errors import require_memory
-    >>> require_memory(1e3, 1e6, "the table", "use fewer rows")
-    """
+    """Refuse an allocation above a limit before it is made."""
     if n_bytes > limit:
         raise MemoryLimitError(
             f"{what} would take {format_bytes(n_bytes)}, "
@@ -244,24 +200,7 @@ def require_memory(n_bytes: float, limit: float, what: str, remedy: str) -> None
 
 
 def format_bytes(n_bytes: float) -> str:
-    """Bytes in the unit that reads best.
-
-    Parameters
-    ----------
-    n_bytes : float
-        Number of bytes.
-
-    Returns
-    -------
-    str
-        Such as ``"1.5 GiB"``.
-
-    Examples
-    --------
-    >>> from ebm.errors import format_bytes
-    >>> format_bytes(3 * 2**29)
-    '1.5 GiB'
-    """
+    """Bytes in the unit that reads best."""
     units = ["PiB", "TiB", "GiB", "MiB", "KiB", "bytes"]
     while n_bytes >= 1024 and len(units) > 1:
         n_bytes /= 1024
@@ -284,25 +223,7 @@ _awaiting_line: ContextVar[_Line | None] = ContextVar("awaiting_line", default=N
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the line of the user's code that called the library, however deep inside it.
-
-    Parameters
-    ----------
-    message : str
-        The sentence.
-    category : type
-        Which warning.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from ebm.errors import EbmWarning, warn
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     warn("the chains disagree", EbmWarning)
-    >>> str(caught[0].message)
-    'the chains disagree'
-    """
+    """Warn at the line of the user's code that called the library, however deep inside it."""
     line = _calling_line()
     warnings.warn_explicit(
         message, category, line.filename, line.number, line.module, line.registry

@@ -25,7 +25,9 @@ try:
     from sklearn.datasets import load_digits
 
     from ebm.networks import (
+        Records,
         SoftmaxMLPAction,
+        TorchSteps,
         closed_forms,
         initial_parameters,
         main_terms,
@@ -84,7 +86,8 @@ def recording(network):
     return optimizer
 
 
-learnt.minimize(start, optimizer=recording, monitor_every=0, rng=options.seed, **training)
+steps = TorchSteps(recording, records=Records(every=0), **training)
+learnt.minimize(start, solver=steps, rng=options.seed)
 trained = path[kept_steps[-1]]
 print(f"S(θ*) = {action.action(trained):.5f} after {kept_steps[-1]} steps, S(0) = ln 10 = 2.30259")
 

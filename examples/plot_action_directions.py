@@ -21,7 +21,13 @@ try:
     import torch
     from sklearn.datasets import load_digits
 
-    from ebm.networks import SoftmaxMLPAction, class_covariance, class_moments, closed_forms
+    from ebm.networks import (
+        RowSettings,
+        SoftmaxMLPAction,
+        class_covariance,
+        class_moments,
+        closed_forms,
+    )
 except ImportError as missing:
     sys.exit(f"{missing}: this example needs the extra docs, pip install 'ebm-framework[docs]'")
 
@@ -48,7 +54,7 @@ assert len(np.unique(images, axis=0)) == len(images)  # so that H(m|z) = 0
 
 
 def network(n_hidden):
-    return SoftmaxMLPAction(images, labels, n_hidden, sample_weight=balanced)
+    return SoftmaxMLPAction(images, labels, n_hidden, settings=RowSettings(sample_weight=balanced))
 
 
 small = network(2)

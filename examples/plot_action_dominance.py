@@ -20,7 +20,7 @@ from ebm.datasets import fashion_mnist, features
 try:
     from sklearn.datasets import load_digits
 
-    from ebm.networks import SoftmaxMLPAction, closed_forms, initial_parameters
+    from ebm.networks import SoftmaxMLPAction, TorchSteps, closed_forms, initial_parameters
 except ImportError as missing:
     sys.exit(f"{missing}: this example needs the extra docs, pip install 'ebm-framework[docs]'")
 
@@ -92,7 +92,8 @@ def measure(kind, size, width, seed):
     action = SoftmaxMLPAction(made[0], labels, width)
     test = SoftmaxMLPAction(made[1], test_labels, width)
     start = initial_parameters(action, seed)
-    result = action.minimize(start, validation=(made[1], test_labels), rng=seed, **TRAINING)
+    steps = TorchSteps(**TRAINING)
+    result = action.minimize(start, solver=steps, validation=(made[1], test_labels), rng=seed)
     rng = np.random.default_rng(seed)
     lost = [np.abs(shares(test, shuffled(test, result.theta, rng))) for _ in range(3)]
     found = np.array([shares(test, start), shares(test, result.theta), np.mean(lost, axis=0)])

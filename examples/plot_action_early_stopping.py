@@ -21,7 +21,13 @@ from ebm.plotting.style import COLORS
 try:
     from sklearn.datasets import load_digits
 
-    from ebm.networks import RelativeNaturalGradient, SoftmaxMLPAction
+    from ebm.networks import (
+        Records,
+        RelativeNaturalGradient,
+        RowSettings,
+        SoftmaxMLPAction,
+        TorchSteps,
+    )
 except ImportError as missing:
     sys.exit(f"{missing}: this example needs the extra docs, pip install 'ebm-framework[docs]'")
 
@@ -77,17 +83,16 @@ def train(method, data, n, seed, patience=None):
     """A training with records that are made of all rows."""
     x, y, *held_out = rows(*data, n, seed)
     n_steps = round(method.steps * (n / DATA[data][0]) ** GROWTH)
-    return SoftmaxMLPAction(x, y, N_HIDDEN, n_classes=10).minimize(
-        optimizer=method.optimizer,
-        lr=method.rate,
-        batch_size=method.batch,
+    action = SoftmaxMLPAction(x, y, N_HIDDEN, settings=RowSettings(n_classes=10))
+    steps = TorchSteps(
+        method.optimizer,
+        method.rate,
         n_epochs=n_steps if method.batch is None else -(-n_steps * method.batch // n),
-        validation=held_out,
+        batch_size=method.batch,
         patience=patience,
-        monitor_every=method.every,
-        monitor_rows=max(n, N_HELD_OUT),
-        rng=seed,
+        records=Records(method.every, n_rows=max(n, N_HELD_OUT)),
     )
+    return action.minimize(solver=steps, validation=held_out, rng=seed)
 
 
 # %%

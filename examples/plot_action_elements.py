@@ -23,7 +23,9 @@ try:
     from sklearn.datasets import load_digits
 
     from ebm.networks import (
+        RowSettings,
         SoftmaxMLPAction,
+        TorchSteps,
         class_moments,
         closed_forms,
         initial_parameters,
@@ -41,7 +43,9 @@ class Elements:
 
     def __init__(self, z, labels, n_hidden):
         balanced = 1 / np.bincount(labels)[labels]
-        self.action = SoftmaxMLPAction(z, labels, n_hidden, sample_weight=balanced)
+        self.action = SoftmaxMLPAction(
+            z, labels, n_hidden, settings=RowSettings(sample_weight=balanced)
+        )
         # Inputs that are the same in all images have J_αγ = 0 and are left out; where they are not
         # zero they still enter J_αγδ.
         self.varied, self.used = np.flatnonzero(np.ptp(z, axis=0)), np.flatnonzero(z.any(axis=0))
@@ -129,9 +133,9 @@ for kind, seed, epochs in RUNS:
     report(elements, theta)
     for done, until in itertools.pairwise((0, *epochs)):
         # Adam starts anew at each stage.
-        settings = dict(n_epochs=until - done, batch_size=batch_size, validation=tested)
+        steps = TorchSteps(n_epochs=until - done, batch_size=batch_size)
         rng = np.random.default_rng([seed, until])
-        result = minimize(elements.action, theta, rng=rng, **settings)
+        result = minimize(elements.action, theta, solver=steps, validation=tested, rng=rng)
         theta, accuracy = result.last_theta, result.history[-1].validation_accuracy
         print(f"{kind}, seed {seed}, {until} epochs: S = {elements.action.action(theta):.4f}")
         print(f"  accuracy {accuracy:.3f} on 2000 test images\n" if full else "", end="")

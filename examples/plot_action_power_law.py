@@ -22,7 +22,7 @@ from ebm.plotting.style import COLORS
 try:
     from sklearn.datasets import load_digits
 
-    from ebm.networks import SoftmaxMLPAction
+    from ebm.networks import Records, SoftmaxMLPAction, TorchSteps
 except ImportError as missing:
     sys.exit(f"{missing}: this example needs the extra docs, pip install 'ebm-framework[docs]'")
 
@@ -61,16 +61,14 @@ def rows(E, pixels, classes):
 def losses(action, validation, rate, n_epochs, seed):
     """S_T at the end of a training, and S_E where it was lowest."""
     n_steps = n_epochs * -(-action.rows.n_rows // BATCH)
-    result = action.minimize(
-        optimizer="adam",
-        lr=lambda step: rate * (1 - step / n_steps),
-        batch_size=BATCH,
+    steps = TorchSteps(
+        "adam",
+        lambda step: rate * (1 - step / n_steps),
         n_epochs=n_epochs,
-        validation=validation,
-        monitor_every=n_steps // 20,
-        monitor_rows=5000,
-        rng=seed,
+        batch_size=BATCH,
+        records=Records(n_steps // 20, n_rows=5000),
     )
+    result = action.minimize(solver=steps, validation=validation, rng=seed)
     return float(action.action(result.last_theta)), result.curve("validation_action").min()
 
 

@@ -67,7 +67,7 @@ def learn(route, centering, n_updates, seed):
         ebm.GradientDescent(0.1), n_updates, batch_size=len(images), centering=centering
     )
     watched = Watched(route, every=50)
-    ebm.fit(start, images, average=watched, steps=steps, rng=rng)
+    ebm.fit(start, images, loss=ebm.Likelihood(watched), solver=steps, rng=rng)
     return np.array(watched.curve)
 
 

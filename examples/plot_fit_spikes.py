@@ -11,7 +11,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import ebm
-import ebm.report
 
 data = ebm.datasets.spikes()
 print(data.description)
@@ -35,7 +34,7 @@ for k in order:
 # inversion, connected triples (not fitted), the number of cells active at once, and the probability
 # of every pattern against its frequency. The gray points are independent cells.
 
-report = ebm.report.analyze(data.states, names=data.names)
+report = ebm.analyze(data.states, names=data.names)
 print(report)
 ebm.plotting.report_figure(report)
 plt.show()

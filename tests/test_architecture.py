@@ -19,7 +19,10 @@ RUNGS = (
     "errors",
     "_types",
     "_arrays",
-    "_files _progress _randomness _parallel",
+    "_files _progress _randomness _parallel _text",
+    "_checkpoints",
+    "_jobs",
+    "_iterate",
     "spaces",
     "_kernels",
     "forms",
@@ -42,11 +45,14 @@ RUNG = {name: height for height, names in enumerate(RUNGS) for name in names.spl
 PUBLIC = """
     Adam Annealing Binary BoltzmannMachine ContrastiveDivergence EbmError EbmWarning EnergyModel
     Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps
-    HamiltonianMonteCarlo InteractionModel IsingModel Langevin Levels MarginalModel Metropolis
-    Moments NaturalGradient ParallelTempering ParametricModel PersistentChains PottsModel Reals
-    RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates compare datasets
+    HamiltonianMonteCarlo InteractionModel IsingModel LBFGS Langevin Levels Likelihood MarginalModel
+    Metropolis Moments NaturalGradient Newton ParallelTempering ParametricModel Penalty
+    PersistentChains PottsModel Reals
+    RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
+    datasets
     effective errors exact fisher_information fit from_graph information inversion load
-    local_minima log_partition marginalize networks perturbation plotting sample save to_graph
+    local_minima log_partition marginalize networks perturbation plotting read_table sample
+    save to_graph
 """
 
 #: What `import ebm` must leave alone.

@@ -72,7 +72,9 @@ def test_fit_equals_five_lines_of_python(
     table: Path, rows: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["fit", str(table), "--out", str(tmp_path / "m"), "--l2", "0.01"]) == 0
-    result = ebm.fit(BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)), rows, l2=0.01)
+    result = ebm.fit(
+        BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)), rows, penalty=ebm.Penalty(l2=0.01)
+    )
     assert np.allclose(ebm.load(tmp_path / "m").parameters, result.model.parameters, atol=1e-9)
     assert "--l2 0.01" in capsys.readouterr().out
 
@@ -154,7 +156,7 @@ def test_penalties_on_couplings_and_biases(
     argv = ["fit", str(table), "--l2", "0.02", "--l2-biases", "0.1", "--out", str(tmp_path / "m")]
     assert main(argv) == 0
     start = BoltzmannMachine(np.zeros((3, 3)), np.zeros(3))
-    result = ebm.fit(start, rows, l2=0.02, l2_biases=0.1)
+    result = ebm.fit(start, rows, penalty=ebm.Penalty(l2=0.02, l2_biases=0.1))
     assert np.allclose(ebm.load(tmp_path / "m").parameters, result.model.parameters, atol=1e-9)
     assert "--l2 0.02, --l2-biases 0.1" in capsys.readouterr().out
 
@@ -478,7 +480,7 @@ def test_an_interrupted_fit_is_reported_but_is_no_success(
                 raise KeyboardInterrupt
             return exact(model)
 
-        return fit(model, data, average=average, **options)
+        return fit(model, data, loss=ebm.Likelihood(average), **options)
 
     monkeypatch.setattr(analysis, "fit", interrupted)
     assert main(["fit", str(table)]) == 130

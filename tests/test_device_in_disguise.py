@@ -13,9 +13,11 @@ pytest.importorskip("torch")
 import torch
 
 import ebm.networks
-from ebm.networks import _batches, _descent, _rows, training_record
-from ebm.networks.natural_gradient import _layer_states
+from ebm.networks import _rows, _torch_steps, training
+from ebm.networks.natural_gradient import _metrics
 from tests.device_in_disguise import device_in_disguise, needs_disguise
+from tests.networks.natural_twin import natural_gradient
+from tests.networks.systems import minimize
 
 pytestmark = needs_disguise
 TWO = "Expected all tensors to be on the same device"
@@ -101,16 +103,14 @@ def train(device):
     """Some steps of a small action, in batches, with records."""
     action = small_action(device)
     settings = {"batch_size": 4, "validation": ([[0.5]], [0]), "series_order": 2}
-    return action.minimize(n_epochs=2, rng=0, **settings)
+    return minimize(action, n_epochs=2, rng=0, **settings)
 
 
 def natural(device):
     """Some steps along relative metrics of each kind."""
     model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2))
     model.to(device)
-    optimizer = ebm.networks.RelativeNaturalGradient(
-        model, lr=0.1, period=1, blocks={"0": "neuron", "2": "softmax"}
-    )
+    optimizer = natural_gradient(model, lr=0.1, period=1, blocks={"0": "neuron", "2": "softmax"})
     for _ in range(2):
         optimizer.zero_grad()
         model(torch.ones(3, 2, device=device)).logsumexp(1).sum().backward()
@@ -124,16 +124,16 @@ def small_action(device):
 
 #: Owner and name of a function, what is changed in it, and what shows the change.
 MUTANTS = [
-    (_descent.Descent, "_loss", "device=device, dtype=dtype)", "dtype=dtype)", train),
-    (_batches, "_picked", "rows.labels[index]", "rows.labels.cpu()[index.cpu()]", train),
-    (_batches.Batches, "_orders", "order.to(_rows.device)", "order", train),
-    (_batches, "_present", "rows.weights.cpu().numpy()", "rows.weights.numpy()", train),
+    (_torch_steps.Updates, "_loss", "device=device, dtype=dtype)", "dtype=dtype)", train),
+    (_rows, "_picked", "rows.labels[index]", "rows.labels.cpu()[index.cpu()]", train),
+    (_rows.Batches, "_orders", "order.to(rows.device)", "order", train),
+    (_rows, "_present", "rows.weights.cpu().numpy()", "rows.weights.numpy()", train),
     (_rows.StoredRows, "blocks", "self.weights[part]", "self.weights.cpu()[part]", train),
-    (training_record.Monitor, "series", "theta.new_zeros(", "torch.zeros(", train),
-    (_layer_states, "damped_inverse", ", device=metric.device", "", natural),
-    (_layer_states, "softmax_pairs", ", device=a.device", "", natural),
-    (_layer_states.LayerMetric, "start", ", device=weight.device)\n", ")\n", natural),
-    (_layer_states.LayerMetric, "average", "roots.to(references)", "roots", natural),
+    (training, "series_of", "theta.new_zeros(", "torch.zeros(", train),
+    (_metrics, "_damped_inverse", ", device=metric.device", "", natural),
+    (_metrics, "_softmax_pairs", ", device=a.device", "", natural),
+    (_metrics.LayerMetric, "start", ", device=weight.device)\n", ")\n", natural),
+    (_metrics.LayerMetric, "average", "roots.to(references)", "roots", natural),
 ]
 
 

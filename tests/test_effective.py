@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ebm
-from ebm.effective import MarginalModel, _traced_groups, marginal
+from ebm.effective import MarginalModel, marginal
 from ebm.errors import EnumerationLimitError, ModelError, NamesError, ShapeError
 from tests import oracles, strategies
 from tests.user_models import HardCore, TwoMembers
@@ -96,8 +96,8 @@ class TestEnergy:
         by_products, by_energy = (
             ebm.marginalize(either, keep) for either in (model, TwoMembers(model))
         )
-        assert isinstance(by_products._trace, _traced_groups.TraceByProducts)
-        assert isinstance(by_energy._trace, _traced_groups.TraceByEnergy)
+        assert isinstance(by_products._trace, marginal.TraceByProducts)
+        assert isinstance(by_energy._trace, marginal.TraceByEnergy)
         np.testing.assert_allclose(
             by_products.energy(states), by_energy.energy(states), rtol=1e-10, atol=1e-10
         )
@@ -108,7 +108,7 @@ class TestEnergy:
         states, wanted = summed_out(model, keep)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(marginal, "CHUNK", chunk)
-            patch.setattr(_traced_groups, "TRACED_CHUNK", traced_chunk)
+            patch.setattr(marginal, "TRACED_CHUNK", traced_chunk)
             found = ebm.marginalize(model, keep).energy(states)
         np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
 

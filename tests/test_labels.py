@@ -308,11 +308,11 @@ def test_numbers_of_units_in_another_order_are_refused():
 def test_weights_of_samples_are_taken_by_the_labels_of_the_rows(rng, order):
     """Text, numbers that do not count, numbers that count: any index that both have."""
     rows, weights = rng.integers(0, 2, (9, 4)), rng.integers(1, 5, 9)
-    wanted = ebm.Ensemble.from_data(rows, weights=weights, names=NAMES)
+    wanted = ebm.Ensemble.from_data(rows, sample_weight=weights, names=NAMES)
     for index in ([f"row {k}" for k in range(9)], np.arange(9) + 5, np.arange(9)):
         frame = pd.DataFrame(rows, index=index, columns=NAMES)
         series = pd.Series(weights, index).iloc[list(order)]
-        data = ebm.Ensemble.from_data(frame, weights=series)
+        data = ebm.Ensemble.from_data(frame, sample_weight=series)
         np.testing.assert_array_equal(data.states, wanted.states)
         np.testing.assert_array_equal(data.weights, wanted.weights)
     metric = ebm.information.relative_fisher(machine(rng), frame, weights=series)
@@ -336,12 +336,14 @@ def test_weights_of_other_rows_are_refused_and_those_without_labels_are_not():
     rows = pd.DataFrame(ebm.Binary(4).states_at(range(16)), columns=NAMES)
     weights = pd.Series(np.arange(1.0, 17))
     kept = rows[rows.a == 1]
-    wanted = ebm.Ensemble.from_data(kept, weights=weights[kept.index]).weights
-    with pytest.raises(NamesError, match="labels of weights must be those of the rows"):
-        ebm.Ensemble.from_data(kept, weights=weights.iloc[1:9])
+    wanted = ebm.Ensemble.from_data(kept, sample_weight=weights[kept.index]).weights
+    with pytest.raises(NamesError, match="labels of sample_weight must be those of the rows"):
+        ebm.Ensemble.from_data(kept, sample_weight=weights.iloc[1:9])
     for own in (weights[8:].to_numpy(), weights[8:].reset_index(drop=True)):
-        np.testing.assert_array_equal(ebm.Ensemble.from_data(kept, weights=own).weights, wanted)
-    data = ebm.Ensemble.from_data(kept.to_numpy(), weights=weights[8:])
+        np.testing.assert_array_equal(
+            ebm.Ensemble.from_data(kept, sample_weight=own).weights, wanted
+        )
+    data = ebm.Ensemble.from_data(kept.to_numpy(), sample_weight=weights[8:])
     np.testing.assert_array_equal(data.weights, wanted)
 
 
@@ -351,15 +353,17 @@ def test_weights_that_count_are_those_of_a_shuffled_frame_by_label(rng, order):
     frame = pd.DataFrame(rng.integers(0, 2, (9, 4)), columns=NAMES)
     weights = pd.Series(np.arange(1.0, 10))
     shuffled = frame.iloc[list(order)]
-    data = ebm.Ensemble.from_data(shuffled, weights=weights)
-    wanted = ebm.Ensemble.from_data(shuffled, weights=weights.loc[shuffled.index].to_numpy())
+    data = ebm.Ensemble.from_data(shuffled, sample_weight=weights)
+    wanted = ebm.Ensemble.from_data(shuffled, sample_weight=weights.loc[shuffled.index].to_numpy())
     np.testing.assert_array_equal(data.weights, wanted.weights)
     # The twin: without labels they are in the order of the rows.
-    plain = ebm.Ensemble.from_data(shuffled, weights=weights.to_numpy())
-    wanted = ebm.Ensemble.from_data(shuffled.to_numpy(), weights=np.arange(1.0, 10), names=NAMES)
+    plain = ebm.Ensemble.from_data(shuffled, sample_weight=weights.to_numpy())
+    wanted = ebm.Ensemble.from_data(
+        shuffled.to_numpy(), sample_weight=np.arange(1.0, 10), names=NAMES
+    )
     np.testing.assert_array_equal(plain.weights, wanted.weights)
-    with pytest.raises(NamesError, match="labels of weights must be those of the rows"):
-        ebm.Ensemble.from_data(frame.iloc[[0, *range(8)]], weights=weights)
+    with pytest.raises(NamesError, match="labels of sample_weight must be those of the rows"):
+        ebm.Ensemble.from_data(frame.iloc[[0, *range(8)]], sample_weight=weights)
 
 
 @given(generators(), st.randoms(use_true_random=False))

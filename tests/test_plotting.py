@@ -324,7 +324,7 @@ def test_an_inversion_is_labeled_as_one() -> None:
 
 
 def test_panels_that_would_take_too_long_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plotting.figure, "MAX_UNITS", 3)
+    monkeypatch.setattr(plotting.figures, "MAX_UNITS", 3)
     figure = plotting.report_figure(report())
     panels = {ax.get_title(loc="left"): ax for ax in figure.axes}
     assert set("abcde") == set(panels) - {""}

@@ -20,7 +20,7 @@ def close_figures():
 
 def by_steps(**settings):
     steps = ebm.GradientSteps(ebm.GradientDescent(0.5), n_epochs=4)
-    return ebm.fit(START, ROWS, steps=steps, **settings)
+    return ebm.fit(START, ROWS, solver=steps, **settings)
 
 
 @pytest.mark.parametrize("quantity", ["log_likelihood", "rms_moment_error", "largest_parameter"])
@@ -41,7 +41,7 @@ def test_curve_of_newton_steps_on_given_axes():
 
 def test_what_is_drawn_by_default_was_measured():
     assert learning_curve(ebm.fit(START, ROWS)).get_ylabel().startswith("log-likelihood")
-    chains = ebm.fit(START, ROWS, average=ebm.PersistentChains(10), rng=0)
+    chains = ebm.fit(START, ROWS, loss=ebm.Likelihood(ebm.PersistentChains(10)), rng=0)
     assert learning_curve(chains).get_ylabel().startswith("rms misfit")
 
 

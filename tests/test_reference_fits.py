@@ -83,7 +83,9 @@ class TestMaximumLikelihood:
         data = reference.load(name)
         family = ising(len(data["names"]))
         result = ebm.fit(
-            family, reference.moments(data), average=lambda model: ebm.exact(model).moments()
+            family,
+            reference.moments(data),
+            loss=ebm.Likelihood(lambda model: ebm.exact(model).moments()),
         )
         i, j = np.triu_indices(family.n, 1)
         np.testing.assert_allclose(
@@ -102,7 +104,9 @@ def test_numbers_of_the_supreme_court():
 def test_house_votes_with_a_penalty():
     """The penalty is on fields and couplings of the {0,1} coding at center 0."""
     data = reference.load("housevotes84")
-    result = ebm.fit(binary(16), reference.moments(data), l2=1e-3, l2_biases=1e-3)
+    result = ebm.fit(
+        binary(16), reference.moments(data), penalty=ebm.Penalty(l2=1e-3, l2_biases=1e-3)
+    )
     assert result.converged
     assert np.isfinite(result.standard_errors).all()
     spins = result.model.to_spins()
@@ -115,7 +119,9 @@ def test_house_votes_with_a_penalty():
     check_minima(spins, wanted["minima"])
     # In another coding or at another center the same l2 is another penalty.
     for family in (ising(16), binary(16, center=0.5)):
-        other = ebm.fit(family, reference.moments(data), l2=1e-3, l2_biases=1e-3)
+        other = ebm.fit(
+            family, reference.moments(data), penalty=ebm.Penalty(l2=1e-3, l2_biases=1e-3)
+        )
         assert other.log_likelihood != pytest.approx(wanted["log_likelihood"], abs=1e-4)
 
 

@@ -14,24 +14,27 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+import ebm
 from ebm import datasets, inversion
 from ebm.ensembles import Ensemble
 from ebm.enumeration import exact
 from ebm.errors import CodingError, ConstantUnitError, EnumerationLimitError
 from ebm.learning import fit
 from ebm.models import BoltzmannMachine
-from ebm.report import MAX_UNITS_EXACT, analysis, analyze, fitted, text
-from ebm.report.data import entropies
-from ebm.report.fitted import (
+from ebm.report import MAX_UNITS_EXACT, _printed, _sections, analysis, analyze
+from ebm.report._sections import (
+    compare_inversion,
     couplings_of,
     effective_parameters,
+    entropies,
     expected_divergence,
     goodness,
     minima,
     misfits,
+    sampling_errors,
 )
-from ebm.report.inverted import compare_inversion, sampling_errors
 from ebm.spaces import Binary, Levels, Spins
+from ebm.tables import Table
 from tests.statistical import FALSE_FAIL_RATE
 
 NAMES = ["a", "b", "c", "d", "e"]
@@ -117,7 +120,7 @@ def test_no_dependence_leaves_no_share_to_state(rows: list[list[int]]) -> None:
 def test_weights_count_as_rows() -> None:
     rows = drawn(300)
     doubled = Ensemble.from_data(np.repeat(rows, 2, axis=0))
-    weighted = Ensemble.from_data(rows, weights=np.full(300, 2.0))
+    weighted = Ensemble.from_data(rows, sample_weight=np.full(300, 2.0))
     assert entropies(weighted) == entropies(doubled)
     first, second = analyze(weighted).to_dict(), analyze(doubled).to_dict()
     assert first["fit"] == second["fit"]
@@ -273,7 +276,7 @@ def test_yardstick_does_not_depend_on_how_many_sets_are_drawn_at_once(
 ) -> None:
     ensemble = exact(machine())
     together = expected_divergence(5000, ensemble, 15, 7)
-    monkeypatch.setattr(fitted, "_ROWS_AT_ONCE", 15_000)
+    monkeypatch.setattr(_sections, "_ROWS_AT_ONCE", 15_000)
     apart = expected_divergence(5000, ensemble, 15, 7)
     assert None not in (*together, *apart)
     assert apart[0] == pytest.approx(together[0], abs=6 * (together[1] or 0) / math.sqrt(20))
@@ -290,7 +293,7 @@ def test_a_yardstick_below_resolution_is_no_zero() -> None:
 
 
 def test_triples_are_left_out_where_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (fitted, text):
+    for module in (_sections, _printed):
         monkeypatch.setattr(module, "MAX_UNITS", 4)
     report = analyze(drawn(300), names=NAMES)
     assert report.goodness is not None
@@ -303,7 +306,7 @@ def test_triples_are_left_out_where_too_long(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_local_minima_left_out_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (analysis, text):
+    for module in (_sections, _printed):
         monkeypatch.setattr(module, "MAX_UNITS_MINIMA", 4)
     report = analyze(drawn(300), names=NAMES)
     assert report.minima is None
@@ -520,7 +523,8 @@ def test_effective_parameters_fall_from_all_to_the_biases() -> None:
     data = Ensemble.from_data(drawn(1000))
     start = BoltzmannMachine(np.zeros((5, 5)), np.zeros(5))
     numbers = [
-        effective_parameters(fit(start, data, l2=l2), l2, 0.0) for l2 in (0.0, 1e-6, 1e-2, 1e4)
+        effective_parameters(fit(start, data, penalty=ebm.Penalty(l2=l2)), l2, 0.0)
+        for l2 in (0.0, 1e-6, 1e-2, 1e4)
     ]
     assert numbers[0] == 15
     assert numbers[1] == pytest.approx(15, abs=1e-3)
@@ -546,7 +550,7 @@ def test_a_fit_that_did_not_converge_says_so_first() -> None:
 
 def test_an_unfinished_fit_claims_no_entropy_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*arguments: Any, **options: Any) -> Any:
-        return fit(*arguments, **options, max_iterations=1)
+        return fit(*arguments, solver=ebm.Newton(max_iterations=1), **options)
 
     monkeypatch.setattr(analysis, "fit", stopped)
     report = analyze(drawn(), names=NAMES)
@@ -561,7 +565,7 @@ def test_couplings_of_unknown_error_are_not_compared_before_convergence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def without_errors(*arguments: Any, **options: Any) -> Any:
-        return replace(fit(*arguments, **options), standard_errors=None, fisher=None)
+        return replace(fit(*arguments, **options), errors=None, fisher=None)
 
     monkeypatch.setattr(analysis, "fit", without_errors)
     report = analyze(never_both_on(), names=NAMES)
@@ -617,9 +621,8 @@ def test_three_units_that_never_show_a_pattern_are_named() -> None:
 def test_warnings_go_into_the_report_and_nowhere_else() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        report = analyze(
-            np.eye(6)[:4], l2=0.1, l2_biases=0.1, notes=["Half of the rows are missing."]
-        )
+        table = Table(np.eye(6)[:4], tuple("abcdef"), 8, 4, ("Half of the rows are missing.",))
+        report = analyze(table, l2=0.1, l2_biases=0.1)
     assert report.warnings[0] == "Half of the rows are missing."
     assert any("rows for 6 units" in text for text in report.warnings)
     assert "Half of the rows are missing." in str(report)
@@ -635,6 +638,15 @@ def test_warnings_of_others_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.warns(RuntimeWarning, match="not ours"):
         report = analyze(drawn(50), l2=0.1)
     assert not report.warnings
+
+
+def test_a_table_brings_its_names_and_its_notes() -> None:
+    table = Table(drawn(), tuple(NAMES), 3000, notes=("Half of the rows are missing.",))
+    report = analyze(table)
+    assert report.summary.names == tuple(NAMES)
+    assert report.warnings == ("Half of the rows are missing.",)
+    assert analyze(table, names=list("vwxyz")).summary.names == tuple("vwxyz")
+    assert report.to_dict()["fit"] == analyze(drawn(), names=NAMES).to_dict()["fit"]
 
 
 # Forms
@@ -663,7 +675,7 @@ def test_hard_data_give_finite_text_and_json(rows: Any, options: dict[str, Any])
 
 def test_text_is_at_most_80_columns_with_long_names() -> None:
     names = [f"export_administration_act_of_south_africa_{k}" for k in range(5)]
-    text = str(analyze(drawn(), names=names, notes=["word " * 60]))
+    text = str(analyze(Table(drawn(), tuple(names), 3000, notes=("word " * 60,))))
     assert max(map(len, text.splitlines())) <= 80
 
 

@@ -61,7 +61,7 @@ def test_likelihood_and_entropy_are_within_their_errors(both):
 def test_a_penalty_is_that_of_the_exact_fit():
     data = ebm.Ensemble.from_data(rows(Binary))
     chains = fit_by_chains(data, 0.05, 0.02, rng=2)
-    exact = ebm.fit(start(Binary), data, l2=0.05, l2_biases=0.02)
+    exact = ebm.fit(start(Binary), data, penalty=ebm.Penalty(l2=0.05, l2_biases=0.02))
     z = (chains.model.parameters - exact.model.parameters) / exact.standard_errors
     assert np.sqrt((z**2).mean()) < 1
     ratio = chains.standard_errors / exact.standard_errors

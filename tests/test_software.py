@@ -154,7 +154,9 @@ class TestBlas:
             return ebm.exact(machine)
 
         rows = ebm.exact(model(4)).sample(300, rng=0)
-        ebm.fit(ebm.BoltzmannMachine(np.zeros((4, 4)), np.zeros(4)), rows, average=average)
+        ebm.fit(
+            ebm.BoltzmannMachine(np.zeros((4, 4)), np.zeros(4)), rows, loss=ebm.Likelihood(average)
+        )
         # The last calls are made inside the Newton search.
         assert set(seen[-1]) == {1}
         assert blas_threads() == blas_of_three
@@ -193,7 +195,7 @@ class TestBlas:
 
         rows = ebm.exact(model(4)).sample(300, rng=0)
         family = ebm.BoltzmannMachine(np.zeros((4, 4)), np.zeros(4))
-        assert ebm.fit(family, rows, average=average).message.startswith("interrupted")
+        assert ebm.fit(family, rows, loss=ebm.Likelihood(average)).message.startswith("interrupted")
         assert blas_threads() == blas_of_three
 
 

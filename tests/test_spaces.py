@@ -326,8 +326,8 @@ def test_masked_entries_are_missing():
     for take in (ebm.Binary(2).check, ebm.Ensemble.from_data):
         with pytest.raises(ebm.errors.MissingValueError, match=r"1 of 2 rows.*'0'"):
             take(masked)
-    with pytest.raises(ebm.errors.ModelError, match="weights must have no masked"):
-        ebm.Ensemble.from_data([[0, 1], [1, 0]], weights=np.ma.array([1.0, 2.0], mask=[1, 0]))
+    with pytest.raises(ebm.errors.ModelError, match="sample_weight must have no masked"):
+        ebm.Ensemble.from_data([[0, 1], [1, 0]], sample_weight=np.ma.array([1.0, 2.0], mask=[1, 0]))
 
 
 @pytest.mark.parametrize("base", [0, 1, -2, np.nan])

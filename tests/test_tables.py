@@ -252,7 +252,7 @@ def test_arrays_beside_the_rows_are_noted_where_they_have_an_entry_for_each(
         np.savez(path, X=array, **{name: entries})
         (note,) = read_table(path).notes
         assert repr(name) in note
-        assert "not read: weights of samples go in as weights=" in note
+        assert "not read: weights of samples go in as sample_weight=" in note
     np.savez(path, X=array, other=np.zeros(len(ROWS) + 1), scalar=1.0, names=["a", "b", "c"])
     assert read_table(path).notes == ()
 

@@ -25,9 +25,8 @@ from ebm.errors import (
     ShapeError,
 )
 from ebm.tables import read_table, table
-from ebm.tables.blocks import parse_lines
-from ebm.tables.cells import Reading, parse
-from ebm.tables.text import TextOptions, read_text
+from ebm.tables._cells import Reading, parse, parse_lines
+from ebm.tables._text import read_text
 
 FILE_TEST = settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -107,7 +106,7 @@ def test_every_dialect_gives_the_table_that_was_written(
     path = tmp_path / f"x{dialect['suffix']}"
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     # Only a reader who says so can tell numbers of data from numbers that are names.
-    raw = read_text(path, TextOptions(header=None if dialect["header"] else False))
+    raw = read_text(path, header=None if dialect["header"] else False)
     np.testing.assert_array_equal(raw.values, values)
     assert raw.texts == {}
     if dialect["header"]:
@@ -138,23 +137,35 @@ def test_blocks_read_what_the_csv_module_reads(rows: list[list[str]], many: bool
     cells = parse_lines(body, ",", len(rows[0]), Reading())
     records = csv.reader(io.StringIO(body), skipinitialspace=True)
     columns = list(zip(*([cell.strip() for cell in row] for row in records), strict=True))
-    wanted = parse(columns, Reading())
+    wanted_values, wanted_texts = parse(columns, Reading())
     assert cells is not None
-    np.testing.assert_array_equal(cells.values, wanted.values)
-    assert {k: list(v) for k, v in cells.texts.items()} == {
-        k: list(v) for k, v in wanted.texts.items()
-    }
+    values, texts = cells
+    np.testing.assert_array_equal(values, wanted_values)
+    assert {k: list(v) for k, v in texts.items()} == {k: list(v) for k, v in wanted_texts.items()}
 
 
-@pytest.mark.parametrize("body", ['"a,b",1\n0,1\n', "0,1\n0\n", "0,1\n0,1,1\n0\n", '"0""",1\n'])
-def test_blocks_leave_to_the_csv_module_what_they_cannot_read(body: str) -> None:
+@pytest.mark.parametrize("body", ["0,1\n0\n", "0,1\n0,1,1\n0\n", '"0,1\n', '0,"1\n0,"1\n'])
+def test_blocks_leave_lines_of_different_lengths_to_the_csv_module(body: str) -> None:
     assert parse_lines(body, ",", 2, Reading()) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [('"a,b",1\n0,1\n', "a,b"), ('"0""",1\n0,1\n', '0"'), ('1"2",1\n0,1\n', '1"2"')],
+)
+def test_quotes_around_delimiters_and_quotes_inside_of_cells(
+    tmp_path: Path, body: str, text: str
+) -> None:
+    """numpy by itself would read some of these as numbers."""
+    raw = read_text(write(tmp_path, body), header=False)
+    assert {k: list(v) for k, v in raw.texts.items()} == {0: [text, "0"]}
+    assert raw.values[:, 1].tolist() == [1, 1]
 
 
 def test_long_tables_are_read_across_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ebm.tables.blocks._BLOCK", 64)
+    monkeypatch.setattr("ebm.tables._cells._BLOCK", 64)
     rng = np.random.default_rng(0)
     values = rng.normal(size=(500, 4)).round(5)
     values[7, 1] = np.nan

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from ebm.errors import CodingError, EbmError, MissingValueError, NamesError
 from ebm.tables import binarize, read_table
-from ebm.tables.thresholds import codes_doubt
+from ebm.tables.binarize import codes_doubt
 
 VALUES = hnp.arrays(np.float64, (5, 3), elements=st.integers(-9, 9).map(float))
 

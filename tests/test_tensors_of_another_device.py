@@ -36,7 +36,7 @@ def moved():
     "answer",
     [
         lambda give: ebm.Ensemble.from_data(give(STATES)).weights,
-        lambda give: ebm.Ensemble.from_data(STATES, weights=give(STATES[:, 0] + 1)).weights,
+        lambda give: ebm.Ensemble.from_data(STATES, sample_weight=give(STATES[:, 0] + 1)).weights,
         lambda give: Layer(give(WEIGHTS), give(WEIGHTS[:, 0]), response=Tanh()).weights,
         lambda give: LayerInformation(give(INFORMATION), give(REFERENCES)).dense(),
         lambda give: relative_fisher(SoftmaxLayer(give(WEIGHTS)), give(REFERENCES)).dense(),

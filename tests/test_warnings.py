@@ -84,17 +84,23 @@ CALLS = {
     "rows read by fit": (
         "FewSamples",
         lambda: ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)),
-        lambda start: ebm.fit(start, [[0, 1, 1], [1, 0, 0]], l2=0.1),
+        lambda start: ebm.fit(start, [[0, 1, 1], [1, 0, 0]], penalty=ebm.Penalty(l2=0.1)),
     ),
     "rows read by pseudo-likelihood": (
         "FewSamples",
         list,
-        lambda _: ebm.inversion.pseudolikelihood([[0, 1, 1], [1, 0, 0]], l2=0.1),
+        lambda _: ebm.inversion.pseudolikelihood(
+            [[0, 1, 1], [1, 0, 0]], penalty=ebm.Penalty(l2=0.1)
+        ),
     ),
     "shares": (
         "FewSamples",
         lambda: ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)),
-        lambda start: ebm.fit(start, EXCLUSIVE, weights=[1 / 6] * 6, **STEPS),
+        lambda start: ebm.fit(
+            start,
+            ebm.Ensemble.from_data(EXCLUSIVE, space=start.space, sample_weight=[1 / 6] * 6),
+            **STEPS,
+        ),
     ),
     "fit": (
         "NoMaximum",
@@ -104,7 +110,7 @@ CALLS = {
     "a fit cut short": (
         "NotConverged",
         lambda: ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)),
-        lambda start: ebm.fit(start, EVERY_PAIR, max_iterations=1),
+        lambda start: ebm.fit(start, EVERY_PAIR, solver=ebm.Newton(max_iterations=1)),
     ),
     "fit by steps": (
         "NoMaximum",
@@ -119,7 +125,9 @@ CALLS = {
     "pseudo-likelihood cut short": (
         "Ebm",
         lambda: np.random.default_rng(0).integers(0, 2, (80, 4)),
-        lambda rows: ebm.inversion.pseudolikelihood(rows, max_iterations=1),
+        lambda rows: ebm.inversion.pseudolikelihood(
+            rows, solver=ebm.inversion.TruncatedNewton(max_iterations=1)
+        ),
     ),
     "inversion by the plain series": (
         "Series",
@@ -195,7 +203,7 @@ CALLS = {
         lambda model: ebm.log_partition(model, ebm.Annealing(100, 3), rng=0),
     ),
 }
-STEPS = {"steps": ebm.GradientSteps(n_epochs=2), "rng": 0}
+STEPS = {"solver": ebm.GradientSteps(n_epochs=2), "rng": 0}
 ENDS = {"n_chains": 4, "initial": [[2.0], [2.0], [-2.0], [-2.0]], "rng": 0}
 
 

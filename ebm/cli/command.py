@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ebm import __version__
+from ebm._text import one_line
 from ebm.cli import drawing, fitting
 from ebm.cli.options import in_options
 from ebm.errors import EbmError, MissingExtraError
@@ -113,5 +114,5 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return where + error.strerror[0].lower() + error.strerror[1:]
-    text = " ".join(str(error).split())
+    text = one_line(str(error))
     return text or ("not enough memory" if isinstance(error, MemoryError) else type(error).__name__)

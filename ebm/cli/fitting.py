@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import json
 import sys
-import textwrap
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ebm import datasets
+from ebm._text import wrapped
 from ebm.cli import drawing
-from ebm.cli.arguments import count, cut, name_list, non_negative, penalty, three_names
-from ebm.cli.options import in_options, report_in_options
-from ebm.cli.outputs import check_outputs, say
+from ebm.cli.options import (
+    add_options,
+    check_outputs,
+    count,
+    cut,
+    name_list,
+    non_negative,
+    penalty,
+    report_in_options,
+    say,
+    tell,
+    three_names,
+)
 from ebm.errors import CodingError, ConstantUnitError, EbmError, require_extra
 from ebm.io import atomic_write, save
 from ebm.plotting import report_figure
 from ebm.report import MAX_UNITS_EXACT, MAX_UNITS_SAMPLED, Report, analyze
 from ebm.spaces import Binary, Spins
 from ebm.tables import Table, read_table
-from ebm.tables.thresholds import codes_doubt
-
-__all__ = ["EXIT_CODES", "add_demo", "add_fit"]
+from ebm.tables.binarize import codes_doubt
 
 _CONVERGED, _NOT_CONVERGED, _INTERRUPTED = 0, 1, 130
 #: From so many units on a fit takes long enough to show its iterations, and minutes.
@@ -40,6 +47,37 @@ EXIT_CODES = (
     "penalty); 1 it did not converge; 2 an error; 130 interrupted by Ctrl-C."
 )
 
+_READING = (
+    ("--columns A,B,C", name_list, "columns to take, by name; 1,2,3 are positions counted from 0, "
+     "and 3-7 a range of them, where no column has that name"),
+    ("--exclude A,B", name_list, "columns to leave out, named as for --columns"),
+    ("--missing 9,99", name_list, "values that mean 'no answer', besides empty cells, NA, ? and a "
+     "point"),
+    ("--drop-missing", None, "leave out incomplete rows"),
+    ("--threshold T", cut, "1 where a value is above T, 0 elsewhere; T is a number, mean or median "
+     "of each column, or such for columns by name as in a=1.5,b=mean"),
+)  # fmt: skip
+_LAYOUTS = (
+    ("--transpose", None, "rows are units"),
+    ("--long ID,ITEM,RESP", three_names, "each row holds one value: the columns of the sample, the "
+     "unit and the value"),
+)  # fmt: skip
+_PENALTIES = (
+    ("--l2 X", penalty, "penalty on couplings, X/2 times the sum of their squares; 1/rows is a "
+     "mild one"),
+    ("--l2-biases X", penalty, "the same for biases; needed only if a column never changes"),
+)  # fmt: skip
+_OUTPUTS = (
+    ("-o --out model.npz", Path, "write the model"),
+    ("--figure report.png", Path, "draw the report"),
+    ("--json report.json", Path, "write the numbers"),
+    ("--samples N", count, "draw N rows from the model that is written; needs --samples-out"),
+    ("--samples-out draws.csv", Path, "where to write them (.csv .tsv .npy .npz); as many as the "
+     "data have by default"),
+    ("--seed N", non_negative, "for all that is drawn from the model (default 0)"),
+    ("--force", None, "overwrite output files"),
+)  # fmt: skip
+
 
 def add_fit(commands: Any) -> None:
     """Add the command ``fit`` to those of a parser."""
@@ -52,95 +90,45 @@ def add_fit(commands: Any) -> None:
         epilog=EXIT_CODES,
     )
     fit.add_argument("data", type=Path, metavar="DATA", help=".csv .tsv .txt (.gz) .npy .npz")
-    fit.add_argument(
-        "--columns", type=name_list, metavar="A,B,C",
-        help="columns to take, by name; 1,2,3 are positions counted from 0, and 3-7 a range of "
-        "them, where no column has that name",
-    )  # fmt: skip
-    fit.add_argument(
-        "--exclude",
-        type=name_list,
-        metavar="A,B",
-        help="columns to leave out, named as for --columns",
-    )
-    fit.add_argument(
-        "--missing", type=name_list, default=[], metavar="9,99",
-        help="values that mean 'no answer', besides empty cells, NA, ? and a point",
-    )  # fmt: skip
-    fit.add_argument("--drop-missing", action="store_true", help="leave out incomplete rows")
-    fit.add_argument(
-        "--threshold", type=cut, metavar="T",
-        help="1 where a value is above T, 0 elsewhere; T is a number, mean or median of each "
-        "column, or such for columns by name as in a=1.5,b=mean",
-    )  # fmt: skip
+    add_options(fit, _READING)
     headers = fit.add_mutually_exclusive_group()
-    headers.add_argument(
-        "--header", action="store_const", const=True,
-        help="the first line holds names; as the file shows it by default",
-    )  # fmt: skip
-    headers.add_argument(
-        "--no-header", action="store_const", const=False, dest="header",
-        help="the first line holds data",
-    )  # fmt: skip
-    layouts = fit.add_mutually_exclusive_group()
-    layouts.add_argument("--transpose", action="store_true", help="rows are units")
-    layouts.add_argument(
-        "--long", type=three_names, metavar="ID,ITEM,RESP",
-        help="each row holds one value: the columns of the sample, the unit and the value",
-    )  # fmt: skip
+    said = "the first line holds names; as the file shows it by default"
+    headers.add_argument("--header", action="store_const", const=True, help=said)
+    said = "the first line holds data"
+    headers.add_argument("--no-header", action="store_const", const=False, dest="header", help=said)
+    add_options(fit.add_mutually_exclusive_group(), _LAYOUTS)
     fit.add_argument("--spins", action="store_true", help="data are coded -1 and 1")
-    _add_options(fit)
-    fit.set_defaults(run=_fit)
+    _add_settings(fit)
+    fit.set_defaults(run=_fit, missing=[])
 
 
 def add_demo(commands: Any) -> None:
     """Add the command ``demo`` to those of a parser."""
     demo = commands.add_parser("demo", help="fit the bundled spikes of ten cells")
-    _add_options(demo)
+    _add_settings(demo)
     demo.set_defaults(run=_fit, data=None)
 
 
-def _add_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--l2", type=penalty, default=0.0, metavar="X",
-        help="penalty on couplings, X/2 times the sum of their squares; 1/rows is a mild one",
-    )  # fmt: skip
-    command.add_argument(
-        "--l2-biases", type=penalty, default=0.0, metavar="X",
-        help="the same for biases; needed only if a column never changes",
-    )  # fmt: skip
-    command.add_argument(
-        "--center", choices=["none", "mean"], default="none",
-        help="center of the model that is written; changes no probability",
-    )  # fmt: skip
-    command.add_argument("-o", "--out", type=Path, metavar="model.npz", help="write the model")
-    command.add_argument("--figure", type=Path, metavar="report.png", help="draw the report")
-    command.add_argument("--json", type=Path, metavar="report.json", help="write the numbers")
-    command.add_argument(
-        "--samples", type=count, metavar="N",
-        help="draw N rows from the model that is written; needs --samples-out",
-    )  # fmt: skip
-    command.add_argument(
-        "--samples-out", type=Path, metavar="draws.csv",
-        help="where to write them (.csv .tsv .npy .npz); as many as the data have by default",
-    )  # fmt: skip
-    command.add_argument(
-        "--seed", type=non_negative, default=0, metavar="N",
-        help="for all that is drawn from the model (default 0)",
-    )  # fmt: skip
-    command.add_argument("--force", action="store_true", help="overwrite output files")
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    """Options of a fit that do not depend on where its data come from."""
+    add_options(command, _PENALTIES)
+    said = "center of the model that is written; changes no probability"
+    command.add_argument("--center", choices=["none", "mean"], default="none", help=said)
+    add_options(command, _OUTPUTS)
+    command.set_defaults(l2=0.0, l2_biases=0.0, seed=0)
 
 
 def _fit(arguments: argparse.Namespace) -> int:
     """The exit code of a fit that was reported and written."""
     if arguments.samples and not arguments.samples_out:
         raise EbmError("--samples needs a file to write to: --samples-out draws.csv")
-    outputs = (arguments.out, arguments.figure, arguments.json, arguments.samples_out)
-    if sys.__stdout__ is None and not any(outputs):
-        raise OSError(errno.EBADF, "is closed, name a file with --out", "the standard output")
-    check_outputs(outputs, arguments.data, force=arguments.force, figure=arguments.figure)
-    if arguments.samples_out is not None:
-        drawing.check_table(arguments.samples_out)
+    check_outputs(
+        (arguments.out, arguments.figure, arguments.json, arguments.samples_out),
+        arguments.data,
+        force=arguments.force,
+        figure=arguments.figure,
+        table=arguments.samples_out,
+    )
     report = _fit_demo(arguments) if arguments.data is None else _fit_file(arguments)
     how = () if arguments.data or arguments.figure else ("", _HOW_TO_DRAW)
     try:
@@ -151,30 +139,23 @@ def _fit(arguments: argparse.Namespace) -> int:
     # A fit that was interrupted is reported and written as far as it came.
     if report.fit is None or report.fit.converged:
         return _CONVERGED
-    return _INTERRUPTED if report.fit.message.startswith("interrupted") else _NOT_CONVERGED
+    return _INTERRUPTED if report.fit.interrupted else _NOT_CONVERGED
 
 
 def _fit_file(arguments: argparse.Namespace) -> Report:
-    table = read_table(
-        arguments.data,
-        columns=arguments.columns,
-        exclude=arguments.exclude,
-        missing=arguments.missing,
-        drop_missing=arguments.drop_missing,
-        threshold=arguments.threshold,
-        header=arguments.header,
-        layout=arguments.long or ("transposed" if arguments.transpose else "wide"),
-    )
+    names = ("columns", "exclude", "missing", "drop_missing", "threshold", "header")
+    options = {name: getattr(arguments, name) for name in names}
+    layout = arguments.long or ("transposed" if arguments.transpose else "wide")
+    table = read_table(arguments.data, layout=layout, **options)
     if table.doubt:
-        print(f"ebm: {in_options(table.doubt)}", file=sys.stderr)
-    constant = [
-        name for name, column in zip(table.names, table.states.T, strict=True) if not np.ptp(column)
-    ]
-    notes = [*table.notes]
+        tell(table.doubt)
+    changes = np.ptp(table.states, axis=0) != 0
+    constant = [name for name, change in zip(table.names, changes, strict=True) if not change]
     if constant:
-        notes.append(f"Columns that never change: exclude={constant}")
+        notes = (*table.notes, f"Columns that never change: exclude={constant}")
+        table = replace(table, notes=notes)
     try:
-        return _analyzed(table.states, table.names, arguments, notes, arguments.spins)
+        return _analyzed(table, arguments, Spins if arguments.spins else Binary)
     except CodingError as error:
         advice = _advice(table, arguments.spins)
         raise CodingError(f"{error} ({advice})" if advice else str(error)) from error
@@ -201,39 +182,30 @@ def _advice(table: Table, is_spins: bool) -> str:
 
 def _fit_demo(arguments: argparse.Namespace) -> Report:
     data = datasets.spikes()
-    texts = (data.description, f"Source: {data.source}")
-    say(*(textwrap.fill(text, 80) for text in texts), "")
-    return _analyzed(data.states, data.names, arguments, (), spins=False)
+    say(*wrapped(data.description, ""), *wrapped(f"Source: {data.source}", ""), "")
+    return _analyzed(Table(data.states, data.names, len(data.states)), arguments, Binary)
 
 
 def _analyzed(
-    states: Any,
-    names: Sequence[str],
-    arguments: argparse.Namespace,
-    notes: Sequence[str],
-    spins: bool,
+    table: Table, arguments: argparse.Namespace, space: type[Binary] | type[Spins]
 ) -> Report:
-    n = len(names)
+    n = len(table.names)
     if _VERY_SLOW_UNITS <= n <= MAX_UNITS_EXACT:
-        print(
-            f"ebm: an exact fit of {n} columns sums over 2^{n} states many times and may take "
-            "minutes; Ctrl-C ends it with what it has",
-            file=sys.stderr,
+        tell(
+            f"an exact fit of {n} columns sums over 2^{n} states many times and may take minutes; "
+            "Ctrl-C ends it with what it has"
         )
     if MAX_UNITS_EXACT < n <= MAX_UNITS_SAMPLED:
-        print(
-            f"ebm: {n} columns are too many for an exact fit; Markov chains take their place, for "
-            "a minute or more; Ctrl-C ends it with what it has",
-            file=sys.stderr,
+        tell(
+            f"{n} columns are too many for an exact fit; Markov chains take their place, for a "
+            "minute or more; Ctrl-C ends it with what it has"
         )
     report = analyze(
-        states,
-        space=Spins if spins else Binary,
-        names=names,
+        table,
+        space=space,
         l2=arguments.l2,
         l2_biases=arguments.l2_biases,
         center="mean" if arguments.center == "mean" else 0.0,
-        notes=notes,
         rng=arguments.seed,
         progress=n >= _SLOW_UNITS and sys.stderr.isatty(),
     )

@@ -1,32 +1,33 @@
-"""Messages of the library in the words of the command line: options instead of arguments."""
+"""What both commands share: options as values, messages that name options, and where to write."""
 
 from __future__ import annotations
 
+import argparse
 import ast
+import csv
+import errno
+import math
+import os
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from ebm._files import require_replaceable
+from ebm.errors import FileFormatError, require_extra
 from ebm.report import Report
-from ebm.tables.columns import listed
-
-__all__ = ["KEYWORDS", "in_options", "report_in_options"]
+from ebm.tables._columns import listed
+from ebm.tables.write_table import SUFFIXES
 
 #: Options that stand for arguments of the library and take their values.
 KEYWORDS: Mapping[str, str] = {
-    "columns": "--columns",
-    "exclude": "--exclude",
-    "missing": "--missing",
-    "threshold": "--threshold",
-    "l2": "--l2",
-    "l2_biases": "--l2-biases",
-    "n_chains": "--chains",
-    "burn_in": "--burn-in",
-    "thin": "--thin",
-    "rng": "--seed",
-    "center": "--center",
-}
+    name: f"--{name.replace('_', '-')}"
+    for name in "columns exclude missing threshold l2 l2_biases burn_in thin center".split()
+} | {"n_chains": "--chains", "rng": "--seed"}
 #: Arguments of which a value is an option of its own.
 _SWITCHES: Mapping[str, Callable[[Any], str | None]] = {
     "drop_missing": lambda value: "--drop-missing",
@@ -44,52 +45,123 @@ _VALUE = rf"{_LIST}|'[^']*'|ebm\.\w+|True|False|…|[+-]?[0-9][0-9.]*(?:e[+-]?[0
 _ARGUMENT = re.compile(rf"(?<![\w.'\"])({'|'.join([*KEYWORDS, *_SWITCHES])})(?: = |=)({_VALUE})?")
 #: What the library says of zeros and ones that were called spins.
 _OTHER_CODING = "use space=ebm.Binary, or recode as 2 * x - 1"
+#: A penalty as the library writes it.
+_WRITTEN_PENALTY = re.compile(r"(?:penalty=)?ebm\.Penalty\(([^()]*)\)")
 #: A penalty that is named without a value.
 _PENALTY = re.compile(r"(?<=penalty )(\()?(l2_biases|l2)\b(?! ?=)")
 
 
+# Values
+
+
+def add_options(command: Any, options: Iterable[tuple[str, Any, str]]) -> None:
+    """Add options to a parser: names with a placeholder, type, help; a switch has no type."""
+    for usage, kind, text in options:
+        if kind is None:
+            command.add_argument(usage, action="store_true", help=text)
+        else:
+            *names, placeholder = usage.split()
+            command.add_argument(*names, type=kind, metavar=placeholder, help=text)
+
+
+def name_list(text: str) -> list[str]:
+    """Comma-separated names; one with a comma is quoted as in a CSV file."""
+    return [name.strip() for name in next(csv.reader([text]), [])]
+
+
+def three_names(text: str) -> list[str]:
+    """Three comma-separated names."""
+    names = name_list(text)
+    if len(names) != 3:
+        raise argparse.ArgumentTypeError(
+            f"must name the columns of the sample, the unit and the value, got {text!r}"
+        )
+    return names
+
+
+def penalty(text: str) -> float:
+    """A finite number of at least 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number of at least 0, got {text!r}")
+    return value
+
+
+def cut(text: str) -> float | str | dict[str, float | str]:
+    """A number, ``mean`` or ``median``, or such for columns by name: ``a=1.5,b=mean``."""
+    if "=" not in text:
+        return _place(text)
+    places = {}
+    for part in name_list(text):
+        name, _, place = part.rpartition("=")
+        if not name or name in places:
+            raise argparse.ArgumentTypeError(f"must give each column one number, got {text!r}")
+        places[name] = _place(place)
+    return places
+
+
+def _place(text: str) -> float | str:
+    if text.strip() in ("mean", "median"):
+        return text.strip()
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be a number, 'mean' or 'median', or such for columns by name as in "
+            f"a=1.5,b=mean, got {text!r}"
+        ) from None
+
+
+def integer(text: str, least: int) -> int:
+    """An integer of at least so much."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"must be an integer of at least {least}, got {text!r}")
+    return value
+
+
+non_negative = partial(integer, least=0)
+count = partial(integer, least=1)
+
+
+# Messages
+
+
 def in_options(text: str) -> str:
-    """A message with the arguments that it names as options, ready to be pasted into a shell.
-
-    Parameters
-    ----------
-    text : str
-        A sentence of the library.
-
-    Returns
-    -------
-    str
-        The sentence as a user of the command line can follow it.
-
-    Examples
-    --------
-    >>> from ebm.cli.options import in_options
-    >>> in_options("drop rows with drop_missing=True, or exclude=['cell 0', 'b'], or add l2=0.01")
-    "drop rows with --drop-missing, or --exclude 'cell 0,b', or add --l2 0.01"
-    """
+    """A message with the arguments that it names as options, ready to be pasted into a shell."""
     text = text.replace(_OTHER_CODING, "leave out --spins")
+    text = _WRITTEN_PENALTY.sub(r"\1", text)
     text = _PENALTY.sub(lambda match: f"{match[1] or ''}{KEYWORDS[match[2]]}", text)
     return _ARGUMENT.sub(_option, text)
 
 
+def tell(text: str) -> None:
+    """A message, its arguments as options, on the standard error stream."""
+    print(f"ebm: {in_options(text)}", file=sys.stderr)
+
+
 def _option(match: re.Match[str]) -> str:
     name, value = match[1], match[2]
-    if name in KEYWORDS:
-        written = "" if value in (None, "…") else _written(value)
-        # A value that begins like an option.
-        mark = "=" if written.startswith("-") else " " * bool(written)
-        return KEYWORDS[name] + mark + written
-    option = _SWITCHES[name](value if value is None or "ebm." in value else _read(value))
-    return match[0] if option is None else option
-
-
-def _written(value: str) -> str:
-    """A value as the option takes it."""
-    read = _read(value)
-    return listed([str(item) for item in read]) if isinstance(read, list) else str(read)
+    if name in _SWITCHES:
+        option = _SWITCHES[name](value if value is None or "ebm." in value else _read(value))
+        return match[0] if option is None else option
+    if value in (None, "…"):
+        return KEYWORDS[name]
+    items = _read(value)
+    written = listed([str(item) for item in items]) if isinstance(items, list) else str(items)
+    # A value that begins like an option.
+    mark = "=" if written.startswith("-") else " " * bool(written)
+    return KEYWORDS[name] + mark + written
 
 
 def _read(value: str) -> Any:
+    """A list or a word as Python reads it; numbers stay as they are written."""
     try:
         return value if value[0] in "+-0123456789…" else ast.literal_eval(value)
     except (ValueError, SyntaxError):
@@ -99,9 +171,79 @@ def _read(value: str) -> Any:
 def report_in_options(report: Report) -> Report:
     """A report whose sentences name options."""
     fit = report.fit and replace(report.fit, message=in_options(report.fit.message))
-    return replace(
-        report,
-        route=in_options(report.route),
-        fit=fit,
-        warnings=tuple(map(in_options, report.warnings)),
-    )
+    notes = tuple(map(in_options, report.warnings))
+    return replace(report, route=in_options(report.route), fit=fit, warnings=notes)
+
+
+# Outputs
+
+
+def check_outputs(
+    outputs: Iterable[Path | None],
+    source: Path | None,
+    *,
+    force: bool,
+    figure: Path | None = None,
+    table: Path | None = None,
+) -> None:
+    """Refuse, before any work, outputs that could not be written afterwards, or none at all.
+
+    ``source`` is read and no output; ``figure`` is the one that is drawn, ``table`` that of draws.
+    """
+    paths = [path for path in outputs if path is not None]
+    if sys.__stdout__ is None and not paths:
+        raise OSError(errno.EBADF, "is closed, name a file with --out", "the standard output")
+    for index, path in enumerate(paths):
+        if str(path) == "-":
+            raise FileFormatError("outputs go to files, '-' is none: name a file")
+        if path in paths[:index] or (source is not None and path.resolve() == source.resolve()):
+            raise FileFormatError(f"{path} is named twice: give every file its own name")
+        require_replaceable(path)
+        if path.exists() and not force:
+            raise FileExistsError(17, "the file exists, --force overwrites it", str(path))
+        if not path.absolute().parent.is_dir():
+            raise FileNotFoundError(2, "no such folder", str(path.parent))
+    if figure is not None:
+        _check_figure(figure)
+    if table is not None and table.suffix.lower() not in SUFFIXES:
+        raise FileFormatError(
+            f"{table} has the suffix {table.suffix or 'none'}, wanted {', '.join(SUFFIXES)}"
+        )
+
+
+def _check_figure(path: Path) -> None:
+    # Files are drawn without a screen.
+    require_extra("matplotlib", "plot").use("agg")
+    canvas = require_extra("matplotlib.backend_bases", "plot").FigureCanvasBase
+    kinds = canvas.get_supported_filetypes()
+    if path.suffix.lower().removeprefix(".") not in kinds:
+        raise FileFormatError(
+            f"{path} has no suffix of a figure, wanted .png, .pdf, .svg or another of "
+            f"{', '.join(sorted(kinds))}"
+        )
+
+
+def say(*lines: object) -> None:
+    """Lines to the standard output; silence once its reader has seen enough."""
+    with _standard_output():
+        for line in lines:
+            print(line)
+
+
+def write_bytes(blocks: Iterable[bytes]) -> None:
+    """Bytes to the standard output, until they end or its reader has seen enough."""
+    with _standard_output():
+        sys.stdout.buffer.writelines(blocks)
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        # What is still in the buffer goes nowhere: it would be an error at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # A reader that has seen enough is no error: there may be files to write.
+        if not isinstance(error, BrokenPipeError):
+            raise

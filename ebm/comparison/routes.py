@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ebm.comparison.differences import (
-    Difference,
-    correlation_difference,
-    covariance_difference,
-    mean_difference,
-    relative_covariance_error,
-)
-from ebm.comparison.text import render
+from ebm._text import WIDTH, number, short, table, wrapped
+from ebm.comparison.differences import Difference, differences, relative_covariance_error
 from ebm.ensembles import Moments
 from ebm.errors import CodingError, EbmError, ModelError, NamesError, ShapeError, require_extra
 from ebm.learning import FitResult
@@ -24,6 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["Comparison", "Route", "compare"]
+
+#: Kinds of moments, as they are called in a route.
+_KINDS = ("means", "covariances", "correlations")
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class Comparison:
         raise KeyError(f"no route is called {name!r}, the routes are {', '.join(self.names)}")
 
     def __str__(self) -> str:
-        return render(self.routes, self.space)
+        return _printed(self.routes, self.space)
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(self.names)}; {self.space!r})"
@@ -164,11 +161,11 @@ def compare(*moments: Any, names: Sequence[str] | None = None) -> Comparison:
     if len(moments) < 2:
         raise ShapeError(f"compare takes two routes or more, got {len(moments)}")
     called = _names(moments, names)
-    given = [_moments(route, name) for route, name in zip(moments, called, strict=True)]
-    space = given[0].space
+    unaligned = [_moments(route, name) for route, name in zip(moments, called, strict=True)]
+    space = unaligned[0].space
     if not isinstance(space, Binary | Spins):
         raise CodingError(f"compare takes moments of two-valued units, got {space!r}")
-    aligned = [_converted(m, space, name) for m, name in zip(given, called, strict=True)]
+    aligned = [_converted(m, space, name) for m, name in zip(unaligned, called, strict=True)]
     routes = [_route(name, m, aligned[0]) for name, m in zip(called, aligned, strict=True)]
     return Comparison(space, tuple(routes), tuple(aligned))
 
@@ -183,25 +180,25 @@ def _names(moments: Sequence[Any], names: Sequence[str] | None) -> list[str]:
         ]
     if isinstance(names, str):
         raise NamesError(f"names must be a sequence of names, got the string {names!r}")
-    given = [str(name) for name in names]
-    if len(given) != len(moments) or len(set(given)) != len(given):
+    called = [str(name) for name in names]
+    if len(called) != len(moments) or len(set(called)) != len(called):
         raise NamesError(
-            f"names must hold {len(moments)} different names, one for each route, got {given}"
+            f"names must hold {len(moments)} different names, one for each route, got {called}"
         )
-    return given
+    return called
 
 
 def _moments(route: Any, name: str) -> Moments:
     if isinstance(route, FitResult):
         route = route.ensemble
     make = getattr(route, "moments", None)
-    found = make() if callable(make) else None
-    if not isinstance(found, Moments):
+    moments = make() if callable(make) else None
+    if not isinstance(moments, Moments):
         raise ModelError(
             f"route {name!r} has no moments: give Moments, or what has them, such as "
             "ebm.exact(model), ebm.sample(model, n_draws=1000) or ebm.Ensemble.from_data(rows)"
         )
-    return found
+    return moments
 
 
 def _converted(moments: Moments, space: StateSpace, name: str) -> Moments:
@@ -213,30 +210,80 @@ def _converted(moments: Moments, space: StateSpace, name: str) -> Moments:
 
 
 def _route(name: str, moments: Moments, reference: Moments) -> Route:
-    log_z, other = _known(moments.log_partition), _known(reference.log_partition)
+    log_z, other = (
+        None if m.log_partition is None or math.isnan(m.log_partition) else float(m.log_partition)
+        for m in (moments, reference)
+    )
+    means, covariances, correlations = differences(moments, reference)
     return Route(
         name=name,
         sample_size=float(moments.sample_size),
         log_partition=log_z,
         log_partition_difference=None if log_z is None or other is None else log_z - other,
-        means=mean_difference(moments, reference),
-        covariances=covariance_difference(moments, reference),
-        correlations=correlation_difference(moments, reference),
+        means=means,
+        covariances=covariances,
+        correlations=correlations,
         relative_covariance_error=relative_covariance_error(moments, reference),
     )
-
-
-def _known(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else float(value)
 
 
 def _flat(route: Route) -> dict[str, Any]:
     """A route as one row: its differences as columns of their own."""
     row: dict[str, Any] = {}
     for key, value in asdict(route).items():
-        if key in ("means", "covariances", "correlations"):
+        if key in _KINDS:
             parts = value or dict.fromkeys(Difference.__dataclass_fields__)
-            row |= {f"{key}_{part}": number for part, number in parts.items()}
+            row |= {f"{key}_{part}": entry for part, entry in parts.items()}
         else:
             row[key] = value
     return {k: " - ".join(v or ()) if k.endswith("_where") else v for k, v in row.items()}
+
+
+def _printed(routes: Sequence[Route], space: StateSpace) -> str:
+    """Quantities in rows, routes in columns, in blocks of as many routes as 80 columns hold."""
+    reference, gap = short(routes[0].name), 3
+    labels = ["", "sample size", "ln Z", f"  minus that of {reference}"]
+    for kind in _KINDS:
+        labels += [f"{kind}, largest", "  in standard errors"]
+        labels += [f"{kind}, rms", "  in standard errors", "  left out as too rare"]
+    labels.append("|C - C'| / |C'|")
+    blocks: list[list[list[str]]] = []
+    free = 0
+    for column in (_column(route, is_reference=route is routes[0]) for route in routes):
+        width = gap + max(map(len, column))
+        if not blocks or width > free:
+            blocks.append([labels])
+            free = WIDTH - max(map(len, labels))
+        blocks[-1].append(column)
+        free -= width
+    texts = []
+    for block in blocks:
+        rows = list(zip(*block, strict=True))
+        lines = table(rows, "<" + ">" * (len(block) - 1), indent=0, gap=gap)
+        is_known = [set(row[1:]) != {"-"} for row in rows]
+        texts.append("\n".join(line for line, known in zip(lines, is_known, strict=True) if known))
+    units = "1 unit" if space.n == 1 else f"{space.n} units"
+    coding = "{-1, 1}" if isinstance(space, Spins) else "{0, 1}"
+    title = f"Moments of {units} in {coding}: each route against {reference}"
+    return "\n".join([*wrapped(title, ""), "\n\n".join(texts)])
+
+
+def _column(route: Route, *, is_reference: bool) -> list[str]:
+    cells = [
+        short(route.name),
+        number(route.sample_size, 6),
+        number(route.log_partition, 6, "unknown"),
+        number(route.log_partition_difference, unknown="unknown"),
+    ]
+    for kind in _KINDS:
+        difference: Difference | None = getattr(route, kind)
+        if difference is None:
+            cells += ["-"] * 5
+            continue
+        if is_reference:
+            # A route has no distance from itself to measure in errors.
+            difference = replace(difference, largest_z=None, rms_z=None, n_rare=0)
+        sizes = (difference.largest, difference.largest_z, difference.rms, difference.rms_z)
+        cells += [number(size) for size in sizes]
+        cells.append(str(difference.n_rare) if difference.n_rare else "-")
+    return [*cells, number(route.relative_covariance_error)]

@@ -14,46 +14,17 @@ __all__ = ["kept_positions"]
 
 
 def kept_positions(keep: Any, model: Any) -> tuple[int, ...]:
-    """Numbers of the units to keep.
-
-    Parameters
-    ----------
-    keep : sequence of int or str
-        What was given.
-    model : EnergyModel
-        Whose units they are, over a finite space.
-
-    Returns
-    -------
-    tuple of int
-        In the order given.
-
-    Raises
-    ------
-    ShapeError
-        If they are no sequence of different units.
-    NamesError
-        If a name is not there.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import ebm
-    >>> from ebm.effective._kept_units import kept_positions
-    >>> model = ebm.IsingModel(np.zeros((3, 3)), np.zeros(3), names=["a", "b", "c"])
-    >>> kept_positions(["c", 0], model)
-    (2, 0)
-    """
+    """Numbers of the units of a model to keep, in the order given by number or by name."""
     units = _listed(keep, model)
     positions = tuple(_position(unit, model) for unit in units)
     if not positions:
         raise ShapeError("keep must hold at least one unit")
     if len(set(positions)) < len(positions):
         twice = max(positions, key=positions.count)
-        given = [unit for unit, place in zip(units, positions, strict=True) if place == twice]
-        if len(set(given)) == 1:
-            raise ShapeError(f"keep must hold each unit once, got {given[0]!r} more than once")
-        raise ShapeError(f"keep must hold each unit once, but {given[0]!r} is {given[1]!r}")
+        alike = [unit for unit, place in zip(units, positions, strict=True) if place == twice]
+        if len(set(alike)) == 1:
+            raise ShapeError(f"keep must hold each unit once, got {alike[0]!r} more than once")
+        raise ShapeError(f"keep must hold each unit once, but {alike[0]!r} is {alike[1]!r}")
     return positions
 
 

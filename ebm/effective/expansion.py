@@ -11,15 +11,15 @@ import numpy as np
 
 from ebm._arrays import as_integer, as_seconds
 from ebm._types import Indices
-from ebm.effective._inclusion_exclusion import coefficients_by_subset, n_subsets
+from ebm.effective._inclusion_exclusion import n_subsets, subsets, subtract_parts
 from ebm.effective._kept_units import kept_positions
 from ebm.effective._traced_groups import TracedGroup, traced_groups
 from ebm.errors import LimitError, ShapeError
 from ebm.models import BoltzmannMachine, InteractionModel
 from ebm.models._couplings import is_sparse
+from ebm.perturbation._approximation import Doubt, warn_of
 from ebm.perturbation._canonical_machine import expanded_machine
 from ebm.perturbation._costs import require_within
-from ebm.perturbation._doubts import Doubt, warn_of
 from ebm.spaces import Binary, Spins
 from ebm.spaces._labels import shown
 
@@ -30,6 +30,8 @@ Terms = dict[tuple[int, ...], float]
 #: Largest order: that to which cumulants keep twelve digits; and where traced units are coupled
 #: among themselves, that of the diagrams.
 MOST_ORDERS, MOST_DIAGRAM_ORDERS = 20, 6
+#: Inputs of traced units held at a time.
+CHUNK = 2**20
 #: Coefficients below this part of the largest of their order are rounding.
 ROUNDING = 64 * np.finfo(np.float64).eps
 #: Bytes and seconds of one interaction, and seconds of one of the differences it takes.
@@ -95,9 +97,8 @@ def expand(
     Examples
     --------
     >>> import ebm
-    >>> from ebm.effective.expansion import expand
     >>> rbm = ebm.RestrictedBoltzmannMachine([[0.9], [0.7]], [0, 0], [-0.3])
-    >>> [round(expand(rbm, None, k).interactions().terms[0, 1], 5) for k in (2, 4, 8)]
+    >>> [round(ebm.effective.expand(rbm, None, k).interactions().terms[0, 1], 5) for k in (2, 4, 8)]
     [0.15401, 0.14546, 0.14505]
     >>> round(ebm.marginalize(rbm, [0, 1]).interactions().terms[0, 1], 5)
     0.14486
@@ -105,18 +106,24 @@ def expand(
     order = as_integer(order, "order")
     max_seconds = as_seconds(max_seconds)
     machine, joint_space = expanded_machine(model, None)
-    own: Any = model.space
-    kept = np.array(kept_positions(range(own.n) if keep is None else keep, model), dtype=np.intp)
+    space: Any = model.space
+    kept = np.array(kept_positions(range(space.n) if keep is None else keep, model), dtype=np.intp)
     groups = traced_groups(machine, kept)
-    _require_order(groups, order)
+    if order > MOST_ORDERS:
+        raise LimitError(f"order must be at most {MOST_ORDERS}, got {order}")
+    if order > MOST_DIAGRAM_ORDERS and not all(group.is_free for group in groups):
+        raise LimitError(
+            f"order must be at most {MOST_DIAGRAM_ORDERS} where traced units are coupled among "
+            f"themselves, got {order}: keep more units, or sum them out by ebm.marginalize"
+        )
     _require_feasible(groups, order, max_seconds)
     orders: list[Terms] = [{} for _ in range(order + 1)]
-    orders[0] = _own_terms(machine, kept)
+    orders[0] = _terms_of_kept(machine, kept)
     for group in groups:
         _add(orders, group, order)
-    names = own.names and tuple(own.names[i] for i in kept)
-    space = Binary(len(kept), names=names)
-    parts = tuple(_interactions(terms, space, spins=isinstance(own, Spins)) for terms in orders)
+    names = space.names and tuple(space.names[i] for i in kept)
+    binary, is_spins = Binary(len(kept), names=names), isinstance(space, Spins)
+    parts = tuple(_interactions(terms, binary, is_spins) for terms in orders)
     return EffectiveExpansion(parts, tuple(groups), joint_space.labels)
 
 
@@ -153,7 +160,7 @@ class EffectiveExpansion:
 
         Below 1 the series converges, the faster the smaller it is.
         """
-        return max((group.drive for group in self.groups), default=0.0)
+        return max((float(group.drives.max()) for group in self.groups), default=0.0)
 
     @property
     def space(self) -> Binary | Spins:
@@ -238,16 +245,6 @@ class EffectiveExpansion:
         )
 
 
-def _require_order(groups: Sequence[TracedGroup], order: int) -> None:
-    if order > MOST_ORDERS:
-        raise LimitError(f"order must be at most {MOST_ORDERS}, got {order}")
-    if order > MOST_DIAGRAM_ORDERS and not all(group.is_free for group in groups):
-        raise LimitError(
-            f"order must be at most {MOST_DIAGRAM_ORDERS} where traced units are coupled among "
-            f"themselves, got {order}: keep more units, or sum them out by ebm.marginalize"
-        )
-
-
 def _require_feasible(groups: Sequence[TracedGroup], order: int, max_seconds: float) -> None:
     counts = [n_subsets(len(group.neighbors), order) for group in groups]
     seconds = sum(
@@ -267,34 +264,48 @@ def _require_feasible(groups: Sequence[TracedGroup], order: int, max_seconds: fl
     )
 
 
-def _own_terms(machine: BoltzmannMachine, kept: Indices) -> Terms:
+def _terms_of_kept(machine: BoltzmannMachine, kept: Indices) -> Terms:
     """What the kept units have among themselves; the constant under the empty key."""
     weights = machine.weights
     among = weights[kept][:, kept] if is_sparse(weights) else weights[np.ix_(kept, kept)]
-    own = BoltzmannMachine(
+    alone = BoltzmannMachine(
         among, machine.biases[kept], center=machine.center[kept], offset=machine.offset
     )
-    whole = InteractionModel.from_pairwise(own)
+    whole = InteractionModel.from_pairwise(alone)
     return {**whole.terms, (): -whole.offset}
 
 
 def _add(orders: list[Terms], group: TracedGroup, order: int) -> None:
-    """What summing out a group adds to −E at each order."""
+    """What summing out a group adds to −E at each order.
+
+    Order k of ln Σ_h is a polynomial of k units, known from the states with at most k units at 1.
+    """
     free = orders[0]
     free[()] = free.get((), 0.0) + group.independent
-    for k, found in enumerate(coefficients_by_subset(group, order), start=1):
-        terms = orders[k]
-        for units, value in found:
-            terms[units] = terms.get(units, 0.0) + value
+    q, base = len(group.neighbors), -group.center @ group.across
+    levels, values = subsets(q, order), []
+    for level in levels:
+        rows = max(1, CHUNK // len(base))
+        chunks = [level[start : start + rows] for start in range(0, len(level), rows)]
+        parts = [group.orders(base + group.across[on].sum(axis=1), order) for on in chunks]
+        values.append(np.concatenate(parts, axis=1))
+    subtract_parts(values, levels, q)
+    for size, (level, coefficients) in enumerate(zip(levels, values, strict=True)):
+        units = [tuple(row) for row in group.neighbors[level].tolist()]
+        for k in range(max(size, 1), order + 1):
+            terms = orders[k]
+            for key, value in zip(units, coefficients[k - 1].tolist(), strict=True):
+                terms[key] = terms.get(key, 0.0) + value
 
 
-def _interactions(terms: Terms, space: Binary, *, spins: bool) -> InteractionModel:
+def _interactions(terms: Terms, space: Binary, is_spins: bool) -> InteractionModel:
+    """The interactions that are not rounding, of a model over {0,1} or turned to spins."""
     model = InteractionModel(terms, space)
-    if spins:
+    if is_spins:
         model = model.to_spins()
     floor = ROUNDING * max((abs(value) for value in model.terms.values()), default=0.0)
-    kept = {units: value for units, value in model.terms.items() if abs(value) > floor}
-    return replace(model, terms=_sorted(kept))
+    large = {units: value for units, value in model.terms.items() if abs(value) > floor}
+    return replace(model, terms=_sorted(large))
 
 
 def _sorted(terms: Terms) -> Terms:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer
-from ebm._types import Array
+from ebm._types import Array, Indices
+from ebm.effective._inclusion_exclusion import subsets, subtract_parts
 from ebm.effective._kept_units import kept_positions
-from ebm.effective._traced_groups import TraceByEnergy, TraceByProducts
+from ebm.effective._traced_groups import connected_groups
 from ebm.enumeration._limits import describe_size, number_of_states
-from ebm.enumeration._log_weights import Parts, Resolved
+from ebm.enumeration._log_weights import Parts, Resolution, Resolved, cut_form, of_form, resolved
 from ebm.errors import EnumerationLimitError, ModelError
-from ebm.forms import QuadraticForm, offered_form
-from ebm.model import EnergyModel, checked_space
+from ebm.forms import QuadraticForm, offered_form, summable_form
+from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.models import InteractionModel
 from ebm.perturbation._costs import require_within
 from ebm.spaces import Binary, FiniteSpace, Spins
@@ -35,6 +36,11 @@ BYTES_PER_TERM = 400.0
 SECONDS_PER_SUM = 1e-6
 #: What one energy, and all interactions, may take.
 MOST_SECONDS, MOST_BYTES = 60.0, 4 * 2.0**30
+#: Traced states held at a time for each kept state.
+TRACED_CHUNK = 2**10
+#: Seconds for one joint state, by matrix products and through ``energy``.
+SECONDS_BY_PRODUCTS = 1e-8
+SECONDS_BY_ENERGY = 2e-7
 
 
 def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> MarginalModel:
@@ -139,11 +145,9 @@ class MarginalModel(EnergyModel):
         ndarray, (...)
             In units of k_B T; ``+inf`` where the joint model forbids every completion.
         """
-        rows = max(1, CHUNK // self._trace.n_terms)
 
         def energies(v: Array) -> Array:
-            flat = v.reshape(-1, self.space.n)
-            parts = [self._trace.energy(flat[k : k + rows]) for k in range(0, len(flat), rows)]
+            parts = [self._trace.energy(part) for part in self._blocks(v.reshape(-1, self.space.n))]
             return np.concatenate([np.empty(0), *parts]).reshape(v.shape[:-1])
 
         return self.space.map(energies, states)
@@ -155,11 +159,15 @@ class MarginalModel(EnergyModel):
             return None
 
         def log_weights(states: Array) -> Parts:
-            rows = max(1, CHUNK // self._trace.n_terms)
-            parts = [trace.log_weights(states[k : k + rows]) for k in range(0, len(states), rows)]
+            parts = [trace.log_weights(part) for part in self._blocks(states)]
             return Parts(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
         return Resolved(log_weights, trace.constant, trace.resolution)
+
+    def _blocks(self, states: Array) -> Iterator[Array]:
+        """Kept states as many at a time as fit with all that is summed out."""
+        rows = max(1, CHUNK // self._trace.n_terms)
+        return (states[start : start + rows] for start in range(0, len(states), rows))
 
     def scaled(self, beta: float) -> MarginalModel:
         """The marginal of the joint model at β times its energy; not β times this energy.
@@ -246,7 +254,8 @@ class MarginalModel(EnergyModel):
                 pair[:] = np.stack([(low + high) / 2, (high - low) / 2], axis=1)
         return {
             subset: float(table[sum(2 ** (n - 1 - unit) for unit in subset)])
-            for subset in _subsets(n, order)
+            for size in range(order + 1)
+            for subset in combinations(range(n), size)
         }
 
     def _by_subsets(self, order: int) -> dict[tuple[int, ...], float]:
@@ -255,15 +264,17 @@ class MarginalModel(EnergyModel):
         count = sum(math.comb(n, size) for size in range(order + 1))
         what = f"{count} subsets of the {n} units"
         self._require_interactions(what, float(count), float(count) * 2**order)
-        subsets = list(_subsets(n, order))
-        states = np.zeros((len(subsets), n))
-        for row, subset in zip(states, subsets, strict=True):
-            row[list(subset)] = 1
-        coefficients: dict[tuple[int, ...], float] = {}
-        for subset, energy in zip(subsets, self._energies(states).tolist(), strict=True):
-            below = (part for size in range(len(subset)) for part in combinations(subset, size))
-            coefficients[subset] = -energy - math.fsum(coefficients[part] for part in below)
-        return coefficients
+        levels, values = subsets(n, order), []
+        for level in levels:
+            states = np.zeros((len(level), n))
+            np.put_along_axis(states, level, 1.0, axis=1)
+            values.append(-self._energies(states)[None])
+        subtract_parts(values, levels, n)
+        return {
+            tuple(subset): coefficient
+            for level, coefficients in zip(levels, values, strict=True)
+            for subset, coefficient in zip(level.tolist(), coefficients[0].tolist(), strict=True)
+        }
 
     def _require_interactions(self, what: str, n_energies: float, n_sums: float) -> None:
         _require_feasible(
@@ -292,7 +303,135 @@ def _require_feasible(what: str, seconds: float, n_bytes: float, remedy: str) ->
     )
 
 
-def _subsets(n: int, order: int) -> Iterator[tuple[int, ...]]:
-    """Subsets of n units by size, then in lexicographic order; the empty one first."""
-    for size in range(order + 1):
-        yield from combinations(range(n), size)
+class TraceByProducts:
+    """Traced units of a pairwise model, each group that hangs together summed on its own.
+
+    With f the features of the kept units and g those of a group, exp(−E) is summed over g at
+    field f A_kg: a matrix product for all kept states and all states of equally large groups.
+    """
+
+    def __init__(self, model: Any, keep: Indices, traced: Indices) -> None:
+        self._space: Any = model.space
+        form = summable_form(model)
+        forms = cut_form(form)
+        form = form.at_origin().dense()
+        self._constant = form.constant
+        self._resolution = Resolution.of(form.matrix / 2, form.vector)
+        self._width = self._space.value_features.shape[1]
+        rows = self._features(keep)
+        self._own = tuple(
+            QuadraticForm(matrix[np.ix_(rows, rows)], vector[rows], 0.0)
+            for matrix, vector, _ in forms
+        )
+        self._groups = []
+        for units in self._groups_of_one_size(form.matrix, traced):
+            columns = self._features(units.ravel()).reshape(len(units), -1)
+            parts = [_Group.of(part, rows, columns) for part in forms]
+            self._groups.append((self._subspace(units.shape[1]), parts))
+        sizes = [(len(group[0].inside), number_of_states(space)) for space, group in self._groups]
+        self.seconds = SECONDS_BY_PRODUCTS * sum(count * size for count, size in sizes)
+        self.n_terms = int(max((n * min(size, TRACED_CHUNK) for n, size in sizes), default=1))
+
+    def log_weights(self, states: Array) -> Parts:
+        """constant − E_eff of a block of kept states."""
+        f = self._subspace(states.shape[1]).features(states)
+        total = of_form(self._own, f)
+        for space, group in self._groups:
+            tables = (space.features(hidden) for hidden in space.enumerate(TRACED_CHUNK))
+            sums = (Parts(*(part.log_weights(f, g) for part in group)).log_sum(2) for g in tables)
+            total = total.plus(reduce(Parts.joined, sums), axis=1)
+        return total
+
+    def energy(self, states: Array) -> Array:
+        """E_eff of a block of kept states."""
+        leading, rest = self.log_weights(states)
+        return np.asarray(self._constant - (leading + rest))
+
+    def resolved(self) -> Resolved | None:
+        """constant − E_eff of kept states in two parts, where energies need them."""
+        if len(self._own) == 1:
+            return None
+        return Resolved(self.log_weights, self._constant, self._resolution)
+
+    def _groups_of_one_size(self, matrix: Array, traced: Indices) -> Iterator[Indices]:
+        """Traced units linked, directly or through others: (n_groups, size) for each size."""
+        if not len(traced):
+            return
+        n = self._space.n
+        linked = np.abs(matrix).reshape(n, self._width, n, self._width).max(axis=(1, 3)) > 0
+        groups = [traced[members] for members in connected_groups(linked[np.ix_(traced, traced)])]
+        for size in sorted({len(group) for group in groups}):
+            yield np.stack([group for group in groups if len(group) == size])
+
+    def _subspace(self, n: int) -> Any:
+        return replace(self._space, n=n, names=None)
+
+    def _features(self, units: Indices) -> Indices:
+        return np.asarray((units[:, None] * self._width + np.arange(self._width)).ravel())
+
+
+class _Group(NamedTuple):
+    """Groups of equally many traced units: A between kept units and them, A and v inside."""
+
+    across: Array
+    inside: Array
+    vector: Array
+
+    @classmethod
+    def of(cls, form: QuadraticForm, rows: Indices, columns: Indices) -> _Group:
+        """The parts of a form over kept features and (n_groups, width) traced ones."""
+        inside = np.stack([form.matrix[np.ix_(c, c)] for c in columns])
+        return cls(form.matrix[rows][:, columns], inside, form.vector[columns])
+
+    def log_weights(self, f: Array, g: Array) -> Array:
+        """½ gAg + (v + f A)·g for kept features f and states g of each group, (k, n_groups, t)."""
+        alone = self.vector @ g.T + 0.5 * np.einsum("tc,kcd,td->kt", g, self.inside, g)
+        driven = f @ (self.across @ g.T).reshape(f.shape[1], -1)
+        return np.asarray(driven.reshape(len(f), *alone.shape) + alone)
+
+
+class TraceByEnergy:
+    """Traced units of any finite model: every one of their states, through ``energy``."""
+
+    def __init__(self, model: EnergyModel, keep: Indices, traced: Indices) -> None:
+        self._model, self._keep, self._traced = model, keep, traced
+        space: Any = model.space
+        self._space = replace(space, n=len(traced), names=None) if len(traced) else None
+        size = number_of_states(self._space) if self._space else 1.0
+        self.seconds = SECONDS_BY_ENERGY * size
+        self.n_terms = int(min(size, TRACED_CHUNK))
+
+    def energy(self, states: Array) -> Array:
+        """E_eff of a block of kept states."""
+        log_sums = np.full(len(states), -np.inf)
+        for joint in self._joint_states(states):
+            energies = checked_energy(self._model, joint.reshape(-1, joint.shape[2]))
+            part = np.logaddexp.reduce(-energies.reshape(joint.shape[:2]), axis=1)
+            log_sums = np.logaddexp(log_sums, part)
+        return -log_sums
+
+    def resolved(self) -> Resolved | None:
+        """constant − E_eff of kept states in two parts, where energies need them."""
+        whole = resolved(self._model)
+        if whole is None:
+            return None
+
+        def log_weights(states: Array) -> Parts:
+            sums = []
+            for joint in self._joint_states(states):
+                parts = whole.log_weights(joint.reshape(-1, joint.shape[2]))
+                joined = Parts(*(part.reshape(joint.shape[:2]) for part in parts))
+                sums.append(joined.log_sum(axis=1))
+            return reduce(Parts.joined, sums)
+
+        return Resolved(log_weights, whole.constant, whole.resolution)
+
+    def _joint_states(self, states: Array) -> Iterator[Array]:
+        """Kept states joined to all of the traced units, some at a time, (k, t, n)."""
+        for hidden in (
+            [np.empty((1, 0))] if self._space is None else self._space.enumerate(TRACED_CHUNK)
+        ):
+            joint = np.empty((len(states), len(hidden), self._model.space.n))
+            joint[:, :, self._keep] = states[:, None]
+            joint[:, :, self._traced] = hidden
+            yield joint

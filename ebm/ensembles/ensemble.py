@@ -1,29 +1,48 @@
-"""The pivot of the library: the one thing an average is taken over.
-
-Exact enumeration, samples and data each give an :class:`Ensemble`.
-"""
+"""The pivot of the library: what an average is taken over, and data as the simplest case of it."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from ebm._arrays import as_floats
+from ebm._arrays import as_floats, in_base
 from ebm._parallel import single_threaded_blas
-from ebm._types import Array
+from ebm._types import Array, Indices
 from ebm.ensembles.moments import Estimate, Moments
-from ebm.errors import CodingError, ModelError, NamesError, ShapeError, require_memory
-from ebm.spaces import StateSpace
+from ebm.errors import (
+    CodingError,
+    FewSamplesWarning,
+    ModelError,
+    NamesError,
+    ShapeError,
+    require_memory,
+    warn,
+)
+from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
+from ebm.spaces._labels import (
+    as_names,
+    checked_names,
+    held_labels,
+    only_count,
+    order_along,
+    row_order,
+)
+from ebm.spaces._reading import dense, readable
 
-if TYPE_CHECKING:
-    from ebm.ensembles.weighted_states import WeightedStates
-
-__all__ = ["Ensemble", "Observable", "require_units"]
+__all__ = [
+    "Ensemble",
+    "Observable",
+    "WeightedStates",
+    "observed",
+    "require_order",
+    "require_units",
+]
 
 #: A function of states (m, n) with one value, or array of values, for each: (m,) or (m, …).
 Observable = Callable[[Array], ArrayLike]
@@ -60,7 +79,8 @@ class Ensemble(ABC):
         Returns
         -------
         ndarray
-            Of the shape of one value. States of weight zero count zero, even where f is infinite.
+            E[f], in the shape of one value. States of weight zero count zero, even where f is
+            infinite.
 
         Raises
         ------
@@ -100,9 +120,9 @@ class Ensemble(ABC):
         )
         total = np.zeros((k, k))
         for states, weights in self._quiet_blocks():
-            kept = weights > 0
-            deviation = (observed(f, states)[kept] - mean).reshape(-1, k)
-            total += deviation.T @ (deviation * weights[kept, None])
+            counts = weights > 0
+            deviation = (observed(f, states)[counts] - mean).reshape(-1, k)
+            total += deviation.T @ (deviation * weights[counts, None])
         return np.asarray(total if mean.ndim else total[0, 0])
 
     def estimate(self, f: Observable) -> Estimate:
@@ -153,7 +173,7 @@ class Ensemble(ABC):
         X: Any,
         *,
         space: StateSpace | type[StateSpace] | None = None,
-        weights: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         names: Sequence[str] | None = None,
     ) -> WeightedStates:
         """Data as an ensemble: rows are samples, columns are units.
@@ -161,20 +181,33 @@ class Ensemble(ABC):
         Parameters
         ----------
         X : array_like, scipy.sparse, tensor or data frame, (n_samples, n_units)
-            Any numeric type; a frame brings its column names.
+            Numbers of any type. A frame brings its column names.
         space : StateSpace or class, optional
-            The coding. None means ``ebm.Binary``; other codings must be asked for. Columns of a
-            frame are realigned to the names of a given space.
-        weights : array_like, (n_samples,), optional
-            Frequencies: weight 2 equals the row twice, weight 0 equals its absence. A series beside
-            a frame is taken by the labels of the rows.
+            The coding, ``ebm.Binary`` if not given: others must be asked for. Columns of a frame
+            are brought into the order of the names of a space.
+        sample_weight : array_like, (n_samples,), optional
+            Frequencies of the rows: weight 2 equals the row twice, weight 0 equals its absence. A
+            series beside a frame is taken by the labels of the rows.
         names : sequence of str, optional
             Unit names, where ``X`` has none.
 
         Returns
         -------
         WeightedStates
-            Equal rows counted together.
+            The distinct rows, equal ones counted together.
+
+        Raises
+        ------
+        ShapeError
+            If ``X`` has not two axes, or ``sample_weight`` not one entry for each row.
+        CodingError
+            If a value does not belong to the coding.
+        MissingValueError
+            If a value is missing.
+        NamesError
+            If ``names`` are one string, or contradict the column names of a frame.
+        ModelError
+            If ``space`` is no state space, or weights are negative, infinite or all zero.
 
         Examples
         --------
@@ -184,30 +217,193 @@ class Ensemble(ABC):
         (array([[0, 1],
                [1, 1]], dtype=int8), array([0.667, 0.333]))
         """
-        from ebm.ensembles.weighted_states import from_data
+        rows = _table(X)
+        n_rows, n = rows.shape
+        space, order = _resolved(space, X, n, names)
+        rows = rows if order is None else rows[:, order]
+        frequencies = None
+        if sample_weight is not None:
+            if hasattr(X, "sample_size"):
+                raise ModelError(
+                    "sample_weight belongs to rows; this ensemble already has its own weights"
+                )
+            frequencies = _frequencies(sample_weight, X, n_rows)
+            # A row of weight zero is as good as absent, whatever it holds.
+            rows, frequencies = rows[frequencies > 0], frequencies[frequencies > 0]
+        stored = space.map(lambda states: states.astype(_stored_type(space)), rows)
+        _warn_if_few(len(stored), space.n)
+        total = float(len(stored) if frequencies is None else frequencies.sum())
+        states, counts = _counted(space, stored, frequencies)
+        shares = counts / total
+        for array in (states, shares):
+            array.setflags(write=False)
+        return WeightedStates(
+            space=space, states=states, weights=shares, sample_size=total, n_rows=n_rows
+        )
 
-        return from_data(X, space=space, weights=weights, names=names)
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class WeightedStates(Ensemble):
+    """Distinct states with their relative frequencies.
 
-def require_units(ensemble: Any, space: StateSpace) -> None:
-    """Refuse an ensemble whose states are not those of a model's space.
+    Made by :meth:`Ensemble.from_data`. Duplicate rows are data: they are counted, never dropped.
 
     Parameters
     ----------
-    ensemble : Any
-        What a caller gave to be averaged over.
     space : StateSpace
-        The space of the model.
-
-    Raises
-    ------
-    ModelError
-        If it is no ensemble of states.
-    CodingError
-        If its states are coded otherwise, or of other length.
-    NamesError
-        If its units have other names, or the same ones in another order.
+        Coding and names.
+    states : ndarray, (n_patterns, n)
+        The distinct rows, in lexicographic order; ``int8`` for two-valued units.
+    weights : ndarray, (n_patterns,)
+        Relative frequencies, summing to 1.
+    sample_size : float
+        Sum of the frequencies of the rows, which is their number where none were given.
+    n_rows : int
+        Number of rows read.
     """
+
+    space: StateSpace
+    states: NDArray[Any]
+    weights: Array
+    sample_size: float
+    n_rows: int
+    kind = "data"
+
+    def __repr__(self) -> str:
+        return f"WeightedStates({self.n_rows} rows, {len(self.states)} distinct, {self.space!r})"
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """Blocks of distinct states (m, n) and their frequencies (m,)."""
+        rows = max(1, 2**22 // self.space.n)
+        for start in range(0, len(self.states), rows):
+            block = slice(start, start + rows)
+            yield self.states[block].astype(np.float64), self.weights[block]
+
+    def entropy(self, base: float | None = None) -> float:
+        """Plug-in entropy −Σ p ln p of the frequencies, in nats, or in the given base.
+
+        Biased low by about (K − 1)/(2N) nats for K occupied patterns and N samples
+        :cite:`miller1955`.
+
+        Parameters
+        ----------
+        base : float, optional
+            2 for bits.
+
+        Returns
+        -------
+        float
+            −Σ p ln p, never negative.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> ebm.Ensemble.from_data([[0, 0], [0, 1], [1, 0], [1, 1]]).entropy(base=2)
+        2.0
+        """
+        return in_base(-float(self.weights @ np.log(self.weights)), base)
+
+
+def _table(X: Any) -> NDArray[Any]:
+    """Rows of data as one array of any type, (n_samples, n_units)."""
+    given = readable(X, "data")
+    if len(given.shape) != 2:
+        raise ShapeError(
+            f"data must have shape (n_samples, n_units), got {tuple(given.shape)}; "
+            "for one unit give X[:, None], for one sample X[None, :]"
+        )
+    if 0 in given.shape:
+        raise ShapeError(
+            f"data must have at least one row and one column, got {tuple(given.shape)}"
+        )
+    labels = held_labels(X, 1)
+    if labels is not None:
+        checked_names(labels, given.shape[1])
+    return dense(given)
+
+
+def _resolved(
+    space: StateSpace | type[StateSpace] | None, X: Any, n: int, names: Sequence[str] | None
+) -> tuple[StateSpace, Indices | None]:
+    """The space of the data, and the order in which to take the columns."""
+    labels = held_labels(X, 1)
+    own = None if labels is None else as_names(labels)
+    counted = labels is not None and only_count(labels)
+    wanted = own if names is None else as_names(names)
+    if own is not None and not counted and wanted != own:
+        raise NamesError("names must not be given beside a frame that has other column names")
+    if space is None:
+        space = Binary
+    if isinstance(space, type) and issubclass(space, StateSpace):
+        return space(n, names=wanted), None
+    if not isinstance(space, StateSpace):
+        raise ModelError(f"space must be a state space such as ebm.Spins, got {space!r}")
+    if wanted is None:
+        return space, None
+    if space.names is None:
+        order_along(X, 1, None, "data")
+        return space.named(wanted if space.n == n else None), None
+    return space, None if counted and names is None else space.order_of(wanted)
+
+
+def _frequencies(sample_weight: Any, X: Any, n_rows: int) -> Array:
+    """Weights of the rows, (n_samples,), in their order."""
+    array = as_floats(sample_weight, "sample_weight")
+    if array.shape != (n_rows,):
+        raise ShapeError(
+            f"sample_weight must have shape ({n_rows},), one for each row, got {array.shape}"
+        )
+    order = row_order(sample_weight, X, "sample_weight")
+    array = array if order is None else array[order]
+    with np.errstate(over="ignore"):
+        total = array.sum()
+    if not np.isfinite(total) or (array < 0).any():
+        raise ModelError("sample_weight must be finite, not negative, and have a finite sum")
+    if not array.any():
+        raise ModelError("sample_weight must not be zero everywhere")
+    return array
+
+
+def _warn_if_few(n_rows: int, n: int) -> None:
+    if n_rows >= n:
+        return
+    hint = "; rows must be samples: is the table transposed?" if n > 10 * n_rows > 10 else ""
+    warn(
+        f"{n_rows} rows for {n} units: covariances are singular, so use a penalty "
+        f"(ebm.Penalty(l2=…)) or fewer units{hint}",
+        FewSamplesWarning,
+    )
+
+
+def _stored_type(space: StateSpace) -> type:
+    """The type that states are kept in: a byte for two values, integers for levels."""
+    if isinstance(space, Binary | Spins):
+        return np.int8
+    return np.int64 if isinstance(space, FiniteSpace) else np.float64
+
+
+def _counted(
+    space: StateSpace, rows: NDArray[Any], weights: Array | None
+) -> tuple[NDArray[Any], Array]:
+    """Distinct rows in lexicographic order, and the total weight of each."""
+    if isinstance(space, Binary | Spins):
+        # Eight units to the byte: sorting packed words is many times faster than sorting rows.
+        packed = np.packbits(rows > 0, axis=1)
+        words = np.zeros((len(rows), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
+        words[:, : packed.shape[1]] = packed
+        keys: NDArray[Any] = words.view(">u8").astype(np.uint64)
+        keys = keys[:, 0] if keys.shape[1] == 1 else keys
+    else:
+        keys = rows
+    _, first, inverse = np.unique(
+        keys, axis=0 if keys.ndim == 2 else None, return_index=True, return_inverse=True
+    )
+    counts = np.bincount(inverse.ravel(), weights=weights, minlength=len(first))
+    return rows[first], counts.astype(np.float64)
+
+
+def require_units(ensemble: Any, space: StateSpace) -> None:
+    """Refuse what is no ensemble over the units of a space, in this coding and order."""
     if not isinstance(ensemble, Ensemble):
         raise ModelError(
             f"an ensemble of states is wanted, got {type(ensemble).__name__}: give "

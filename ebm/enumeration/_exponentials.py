@@ -1,107 +1,52 @@
-"""exp(f A g) for all joint states f, g of two groups, by products instead of exponentials.
+"""exp(f A f') for all joint states f, f' of two groups, by products instead of exponentials.
 
-Row by row the matrix doubles: the rows with a unit at its second value are those with it at its
-first, times one vector. One multiplication for each entry takes the place of one exponential. The
-entries are scaled by an upper bound, so they never overflow; where their span could underflow,
-logs are formed and exponentiated instead.
+With the units of the rows cut in two, f = (g, h), the matrix is a product of two small tables,
+
+    exp(f A f') = exp(g A f') exp(h A f'),
+
+and one multiplication for each entry takes the place of one exponential. Each table is scaled by
+its largest entry, so nothing overflows; what underflows is below the smallest double.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ebm._types import Array
-from ebm.enumeration._splitting import Group, cross
-from ebm.forms import QuadraticForm
-
-#: Largest span of logs for which entries scaled by an upper bound stay normal numbers.
-SAFE_SPAN = 600.0
+from ebm.enumeration._splitting import Group
 
 
-class Exponentials:
-    """The coupling of two groups as a matrix of exponentials, rows and columns weighted.
+class Exponentials(NamedTuple):
+    """Logs of the two tables: row (i, j) of the matrix is exp(upper[i]) exp(lower[j])."""
 
-    Parameters
-    ----------
-    form : QuadraticForm
-        The energy.
-    rows, columns : Group
-        The groups.
-    """
+    upper: Array
+    lower: Array
 
-    def __init__(self, form: QuadraticForm, rows: Group, columns: Group) -> None:
-        self._form, self._rows, self._columns = form, rows, columns
-        coupling = form.matrix[rows.features, columns.features]
-        n_units, n_changes, width = rows.changes.shape
-        changes = rows.changes.reshape(n_units * n_changes, width)
-        logs = np.concatenate([rows.table[:1], changes]) @ coupling @ columns.table.T
-        self._first = logs[0]
-        # Logs of the factors by which a row changes when one unit leaves its first value.
-        steps = logs[1:].reshape(n_units, n_changes, columns.size)
-        # Each unit moves a log by at most this much, up or down.
-        self._rise = float(np.abs(steps).max(axis=(1, 2), initial=0).sum())
-        self._span = 2 * self._rise
-        self._factors = np.exp(steps) if self._span < SAFE_SPAN else None
+    @classmethod
+    def of(cls, rows: Group, coupled: Array) -> Exponentials:
+        """From the group of the rows, and A f' of all f'."""
+        cut = rows.upper.shape[1]
+        return cls(rows.upper @ coupled[:cut], rows.lower @ coupled[cut:])
 
-    def logs(self) -> Array:
-        """f A g, (rows, columns)."""
-        left = cross(self._form, self._rows, self._columns)
-        return np.asarray(left @ self._columns.table.T)
+    def fill(self, column_logs: Array, axis: int, out: Array) -> Array:
+        """Fill exp(f A f' + column_logs − bounds), at most 1, with bounds for rows or columns.
 
-    def fill_scaled_rows(self, column_logs: Array, out: Array) -> Array:
-        """Fill exp(f A g + column_logs − row maxima); returns the row maxima (logs)."""
-        scale = self._fill(column_logs, out)
-        if scale is None:
-            return exponentiate(self.logs() + column_logs, 1, out)
-        maxima = out.max(axis=1)
-        out *= (1 / maxima)[:, None]
-        return np.asarray(np.log(maxima) + scale)
-
-    def fill_scaled_columns(self, out: Array) -> Array:
-        """Fill exp(f A g − column maxima); returns the column maxima (logs)."""
-        scale = self._fill(None, out)
-        if scale is None:
-            return exponentiate(self.logs(), 0, out)
-        maxima = out.max(axis=0)
-        out *= 1 / maxima
-        return np.asarray(np.log(maxima) + scale)
-
-    def fill_scaled(self, row_logs: Array, column_logs: Array, out: Array) -> float:
-        """Fill exp(f A g + row_logs + column_logs − top); returns the largest log, top."""
-        scale = self._fill(column_logs, out)
-        if scale is None:
-            return float(exponentiate(self.logs() + column_logs + row_logs[:, None], None, out))
-        maxima = out.max(axis=1)
-        tops = np.log(maxima) + row_logs
-        top = float(tops.max())
-        # At least exp(tops − top): a row underflows only if its largest entry does.
-        out *= (np.exp(tops - top) / maxima)[:, None]
-        return top + scale
-
-    def _fill(self, column_logs: Array | None, out: Array) -> float | None:
-        """Fill exp(f A g + column_logs − scale), all normal and at most 1; returns the scale.
-
-        Returns
-        -------
-        float or None
-            None, and nothing filled, where the entries could underflow.
+        Returns the bounds, of each row if ``axis`` is 1.
         """
-        first = self._first if column_logs is None else self._first + column_logs
-        top = float(first.max())
-        if self._factors is None or self._span + top - float(first.min()) > SAFE_SPAN:
-            return None
-        np.exp(first - (top + self._rise), out=out[0])
-        filled = 1
-        for unit in self._factors:
-            for value, factor in enumerate(unit, 1):
-                rows = slice(value * filled, (value + 1) * filled)
-                np.multiply(out[:filled], factor, out=out[rows])
-            filled *= len(unit) + 1
-        return top + self._rise
+        lower = self.lower + column_logs
+        bounds = self.upper.max(axis=axis), lower.max(axis=axis)
+        tables = [
+            np.exp(logs - np.expand_dims(bound, axis))
+            for logs, bound in zip((self.upper, lower), bounds, strict=True)
+        ]
+        np.multiply(tables[0][:, None], tables[1], out=out.reshape(len(self.upper), *lower.shape))
+        return np.add.outer(*bounds).ravel() if axis == 1 else bounds[0] + bounds[1]
 
 
 def exponentiate(logs: Array, axis: int | None, out: Array) -> Array:
     """exp(logs − maxima along an axis, or of all) into ``out``; returns the maxima."""
     maxima = logs.max(axis=axis, keepdims=True)
     np.exp(logs - maxima, out=out)
-    return np.asarray(maxima.squeeze(axis) if axis is not None else maxima[0, 0])
+    return np.asarray(maxima.squeeze(axis))

@@ -8,15 +8,19 @@ marginals; those across all three take one product for each feature of a and of 
 from __future__ import annotations
 
 import math
-from functools import cache
-from itertools import pairwise, permutations
+from functools import lru_cache
+from itertools import accumulate, permutations
+from typing import NamedTuple
 
 import numpy as np
 
 from ebm._parallel import map_blocks, single_threaded_blas
 from ebm._types import Array
 from ebm.enumeration._factors import CERTIFIED, FactorMatrices, Factors, log_lost_share
-from ebm.enumeration._splitting import Group, Split, split
+from ebm.enumeration._halves import Halves
+from ebm.enumeration._log_weights import Scale
+from ebm.enumeration._products import borrowed_buffers
+from ebm.enumeration._splitting import Group, split
 from ebm.forms import QuadraticForm
 from ebm.spaces import FiniteSpace
 
@@ -25,28 +29,19 @@ MOST_BITS = 33
 #: Number of states up to which one thread is fastest.
 SINGLE_THREADED = 2**22
 
+#: Sums Σ p d_i d_j d_k d_l by the groups that the four indices belong to.
+Blocks = dict[tuple[int, int, int, int], Array]
+Place = tuple[slice, ...]
+Order = tuple[int, ...]
+
 
 def fourth_moments(
     form: QuadraticForm, space: FiniteSpace, center: Array, n_jobs: int
 ) -> Array | None:
     """E[d_i d_j d_k d_l] for d = (features − center, 1), (n_features + 1, …) four times.
 
-    Parameters
-    ----------
-    form : QuadraticForm
-        The energy.
-    space : FiniteSpace
-        The states, at most 2^33.
-    center : ndarray, (n_features,)
-        Where features are taken about.
-    n_jobs : int
-        Threads; the result does not depend on it.
-
-    Returns
-    -------
-    ndarray, (n_features + 1,) * 4, or None
-        Symmetric in all four indices; index −1 is the constant. None where the factors could not
-        be certified to lose nothing to underflow, even with a potential.
+    None where the factors could not be certified to lose nothing to underflow, even with a
+    potential. Independent of the number of threads.
     """
     parts = split(space, group_bits=MOST_BITS / 3, undivided_bits=MOST_BITS + 1)
     # Threads cost more than they save on small products.
@@ -54,99 +49,114 @@ def fourth_moments(
     with single_threaded_blas():
         for with_potential in (False, True):
             factors = Factors(form, parts, with_potential=with_potential)
-            moments = _FourthMoments(parts, factors.matrices(0, *factors.buffers()), center)
-            if log_lost_share(float(space.size), 0.0, moments.log_total) < CERTIFIED:
-                return moments.tensor(jobs)
+            with borrowed_buffers(parts) as buffers:
+                matrices = buffers.fill(factors, 0)
+                total = float(buffers.p_ac.sum())
+                log_total = math.log(total) if total > 0 else -math.inf
+                if log_lost_share(float(space.size), 0.0, log_total) < CERTIFIED:
+                    # The constant belongs to the last group.
+                    a, b = _about(parts.a, center), _about(parts.b, center)
+                    c = _about(parts.c, center, with_one=True)
+                    blocks = _across_three(matrices, a, b, c, jobs)
+                    blocks |= _across_two(buffers.p_ab, 0, 1, (a, b, c))
+                    blocks |= _across_two(buffers.p_bc, 1, 2, (a, b, c))
+                    blocks |= _across_two(buffers.p_ac.T, 2, 0, (a, b, c))
+                    return _assembled(blocks, (a, b, c), total)
     return None
 
 
-class _FourthMoments:
-    """Features of the three groups, and the products over their factors."""
+def fourth_moments_by_halves(halves: Halves, top: Scale, center: Array, n_jobs: int) -> Array:
+    """The same in the log domain, right at any magnitude of the energies."""
+    second = _about(halves.second, center, with_one=True)
 
-    def __init__(self, parts: Split, matrices: FactorMatrices, center: Array) -> None:
-        self._f, self._g, self._r, _ = matrices
-        self._singles = [_about(group, center) for group in parts[:3]]
-        # The constant belongs to the last group.
-        self._singles[2] = np.column_stack([self._singles[2], np.ones(parts.c.size)])
-        self._doubles = [_products(x, x) for x in self._singles]
-        edges = [group.features.start for group in parts[:3]] + [len(center) + 1]
-        self._indices = [slice(i, j) for i, j in pairwise(edges)]
-        self._joint = self._pair_marginals()
-        self._total = float(self._joint[0, 2].sum())
+    def of_block(index: int) -> tuple[_Products, float, Blocks]:
+        group, log_weights = halves.block(index)
+        p, first = np.exp(log_weights.about(top)), _about(group, center)
+        columns = p.sum(axis=0)
+        of_second = {(1, 1, 1, 1): _within(columns, second)}
+        return first, float(columns.sum()), of_second | _across_two(p, 0, 1, (first, second))
 
-    @property
-    def log_total(self) -> float:
-        """ln Σ F G R; the factors' scale is left out."""
-        return math.log(self._total) if self._total > 0 else -math.inf
-
-    def tensor(self, n_jobs: int) -> Array:
-        """The whole tensor, each block put in place under all permutations of its indices."""
-        size = self._indices[2].stop
-        tensor = np.empty((size,) * 4)
-        joint = self._joint
-        for (i, j), p in joint.items():
-            self._put_two_groups(tensor, i, j, p)
-        self._put_one_group(tensor, 0, joint[0, 1].sum(axis=1))
-        self._put_one_group(tensor, 1, joint[0, 1].sum(axis=0))
-        self._put_one_group(tensor, 2, joint[0, 2].sum(axis=0))
-        self._put_three_groups(tensor, n_jobs)
-        tensor /= self._total
-        return tensor
-
-    def _pair_marginals(self) -> dict[tuple[int, int], Array]:
-        f, g, r = self._f, self._g, self._r
-        return {(0, 1): f * (r @ g.T), (1, 2): g * (f.T @ r), (0, 2): r * (f @ g)}
-
-    def _put_one_group(self, tensor: Array, i: int, marginal: Array) -> None:
-        double = self._doubles[i]
-        self._put(tensor, (i, i, i, i), double.T @ (marginal[:, None] * double))
-
-    def _put_two_groups(self, tensor: Array, i: int, j: int, p: Array) -> None:
-        x, xx, y, yy = self._singles[i], self._doubles[i], self._singles[j], self._doubles[j]
-        p_y, x_p = p @ y, x.T @ p
-        self._put(tensor, (i, i, j, j), xx.T @ (p @ yy))
-        self._put(tensor, (i, j, j, j), x_p @ _products(yy, y))
-        self._put(tensor, (i, i, i, j), _products(xx, x).T @ p_y)
-
-    def _put_three_groups(self, tensor: Array, n_jobs: int) -> None:
-        a, b, c = self._singles
-        aa, bb, cc = self._doubles
-
-        def for_b(k: int) -> tuple[Array, Array]:
-            p = self._r * (self._f @ (b[:, k, None] * self._g))
-            return aa.T @ (p @ c), (a.T @ p) @ cc
-
-        def for_a(k: int) -> Array:
-            p = self._g * ((a[:, k, None] * self._f).T @ self._r)
-            return bb.T @ (p @ c)
-
-        by_b = list(map_blocks(for_b, range(b.shape[1]), n_jobs))
-        by_a = list(map_blocks(for_a, range(a.shape[1]), n_jobs))
-        if by_b:
-            self._put(tensor, (1, 0, 0, 2), np.stack([block for block, _ in by_b]))
-            self._put(tensor, (1, 0, 2, 2), np.stack([block for _, block in by_b]))
-        if by_a:
-            self._put(tensor, (0, 1, 1, 2), np.stack(by_a))
-
-    def _put(self, tensor: Array, groups: tuple[int, ...], values: Array) -> None:
-        """Write moments of features of these groups at every permutation of the four indices."""
-        block = values.reshape([tensor[self._indices[group]].shape[0] for group in groups])
-        for order in _distinct_orders(groups):
-            place = tuple(self._indices[groups[k]] for k in order)
-            tensor[place] = block.transpose(order)
+    (first, total, blocks), *others = halves.map(of_block, n_jobs)
+    for _, weight, other in others:
+        total += weight
+        blocks = {groups: block + other[groups] for groups, block in blocks.items()}
+    return _assembled(blocks, (first, second), total)
 
 
-@cache
-def _distinct_orders(groups: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """One permutation of the four indices for each distinct arrangement of the groups."""
+class _Products(NamedTuple):
+    """Features of a group about the center, (k, m), and their products by twos, (k², m)."""
+
+    single: Array
+    double: Array
+
+
+def _about(group: Group, center: Array, *, with_one: bool = False) -> _Products:
+    m, k = group.table.shape
+    single = np.ones((k + with_one, m))
+    np.subtract(group.table.T, center[group.features, None], out=single[:k])
+    return _Products(single, _times(single, single))
+
+
+def _times(x: Array, y: Array) -> Array:
+    """Products of each row of the one with each of the other, (k, m) and (l, m) -> (k l, m)."""
+    return (x[:, None] * y).reshape(-1, x.shape[1])
+
+
+def _within(marginal: Array, x: _Products) -> Array:
+    """Moments of one group."""
+    return (x.double * marginal) @ x.double.T
+
+
+def _across_two(p: Array, i: int, j: int, features: tuple[_Products, ...]) -> Blocks:
+    """Moments of group i, and with indices in both i and j, from the joint weights of the two."""
+    x, y = features[i], features[j]
+    return {
+        (i, i, i, i): _within(p.sum(axis=1), x),
+        (i, i, j, j): x.double @ (p @ y.double.T),
+        (i, i, i, j): x.double @ _times(x.single, y.single @ p.T).T,
+        (i, j, j, j): _times(x.single @ p, y.single) @ y.double.T,
+    }
+
+
+def _across_three(
+    matrices: FactorMatrices, a: _Products, b: _Products, c: _Products, n_jobs: int
+) -> Blocks:
+    """Moments with indices in all of three groups."""
+    f, g, r, _ = matrices
+
+    def for_b(of_b: Array) -> tuple[Array, Array]:
+        p = r * (f @ (of_b[:, None] * g))
+        return a.double @ (p @ c.single.T), (a.single @ p) @ c.double.T
+
+    def for_a(of_a: Array) -> Array:
+        p = g * ((of_a[:, None] * f).T @ r)
+        return b.double @ (p @ c.single.T)
+
+    by_b = list(map_blocks(for_b, b.single, n_jobs))
+    return {
+        (1, 0, 0, 2): np.array([block for block, _ in by_b]),
+        (1, 0, 2, 2): np.array([block for _, block in by_b]),
+        (0, 1, 1, 2): np.array(list(map_blocks(for_a, a.single, n_jobs))),
+    }
+
+
+def _assembled(blocks: Blocks, features: tuple[_Products, ...], total: float) -> Array:
+    """The whole tensor, each block put in place under all permutations of its indices."""
+    widths = tuple(len(x.single) for x in features)
+    tensor = np.empty((sum(widths),) * 4)
+    for groups, block in blocks.items():
+        entries = block.reshape([widths[group] for group in groups]) / total
+        for place, order in _places(widths, groups):
+            tensor[place] = entries.transpose(order)
+    return tensor
+
+
+@lru_cache(maxsize=32)
+def _places(widths: tuple[int, ...], groups: tuple[int, ...]) -> list[tuple[Place, Order]]:
+    """The part of the tensor for each distinct arrangement of the groups, and the order of axes."""
+    edges = [0, *accumulate(widths)]
     arrangements = {tuple(groups[k] for k in order): order for order in permutations(range(4))}
-    return list(arrangements.values())
-
-
-def _about(group: Group, center: Array) -> Array:
-    return np.asarray(group.table - center[group.features])
-
-
-def _products(x: Array, y: Array) -> Array:
-    """Columns x_i y_j, (m, k l)."""
-    return (x[:, :, None] * y[:, None, :]).reshape(len(x), -1)
+    return [
+        (tuple(slice(edges[group], edges[group + 1]) for group in arrangement), order)
+        for arrangement, order in arrangements.items()
+    ]

@@ -1,19 +1,24 @@
-"""Pairwise sums in the log domain, for energies too large for products of exponentials.
+"""Pairwise sums in the log domain: of few units, and at energies too large for the products.
 
 The units fall into two halves; each block holds some states of the first against all of the
-second. About thirty times slower than the three products, and right at any magnitude.
+second. Right at any magnitude, fastest for a few thousand states, beyond these about thirty times
+slower than the three products.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import lru_cache
+from typing import TypeVar
+
 import numpy as np
-from numpy.typing import NDArray
 
 from ebm._parallel import map_blocks, single_threaded_blas
 from ebm._types import Array
 from ebm.enumeration._log_weights import Parts, Scale
 from ebm.enumeration._products import BlockSums, Totals, combine
-from ebm.enumeration._splitting import Group, cross, own_log_weights
+from ebm.enumeration._splitting import Group, couplings, own_log_weights
 from ebm.forms import QuadraticForm
 from ebm.spaces import FiniteSpace
 
@@ -21,71 +26,61 @@ from ebm.spaces import FiniteSpace
 HALF_BITS = 10
 ROWS = 2**8
 
+Result = TypeVar("Result")
+
 
 class Halves:
-    """Log weights of a pairwise model, a block of states at a time.
+    """Log weights of a pairwise model, its constant left out, a block of states at a time.
 
-    Parameters
-    ----------
-    forms : tuple of QuadraticForm
-        The energy in one part or two; its constant is left to the caller.
-    space : FiniteSpace
-        The states.
+    The energy is given by one form, or as the sum of a leading form and a rest.
     """
 
     def __init__(self, forms: tuple[QuadraticForm, ...], space: FiniteSpace) -> None:
+        self._forms, self._space = forms, space.named(None)
         q = len(space.values)
         n_second = min(space.n // 2, max(1, int(HALF_BITS / np.log2(q))))
-        self._forms, self._space = forms, space
         self._n_first = space.n - n_second
-        self.second = Group.of(space, self._n_first, space.n)
-        self._own_second = [own_log_weights(form, self.second) for form in forms]
         self.n_first_states = q**self._n_first
         self.n_blocks = -(-self.n_first_states // ROWS)
+        self.second = _group(self._space, self._n_first, space.n, 0, q**n_second)
+        self._own_second = [own_log_weights(form, self.second) for form in forms]
 
     def block(self, index: int) -> tuple[Group, Parts]:
         """States of the first half in one block, and −E for each joined to all of the second."""
-        rows = np.arange(index * ROWS, min((index + 1) * ROWS, self.n_first_states))
-        first = self._first(rows)
+        start = index * ROWS
+        stop = min(start + ROWS, self.n_first_states)
+        first = _group(self._space, 0, self._n_first, start, stop)
         parts = []
         for form, own_second in zip(self._forms, self._own_second, strict=True):
-            log_weights = cross(form, first, self.second) @ self.second.table.T
+            log_weights = first.table @ couplings(form, first, self.second)
             log_weights += own_log_weights(form, first)[:, None]
             log_weights += own_second
             parts.append(log_weights)
         return first, Parts(*parts)
 
+    def map(self, of_block: Callable[[int], Result], n_jobs: int) -> list[Result]:
+        """What a function makes of each block, in their order on any number of threads."""
+        # One block is small, and the hold costs as much as its products.
+        hold = single_threaded_blas() if self.n_blocks > 1 else nullcontext()
+        with hold:
+            return list(map_blocks(of_block, range(self.n_blocks), min(n_jobs, self.n_blocks)))
+
     def sums(self, index: int) -> BlockSums:
         """Sums over one block."""
         first, log_weights = self.block(index)
         scale = log_weights.top()
-        p = np.exp(log_weights.about(scale))
-        return BlockSums(scale, second_moments(p, first.table, self.second.table))
+        p = log_weights.about(scale)
+        return BlockSums(scale, second_moments(np.exp(p, out=p), first.table, self.second.table))
 
-    def _first(self, rows: NDArray[np.int64]) -> Group:
-        per_unit = self._space.value_features
-        q, width = per_unit.shape
-        digits = rows[:, None] // q ** np.arange(self._n_first - 1, -1, -1) % q
-        table = per_unit[digits].reshape(len(rows), -1)
-        units = slice(0, self._n_first)
-        return Group(units, slice(0, self._n_first * width), table, np.empty((0, 0, 0)))
+
+@lru_cache(maxsize=8)
+def _group(space: FiniteSpace, start: int, stop: int, row: int, end: int) -> Group:
+    """Rows ``row`` … ``end − 1`` of the group of units ``start`` … ``stop − 1``."""
+    return Group.of(space, start, stop, np.arange(row, end))
 
 
 def second_moments(p: Array, first: Array, second: Array) -> Array:
-    """Σ p g gᵀ for g = (f, f', 1), from weights of two tables of features.
-
-    Parameters
-    ----------
-    p : ndarray, (m, m')
-        A weight for each row of the one table with each of the other.
-    first, second : ndarray, (m, k) and (m', k')
-        The tables.
-
-    Returns
-    -------
-    ndarray, (k + k' + 1, k + k' + 1)
-        Symmetric; the last entry is Σ p.
-    """
+    """Σ p g gᵀ for g = (f, f', 1), p (m, m') the weights of rows of two tables of features."""
     rows, columns = p.sum(axis=1), p.sum(axis=0)
     k = first.shape[1]
     moments = np.empty((k + second.shape[1] + 1,) * 2)
@@ -100,22 +95,8 @@ def second_moments(p: Array, first: Array, second: Array) -> Array:
 
 
 def sum_by_halves(halves: Halves, n_jobs: int) -> Totals:
-    """Sum exp(−E), apart from the form's constant, over all states.
-
-    Parameters
-    ----------
-    halves : Halves
-        The model, cut in two.
-    n_jobs : int
-        Threads; the order of all sums is independent of it.
-
-    Returns
-    -------
-    Totals
-        Exact at any magnitude of the energies.
-    """
-    with single_threaded_blas():
-        return combine(map_blocks(halves.sums, range(halves.n_blocks), n_jobs))
+    """Sum exp(−E), apart from the form's constant, over all states: exact at any magnitude."""
+    return combine(iter(halves.map(halves.sums, n_jobs)))
 
 
 def log_weights_about(halves: Halves, scale: Scale) -> Array:

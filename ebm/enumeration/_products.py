@@ -1,22 +1,33 @@
-"""ln Z and all first and second moments from three matrix products for each block of states."""
+"""ln Z and all first and second moments from three matrix products for each block of states.
+
+With the factors F, G, R of :mod:`ebm.enumeration._factors` the pair marginals of the groups are
+
+    P_ac = R ∘ (F G),   P_ab = F ∘ (R Gᵀ),   P_bc = G ∘ (Fᵀ R),
+
+and the moments are sums over them.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import NamedTuple, cast
 
 import numpy as np
 
 from ebm._parallel import map_blocks, single_threaded_blas
 from ebm._types import Array
-from ebm.enumeration._factors import CERTIFIED, Factors, log_lost_share
+from ebm.enumeration._factors import CERTIFIED, FactorMatrices, Factors, log_lost_share
 from ebm.enumeration._log_weights import Scale
 from ebm.enumeration._splitting import Split
 from ebm.forms import QuadraticForm
 
 #: The blocks are dealt to at most so many workers, whatever the number of threads.
 MOST_CHUNKS = 16
+#: Largest group whose buffers are kept.
+MOST_IDLE = 2**9
 
 
 class BlockSums(NamedTuple):
@@ -57,53 +68,74 @@ def sum_by_products(
 ) -> Totals:
     """Sum exp(−E), apart from the form's constant, over all states.
 
-    Parameters
-    ----------
-    form : QuadraticForm
-        The energy.
-    parts : Split
-        The groups.
-    n_jobs : int
-        Threads; the order of all sums is independent of it.
-    with_potential : bool
-        Whether to balance the factors against underflow.
-
-    Returns
-    -------
-    Totals
-        To be accepted only with its certificate below ``CERTIFIED``.
+    To be accepted only with a certificate below ``CERTIFIED``. The order of all sums is independent
+    of the number of threads.
     """
-    blocks = range(parts.fixed.size)
-    length = -(-len(blocks) // MOST_CHUNKS)
-    chunks = [blocks[k : k + length] for k in range(0, len(blocks), length)]
-
     with single_threaded_blas():
         factors = Factors(form, parts, with_potential=with_potential)
 
         def sums(chunk: range) -> list[BlockSums]:
-            workspace = _Workspace(factors)
-            return [workspace.sums(z) for z in chunk]
+            with borrowed_buffers(parts) as buffers:
+                return [_block_sums(factors, z, buffers) for z in chunk]
 
+        chunks = chunks_of(parts.fixed.size)
         jobs = min(n_jobs, len(chunks))
         return combine(block for chunk in map_blocks(sums, chunks, jobs) for block in chunk)
+
+
+def chunks_of(n_blocks: int) -> list[range]:
+    """The blocks, dealt to the same few tasks whatever the number of threads."""
+    length = -(-n_blocks // MOST_CHUNKS)
+    return [range(k, min(k + length, n_blocks)) for k in range(0, n_blocks, length)]
+
+
+class Buffers(NamedTuple):
+    """Arrays for F, R and the pair marginals of the groups."""
+
+    f: Array
+    r: Array
+    p_ab: Array
+    p_bc: Array
+    p_ac: Array
+
+    def fill(self, factors: Factors, z: int) -> FactorMatrices:
+        """The factors for one state of the fixed units, and the three products."""
+        matrices = f, g, r, _ = factors.matrices(z, self.f, self.r)
+        for left, right, first, p in (
+            (f, g, r, self.p_ac),
+            (r, g.T, f, self.p_ab),
+            (f.T, r, g, self.p_bc),
+        ):
+            np.matmul(left, right, out=p)
+            p *= first
+        return matrices
+
+
+@contextmanager
+def borrowed_buffers(parts: Split) -> Iterator[Buffers]:
+    """Buffers that are used again: fresh ones cost more in page faults than in arithmetic."""
+    a, b, c = sizes = tuple(group.size for group in parts[:3])
+    idle = _idle_buffers(sizes)
+    try:
+        buffers = idle.pop()
+    except IndexError:
+        shapes = (a, b), (a, c), (a, b), (b, c), (a, c)
+        buffers = Buffers(*(np.empty(shape) for shape in shapes))
+    yield buffers
+    if max(sizes) <= MOST_IDLE:
+        idle.append(buffers)
+
+
+@lru_cache(maxsize=2)
+def _idle_buffers(sizes: tuple[int, ...]) -> list[Buffers]:
+    """Those that no thread is using."""
+    return []
 
 
 def sum_certified(form: QuadraticForm, parts: Split, n_jobs: int) -> tuple[Totals, bool] | None:
     """Totals that lost nothing to underflow, and whether they needed the potential.
 
-    Parameters
-    ----------
-    form : QuadraticForm
-        The energy.
-    parts : Split
-        The groups.
-    n_jobs : int
-        Threads.
-
-    Returns
-    -------
-    (Totals, bool) or None
-        None where even the potential could not be certified.
+    None where even the potential could not be certified.
     """
     n_states = math.prod(float(group.size) for group in parts)
     for with_potential in (False, True):
@@ -114,18 +146,7 @@ def sum_certified(form: QuadraticForm, parts: Split, n_jobs: int) -> tuple[Total
 
 
 def combine(blocks: Iterator[BlockSums]) -> Totals:
-    """Add up block sums of very different scales.
-
-    Parameters
-    ----------
-    blocks : iterator of BlockSums
-        In a fixed order.
-
-    Returns
-    -------
-    Totals
-        Normalised.
-    """
+    """Add up block sums of very different scales, in their order."""
     scales: list[Scale] = []
     logs: list[float] = []
     total, top = np.zeros((1, 1)), cast(Scale, -math.inf)
@@ -147,52 +168,27 @@ def combine(blocks: Iterator[BlockSums]) -> Totals:
     return Totals(math.log(weight), total[:-1, -1], total[:-1, :-1], block_logs, top)
 
 
-class _Workspace:
-    """Buffers of one worker, used again for each of its blocks."""
-
-    def __init__(self, factors: Factors) -> None:
-        self._factors = factors
-        _, b, c, _ = factors.parts
-        self._f, self._r = factors.buffers()
-        self._p_ac, self._p_ab = np.empty_like(self._r), np.empty_like(self._f)
-        self._p_bc = np.empty((b.size, c.size))
-
-    def sums(self, z: int) -> BlockSums:
-        """The three products, and the sums over them."""
-        f, g, r, scale = self._factors.matrices(z, self._f, self._r)
-        np.matmul(f, g, out=self._p_ac)
-        self._p_ac *= r
-        np.matmul(r, g.T, out=self._p_ab)
-        self._p_ab *= f
-        np.matmul(f.T, r, out=self._p_bc)
-        self._p_bc *= g
-        return self._read_off(z, scale)
-
-    def _read_off(self, z: int, scale: float) -> BlockSums:
-        """Moments from the pair marginals of the groups."""
-        a, b, c, fixed = self._factors.parts
-        # By its ones, each thin product also gives the marginal of one group.
-        from_ab = self._p_ab @ b.table_and_one
-        from_bc = self._p_bc @ c.table_and_one
-        from_ac = a.table_and_one.T @ self._p_ac
-        ab, bc, ac = a.table.T @ from_ab, b.table.T @ from_bc, from_ac @ c.table
-        d = fixed.features.stop
-        second = np.empty((d + 1, d + 1))
-        for group, marginal, mean in (
-            (a, from_ab[:, -1], ab[:, -1]),
-            (b, from_bc[:, -1], bc[:, -1]),
-            (c, from_ac[-1], ac[-1]),
-        ):
-            own = group.features
-            second[own, own] = group.table.T @ (group.table * marginal[:, None])
-            second[own, -1] = second[-1, own] = mean
-        for i, j, moments in ((a, b, ab[:, :-1]), (b, c, bc[:, :-1]), (a, c, ac[:-1])):
-            second[i.features, j.features] = moments
-            second[j.features, i.features] = moments.T
-        second[-1, -1] = from_ac[-1].sum()
-        if fixed.size > 1:
-            state = fixed.table[z]
-            second[fixed.features, -1] = second[-1, -1] * state
-            second[:, fixed.features] = second[:, -1:] * state
-            second[fixed.features] = second[:, fixed.features].T
-        return BlockSums(scale, second)
+def _block_sums(factors: Factors, z: int, buffers: Buffers) -> BlockSums:
+    """Sums over the pair marginals for one state of the fixed units."""
+    scale = buffers.fill(factors, z).scale
+    a, b, c, fixed = factors.parts
+    d = fixed.features.stop
+    second = np.empty((d + 1, d + 1))
+    # By its ones, each thin product also gives the marginal of one group.
+    for rows, columns, p in (
+        (a, b, buffers.p_ab @ b.table_and_one),
+        (b, c, buffers.p_bc @ c.table_and_one),
+        (c, a, (a.table_and_one.T @ buffers.p_ac).T),
+    ):
+        i, j, f, marginal = rows.features, columns.features, rows.table, p[:, -1:]
+        both = f.T @ p
+        second[i, i] = f.T @ (f * marginal)
+        second[i, j], second[j, i] = both[:, :-1], both[:, :-1].T
+        second[i, -1] = second[-1, i] = both[:, -1]
+    second[-1, -1] = marginal.sum()
+    if fixed.size > 1:
+        own, state = fixed.features, fixed.table[z]
+        second[own, -1] = second[-1, -1] * state
+        second[:, own] = second[:, -1:] * state
+        second[own] = second[:, own].T
+    return BlockSums(scale, second)

@@ -9,24 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebm._parallel import map_blocks, single_threaded_blas
+from ebm._parallel import single_threaded_blas
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.enumeration._factors import Factors
-from ebm.enumeration._fourth_moments import MOST_BITS, fourth_moments
+from ebm.enumeration._fourth_moments import MOST_BITS, fourth_moments, fourth_moments_by_halves
 from ebm.enumeration._halves import Halves, log_weights_about, sum_by_halves
 from ebm.enumeration._limits import (
     SECONDS_BY_HALVES,
+    SECONDS_BY_PAIRS,
     SECONDS_BY_PRODUCTS,
-    SECONDS_BY_QUADRUPLES,
-    SECONDS_BY_STREAMING,
     Limits,
     describe_size,
     number_of_states,
 )
 from ebm.enumeration._log_weights import Resolution, cut_form, of_form
-from ebm.enumeration._products import Totals, sum_certified
-from ebm.enumeration._splitting import Split, split
+from ebm.enumeration._products import Totals, borrowed_buffers, sum_certified
+from ebm.enumeration._splitting import GROUP_BITS, UNDIVIDED_BITS, Split, split, split_sizes
 from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
 from ebm.forms import summable_form
 from ebm.spaces import FiniteSpace
@@ -34,6 +33,8 @@ from ebm.spaces import FiniteSpace
 __all__ = ["PairwiseEnumeration"]
 
 
+#: Largest space whose states are summed in the log domain, a single block of :class:`Halves`.
+SMALL = 2**12
 #: Draws whose middle group is drawn at once, to bound memory.
 DRAWS_AT_ONCE = 2**12
 
@@ -105,9 +106,7 @@ class PairwiseEnumeration(ExactEnsemble):
             p = np.exp(log_weights)
             return float(p.sum()), -float(np.vdot(p, log_weights))
 
-        with single_threaded_blas():
-            sums = list(map_blocks(of_block, range(self._halves.n_blocks), self._n_jobs))
-        total, energy = np.sum(sums, axis=0)
+        total, energy = np.sum(self._halves.map(of_block, self._n_jobs), axis=0)
         return float(energy / total)
 
     @cached_property
@@ -145,42 +144,35 @@ class PairwiseEnumeration(ExactEnsemble):
         self._limits.require(
             f"all fourth moments over {describe_size(self.space)}",
             SECONDS_BY_PRODUCTS * size * d / self._n_jobs,
-            math.inf if size > 2.0**MOST_BITS else 64 * size ** (2 / 3) + 16.0 * d**4,
+            math.inf if size > 2.0**MOST_BITS else 64 * size ** (2 / 3) + 32.0 * d**4,
             "do without standard errors",
         )
         center = np.asarray(center, dtype=np.float64)
-        if self._parts is None:
-            return self._streamed_fourth_moments(center)
-        tensor = fourth_moments(self._form, self.space, center, self._n_jobs)
-        return self._streamed_fourth_moments(center) if tensor is None else tensor
-
-    def _streamed_fourth_moments(self, center: Array) -> Array:
-        d = len(center) + 1
+        if self._parts is not None:
+            tensor = fourth_moments(self._form, self.space, center, self._n_jobs)
+            if tensor is not None:
+                return tensor
         self._limits.require(
             f"all fourth moments over {describe_size(self.space)} in the log domain",
-            number_of_states(self.space) * (SECONDS_BY_STREAMING + SECONDS_BY_QUADRUPLES * d**4),
-            32.0 * 2**14 * d * d,
+            size * (SECONDS_BY_HALVES * len(self._forms) + SECONDS_BY_PAIRS * d**2) / self._n_jobs,
+            8.0 * self._n_jobs * 2**8 * d**3 + 32.0 * d**4,
             "do without standard errors",
         )
-        total = np.zeros((d * d, d * d))
-        for states, weights in self.blocks():
-            about = np.column_stack([self.space.features(states) - center, np.ones(len(states))])
-            pairs = (about[:, :, None] * about[:, None, :]).reshape(len(states), -1)
-            total += pairs.T @ (weights[:, None] * pairs)
-        return total.reshape(d, d, d, d)
+        return fourth_moments_by_halves(self._halves, self._top, center, self._n_jobs)
 
     def _require(self, seconds_per_state: float) -> None:
-        size = number_of_states(self.space)
-        fixed = size / min(size, 2.0**30)
+        size, q = number_of_states(self.space), len(self.space.values)
+        sizes = split_sizes(self.space.n, q, GROUP_BITS, UNDIVIDED_BITS)
+        a, b, c, fixed = (float(q) ** min(n_units, 64) for n_units in sizes)
         self._limits.require(
             f"enumerating {describe_size(self.space)}",
             seconds_per_state * size / self._n_jobs,
-            8 * 2.0**20 * 6 * min(self._n_jobs, fixed) if size > 2.0**26 else 48 * size ** (2 / 3),
+            8 * (b * c + (2 * a * b + 2 * a * c + b * c) * min(self._n_jobs, fixed)),
             "take fewer units; beyond enumeration there are ebm.sample and ebm.log_partition",
         )
 
     def _sum(self) -> Totals:
-        if len(self._forms) == 1:
+        if len(self._forms) == 1 and self.space.size > SMALL:
             parts = split(self.space)
             certified = sum_certified(self._form, parts, self._n_jobs)
             if certified is not None:
@@ -195,13 +187,12 @@ class PairwiseEnumeration(ExactEnsemble):
             return self._draw_by_halves(block, n_draws, rng)
         parts = self._parts
         factors = Factors(self._form, parts, with_potential=self._with_potential)
-        with single_threaded_blas():
-            f, g, r, _ = factors.matrices(block, *factors.buffers())
-            p_ac = r * (f @ g)
-        i, k = np.divmod(choose(p_ac, n_draws, rng), parts.c.size)
-        j = np.concatenate(
-            [_choose_rows(f[i[part]] * g[:, k[part]].T, rng) for part in _parts_of(n_draws)]
-        )
+        with single_threaded_blas(), borrowed_buffers(parts) as buffers:
+            f, g, _, _ = buffers.fill(factors, block)
+            i, k = np.divmod(choose(buffers.p_ac, n_draws, rng), parts.c.size)
+            j = np.concatenate(
+                [_choose_rows(f[i[part]] * g[:, k[part]].T, rng) for part in _parts_of(n_draws)]
+            )
         z = np.full(n_draws, block)
         return self._joined(zip(parts, (i, j, k, z), strict=True))
 

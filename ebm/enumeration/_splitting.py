@@ -2,7 +2,7 @@
 
 The units fall into three groups a, b, c and a few fixed ones z. For given z
 
-    exp(−E) = F[a, b] G[b, c] H[a, c],   so   Z = Σ_ac H ∘ (F G),
+    exp(−E) = F[a, b] G[b, c] R[a, c],   so   Z = Σ_ac R ∘ (F G),
 
 with one row or column for each joint state of a group. Written about in
 :cite:`williams2005,koivisto2006,scott2009`.
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ebm._types import Array
+from ebm._types import Array, Indices
 from ebm.forms import QuadraticForm
 from ebm.spaces import FiniteSpace
 
@@ -30,37 +30,36 @@ UNDIVIDED_BITS = 26
 
 @dataclass(frozen=True)
 class Group:
-    """Some consecutive units and all their joint states.
+    """Some consecutive units and their joint states, first unit slowest.
 
-    Parameters
-    ----------
-    units : slice
-        Which units.
-    features : slice
-        Which features of the space they own.
-    table : ndarray, (n_states, n_features of the group)
-        Features of each joint state, first unit slowest.
-    changes : ndarray, (n_units, q − 1, n_features of the group)
-        What the features change by when one unit, the last one first, leaves its first value.
+    ``table`` holds the features of each state, (n_states, width · n_units), and ``features`` says
+    which of the features of the space they are. ``upper`` and ``lower`` are the tables of the first
+    and of the other half of the units: row i of the table joins rows ``divmod(i, len(lower))``.
     """
 
     units: slice
     features: slice
     table: Array
-    changes: Array
+    upper: Array
+    lower: Array
 
     @classmethod
-    def of(cls, space: FiniteSpace, start: int, stop: int) -> Group:
-        """The group of units ``start`` … ``stop − 1``."""
-        per_unit = space.value_features
-        q, width = per_unit.shape
+    def of(cls, space: FiniteSpace, start: int, stop: int, rows: Indices | None = None) -> Group:
+        """The group of units ``start`` … ``stop − 1``, in all its states or some."""
+        q, width = space.value_features.shape
         k = stop - start
-        digits = np.arange(q**k)[:, None] // q ** np.arange(k - 1, -1, -1) % q
-        table = per_unit[digits].reshape(q**k, k * width)
-        changes = np.zeros((k, q - 1, k, width))
-        changes[np.arange(k), :, np.arange(k)] = per_unit[1:] - per_unit[0]
-        changes = changes[::-1].reshape(k, q - 1, k * width)
-        return cls(slice(start, stop), slice(start * width, stop * width), table, changes)
+        if rows is None:
+            rows = np.arange(q**k)
+        digits = rows[:, None] // q ** np.arange(k - 1, -1, -1) % q
+        table = space.value_features[digits].reshape(len(rows), k * width)
+        n_lower, n_upper_features = q ** (k - k // 2), k // 2 * width
+        return cls(
+            slice(start, stop),
+            slice(start * width, stop * width),
+            table,
+            table[::n_lower, :n_upper_features],
+            table[:n_lower, n_upper_features:],
+        )
 
     @property
     def size(self) -> int:
@@ -86,10 +85,8 @@ def split_sizes(n: int, q: int, group_bits: float, undivided_bits: float) -> tup
     """Number of units in the groups a, b, c and of fixed units."""
     bits = math.log2(q)
     largest = max(1, int(group_bits / bits))
-    n_fixed = max(0, n - 3 * largest)
-    if n * bits >= undivided_bits:
-        # At least one fixed unit: two blocks for two threads.
-        n_fixed = max(n_fixed, 1)
+    # Where units are fixed there are two blocks at least, for two threads.
+    n_fixed = max(n * bits >= undivided_bits, n - 3 * largest)
     free = n - n_fixed
     return (free + 2) // 3, (free + 1) // 3, free // 3, n_fixed
 
@@ -97,21 +94,9 @@ def split_sizes(n: int, q: int, group_bits: float, undivided_bits: float) -> tup
 def split(
     space: FiniteSpace, group_bits: float = GROUP_BITS, undivided_bits: float = UNDIVIDED_BITS
 ) -> Split:
-    """Cut a space into groups of at most 2^group_bits states.
+    """Cut a space into groups of at most 2^group_bits states, in the order of the units.
 
-    Parameters
-    ----------
-    space : FiniteSpace
-        The states.
-    group_bits : float
-        Bound on the size of a group.
-    undivided_bits : float
-        Spaces below this many bits have no fixed units, as far as ``group_bits`` allows.
-
-    Returns
-    -------
-    Split
-        The groups in the order of the units.
+    Spaces below 2^undivided_bits states have no fixed units, as far as ``group_bits`` allows.
     """
     # The tables do not depend on the names; a fit asks for the same ones at every step.
     return _split(space.named(None), group_bits, undivided_bits)
@@ -121,18 +106,19 @@ def split(
 def _split(space: FiniteSpace, group_bits: float, undivided_bits: float) -> Split:
     sizes = split_sizes(space.n, len(space.values), group_bits, undivided_bits)
     edges = np.concatenate([[0], np.cumsum(sizes)]).tolist()
-    groups = [Group.of(space, start, stop) for start, stop in pairwise(edges)]
-    return Split(*groups)
+    return Split(*(Group.of(space, start, stop) for start, stop in pairwise(edges)))
 
 
 def own_log_weights(form: QuadraticForm, group: Group) -> Array:
     """½ fAf + v·f of each joint state of a group alone, (size,)."""
     f, own = group.table, group.features
-    pull = form.vector[own] + 0.5 * (f @ form.matrix[own, own])
-    return np.asarray(np.einsum("ij,ij->i", f, pull))
+    pull = f @ form.matrix[own, own]
+    pull *= 0.5
+    pull += form.vector[own]
+    pull *= f
+    return pull.sum(axis=1)
 
 
-def cross(form: QuadraticForm, first: Group, second: Group) -> Array:
-    """First group's side of its coupling to the second, f A, (first.size, second features)."""
-    couplings: Array = form.matrix[first.features, second.features]
-    return first.table @ couplings
+def couplings(form: QuadraticForm, first: Group, second: Group) -> Array:
+    """Second group's side of its coupling to the first, A f', (first features, second.size)."""
+    return form.matrix[first.features, second.features] @ second.table.T

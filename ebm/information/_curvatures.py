@@ -62,20 +62,7 @@ class Curvature(ABC):
 
 
 class IndependentCurvature(Curvature):
-    """K = diag ν: units that answer independently.
-
-    Parameters
-    ----------
-    information : array_like, (R, m)
-        ν ≥ 0 of each unit at each reference.
-
-    Raises
-    ------
-    ShapeError
-        If it has another shape.
-    ModelError
-        If it holds other than finite numbers ≥ 0.
-    """
+    """K = diag ν: units that answer independently."""
 
     def __init__(self, information: ArrayLike) -> None:
         self._nu = owned(as_floats(information, "information"))
@@ -118,13 +105,7 @@ def owned(array: Array) -> Array:
 
 
 class SoftmaxCurvature(Curvature):
-    """K = diag η − ηηᵀ with η = softmax a; [RFIM] eq 10. Its null vector is (1, …, 1).
-
-    Parameters
-    ----------
-    inputs : array_like, (R, m)
-        Logits a.
-    """
+    """K = diag η − ηηᵀ with η = softmax a; [RFIM] eq 10. Its null vector is (1, …, 1)."""
 
     def __init__(self, inputs: ArrayLike) -> None:
         a = as_floats(inputs, "inputs")
@@ -171,15 +152,6 @@ class ThroughLayer(Curvature):
 
     J_li = c_li f′(a_i) with the outer weights c and the slopes f′ of the inner layer. [RFIM] eq 12
     has ν in place of f′, which is another number unless the layer is tanh, sigm, linear or a kink.
-
-    Parameters
-    ----------
-    outer : Curvature
-        K', of shape (R, L).
-    weights : ndarray, (L, m)
-        c, from the means of the inner units to the inputs of the outer layer.
-    slopes : ndarray, (R, m)
-        f′ of the inner units.
     """
 
     def __init__(self, outer: Curvature, weights: Array, slopes: Array) -> None:

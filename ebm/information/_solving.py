@@ -25,25 +25,7 @@ def require_finite(array: Array, name: str) -> Array:
 
 
 def factor(matrix: Array, damping: float) -> Any:
-    """The Cholesky factor of a damped matrix, as scipy's ``cho_factor`` gives it.
-
-    Parameters
-    ----------
-    matrix : ndarray, (p, p)
-        Symmetric; left as it is.
-    damping : float
-        Added to the diagonal.
-
-    Returns
-    -------
-    tuple
-        What ``cho_solve`` takes.
-
-    Raises
-    ------
-    EbmError
-        If the damped matrix is singular to working precision.
-    """
+    """The Cholesky factor of a damped matrix, as scipy's ``cho_factor`` gives it."""
     from scipy.linalg import cho_factor
 
     damped = matrix.copy()
@@ -76,27 +58,7 @@ def solved(found: Any, vector: Array) -> Array:
 
 
 def solved_by_roots(roots: Array, vector: Array, damping: float) -> Array:
-    """(RᵀR + λ)⁻¹ v = (v − Rᵀ(RRᵀ + λ)⁻¹R v) / λ, with the digits the difference lost put back.
-
-    Parameters
-    ----------
-    roots : ndarray, (N, p)
-        R.
-    vector : ndarray, (p,) or (p, k)
-        v.
-    damping : float
-        λ > 0.
-
-    Returns
-    -------
-    ndarray
-        Of the shape of ``vector``.
-
-    Raises
-    ------
-    EbmError
-        If λ is lost in rounding.
-    """
+    """(RᵀR + λ)⁻¹ v = (v − Rᵀ(RRᵀ + λ)⁻¹R v) / λ, with the digits the difference lost put back."""
     found = factor(roots @ roots.T, damping)
     solution, residual = np.zeros_like(vector), vector
     with np.errstate(over="ignore", invalid="ignore"):
@@ -125,25 +87,7 @@ def log_volume_by_roots(roots: Array, damping: float) -> float:
 def conjugate_gradients(
     product: Callable[[Array], Array], vector: Array, scales: Array, tolerance: float
 ) -> tuple[Array, float]:
-    """A x = b for positive definite A from products with it.
-
-    Parameters
-    ----------
-    product : callable
-        x to A x.
-    vector : ndarray, (p,)
-        b.
-    scales : ndarray, (p,)
-        About the diagonal of A, positive.
-    tolerance : float
-        Length of the residual to stop at, relative to that of b.
-
-    Returns
-    -------
-    (ndarray, float)
-        x and the relative residual, larger than ``tolerance`` where the search broke off: A is
-        singular to rounding, or 10 p iterations did not do.
-    """
+    """A x = b for positive definite A from products with it."""
     size = float(np.linalg.norm(vector))
     solution, residual = np.zeros_like(vector), vector.copy()
     if size == 0:

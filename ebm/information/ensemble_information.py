@@ -102,29 +102,7 @@ class EnsembleInformation(Metric):
 
 
 def energy_gradients(model: Any, states: Array, p: int) -> Array:
-    """∂E/∂θ of states, which a user's model may have defined.
-
-    Parameters
-    ----------
-    model : ParametricModel
-        Whose energy.
-    states : ndarray, (r, n)
-        Some states.
-    p : int
-        Number of its parameters.
-
-    Returns
-    -------
-    ndarray, (r, p)
-        Finite.
-
-    Raises
-    ------
-    ShapeError
-        If it has another shape.
-    ModelError
-        If it holds no finite numbers.
-    """
+    """∂E/∂θ of states, which a user's model may have defined."""
     name = f"{type(model).__name__}.energy_gradient"
     found = as_floats(model.energy_gradient(states), name)
     if found.shape != (len(states), p):
@@ -136,15 +114,7 @@ def energy_gradients(model: Any, states: Array, p: int) -> Array:
 
 
 class Pieces(Ensemble):
-    """An ensemble whose blocks hold few enough states.
-
-    Parameters
-    ----------
-    ensemble : Ensemble
-        The states.
-    rows : int
-        Most states of a block.
-    """
+    """An ensemble whose blocks hold few enough states."""
 
     def __init__(self, ensemble: Ensemble, rows: int) -> None:
         self._whole, self._rows = ensemble, rows
@@ -159,15 +129,7 @@ class Pieces(Ensemble):
 
 
 class Leaning(Ensemble):
-    """An ensemble with each weight multiplied by a factor ≥ 0 whose mean is 1.
-
-    Parameters
-    ----------
-    ensemble : Ensemble
-        The states.
-    factors : ndarray, (n_states,)
-        In the order of its blocks.
-    """
+    """An ensemble with each weight multiplied by a factor ≥ 0 whose mean is 1."""
 
     def __init__(self, ensemble: Ensemble, factors: Array) -> None:
         self._whole, self._factors = ensemble, factors

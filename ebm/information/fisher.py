@@ -199,22 +199,7 @@ def family_fisher(model: Any, ensemble: Any) -> Array:
 
 
 def pair_fisher(ensemble: Any, pairs: Any, center: Array) -> Array:
-    """Covariance of (d_i, d_i d_j for the pairs), d = features − center, from fourth moments.
-
-    Parameters
-    ----------
-    ensemble : ExactEnsemble with ``fourth_moments``
-        What to average over.
-    pairs : (ndarray, ndarray)
-        Index arrays i, j.
-    center : ndarray, (n_features,)
-        Where features are taken about.
-
-    Returns
-    -------
-    ndarray, (p, p)
-        The Fisher information of a pairwise family centered there.
-    """
+    """Covariance of (d_i, d_i d_j for the pairs), d = features − center, from fourth moments."""
     fourth = ensemble.fourth_moments(center)
     constant = len(center)
     i, j = pairs

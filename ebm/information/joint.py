@@ -53,43 +53,14 @@ class JointInformation(Metric):
 
 
 def hidden_order(form: LayeredForm) -> Indices:
-    """Where the parameters (U_αβ for all α, c_β) of hidden unit after hidden unit stand.
-
-    Parameters
-    ----------
-    form : LayeredForm
-        Its energy.
-
-    Returns
-    -------
-    ndarray of int, (m (n + 1),)
-        Positions in ``model.parameters``.
-    """
+    """Where the parameters (U_αβ for all α, c_β) of hidden unit after hidden unit stand."""
     n, m = form.weights.shape
     weights = n + m + np.arange(n * m).reshape(n, m)
     return np.vstack([weights, n + np.arange(m)]).T.ravel()
 
 
 def marginal_covariance(model: Any, joint: Ensemble | None) -> Array:
-    """Cov_{p(v)}[E_{h|v} ∂E/∂θ] of some units of a model, the others summed out, (p, p).
-
-    Parameters
-    ----------
-    model : MarginalModel
-        Its ``model`` is the joint one, its ``keep`` the units seen.
-    joint : Ensemble, optional
-        What to average the joint model over; None means exact enumeration.
-
-    Returns
-    -------
-    ndarray, (p, p)
-        In the parameters of the joint model.
-
-    Raises
-    ------
-    MemoryLimitError
-        If the conditional means of all states of the kept units would take too much.
-    """
+    """Cov_{p(v)}[E_{h|v} ∂E/∂θ] of some units of a model, the others summed out, (p, p)."""
     whole, keep = model.model, list(model.keep)
     p, size = len(whole.parameters), float(model.space.size)
     require_memory(

@@ -274,25 +274,7 @@ class BlockDiagonalInformation(Metric):
 
 
 def shares(weights: ArrayLike | None, n: int) -> Array:
-    """Weights of n references that sum to 1.
-
-    Parameters
-    ----------
-    weights : array_like, (n,), or None
-        In any unit; None for equal ones.
-    n : int
-        How many references.
-
-    Returns
-    -------
-    ndarray, (n,)
-        Not negative.
-
-    Raises
-    ------
-    ShapeError
-        If there are no references, or the weights are others than n numbers ≥ 0 of positive sum.
-    """
+    """Weights of n references that sum to 1."""
     if n == 0:
         raise ShapeError("there must be at least one reference")
     if weights is None:

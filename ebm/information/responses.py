@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from ebm._arrays import as_floats, as_number
 from ebm._types import Array
 from ebm.errors import EbmError
+from ebm.information import _activations
 
 __all__ = ["Elu", "Linear", "Relu", "Response", "Sigmoid", "Silu", "Tanh"]
 
@@ -72,15 +73,16 @@ class Tanh(_TwoValued):
 
     def mean(self, inputs: ArrayLike) -> Array:
         """tanh a."""
-        return np.tanh(as_floats(inputs, "inputs"))
+        return np.asarray(_activations.tanh(as_floats(inputs, "inputs")))
 
     def slope(self, inputs: ArrayLike) -> Array:
-        """sech² a = 4 σ(2a) σ(−2a), which keeps its digits where tanh a is 1."""
-        return 4 * logistic_variance(_scaled(inputs, 2))
+        """sech² a."""
+        return np.asarray(_activations.tanh_slope(as_floats(inputs, "inputs")))
 
     def probability(self, inputs: ArrayLike) -> Array:
         """p(y = 1) = σ(2a)."""
-        return logistic(_scaled(inputs, 2))
+        with np.errstate(over="ignore"):
+            return np.asarray(_activations.logistic(2 * as_floats(inputs, "inputs")))
 
 
 @dataclass(frozen=True)
@@ -98,11 +100,11 @@ class Sigmoid(_TwoValued):
 
     def mean(self, inputs: ArrayLike) -> Array:
         """σ(a)."""
-        return logistic(as_floats(inputs, "inputs"))
+        return np.asarray(_activations.logistic(as_floats(inputs, "inputs")))
 
     def slope(self, inputs: ArrayLike) -> Array:
         """σ(a) σ(−a)."""
-        return logistic_variance(as_floats(inputs, "inputs"))
+        return np.asarray(_activations.logistic_slope(as_floats(inputs, "inputs")))
 
     def probability(self, inputs: ArrayLike) -> Array:
         """p(y = 1) = σ(a)."""
@@ -199,19 +201,12 @@ class Relu(_Normal):
     def mean(self, inputs: ArrayLike) -> Array:
         """max(a, ιa) + ω ln(1 + e^{−(1−ι) |a|/ω}), right for inputs of any size."""
         a = as_floats(inputs, "inputs")
-        kink = np.where(a > 0, a, self.leak * a)
-        if self.smoothing == 0:
-            return kink
-        bend = np.log1p(np.exp(-np.abs(_scaled(a, 1 - self.leak, self.smoothing))))
-        return np.asarray(kink + self.smoothing * bend)
+        return np.asarray(_activations.relu(a, self.smoothing, self.leak))
 
     def slope(self, inputs: ArrayLike) -> Array:
         """ι + (1−ι) σ((1−ι) a/ω)."""
         a = as_floats(inputs, "inputs")
-        if self.smoothing == 0:
-            return np.where(a > 0, 1.0, self.leak)
-        smooth = logistic(_scaled(a, 1 - self.leak, self.smoothing))
-        return self.leak + (1 - self.leak) * smooth
+        return np.asarray(_activations.relu_slope(a, self.smoothing, self.leak))
 
 
 @dataclass(frozen=True)
@@ -247,13 +242,11 @@ class Elu(_Normal):
 
     def mean(self, inputs: ArrayLike) -> Array:
         """The input where it is not negative, α (eᵃ − 1) where it is."""
-        a = as_floats(inputs, "inputs")
-        return np.where(a >= 0, a, self.alpha * np.expm1(np.minimum(a, 0)))
+        return np.asarray(_activations.elu(as_floats(inputs, "inputs"), self.alpha))
 
     def slope(self, inputs: ArrayLike) -> Array:
         """1 where the input is not negative, α eᵃ where it is."""
-        a = as_floats(inputs, "inputs")
-        return np.where(a >= 0, 1.0, self.alpha * np.exp(np.minimum(a, 0)))
+        return np.asarray(_activations.elu_slope(as_floats(inputs, "inputs"), self.alpha))
 
 
 @dataclass(frozen=True)
@@ -279,31 +272,11 @@ class Silu(_Normal):
 
     def mean(self, inputs: ArrayLike) -> Array:
         """a σ(a)."""
-        a = as_floats(inputs, "inputs")
-        return a * logistic(a)
+        return np.asarray(_activations.silu(as_floats(inputs, "inputs")))
 
     def slope(self, inputs: ArrayLike) -> Array:
         """σ(a) + a σ(a) σ(−a)."""
-        a = as_floats(inputs, "inputs")
-        return logistic(a) + a * logistic_variance(a)
-
-
-def _scaled(inputs: ArrayLike, factor: float, width: float = 1.0) -> Array:
-    """Inputs times a factor, over a width; beyond all numbers they are infinite, as they should."""
-    with np.errstate(over="ignore"):
-        return as_floats(inputs, "inputs") * factor / width
-
-
-def logistic(inputs: Array) -> Array:
-    """σ(a) = 1 / (1 + e^{−a}), all digits kept on both sides."""
-    small = np.exp(-np.abs(inputs))
-    return np.asarray(np.where(inputs >= 0, 1.0, small) / (1 + small))
-
-
-def logistic_variance(inputs: Array) -> Array:
-    """σ(a) σ(−a), all digits kept on both sides."""
-    small = np.exp(-np.abs(inputs))
-    return np.asarray(small / (1 + small) ** 2)
+        return np.asarray(_activations.silu_slope(as_floats(inputs, "inputs")))
 
 
 def _require_positive(value: float, name: str) -> None:

@@ -41,15 +41,7 @@ class Subsystem(ABC):
 
 @dataclass(frozen=True, eq=False)
 class _Affine(Subsystem):
-    """Units with inputs a_i = w_i·x + b_i, or w_i·x where there are no biases.
-
-    Parameters
-    ----------
-    weights : array_like, (m, n_inputs)
-        A row w_i for each unit.
-    biases : array_like, (m,), optional
-        b. With them x̃ = (x, 1), without them x̃ = x.
-    """
+    """Units with inputs a_i = w_i·x + b_i, or w_i·x where there are no biases."""
 
     weights: Any
     biases: Any = None
@@ -84,23 +76,7 @@ class _Affine(Subsystem):
         return self._rows().ravel()
 
     def augmented(self, references: ArrayLike) -> Array:
-        """x̃ = (x, 1), or x without biases, (..., n_inputs) -> (R, D).
-
-        Parameters
-        ----------
-        references : array_like, (..., n_inputs)
-            x, finite.
-
-        Returns
-        -------
-        ndarray, (R, D)
-            All leading axes taken together.
-
-        Raises
-        ------
-        ShapeError
-            If the last axis is not that of the inputs.
-        """
+        """x̃ = (x, 1), or x without biases, (..., n_inputs) -> (R, D)."""
         x = as_floats(references, "references")
         n = self.weights.shape[1]
         if x.ndim == 0 or x.shape[-1] != n:

@@ -1,16 +1,27 @@
 """The inverse problem: from moments or rows to a model, and how sure the parameters are."""
 
+from ebm.inversion.bootstrap import BootstrapResult, bootstrap
+from ebm.inversion.closed_forms import (
+    bethe,
+    independent_pair,
+    mean_field,
+    naive_mean_field,
+    sessak_monasson,
+    tap,
+)
 from ebm.inversion.delta_method import standard_errors
-from ebm.inversion.mean_field import mean_field, naive_mean_field, tap
-from ebm.inversion.pairs import bethe, independent_pair, sessak_monasson
 from ebm.inversion.plefka import plefka
-from ebm.inversion.pseudolikelihood import log_pseudolikelihood, pseudolikelihood
-from ebm.inversion.pseudolikelihood_result import PseudolikelihoodResult
-from ebm.inversion.resampling import BootstrapResult, bootstrap
+from ebm.inversion.pseudolikelihood import (
+    Pseudolikelihood,
+    log_pseudolikelihood,
+    pseudolikelihood,
+)
+from ebm.inversion.truncated_newton import TruncatedNewton
 
 __all__ = [
     "BootstrapResult",
-    "PseudolikelihoodResult",
+    "Pseudolikelihood",
+    "TruncatedNewton",
     "bethe",
     "bootstrap",
     "independent_pair",

@@ -12,8 +12,8 @@ from ebm._parallel import single_threaded_blas
 from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, LimitError
-from ebm.inversion.methods import model_of, parameters_of, require_function
-from ebm.inversion.rows import Rows, read_rows
+from ebm.inversion._methods import model_of, parameters_of, require_function
+from ebm.inversion._rows import Rows, read_rows
 from ebm.spaces import Binary
 
 __all__ = ["standard_errors"]

@@ -9,8 +9,9 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.errors import ConvergenceError
-from ebm.inversion.moments import PreparedMoments, shown_pairs
+from ebm.inversion._moments import PreparedMoments, shown_pairs
 from ebm.inversion.resummation import PairRemainder, couplings_of_pairs, slope_of_pairs
+from ebm.perturbation._fixed_point import mixture
 from ebm.perturbation._summation import inverse_series
 from ebm.perturbation.plefka._free_energy import coupled_algebra, covariance_terms
 
@@ -31,19 +32,7 @@ SHARES = (0.25, 0.5, 0.7, 0.85, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Equation:
-    """W + T(W) = A in the units D in which variances are 1: D_ij = √(v_i v_j).
-
-    Parameters
-    ----------
-    ready : PreparedMoments
-        Means, and A = −Ĉ⁻¹ off the diagonal.
-    order : int
-        K: T is ∂²(Γ_2 + … + Γ_K)/∂m_i∂m_j off the diagonal.
-    pairs : PairRemainder or None
-        What each pair adds beyond.
-    max_seconds : float
-        Time allowed for one evaluation.
-    """
+    """W + T(W) = A in the units D in which variances are 1: D_ij = √(v_i v_j)."""
 
     ready: PreparedMoments
     order: int
@@ -88,18 +77,6 @@ class Equation:
 def solved(equation: Equation) -> Array:
     """The root that goes to zero with the response, or a refusal.
 
-    Parameters
-    ----------
-    equation : Equation
-        What is solved.
-
-    Returns
-    -------
-    ndarray, (n, n)
-        W.
-
-    Notes
-    -----
     A :class:`ebm.errors.ConvergenceError` says that none was found, and where most was left.
     """
     response = equation.ready.linear_response
@@ -137,22 +114,10 @@ def _settled(equation: Equation, response: Array, start: Array) -> tuple[Array |
         if not np.isfinite(step).all():
             break
         past = [*past[-MEMORY:], (weights * unit, step)]
-        weights = _mixture(past) / unit
+        weights = mixture(past) / unit
         if np.abs(rest).max(initial=0.0) <= TOLERANCE * size:
             return weights, rest
     return None, best
-
-
-def _mixture(past: list[tuple[Array, Array]]) -> Array:
-    """The affine combination of points that leaves least, plus what it leaves."""
-    last, rest = past[-1]
-    if len(past) == 1:
-        return last + rest
-    rests = np.stack([(rest - other).ravel() for _, other in past[:-1]])
-    moved = np.stack([(last - point).ravel() for point, _ in past[:-1]])
-    gram, target = rests @ rests.T, rests @ rest.ravel()
-    shares: Any = np.linalg.lstsq(gram, target, rcond=1e-14)[0]
-    return np.asarray(last + rest - (shares @ (moved + rests)).reshape(rest.shape))
 
 
 def _refuse(equation: Equation, rest: Array) -> NoReturn:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.errors import EbmError
-from ebm.inversion.moments import PreparedMoments
+from ebm.inversion._moments import PreparedMoments
 from ebm.perturbation.plefka._free_energy import coupled_algebra, covariance_terms
 
 __all__ = ["coupling_terms"]
@@ -22,25 +22,6 @@ def coupling_terms(ready: PreparedMoments, order: int, max_seconds: float) -> Ar
     C_j(W) is order j of the covariance at fixed means, C_1 = v_i v_j W_ij, so that W_k is minus
     the coefficient of t^k of C_2 + … + C_k at the couplings before it, over v_i v_j. That is a
     polynomial in t, taken by a Fourier transform over enough points of a circle to be exact.
-
-    Parameters
-    ----------
-    ready : PreparedMoments
-        Means and Ĉ.
-    order : int
-        K, at most 5.
-    max_seconds : float
-        Time allowed for one evaluation.
-
-    Returns
-    -------
-    ndarray, (K, n, n)
-        Symmetric with zero diagonals.
-
-    Raises
-    ------
-    EbmError
-        If the numbers leave the range of floating point.
     """
     independent = np.outer(ready.variance, ready.variance)
     first = ready.covariance / independent

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebm._arrays import as_flag, as_integer, as_number
+from ebm._arrays import as_flag, read_only
+from ebm._iterate import Run, iterate
 from ebm._parallel import single_threaded_blas
+from ebm._progress import entries
 from ebm._types import Array
-from ebm.ensembles import Moments
+from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import require_order
 from ebm.errors import (
     EbmError,
@@ -25,67 +27,148 @@ from ebm.errors import (
     NoMaximumWarning,
     warn,
 )
-from ebm.inversion.conditionals import ConditionalLoss
-from ebm.inversion.pseudolikelihood_result import PseudolikelihoodResult
-from ebm.inversion.rows import Rows, read_rows
-from ebm.inversion.sandwich import sandwich_errors
-from ebm.inversion.truncated_newton import maximize
-from ebm.inversion.verdict import NO_MAXIMUM, verdict_on
-from ebm.learning.existence import empty_cells, require_changing_units
+from ebm.inversion._conditionals import ConditionalLoss
+from ebm.inversion._rows import Rows, read_rows
+from ebm.inversion._sandwich import sandwich_errors
+from ebm.inversion.truncated_newton import TruncatedNewton
+from ebm.learning._existence import empty_cells, gentle_penalty, require_changing_units
+from ebm.learning._families import diagonal_input, has_pairs, pairs_of
+from ebm.learning.fit import fit
+from ebm.learning.penalties import AppliedPenalty, Penalty
+from ebm.learning.result import FitResult
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.models._library import pair_machine
 from ebm.spaces import Spins, StateSpace
+from ebm.spaces._labels import shown
 
-__all__ = ["log_pseudolikelihood", "pseudolikelihood"]
+__all__ = ["Pseudolikelihood", "log_pseudolikelihood", "pseudolikelihood"]
+
+#: A gradient that rounding keeps from the tolerance is good enough below this.
+GOOD_ENOUGH = 1e-6
+#: Empty cells that a message names.
+MOST_CELLS = 4
+
+
+@dataclass(frozen=True)
+class Pseudolikelihood:
+    """Minus the mean log pseudo-likelihood, L(θ) = −Σ_α E_D[ln p(x_α | rest)], in nats.
+
+    With the conditionals of [EBM] eq 13. No sum over states is needed: cost grows as rows times n².
+    Consistent: with many samples of a machine its maximum is that machine, at any coupling
+    :cite:`nguyen2017`.
+
+    Parameters
+    ----------
+    node_wise : bool
+        Let each unit have its own logistic regression, and average the two estimates of each
+        coupling. Otherwise both are one parameter, which is more accurate.
+
+    Raises
+    ------
+    EbmError
+        If ``node_wise`` is neither True nor False.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
+    >>> start = ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])
+    >>> ebm.fit(start, rows, loss=ebm.inversion.Pseudolikelihood()).model.weights.round(4)
+    array([[0.    , 1.3863],
+           [1.3863, 0.    ]])
+    """
+
+    node_wise: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "node_wise", as_flag(self.node_wise, "node_wise"))
+
+    def of(self, model: Any, data: Any, penalty: Penalty) -> PseudolikelihoodProblem:
+        """The pseudo-likelihood of a pairwise model on rows.
+
+        Parameters
+        ----------
+        model : BoltzmannMachine or IsingModel
+            The family: its center, diagonal, names and pattern of couplings are kept.
+        data : Ensemble
+            Rows; moments do not suffice.
+        penalty : Penalty
+            Of the parameters; without l1.
+
+        Returns
+        -------
+        PseudolikelihoodProblem
+            What :func:`ebm.fit` solves.
+
+        Raises
+        ------
+        ModelError
+            If the model is not pairwise in two-valued units, or ``data`` are moments.
+        ConstantUnitError
+            If a unit never changes and ``penalty.l2_biases`` is zero.
+        EbmError
+            If the penalty has a part that does not apply.
+        """
+        if not has_pairs(model):
+            raise ModelError(
+                f"{type(model).__name__} has no pseudo-likelihood here: give a pairwise model of "
+                "two-valued units, such as ebm.BoltzmannMachine or ebm.IsingModel"
+            )
+        if penalty.l1:
+            raise EbmError("l1 belongs to gradient steps on a likelihood, not to pseudo-likelihood")
+        rows = read_rows(data)
+        require_order(rows.space, model.space)
+        problem = PseudolikelihoodProblem(model, rows, AppliedPenalty(model, penalty), self)
+        if self.node_wise and problem.ways is not None:
+            raise EbmError(
+                "node_wise regressions have all couplings and tie none: give a model with all "
+                "couplings and a penalty without free and ties, or node_wise=False"
+            )
+        if not problem.penalty.holds_biases:
+            require_changing_units(rows.moments())
+        return problem
 
 
 def pseudolikelihood(
     data: Any,
     *,
-    l2: float = 0.0,
-    l2_biases: float = 0.0,
+    penalty: Penalty | float | None = None,
     node_wise: bool = False,
     space: StateSpace | type[StateSpace] | None = None,
-    weights: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     names: Sequence[str] | None = None,
-    tolerance: float = 1e-9,
-    max_iterations: int = 100,
-) -> PseudolikelihoodResult:
+    solver: TruncatedNewton | None = None,
+) -> FitResult:
     """Fit a pairwise model by maximum pseudo-likelihood.
 
-    Maximizes Σ_α E_D[ln p(x_α | rest)] − ½ l2 Σ_{α<β} W_αβ² − ½ l2_biases Σ_α b_α² with the
-    conditionals of [EBM] eq 13. No sum over states is needed: cost grows as rows times n².
-
-    Consistent: with many samples of a machine it returns that machine, at any coupling
-    :cite:`nguyen2017`.
+    Maximizes Σ_α E_D[ln p(x_α | rest)] − R(θ) with the conditionals of [EBM] eq 13:
+    :func:`ebm.fit` with ``loss=ebm.inversion.Pseudolikelihood()`` of a machine with all couplings
+    whose center is at the means of the data, or of an Ising model for spins.
 
     Parameters
     ----------
     data : array_like, DataFrame or Ensemble
         Rows, or an ensemble of states; moments do not suffice.
-    l2 : float
-        Penalty on couplings, in the coding of the data, as in :func:`ebm.fit`.
-    l2_biases : float
-        Penalty on biases at the center of the data means, or on fields.
+    penalty : Penalty or float, optional
+        ``ebm.Penalty(l2=…)``, or its ``l2`` alone, in the coding of the data; biases are those at
+        the center of the data means, or fields.
     node_wise : bool
-        Let each unit have its own logistic regression, and average the two estimates of each
-        coupling. Otherwise both are one parameter, which is more accurate.
+        Let each unit have its own logistic regression, as in :class:`Pseudolikelihood`.
     space : StateSpace or class, optional
         The coding of rows; None means ``ebm.Binary``.
-    weights : array_like, (n_samples,), optional
+    sample_weight : array_like, (n_samples,), optional
         Frequencies of rows.
     names : sequence of str, optional
         Unit names, where rows have none.
-    tolerance : float
-        Largest gradient accepted, in units of standard deviations of its features.
-    max_iterations : int
-        Most Newton steps.
+    solver : TruncatedNewton, optional
+        Tolerance and number of steps.
 
     Returns
     -------
-    PseudolikelihoodResult
-        The model with standard errors. Where the pseudo-likelihood has no maximum the result is
-        not ``converged``, and a :class:`ebm.errors.NoMaximumWarning` names the units.
+    FitResult
+        The model with standard errors, which are computed when asked for. Where the
+        pseudo-likelihood has no maximum the result is not ``converged``, and a
+        :class:`ebm.errors.NoMaximumWarning` names the units.
 
     Raises
     ------
@@ -96,12 +179,12 @@ def pseudolikelihood(
     CodingError
         If values are outside the coding, or units not two-valued.
     ConstantUnitError
-        If a unit never changes and ``l2_biases`` is zero.
+        If a unit never changes and ``penalty.l2_biases`` is zero.
 
     Notes
     -----
-    Standard errors are computed when asked for. Where there are too many parameters for them, of
-    the order of 10 000, there is :func:`ebm.inversion.bootstrap`.
+    Where there are too many parameters for standard errors, of the order of 10 000, there is
+    :func:`ebm.inversion.bootstrap`.
 
     Examples
     --------
@@ -111,52 +194,18 @@ def pseudolikelihood(
     array([[0.    , 1.3863],
            [1.3863, 0.    ]])
     """
-    _require_settings(l2=l2, l2_biases=l2_biases, tolerance=tolerance)
-    max_iterations = as_integer(max_iterations, "max_iterations")
-    node_wise = as_flag(node_wise, "node_wise")
-    rows = read_rows(data, space=space, weights=weights, names=names)
-    with single_threaded_blas():
-        result = _maximum(rows, l2, l2_biases, node_wise, tolerance, max_iterations)
-    if not result.converged:
-        named = result.message.startswith(NO_MAXIMUM)
-        warn(result.message, NoMaximumWarning if named else EbmWarning)
-    return result
+    rows = read_rows(data, space=space, weights=sample_weight, names=names)
+    n, flat = rows.space.n, np.zeros((rows.space.n,) * 2)
+    family: Any = IsingModel(flat, np.zeros(n), names=rows.space.names)
+    if not isinstance(rows.space, Spins):
+        center = rows.weights @ rows.states
+        family = BoltzmannMachine(flat, np.zeros(n), center=center, names=rows.space.names)
+    loss = Pseudolikelihood(node_wise)
+    return fit(family, rows.ensemble(), loss=loss, penalty=penalty, solver=solver)
 
 
-def _maximum(
-    rows: Rows,
-    l2: float,
-    l2_biases: float,
-    node_wise: bool,
-    tolerance: float,
-    max_iterations: int,
-) -> PseudolikelihoodResult:
-    moments = rows.moments()
-    if l2_biases == 0:
-        require_changing_units(moments)
-    loss = _loss(rows, l2, l2_biases, tied=not node_wise)
-    found = maximize(loss, tolerance, max_iterations)
-    # Without a penalty an empty cell makes couplings grow without end.
-    cells = [] if l2 or l2_biases else empty_cells(moments, np.triu_indices(rows.space.n, 1))
-    converged, message = verdict_on(found, loss, cells, rows)
-    model = _model(rows, loss, found.theta)
-    coupled = found.theta[:, 1:] / (4 if isinstance(rows.space, Spins) else 1)
-    return PseudolikelihoodResult(
-        model=model,
-        converged=converged,
-        message=message,
-        log_pseudolikelihood=_value(rows, loss, found.theta),
-        gradient_norm=found.gradient_norm,
-        sample_size=rows.sample_size,
-        history=found.history,
-        regressions=coupled if node_wise else None,
-        warnings=() if converged else (message, "no standard errors: there is no maximum"),
-        _errors=_later(loss, found.theta, rows) if converged else None,
-    )
-
-
-def log_pseudolikelihood(model: BoltzmannMachine | IsingModel, data: Any) -> float:
-    """Σ_α E_D[ln p(x_α | rest)] of a pairwise model, in nats per sample.
+def log_pseudolikelihood(model: Any, data: Any) -> float:
+    """Σ_α E_D[ln p(x_α | rest)] of a pairwise model, in nats per sample; [EBM] eq 13.
 
     −n ln 2 where all parameters are zero.
 
@@ -204,48 +253,231 @@ def log_pseudolikelihood(model: BoltzmannMachine | IsingModel, data: Any) -> flo
 
 
 def _is_ensemble(data: Any) -> bool:
-    return callable(getattr(data, "blocks", None)) or isinstance(data, Moments)
+    return isinstance(data, Ensemble | Moments)
 
 
-def _require_settings(**settings: float) -> None:
-    for name, value in settings.items():
-        if not 0 <= as_number(value, name) < math.inf:
-            raise EbmError(f"{name} must be a number from 0 on, got {value!r}")
+@dataclass(frozen=True, eq=False)
+class PseudolikelihoodProblem:
+    """The conditionals of a pairwise family on rows.
+
+    Steps are taken in (b, B): biases and weights of a machine of {0,1} units whose center is at
+    the means x̂ of the rows. They are affine in the family's linear parameters v and couplings A at
+    its center c: b_i = v_i + Σ_j A_ij (x̂_j − c_j) + A_ii (½ − c_i), B = A for {0,1} units, and
+    b_i = 2 v_i + 2 Σ_j A_ij (ŝ_j − c_j) with ŝ = 2x̂ − 1, B = 4A for spins.
+    """
+
+    family: Any
+    rows: Rows
+    penalty: AppliedPenalty
+    conditions: Pseudolikelihood
+
+    solvers = (TruncatedNewton,)
+
+    def solver(self) -> TruncatedNewton:
+        """The one there is."""
+        return TruncatedNewton()
+
+    def solve(self, solver: TruncatedNewton, *, progress: bool, **how: Any) -> FitResult:
+        """The family at the maximum."""
+        loss = self.loss
+        with single_threaded_blas():
+            start = loss.start() if self.penalty.directions is None else self._centered()
+            with entries(progress) as show:
+                run = iterate(solver, loss, start, progress=show, **how)
+            return self._result(solver, loss, run)
+
+    @cached_property
+    def _is_spins(self) -> bool:
+        return isinstance(self.family.space, Spins)
+
+    @cached_property
+    def mean(self) -> Array:
+        """x̂, (n,)."""
+        return np.asarray(self.rows.weights @ self.rows.states)
+
+    @cached_property
+    def _shift(self) -> Array:
+        """x̂ − c, or ŝ − c, (n,)."""
+        mean = 2 * self.mean - 1 if self._is_spins else self.mean
+        return np.asarray(mean - pairs_of(self.family).center)
+
+    @cached_property
+    def _diagonal(self) -> Array:
+        """A_ii (½ − c_i), what a diagonal adds to b, (n,)."""
+        return diagonal_input(pairs_of(self.family), self.family.space)
+
+    def _centered(self) -> Array:
+        """(b, B) of the family as given, (n, n + 1)."""
+        n, (i, j) = self.family.space.n, self.family.pairs
+        theta = self.family.parameters
+        coupled = np.zeros((n, n))
+        coupled[i, j] = coupled[j, i] = theta[n:]
+        biases = theta[:n] + coupled @ self._shift
+        if self._is_spins:
+            return np.column_stack([2 * biases, 4 * coupled])
+        return np.column_stack([biases + self._diagonal, coupled])
+
+    def _parameters(self, theta: Array) -> Array:
+        """The inverse of :meth:`_centered`: v and A of the pairs, (p,)."""
+        coupled = (theta[:, 1:] + theta[:, 1:].T) / (8 if self._is_spins else 2)
+        biases = theta[:, 0] / 2 if self._is_spins else theta[:, 0] - self._diagonal
+        return np.concatenate([biases - coupled @ self._shift, coupled[self.family.pairs]])
+
+    @cached_property
+    def ways(self) -> Array | None:
+        """Changes of (b, B_ij for i < j) that the parameters allow, (P, q); None for all."""
+        n, (i, j) = self.family.space.n, self.family.pairs
+        directions = self.penalty.directions
+        if directions is None and len(i) == n * (n - 1) // 2:
+            return None
+        moves = np.eye(n + len(i)) if directions is None else directions
+        upper = np.zeros((n, n), dtype=np.intp)
+        upper[np.triu_indices(n, 1)] = n + np.arange(n * (n - 1) // 2)
+        factor = 4 if self._is_spins else 1
+        ways = np.zeros((n * (n + 1) // 2, moves.shape[1]))
+        ways[upper[i, j]] = factor * moves[n:]
+        ways[:n] = moves[:n]
+        np.add.at(ways, i, self._shift[j, None] * moves[n:])
+        np.add.at(ways, j, self._shift[i, None] * moves[n:])
+        ways[:n] *= 2 if self._is_spins else 1
+        return ways
+
+    @cached_property
+    def loss(self) -> ConditionalLoss:
+        """Penalties act in the coding of the family: v = θt + u."""
+        n, strength = self.family.space.n, self.penalty.strength
+        linear = np.append(1.0, -self._shift)
+        if self._is_spins:
+            linear = np.append(0.5, -0.25 * self._shift)
+        allowed = basis = None
+        if self.penalty.directions is not None:
+            basis = self._basis()
+        elif self.ways is not None:
+            i, j = self.family.pairs
+            allowed = np.zeros((n, n + 1), dtype=bool)
+            allowed[:, 0] = allowed[i, j + 1] = allowed[j, i + 1] = True
+        return ConditionalLoss(
+            self.rows.states,
+            self.rows.weights,
+            tied=not self.conditions.node_wise,
+            l2=strength.l2 / (16 if self._is_spins else 1),
+            l2_biases=strength.l2_biases,
+            linear=linear,
+            offset=-self._diagonal,
+            allowed=allowed,
+            basis=basis,
+        )
+
+    def _basis(self) -> Array:
+        """The ways as an orthonormal basis of arrays (n, n + 1), flat, (n (n + 1), q)."""
+        n, ways = self.family.space.n, self.ways
+        if ways is None:
+            raise EbmError("all parameters may change")
+        arrays = np.zeros((n, n + 1, ways.shape[1]))
+        arrays[:, 0] = ways[:n]
+        i, j = np.triu_indices(n, 1)
+        arrays[i, j + 1] = arrays[j, i + 1] = ways[n:]
+        return np.linalg.qr(arrays.reshape(n * (n + 1), -1))[0]
+
+    def _result(self, solver: TruncatedNewton, loss: ConditionalLoss, run: Run) -> FitResult:
+        theta = run.state["theta"]
+        growing = solver.growing(loss, run.state, run.reason)
+        converged, message = self._verdict(loss, run, growing)
+        if not converged:
+            has_none = message.startswith("the pseudo-likelihood has no maximum")
+            warn(message, NoMaximumWarning if has_none else EbmWarning)
+        norm = run.history[-1].gradient_norm
+        factor = 4 if self._is_spins else 1
+        return FitResult(
+            model=self.family.with_parameters(self._parameters(theta)),
+            converged=converged,
+            message=message,
+            log_likelihood=None,
+            log_pseudolikelihood=self._log_pseudolikelihood(loss, theta),
+            gradient_norm=norm,
+            misfit=norm,
+            sample_size=self.rows.sample_size,
+            fisher=None,
+            ensemble=None,
+            history=run.history,
+            warnings=() if converged else (message, "no standard errors: there is no maximum"),
+            regressions=theta[:, 1:] / factor if self.conditions.node_wise else None,
+            errors=self._errors(loss, theta) if converged else None,
+        )
+
+    def _log_pseudolikelihood(self, loss: ConditionalLoss, theta: Array) -> float:
+        """Of the averaged couplings, without penalty."""
+        both = theta.copy()
+        both[:, 1:] = (theta[:, 1:] + theta[:, 1:].T) / 2
+        return -replace(loss, tied=True, l2=0.0, l2_biases=0.0).evaluate(both).value
+
+    def _errors(self, loss: ConditionalLoss, theta: Array) -> Callable[[], Array]:
+        """What gives the standard errors; until then it keeps the rows, a byte for each value."""
+        short = replace(loss, states=loss.states.astype(np.int8))
+        directions = self.penalty.directions
+        if directions is None and self.ways is not None:
+            directions = np.eye(len(self.family.parameters))
+        shift = self._shift if self._is_spins or self._shift.any() else None
+        return partial(
+            _standard_errors,
+            short,
+            theta,
+            self.rows.sample_size,
+            constrained=None if self.ways is None else (self.ways, directions),
+            shift=shift,
+            spins=self._is_spins,
+        )
+
+    def _verdict(self, loss: ConditionalLoss, run: Run, growing: Array | None) -> tuple[bool, str]:
+        """Whether there is a maximum where the search ended, and a sentence."""
+        rows, norm = self.rows, run.history[-1].gradient_norm
+        steps = run.state["iteration"]
+        # Without a penalty an empty cell makes couplings grow without end.
+        is_bare = not self.penalty and self.penalty.directions is None
+        cells = empty_cells(rows.moments(), self.family.pairs) if is_bare else []
+        if cells:
+            more = f"; and {len(cells) - MOST_CELLS} more" if len(cells) > MOST_CELLS else ""
+            return False, _no_maximum("; ".join(cells[:MOST_CELLS]) + more, rows)
+        if growing is not None and math.isinf(rows.sample_size):
+            # All states have weight: there is a maximum, where probabilities are rounded.
+            return False, (
+                "stopped before the maximum, where couplings are so strong that probabilities of "
+                "this ensemble are rounding; add a small penalty, ebm.Penalty(l2=…)"
+            )
+        if growing is not None:
+            return False, _no_maximum(_separation(growing, loss, rows.space), rows)
+        is_good = run.reason == "rounding" and norm < GOOD_ENOUGH
+        if run.reason == "converged" or is_good:
+            return True, f"converged in {steps} Newton steps, gradient {norm:.1e}"
+        why = {
+            "iterations": f"stopped after {steps} Newton steps; give a larger max_iterations",
+            "rounding": "stopped where rounding hides any further progress; add a small penalty, "
+            "ebm.Penalty(l2=…)",
+            "interrupted": f"interrupted after {steps} Newton steps",
+        }[run.reason]
+        return False, f"{why} (gradient {norm:.1e})"
 
 
-def _loss(rows: Rows, l2: float, l2_biases: float, *, tied: bool) -> ConditionalLoss:
-    """Penalties act in the coding of the data: J = W/4 and h = ½b − ¼Wŝ for spins."""
-    n = rows.space.n
-    linear = np.append(1.0, np.zeros(n))
-    if isinstance(rows.space, Spins):
-        linear = np.append(0.5, -0.25 * (2 * (rows.weights @ rows.states) - 1))
-        l2 = l2 / 16
-    return ConditionalLoss(rows.states, rows.weights, tied, l2, l2_biases, linear)
+def _no_maximum(reason: str, rows: Rows) -> str:
+    return (
+        f"the pseudo-likelihood has no maximum at finite parameters: {reason}. Add a penalty on "
+        f"couplings, such as penalty=ebm.Penalty(l2={gentle_penalty(rows.sample_size)})"
+    )
 
 
-def _model(rows: Rows, loss: ConditionalLoss, theta: Array) -> BoltzmannMachine | IsingModel:
-    coupled = (theta[:, 1:] + theta[:, 1:].T) / 2
-    machine = BoltzmannMachine(coupled, theta[:, 0], center=loss.mean, names=rows.space.names)
-    return machine.to_spins() if isinstance(rows.space, Spins) else machine
+def _separation(growing: Array, loss: ConditionalLoss, space: StateSpace) -> str:
+    """What the direction without end separates."""
+    lowest, highest = loss.margins(growing)
+    moved = np.flatnonzero(highest > 0.3 * highest.max())
+    perfect = [space.labels[k] for k in moved if lowest[k] > 1e-3 * highest.max()]
+    if perfect:
+        subject, verb = ("unit", "is") if len(perfect) == 1 else ("units", "are")
+        return f"{subject} {shown(perfect)} {verb} predicted without error by the other units"
+    units = shown([space.labels[k] for k in moved])
+    return f"some values of {units} are predicted without error by the other units"
 
 
-def _value(rows: Rows, loss: ConditionalLoss, theta: Array) -> float:
-    """Of the averaged couplings, without penalty."""
-    both = theta.copy()
-    both[:, 1:] = (theta[:, 1:] + theta[:, 1:].T) / 2
-    bare = ConditionalLoss(rows.states, rows.weights, True, 0.0, 0.0, loss.linear)
-    return -bare.evaluate(both).value
-
-
-def _later(loss: ConditionalLoss, theta: Array, rows: Rows) -> Callable[[], Array]:
-    """What gives the standard errors; until then it keeps the rows, a byte for each value."""
-    short = replace(loss, states=loss.states.astype(np.int8))
-    spins = isinstance(rows.space, Spins)
-    return partial(_standard_errors, short, theta, rows.sample_size, spins=spins)
-
-
-def _standard_errors(
-    short: ConditionalLoss, theta: Array, sample_size: float, *, spins: bool
-) -> Array:
+def _standard_errors(short: ConditionalLoss, theta: Array, sample_size: float, **how: Any) -> Array:
     loss = replace(short, states=short.states.astype(np.float64))
-    return sandwich_errors(loss, theta, sample_size, spins=spins)
+    with single_threaded_blas():
+        return read_only(sandwich_errors(loss, theta, sample_size, **how))

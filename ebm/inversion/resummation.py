@@ -13,22 +13,14 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array
-from ebm.inversion.pair_tables import covariance_of_response, log_cells, pair_covariance
+from ebm.inversion._moments import covariance_of_response, log_cells, pair_covariance
 
 __all__ = ["PairRemainder", "couplings_of_pairs", "pair_remainder", "slope_of_pairs"]
 
 
 @dataclass(frozen=True, eq=False)
 class PairRemainder:
-    """The pair beyond order K: what is exact less its series.
-
-    Parameters
-    ----------
-    mean : ndarray, (n,)
-        m.
-    response, shift : ndarray, (K + 1, n, n)
-        Coefficients of W^k of the pair's −(C⁻¹)_ij, and of its bias of unit i.
-    """
+    """The pair beyond order K: what is exact less its series."""
 
     mean: Array
     response: Array
@@ -51,25 +43,6 @@ def pair_remainder(mean: Array, order: int) -> PairRemainder:
     """The series of a pair to order K at given means.
 
     c = E (P − c)(Q − c) with E = e^W − 1 gives c order by order.
-
-    Parameters
-    ----------
-    mean : ndarray, (n,)
-        m.
-    order : int
-        K.
-
-    Returns
-    -------
-    PairRemainder
-        To be evaluated at any W.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebm.inversion.resummation import pair_remainder
-    >>> pair_remainder(np.array([0.5, 0.5]), 3).response[:, 0, 1].round(6)
-    array([0.      , 1.      , 0.      , 0.041667])
     """
     on, off = mean, 1 - mean
     p, q, r = np.outer(on, off), np.outer(off, on), np.outer(off, off)
@@ -90,20 +63,7 @@ def pair_remainder(mean: Array, order: int) -> PairRemainder:
 
 
 def couplings_of_pairs(response: Array, mean: Array) -> Array:
-    """W of each pair for which c/(v_i v_j − c²) is the response, NaN where there is none.
-
-    Parameters
-    ----------
-    response : ndarray, (n, n)
-        −(C⁻¹)_ij with zero diagonal.
-    mean : ndarray, (n,)
-        m.
-
-    Returns
-    -------
-    ndarray, (n, n)
-        W, the Bethe approximation of the couplings.
-    """
+    """W of each pair for which c/(v_i v_j − c²) is the response, NaN where there is none."""
     c = covariance_of_response(response, mean * (1 - mean))
     with np.errstate(divide="ignore", invalid="ignore"):
         both, first, second, neither = log_cells(mean, c)
@@ -111,20 +71,7 @@ def couplings_of_pairs(response: Array, mean: Array) -> Array:
 
 
 def slope_of_pairs(weights: Array, mean: Array) -> Array:
-    """Derivative of c/(v_i v_j − c²) of each pair by its coupling, (n, n), positive.
-
-    Parameters
-    ----------
-    weights : ndarray, (n, n)
-        W.
-    mean : ndarray, (n,)
-        m.
-
-    Returns
-    -------
-    ndarray, (n, n)
-        dc/dW (v_i v_j + c²)/(v_i v_j − c²)², with 1/(dc/dW) the sum of the inverse table.
-    """
+    """Derivative of c/(v_i v_j − c²) of each pair by its coupling, (n, n), positive."""
     c, on, off = pair_covariance(weights, mean), mean, 1 - mean
     alike = 1 / (np.outer(on, on) + c) + 1 / (np.outer(off, off) + c)
     unlike = 1 / (np.outer(on, off) - c) + 1 / (np.outer(off, on) - c)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm import _checkpoints
+from ebm._arrays import as_integer
+from ebm._iterate import State
 from ebm._types import Array
-from ebm.inversion.conditionals import ConditionalLoss
-from ebm.learning.newton import FAR, TURNED
+from ebm.inversion._conditionals import ConditionalLoss, Evaluation
+from ebm.learning._likelihood import FAR, TURNED
+from ebm.learning.newton import checked_tolerance
 from ebm.learning.result import FitStep
 
-__all__ = ["Maximum", "maximize"]
-
+__all__ = ["TruncatedNewton"]
 
 #: A last step that moves inputs by more than this has no maximum in sight.
 MOVING = 0.1
@@ -27,170 +30,112 @@ FARTHEST = 30.0
 SMALL = 2**17
 #: Most products with the Hessian for one step.
 MOST_PRODUCTS = 200
+#: Largest scaled gradient at which a separating direction is looked for.
+NEAR = 0.1
 
 
-@dataclass(frozen=True, eq=False)
-class Maximum:
-    """Where the search ended.
+@dataclass(frozen=True)
+class TruncatedNewton:
+    """Newton steps by conjugate gradients: products with the Hessian, never the Hessian itself.
 
-    Parameters
-    ----------
-    theta : ndarray, (n, n + 1)
-        Biases and weights.
-    gradient_norm : float
-        Largest entry of the gradient, in units of standard deviations of its features.
-    history : tuple of FitStep
-        All iterations; ``log_likelihood`` is the log pseudo-likelihood with the penalty.
-    reason : str
-        ``"converged"``, ``"separated"``, ``"unbounded"``, ``"iterations"``, ``"rounding"`` or
-        ``"interrupted"``.
-    growing : ndarray, (n, n + 1), or None
-        The direction along which the likelihood rises for ever.
-    """
-
-    theta: Array
-    gradient_norm: float
-    history: tuple[FitStep, ...]
-    reason: str
-    growing: Array | None
-
-
-def maximize(loss: ConditionalLoss, tolerance: float, max_iterations: int) -> Maximum:
-    """Minimize the loss from independent units.
+    Early steps are solved roughly, the last ones as exactly as ``tolerance`` asks for
+    :cite:`dembo1983`.
 
     Parameters
     ----------
-    loss : ConditionalLoss
-        What to minimize; convex.
     tolerance : float
-        Largest gradient accepted, in units of standard deviations of its features.
+        Largest gradient accepted, in units of the standard deviations of its features.
     max_iterations : int
         Most steps.
 
-    Returns
-    -------
-    Maximum
-        The last point, whatever ended the search.
+    Raises
+    ------
+    EbmError
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
+    >>> solver = ebm.inversion.TruncatedNewton(tolerance=1e-12)
+    >>> ebm.inversion.pseudolikelihood(rows, solver=solver).converged
+    True
     """
-    search = _Search(loss, tolerance, max_iterations)
-    try:
-        while not search.reason:
-            search.advance()
-    except KeyboardInterrupt:
-        search.reason = "interrupted"
-        search.record(search.here.value, 0.0)
-    growing = search.step if search.reason in {"separated", "unbounded"} else None
-    return Maximum(search.theta, search.norm, tuple(search.history), search.reason, growing)
 
+    tolerance: float = 1e-9
+    max_iterations: int = 100
 
-class _Search:
-    """Where a search stands; ``reason`` is empty until it ends."""
+    #: Entries of its history.
+    record_type = FitStep
+    draws = False
 
-    def __init__(self, loss: ConditionalLoss, tolerance: float, max_iterations: int) -> None:
-        self._loss, self._tolerance, self._most = loss, tolerance, max_iterations
-        spread = np.maximum(loss.mean * (1 - loss.mean), 1e-6)
-        self._units = np.sqrt(np.column_stack([spread, np.outer(spread, spread)]))
-        margin = 1e-3 / len(spread)
-        mean = np.clip(loss.mean, margin, 1 - margin)
-        self.theta = np.zeros((len(spread), len(spread) + 1))
-        self.theta[:, 0] = np.log(mean / (1 - mean))
-        self.here = loss.evaluate(self.theta)
-        self.step = np.zeros_like(self.theta)
-        self.history: list[FitStep] = []
-        self.reason, self.norm = "", np.inf
-        self._single = loss.states.size > SMALL
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tolerance", checked_tolerance(self.tolerance))
+        most = as_integer(self.max_iterations, "max_iterations")
+        object.__setattr__(self, "max_iterations", most)
 
-    def advance(self) -> None:
-        """Look at the gradient here; unless that ends the search, take a step."""
-        # A tied coupling is met twice.
-        factor = 2.0 if self._loss.tied else 1.0
-        slope = np.abs(self.here.gradient) / self._units
-        self.norm = float(max(slope[:, 0].max(), factor * slope[:, 1:].max(initial=0.0)))
-        self.reason = self._verdict()
-        value = self.here.value
-        self.record(value, 0.0 if self.reason else self._move())
+    def start(self, loss: ConditionalLoss, theta: Array, rng: Any) -> State:
+        """At θ (n, n + 1), no step taken."""
+        return {
+            "theta": theta,
+            "move": np.zeros_like(theta),
+            "is_single": loss.states.size > SMALL,
+            "iteration": 0,
+            "length": 1.0,
+            "is_stuck": False,
+        }
 
-    def record(self, value: float, length: float) -> None:
-        """One more entry of the history: where the search was, and how far it went from there."""
-        self.history.append(FitStep(len(self.history), -value, self.norm, length))
-
-    def _verdict(self) -> str:
-        moving = self._is_free(self.step) and _reach(self.step) > MOVING
-        if moving and self.norm < 0.1:
-            lowest, highest = self._loss.margins(self.step)
-            if highest.max() > MOVING and lowest.min() >= -MISSED * highest.max():
-                return "separated"
-        if self.norm <= self._tolerance:
-            verdict = self._verdict_on_small_gradient() if moving else "converged"
-            if verdict:
-                return verdict
-        return "iterations" if len(self.history) >= self._most else ""
-
-    def _verdict_on_small_gradient(self) -> str:
-        """Whether the next step is short, never comes to an end, or is to be taken."""
-        direction = self._direction()
-        slope = float(np.vdot(self.here.gradient, direction))
-        if np.abs(self._loss.margins(direction)).max() <= MOVING:
-            return "converged"
-        ahead = [self._slope_after(direction, length) for length in (4.0, FAR)]
-        if max(ahead) > -TURNED * slope:
-            return ""
-        self.step = direction
-        return "unbounded"
-
-    def _slope_after(self, direction: Array, length: float) -> float:
-        """Derivative of the loss along a direction, so far along it."""
-        there = self._loss.evaluate(self.theta + length * direction)
-        return float(np.vdot(there.gradient, direction))
-
-    def _is_free(self, step: Array) -> bool:
-        """Whether no penalty will ever stop a step from being repeated."""
-        loss = self._loss
-        held = loss.l2_biases > 0 and np.abs(step @ loss.linear).max() > MISSED * _reach(step)
-        return loss.l2 == 0 and not held
-
-    def _move(self) -> float:
-        """Go down along the Newton direction; returns the length of the step, 0 for none."""
-        length = self._search_line(self._direction())
-        if length == 0 and self._single:
-            self._single = False
-            length = self._search_line(self._direction())
+    def step(self, loss: ConditionalLoss, state: State) -> State:
+        """Down along the Newton direction, as far as the loss falls."""
+        here = loss.at(state["theta"])
+        is_single = state["is_single"]
+        move, length = self._searched(loss, state["theta"], here, is_single)
+        if length == 0 and is_single:
+            is_single = False
+            move, length = self._searched(loss, state["theta"], here, is_single)
         if length == 0:
-            self.reason = "rounding"
-        return length
+            return {**state, "is_single": False, "is_stuck": True}
+        return {
+            "theta": state["theta"] + move,
+            "move": move,
+            "is_single": is_single,
+            "iteration": state["iteration"] + 1,
+            "length": length,
+            "is_stuck": False,
+        }
 
-    def _search_line(self, direction: Array) -> float:
-        here = self.here
+    def _searched(
+        self, loss: ConditionalLoss, theta: Array, here: Evaluation, is_single: bool
+    ) -> tuple[Array, float]:
+        """The step that lowers the loss enough, and its length in Newton steps, 0 for none."""
+        direction = self._direction(loss, here, is_single)
         slope = float(np.vdot(here.gradient, direction))
         noise = 1e-14 * (1 + abs(here.value))
-        length = min(
-            1.0, FARTHEST / max(float(np.abs(self._loss.margins(direction)).max()), 1e-300)
-        )
+        reach = max(float(np.abs(loss.margins(direction)).max()), 1e-300)
+        length = min(1.0, FARTHEST / reach)
         shortest = 1e-8 * length
         while length > shortest:
-            there = self._loss.evaluate(self.theta + length * direction)
-            if there.value <= here.value + 1e-4 * length * slope + noise:
-                self.step = length * direction
-                self.theta = self.theta + self.step
-                self.here = there
-                return length
+            move = length * direction
+            if loss.at(theta + move).value <= here.value + 1e-4 * length * slope + noise:
+                return move, length
             length /= 2
-        return 0.0
+        return direction, 0.0
 
-    def _direction(self) -> Array:
+    def _direction(self, loss: ConditionalLoss, here: Evaluation, is_single: bool) -> Array:
         """−H⁻¹g by conjugate gradients, more exactly the nearer the end."""
-        curvatures: NDArray[np.floating[Any]] = self.here.curvatures
-        solve = _preconditioner(self._loss, curvatures.sum(axis=0))
-        if self._single:
+        curvatures: NDArray[np.floating[Any]] = here.curvatures
+        solve = _preconditioner(loss, curvatures.sum(axis=0))
+        if is_single:
             curvatures = curvatures.astype(np.float32)
         # No more exactly than the tolerance asks for: the next point is rarely much better.
-        accuracy = max(min(0.1, self.norm), min(0.1, 0.1 * self._tolerance / self.norm))
-        direction = np.zeros_like(self.theta)
-        residual = -self.here.gradient
+        norm = loss.norm(here)
+        accuracy = max(min(0.1, norm), min(0.1, 0.1 * self.tolerance / norm))
+        direction = np.zeros_like(here.gradient)
+        residual = -here.gradient
         search = scaled = solve(residual)
         size = first = float(np.vdot(residual, scaled))
         for _ in range(MOST_PRODUCTS):
-            product = self._loss.curve(search, curvatures)
+            product = loss.curve(search, curvatures)
             curvature = float(np.vdot(search, product))
             if not curvature > 0:
                 break
@@ -203,6 +148,61 @@ class _Search:
             search = scaled + size / before * search
         return direction if direction.any() else scaled
 
+    def record(self, loss: ConditionalLoss, state: State) -> FitStep | None:
+        """Log pseudo-likelihood less penalty, and the gradient, after each step."""
+        if state["is_stuck"]:
+            return None
+        here = loss.at(state["theta"])
+        return FitStep(state["iteration"], -here.value, loss.norm(here), state["length"])
+
+    def verdict(self, loss: ConditionalLoss, state: State, history: Sequence[FitStep]) -> str:
+        """Whether the gradient meets the tolerance, or a direction separates the rows."""
+        here, move = loss.at(state["theta"]), state["move"]
+        if state["is_stuck"]:
+            return "rounding"
+        norm = loss.norm(here)
+        is_moving = _is_free(loss, move) and _reach(move) > MOVING
+        if is_moving and norm < NEAR:
+            lowest, highest = loss.margins(move)
+            if highest.max() > MOVING and lowest.min() >= -MISSED * highest.max():
+                return "separated"
+        if norm <= self.tolerance:
+            verdict = self._on_small_gradient(loss, state, here) if is_moving else "converged"
+            if verdict:
+                return verdict
+        return "iterations" if len(history) > self.max_iterations else ""
+
+    def _on_small_gradient(self, loss: ConditionalLoss, state: State, here: Evaluation) -> str:
+        """Whether the next step is short, never comes to an end, or is to be taken."""
+        direction = self._direction(loss, here, state["is_single"])
+        slope = float(np.vdot(here.gradient, direction))
+        if np.abs(loss.margins(direction)).max() <= MOVING:
+            return "converged"
+        ahead = [
+            float(np.vdot(loss.at(state["theta"] + length * direction).gradient, direction))
+            for length in (4.0, FAR)
+        ]
+        return "" if max(ahead) > -TURNED * slope else "unbounded"
+
+    def growing(self, loss: ConditionalLoss, state: State, reason: str) -> Array | None:
+        """The direction along which the likelihood rises for ever, (n, n + 1)."""
+        if reason == "separated":
+            direction: Array = state["move"]
+            return direction
+        if reason == "unbounded":
+            return self._direction(loss, loss.at(state["theta"]), state["is_single"])
+        return None
+
+    def settings(self) -> dict[str, str]:
+        """All but the number of steps."""
+        return _checkpoints.fingerprints(self, leave_out=("max_iterations",))
+
+
+def _is_free(loss: ConditionalLoss, step: Array) -> bool:
+    """Whether no penalty will ever stop a step from being repeated."""
+    held = loss.l2_biases > 0 and np.abs(loss.linear_part(step)).max() > MISSED * _reach(step)
+    return loss.l2 == 0 and not held
+
 
 def _reach(step: Array) -> float:
     """A bound on how far a step moves any input, as x − x̂ is less than 1."""
@@ -214,18 +214,6 @@ def _preconditioner(loss: ConditionalLoss, spread: Array) -> Callable[[Array], A
 
     Then unit α's own curvature ū_α multiplies Ĉ: ū_α Ĉ for its weights; tied weights solve
     U Δ Ĉ + Ĉ Δ U = 2 G, which falls apart in the eigenvectors of U^−½ Ĉ U^−½.
-
-    Parameters
-    ----------
-    loss : ConditionalLoss
-        Knows Ĉ and the penalty.
-    spread : ndarray, (n,)
-        ū, mean p(1−p) of each unit's conditional.
-
-    Returns
-    -------
-    callable
-        From a gradient to a step, (n, n + 1) both.
     """
     spread = np.maximum(spread, 1e-10)
     on_biases = spread + loss.l2_biases * loss.linear[0] ** 2

@@ -2,12 +2,17 @@
 
 from ebm.learning.averages import ContrastiveDivergence, PersistentChains
 from ebm.learning.fit import fit
+from ebm.learning.gradient_steps import GradientSteps
+from ebm.learning.lbfgs import LBFGS
+from ebm.learning.losses import Likelihood
 from ebm.learning.natural_gradient import NaturalGradient
+from ebm.learning.newton import Newton
 from ebm.learning.optimizers import Adam, Decay, GradientDescent
+from ebm.learning.penalties import Penalty
 from ebm.learning.result import FitEpoch, FitResult, FitStep
-from ebm.learning.steps import GradientSteps
 
 __all__ = [
+    "LBFGS",
     "Adam",
     "ContrastiveDivergence",
     "Decay",
@@ -16,7 +21,10 @@ __all__ = [
     "FitStep",
     "GradientDescent",
     "GradientSteps",
+    "Likelihood",
     "NaturalGradient",
+    "Newton",
+    "Penalty",
     "PersistentChains",
     "fit",
 ]

@@ -19,8 +19,8 @@ from ebm._arrays import as_integer
 from ebm._types import Words
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import ModelError
-from ebm.learning.answers import checked_ensemble
-from ebm.learning.batches import Batch, Rows
+from ebm.learning._answers import checked_ensemble
+from ebm.learning._batches import Batch, Rows
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling import ChainState, Gibbs
 from ebm.sampling._chains import advance, with_copies
@@ -70,7 +70,8 @@ class PersistentChains:
     >>> import ebm
     >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
     >>> family = ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])
-    >>> result = ebm.fit(family, rows * 1000, average=ebm.PersistentChains(1000), rng=0)
+    >>> chains = ebm.Likelihood(ebm.PersistentChains(1000))
+    >>> result = ebm.fit(family, rows * 1000, loss=chains, rng=0)
     >>> result.converged, bool(abs(result.model.weights[0, 1] - 1.3863) < 0.1)
     (True, True)
     """
@@ -156,7 +157,9 @@ class ContrastiveDivergence:
     >>> rows = [[0, 0, 0], [1, 1, 0], [1, 1, 1], [0, 0, 1]] * 10
     >>> start = ebm.RestrictedBoltzmannMachine.for_data(rows, 2, rng=0)
     >>> steps = ebm.GradientSteps(n_epochs=20)
-    >>> result = ebm.fit(start, rows, average=ebm.ContrastiveDivergence(1), steps=steps, rng=0)
+    >>> result = ebm.fit(
+    ...     start, rows, loss=ebm.Likelihood(ebm.ContrastiveDivergence(1)), solver=steps, rng=0
+    ... )
     >>> len(result.history)
     20
     """
@@ -219,7 +222,7 @@ class ContrastiveDivergence:
         if not isinstance(batch, Batch):
             raise ModelError(
                 "ContrastiveDivergence starts from rows, these data are moments: give rows, or "
-                "average=ebm.PersistentChains()"
+                "loss=ebm.Likelihood(ebm.PersistentChains())"
             )
         streams, needed = state["streams"], len(block_slices(len(batch.states)))
         if needed > len(streams):
@@ -233,13 +236,7 @@ class ContrastiveDivergence:
 
 @dataclass(frozen=True)
 class Memoryless:
-    """A function from a model to an ensemble, such as ``ebm.exact``, as a route.
-
-    Parameters
-    ----------
-    average : callable
-        Called with every model.
-    """
+    """A function from a model to an ensemble, such as ``ebm.exact``, as a route."""
 
     average: Callable[[Any], Any]
 
@@ -253,53 +250,12 @@ class Memoryless:
 
 
 def has_memory(average: Any) -> bool:
-    """Whether an average is a route with ``start`` and ``step``.
-
-    Parameters
-    ----------
-    average : Any
-        What a caller gave.
-
-    Returns
-    -------
-    bool
-        Whether it has both members.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> from ebm.learning.averages import has_memory
-    >>> has_memory(ebm.PersistentChains()), has_memory(ebm.exact)
-    (True, False)
-    """
+    """Whether an average is a route with ``start`` and ``step``."""
     return callable(getattr(average, "start", None)) and callable(getattr(average, "step", None))
 
 
 def as_route(average: Any) -> Route:
-    """An average as a route, or an error that says what an average is.
-
-    Parameters
-    ----------
-    average : Any
-        A route, a function from a model to an ensemble, or anything else.
-
-    Returns
-    -------
-    Route
-        The same average.
-
-    Raises
-    ------
-    ModelError
-        If it is neither.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> from ebm.learning.averages import as_route
-    >>> type(as_route(ebm.exact)).__name__
-    'Memoryless'
-    """
+    """An average as a route, or an error that says what an average is."""
     if isinstance(average, type):
         raise ModelError(f"average must be an object, got the class: write {average.__name__}()")
     if has_memory(average):

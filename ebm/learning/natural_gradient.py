@@ -12,7 +12,7 @@ from ebm._arrays import as_number
 from ebm._types import Array
 from ebm.errors import EbmError
 from ebm.information import Metric, fisher_information
-from ebm.learning.gauges import Gauge
+from ebm.learning._gauges import Gauge
 from ebm.learning.optimizers import Rate, State, rate_at, require_positive, require_rate
 
 __all__ = ["NaturalGradient"]
@@ -53,7 +53,9 @@ class NaturalGradient:
     >>> from ebm.learning import NaturalGradient
     >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
     >>> family = ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])
-    >>> result = ebm.fit(family, rows, steps=ebm.GradientSteps(NaturalGradient(1.0, damping=0)))
+    >>> result = ebm.fit(
+    ...     family, rows, solver=ebm.GradientSteps(NaturalGradient(1.0, damping=0))
+    ... )
     >>> result.model.weights.round(4)
     array([[0.    , 1.3863],
            [1.3863, 0.    ]])
@@ -93,24 +95,22 @@ class NaturalGradient:
         """
         return {"updates": np.array(0)}
 
-    def step(
-        self, theta: Array, gradient: Array, state: State, metric: Metric
-    ) -> tuple[Array, State]:
+    def step(self, gradient: Array, state: State, metric: Metric) -> tuple[Array, State]:
         """One update.
 
         Parameters
         ----------
-        theta, gradient : ndarray, (p,)
-            Parameters and the gradient of the loss there.
+        gradient : ndarray, (p,)
+            Of the loss.
         state : dict of ndarray
             From :meth:`start` or the step before.
         metric : Metric
-            The Fisher information there, in the same coordinates.
+            The Fisher information, in the same coordinates.
 
         Returns
         -------
         (ndarray, dict of ndarray)
-            The next parameters and state.
+            The change of the parameters, and the next state.
 
         Raises
         ------
@@ -126,29 +126,19 @@ class NaturalGradient:
         curvature = float(direction @ gradient - self.damping * (direction @ direction))
         if curvature > 0:
             length = min(length, math.sqrt(2 * self.max_divergence / curvature))
-        return theta - length * direction, {"updates": np.array(updates + 1)}
+        return -length * direction, {"updates": np.array(updates + 1)}
 
 
 class GaugedInformation(Metric):
-    """AᵀFA: a metric in the coordinates of a gauge, θ = A θ'.
-
-    Parameters
-    ----------
-    metric : Metric
-        F in the parameters of the model.
-    gauge : Gauge
-        Whose ``leave`` is A and whose ``gradient`` is Aᵀ.
-    center : ndarray
-        Of the gauge.
-    """
+    """AᵀFA: a metric in the coordinates of a gauge, θ = A θ'."""
 
     def __init__(self, metric: Metric, gauge: Gauge, center: Array) -> None:
         self._metric, self._gauge, self._center = metric, gauge, center
-        self.shape = metric.shape
+        size = len(gauge.gradient(np.zeros(metric.shape[0]), center))
+        self.shape = (size, size)
 
     def _product(self, vector: Array) -> Array:
-        inner = self._metric.matvec(self._gauge.leave(vector, self._center))
-        return self._gauge.gradient(inner, self._center)
+        return self._down(self._metric.matvec(self._up(vector)))
 
     def diagonal(self) -> Array:
         """From the matrix."""
@@ -170,37 +160,21 @@ class GaugedInformation(Metric):
 
     def _through(self, matrix: Array) -> Array:
         """Aᵀ M, column by column."""
-        return np.stack([self._gauge.gradient(column, self._center) for column in matrix.T], axis=1)
+        return np.stack([self._down(column) for column in matrix.T], axis=1)
+
+    def _up(self, vector: Array) -> Array:
+        """A v."""
+        return self._gauge.moved(np.zeros(self._metric.shape[0]), vector, self._center)
+
+    def _down(self, vector: Array) -> Array:
+        """Aᵀ v."""
+        return self._gauge.gradient(np.array(vector), self._center)
 
 
 def metric_for(
     optimizer: Any, model: Any, ensemble: Any, gauge: Gauge, center: Array
 ) -> tuple[Metric, ...]:
-    """What ``step`` of an optimizer takes beside parameters, gradient and state.
-
-    Parameters
-    ----------
-    optimizer : Optimizer
-        With ``uses_metric = True`` it is handed the Fisher information.
-    model : ParametricModel
-        The model before the step.
-    ensemble : Ensemble
-        Its average.
-    gauge : Gauge
-        The coordinates of the step.
-    center : ndarray
-        Of the gauge.
-
-    Returns
-    -------
-    tuple of Metric
-        Empty, or the Fisher information in the coordinates of the gauge.
-
-    Raises
-    ------
-    ModelError
-        If the average has moments and no states.
-    """
+    """What ``step`` of an optimizer takes beside gradient and state."""
     if not getattr(optimizer, "uses_metric", False):
         return ()
     metric = fisher_information(model, ensemble)

@@ -22,18 +22,18 @@ Rate = float | Callable[[int], float]
 
 
 class Optimizer(Protocol):
-    """What the training loop asks of an optimizer.
+    """What gradient steps ask of an optimizer: from gradients to moves of the parameters.
 
     One with ``uses_metric = True``, as :class:`NaturalGradient`, gets the Fisher information of the
-    model as a fourth argument of ``step``.
+    model as a third argument of ``step``.
     """
 
     def start(self, theta: Array) -> State:
         """The state before the first update."""
         ...
 
-    def step(self, theta: Array, gradient: Array, state: State) -> tuple[Array, State]:
-        """The next parameters and the next state; the arguments are left as they are."""
+    def step(self, gradient: Array, state: State) -> tuple[Array, State]:
+        """The change of the parameters and the next state; the arguments are left as they are."""
         ...
 
 
@@ -92,8 +92,8 @@ class GradientDescent:
     >>> from ebm.learning import GradientDescent
     >>> optimizer = GradientDescent(0.5)
     >>> theta = np.array([1.0])
-    >>> optimizer.step(theta, 2 * theta, optimizer.start(theta))[0]
-    array([0.])
+    >>> optimizer.step(2 * theta, optimizer.start(theta))[0]
+    array([-1.])
     """
 
     rate: Rate
@@ -119,27 +119,27 @@ class GradientDescent:
         state: dict[str, NDArray[Any]] = {"updates": np.array(0)}
         return state | ({"velocity": np.zeros_like(theta)} if self.momentum else {})
 
-    def step(self, theta: Array, gradient: Array, state: State) -> tuple[Array, State]:
+    def step(self, gradient: Array, state: State) -> tuple[Array, State]:
         """One update.
 
         Parameters
         ----------
-        theta, gradient : ndarray, (p,)
-            Parameters and the gradient of the loss there.
+        gradient : ndarray, (p,)
+            Of the loss.
         state : dict of ndarray
             From :meth:`start` or the step before.
 
         Returns
         -------
         (ndarray, dict of ndarray)
-            The next parameters and state.
+            The change of the parameters, and the next state.
         """
         updates = int(state["updates"])
         following: dict[str, NDArray[Any]] = {"updates": np.array(updates + 1)}
         if self.momentum:
             gradient = self.momentum * state["velocity"] + gradient
             following["velocity"] = gradient
-        return theta - rate_at(self.rate, updates) * gradient, following
+        return -rate_at(self.rate, updates) * gradient, following
 
 
 @dataclass(frozen=True)
@@ -169,8 +169,8 @@ class Adam:
     >>> from ebm.learning import Adam
     >>> optimizer = Adam(0.1)
     >>> theta = np.array([1.0, -1.0])
-    >>> optimizer.step(theta, np.array([5.0, 0.02]), optimizer.start(theta))[0].round(6)
-    array([ 0.9, -1.1])
+    >>> optimizer.step(np.array([5.0, 0.02]), optimizer.start(theta))[0].round(6)
+    array([-0.1, -0.1])
     """
 
     rate: Rate
@@ -200,20 +200,20 @@ class Adam:
         zeros = np.zeros_like(theta)
         return {"updates": np.array(0), "mean": zeros, "square": zeros.copy()}
 
-    def step(self, theta: Array, gradient: Array, state: State) -> tuple[Array, State]:
+    def step(self, gradient: Array, state: State) -> tuple[Array, State]:
         """One update.
 
         Parameters
         ----------
-        theta, gradient : ndarray, (p,)
-            Parameters and the gradient of the loss there.
+        gradient : ndarray, (p,)
+            Of the loss.
         state : dict of ndarray
             From :meth:`start` or the step before.
 
         Returns
         -------
         (ndarray, dict of ndarray)
-            The next parameters and state.
+            The change of the parameters, and the next state.
         """
         updates = int(state["updates"])
         mean = self.beta1 * state["mean"] + (1 - self.beta1) * gradient
@@ -221,29 +221,11 @@ class Adam:
         rate = rate_at(self.rate, updates) / (1 - self.beta1 ** (updates + 1))
         scale = np.sqrt(square / (1 - self.beta2 ** (updates + 1))) + self.epsilon
         following = {"updates": np.array(updates + 1), "mean": mean, "square": square}
-        return theta - rate * mean / scale, following
+        return -rate * mean / scale, following
 
 
 def rate_at(rate: Rate, updates: int) -> float:
-    """The learning rate after so many updates, checked.
-
-    Parameters
-    ----------
-    rate : float or callable
-        A setting of an optimizer.
-    updates : int
-        Updates made before.
-
-    Returns
-    -------
-    float
-        Finite and not negative.
-
-    Raises
-    ------
-    EbmError
-        If a schedule gives anything else.
-    """
+    """The learning rate after so many updates, checked."""
     if not callable(rate):
         return float(rate)
     value = as_number(rate(updates), f"rate after {updates} updates")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,13 +32,20 @@ class FitStep:
         Largest entry of the gradient of the penalized loss, each in units of the standard
         deviation of its feature under the model.
     step : float
-        Length of the step taken from here, 1 for a full Newton step; 0 at the last.
+        Length of the step that led here, 1 for a full Newton step; 1 at the start.
     """
 
     iteration: int
     log_likelihood: float
     gradient_norm: float
     step: float
+
+    def line(self) -> str:
+        """The iteration in words, for a progress line."""
+        return (
+            f"iteration {self.iteration}: log-likelihood {self.log_likelihood:.9f}, "
+            f"gradient {self.gradient_norm:.1e}"
+        )
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,7 @@ class FitEpoch(FitStep):
 
     Where an epoch is a single update, the first hundred are recorded, then about a hundred for
     each power of ten, and each line stands for all updates since the one before.
-    ``log_likelihood`` is that before the last update, NaN where the average does not know ln Z.
+    ``log_likelihood`` is NaN where the average does not know ln Z.
     ``gradient_norm`` is that of the mean gradient, ``step`` the largest change of a parameter.
 
     Parameters
@@ -74,6 +83,10 @@ class FitEpoch(FitStep):
     free_energy_gap: float
     largest_parameter: float
 
+    def postfix(self) -> dict[str, str]:
+        """What a bar of epochs shows beside their number."""
+        return {"moment error": f"{self.rms_moment_error:.3g}"}
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FitResult:
@@ -88,7 +101,7 @@ class FitResult:
     message : str
         Why the fit ended, in a sentence.
     log_likelihood : float or None
-        Mean log-likelihood of a sample in nats; None where the average does not know ln Z.
+        Mean log-likelihood of a sample in nats; None where ln Z is not known.
     gradient_norm : float
         As in :class:`FitStep`, at the end.
     misfit : float
@@ -96,9 +109,6 @@ class FitResult:
         sample; the penalty has no part in it.
     sample_size : float
         Σ of the weights of the data.
-    standard_errors : ndarray, (p,), or None
-        Of the parameters, in their order; ``inf`` along directions without a maximum; None where
-        they cannot be had.
     fisher : FisherInformation or None
         Of one sample, in the parameters of the model.
     ensemble : Any
@@ -107,6 +117,13 @@ class FitResult:
         One entry for each iteration; of :class:`FitEpoch` after learning by gradients.
     warnings : tuple of str
         What a reader of the result must know.
+    log_pseudolikelihood : float or None
+        Σ_α E_D[ln p(x_α | rest)] in nats per sample, after a fit by pseudo-likelihood.
+    regressions : ndarray, (n, n), or None
+        After node-wise pseudo-likelihood: row α holds the couplings that the regression of unit α
+        gave.
+    errors : ndarray, (p,), callable or None
+        The standard errors, or what computes them.
     """
 
     model: ParametricModel
@@ -116,20 +133,38 @@ class FitResult:
     gradient_norm: float
     misfit: float
     sample_size: float
-    standard_errors: Array | None
     fisher: FisherInformation | None
     ensemble: Any
     history: tuple[FitStep, ...]
     warnings: tuple[str, ...] = field(default=())
+    log_pseudolikelihood: float | None = None
+    regressions: Array | None = None
+    errors: Array | Callable[[], Array] | None = None
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "not converged"
-        known = self.log_likelihood is not None
-        likelihood = f"{self.log_likelihood:.6f}" if known else "unknown"
-        return (
-            f"FitResult({self.model!r}, {state} in {self.n_iterations} iterations, "
-            f"log_likelihood={likelihood})"
-        )
+        likelihood = "log_likelihood=unknown"
+        for name in ("log_likelihood", "log_pseudolikelihood"):
+            if getattr(self, name) is not None:
+                likelihood = f"{name}={getattr(self, name):.6f}"
+        return f"FitResult({self.model!r}, {state} in {self.n_iterations} iterations, {likelihood})"
+
+    @cached_property
+    def standard_errors(self) -> Array | None:
+        """Of ``model.parameters``, (p,); ``inf`` along directions without a maximum.
+
+        None where they cannot be had. Those of pseudo-likelihood, from the sandwich H⁻¹ V H⁻¹ / N
+        with the center held fixed, are computed when first asked for: a second for 2000
+        parameters, some seconds for 5000. For this the result keeps the rows.
+
+        Raises
+        ------
+        LimitError
+            If that would take longer than 60 s, or more than 4 GiB.
+        SingularCovarianceError
+            If some direction of parameters changes nothing.
+        """
+        return self.errors() if callable(self.errors) else self.errors
 
     @property
     def n_iterations(self) -> int:
@@ -186,7 +221,7 @@ class FitResult:
         if self.log_likelihood is None:
             raise EbmError(
                 "AIC and BIC need the log-likelihood, and this fit never knew ln Z: estimate it, "
-                "or fit with average=ebm.exact"
+                "or fit with loss=ebm.Likelihood()"
             )
         return self.log_likelihood
 

@@ -13,7 +13,6 @@ from ebm._arrays import as_finite, as_integer, is_sparse
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
-from ebm.ensembles.weighted_states import from_data
 from ebm.errors import ModelError, ShapeError, require_memory
 from ebm.forms import LayeredForm
 from ebm.model import ParametricModel
@@ -172,7 +171,7 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         if scale < 0:
             raise ModelError(f"scale must be a standard deviation, 0 or more, got {scale}")
         if not isinstance(data, Ensemble):
-            data = from_data(data, weights=weights, names=names)
+            data = Ensemble.from_data(data, sample_weight=weights, names=names)
         mean = np.asarray(data.expectation(lambda x: x))
         edge = 1 / (2 * data.sample_size)
         mean = np.clip(mean, edge, 1 - edge) if edge < 0.5 else 0 * mean + 0.5

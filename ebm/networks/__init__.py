@@ -4,26 +4,46 @@ from ebm.errors import require_extra
 
 require_extra("torch", "torch")
 
-from ebm.networks.action.class_moments import class_covariance, class_moments, main_terms  # noqa: E402
-from ebm.networks.action.closed_forms import ClosedForms, closed_forms  # noqa: E402
+from ebm.networks._rows import RowSettings  # noqa: E402
+from ebm.networks.action.expansion import ActionExpansion, ray_radius  # noqa: E402
 from ebm.networks.action.modules import as_module, parameters_of, probabilities  # noqa: E402
 from ebm.networks.action.softmax_mlp import SoftmaxMLPAction  # noqa: E402
-from ebm.networks.minimize import TrainingResult, initial_parameters, minimize  # noqa: E402
-from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient  # noqa: E402
+from ebm.networks.action.terms import (  # noqa: E402
+    ClosedForms,
+    class_covariance,
+    class_moments,
+    closed_forms,
+    main_terms,
+)
+from ebm.networks.natural_gradient.relative_natural_gradient import (  # noqa: E402
+    Damping,
+    LayerMetrics,
+    RelativeNaturalGradient,
+)
 from ebm.networks.series import power_series  # noqa: E402
-from ebm.networks.series.action_expansion import ActionExpansion  # noqa: E402
 from ebm.networks.series.activations import ACTIVATIONS, Activation, activation_named  # noqa: E402
-from ebm.networks.series.convergence import ray_radius  # noqa: E402
 from ebm.networks.series.sequential import series  # noqa: E402
-from ebm.networks.training_record import TrainingRecord  # noqa: E402
+from ebm.networks.training import (  # noqa: E402
+    Records,
+    TorchSteps,
+    TrainingRecord,
+    TrainingResult,
+    initial_parameters,
+    minimize,
+)
 
 __all__ = [
     "ACTIVATIONS",
     "ActionExpansion",
     "Activation",
     "ClosedForms",
+    "Damping",
+    "LayerMetrics",
+    "Records",
     "RelativeNaturalGradient",
+    "RowSettings",
     "SoftmaxMLPAction",
+    "TorchSteps",
     "TrainingRecord",
     "TrainingResult",
     "activation_named",

@@ -1,19 +1,22 @@
-"""Labelled rows of a classifier: checked once, then streamed in blocks."""
+"""Labelled rows of a classifier: checked once, then streamed in blocks, or drawn in batches."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from ebm._arrays import as_integer
+from ebm._types import Indices
 from ebm.errors import CodingError, EbmError, MissingValueError, ModelError, ShapeError
 from ebm.networks._tensors import (
     as_array,
@@ -25,10 +28,51 @@ from ebm.networks._tensors import (
 )
 from ebm.spaces._labels import row_order
 
-__all__ = ["Block", "LoadedRows", "Rows", "StoredRows", "labelled_rows"]
+__all__ = [
+    "Batches",
+    "Block",
+    "LabelledRows",
+    "LoadedRows",
+    "RowSettings",
+    "StoredRows",
+    "labelled_rows",
+    "recomputed",
+    "subset",
+]
 
 #: Rows that are checked, or read from a file, at once.
 CHECKED_ROWS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class RowSettings:
+    """What labelled rows count, and where and in what precision they are held.
+
+    Parameters
+    ----------
+    sample_weight : array_like, optional
+        (N,), p(z, m) up to a factor; equal by default. Classes need not be balanced, and a row of
+        weight zero is absent.
+    n_classes : int, optional
+        M, by default the largest label plus one.
+    device, dtype : optional
+        Of torch, float32 or float64; by default those of the inputs.
+
+    Examples
+    --------
+    >>> from ebm.networks import RowSettings, SoftmaxMLPAction
+    >>> SoftmaxMLPAction([[1.0], [2.0]], [0, 1], 1, settings=RowSettings(dtype="float32")).dtype
+    torch.float32
+    """
+
+    sample_weight: Any = None
+    n_classes: int | None = None
+    device: Any = None
+    dtype: Any = None
+
+
+#: Rows of equal weight, in the precision and on the device that they come in.
+EQUAL_ROWS = RowSettings()
 
 
 class Block(NamedTuple):
@@ -40,7 +84,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Rows(ABC):
+class LabelledRows(ABC):
     """The empirical distribution p(z, m): one label m = 0 … M−1 for each row z.
 
     ``class_probabilities`` are p(m), (M,), on the CPU in float64; ``weights`` p(z, m), (N,).
@@ -64,25 +108,14 @@ class Rows(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class StoredRows(Rows):
+class StoredRows(LabelledRows):
     """Rows in memory, or in a memory-mapped file that is read block by block."""
 
     inputs: Any
     labels: Tensor
 
     def blocks(self, size: int) -> Iterator[Block]:
-        """All rows in order.
-
-        Parameters
-        ----------
-        size : int
-            Largest number of rows in a block.
-
-        Yields
-        ------
-        Block
-            On the device.
-        """
+        """All rows in order."""
         if isinstance(self.inputs, np.memmap):
             size = min(size, CHECKED_ROWS)
         for start in range(0, self.n_rows, size):
@@ -98,30 +131,14 @@ _OTHER_ROWS = (
 
 
 @dataclass(frozen=True, eq=False)
-class LoadedRows(Rows):
+class LoadedRows(LabelledRows):
     """Rows of a DataLoader, read anew at every pass and compared with the first one."""
 
     loader: Any
     digest: bytes
 
     def blocks(self, size: int) -> Iterator[Block]:
-        """All rows in order.
-
-        Parameters
-        ----------
-        size : int
-            Largest number of rows in a block.
-
-        Yields
-        ------
-        Block
-            On the device.
-
-        Raises
-        ------
-        EbmError
-            If this pass differs from the first one.
-        """
+        """All rows in order."""
         digest, start = hashlib.blake2b(), 0
         for inputs, labels in _batches(self.loader):
             _digest(digest, inputs, labels)
@@ -141,82 +158,42 @@ class LoadedRows(Rows):
 def labelled_rows(
     inputs: Any,
     labels: Any,
+    settings: RowSettings,
     *,
-    sample_weight: Any = None,
-    n_classes: int | None = None,
     classes_may_be_empty: bool = False,
-    device: Any = None,
-    dtype: Any = None,
-) -> Rows:
-    """Check inputs and labels, and make them ready to be streamed.
+) -> LabelledRows:
+    """Check inputs z, (N, E), and labels m, (N,), count p(m), and make them ready to be streamed.
 
-    Parameters
-    ----------
-    inputs : array_like, Tensor, numpy.memmap or DataLoader
-        z, (N, E), floats. A memory map is read block by block and never copied. A DataLoader yields
-        pairs (inputs, labels) in the same order at every pass.
-    labels : array_like or Tensor of int, or None
-        m, (N,), of 0 … M−1; None with a DataLoader.
-    sample_weight : array_like, optional
-        (N,), not negative; only ratios matter, and a row of weight zero is absent.
-    n_classes : int, optional
-        M; by default the largest label plus one.
-    classes_may_be_empty : bool
-        Whether a class may have no rows.
-    device, dtype : optional
-        Of torch; by default those of the inputs.
-
-    Returns
-    -------
-    Rows
-        With p(m) counted.
-
-    Raises
-    ------
-    ModelError
-        If labels are given together with a DataLoader, or weights are negative or not finite.
-    CodingError
-        If inputs are no floats, a label is outside 0 … M−1, or a class has no rows.
-    MissingValueError
-        If an input is NaN or infinite.
-    ShapeError
-        If lengths differ, there are no rows, or ``n_classes`` is no positive integer.
-    NamesError
-        If a series and a frame of inputs have different labels of rows.
-
-    Examples
-    --------
-    >>> from ebm.networks._rows import labelled_rows
-    >>> labelled_rows([[0.5], [1.5], [2.5], [3.5]], [0, 1, 1, 0]).class_probabilities
-    tensor([0.5000, 0.5000], dtype=torch.float64)
+    A memory map is read block by block and never copied. A DataLoader yields pairs (inputs, labels)
+    in the same order at every pass, and takes None for the labels.
     """
-    place = chosen_device(device, inputs)
-    count = _Count(
-        None if n_classes is None else as_integer(n_classes, "n_classes"), classes_may_be_empty
-    )
+    place, m = chosen_device(settings.device, inputs), settings.n_classes
+    count = _Count(None if m is None else as_integer(m, "n_classes"), classes_may_be_empty)
     if isinstance(inputs, torch.utils.data.DataLoader):
         if labels is not None:
             raise ModelError("labels must be None with a DataLoader: it yields them itself")
-        return _loaded(inputs, sample_weight, count, place, dtype)
+        return _loaded(inputs, settings.sample_weight, count, place, settings.dtype)
     given = as_array(inputs, "inputs")
-    kind = chosen_dtype(dtype, given)
+    kind = chosen_dtype(settings.dtype, given)
     is_mapped = isinstance(given, np.memmap)
     z = given if is_mapped else as_inputs(given, kind, place, copy=True)
     _require_matrix(z)
     for start in range(0, len(z), CHECKED_ROWS):
         _require_finite(as_inputs(z[start : start + CHECKED_ROWS], kind, place), start)
-    m = as_labels(labels)
-    if m.shape != (len(z),):
-        raise ShapeError(f"labels must have shape ({len(z)},), one a row, got {tuple(m.shape)}")
-    m = _in_row_order(m, labels, inputs, "labels")
-    weights = _weights(sample_weight, len(z))
-    weights = _in_row_order(weights, sample_weight, inputs, "sample_weight")
-    shares = _class_probabilities(m, weights, count)
+    classes = as_labels(labels)
+    if classes.shape != (len(z),):
+        raise ShapeError(
+            f"labels must have shape ({len(z)},), one a row, got {tuple(classes.shape)}"
+        )
+    classes = _in_row_order(classes, labels, inputs, "labels")
+    weights = _weights(settings.sample_weight, len(z))
+    weights = _in_row_order(weights, settings.sample_weight, inputs, "sample_weight")
+    shares = _class_probabilities(classes, weights, count)
     if bool((weights == 0).any()) and not is_mapped:
-        kept = weights > 0
-        z, m, weights = z[kept.to(place)], m[kept], weights[kept]
+        present = weights > 0
+        z, classes, weights = z[present.to(place)], classes[present], weights[present]
     return StoredRows(
-        len(z), z.shape[1], shares, place, kind, weights.to(place, kind), z, m.to(place)
+        len(z), z.shape[1], shares, place, kind, weights.to(place, kind), z, classes.to(place)
     )
 
 
@@ -228,7 +205,7 @@ def _in_row_order(entries: Tensor, given: Any, inputs: Any, name: str) -> Tensor
 
 def _loaded(
     loader: Any, sample_weight: Any, count: _Count, device: torch.device, dtype: Any
-) -> Rows:
+) -> LabelledRows:
     """One pass to check and count, and a second one that must agree with it."""
     digest, width, kind = hashlib.blake2b(), None, None
     labels: list[Tensor] = []
@@ -348,3 +325,111 @@ def _require_every_class(labels: Tensor, n_classes: int) -> None:
             f"{f' and {more} more' if more > 0 else ''}: number the classes without gaps, by "
             "np.unique(labels, return_inverse=True)[1] say"
         )
+
+
+def recomputed(share: Callable[..., Any], is_needed: bool) -> Callable[..., Any]:
+    """A share of a block whose inside is computed again by a backward pass, where that is needed.
+
+    The graph of all blocks would hold the hidden units of all rows.
+    """
+    if is_needed and torch.is_grad_enabled():
+        return partial(checkpoint, share, use_reentrant=False)
+    return share
+
+
+#: Gives the blocks of the rows of one step, as often as it is called.
+StepBlocks = Callable[[], Iterator[Block]]
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Mini-batches of rows, or all rows at every step.
+
+    The weights of a batch add up so that Σ w ℓ is an unbiased estimate of the mean of ℓ over
+    p(z, m). Rows in memory or in a memory map are shuffled once an epoch; those of a DataLoader
+    come in its order.
+    """
+
+    rows: LabelledRows
+    size: int | None
+    key: int
+    block_size: int
+
+    def per_epoch(self) -> int:
+        """Steps in an epoch; a DataLoader is read once to count them."""
+        if self.size is None:
+            return 1
+        if isinstance(self.rows, StoredRows):
+            return -(-len(self._drawn) // self.size)
+        return sum(1 for _ in self.rows.blocks(self.size))
+
+    def epoch(self, number: int, skip: int = 0) -> Iterator[StepBlocks]:
+        """The batches of an epoch."""
+        if self.size is None:
+            yield lambda: self.rows.blocks(self.block_size)
+        elif isinstance(self.rows, StoredRows):
+            for chosen in self._orders(self.rows, number)[skip:]:
+                yield self._batch(_picked(self.rows, chosen))
+        else:
+            for k, block in enumerate(self.rows.blocks(self.size)):
+                if k >= skip:
+                    yield self._batch(block)
+
+    @cached_property
+    def _drawn(self) -> Indices:
+        """The rows that batches are drawn from; a DataLoader yields those without weight too."""
+        is_stored = isinstance(self.rows, StoredRows)
+        return _present(self.rows) if is_stored else np.arange(self.rows.n_rows)
+
+    def _orders(self, rows: StoredRows, number: int) -> tuple[Tensor, ...]:
+        source = np.random.default_rng([self.key, number])
+        order = torch.from_numpy(self._drawn[source.permutation(len(self._drawn))])
+        size = self.size or len(order)
+        return tuple(order.to(rows.device)[k : k + size] for k in range(0, len(order), size))
+
+    def _batch(self, block: Block) -> StepBlocks:
+        scale = len(self._drawn) / len(block.weights)
+        scaled = block._replace(weights=block.weights * scale)
+        return lambda: iter((scaled,))
+
+
+def _present(rows: LabelledRows) -> Indices:
+    """The rows of positive weight; others stay in a memory map, and are absent."""
+    return np.flatnonzero(rows.weights.cpu().numpy() > 0)
+
+
+def _picked(rows: StoredRows, index: Tensor) -> Block:
+    if isinstance(rows.inputs, Tensor):
+        inputs = rows.inputs[index]
+    else:
+        inputs = as_inputs(rows.inputs[index.cpu().numpy()], rows.dtype, rows.device)
+    return Block(inputs, rows.labels[index], rows.weights[index])
+
+
+def subset(rows: LabelledRows, most: int, source: np.random.Generator) -> StoredRows:
+    """Some rows, in memory, chosen once."""
+    present = _present(rows)
+    chosen = np.sort(source.choice(present, min(most, len(present)), replace=False))
+    if isinstance(rows, StoredRows):
+        block = _picked(rows, torch.from_numpy(chosen).to(rows.device))
+    else:
+        parts, start = [], 0
+        for found in rows.blocks(4096):
+            inside = chosen[(chosen >= start) & (chosen < start + len(found.labels))] - start
+            index = torch.from_numpy(inside).to(rows.device)
+            parts.append(Block(*(part[index] for part in found)))
+            start += len(found.labels)
+        block = Block(*(torch.cat(parts) for parts in zip(*parts, strict=True)))
+    weights = block.weights / block.weights.sum()
+    shares = torch.zeros(rows.n_classes, dtype=torch.float64, device="cpu")
+    shares.index_add_(0, block.labels.cpu(), weights.cpu().to(torch.float64))
+    return StoredRows(
+        len(chosen),
+        rows.n_inputs,
+        shares,
+        rows.device,
+        rows.dtype,
+        weights,
+        block.inputs,
+        block.labels,
+    )

@@ -25,31 +25,7 @@ __all__ = [
 
 
 def chosen_device(device: Any, inputs: Any) -> torch.device:
-    """The device asked for, or that of the inputs.
-
-    Parameters
-    ----------
-    device : str, torch.device or None
-        What was asked for.
-    inputs : Any
-        A tensor, or something on the CPU.
-
-    Returns
-    -------
-    torch.device
-        One that works here.
-
-    Raises
-    ------
-    EbmError
-        If it does not.
-
-    Examples
-    --------
-    >>> from ebm.networks._tensors import chosen_device
-    >>> chosen_device(None, [1.0])
-    device(type='cpu')
-    """
+    """The device asked for, or that of the inputs."""
     if device is None:
         return inputs.device if isinstance(inputs, Tensor) else torch.device("cpu")
     try:
@@ -68,33 +44,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def as_array(values: Any, name: str) -> Any:
-    """Tensors, arrays and memory maps as they are, other things as an array.
-
-    Parameters
-    ----------
-    values : array_like or Tensor
-        Dense, without masked entries.
-    name : str
-        Name of the argument.
-
-    Returns
-    -------
-    Tensor or ndarray
-        Not copied where that can be.
-
-    Raises
-    ------
-    ModelError
-        If it is sparse or a ``Dataset``, or has masked entries.
-    ShapeError
-        If it is nested and ragged.
-
-    Examples
-    --------
-    >>> from ebm.networks._tensors import as_array
-    >>> as_array([0, 1], "labels")
-    array([0, 1])
-    """
+    """Tensors, arrays and memory maps as they are, other things as an array."""
     if isinstance(values, Tensor | np.memmap):
         if isinstance(values, Tensor) and values.layout is not torch.strided:
             raise ModelError(f"{name} must be dense, got a sparse tensor: use .to_dense()")
@@ -112,34 +62,7 @@ def as_array(values: Any, name: str) -> Any:
 
 
 def chosen_dtype(dtype: Any, inputs: Tensor | NDArray[Any]) -> torch.dtype:
-    """The dtype asked for, or that of the inputs, which must be floats.
-
-    Parameters
-    ----------
-    dtype : torch.dtype, numpy dtype, str or None
-        float32 or float64.
-    inputs : ndarray or Tensor
-        z; integers are refused, since 0 … 255 is no scale to train at.
-
-    Returns
-    -------
-    torch.dtype
-        float32 or float64; half precision inputs become float32.
-
-    Raises
-    ------
-    CodingError
-        If the inputs are integers, or objects.
-    ModelError
-        If they are text or complex, or the dtype is another one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebm.networks._tensors import chosen_dtype
-    >>> chosen_dtype(None, np.array([1.5]))
-    torch.float64
-    """
+    """The dtype asked for, or that of the inputs, which must be floats."""
     kind: Any = inputs.dtype
     if isinstance(kind, torch.dtype):
         is_float, is_complex = kind.is_floating_point, kind.is_complex
@@ -172,30 +95,7 @@ def as_inputs(
     *,
     copy: bool = False,
 ) -> Tensor:
-    """Rows as a tensor of the model's dtype on its device.
-
-    Parameters
-    ----------
-    inputs : ndarray or Tensor
-        Floats.
-    dtype, device
-        Those of the model.
-    copy : bool
-        Whether to copy also where nothing has to be changed.
-
-    Returns
-    -------
-    Tensor
-        Detached.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import torch
-    >>> from ebm.networks._tensors import as_inputs
-    >>> as_inputs(np.array([1.5]), torch.float32, torch.device("cpu"))
-    tensor([1.5000])
-    """
+    """Rows as a tensor of the model's dtype on its device."""
     if isinstance(inputs, Tensor):
         return inputs.detach().to(device, dtype, copy=copy)
     # torch has native bytes only, and nothing wider than 8 of them.
@@ -208,31 +108,7 @@ def as_inputs(
 
 
 def as_labels(labels: Any) -> Tensor:
-    """Labels as int64 on the CPU.
-
-    Parameters
-    ----------
-    labels : array_like or Tensor of int
-        Classes.
-
-    Returns
-    -------
-    Tensor of int64
-        A copy.
-
-    Raises
-    ------
-    CodingError
-        If they are no integers.
-    ModelError
-        If entries are masked.
-
-    Examples
-    --------
-    >>> from ebm.networks._tensors import as_labels
-    >>> as_labels([0, 1])
-    tensor([0, 1])
-    """
+    """Labels as int64 on the CPU."""
     array = as_array(labels, "labels")
     if isinstance(array, Tensor):
         is_integer = not (array.dtype.is_floating_point or array.dtype.is_complex)
@@ -258,42 +134,7 @@ def as_parameters(
     name: str = "theta",
     may_overflow: bool = False,
 ) -> Tensor:
-    """Parameters as a tensor of the model's dtype on its device; autograd goes through.
-
-    Parameters
-    ----------
-    theta : array_like or Tensor, (..., n)
-        One vector or several.
-    n : int
-        Its length.
-    dtype, device
-        Those of the model.
-    name : str
-        Name of the argument.
-    may_overflow : bool
-        Whether a finite number that is too large for the dtype may become infinite.
-
-    Returns
-    -------
-    Tensor, (..., n)
-        Finite, unless it may overflow.
-
-    Raises
-    ------
-    ShapeError
-        If the last axis is not n long.
-    ModelError
-        If it holds complex numbers.
-    MissingValueError
-        If a number is NaN or infinite.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks._tensors import as_parameters
-    >>> as_parameters([1, 2], 2, torch.float32, torch.device("cpu"))
-    tensor([1., 2.])
-    """
+    """Parameters as a tensor of the model's dtype on its device; autograd goes through."""
     tensor = as_tensor(theta, name)
     if not tensor.ndim or tensor.shape[-1] != n:
         raise ShapeError(f"{name} must have shape ({n},) or (..., {n}), got {tuple(tensor.shape)}")
@@ -306,31 +147,7 @@ def as_parameters(
 
 
 def as_tensor(values: Any, name: str) -> Tensor:
-    """A tensor as it is, other numbers as a float64 tensor of their own.
-
-    Parameters
-    ----------
-    values : array_like or Tensor
-        Real numbers.
-    name : str
-        Name of the argument.
-
-    Returns
-    -------
-    Tensor
-        Not shared with an array: torch would write into read-only ones.
-
-    Raises
-    ------
-    ModelError
-        If it is sparse, or does not hold real numbers.
-
-    Examples
-    --------
-    >>> from ebm.networks._tensors import as_tensor
-    >>> as_tensor([1, 2], "theta")
-    tensor([1., 2.], dtype=torch.float64)
-    """
+    """A tensor as it is, other numbers as a float64 tensor of their own."""
     given = as_array(values, name)
     if not isinstance(given, Tensor):
         return torch.from_numpy(as_floats(given, name).copy())
@@ -340,27 +157,7 @@ def as_tensor(values: Any, name: str) -> Tensor:
 
 
 def like(result: Tensor, given: Any) -> Any:
-    """A result in the kind of the argument: tensors for tensors, else float64 arrays.
-
-    Parameters
-    ----------
-    result : Tensor
-        What was computed.
-    given : Any
-        The argument that it was computed from.
-
-    Returns
-    -------
-    Tensor or ndarray
-        The same numbers.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks._tensors import like
-    >>> like(torch.ones(2), [1.0])
-    array([1., 1.])
-    """
+    """A result in the kind of the argument: tensors for tensors, else float64 arrays."""
     if isinstance(given, Tensor):
         return result
     return result.detach().cpu().numpy().astype(np.float64)

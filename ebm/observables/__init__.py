@@ -3,10 +3,13 @@
 Everything here is about activity x ∈ {0, 1}: for spins x = (1 + s)/2. δx stands for x − ⟨x⟩.
 """
 
-from ebm.observables._activity import MAX_UNITS, activity
+from ebm.observables.activity import MAX_UNITS, activity
 from ebm.observables.connected import central_pairs, central_triples, third_moments, triples
-from ebm.observables.independent import independent_entropy
-from ebm.observables.population import independent_population_count, population_count
+from ebm.observables.population import (
+    independent_entropy,
+    independent_population_count,
+    population_count,
+)
 
 __all__ = [
     "MAX_UNITS",

@@ -10,7 +10,7 @@ from ebm.ensembles import Ensemble, Moments
 from ebm.enumeration import exact
 from ebm.errors import ShapeError, require_memory
 from ebm.models import BoltzmannMachine
-from ebm.observables._activity import activity, affordable_machine_of
+from ebm.observables.activity import activity, affordable_machine_of
 from ebm.spaces import Binary
 
 __all__ = ["central_pairs", "central_triples", "third_moments", "triples"]
@@ -45,7 +45,7 @@ def triples(n: int) -> Indices:
 
 
 def third_moments(ensemble: Ensemble) -> Array:
-    """E[x_i x_j x_k] for i < j < k.
+    """Triple moments E[x_i x_j x_k] for i < j < k.
 
     By one pass over the states, n matrix products for each block. For the exact ensemble of a
     Boltzmann machine or Ising model from E[x_i x_j x_k] = ⟨x_i⟩ E[x_j x_k | x_i = 1]: given one
@@ -54,12 +54,21 @@ def third_moments(ensemble: Ensemble) -> Array:
     Parameters
     ----------
     ensemble : Ensemble
-        Data, samples, or an enumeration; two-valued units.
+        Data, samples or an enumeration of two-valued units.
 
     Returns
     -------
     ndarray, (n_triples,)
-        In the order of :func:`triples`.
+        The moments in the order of :func:`triples`.
+
+    Raises
+    ------
+    CodingError
+        If the units are not two-valued.
+    EnumerationLimitError
+        If the ensemble is that of a Boltzmann machine or Ising model of more than 28 units.
+    MemoryLimitError
+        If n³ numbers take more than 1 GiB.
 
     Examples
     --------
@@ -88,7 +97,8 @@ def central_pairs(moments: Moments) -> tuple[Array, Array]:
     Returns
     -------
     value, deviation : ndarray, (n_pairs,)
-        The standard error of an average over N samples is ``deviation / √N``.
+        Both for i < j in lexicographic order. The standard error of an average over N samples is
+        ``deviation / √N``.
 
     Examples
     --------
@@ -120,7 +130,8 @@ def central_triples(moments: Moments, third: ArrayLike) -> tuple[Array, Array]:
     Returns
     -------
     value, deviation : ndarray, (n_triples,)
-        The standard error of an average over N samples is ``deviation / √N``.
+        Both in the order of :func:`triples`. The standard error of an average over N samples is
+        ``deviation / √N``.
 
     Raises
     ------
@@ -175,6 +186,6 @@ def _third_by_conditioning(machine: BoltzmannMachine) -> Array:
 
 
 def _variance_and_slope(binary: Moments) -> tuple[Array, Array]:
-    """V and u in δx² = v + u δx."""
+    """v and u in δx² = v + u δx."""
     m = binary.mean
     return m * (1 - m), 1 - 2 * m

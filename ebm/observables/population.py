@@ -1,6 +1,8 @@
-"""How many units are active at once."""
+"""How many units are active at once, and what independent units of the same rates would do."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,11 +11,10 @@ from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
 from ebm.enumeration import exact
 from ebm.models import BoltzmannMachine
-from ebm.observables._activity import activity, affordable_machine_of
+from ebm.observables.activity import activity, affordable_machine_of
 from ebm.spaces import Binary
 
-__all__ = ["independent_population_count", "population_count"]
-
+__all__ = ["independent_entropy", "independent_population_count", "population_count"]
 
 _BLOCK = 2**22
 
@@ -27,12 +28,19 @@ def population_count(ensemble: Ensemble) -> Array:
     Parameters
     ----------
     ensemble : Ensemble
-        Data, samples, or an enumeration; two-valued units.
+        Data, samples or an enumeration of two-valued units.
 
     Returns
     -------
     ndarray, (n + 1,)
-        For K = 0 … n, summing to 1.
+        P(0), …, P(n), which sum to 1.
+
+    Raises
+    ------
+    CodingError
+        If the units are not two-valued.
+    EnumerationLimitError
+        If the ensemble is that of a Boltzmann machine or Ising model of more than 28 units.
 
     Examples
     --------
@@ -53,7 +61,7 @@ def population_count(ensemble: Ensemble) -> Array:
 
 
 def independent_population_count(rates: ArrayLike) -> Array:
-    """P(K) of independent units, the coefficients of Π_i (1 − p_i + p_i z).
+    """P(K) of independent units: the coefficients of the polynomial Π_i (1 − p_i + p_i z).
 
     Parameters
     ----------
@@ -63,7 +71,7 @@ def independent_population_count(rates: ArrayLike) -> Array:
     Returns
     -------
     ndarray, (n + 1,)
-        For K = 0 … n.
+        P(0), …, P(n).
 
     Examples
     --------
@@ -75,6 +83,32 @@ def independent_population_count(rates: ArrayLike) -> Array:
     for rate in np.asarray(rates, dtype=np.float64):
         total = np.convolve(total, [1 - rate, rate])
     return total
+
+
+def independent_entropy(rates: ArrayLike) -> float:
+    """Entropy S₁ = −Σ_i [p_i log₂ p_i + (1−p_i) log₂(1−p_i)] of independent units, in bits.
+
+    Parameters
+    ----------
+    rates : array_like, (n,)
+        p_i, the probability that unit i is active.
+
+    Returns
+    -------
+    float
+        S₁, with 0 log 0 = 0.
+
+    Examples
+    --------
+    >>> from ebm.observables import independent_entropy
+    >>> independent_entropy([0.5, 0.5, 1.0])
+    2.0
+    """
+    p = np.asarray(rates, dtype=np.float64)
+    # ln(1 − p) of a rare unit would be lost in the rounding of 1 − p.
+    on = p * np.log(np.where(p > 0, p, 1.0))
+    off = (1 - p) * np.log1p(-np.where(p < 1, p, 0.0))
+    return 0.0 - float((on + off).sum()) / math.log(2)
 
 
 def _count_by_halves(machine: BoltzmannMachine) -> Array:

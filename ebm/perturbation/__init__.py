@@ -1,8 +1,12 @@
 """Perturbation theory of the Boltzmann machine; [EBM] §4."""
 
 from ebm.perturbation.bethe import BetheSolution, bethe, bethe_solutions
-from ebm.perturbation.cumulant_tensors import central_moment_tensor, connected_tensor
-from ebm.perturbation.cumulants import bernoulli_cumulants, cumulants_of_log_odds
+from ebm.perturbation.cumulants import (
+    bernoulli_cumulants,
+    central_moment_tensor,
+    connected_tensor,
+    cumulants_of_log_odds,
+)
 from ebm.perturbation.diagrams import Diagram, connected_diagrams
 from ebm.perturbation.expand import Expansion, expand
 from ebm.perturbation.joint_cumulants import (

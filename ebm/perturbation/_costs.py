@@ -7,9 +7,8 @@ from typing import Any
 from ebm.enumeration._limits import format_seconds
 from ebm.errors import LimitError, format_bytes, require_memory
 from ebm.models._couplings import dense, is_sparse
-from ebm.perturbation.diagrams._algebra import Algebra
-from ebm.perturbation.diagrams._dense import DenseAlgebra
-from ebm.perturbation.diagrams._program import Program
+from ebm.perturbation.diagrams._algebra import DenseAlgebra
+from ebm.perturbation.diagrams._program import Algebra, Program
 from ebm.perturbation.diagrams._sparse import SparseAlgebra
 
 __all__ = ["affordable_algebra", "require_within"]
@@ -31,51 +30,16 @@ def affordable_algebra(
     derivatives: bool,
     as_dense: bool = False,
 ) -> Algebra:
-    """The couplings, ready for a program, or refused.
+    """The couplings W, dense or sparse as they are, ready for a program, or refused.
 
-    Parameters
-    ----------
-    program : Program
-        What will be evaluated.
-    weights : ndarray or scipy.sparse, (n, n)
-        W, symmetric with zero diagonal.
-    what : str
-        The answer it is for, in refusals.
-    max_seconds : float
-        Time allowed for one evaluation of dense couplings.
-    derivatives : bool
-        Whether a pass backwards will follow.
-    as_dense : bool
-        Whether sparse weights become dense ones, for derivatives of all pairs.
-
-    Returns
-    -------
-    Algebra
-        Dense or sparse, as the couplings are.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebm.perturbation.diagrams._contraction import compile_program
-    >>> from ebm.perturbation._costs import affordable_algebra
-    >>> weights = 0.1 * (1 - np.eye(5))
-    >>> algebra = affordable_algebra(compile_program(3), weights, "ln Z", 60.0, derivatives=False)
-    >>> type(algebra).__name__
-    'DenseAlgebra'
+    ``derivatives`` says whether a pass backwards will follow; for those of all pairs sparse weights
+    are taken ``as_dense``. ``what`` names the answer in refusals.
     """
     if is_sparse(weights) and not as_dense:
         return SparseAlgebra(weights, derivatives=derivatives)
-    _require_affordable(program, weights.shape[0], what, derivatives, max_seconds)
-    return DenseAlgebra(dense(weights))
-
-
-def _require_affordable(
-    program: Program, n: int, what: str, derivatives: bool, max_seconds: float
-) -> None:
-    products = program.count("product")
-    matrices = products + 3 + derivatives * (2 * program.order + products)
+    n, products = weights.shape[0], program.count("product")
     require_memory(
-        8.0 * n * n * matrices,
+        8.0 * n * n * (products + 3 + derivatives * (2 * program.order + products)),
         MEMORY_LIMIT,
         f"{what} of {n} coupled units",
         "take a lower order, or sparse weights",
@@ -90,6 +54,7 @@ def _require_affordable(
             f"{format_seconds(max_seconds)}: raise max_seconds, take a lower order, or sparse "
             "weights"
         )
+    return DenseAlgebra(dense(weights))
 
 
 def require_within(
@@ -102,31 +67,7 @@ def require_within(
     max_bytes: float,
     error: type[LimitError] = LimitError,
 ) -> None:
-    """Refuse work above a limit of time or of memory before it begins.
-
-    Parameters
-    ----------
-    what : str
-        The work.
-    seconds, n_bytes : float
-        Its estimated cost.
-    remedy : str
-        What to do instead; it names ``max_seconds`` where the caller has that argument.
-    max_seconds, max_bytes : float
-        What is allowed.
-    error : type
-        The class of the refusal.
-
-    Raises
-    ------
-    LimitError
-        If a limit is exceeded; it states both costs and both limits.
-
-    Examples
-    --------
-    >>> from ebm.perturbation._costs import require_within
-    >>> require_within("the sum", 1e-3, 1e3, "wait", max_seconds=60.0, max_bytes=1e9)
-    """
+    """Refuse work above a limit of time or of memory; the error states both costs and limits."""
     if seconds > max_seconds or n_bytes > max_bytes:
         raise error(
             f"{what} would take about {format_seconds(seconds)} and {format_bytes(n_bytes)}; "

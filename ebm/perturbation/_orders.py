@@ -1,132 +1,154 @@
-"""The orders of an expansion in powers of the couplings, each by itself."""
+"""The orders of ln Z, means, covariances and third cumulants of a Boltzmann machine, over {0,1}.
+
+All are read off the diagrams: ∂lnZ/∂b with dκ_d/db = κ_{d+1}, and 2 ∂lnZ/∂W for the covariance,
+which to order K takes ln Z to order K + 1.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 from ebm._arrays import read_only
 from ebm._types import Array
+from ebm.errors import EbmError, require_memory
 from ebm.models import BoltzmannMachine
-from ebm.models._couplings import apply, is_sparse
-from ebm.perturbation import _passes, _summation
-from ebm.perturbation.diagrams._contraction import require_covariance_order
-from ebm.perturbation.diagrams._program import Evaluation
-from ebm.spaces import FiniteSpace, Spins
+from ebm.models._couplings import dense
+from ebm.perturbation._costs import affordable_algebra
+from ebm.perturbation._summation import distance_off_diagonal
+from ebm.perturbation.cumulants import cumulants_of_log_odds
+from ebm.perturbation.diagrams._contraction import compile_program, require_covariance_order
+from ebm.perturbation.diagrams._program import Derivatives
 
-__all__ = ["Orders"]
+__all__ = ["Orders", "Wanted", "fill_repeated", "orders_of", "third_cumulants"]
+
+Wanted = Literal["ln Z", "the means", "the covariance", "the covariances of pairs"]
+
+#: A step of the biases so small that its square is nothing beside a number: derivatives are exact.
+STEP = 1e-30
+#: Bytes allowed for all triples.
+MEMORY_LIMIT = 2**25
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Orders:
-    """Orders 0 … K of ln Z, means, covariances and density ratios; see :class:`Expansion`."""
+class Orders(NamedTuple):
+    """Orders 0 … K of ln Z, (K + 1,), means, (K + 1, n), and covariances, (K + 1, …).
 
-    machine: BoltzmannMachine
-    order: int
-    space: FiniteSpace
-    max_seconds: float = 60.0
+    Means and covariances are empty where they were not wanted.
+    """
 
-    @cached_property
-    def log_partition_terms(self) -> Array:
-        """Orders 0 … K of ln Z, (K + 1,)."""
-        if "_means_and_covariances" in self.__dict__:
-            return self._means_and_covariances[0]
-        if "_log_partition_and_means" in self.__dict__:
-            return self._log_partition_and_means[0]
-        evaluated = self._evaluation(self.order, "ln Z", derivatives=False)
-        return read_only(_passes.log_partitions(self.machine, evaluated, self.order))
+    log_partition: Array
+    mean: Array
+    covariance: Array
 
-    @cached_property
-    def mean_terms(self) -> Array:
-        """Orders 0 … K of the means, (K + 1, n)."""
-        if "_means_and_covariances" in self.__dict__:
-            return self._means_and_covariances[1]
-        return self._log_partition_and_means[1]
+    def in_spins(self) -> Orders:
+        """Those of s = 2x − 1."""
+        mean = 2 * self.mean
+        mean[:1] -= 1
+        return Orders(self.log_partition, read_only(mean), read_only(4 * self.covariance))
 
-    @property
-    def covariance_terms(self) -> Array:
-        """Orders 0 … K of the covariance, (K + 1, n, n), those of the variances included.
 
-        From the diagrams of ln Z of orders 1 … K + 1.
-        """
-        return self._means_and_covariances[2]
+def orders_of(machine: BoltzmannMachine, order: int, wanted: Wanted, max_seconds: float) -> Orders:
+    """What is wanted, and what comes with it, to order K; the machine is without diagonal."""
+    by_couplings = wanted.startswith("the covariance")
+    if by_couplings:
+        require_covariance_order(order, "the covariance")
+    what = f"{'the covariance' if by_couplings else wanted} to order {order}"
+    program = compile_program(order + by_couplings)
+    algebra = affordable_algebra(
+        program,
+        machine.weights,
+        what,
+        max_seconds,
+        derivatives=wanted != "ln Z",
+        as_dense=wanted == "the covariance",
+    )
+    cumulants = cumulants_of_log_odds(machine.biases, program.order + 2)
+    with np.errstate(over="ignore", invalid="ignore"):
+        evaluated = program.evaluate(algebra, _vertex_weights(cumulants, machine.center))
+        terms = evaluated.terms
+    if not np.isfinite(terms).all():
+        raise EbmError(f"{what} is not finite: the couplings are far too large")
+    zeroth = np.logaddexp(0, machine.biases).sum() - machine.offset
+    log_partition = read_only(np.append(zeroth, terms[:order]))
+    mean = covariance = np.empty(0)
+    if wanted != "ln Z":
+        derivatives = evaluated.derivatives(couplings=by_couplings)
+        mean = np.zeros((order + 1, machine.n))
+        mean[0] = cumulants[0]
+        for (degree,), parts in derivatives.weights.items():
+            for k, part in parts.items():
+                if k <= order:
+                    mean[k] += part * cumulants[degree]
+    if wanted == "the covariances of pairs":
+        covariance = np.zeros((order + 1, len(machine.pairs[0])))
+        for k, values in derivatives.of_pairs(machine.pairs).items():
+            covariance[k - 1] = values
+    elif by_couplings:
+        covariance = _covariances(mean, derivatives)
+    return Orders(log_partition, read_only(mean), read_only(covariance))
 
-    @cached_property
-    def pair_covariance_terms(self) -> Array:
-        """Orders 0 … K of the covariances of ``machine.pairs``, (K + 1, n_pairs)."""
-        i, j = self.machine.pairs
-        if not is_sparse(self.machine.weights):
-            return self.covariance_terms[:, i, j]
-        evaluated = self._one_order_more(as_dense=False)
-        terms = _passes.pair_covariances(self.machine, evaluated.derivatives(), self.order)
-        return read_only(self._scale**2 * terms)
 
-    def density_ratio_terms(self, states: ArrayLike) -> Array:
-        """Orders 0 … K of p(x)/p_0(x), p_k/p_0.
+def _vertex_weights(cumulants: NDArray[Any], center: Array) -> dict[tuple[int, ...], NDArray[Any]]:
+    """κ_d at a vertex of degree d, σ − x̂ at one of degree 1."""
+    weights: dict[tuple[int, ...], NDArray[Any]] = {
+        (d,): cumulant for d, cumulant in enumerate(cumulants, start=1)
+    }
+    weights[1,] = cumulants[0] - center
+    return weights
 
-        The series of exp(q − Σ_k L_k), q = ½ Σ W_αβ (x_α−x̂_α)(x_β−x̂_β) and L_k order k of ln Z.
 
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            In the coding of ``space``.
+def _covariances(mean: Array, derivatives: Derivatives) -> Array:
+    """Orders 0 … K of the covariance, (K + 1, n, n), from derivatives of orders 1 … K + 1."""
+    terms = np.zeros((*mean.shape, mean.shape[1]))
+    for k, part in derivatives.couplings.items():
+        np.add(part, part.T, out=terms[k - 1])
+    for k, term in enumerate(terms):
+        # x² = x: the variance m(1 − m), order by order.
+        squares = sum(mean[j] * mean[k - j] for j in range(k + 1))
+        np.fill_diagonal(term, mean[k] - squares)
+    return terms
 
-        Returns
-        -------
-        ndarray, (K + 1, ...)
-            Order 0 is 1.
-        """
-        q = self._pair_energies(states)
-        exponents = np.zeros((self.order, *q.shape))
-        exponents[0] = q
-        exponents -= self.log_partition_terms[1:].reshape(-1, *[1] * q.ndim)
-        return _summation.exponential_series(exponents)
 
-    def _pair_energies(self, states: ArrayLike) -> Array:
-        """q, (..., n) -> (...)."""
-        x = self.space.check(states)
-        d = ((x + 1) / 2 if isinstance(self.space, Spins) else x) - self.machine.center
-        return np.asarray(0.5 * (d * apply(self.machine.weights, d)).sum(axis=-1))
+def third_cumulants(machine: BoltzmannMachine, order: int, max_seconds: float) -> Array:
+    """κ_ijk = ∂C_ij/∂b_k of different units to order K ≤ 5, (n, n, n); see :func:`fill_repeated`.
 
-    @property
-    def _scale(self) -> float:
-        """Of a state of ``space`` to one of {0,1}."""
-        return 2.0 if isinstance(self.space, Spins) else 1.0
+    With b_k + iε the weights of unit k are κ_d + iε κ_{d+1}, and Im C_ij/ε is the derivative.
+    """
+    n = machine.n
+    require_covariance_order(order, "third cumulants")
+    require_memory(
+        8.0 * n**3,
+        MEMORY_LIMIT,
+        f"third cumulants of {n} units",
+        "take fewer units, or estimate those you need from ebm.sample",
+    )
+    program = compile_program(order + 1)
+    # Complex from the start: products are accumulated in place.
+    weights = dense(machine.weights) + 0j
+    what = f"third cumulants to order {order}"
+    algebra = affordable_algebra(program, weights, what, max_seconds, derivatives=True)
+    cumulants = cumulants_of_log_odds(machine.biases, order + 2)
+    result = np.empty((n, n, n))
+    for k in range(n):
+        shifted = cumulants[:-1] + 0j
+        shifted[:, k] += 1j * STEP * cumulants[1:, k]
+        evaluated = program.evaluate(algebra, _vertex_weights(shifted, machine.center))
+        half = evaluated.derivatives(apart=False).couplings[0].imag / STEP
+        result[k] = half + half.T
+    return result
 
-    def _evaluation(self, order: int, what: str, **how: bool) -> Evaluation:
-        what = f"{what} to order {self.order}"
-        return _passes.evaluation(self.machine, order, what, self.max_seconds, **how)
 
-    def _one_order_more(self, *, as_dense: bool) -> Evaluation:
-        """What covariances are derivatives of."""
-        require_covariance_order(self.order, "the covariance")
-        return self._evaluation(
-            self.order + 1, "the covariance", derivatives=True, as_dense=as_dense
-        )
+def fill_repeated(result: Array, mean: Array, covariance: Array) -> float:
+    """Set entries with two equal indices, or three: x² = x gives κ_iij = (1 − 2m_i) C_ij.
 
-    @cached_property
-    def _log_partition_and_means(self) -> tuple[Array, Array]:
-        evaluated = self._evaluation(self.order, "the means", derivatives=True)
-        derivatives = evaluated.derivatives(couplings=False)
-        means = _passes.means(self.machine, derivatives, self.order)
-        log_partitions = _passes.log_partitions(self.machine, evaluated, self.order)
-        return log_partitions, self._recoded(means)
-
-    @cached_property
-    def _means_and_covariances(self) -> tuple[Array, Array, Array]:
-        evaluated = self._one_order_more(as_dense=True)
-        derivatives = evaluated.derivatives()
-        means = _passes.means(self.machine, derivatives, self.order)
-        covariances = self._scale**2 * _passes.covariances(means, derivatives)
-        log_partitions = _passes.log_partitions(self.machine, evaluated, self.order)
-        return log_partitions, self._recoded(means), read_only(covariances)
-
-    def _recoded(self, means: Array) -> Array:
-        """Series of means in the coding of ``space``."""
-        result = self._scale * means
-        if isinstance(self.space, Spins):
-            result[0] -= 1
-        return read_only(result)
+    Returns the relative distance of ∂C_ij/∂b_i, which stood there for i ≠ j, to the new entries.
+    """
+    units = np.arange(len(mean))
+    pairs = (1 - 2 * mean)[:, None] * covariance
+    misfit = distance_off_diagonal(pairs, result[units, units, :])
+    result[units, units, :] = pairs
+    result[units, :, units] = pairs
+    result[:, units, units] = pairs.T
+    return misfit

@@ -20,7 +20,6 @@ __all__ = [
     "sum_by_inverse",
 ]
 
-
 #: Nodes of the Gauss-Laguerre rule of the Laplace integral.
 NODES = 24
 #: Norms of covariances below this are rounding errors.
@@ -28,28 +27,11 @@ NOTHING = 1e-14
 
 
 def inverse_series(terms: ArrayLike) -> Array:
-    """The series of C⁻¹ from that of C, to the same order.
+    """The series of C⁻¹ from that of C to the same order, (K + 1, n, n), C_0 diagonal.
 
-    I_0 = C_0⁻¹,  I_k = −I_0 Σ_{j=1…k} C_j I_{k−j}, with C_0 diagonal.
-
-    Off the diagonal I_1 = −W for a covariance in powers of W; for one at fixed means, −I_k is the
-    order k of ∂²Γ/∂m_i∂m_j beyond −W, that is the T_k of linear response.
-
-    Parameters
-    ----------
-    terms : array_like, (K + 1, n, n)
-        C_0 … C_K, each symmetric; C_0 diagonal and without a zero there.
-
-    Returns
-    -------
-    ndarray, (K + 1, n, n)
-        I_0 … I_K.
-
-    Examples
-    --------
-    >>> from ebm.perturbation._summation import inverse_series
-    >>> inverse_series([[[2.0]], [[1.0]]]).ravel()
-    array([ 0.5 , -0.25])
+    I_0 = C_0⁻¹,  I_k = −I_0 Σ_{j=1…k} C_j I_{k−j}. Off the diagonal I_1 = −W for a covariance in
+    powers of W; for one at fixed means, −I_k is the order k of ∂²Γ/∂m_i∂m_j beyond −W, that is the
+    T_k of linear response.
     """
     series = np.asarray(terms, dtype=np.float64)
     first = 1 / np.diagonal(series[0])
@@ -64,29 +46,12 @@ def inverse_series(terms: ArrayLike) -> Array:
 
 
 def sum_by_inverse(terms: ArrayLike) -> Array:
-    """The sum of a series of matrices as the inverse of the sum of :func:`inverse_series`.
-
-    Parameters
-    ----------
-    terms : array_like, (K + 1, n, n)
-        C_0 … C_K, each symmetric; C_0 diagonal.
-
-    Returns
-    -------
-    ndarray, (n, n)
-        Infinite where that sum has no inverse.
-
-    Examples
-    --------
-    >>> from ebm.perturbation._summation import sum_by_inverse
-    >>> sum_by_inverse([[[1.0]], [[0.5]], [[0.25]]]).round(3)
-    array([[2.]])
-    """
+    """The inverse of the sum of :func:`inverse_series`, (n, n); infinite where there is none."""
     scaled = np.array(terms, dtype=np.float64)
     # In units of the variances of order 0, of which a few may be as small as 1e-300.
     variances = np.diagonal(scaled[0])
     deviations = np.sqrt(np.where(variances > 0, variances, 1.0))
-    units = deviations[:, None] * deviations
+    units = np.outer(deviations, deviations)
     scaled /= units
     np.fill_diagonal(scaled[0], 1.0)
     total = inverse_series(scaled).sum(axis=0)
@@ -97,18 +62,7 @@ def sum_by_inverse(terms: ArrayLike) -> Array:
 
 
 def relative_distance(values: Array, other: Array) -> float:
-    """‖A − B‖ / ‖A‖ by Frobenius norms.
-
-    Parameters
-    ----------
-    values, other : ndarray
-        A and B.
-
-    Returns
-    -------
-    float
-        Zero if nothing is in either, infinite if something there is not finite.
-    """
+    """‖A − B‖ / ‖A‖ by Frobenius norms; 0 of zeros, infinite if not all is finite."""
     if not (np.isfinite(values).all() and np.isfinite(other).all()):
         return math.inf
     distance = float(np.linalg.norm(values - other))
@@ -116,48 +70,13 @@ def relative_distance(values: Array, other: Array) -> float:
 
 
 def distance_off_diagonal(matrix: Array, other: Array) -> float:
-    """:func:`relative_distance` of what is off the diagonal.
-
-    Parameters
-    ----------
-    matrix, other : ndarray, (n, n)
-        A and B.
-
-    Returns
-    -------
-    float
-        As there.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebm.perturbation._summation import distance_off_diagonal
-    >>> round(distance_off_diagonal(np.ones((3, 3)), np.full((3, 3), 0.75)), 9)
-    0.25
-    """
+    """:func:`relative_distance` of what is off the diagonal."""
     off = ~np.eye(len(matrix), dtype=bool)
     return relative_distance(matrix[off], other[off])
 
 
 def exponential_series(terms: ArrayLike) -> Array:
-    """exp(Σ_{k≥1} a_k t^k) to the order given: r_0 = 1, k r_k = Σ_{j=1…k} j a_j r_{k−j}.
-
-    Parameters
-    ----------
-    terms : array_like, (K, ...)
-        a_1 … a_K.
-
-    Returns
-    -------
-    ndarray, (K + 1, ...)
-        r_0 … r_K.
-
-    Examples
-    --------
-    >>> from ebm.perturbation._summation import exponential_series
-    >>> exponential_series([2.0, 0.0])
-    array([1., 2., 2.])
-    """
+    """exp(Σ_{k≥1} a_k t^k) = Σ_k r_k t^k, (K + 1, …): r_0 = 1, k r_k = Σ_{j=1…k} j a_j r_{k−j}."""
     a = np.asarray(terms, dtype=np.float64)
     result = np.ones((len(a) + 1, *a.shape[1:]))
     for k in range(1, len(result)):
@@ -166,30 +85,9 @@ def exponential_series(terms: ArrayLike) -> Array:
 
 
 def pade(terms: ArrayLike, at: float = 1.0) -> float:
-    """The Padé approximant of a series, degrees as equal as they can be, the numerator's first.
+    """The Padé approximant of c_0 … c_K, degrees as equal as they can be, the numerator's first.
 
-    Parameters
-    ----------
-    terms : array_like, (K + 1,)
-        c_0 … c_K.
-    at : float
-        Where.
-
-    Returns
-    -------
-    float
-        Its value; where it is not determined, that of the smallest denominator.
-
-    Raises
-    ------
-    EbmError
-        At a pole.
-
-    Examples
-    --------
-    >>> from ebm.perturbation._summation import pade
-    >>> round(pade([1, 1, 1, 1, 1], at=0.5), 12)
-    2.0
+    Where it is not determined, that of the smallest denominator; a pole is refused.
     """
     c = np.asarray(terms, dtype=np.float64)
     below = (len(c) - 1) // 2
@@ -206,24 +104,7 @@ def pade(terms: ArrayLike, at: float = 1.0) -> float:
 
 
 def borel_pade(terms: ArrayLike) -> float:
-    """∫₀^∞ e^{−s} B(s) ds, B being the Padé approximant of Σ c_k s^k / k!.
-
-    Parameters
-    ----------
-    terms : array_like, (K + 1,)
-        c_0 … c_K.
-
-    Returns
-    -------
-    float
-        The sum of the series where it has one, by 24 nodes.
-
-    Examples
-    --------
-    >>> from ebm.perturbation._summation import borel_pade
-    >>> round(borel_pade([1, -1, 2, -6, 24]), 3)
-    0.596
-    """
+    """∫₀^∞ e^{−s} B(s) ds by 24 nodes, B being the Padé approximant of Σ c_k s^k / k!."""
     c = np.asarray(terms, dtype=np.float64)
     borel = c / [math.factorial(k) for k in range(len(c))]
     nodes, weights = np.polynomial.laguerre.laggauss(NODES)

@@ -1,4 +1,4 @@
-"""Cumulants of independent two-valued units; [EBM] Lemmas 14–17.
+"""Cumulants and central moments of independent two-valued units; [EBM] Lemmas 14–17.
 
 A unit with x = 1 at log-odds b has the cumulant generating function ln(1 + e^b), so that
 κ_k = d^k ln(1 + e^b) / db^k.
@@ -7,6 +7,7 @@ A unit with x = 1 at log-odds b has the cumulant generating function ln(1 + e^b)
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -16,15 +17,28 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats, as_integer
 from ebm._types import Array
-from ebm.errors import LimitError, ModelError
+from ebm.errors import LimitError, ModelError, ShapeError, require_memory
 
-__all__ = ["bernoulli_cumulants", "checked_probability", "cumulants_of_log_odds"]
-
+__all__ = [
+    "as_number_of_indices",
+    "bernoulli_cumulants",
+    "central_moment_tensor",
+    "connected_tensor",
+    "cumulant_polynomial",
+    "cumulants_of_log_odds",
+    "partitions",
+    "product_over",
+    "require_room",
+]
 
 #: Highest order of a cumulant; beyond 20 digits are lost.
 MOST_CUMULANTS = 100
 #: Below this s² = (1−2σ)² polynomials in s² lose fewer digits than those in σ(1−σ).
 NEAR_HALF = 0.4
+#: Bytes allowed for one dense tensor, and axes that numpy allows.
+MEMORY_LIMIT, MOST_AXES = 2**30, 64
+#: Most indices of a central moment: it sums 715 partitions at eight.
+MOST_INDICES = 8
 
 
 def bernoulli_cumulants(probability: ArrayLike, order: int) -> Array:
@@ -57,12 +71,12 @@ def bernoulli_cumulants(probability: ArrayLike, order: int) -> Array:
 
     Examples
     --------
-    >>> import ebm.perturbation.cumulants as cumulants
-    >>> cumulants.bernoulli_cumulants(0.25, 4)
+    >>> import ebm
+    >>> ebm.perturbation.bernoulli_cumulants(0.25, 4)
     array([ 0.25     ,  0.1875   ,  0.09375  , -0.0234375])
     """
     order = _possible(order)
-    sigma = checked_probability(probability)
+    sigma = _checked_probability(probability)
     return _cumulants(sigma, sigma * (1 - sigma), 1 - 2 * sigma, order)
 
 
@@ -94,8 +108,8 @@ def cumulants_of_log_odds(log_odds: ArrayLike, order: int) -> Array:
 
     Examples
     --------
-    >>> import ebm.perturbation.cumulants as cumulants
-    >>> cumulants.cumulants_of_log_odds([0.0, 40.0], 2)[1]
+    >>> import ebm
+    >>> ebm.perturbation.cumulants_of_log_odds([0.0, 40.0], 2)[1]
     array([2.50000000e-01, 4.24835426e-18])
     """
     order = _possible(order)
@@ -137,7 +151,7 @@ def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
 @cache
 def _polynomials(k: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """P with κ_k = v P (k even) or κ_k = v s P (k odd), in powers of v and in powers of s²."""
-    exact = _exact_polynomial(k)[1:]
+    exact = cumulant_polynomial(k)[1:]
     in_square = [Fraction(0)] * len(exact)
     for j, coefficient in enumerate(exact):
         # v = (1 − s²)/4
@@ -147,11 +161,11 @@ def _polynomials(k: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 @cache
-def _exact_polynomial(k: int) -> tuple[int, ...]:
-    """Integer coefficients of κ_k in v, or of κ_k / s for odd k; dv/db = vs, ds/db = −2v."""
+def cumulant_polynomial(k: int) -> tuple[int, ...]:
+    """Integer coefficients in v of κ_k, k ≥ 2, or of κ_k / s for odd k: dv/db = vs, ds/db = −2v."""
     if k == 2:
         return (0, 1)
-    before = _exact_polynomial(k - 1)
+    before = cumulant_polynomial(k - 1)
     if k % 2:
         return tuple(j * c for j, c in enumerate(before))
     # d(q s)/db = v q′ s² − 2 v q with s² = 1 − 4v.
@@ -161,28 +175,145 @@ def _exact_polynomial(k: int) -> tuple[int, ...]:
     return tuple(after)
 
 
-def checked_probability(probability: ArrayLike) -> Array:
-    """Probabilities as they were given.
+def connected_tensor(probability: ArrayLike, k: int) -> Array:
+    """Cumulant tensor V_c^{α₁…α_k} = δ^{α₁…α_k} κ_k(σ_α) of independent units; [EBM] §4.1.
 
     Parameters
     ----------
-    probability : array_like, (...)
+    probability : array_like, (n,)
         σ.
+    k : int
+        Number of indices, at least 1.
 
     Returns
     -------
-    ndarray, (...)
-        From 0 to 1.
+    ndarray, (n,) * k
+        Zero off its diagonal.
 
     Raises
     ------
-    ModelError
-        If one is not.
+    EbmError
+        If ``k`` is not a positive integer, or a probability not one.
+    LimitError
+        If ``k`` is above 64.
+    MemoryLimitError
+        If n^k numbers are more than 1 GiB.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ebm.perturbation.connected_tensor([0.5, 0.25], 2)
+    array([[0.25  , 0.    ],
+           [0.    , 0.1875]])
     """
+    k = as_integer(k, "k")
+    sigma = _unit_probabilities(probability, k)
+    tensor = np.zeros((len(sigma),) * k)
+    tensor[(np.arange(len(sigma)),) * k] = bernoulli_cumulants(sigma, k)[-1]
+    return tensor
+
+
+def central_moment_tensor(probability: ArrayLike, k: int) -> Array:
+    """Central moments V^{α₁…α_k} = E[Π_i (x_{α_i} − σ_{α_i})] of independent units.
+
+    The sum over all partitions of the k places into blocks of two or more of products of
+    :func:`connected_tensor`: [EBM] eq 25–29 are k = 1 … 4.
+
+    Parameters
+    ----------
+    probability : array_like, (n,)
+        σ.
+    k : int
+        Number of indices, 1 to 8.
+
+    Returns
+    -------
+    ndarray, (n,) * k
+        Symmetric in all indices.
+
+    Raises
+    ------
+    EbmError
+        If ``k`` is not a positive integer, or a probability not one.
+    LimitError
+        If ``k`` is above 8.
+    MemoryLimitError
+        If n^k numbers are more than 1 GiB.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ebm.perturbation.central_moment_tensor([0.5, 0.25], 4)[0, 0, 1]
+    array([0.      , 0.046875])
+    """
+    k = as_number_of_indices(k, "k")
+    sigma = _unit_probabilities(probability, k)
+    connected = {size: connected_tensor(sigma, size) for size in range(2, k + 1)}
+    total = np.zeros((len(sigma),) * k)
+    for blocks in partitions(tuple(range(k))):
+        total += product_over(blocks, connected, k)
+    return total
+
+
+def partitions(places: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Partitions of places into blocks of two or more."""
+    if not places:
+        yield ()
+        return
+    first, rest = places[0], places[1:]
+    for chosen in range(1, 2 ** len(rest)):
+        block = tuple(place for j, place in enumerate(rest) if chosen >> j & 1)
+        left = tuple(place for j, place in enumerate(rest) if not chosen >> j & 1)
+        for others in partitions(left):
+            yield ((first, *block), *others)
+
+
+def product_over(blocks: tuple[tuple[int, ...], ...], factors: dict[int, Array], k: int) -> Array:
+    """Outer product of one symmetric tensor for each block of k places, by the size of the block.
+
+    Its indices stand at the places of the block: (n,) * k.
+    """
+    product = np.ones((1,) * k)
+    for block in blocks:
+        factor = factors[len(block)]
+        shape = [factor.shape[0] if place in block else 1 for place in range(k)]
+        product = product * factor.reshape(shape)
+    return product
+
+
+def as_number_of_indices(value: Any, name: str) -> int:
+    """Number of indices of a central moment, or of factors of a joint cumulant, 1 to 8."""
+    number = as_integer(value, name)
+    if number > MOST_INDICES:
+        raise LimitError(f"{name} must be at most {MOST_INDICES}, got {number}")
+    return number
+
+
+def require_room(n: int, k: int) -> None:
+    """Refuse a dense tensor of more than 64 axes, or of n^k numbers beyond 1 GiB."""
+    if k > MOST_AXES:
+        raise LimitError(f"a tensor has at most {MOST_AXES} indices, got {k}")
+    require_memory(
+        8.0 * float(n) ** k,
+        MEMORY_LIMIT,
+        f"a dense tensor of {n}^{k} numbers",
+        "take fewer units or a lower order",
+    )
+
+
+def _checked_probability(probability: ArrayLike) -> Array:
     sigma = as_floats(probability, "probability")
     # NaN fails both comparisons.
     if not ((sigma >= 0) & (sigma <= 1)).all():
         raise ModelError(
             "probability must hold numbers from 0 to 1; for biases there is cumulants_of_log_odds"
         )
+    return sigma
+
+
+def _unit_probabilities(probability: ArrayLike, k: int) -> Array:
+    sigma = _checked_probability(probability)
+    if sigma.ndim != 1:
+        raise ShapeError(f"probability must have shape (n,), got {sigma.shape}")
+    require_room(len(sigma), k)
     return sigma

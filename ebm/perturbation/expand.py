@@ -10,17 +10,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer, as_seconds, read_only
-from ebm._types import Array
+from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.errors import SingularCovarianceError
-from ebm.perturbation import _summation, _third_cumulants
+from ebm.models import BoltzmannMachine
+from ebm.models._couplings import apply, is_sparse
+from ebm.perturbation import _summation
+from ebm.perturbation._approximation import Approximation, Doubt
 from ebm.perturbation._canonical_machine import expanded_machine
-from ebm.perturbation._doubts import Doubt, warn_of
-from ebm.perturbation._orders import Orders
-from ebm.perturbation.bethe._witness import Witness, mean_doubt, witness_of
+from ebm.perturbation._orders import (
+    Orders,
+    Wanted,
+    fill_repeated,
+    orders_of,
+    third_cumulants,
+)
+from ebm.perturbation.bethe._coupling_graph import coupling_graph
+from ebm.perturbation.bethe._witness import Witness
 from ebm.perturbation.diagrams._contraction import require_order
 from ebm.perturbation.plefka.solutions import plefka
-from ebm.spaces import Binary
+from ebm.spaces import Binary, FiniteSpace, Spins
 
 __all__ = ["Expansion", "expand"]
 
@@ -93,8 +102,11 @@ def expand(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Expansion(Orders):
+class Expansion(Approximation):
     """A machine as power series in its couplings; made by :func:`ebm.perturbation.expand`.
+
+    The errors of ln Z, means and covariances are of order K + 1. Covariances are connected: each
+    order by itself is a covariance, and no product of summed means is taken away.
 
     Parameters
     ----------
@@ -116,105 +128,86 @@ class Expansion(Orders):
     Spins(n=2, names=None)
     """
 
+    machine: BoltzmannMachine
+    order: int
+    space: FiniteSpace
+    max_seconds: float = 60.0
+
     def __repr__(self) -> str:
         return f"Expansion(order={self.order}, {self.machine!r})"
 
-    def moments(self) -> Moments:
-        """Means, covariance and ln Z, each to order K, in the coding of the model.
+    @property
+    def pairs(self) -> tuple[Indices, Indices]:
+        """Index arrays i < j of the couplings."""
+        return self.machine.pairs
+
+    @cached_property
+    def log_partition_terms(self) -> Array:
+        """Orders 0 … K of ln Z, (K + 1,)."""
+        if "_with_covariances" in self.__dict__:
+            return self._with_covariances.log_partition
+        if "_with_means" in self.__dict__:
+            return self._with_means.log_partition
+        return self._orders("ln Z").log_partition
+
+    @cached_property
+    def mean_terms(self) -> Array:
+        """Orders 0 … K of the means, (K + 1, n)."""
+        is_there = "_with_covariances" in self.__dict__
+        return (self._with_covariances if is_there else self._with_means).mean
+
+    @property
+    def covariance_terms(self) -> Array:
+        """Orders 0 … K of the covariance, (K + 1, n, n), those of the variances included.
+
+        They come from the diagrams of ln Z of orders 1 … K + 1.
+        """
+        return self._with_covariances.covariance
+
+    @cached_property
+    def pair_covariance_terms(self) -> Array:
+        """Orders 0 … K of the covariances of ``pairs``, (K + 1, n_pairs)."""
+        i, j = self.pairs
+        if not is_sparse(self.machine.weights):
+            return self.covariance_terms[:, i, j]
+        return self._orders("the covariances of pairs").covariance
+
+    def density_ratio_terms(self, states: ArrayLike) -> Array:
+        """Orders 0 … K of p(x)/p_0(x).
+
+        The series of exp(q − Σ_k L_k), q = ½ Σ W_αβ (x_α−x̂_α)(x_β−x̂_β) and L_k order k of ln Z.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            In the coding of ``space``.
 
         Returns
         -------
-        Moments
-            The variances are those of two-valued units with these means. One
-            :class:`ebm.errors.SeriesWarning` names all of them that are doubted.
+        ndarray, (K + 1, ...)
+            Order 0 is 1.
         """
-        moments = Moments(self.space, self._mean, self._covariance, self._log_partition)
-        self._warn(
-            self._log_partition_doubt,
-            self._mean_doubt,
-            Doubt("covariances", self.covariance_error, "%"),
-        )
-        return moments
-
-    @property
-    def log_partition(self) -> float:
-        """ln Z to order K, with the offset of the model; its error is of order K + 1.
-
-        A :class:`ebm.errors.SeriesWarning` says when ``log_partition_error`` is above 0.1.
-        """
-        self._warn(self._log_partition_doubt)
-        return self._log_partition
-
-    @cached_property
-    def log_partition_error(self) -> float:
-        """Estimated error of ``log_partition`` in nats.
-
-        Distance to ln Σ_a Z_a over the states that belief propagation finds, each with the leading
-        correction by its loops, and half of that for the loops that follow; infinite where it finds
-        none.
-        """
-        return self._witness.error_of_log_partition(self._log_partition)
-
-    @property
-    def mean(self) -> Array:
-        """Means to order K, (n,); their error is of order K + 1.
-
-        A :class:`ebm.errors.SeriesWarning` says when ``mean_error`` is above 0.1 of the standard
-        deviation of a unit.
-        """
-        self._warn(self._mean_doubt)
-        return self._mean
-
-    @cached_property
-    def mean_error(self) -> Array:
-        """Estimated error of each mean, (n,), in the same way from the means of those states."""
-        return read_only(self._witness.error_of_mean(self._mean))
-
-    @property
-    def covariance(self) -> Array:
-        """Covariances to order K, (n, n), with m(1 − m), or 1 − m², on the diagonal.
-
-        Connected: each order by itself is a covariance, and no product of summed means is taken
-        away. Their error is of order K + 1. A :class:`ebm.errors.SeriesWarning` says when
-        ``covariance_error`` is above 0.1.
-
-        Raises
-        ------
-        LimitError
-            If the order is 6, or it would take too long or too much memory.
-        """
-        self._warn(self._covariance_doubt)
-        return self._covariance
+        q = self._pair_energies(states)
+        exponents = np.zeros((self.order, *q.shape))
+        exponents[0] = q
+        exponents -= self.log_partition_terms[1:].reshape(-1, *[1] * q.ndim)
+        return _summation.exponential_series(exponents)
 
     @cached_property
     def covariance_error(self) -> float:
         """Estimated error of ``covariance`` off its diagonal, relative.
 
-        The larger one of 1.25 ‖C − C'‖ / ‖C‖ with C' the covariance of the same states, and of
-        half of it with C' the sum by :meth:`inverse_series`, which agrees with C to order K.
+        The larger one of 1.25 ‖C − C'‖ / ‖C‖ with C' the covariance within and between the states
+        of ``log_partition_error``, and of half of ‖C − C'‖ / ‖C‖ with C' the sum by
+        :meth:`inverse_series`, which agrees with C to order K.
         """
         return self._error_beside(self._plain_sum, self._inverse_sum)
-
-    @property
-    def pair_covariance(self) -> Array:
-        """Covariances to order K of ``machine.pairs`` only, (n_pairs,); no (n, n) array.
-
-        A :class:`ebm.errors.SeriesWarning` says when ``pair_covariance_error`` is above 0.1.
-        """
-        self._warn(Doubt("covariances of coupled units", self.pair_covariance_error, "%"))
-        return np.asarray(self.pair_covariance_terms.sum(axis=0))
-
-    @cached_property
-    def pair_covariance_error(self) -> float:
-        """Estimated error of ``pair_covariance``, relative: 1.25 ‖c − c'‖ / ‖c‖ to the states."""
-        pair_covariance = self.pair_covariance_terms.sum(axis=0)
-        return self._witness.error_of_pairs(pair_covariance, self.machine.pairs)
 
     def inverse_series(self) -> Moments:
         """Moments whose covariance is the inverse of the series of C⁻¹ to order K.
 
-        Nearer than the plain sum, by a factor of about two at a center near the means, wherever
-        either is of use.
+        It is nearer than the plain sum, by a factor of about two at a center near the means,
+        wherever either is of use.
 
         Returns
         -------
@@ -231,12 +224,9 @@ class Expansion(Orders):
                 f"the series of the inverse covariance to order {self.order} sums to a matrix "
                 "without an inverse: take another order or center"
             )
-        covariance = self._with_variances(self._inverse_sum.copy())
-        self._warn(
-            self._log_partition_doubt,
-            self._mean_doubt,
-            Doubt("covariances", self.inverse_series_error, "%"),
-        )
+        covariance = self._with_variances(self._inverse_sum)
+        doubt = Doubt("covariances", self.inverse_series_error)
+        self._warn(self._log_partition_doubt, self._mean_doubt, doubt)
         return Moments(self.space, self._mean, covariance, self._log_partition)
 
     @cached_property
@@ -305,9 +295,8 @@ class Expansion(Orders):
         LimitError
             If the order is above 5, or there are more units.
         """
-        found, error = self._third_cumulants
-        self._warn(Doubt("third cumulants", error, "%"))
-        return found
+        self._warn(Doubt("third cumulants", self.third_cumulants_error))
+        return self._third_cumulants[0]
 
     @property
     def third_cumulants_error(self) -> float:
@@ -334,10 +323,10 @@ class Expansion(Orders):
             Its mean over p_0 is 1 at every order. A warning says when ``density_ratio_error`` is
             above 0.1 of the ratio, or of 1 where the ratio is less.
         """
-        ratio = np.asarray(self.density_ratio_terms(states).sum(axis=0))
+        ratio: Array = self.density_ratio_terms(states).sum(axis=0)
         error = self.density_ratio_error(states)
         share = error / np.maximum(1.0, np.abs(ratio) - error)
-        self._warn(Doubt("density ratios", float(np.max(share, initial=0.0)), "%"))
+        self._warn(Doubt("density ratios", float(np.max(share, initial=0.0))))
         return ratio
 
     def density_ratio_error(self, states: ArrayLike) -> Array:
@@ -360,6 +349,24 @@ class Expansion(Orders):
         exact = np.exp(self._pair_energies(states) - rise)
         return np.asarray(np.abs(self.density_ratio_terms(states).sum(axis=0) - exact))
 
+    def _pair_energies(self, states: ArrayLike) -> Array:
+        """q, (..., n) -> (...)."""
+        x = self.space.check(states)
+        d = ((x + 1) / 2 if isinstance(self.space, Spins) else x) - self.machine.center
+        return np.asarray(0.5 * (d * apply(self.machine.weights, d)).sum(axis=-1))
+
+    def _orders(self, wanted: Wanted) -> Orders:
+        orders = orders_of(self.machine, self.order, wanted, self.max_seconds)
+        return orders.in_spins() if isinstance(self.space, Spins) else orders
+
+    @cached_property
+    def _with_means(self) -> Orders:
+        return self._orders("the means")
+
+    @cached_property
+    def _with_covariances(self) -> Orders:
+        return self._orders("the covariance")
+
     @cached_property
     def _log_partition(self) -> float:
         return float(self.log_partition_terms.sum())
@@ -370,7 +377,11 @@ class Expansion(Orders):
 
     @cached_property
     def _covariance(self) -> Array:
-        return self._with_variances(self._plain_sum.copy())
+        return self._with_variances(self._plain_sum)
+
+    @cached_property
+    def _pair_covariance(self) -> Array:
+        return np.asarray(self.pair_covariance_terms.sum(axis=0))
 
     @cached_property
     def _plain_sum(self) -> Array:
@@ -382,21 +393,22 @@ class Expansion(Orders):
 
     @cached_property
     def _third_cumulants(self) -> tuple[Array, float]:
-        found = _third_cumulants.of_different_units(self.machine, self.order, self.max_seconds)
-        mean = self._mean if isinstance(self.space, Binary) else (1 + self._mean) / 2
-        misfit = _third_cumulants.fill_repeated(found, mean, self._covariance / self._scale**2)
-        return read_only(self._scale**3 * found), max(misfit, self.covariance_error)
+        cumulants = third_cumulants(self.machine, self.order, self.max_seconds)
+        is_binary = isinstance(self.space, Binary)
+        scale, mean = (1.0, self._mean) if is_binary else (2.0, (1 + self._mean) / 2)
+        misfit = fill_repeated(cumulants, mean, self._covariance / scale**2)
+        return read_only(scale**3 * cumulants), max(misfit, self.covariance_error)
 
     def _with_variances(self, covariance: Array) -> Array:
-        """The matrix with the diagonal that two-valued units of these means have."""
-        mean = self._mean
+        """A copy with the diagonal that two-valued units of these means have."""
+        mean, result = self._mean, covariance.copy()
         variances = mean * (1 - mean) if isinstance(self.space, Binary) else 1 - mean**2
-        np.fill_diagonal(covariance, variances)
-        return read_only(covariance)
+        np.fill_diagonal(result, variances)
+        return read_only(result)
 
     @cached_property
     def _witness(self) -> Witness:
-        return witness_of(self.machine, self.space)
+        return Witness(self.space, coupling_graph(self.machine)[0])
 
     def _error_beside(self, covariance: Array, other: Array) -> float:
         """The larger one of the error by the witness and half of the distance to another sum."""
@@ -404,17 +416,6 @@ class Expansion(Orders):
         return max(by_states, 0.5 * _summation.distance_off_diagonal(covariance, other))
 
     @property
-    def _log_partition_doubt(self) -> Doubt:
-        return Doubt("ln Z", self.log_partition_error, "nats")
-
-    @property
-    def _mean_doubt(self) -> Doubt:
-        return mean_doubt(self.mean_error, self._witness)
-
-    @property
-    def _covariance_doubt(self) -> Doubt:
-        return Doubt("covariances", self.covariance_error, "%")
-
-    def _warn(self, *doubts: Doubt) -> None:
+    def _advice(self) -> tuple[str, str]:
         reason = f"the couplings are strong for order {self.order}"
-        warn_of(doubts, reason, "take another order or center, or use ebm.sample")
+        return reason, "take another order or center, or use ebm.sample"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +15,7 @@ from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import Observable, observed
 from ebm.errors import ModelError, ShapeError
 from ebm.models._couplings import require_finite
-from ebm.perturbation.cumulant_tensors import (
+from ebm.perturbation.cumulants import (
     as_number_of_indices,
     partitions,
     product_over,
@@ -48,15 +49,14 @@ def cumulants_of_moments(moments: ArrayLike) -> Array:
 
     Examples
     --------
-    >>> from ebm.perturbation import joint
-    >>> joint.cumulants_of_moments([0.25, 0.25, 0.25])
+    >>> import ebm
+    >>> ebm.perturbation.cumulants_of_moments([0.25, 0.25, 0.25])
     array([0.25   , 0.1875 , 0.09375])
     """
     m = _sequence(moments, "moments")
     kappa = np.empty_like(m)
     for k in range(len(m)):
-        known = (math.comb(k, j) * kappa[j] * m[k - j - 1] for j in range(k))
-        kappa[k] = m[k] - sum(known)
+        kappa[k] = m[k] - _of_fewer(kappa, m, k)
     return kappa
 
 
@@ -84,16 +84,20 @@ def moments_of_cumulants(cumulants: ArrayLike) -> Array:
 
     Examples
     --------
-    >>> from ebm.perturbation import joint
-    >>> joint.moments_of_cumulants([0.25, 0.1875, 0.09375])
+    >>> import ebm
+    >>> ebm.perturbation.moments_of_cumulants([0.25, 0.1875, 0.09375])
     array([0.25, 0.25, 0.25])
     """
     kappa = _sequence(cumulants, "cumulants")
     m = np.empty_like(kappa)
     for k in range(len(kappa)):
-        below = (math.comb(k, j) * kappa[j] * m[k - j - 1] for j in range(k))
-        m[k] = kappa[k] + sum(below)
+        m[k] = kappa[k] + _of_fewer(kappa, m, k)
     return m
+
+
+def _of_fewer(kappa: Array, m: Array, k: int) -> Any:
+    """What cumulants of orders 1 … k contribute to the moment of order k + 1."""
+    return sum(math.comb(k, j) * kappa[j] * m[k - j - 1] for j in range(k))
 
 
 def joint_cumulants(ensemble: Ensemble, f: Observable, order: int) -> Array:
@@ -132,9 +136,8 @@ def joint_cumulants(ensemble: Ensemble, f: Observable, order: int) -> Array:
     Examples
     --------
     >>> import ebm
-    >>> from ebm.perturbation import joint
     >>> data = ebm.Ensemble.from_data([[0, 1], [0, 0], [0, 1], [1, 0]])
-    >>> joint.joint_cumulants(data, lambda x: x, 3)[0]
+    >>> ebm.perturbation.joint_cumulants(data, lambda x: x, 3)[0]
     array([[ 0.09375, -0.0625 ],
            [-0.0625 ,  0.     ]])
     """

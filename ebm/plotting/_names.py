@@ -10,8 +10,6 @@ from typing import Any
 
 from ebm.errors import require_extra
 
-__all__ = ["as_drawn", "name_legend"]
-
 #: Wider names lose their middle; characters of Chinese, Japanese and Korean are two columns wide.
 MOST_COLUMNS = 20
 
@@ -20,72 +18,22 @@ _OF_BOXES = "Last Resort High-Efficiency"
 
 
 def as_drawn(names: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    r"""Labels that stand for the names, and the text properties that draw them as they are.
+    """Different labels for different names, and the text properties that draw them as they are.
 
     A dollar is a dollar and a line break is one. Characters that no font at hand draws, control
     characters among them, are written as Python writes them. A name wider than 20 columns loses its
     middle; where two would then look alike, all get the number of their unit.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Different names.
-
-    Returns
-    -------
-    labels : list of str
-        As many different labels.
-    properties : dict
-        Properties for ``matplotlib.text.Text``.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-
-    Examples
-    --------
-    >>> from ebm.plotting._names import as_drawn
-    >>> as_drawn(["<$50k & >$20k", "tab\there", "a name" * 50])[0]
-    ['<$50k & >$20k', 'tab\\there', 'a namea n…amea name']
     """
-    properties: dict[str, Any] = {"parse_math": False, "usetex": False}
     wanted = {ord(character) for character in "".join(names) if _is_text(character)} | {ord("…")}
-    properties["fontfamily"], drawn = _families(wanted)
+    families, drawn = _families(wanted)
     labels = [_shortened(_written(name, drawn)) for name in names]
     if len(set(labels)) < len(labels):
         labels = [f"{number}: {label}" for number, label in enumerate(labels)]
-    return labels, properties
+    return labels, {"parse_math": False, "usetex": False, "fontfamily": families}
 
 
 def name_legend(ax: Any, names: Sequence[str], handles: Sequence[Any], **settings: Any) -> Any:
-    """A legend of names, those included that begin with an underscore, matplotlib's mark to hide.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes or matplotlib.figure.Figure
-        Whose legend.
-    names : sequence of str
-        One for each handle.
-    handles : sequence
-        What was drawn.
-    **settings : Any
-        Of ``ax.legend``.
-
-    Returns
-    -------
-    matplotlib.legend.Legend
-        The legend.
-
-    Examples
-    --------
-    >>> from ebm.plotting._names import name_legend
-    >>> from ebm.plotting.style import axes_or_new
-    >>> ax = axes_or_new(None)
-    >>> legend = name_legend(ax, ["_raw", "$a$"], [ax.plot([0, 1])[0], ax.plot([1, 0])[0]])
-    >>> [text.get_text() for text in legend.get_texts()]
-    ['_raw', '$a$']
-    """
+    """A legend of names, also of those that begin with an underscore, matplotlib's mark to hide."""
     labels, properties = as_drawn(names)
     legend = ax.legend(handles, [str(number) for number in range(len(labels))], **settings)
     for text, label in zip(legend.get_texts(), labels, strict=True):
@@ -114,8 +62,8 @@ def _shortened(label: str) -> str:
     """The label without its middle, if it is wide."""
     if _columns(label) <= MOST_COLUMNS:
         return label
-    kept = ((label[:-half], label[half:]) for half in count(len(label) // 2))
-    return next(a + "…" + b for a, b in kept if _columns(a + b) < MOST_COLUMNS)
+    ends = ((label[:-half], label[half:]) for half in count(len(label) // 2))
+    return next(a + "…" + b for a, b in ends if _columns(a + b) < MOST_COLUMNS)
 
 
 def _families(wanted: set[int]) -> tuple[list[str], frozenset[int]]:
@@ -123,19 +71,15 @@ def _families(wanted: set[int]) -> tuple[list[str], frozenset[int]]:
     families = list(require_extra("matplotlib", "plot").rcParams["font.family"])
     drawn = frozenset[int]().union(*map(_characters, families))
     while missing := wanted - drawn:
-        best = max(_all_families(), key=lambda family: len(missing & _characters(family)))
+        manager = require_extra("matplotlib.font_manager", "plot").fontManager
+        upright = (font for font in manager.ttflist if (font.style, font.weight) == ("normal", 400))
+        at_hand = sorted({font.name for font in upright} - {_OF_BOXES})
+        best = max(at_hand, key=lambda family: len(missing & _characters(family)))
         if not missing & _characters(best):
             break
         families.append(best)
         drawn |= _characters(best)
     return families, drawn
-
-
-def _all_families() -> list[str]:
-    """Names of the font families at hand, in order."""
-    manager = require_extra("matplotlib.font_manager", "plot").fontManager
-    upright = [font for font in manager.ttflist if (font.style, font.weight) == ("normal", 400)]
-    return sorted({font.name for font in upright} - {_OF_BOXES})
 
 
 def _characters(family: str) -> frozenset[int]:

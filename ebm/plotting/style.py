@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ebm._types import Array
 from ebm.ensembles import Ensemble
@@ -25,8 +24,11 @@ __all__ = [
     "MARKERS",
     "MODEL",
     "axes_or_new",
+    "binomial_error",
     "ensemble_of",
+    "equal_axes",
     "label_units",
+    "scatter",
 ]
 
 #: Okabe and Ito's palette without its yellow: blue, vermilion, green, purple, orange, sky blue and
@@ -41,54 +43,40 @@ MODEL, DATA, INDEPENDENT = COLORS[0], COLORS[6], COLORS[7]
 
 #: Up to this many units are named on an axis.
 MAX_NAMED_UNITS = 30
+#: With more points than this the error bars of all of them hide the points.
+MANY_POINTS = 1500
 
 
 def axes_or_new(ax: Axes | None) -> Axes:
-    """The axes given, or those of a new figure.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes, optional
-        Where to draw.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        Without top and right spines.
-
-    Examples
-    --------
-    >>> from ebm.plotting.style import axes_or_new
-    >>> axes_or_new(None).spines["top"].get_visible()
-    False
-    """
+    """The axes given, or those of a new figure, without top and right spines."""
     if ax is None:
         ax = require_extra("matplotlib.pyplot", "plot").subplots(layout="constrained")[1]
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
+def scatter(ax: Axes, x: Array, y: Array, color: str, marker: str = "o", **errors: Any) -> Any:
+    """Points with error bars, small where there are many; the line of the points."""
+    ax.errorbar(x, y, fmt="none", ecolor=color, elinewidth=0.7, alpha=0.3, **errors)
+    many = len(x) > MANY_POINTS
+    size = 1.5 if many else 3
+    return ax.plot(x, y, marker, color=color, ms=size, mew=0, alpha=0.8, rasterized=many)[0]
+
+
+def equal_axes(ax: Axes, shown: Array) -> None:
+    """The same limits for both axes, around these values and 0, and the line of equality."""
+    ax.axline((0, 0), slope=1, color="0.6", lw=0.8, zorder=0)
+    low, high = shown.min(initial=0.0), shown.max(initial=0.0)
+    margin = 0.06 * (high - low) or 1.0
+    ax.set(xlim=(low - margin, high + margin), ylim=(low - margin, high + margin))
+    ax.locator_params(nbins=5)
+
+
 def ensemble_of(model: EnergyModel | Ensemble, data: Ensemble | None = None) -> Any:
     """The exact ensemble of a model; an ensemble stays as it is.
 
-    Parameters
-    ----------
-    model : EnergyModel or Ensemble
-        What a caller passed as a model.
-    data : Ensemble, optional
-        What it is drawn against unit by unit: names in another order are refused.
-
-    Returns
-    -------
-    Ensemble
-        To take moments and probabilities from.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> from ebm.plotting.style import ensemble_of
-    >>> ensemble_of(ebm.IsingModel([[0]], [0])).moments().mean
-    array([0.])
+    Names in another order than those of the data, unit by unit against which it is drawn, are
+    refused.
     """
     ensemble = exact(model) if isinstance(model, EnergyModel) else model
     if data is not None:
@@ -97,24 +85,7 @@ def ensemble_of(model: EnergyModel | Ensemble, data: Ensemble | None = None) -> 
 
 
 def label_units(axis: Any, labels: tuple[str, ...], *, rotation: float = 0) -> None:
-    """Name the units along an axis if there is room, otherwise number them.
-
-    Parameters
-    ----------
-    axis : matplotlib.axis.Axis
-        ``ax.xaxis`` or ``ax.yaxis``.
-    labels : tuple of str
-        Unit names.
-    rotation : float, default 0
-        Of the names, in degrees.
-
-    Examples
-    --------
-    >>> from ebm.plotting.style import axes_or_new, label_units
-    >>> ax = axes_or_new(None); label_units(ax.xaxis, ("a", "b"))
-    >>> [text.get_text() for text in ax.get_xticklabels()]
-    ['a', 'b']
-    """
+    """Name the units along an axis if there is room, otherwise number them."""
     if len(labels) <= MAX_NAMED_UNITS:
         shown, properties = as_drawn(labels)
         # Points that keep names apart along the two inches of a panel.
@@ -126,26 +97,7 @@ def label_units(axis: Any, labels: tuple[str, ...], *, rotation: float = 0) -> N
         axis.set_major_locator(ticker.MaxNLocator(integer=True))
 
 
-def binomial_error(p: ArrayLike, sample_size: float) -> Array:
-    """Standard error √(p(1−p)/N) of a relative frequency.
-
-    Parameters
-    ----------
-    p : array_like
-        Frequencies.
-    sample_size : float
-        N; inf gives zero.
-
-    Returns
-    -------
-    ndarray
-        In the shape of ``p``.
-
-    Examples
-    --------
-    >>> from ebm.plotting.style import binomial_error
-    >>> binomial_error([0.5, 0.0], 100)
-    array([0.05, 0.  ])
-    """
-    p = np.asarray(p, dtype=np.float64)
-    return np.asarray(np.sqrt(np.clip(p * (1 - p), 0, None) / sample_size))
+def binomial_error(p: Array, sample_size: float) -> Array:
+    """Standard error √(p(1−p)/N) of a relative frequency; 0 for N = ∞."""
+    error: Array = np.sqrt(np.clip(p * (1 - p), 0, None) / sample_size)
+    return error

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
-import numpy as np
-
 __all__ = [
-    "Comparison",
     "Coupling",
     "Couplings",
     "DataSummary",
     "Entropies",
     "FitSummary",
     "Goodness",
+    "InversionComparison",
     "Minima",
     "Minimum",
-    "Misfit",
-    "json_safe",
+    "MomentMisfit",
+    "Sections",
 ]
 
 
@@ -51,7 +49,7 @@ class DataSummary:
 
 
 @dataclass(frozen=True)
-class Misfit:
+class MomentMisfit:
     """The rate, or the pair, that the model reproduces worst.
 
     Parameters
@@ -74,8 +72,6 @@ class FitSummary:
     ----------
     log_likelihood, log_likelihood_bits : float
         Mean for each row, in nats and in bits.
-    log_likelihood_error : float or None
-        Standard error in nats, of ln Z; None where that is exact.
     n_parameters, n_iterations : int
         Size of the problem and of its solution.
     effective_parameters : float or None
@@ -87,9 +83,11 @@ class FitSummary:
         ln Z is an estimate.
     l2, l2_biases : float
         Strength of the penalty.
-    rate_misfit, pair_misfit : Misfit or None
+    rate_misfit, pair_misfit : MomentMisfit or None
         The largest; about zero at a maximum without a penalty. None where there is no pair, or
         nothing to measure in.
+    log_likelihood_error : float or None
+        Standard error in nats, of ln Z; None where that is exact.
     """
 
     log_likelihood: float
@@ -103,14 +101,19 @@ class FitSummary:
     bic: float | None
     l2: float
     l2_biases: float
-    rate_misfit: Misfit | None
-    pair_misfit: Misfit | None
+    rate_misfit: MomentMisfit | None
+    pair_misfit: MomentMisfit | None
     log_likelihood_error: float | None = None
 
     @property
     def penalized(self) -> bool:
         """Whether there was a penalty."""
         return self.l2 > 0 or self.l2_biases > 0
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody ended the fit by Ctrl-C."""
+        return self.message.startswith("interrupted")
 
 
 @dataclass(frozen=True)
@@ -123,8 +126,6 @@ class Entropies:
         S₁, of independent units with the rates of the data.
     model : float or None
         Of the fitted model; None where it cannot be known.
-    model_error : float or None
-        Its standard error; None where it is exact.
     pairwise : float or None
         S₂, the largest entropy of all distributions with the rates and pairs of the data. It is
         that of the model if the model has them: not with a penalty, nor before convergence.
@@ -136,6 +137,8 @@ class Entropies:
         ``plug_in + bias``, the estimate of Miller and Madow.
     captured, captured_corrected : float or None
         I₂/I_N = (S₁ − S₂)/(S₁ − S), with the plug-in and with the corrected entropy for S.
+    model_error : float or None
+        Standard error of ``model``; None where it is exact.
     """
 
     independent: float
@@ -185,8 +188,8 @@ class Couplings:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A quick answer against the fit, and against the data.
+class InversionComparison:
+    """A quick inversion against the fit, and against the data.
 
     Beside an exact fit the mean-field inversion with its exact moments; beside a fit by chains
     pseudo-likelihood, of which couplings are compared only.
@@ -212,19 +215,19 @@ class Comparison:
         Root mean square over units, over pairs, of the exact moments of the mean-field model
         minus those of the data.
     rate_z, covariance_z : float or None
-        The same in units of the standard errors of the data.
+        These errors in units of the standard errors of the data.
     kind : str
         What the quick answer is.
     """
 
     n_couplings: int
     n_compared: int
-    rms_difference: float | None
-    correlation: float | None
-    gamma: float | None
-    worst: tuple[str, ...]
-    worst_exact: float | None
-    worst_mean_field: float | None
+    rms_difference: float | None = None
+    correlation: float | None = None
+    gamma: float | None = None
+    worst: tuple[str, ...] = ()
+    worst_exact: float | None = None
+    worst_mean_field: float | None = None
     log_likelihood: float | None = None
     rate_error: float | None = None
     covariance_error: float | None = None
@@ -242,7 +245,7 @@ class Goodness:
     kl_bits : float
         KL(data‖model) of a row.
     kl_expected_bits : float or None
-        Mean of the same number over data of the same size drawn from the model. None where it is
+        Mean of this divergence over data of the same size drawn from the model. None where it is
         below resolution, and for so many rows that the draws would take too long.
     kl_expected_deviation : float or None
         Its deviation between such data sets, the resolution; None without draws.
@@ -261,9 +264,9 @@ class Goodness:
     kl_expected_bits: float | None
     kl_expected_deviation: float | None
     n_triples: int
-    triple_rms_z: float | None
-    worst_triple: tuple[str, ...]
-    worst_triple_z: float | None
+    triple_rms_z: float | None = None
+    worst_triple: tuple[str, ...] = ()
+    worst_triple_z: float | None = None
 
 
 @dataclass(frozen=True)
@@ -301,33 +304,31 @@ class Minima:
     deepest: tuple[Minimum, ...]
 
 
-def json_safe(value: Any) -> Any:
-    """A value as JSON can hold it: records as dictionaries, NaN and infinities as None.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Sections:
+    """All numbers of a report; a section is None where it cannot be known."""
 
-    Parameters
-    ----------
-    value : object
-        Records, tuples, dictionaries, numbers, numpy arrays, text.
+    route: str
+    summary: DataSummary
+    fit: FitSummary | None
+    entropies: Entropies
+    couplings: Couplings | None
+    comparison: InversionComparison | None
+    goodness: Goodness | None
+    minima: Minima | None
+    warnings: tuple[str, ...]
 
-    Returns
-    -------
-    object
-        Built of dict, list, str, int, float, bool and None only.
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers of the report, as JSON can hold them: what is not known is None."""
+        return {field.name: _as_json(getattr(self, field.name)) for field in fields(Sections)}
 
-    Examples
-    --------
-    >>> from ebm.report.parts import json_safe
-    >>> json_safe({"x": (1, float("nan"))})
-    {'x': [1, None]}
-    """
+
+def _as_json(value: Any) -> Any:
+    """Records as dictionaries, NaN and infinities as None."""
     if is_dataclass(value) and not isinstance(value, type):
-        return json_safe(asdict(value))
+        return _as_json(asdict(value))
     if isinstance(value, dict):
-        return {str(key): json_safe(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return json_safe(value.tolist())
-    if isinstance(value, list | tuple):
-        return [json_safe(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+        return {key: _as_json(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_as_json(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

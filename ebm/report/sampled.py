@@ -14,14 +14,14 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate, Moments, WeightedStates
 from ebm.information import fisher_information
-from ebm.learning import FitResult, GradientSteps, PersistentChains, fit
-from ebm.learning.existence import require_changing_units
+from ebm.learning import FitResult, GradientSteps, Likelihood, Penalty, PersistentChains, fit
+from ebm.learning._existence import require_changing_units
 from ebm.model import checked_energy
 from ebm.models import BoltzmannMachine, IsingModel
-from ebm.sampling import Annealing, Run, Samples, sample
+from ebm.sampling import Annealing, Samples, SamplingRun, sample
 from ebm.spaces import Binary, Spins
 
-__all__ = ["MAX_UNITS_SAMPLED", "SampledModel", "fit_by_chains"]
+__all__ = ["MAX_UNITS_SAMPLED", "SampledModel", "fit_by_chains", "independent_units"]
 
 
 #: Most units for a fit by chains; it learns n²/2 couplings.
@@ -36,25 +36,13 @@ MAX_PARAMETERS = 3000
 STATES_PER_PARAMETER = 20
 #: Draws that must have a pair for its covariances to be known.
 FEWEST_STATES = 10
-#: Steps of the annealing that finds ln Z.
-ANNEALING_STEPS = 2000
-#: The same where somebody has pressed Ctrl-C and waits.
-HASTY_STEPS = 100
+#: Steps of the annealing that finds ln Z, and where somebody has pressed Ctrl-C and waits.
+ANNEALING_STEPS, HASTY_STEPS = 2000, 100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SampledModel(Ensemble):
-    """A model with draws in place of its states, and an estimate of ln Z.
-
-    Parameters
-    ----------
-    model : BoltzmannMachine or IsingModel
-        The model.
-    samples : Samples
-        Draws from it.
-    partition : Estimate
-        ln Z with its standard error.
-    """
+    """A model with draws in place of its states, and an estimate of ln Z with its error."""
 
     model: Any
     samples: Samples
@@ -88,22 +76,22 @@ class SampledModel(Ensemble):
         return -energies - self.log_partition
 
     def entropy(self, base: float | None = None) -> Estimate:
-        """S = ln Z + E[E(x)], with the errors of both.
-
-        Parameters
-        ----------
-        base : float, optional
-            2 for bits; None for nats.
-
-        Returns
-        -------
-        Estimate
-            The entropy of one state.
-        """
+        """S = ln Z + E[E(x)] of one state, with the errors of both; in bits for base 2."""
         unit = 1.0 if base is None else math.log(base)
         energy = self.samples.estimate(self.model.energy)
         error = math.hypot(float(energy.standard_error), float(self.partition.standard_error))
         return Estimate((self.log_partition + float(energy.value)) / unit, error / unit)
+
+
+def independent_units(data: WeightedStates) -> Any:
+    """A pairwise model without couplings, its rates those of the data kept off 0 and 1."""
+    n, size = data.space.n, data.sample_size
+    # By half a row.
+    rate = (data.moments().to(Binary).mean * size + 0.5) / (size + 1)
+    odds = np.log(rate / (1 - rate))
+    if isinstance(data.space, Spins):
+        return IsingModel(np.zeros((n, n)), odds / 2, names=data.space.names)
+    return BoltzmannMachine(np.zeros((n, n)), odds, names=data.space.names)
 
 
 def fit_by_chains(
@@ -114,97 +102,52 @@ def fit_by_chains(
     *,
     progress: bool = False,
 ) -> FitResult:
-    """Maximum likelihood by persistent chains, from independent units.
+    """Maximum likelihood by persistent chains, with what draws from the fitted model tell.
 
-    Parameters
-    ----------
-    data : WeightedStates
-        Rows of two-valued units.
-    l2, l2_biases : float
-        Penalties as in :func:`ebm.fit`.
-    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of randomness.
-    progress : bool
-        Show a bar of epochs.
-
-    Returns
-    -------
-    FitResult
-        Its ensemble is a :class:`SampledModel`; with standard errors up to 3000 parameters.
-
-    Raises
-    ------
-    ConstantUnitError
-        If a unit never changes and there is no penalty on biases.
+    Its ensemble is a :class:`SampledModel`; it has standard errors up to 3000 parameters. Ctrl-C
+    ends the fit with the model it has, of which ln Z alone is then estimated, by few steps.
     """
     source = generator(rng)
     moments = data.moments()
     if not l2_biases:
         require_changing_units(moments)
-    found = fit(
-        _independent(data),
+    result = fit(
+        independent_units(data),
         moments,
-        average=PersistentChains(N_CHAINS),
-        l2=l2,
-        l2_biases=l2_biases,
-        steps=GradientSteps(n_epochs=N_EPOCHS),
+        loss=Likelihood(PersistentChains(N_CHAINS)),
+        penalty=Penalty(l2, l2_biases),
+        solver=GradientSteps(n_epochs=N_EPOCHS),
         rng=source,
         progress=progress,
     )
-    interrupted = found.message.startswith("interrupted")
-    penalty = l2, l2_biases
-    return _measured(found, data, penalty, source, in_haste=interrupted, progress=progress)
-
-
-def _measured(
-    found: FitResult,
-    data: WeightedStates,
-    penalty: tuple[float, float],
-    rng: np.random.Generator,
-    *,
-    in_haste: bool,
-    progress: bool,
-) -> FitResult:
-    """The fit with what draws from its model tell; after Ctrl-C with the least of it."""
-    model: Any = found.model
-    run = Run(progress=progress)
-    samples = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=rng, run=run)
-    fisher = errors = None
-    n_steps, said = ANNEALING_STEPS, found.warnings
-    if not in_haste:
-        try:
-            fisher, errors = _errors(model, samples, data.sample_size, penalty)
-            partition = _partition(model, n_steps, rng, progress)
-        except KeyboardInterrupt:
-            in_haste = True
-    if in_haste:
-        n_steps = HASTY_STEPS
-        said = (*said, f"Interrupted: ln Z comes from an annealing of {n_steps} steps only")
-        partition = _partition(model, n_steps, rng, progress)
-    mean_energy = float(data.expectation(model.energy))
+    model: Any = result.model
+    run = SamplingRun(progress=progress)
+    samples = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=source, run=run)
+    fisher = errors = partition = None
+    try:
+        if not result.message.startswith("interrupted"):
+            fisher, errors = _errors(model, samples, data.sample_size, (l2, l2_biases))
+            partition = _partition(model, ANNEALING_STEPS, source, progress)
+    except KeyboardInterrupt:
+        # The fit took minutes, and is there.
+        pass
+    notes = result.warnings
+    if partition is None:
+        notes += (f"Interrupted: ln Z comes from an annealing of {HASTY_STEPS} steps only",)
+        partition = _partition(model, HASTY_STEPS, source, progress)
     return replace(
-        found,
-        log_likelihood=-mean_energy - float(partition.value),
-        standard_errors=errors,
+        result,
+        log_likelihood=-float(data.expectation(model.energy)) - float(partition.value),
+        errors=errors,
         fisher=fisher,
         ensemble=SampledModel(model, samples, partition),
-        warnings=said,
+        warnings=notes,
     )
 
 
 def _partition(model: Any, n_steps: int, rng: np.random.Generator, progress: bool) -> Estimate:
     annealing = Annealing(n_chains=100, n_steps=n_steps).run(model, rng, progress=progress)
     return Estimate(annealing.log_partition, annealing.log_partition_error)
-
-
-def _independent(data: WeightedStates) -> Any:
-    """Independent units with the rates of the data, kept off 0 and 1 by half a row."""
-    n, size = data.space.n, data.sample_size
-    rate = (data.moments().to(Binary).mean * size + 0.5) / (size + 1)
-    odds = np.log(rate / (1 - rate))
-    if isinstance(data.space, Spins):
-        return IsingModel(np.zeros((n, n)), odds / 2, names=data.space.names)
-    return BoltzmannMachine(np.zeros((n, n)), odds, names=data.space.names)
 
 
 def _errors(

@@ -63,30 +63,9 @@ def axis_labels(values: Any, axis: int) -> tuple[str, ...] | None:
 
 
 def positions(given: Sequence[Any], wanted: Sequence[Any], subject: str) -> Indices:
-    """Where the labels wanted stand among those given, (n,).
+    """Where the labels wanted stand among those given, (n,): the same labels, each once.
 
-    Parameters
-    ----------
-    given, wanted : sequence
-        The same labels, each once, in two orders.
-    subject : str
-        How a message begins, such as ``"the columns must be the units"``.
-
-    Returns
-    -------
-    ndarray of int, (n,)
-        ``values[positions]`` are in the order wanted.
-
-    Raises
-    ------
-    NamesError
-        If a label is missing, unknown, or there twice.
-
-    Examples
-    --------
-    >>> from ebm.spaces._labels import positions
-    >>> positions(["c", "a", "b"], ["a", "b", "c"], "the columns must be the units")
-    array([1, 2, 0])
+    ``subject`` is how a message begins, such as ``"the columns must be the units"``.
     """
     place = {label: k for k, label in enumerate(given)}
     if len(place) < len(given):
@@ -105,34 +84,8 @@ def positions(given: Sequence[Any], wanted: Sequence[Any], subject: str) -> Indi
 def order_along(values: Any, axis: int, names: Names, name: str) -> Indices | None:
     """The order in which to take the entries along an axis of units; None for their own.
 
-    Parameters
-    ----------
-    values : Any
-        What came in.
-    axis : int
-        Which axis.
-    names : sequence of str, optional
-        Names of the units.
-    name : str
-        Of the argument.
-
-    Returns
-    -------
-    ndarray of int or None
-        None where there are no labels, they are in order, or there is nothing to compare them with.
-
-    Raises
-    ------
-    NamesError
-        If labels are not the names, or the units have none and the labels are their numbers in
-        another order: either could be meant.
-
-    Examples
-    --------
-    >>> import pandas
-    >>> from ebm.spaces._labels import order_along
-    >>> order_along(pandas.Series([0.5, 0.1], ["b", "a"]), 0, ["a", "b"], "fields")
-    array([1, 0])
+    Refused are labels that are not the names, and numbers of units in another order beside units
+    without names: either could be meant.
     """
     labels = axis_labels(values, axis)
     if labels is None or (names is not None and labels == tuple(names)):
@@ -147,24 +100,7 @@ def order_along(values: Any, axis: int, names: Names, name: str) -> Indices | No
 def aligned(values: Any, name: str, *names: Names) -> Array:
     """An argument as float64, each axis in the order of its names where it has labels.
 
-    Parameters
-    ----------
-    values : array_like, or anything with labels
-        Real numbers.
-    name : str
-        Of the argument.
-    *names : sequence of str or None
-        What the labels of the first axes are names of; the same object for axes of the same units.
-
-    Returns
-    -------
-    ndarray of float64
-        The argument itself where it is such an array already.
-
-    Raises
-    ------
-    NamesError
-        As :func:`order_along`.
+    Axes of the same units are given the same object of names.
     """
     array = as_floats(values, name)
     for axis, own in enumerate(names[: array.ndim]):
@@ -180,30 +116,8 @@ def aligned(values: Any, name: str, *names: Names) -> Array:
 def agreed_names(names: Names, *uses: tuple[Any, ...]) -> Names:
     """The names given, or else those that labelled arguments agree on.
 
-    Parameters
-    ----------
-    names : sequence of str, optional
-        The argument ``names``.
-    *uses : (str, Any, int, ...)
-        An argument by name and value, and which of its axes are of units.
-
-    Returns
-    -------
-    sequence of str or None
-        The labels of the first that has any, None without any.
-
-    Raises
-    ------
-    NamesError
-        If labels differ, or are in two orders, or numbers out of order, beside an argument that
-        has none: it could be in either.
-
-    Examples
-    --------
-    >>> import pandas
-    >>> from ebm.spaces._labels import agreed_names
-    >>> agreed_names(None, ("fields", pandas.Series([0.5, 0.1], ["b", "a"]), 0))
-    ('b', 'a')
+    Each use is an argument by name and value, and which of its axes are of units. Refused are
+    labels in two orders beside an argument that has none: it could be in either.
     """
     if names is not None:
         return names
@@ -231,22 +145,7 @@ def agreed_names(names: Names, *uses: tuple[Any, ...]) -> Names:
 
 
 def refuse_labels(values: Any, name: str, wanted: str) -> None:
-    """Refuse labels where there are no names to compare them with, and the order matters.
-
-    Parameters
-    ----------
-    values : Any
-        What came in.
-    name : str
-        Of the argument.
-    wanted : str
-        In which order its entries are read.
-
-    Raises
-    ------
-    NamesError
-        If the first axis has labels that do more than count.
-    """
+    """Refuse labels where there are no names to compare them with, and the order matters."""
     labels = axis_labels(values, 0)
     if labels is not None:
         raise NamesError(
@@ -258,25 +157,7 @@ def refuse_labels(values: Any, name: str, wanted: str) -> None:
 def row_order(values: Any, rows: Any, name: str) -> Indices | None:
     """The order in which to take numbers that belong to the rows of a table; None for their own.
 
-    Parameters
-    ----------
-    values : Any
-        One number for each row.
-    rows : Any
-        The table.
-    name : str
-        Of the numbers.
-
-    Returns
-    -------
-    ndarray of int or None
-        None where one of them has no labels, both have the same in the same order, or theirs only
-        count while the rows have others.
-
-    Raises
-    ------
-    NamesError
-        If both have labels, and not the same ones, each once.
+    It is theirs where one of both has no labels, or theirs only count while the rows have others.
     """
     own, theirs = held_labels(values, 0), held_labels(rows, 0)
     if own is None or theirs is None:
@@ -307,25 +188,7 @@ def _either_order(name: str, labels: Sequence[str]) -> str:
 
 
 def checked_names(names: Sequence[str], n: int) -> tuple[str, ...]:
-    """The names as a tuple of n different strings.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Unit names.
-    n : int
-        Number of units.
-
-    Returns
-    -------
-    tuple of str
-        The names.
-
-    Raises
-    ------
-    NamesError
-        If they are not n different names.
-    """
+    """The names as a tuple of n different strings."""
     given = as_names(names, n)
     if len(given) != n:
         raise NamesError(f"names must hold one name for each of the {n} units, got {len(given)}")
@@ -336,25 +199,7 @@ def checked_names(names: Sequence[str], n: int) -> tuple[str, ...]:
 
 
 def as_names(names: Any, n: int | None = None) -> tuple[str, ...]:
-    """The names as a tuple of strings, however many.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names; numbers stand for their digits.
-    n : int, optional
-        How many are wanted, for the message.
-
-    Returns
-    -------
-    tuple of str
-        The names.
-
-    Raises
-    ------
-    NamesError
-        If they are one string or no sequence, or one of them is bytes or missing.
-    """
+    """The names as a tuple of strings; numbers stand for their digits. ``n`` is for the message."""
     if isinstance(names, str | bytes) or not isinstance(names, Iterable):
         wanted = "names" if n is None else f"{n} names"
         kind = "the string " if isinstance(names, str | bytes) else ""
@@ -370,20 +215,7 @@ def as_names(names: Any, n: int | None = None) -> tuple[str, ...]:
 
 
 def shown(names: Sequence[str], most: int = 6) -> str:
-    """Names for a message, the first few of them.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names to show.
-    most : int
-        How many at most.
-
-    Returns
-    -------
-    str
-        Quoted and joined by commas.
-    """
+    """The first few names, quoted, for a message."""
     if not names:
         return "none"
     more = f", … ({len(names) - most} more)" if len(names) > most else ""

@@ -25,24 +25,7 @@ MEMORY_LIMIT = 4 * 2**30
 def readable(values: Any, name: str) -> Any:
     """What came in as an array of any type, a sparse matrix in rows, or a frame.
 
-    Parameters
-    ----------
-    values : Any
-        Arrays, nested lists, scipy.sparse, tensors, data frames, series.
-    name : str
-        Of the argument.
-
-    Returns
-    -------
-    Any
-        Has ``shape``; :func:`blocks_of` cuts it and :func:`dense` makes an array of it.
-
-    Raises
-    ------
-    ShapeError
-        If rows have different lengths.
-    ModelError
-        If it cannot be read.
+    It has a shape; :func:`blocks_of` cuts it and :func:`dense` makes an array of it.
     """
     if type(values) is np.ndarray:
         return values
@@ -60,24 +43,7 @@ def readable(values: Any, name: str) -> Any:
 def dense(values: Any) -> NDArray[Any]:
     """All of what :func:`readable` gave as one array of any type, text included.
 
-    Parameters
-    ----------
-    values : ndarray, sparse matrix or frame
-        As :func:`readable` gave it.
-
-    Returns
-    -------
-    ndarray
-        Columns of a frame as float64, missing values as NaN.
-
-    Raises
-    ------
-    MemoryLimitError
-        If sparse rows would take more than 4 GiB.
-    CodingError
-        If a column of a frame holds text; it is named.
-    NamesError
-        If two columns of a frame have one name.
+    Columns of a frame become float64, missing values NaN.
     """
     if isinstance(values, np.ndarray):
         return values

@@ -1,7 +1,7 @@
 """Data files in and out: text and numpy files are checked numeric tables with named columns."""
 
+from ebm.tables.binarize import binarize
 from ebm.tables.table import Table, read_table
-from ebm.tables.thresholds import binarize
-from ebm.tables.written import write_table
+from ebm.tables.write_table import write_table
 
 __all__ = ["Table", "binarize", "read_table", "write_table"]

@@ -14,20 +14,21 @@ from numpy.typing import NDArray
 
 from ebm._types import Flags
 from ebm.errors import CodingError, EbmError, MissingValueError
-from ebm.tables.arrays import read_npy, read_npz
-from ebm.tables.cells import Reading
-from ebm.tables.columns import choose_columns
-from ebm.tables.foreign import refuse_foreign_suffix
-from ebm.tables.layouts import long_doubt, pivoted, refuse_long, transposed
-from ebm.tables.raw import RawTable
-from ebm.tables.text import TextOptions, read_text
-from ebm.tables.thresholds import Threshold, codes_doubt, cut
+from ebm.tables._cells import Reading
+from ebm.tables._columns import choose_columns
+from ebm.tables._foreign_files import refuse_foreign_suffix
+from ebm.tables._layouts import long_doubt, pivoted, refuse_long, transposed
+from ebm.tables._numpy_files import read_npy, read_npz
+from ebm.tables._raw_table import RawTable
+from ebm.tables._text import read_text
+from ebm.tables.binarize import Threshold, codes_doubt, cut
 
 __all__ = ["Table", "read_table"]
 
 _TEXT = (".csv", ".tsv", ".txt")
 _ARRAYS = {".npy": read_npy, ".npz": read_npz}
 _MAX_SHOWN = 6
+#: Columns from which on a table should have as many rows.
 _MANY_COLUMNS = 32
 
 
@@ -124,28 +125,35 @@ def read_table(
         raise EbmError(
             f"layout must be 'wide', 'transposed' or the names of three columns, got {layout!r}"
         )
-    codes = _listed_codes(missing)
+    is_whole = columns is None and exclude is None
     # Codes that are numbers wait for the columns chosen: who answered may have the number 99.
-    texts = frozenset(code.strip().lower() for code in map(str, codes) if Reading()(code) is None)
+    codes = {str(code): Reading()(str(code)) for code in _listed_codes(missing)}
+    texts = frozenset(code.strip().lower() for code, number in codes.items() if number is None)
     raw = _read(path, header, texts, layout == "transposed")
     if layout == "transposed":
         raw = transposed(raw, path)
     elif not isinstance(layout, str):
         raw = pivoted(raw, layout, path)
-    elif columns is None and exclude is None:
+    elif is_whole:
         refuse_long(raw, path)
     chosen = choose_columns(raw.names, columns, exclude)
     names = tuple(raw.names[index] for index in chosen)
-    values = _without_codes(raw.numbers(chosen), codes)
-    values, n_dropped = _complete_rows(values, names, drop_missing=drop_missing)
+    values = raw.numbers(chosen)
+    coded = np.isin(values, [number for number in codes.values() if number is not None])
+    values = _complete_rows(
+        np.where(coded, np.nan, values) if coded.any() else values, names, drop_missing
+    )
     _require_finite(values, names)
-    notes = (*raw.notes, *_dropped_notes(n_dropped, raw.n_rows))
+    n_dropped = raw.n_rows - len(values)
+    notes = raw.notes
+    if n_dropped:
+        notes += (f"{n_dropped} of {raw.n_rows} rows have a missing value and were left out.",)
     doubts = [_shape_doubt(*values.shape)]
     if threshold is not None:
         doubts.append(codes_doubt(values, names))
-        values, more = cut(values, names, threshold)
-        notes += more
-    if layout == "wide" and columns is None and exclude is None:
+        values, cut_notes = cut(values, names, threshold)
+        notes += cut_notes
+    if layout == "wide" and is_whole:
         doubts.append(long_doubt(raw))
     doubt = "; ".join(filter(None, doubts))
     return Table(_compact(values), names, raw.n_rows, n_dropped, notes, doubt)
@@ -156,7 +164,7 @@ def _read(path: Path, header: bool | None, words: frozenset[str], is_transposed:
     packed = suffixes[-1:] == [".gz"] and len(suffixes) > 1
     kind = suffixes[-2] if packed else path.suffix.lower()
     if kind in _TEXT:
-        return read_text(path, TextOptions(header, words, is_transposed))
+        return read_text(path, header, words, is_transposed)
     if kind in _ARRAYS and not packed:
         if header is not None:
             raise EbmError(f"header is about the first line of a text, {path} is none: omit it")
@@ -176,28 +184,16 @@ def _listed_codes(missing: Any) -> list[str | float]:
     return list(missing)
 
 
-def _without_codes(values: NDArray[Any], codes: Sequence[str | float]) -> NDArray[Any]:
-    """The values, NaN where they are a code for a missing one."""
-    numbers = [number for code in codes if (number := Reading()(str(code))) is not None]
-    coded = np.isin(values, numbers) if numbers else np.zeros(1, dtype=np.bool_)
-    return np.where(coded, np.nan, values) if coded.any() else values
-
-
-def _complete_rows(
-    values: NDArray[Any], names: Sequence[str], *, drop_missing: bool
-) -> tuple[NDArray[Any], int]:
-    """The rows without a missing value, and how many were left out."""
-    if values.dtype.kind != "f":
-        return values, 0
-    missing = np.isnan(values)
+def _complete_rows(values: NDArray[Any], names: Sequence[str], drop_missing: bool) -> NDArray[Any]:
+    """The rows without a missing value, where there are any and the others may be dropped."""
+    if values.dtype.kind != "f" or not (missing := np.isnan(values)).any():
+        return values
     incomplete = missing.any(axis=1)
     n_incomplete = int(incomplete.sum())
-    if not n_incomplete:
-        return values, 0
     if drop_missing and n_incomplete < len(values):
-        return values[~incomplete], n_incomplete
-    counts = {name: int(count) for name, count in zip(names, missing.sum(axis=0), strict=True)}
-    listed = [f"{name!r} ({count} rows)" for name, count in counts.items() if count]
+        return values[~incomplete]
+    counts = zip(names, missing.sum(axis=0).tolist(), strict=True)
+    listed = [f"{name!r} ({count} rows)" for name, count in counts if count]
     more = f" and {len(listed) - _MAX_SHOWN} more columns" if len(listed) > _MAX_SHOWN else ""
     raise MissingValueError(
         f"missing values in {', '.join(listed[:_MAX_SHOWN])}{more}: "
@@ -258,9 +254,3 @@ def _shape_doubt(n_rows: int, n_columns: int) -> str:
         f"{n_rows} rows of {n_columns} columns: is this table transposed? "
         "Rows are samples and columns are units; layout='transposed' turns it"
     )
-
-
-def _dropped_notes(n_dropped: int, n_rows: int) -> tuple[str, ...]:
-    if not n_dropped:
-        return ()
-    return (f"{n_dropped} of {n_rows} rows have a missing value and were left out.",)

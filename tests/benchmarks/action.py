@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable
 
 import torch
+from ratios import features
 from torch import Tensor
 
 import ebm.networks
@@ -79,7 +80,7 @@ def tasks(device: str) -> tuple[dict[str, Callable[[], object]], dict[str, Calla
         "S_0 … S_3": lambda: system.expand(theta, 3),
         "S_0 … S_4": lambda: system.expand(theta, 4),
         "S_0 … S_8": lambda: system.expand(theta, 8),
-        "closed forms to 3": lambda: ebm.networks.action.closed_forms(system, theta, 3),
+        "closed forms to 3": lambda: ebm.networks.closed_forms(system, theta, 3),
     }
     gradients: dict[str, Callable[[], object]] = {
         "plain forward + backward": lambda: torch.autograd.grad(plain(z, labels, *leaves), leaves),
@@ -116,6 +117,7 @@ def table(title: str, device: str, repeats: int, clock: Callable[[], float]) -> 
 
 def main() -> None:
     """Print the table."""
+    print(features())
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeats", type=int, default=5)

@@ -10,6 +10,7 @@ import sys
 import time
 
 import numpy as np
+from ratios import features
 
 import ebm
 
@@ -33,6 +34,7 @@ def plain_epoch(rows, order, chains, weights, b, c, rng, rate=0.01):
 
 
 def main(repeats=8):
+    print(features())
     rng = np.random.default_rng(0)
     rows = (rng.random((ROWS, N)) < rng.random(N)).astype(np.float32)
     machine = ebm.RestrictedBoltzmannMachine.for_data(rows, M, rng=0)
@@ -50,8 +52,8 @@ def main(repeats=8):
         ebm.fit(
             machine,
             data,
-            average=ebm.PersistentChains(BATCH),
-            steps=ebm.GradientSteps(ebm.GradientDescent(0.01), n_epochs, BATCH),
+            loss=ebm.Likelihood(ebm.PersistentChains(BATCH)),
+            solver=ebm.GradientSteps(ebm.GradientDescent(0.01), n_epochs, BATCH),
             rng=0,
         )
 

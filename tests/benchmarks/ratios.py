@@ -2,7 +2,8 @@
 
     python tests/benchmarks/ratios.py [task ...]
 
-Times are minima over the repeats; nothing asserts on them.
+Times are minima over the repeats, ratios of two functions the median over rounds in which both ran;
+nothing asserts on them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from ebm._parallel import number_of_jobs
 
 REPEATS = 5
 CHUNK_BITS = 14
+#: Kernels of OpenBLAS and of MKL that use AVX-512.
+WITH_AVX512 = {"SkylakeX", "Cooperlake", "SapphireRapids", "Zen4", "?"}
 
 
 class Row(NamedTuple):
@@ -43,15 +46,22 @@ def interleaved(
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[float]:
     """Shortest time of each function; all of them once a round, so that all meet the same noise."""
+    return rounds(functions, repeats, clock).min(axis=0).tolist()
+
+
+def rounds(
+    functions: list[Callable[[], object]], repeats: int, clock: Callable[[], float]
+) -> np.ndarray:
+    """Time of each function in each round, (repeats, functions)."""
     for function in functions:
         function()
-    best = [np.inf] * len(functions)
-    for _ in range(repeats):
+    times = np.empty((repeats, len(functions)))
+    for row in times:
         for k, function in enumerate(functions):
             start = clock()
             function()
-            best[k] = min(best[k], clock() - start)
-    return best
+            row[k] = clock() - start
+    return times
 
 
 def machine(n: int) -> ebm.BoltzmannMachine:
@@ -104,9 +114,10 @@ def against_numpy(n: int, goal: str) -> list[Row]:
             ebm.exact(model, n_jobs=1)
 
     with threadpoolctl.threadpool_limits(1):
-        other, own = interleaved([lambda: chunked_numpy(model), many], clock=time.process_time)
-    own /= 20
-    return [Row(f"n = {n}, one thread, CPU", "chunked numpy", other, own, other / own, goal)]
+        times = rounds([lambda: chunked_numpy(model), many], 9, time.process_time)
+    times[:, 1] /= 20
+    ratio = float(np.median(times[:, 0] / times[:, 1]))
+    return [Row(f"n = {n}, one thread, CPU", "chunked numpy", *times.min(axis=0), ratio, goal)]
 
 
 def against_products(n: int = 28) -> list[Row]:
@@ -125,15 +136,16 @@ def against_products(n: int = 28) -> list[Row]:
             np.matmul(r, g.T, out=ab)
             np.matmul(f.T, r, out=bc)
 
+    def row(label: str, alternative: str, n_jobs: int | None) -> Row:
+        clock = time.process_time if n_jobs == 1 else time.perf_counter
+        times = rounds([bare, lambda: ebm.exact(model, n_jobs=n_jobs)], 15, clock)
+        ratio = float(np.median(times[:, 1] / times[:, 0]))
+        label = f"n = {n}, {label} (ebm / alternative)"
+        return Row(label, alternative, *times.min(axis=0), ratio, "<= 1.25")
+
     with threadpoolctl.threadpool_limits(1):
-        other, own = interleaved(
-            [bare, lambda: ebm.exact(model, n_jobs=1)], repeats=15, clock=time.process_time
-        )
-    label = f"n = {n}, one thread, CPU (ebm / alternative)"
-    rows = [Row(label, f"three bare products of 2^{n}", other, own, own / other, "<= 1.25")]
-    other, own = interleaved([bare, lambda: ebm.exact(model)], repeats=15)
-    label = f"n = {n}, defaults, wall (ebm / alternative)"
-    return [*rows, Row(label, "the same, threads in BLAS", other, own, own / other, "")]
+        on_one = row("one thread, CPU", f"three bare products of 2^{n}", 1)
+    return [on_one, row("defaults, wall", "the same, threads in BLAS", None)]
 
 
 def large(n: int = 32) -> list[Row]:
@@ -214,8 +226,15 @@ def features() -> str:
                     flags = set(value.split()) & {"avx2", "fma", "avx512f"}
     except OSError:
         pass
-    blas = {pool.get("architecture", "?") for pool in threadpoolctl.threadpool_info()}
-    return f"{name}, {number_of_jobs()} cores, {' '.join(sorted(flags))}, BLAS kernel {blas}"
+    pools = [pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
+    kernels = {pool.get("architecture", "?") for pool in pools}
+    blas = f"BLAS kernel {' and '.join(sorted(kernels))}"
+    wanted = os.environ.get("OPENBLAS_CORETYPE")
+    if wanted:
+        blas += f" by OPENBLAS_CORETYPE={wanted}"
+    if "avx512f" in flags and not kernels <= WITH_AVX512:
+        blas += ", which leaves AVX-512 unused"
+    return f"{name}, {number_of_jobs()} cores, {' '.join(sorted(flags))}, {blas}"
 
 
 def main(names: list[str]) -> None:

@@ -6,6 +6,7 @@ python tests/benchmarks/restricted.py
 import time
 
 import numpy as np
+from ratios import features
 
 import ebm
 from ebm._parallel import single_threaded_blas
@@ -39,6 +40,7 @@ def by_logaddexp(model):
 
 def main():
     """One line for each size: CPU time of one thread, and wall time of all cores once."""
+    print(features())
     with single_threaded_blas():
         for n, m, repeats in ((9, 4, 200), (12, 100, 50), (16, 500, 9)):
             model = machine(n, m)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 import torch
+from ratios import features
 from torch import Tensor, nn
 
 from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient
@@ -125,6 +126,7 @@ def shortest(functions: dict[str, Callable[[], None]], device: str) -> dict[str,
 
 
 def main() -> None:
+    print(features())
     torch.set_num_threads(1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     iterations(lambda m: RelativeNaturalGradient(m, 1e-3), False, "cpu")()

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from ratios import features
 
 import ebm
 from ebm._parallel import map_blocks, number_of_jobs, single_threaded_blas
@@ -95,6 +96,7 @@ def report(label: str, updates: int, sampler: object, others: dict[str, object])
 
 def main() -> None:
     """A dense machine of 500 units and a restricted one of 784 x 500, 1000 chains each."""
+    print(features())
     rng = np.random.default_rng(1)
 
     def draws(model: ebm.EnergyModel) -> Callable[[], object]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from ratios import interleaved
+from ratios import features, interleaved
 
 from ebm.tables import read_table
 
@@ -50,6 +50,7 @@ TASKS = (
 
 def main(tasks: list[str]) -> None:
     """Print one line for each task."""
+    print(features())
     path = Path(tempfile.mkdtemp(), "table.csv")
     for task in tasks or TASKS:
         header = ",".join(f"unit {k}" for k in range(COLUMNS))

@@ -16,9 +16,10 @@ import time
 
 import numpy as np
 import torch
+from ratios import features
 
 import ebm.networks
-from ebm.networks import initial_parameters, minimize
+from ebm.networks import Records, TorchSteps, initial_parameters, minimize
 
 CLASSES, HIDDEN, INPUTS = 10, 2048, 1024
 
@@ -47,6 +48,7 @@ def by_hand(action, z, labels, theta, batch, n_epochs, seed):
 
 
 def main() -> None:
+    print(features())
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, default=30)
@@ -60,12 +62,15 @@ def main() -> None:
     labels = (torch.arange(n_rows) % CLASSES).to(settings.device)
     action = ebm.networks.SoftmaxMLPAction(z, labels, HIDDEN)
     theta = torch.from_numpy(initial_parameters(action, 1)).to(settings.device, torch.float32)
-    common = {"lr": 1e-3, "n_epochs": n_epochs, "batch_size": settings.batch, "rng": 3}
+    steps = {"lr": 1e-3, "n_epochs": n_epochs, "batch_size": settings.batch}
+    bare, recorded = TorchSteps(**steps, records=Records(every=0)), TorchSteps(**steps)
     held_out = z[:2000], labels[:2000]
     tasks = {
         "by hand": lambda: by_hand(action, z, labels, theta, settings.batch, n_epochs, 3),
-        "minimize": lambda: minimize(action, theta, monitor_every=0, **common),
-        "minimize, records": lambda: minimize(action, theta, validation=held_out, **common),
+        "minimize": lambda: minimize(action, theta, solver=bare, rng=3),
+        "minimize, records": lambda: minimize(
+            action, theta, solver=recorded, validation=held_out, rng=3
+        ),
     }
     best, results = dict.fromkeys(tasks, float("inf")), {}
     for _ in range(settings.repeats):

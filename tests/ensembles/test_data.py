@@ -83,9 +83,9 @@ def test_weights_are_repetitions(drawn):
     """Weight w is the row w times over; weight 0 is no row."""
     space, rows, weights = drawn
     repeated = from_data(np.repeat(rows, weights, axis=0), space=space)
-    weighted = from_data(rows, space=space, weights=weights)
+    weighted = from_data(rows, space=space, sample_weight=weights)
     same(weighted, repeated)
-    absent = from_data(rows[weights > 0], space=space, weights=weights[weights > 0])
+    absent = from_data(rows[weights > 0], space=space, sample_weight=weights[weights > 0])
     same(weighted, absent)
     assert weighted.n_rows == len(rows)
     assert weighted.sample_size == weights.sum()
@@ -95,8 +95,8 @@ def test_weights_are_repetitions(drawn):
 def test_scaling_all_weights_changes_the_sample_size_only(drawn, factor):
     """Frequencies stay, N is scaled."""
     space, rows, weights = drawn
-    once = from_data(rows, space=space, weights=weights)
-    scaled = from_data(rows, space=space, weights=factor * weights)
+    once = from_data(rows, space=space, sample_weight=weights)
+    scaled = from_data(rows, space=space, sample_weight=factor * weights)
     np.testing.assert_array_equal(scaled.states, once.states)
     np.testing.assert_allclose(scaled.weights, once.weights, rtol=1e-12)
     assert scaled.sample_size == pytest.approx(factor * once.sample_size)
@@ -111,8 +111,8 @@ def test_order_of_the_rows_does_not_matter(drawn):
     """Any permutation of rows and weights together."""
     space, rows, weights = drawn
     order = np.random.default_rng(0).permutation(len(rows))
-    first = from_data(rows, space=space, weights=weights)
-    same(first, from_data(rows[order], space=space, weights=weights[order]))
+    first = from_data(rows, space=space, sample_weight=weights)
+    same(first, from_data(rows[order], space=space, sample_weight=weights[order]))
 
 
 @given(weighted_states())
@@ -120,7 +120,7 @@ def test_moments_of_data_are_those_of_the_rows(drawn):
     """numpy's mean and covariance (1/N) of the repeated rows' features."""
     space, rows, weights = drawn
     features = space.features(np.repeat(rows, weights, axis=0))
-    moments = from_data(rows, space=space, weights=weights).moments()
+    moments = from_data(rows, space=space, sample_weight=weights).moments()
     np.testing.assert_allclose(moments.mean, features.mean(axis=0), atol=1e-14)
     covariance = np.cov(features.T, ddof=0).reshape(moments.covariance.shape)
     np.testing.assert_allclose(moments.covariance, covariance, atol=1e-14)
@@ -133,7 +133,7 @@ def test_entropy_is_that_of_the_frequencies(drawn):
     total = weights.sum()
     p = [count / total for count in counted(rows, weights).values() if count]
     wanted = -math.fsum(x * math.log(x) for x in p)
-    data = from_data(rows, space=space, weights=weights)
+    data = from_data(rows, space=space, sample_weight=weights)
     assert data.entropy() == pytest.approx(wanted, abs=1e-12)
     assert data.entropy(base=2) == pytest.approx(wanted / math.log(2), abs=1e-12)
 
@@ -204,7 +204,7 @@ def test_sums_do_not_wrap(dtype):
     data = from_data(rows)
     np.testing.assert_allclose(data.moments().mean, [0.6, 1])
     np.testing.assert_allclose(data.moments().second, [[0.6, 0.6], [0.6, 1]])
-    weighted = from_data(rows, weights=np.ones(1000, dtype=dtype))
+    weighted = from_data(rows, sample_weight=np.ones(1000, dtype=dtype))
     assert weighted.sample_size == 1000
     same(weighted, data)
     spins = from_data(np.where(rows, 1, -1).astype("int8"), space=ebm.Spins)
@@ -218,11 +218,11 @@ def test_inputs_are_neither_changed_nor_kept(space, rng):
     before = rows.copy(), weights.copy()
     for array in (rows, weights):
         array.setflags(write=False)
-    data = from_data(rows, space=space, weights=weights)
+    data = from_data(rows, space=space, sample_weight=weights)
     np.testing.assert_array_equal(rows, before[0])
     np.testing.assert_array_equal(weights, before[1])
     writable, again = rows.copy(), weights.copy()
-    copied = from_data(writable, space=space, weights=again)
+    copied = from_data(writable, space=space, sample_weight=again)
     writable[:], again[:] = writable[::-1].copy(), 7.0
     same(copied, data)
     for array in (data.states, data.weights):
@@ -371,7 +371,7 @@ def test_fewer_rows_than_units_is_said():
         from_data(rows[:4])
     assert caught[0].filename == __file__
     with pytest.warns(FewSamplesWarning, match="4 rows for 5 units"):
-        from_data(rows, weights=[1, 1, 1, 1, 0])
+        from_data(rows, sample_weight=[1, 1, 1, 1, 0])
 
 
 def test_transposed_data_get_a_hint():
@@ -446,7 +446,7 @@ def test_names_that_contradict_are_refused():
         ([1, 1, -1, 1, 1], ModelError, "finite, not negative"),
         ([1, 1, np.nan, 1, 1], ModelError, "finite, not negative"),
         ([1, 1, np.inf, 1, 1], ModelError, "finite, not negative"),
-        ([0, 0, 0, 0, 0], ModelError, "not all be zero"),
+        ([0, 0, 0, 0, 0], ModelError, "not be zero everywhere"),
         ([1, 1], ShapeError, r"shape \(5,\), one for each row, got \(2,\)"),
         (2.0, ShapeError, r"shape \(5,\), one for each row, got \(\)"),
         (np.ones((5, 1)), ShapeError, r"got \(5, 1\)"),
@@ -454,5 +454,5 @@ def test_names_that_contradict_are_refused():
 )
 def test_weights_that_are_no_frequencies_are_refused(weights, error, words):
     """FAULTS 49, and before anything is counted."""
-    with pytest.raises(error, match="weights must .*" + words):
-        from_data(ROWS, weights=weights)
+    with pytest.raises(error, match="sample_weight must .*" + words):
+        from_data(ROWS, sample_weight=weights)

@@ -143,7 +143,7 @@ def test_observables_of_any_type_are_summed_as_floats(dtype):
 def test_standard_errors_are_those_of_a_mean(drawn):
     """√(Var f / N) with N the sum of the weights; a vector has one for each entry."""
     space, rows, weights = drawn
-    data = ebm.Ensemble.from_data(rows, space=space, weights=weights)
+    data = ebm.Ensemble.from_data(rows, space=space, sample_weight=weights)
     repeated = np.repeat(rows, weights, axis=0)
     estimate = data.estimate(squares)
     np.testing.assert_allclose(estimate.value, squares(repeated).mean(axis=0), rtol=1e-12)

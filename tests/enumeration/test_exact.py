@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ebm
+from ebm.enumeration import _quadratic
 from ebm.enumeration._blocked import BlockedEnumeration
 from ebm.enumeration._quadratic import PairwiseEnumeration
 from ebm.errors import CodingError, ModelError, ShapeError
@@ -31,6 +32,15 @@ def check_against_definition(ensemble, model):
     assert moments.space == model.space
 
 
+@pytest.fixture(params=[0, _quadratic.SMALL], ids=["products", "one table"], scope="class")
+def route(request):
+    """Small models too are summed by products, or all states at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_quadratic, "SMALL", request.param)
+        yield
+
+
+@pytest.mark.usefixtures("route")
 class TestAgainstDefinition:
     @given(strategies.quadratic_models())
     def test_pairwise_models(self, model):
@@ -90,6 +100,7 @@ class TestAgainstDefinition:
         np.testing.assert_allclose(ensemble.moments().mean, 0.5, rtol=1e-11)
 
 
+@pytest.mark.usefixtures("route")
 class TestKnownNumbers:
     """LIMITS of the design, §1.3 and §3.1: two independent methods, to the digits shown."""
 

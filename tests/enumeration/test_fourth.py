@@ -16,6 +16,16 @@ from tests import oracles, strategies
 from tests.enumeration.adversaries import two_mode_adversary, underflow_adversary
 
 
+@pytest.fixture(
+    params=[0, _quadratic.SMALL], ids=["products", "one table"], scope="module", autouse=True
+)
+def route(request):
+    """Small models too are summed by products, or all states at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_quadratic, "SMALL", request.param)
+        yield
+
+
 @given(strategies.quadratic_models(), strategies.generators())
 @settings(max_examples=80)
 def test_tensor_about_any_center(model, rng):
@@ -102,6 +112,6 @@ class TestCertificate:
         np.testing.assert_allclose(tensor[:-1, -1, -1, -1], 0.5, rtol=1e-9)
 
     def test_streaming_many_units_is_refused(self):
-        ensemble = ebm.exact(two_mode_adversary(), max_seconds=0.1)
+        ensemble = ebm.exact(two_mode_adversary(), max_seconds=5e-5)
         with pytest.raises(EnumerationLimitError, match="do without standard errors"):
             ensemble.fourth_moments(np.zeros(13))

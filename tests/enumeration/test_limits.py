@@ -9,6 +9,7 @@ from scipy import sparse
 
 import ebm
 from ebm.enumeration._limits import Limits, describe_size, format_seconds
+from ebm.enumeration._products import _idle_buffers
 from ebm.enumeration._splitting import _split
 from ebm.errors import EnumerationLimitError, LimitError, MemoryLimitError, ShapeError
 from tests.user_models import CoupledLevels, HardCore, TwoMembers
@@ -98,6 +99,7 @@ class TestExact:
         _, message = refusal(ebm.exact, model, max_memory=1, n_jobs=n_jobs)
         named = float(message["memory"]) * BYTES[message["unit"]]
         _split.cache_clear()
+        _idle_buffers.cache_clear()
         tracemalloc.start()
         try:
             ebm.exact(model, n_jobs=n_jobs)

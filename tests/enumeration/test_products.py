@@ -195,8 +195,9 @@ class TestFactors:
         energies = np.asarray(model.energy(oracles.all_states(model.space)))
         # States are numbered with the first unit slowest, so the groups are the axes.
         energies = energies.reshape([group.size for group in parts])
+        a, b, c = (group.size for group in parts[:3])
         for z in range(parts.fixed.size):
-            f, g, r, scale = factors.matrices(z, *factors.buffers())
+            f, g, r, scale = factors.matrices(z, np.empty((a, b)), np.empty((a, c)))
             for factor in (f, g, r):
                 assert factor.max() <= 1 + 1e-12
             product = np.einsum("ab,bc,ac->abc", f, g, r)

@@ -45,12 +45,18 @@ def levels(change=0.0):
     return CoupledLevels(matrix + matrix.T, rng.normal(0, 0.4, 15), q=3)
 
 
+def in_one_table(patch):
+    """All states at once in the log domain, as small models are summed."""
+
+
 def plain(patch):
     """The default grouping: one block, three groups."""
+    patch.setattr(_quadratic, "SMALL", 0)
 
 
 def in_blocks(patch):
     """Groups of at most four states, the other units fixed."""
+    plain(patch)
     patch.setattr(_quadratic, "split", lambda space: split(space, 2, 0))
 
 
@@ -78,7 +84,7 @@ def by_energy(patch):
     patch.setattr(module, "offered_form", lambda model: None)
 
 
-ROUTES = [plain, in_blocks, with_potential, by_halves, by_energy]
+ROUTES = [in_one_table, plain, in_blocks, with_potential, by_halves, by_energy]
 MODELS = [machine, spins, levels]
 
 
@@ -123,6 +129,7 @@ class TestMutantSamplers:
         assert distribution_p_value(draws, p, model.space) < FALSE_FAIL_RATE / 100
 
     def test_middle_group_drawn_without_the_third(self, monkeypatch):
+        plain(monkeypatch)
         real = _quadratic._choose_rows
 
         def shuffled(weights, rng):

@@ -16,8 +16,7 @@ from ebm.inversion import (
     sessak_monasson,
     tap,
 )
-from ebm.inversion.moments import prepared
-from ebm.inversion.pair_tables import pair_covariance
+from ebm.inversion._moments import pair_covariance, prepared
 from tests import oracles, strategies
 
 METHODS = [mean_field, naive_mean_field, tap, independent_pair, bethe, sessak_monasson]
@@ -242,7 +241,7 @@ class TestRegularization:
         everything = ebm.Binary(3).states_at(np.arange(8))
         rows = np.concatenate([self.ROWS, everything])
         weights = np.concatenate([np.ones(5), np.full(8, a / 8)])
-        mixed = ebm.Ensemble.from_data(rows, weights=weights)
+        mixed = ebm.Ensemble.from_data(rows, sample_weight=weights)
         ready = prepared(ebm.Ensemble.from_data(self.ROWS), pseudocount=a)
         np.testing.assert_allclose(ready.mean, mixed.moments().mean, rtol=1e-14)
         np.testing.assert_allclose(ready.covariance, mixed.moments().covariance, atol=1e-15)

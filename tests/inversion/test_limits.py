@@ -7,7 +7,7 @@ import pytest
 
 import ebm
 from ebm.errors import MemoryLimitError
-from ebm.inversion import moments as module
+from ebm.inversion import _moments as module
 
 METHODS = ["naive_mean_field", "tap", "mean_field", "independent_pair", "sessak_monasson", "bethe"]
 

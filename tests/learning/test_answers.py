@@ -18,7 +18,7 @@ def test_an_average_gives_an_ensemble(answer):
         return answer
 
     with pytest.raises(ModelError, match=r"average must give an ensemble .*average gave "):
-        ebm.fit(START, ROWS, average=average)
+        fit(START, ROWS, average=average)
     with pytest.raises(ModelError, match=r"average must give an ensemble .*average gave "):
         fit(START, ROWS, average=average, n_epochs=2)
 
@@ -39,7 +39,7 @@ class Route:
 @pytest.mark.parametrize("answer", [*GARBAGE, (), (1, 2, 3), (None, ()), ("x", ())], ids=str)
 def test_a_route_gives_an_ensemble_and_a_state(answer):
     with pytest.raises(ModelError, match="step of Route"):
-        ebm.fit(START, ROWS, average=Route(answer))
+        fit(START, ROWS, average=Route(answer))
 
 
 class Optimizer:

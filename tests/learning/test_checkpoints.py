@@ -173,7 +173,7 @@ def test_files_that_are_no_checkpoints_are_refused(tmp_path):
     train(n_epochs=1, checkpoint=path)
     with np.load(path) as archive:
         arrays = dict(archive)
-    del arrays["state.now.theta"]
+    del arrays["state.state.theta"]
     np.savez(path, **arrays)
     with pytest.raises(FileFormatError, match="damaged checkpoint"):
         train(checkpoint=path)
@@ -199,7 +199,7 @@ class Opaque:
 
 
 def test_a_route_of_ones_own_needs_arrays(tmp_path):
-    with pytest.raises(EbmError, match=r"state\.now\.route is a object"):
+    with pytest.raises(EbmError, match=r"state\.state\.chains is a object"):
         train(average=Opaque(), checkpoint=tmp_path / "run.npz")
     assert train(average=Opaque(), n_epochs=1).model is not None
 
@@ -211,7 +211,8 @@ import ebm
 rows = (np.random.default_rng(0).random((70, 6)) < 0.4).astype(np.int8)
 start = ebm.RestrictedBoltzmannMachine.for_data(rows, 3, rng=0)
 steps = ebm.GradientSteps(ebm.GradientDescent(0.05), batch_size=30, n_epochs=10**6)
-ebm.fit(start, rows, average=ebm.PersistentChains(20), steps=steps, rng=7, checkpoint=sys.argv[1])
+chains = ebm.Likelihood(ebm.PersistentChains(20))
+ebm.fit(start, rows, loss=chains, solver=steps, rng=7, checkpoint=sys.argv[1])
 """
 
 

@@ -70,7 +70,8 @@ def check_no_maximum(family, data, said, **options):
     assert not result.converged
     assert "no maximum" in result.message
     assert re.search(said, result.warnings[0])
-    assert re.search(r"penalty on couplings, such as l2=\de-0\d", result.warnings[0])
+    advice = r"penalty on couplings, such as penalty=ebm\.Penalty\(l2=\de-0\d\)"
+    assert re.search(advice, result.warnings[0])
     assert np.isfinite(result.model.parameters).all()
     assert math.isfinite(result.log_likelihood)
     assert math.isfinite(result.gradient_norm)
@@ -81,11 +82,11 @@ def check_no_maximum(family, data, said, **options):
     return result
 
 
-def check_penalty_helps(family, data, **options):
+def check_penalty_helps(family, data, **strengths):
     """The same data with a penalty: a finite maximum, no warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = ebm.fit(family, data, **{"l2": 1e-3, **options})
+        result = ebm.fit(family, data, penalty=ebm.Penalty(**{"l2": 1e-3, **strengths}))
     assert result.converged
     assert not result.warnings
     assert np.abs(result.model.parameters).max() < 100
@@ -98,7 +99,7 @@ class TestPairs:
     @pytest.mark.parametrize(("keep", "said"), PAIRS)
     def test_empty_cells(self, keep, said, average):
         rows = keep(base())
-        check_no_maximum(machine(names=NAMES), rows, said, average=average)
+        check_no_maximum(machine(names=NAMES), rows, said, loss=ebm.Likelihood(average))
 
     @pytest.mark.parametrize(("keep", "said"), PAIRS)
     def test_with_a_penalty(self, keep, said):
@@ -139,15 +140,18 @@ class TestPairs:
         """W grows with −b: what holds b holds W; of a pair that is never both on it does not."""
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert ebm.fit(machine(names=NAMES), keep(base()), l2_biases=1e-2).converged
-        check_no_maximum(machine(names=NAMES), never_both(base()), "'ann', 'cat'", l2_biases=1e-2)
+            assert ebm.fit(
+                machine(names=NAMES), keep(base()), penalty=ebm.Penalty(l2_biases=1e-2)
+            ).converged
+        held = ebm.Penalty(l2_biases=1e-2)
+        check_no_maximum(machine(names=NAMES), never_both(base()), "'ann', 'cat'", penalty=held)
 
     def test_a_penalty_on_biases_is_enough_for_a_unit_that_never_changes(self):
         rows = base()
         rows[:, 1] = 1
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            result = ebm.fit(machine(names=NAMES), rows, l2_biases=1e-3)
+            result = ebm.fit(machine(names=NAMES), rows, penalty=ebm.Penalty(l2_biases=1e-3))
         assert result.converged
         assert np.isfinite(result.standard_errors).all()
 
@@ -175,8 +179,10 @@ class TestConstantUnits:
     def test_refused_by_name(self, value, average):
         rows = base()
         rows[:, 1] = value
-        with pytest.raises(ConstantUnitError, match=r"unit 'bob' never changes.*l2_biases=\de-0\d"):
-            ebm.fit(machine(names=NAMES), rows, average=average)
+        with pytest.raises(
+            ConstantUnitError, match=r"unit 'bob' never changes.*\(l2_biases=\de-0\d\)"
+        ):
+            ebm.fit(machine(names=NAMES), rows, loss=ebm.Likelihood(average))
         rows[:, 3] = 1 - value
         with pytest.raises(ConstantUnitError, match="'bob', 'dan'"):
             ebm.fit(machine(names=NAMES), rows)
@@ -215,7 +221,7 @@ class TestLargerFaces:
             machine(names=NAMES),
             rows,
             "some combination of 'ann', 'bob', 'dan' never occurs",
-            average=average,
+            loss=ebm.Likelihood(average),
         )
         labels = np.array(machine(names=NAMES).parameter_names)[np.isinf(result.standard_errors)]
         assert {"W[ann, bob]", "W[ann, dan]", "W[bob, dan]"} <= set(labels)

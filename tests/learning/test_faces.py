@@ -15,8 +15,8 @@ from scipy.optimize import linprog
 
 import ebm
 from ebm.errors import ConstantUnitError, NoMaximumWarning
-from ebm.learning import separation as rows_only
-from ebm.learning.penalty import Penalty
+from ebm.learning import _separation as rows_only
+from ebm.learning.penalties import AppliedPenalty
 from tests import oracles
 
 
@@ -102,7 +102,7 @@ def problem(family, seed, **penalties):
     size = int(rng.integers(least, len(states) + 1))
     support = states[rng.choice(len(states), size, replace=False)]
     rows = np.repeat(support, rng.integers(1, 2 + int(10 ** rng.uniform(0, 3)), size), axis=0)
-    free = Penalty(model, **{"l2": 0.0, **penalties}).unpenalized()
+    free = AppliedPenalty(model, ebm.Penalty(**penalties)).unpenalized()
     on_face = lies_on_a_face(
         model.energy_gradient(states) @ free, model.energy_gradient(support) @ free
     )
@@ -137,12 +137,12 @@ def test_exact_fits_know_whether_a_maximum_exists(family):
 def test_a_penalty_on_biases_alone_holds_some_faces(family, steps):
     """Units that are never both on have no best coupling, whatever holds biases; others may."""
     answers = Counter()
-    options = {"steps": ebm.GradientSteps(n_epochs=1)} if steps else {}
+    options = {"solver": ebm.GradientSteps(n_epochs=1)} if steps else {}
     for seed in range(8 if steps else 30):
         model, rows, on_face = problem(family, seed, l2_biases=0.1)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            ebm.fit(model, rows, l2_biases=0.1, **options)
+            ebm.fit(model, rows, penalty=ebm.Penalty(l2_biases=0.1), **options)
         answers[on_face, any(issubclass(w.category, NoMaximumWarning) for w in caught)] += 1
     assert set(answers) == {(True, True), (False, False)}, answers
 
@@ -173,7 +173,7 @@ def test_a_term_that_is_rarely_seen_is_no_idle_direction(l2_biases):
     """All of twelve units on: one state in 4096, and none of those drawn at random."""
     model = ebm.InteractionModel({tuple(range(12)): 0.0, (0,): 0.0}, ebm.Binary(12))
     rows = np.concatenate([np.ones((300, 12)), np.random.default_rng(0).integers(0, 2, (300, 12))])
-    result = ebm.fit(model, rows, l2_biases=l2_biases)
+    result = ebm.fit(model, rows, penalty=ebm.Penalty(l2_biases=l2_biases))
     assert result.converged
     own = result.ensemble.expectation(lambda x: x.all(axis=-1))
     assert own == pytest.approx(rows.all(axis=1).mean(), abs=1e-8)
@@ -188,7 +188,7 @@ def test_rows_alone_never_claim_a_maximum_that_is_not_there(family, sees_all, mo
     for seed in range(60):
         model, rows, on_face = problem(family, seed)
         data = ebm.Ensemble.from_data(rows, space=model.space)
-        doubt = rows_only.separation(model, data, Penalty(model, 0.0))
+        doubt = rows_only.separation(model, data, AppliedPenalty(model, ebm.Penalty(0.0)))
         answers[on_face, doubt is not None] += 1
         assert doubt is None or doubt.is_certain == sees_all
     assert answers[True, False] == 0, answers
@@ -203,8 +203,8 @@ class TestChains:
 
     def fit(self, rows, **options):
         start = binary(rows.shape[1])
-        options = {"steps": ebm.GradientSteps(n_epochs=2), **options}
-        return ebm.fit(start, rows, average=ebm.PersistentChains(50), rng=0, **options)
+        options = {"solver": ebm.GradientSteps(n_epochs=2), **options}
+        return ebm.fit(start, rows, loss=ebm.Likelihood(ebm.PersistentChains(50)), rng=0, **options)
 
     def test_three_units_that_never_agree_have_no_maximum(self):
         with pytest.warns(NoMaximumWarning, match="some combination of '0', '1', '2' never"):
@@ -234,14 +234,14 @@ class TestChains:
     def test_a_penalty_makes_one(self):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert self.fit(self.never_000_or_111, l2=1e-2).warnings == ()
+            assert self.fit(self.never_000_or_111, penalty=ebm.Penalty(l2=1e-2)).warnings == ()
 
     def test_a_triple_that_is_never_seen_nor_next_to_a_row_is_doubted(self, monkeypatch):
         # Neighbors of rows with at most one unit on never show all three.
         monkeypatch.setattr(rows_only, "FEW_STATES", 0)
         model = ebm.InteractionModel({(0, 1, 2): 0.0}, ebm.Binary(3))
         data = ebm.Ensemble.from_data([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
-        doubt = rows_only.separation(model, data, Penalty(model, 0.0))
+        doubt = rows_only.separation(model, data, AppliedPenalty(model, ebm.Penalty(0.0)))
         assert doubt.units == ("0", "1", "2")
 
     def test_the_question_has_a_limit_that_the_result_states(self):
@@ -384,11 +384,11 @@ def test_a_saturated_start_is_left_behind(field):
 def test_a_rare_cell_is_seen_whatever_the_tolerance(family, share, tolerance):
     """ln(share) is the coupling of two units that are on together that seldom."""
     data = ebm.Ensemble.from_data(
-        [[0, 0], [0, 1], [1, 0], [1, 1]], weights=1e15 * np.array([1, 1, 1, share])
+        [[0, 0], [0, 1], [1, 0], [1, 1]], sample_weight=1e15 * np.array([1, 1, 1, share])
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = ebm.fit(family(2), data, tolerance=tolerance)
+        result = ebm.fit(family(2), data, solver=ebm.Newton(tolerance=tolerance))
     assert result.converged
     assert result.model.parameters[-1] == pytest.approx(np.log(share), abs=1e-5)
 
@@ -400,7 +400,7 @@ def test_no_penalty_is_so_large_that_the_maximum_is_lost(family, l2):
     rows = np.concatenate([rows, all_states(family(3).space)[:, :3]])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert ebm.fit(family(3), rows, l2=l2).converged
+        assert ebm.fit(family(3), rows, penalty=ebm.Penalty(l2=l2)).converged
 
 
 @pytest.mark.parametrize("beta", [1.5, 2.0, 2.2, 2.5])
@@ -419,11 +419,13 @@ def test_what_moments_in_double_precision_do_not_tell_is_said(beta):
 def test_a_penalty_that_is_there_is_not_advised():
     """A value of a Potts unit that never occurs asks for a penalty on fields."""
     rows = np.random.default_rng(0).integers(0, 2, (200, 3))
-    with pytest.warns(NoMaximumWarning, match="add a penalty on biases, such as l2_biases="):
-        ebm.fit(potts(3), rows, l2=0.1)
+    with pytest.warns(
+        NoMaximumWarning, match=r"add a penalty on biases, such as penalty=ebm\.Penalty\(l2_biases="
+    ):
+        ebm.fit(potts(3), rows, penalty=ebm.Penalty(l2=0.1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert ebm.fit(potts(3), rows, l2=0.1, l2_biases=1e-3).converged
+        assert ebm.fit(potts(3), rows, penalty=ebm.Penalty(l2=0.1, l2_biases=1e-3)).converged
 
 
 def main(n_problems):

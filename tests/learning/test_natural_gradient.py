@@ -1,5 +1,7 @@
 """Natural-gradient steps: as quick as Newton's, and blind to how a family is parametrized."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ import ebm
 from ebm.errors import EbmError, ModelError
 from ebm.information import FisherInformation
 from ebm.learning import NaturalGradient
-from ebm.learning.gauges import Gauge, LayerGauge, PairGauge
+from ebm.learning._gauges import Gauge, LayerGauge, PairGauge
 from ebm.learning.natural_gradient import GaugedInformation, metric_for
 from tests import oracles
 
@@ -39,7 +41,7 @@ def changed(theta):
 
 def fitted(model, optimizer, n_epochs, data=ROWS, **settings):
     steps = ebm.GradientSteps(optimizer, n_epochs=n_epochs, **settings)
-    return ebm.fit(model, data, steps=steps, tolerance=1e-8, rng=0)
+    return ebm.fit(model, data, solver=replace(steps, tolerance=1e-8), rng=0)
 
 
 class TestNewtonLike:
@@ -210,7 +212,9 @@ class TestStep:
         rows = np.array([[1, 1], [-1, -1], [1, -1], [-1, 1], [1, 1]])
         steps = ebm.GradientSteps(NaturalGradient(1.0))
         with pytest.raises(ModelError, match="ensemble of states is wanted"):
-            ebm.fit(start, rows, average=lambda m: ebm.exact(m).moments(), steps=steps)
+            ebm.fit(
+                start, rows, loss=ebm.Likelihood(lambda m: ebm.exact(m).moments()), solver=steps
+            )
 
 
 class TestGauges:
@@ -255,8 +259,8 @@ class TestChains:
         result = ebm.fit(
             start,
             rows,
-            average=ebm.PersistentChains(50),
-            steps=ebm.GradientSteps(NaturalGradient(0.1, damping=0.05), n_epochs=3),
+            loss=ebm.Likelihood(ebm.PersistentChains(50)),
+            solver=ebm.GradientSteps(NaturalGradient(0.1, damping=0.05), n_epochs=3),
             rng=1,
         )
         assert np.isfinite(result.model.parameters).all()
@@ -271,8 +275,8 @@ class TestChains:
         result = ebm.fit(
             start,
             rows,
-            average=ebm.PersistentChains(500),
-            steps=ebm.GradientSteps(NaturalGradient(rate), n_epochs=300),
+            loss=ebm.Likelihood(ebm.PersistentChains(500)),
+            solver=ebm.GradientSteps(NaturalGradient(rate), n_epochs=300),
             rng=1,
         )
         error = (result.model.parameters - wanted.model.parameters) / wanted.standard_errors
@@ -281,11 +285,11 @@ class TestChains:
     def test_a_stopped_fit_goes_on_as_if_it_had_not(self, tmp_path):
         path = tmp_path / "fit.npz"
         start = ebm.BoltzmannMachine(np.zeros((4, 4)), np.zeros(4))
-        settings = {"average": ebm.PersistentChains(50), "rng": 3}
+        settings = {"loss": ebm.Likelihood(ebm.PersistentChains(50)), "rng": 3}
 
         def run(n_epochs, **more):
             steps = ebm.GradientSteps(NaturalGradient(0.2), n_epochs=n_epochs)
-            return ebm.fit(start, ROWS, steps=steps, **settings, **more)
+            return ebm.fit(start, ROWS, solver=steps, **settings, **more)
 
         run(2, checkpoint=path)
         resumed = run(4, checkpoint=path).model.parameters

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ebm
-from ebm.learning.penalty import Penalty
+from ebm.learning.penalties import AppliedPenalty
 from tests import oracles, strategies
+from tests.learning.stepping import fit
 
 
 def bare_potts(n, q):
@@ -34,13 +35,15 @@ def level_rows(n, q, seed, n_rows=200):
 
 def loss(result, l2, l2_biases=0.0):
     """What the fit minimized: at its minimum an error of the parameters counts squared."""
-    penalty = Penalty(result.model, l2, l2_biases).value(result.model.parameters)
+    penalty = AppliedPenalty(result.model, ebm.Penalty(l2, l2_biases)).value(
+        result.model.parameters
+    )
     return penalty - result.log_likelihood
 
 
 def by_steps(start, rows, **options):
-    steps = ebm.GradientSteps(ebm.GradientDescent(0.5, momentum=0.9), n_epochs=3000)
-    return ebm.fit(start, rows, steps=steps, tolerance=1e-8, **options)
+    optimizer = ebm.GradientDescent(0.5, momentum=0.9)
+    return fit(start, rows, optimizer=optimizer, n_epochs=3000, tolerance=1e-8, **options)
 
 
 class TestFormula:
@@ -50,7 +53,7 @@ class TestFormula:
         pairs = own.couplings[model.pairs]
         wanted = 0.5 * l2 * (pairs**2).sum() + 0.5 * l2_biases * (own.fields**2).sum()
         wanted += l1 * np.abs(pairs).sum()
-        penalty = Penalty(model, l2, l2_biases, l1)
+        penalty = AppliedPenalty(model, ebm.Penalty(l2, l2_biases, l1))
         assert penalty.value(model.parameters) == pytest.approx(wanted, rel=1e-10, abs=1e-12)
 
     @given(strategies.potts_models(), strategies.generators())
@@ -58,7 +61,7 @@ class TestFormula:
         """The zero-sum gauge is where a penalty on all q² numbers of a pair would end."""
         moved = rng.normal(size=(model.n, model.n, model.q))
         others = model.couplings + moved[..., :, None] + moved.transpose(1, 0, 2)[..., None, :]
-        least = Penalty(model, 1.0).value(model.parameters)
+        least = AppliedPenalty(model, ebm.Penalty(1.0)).value(model.parameters)
         assert least <= 0.5 * (others[model.pairs] ** 2).sum() + 1e-12
 
     @given(strategies.interaction_models(), st.floats(0, 2), st.floats(0, 2))
@@ -77,7 +80,7 @@ class TestFormula:
         ]
         wanted = 0.5 * l2 * np.square(couplings).sum()
         wanted += 0.5 * l2_biases * sum(J**2 for a, J in theta.items() if len(a) == 1)
-        penalty = Penalty(model, l2, l2_biases)
+        penalty = AppliedPenalty(model, ebm.Penalty(l2, l2_biases))
         assert penalty.value(model.parameters) == pytest.approx(wanted, rel=1e-10, abs=1e-12)
 
     @given(
@@ -89,7 +92,7 @@ class TestFormula:
         st.floats(0.01, 2),
     )
     def test_gradient_and_hessian_are_its_derivatives(self, model, l2, l2_biases):
-        penalty, theta = Penalty(model, l2, l2_biases), model.parameters
+        penalty, theta = AppliedPenalty(model, ebm.Penalty(l2, l2_biases)), model.parameters
         slopes = oracles.finite_difference(penalty.value, theta)
         np.testing.assert_allclose(penalty.gradient(theta), slopes, rtol=1e-6, atol=1e-7)
         # The penalty is quadratic: its Hessian times θ is its gradient.
@@ -99,7 +102,7 @@ class TestFormula:
 
     @given(strategies.potts_models())
     def test_the_subgradient_of_l1_is_its_slope(self, model):
-        penalty, theta = Penalty(model, 0.0, l1=0.7), model.parameters
+        penalty, theta = AppliedPenalty(model, ebm.Penalty(0.0, l1=0.7)), model.parameters
         couplings = model.zero_sum().couplings[model.pairs]
         if np.abs(couplings).min(initial=1.0) > 1e-3:
             slopes = oracles.finite_difference(penalty.value, theta)
@@ -110,7 +113,9 @@ class TestFormula:
             is_coupling = (False, True, True)
 
         family = Marked(ebm.Binary(3), lambda x: x, [1.0, 2.0, 3.0])
-        assert Penalty(family, 0.1, 0.5).value(family.parameters) == pytest.approx(0.9)
+        assert AppliedPenalty(family, ebm.Penalty(0.1, 0.5)).value(
+            family.parameters
+        ) == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +143,7 @@ class TestNumbering:
         orders = np.array([rng.permutation(q) for _ in range(n)])
         renamed = orders[np.arange(n), rows]
         for options in ({}, {"l2_biases": 0.1}):
-            one, other = (ebm.fit(bare_potts(n, q), x, l2=l2, **options) for x in (rows, renamed))
+            one, other = (fit(bare_potts(n, q), x, l2=l2, **options) for x in (rows, renamed))
             assert loss(one, l2, **options) == pytest.approx(loss(other, l2, **options), abs=1e-10)
             np.testing.assert_allclose(
                 one.ensemble.log_probability(rows),
@@ -150,7 +155,7 @@ class TestNumbering:
         rows = level_rows(3, 3, 0)
         renamed = np.array([[2, 0, 1], [1, 0, 2], [0, 2, 1]])[np.arange(3), rows]
         results = [by_steps(bare_potts(3, 3), x, l2=0.05) for x in (rows, renamed)]
-        results.append(ebm.fit(bare_potts(3, 3), rows, l2=0.05))
+        results.append(ebm.fit(bare_potts(3, 3), rows, penalty=ebm.Penalty(l2=0.05)))
         losses = [loss(result, 0.05) for result in results]
         np.testing.assert_allclose(losses, losses[0], atol=1e-10)
 
@@ -163,7 +168,8 @@ class TestNumbering:
         flipped = rows ^ rng.integers(0, 2, 4)
         low, high = kind(4).values
         one, other = (
-            ebm.fit(bare_terms(4, 3, kind), np.where(x, high, low), l2=l2) for x in (rows, flipped)
+            ebm.fit(bare_terms(4, 3, kind), np.where(x, high, low), penalty=ebm.Penalty(l2=l2))
+            for x in (rows, flipped)
         )
         assert loss(one, l2) == pytest.approx(loss(other, l2), abs=1e-10)
 
@@ -177,7 +183,9 @@ class TestNumbering:
                 return ebm.ParametricModel.penalized(self)
 
         start = AsTheyStand(np.zeros((3, 3, 4, 4)), np.zeros((3, 4)))
-        one, other = (ebm.fit(start, x, l2=0.1).log_likelihood for x in (rows, renamed))
+        one, other = (
+            ebm.fit(start, x, penalty=ebm.Penalty(l2=0.1)).log_likelihood for x in (rows, renamed)
+        )
         assert abs(one - other) > 1e-4
 
 
@@ -185,7 +193,7 @@ class TestRates:
     @pytest.mark.parametrize("l2", [1e-3, 0.1, 10.0])
     def test_are_those_of_the_data_whatever_the_penalty_on_couplings(self, l2):
         rows = level_rows(3, 4, 2)
-        result = ebm.fit(bare_potts(3, 4), rows, l2=l2)
+        result = ebm.fit(bare_potts(3, 4), rows, penalty=ebm.Penalty(l2=l2))
         wanted = result.model.space.features(rows).mean(axis=0)
         np.testing.assert_allclose(result.ensemble.moments().mean, wanted, atol=1e-6)
 
@@ -193,12 +201,12 @@ class TestRates:
     def test_of_a_model_with_triples(self, kind):
         rows = kind(4).random(100, rng=3)
         rows[:70, 1] = rows[:70, 0]
-        result = ebm.fit(bare_terms(4, 3, kind), rows, l2=0.1)
+        result = ebm.fit(bare_terms(4, 3, kind), rows, penalty=ebm.Penalty(l2=0.1))
         np.testing.assert_allclose(result.ensemble.moments().mean, rows.mean(axis=0), atol=1e-6)
 
     def test_a_strong_penalty_leaves_independent_units(self):
         rows = level_rows(3, 3, 4)
-        model = ebm.fit(bare_potts(3, 3), rows, l2=1e4).model
+        model = ebm.fit(bare_potts(3, 3), rows, penalty=ebm.Penalty(l2=1e4)).model
         np.testing.assert_allclose(model.couplings, 0, atol=1e-3)
         logs = np.log([(rows == a).mean(axis=0) for a in range(3)]).T
         np.testing.assert_allclose(model.fields, logs - logs[:, -1:], atol=1e-3)
@@ -208,15 +216,15 @@ def test_of_two_values_the_penalty_is_that_of_an_ising_model():
     """J_ij(a, b) = J_ij s_a s_b holds each coupling four times: l2 there is 4 l2 here."""
     rows = level_rows(4, 2, 5)
     ising = ebm.IsingModel(np.zeros((4, 4)), np.zeros(4))
-    one = ebm.fit(bare_potts(4, 2), rows, l2=0.02)
-    other = ebm.fit(ising, 2 * rows - 1, l2=0.08)
+    one = ebm.fit(bare_potts(4, 2), rows, penalty=ebm.Penalty(l2=0.02))
+    other = ebm.fit(ising, 2 * rows - 1, penalty=ebm.Penalty(l2=0.08))
     assert loss(one, 0.02) == pytest.approx(loss(other, 0.08), abs=1e-10)
 
 
 def test_standard_errors_are_those_of_the_penalized_estimator():
     rows = level_rows(3, 3, 6)
-    result = ebm.fit(bare_potts(3, 3), rows, l2=0.05)
-    penalty, theta = Penalty(result.model, 0.05), result.model.parameters
+    result = ebm.fit(bare_potts(3, 3), rows, penalty=ebm.Penalty(l2=0.05))
+    penalty, theta = AppliedPenalty(result.model, ebm.Penalty(0.05)), result.model.parameters
     slopes = [
         oracles.finite_difference(lambda t, k=k: penalty.gradient(t)[k], theta)
         for k in range(len(theta))

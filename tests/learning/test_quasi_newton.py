@@ -6,7 +6,8 @@ from hypothesis import given, settings
 
 import ebm
 from ebm.errors import EbmError, NotConvergedWarning
-from ebm.learning.quasi_newton import GeneralLoss
+from ebm.learning._likelihood import LikelihoodLoss
+from ebm.learning.penalties import AppliedPenalty
 from tests import oracles, strategies
 
 
@@ -24,7 +25,10 @@ class TestAgainstNewton:
             (ebm.BoltzmannMachine(np.zeros((n, n)), np.zeros(n), center=0.7), rows),
             (ebm.IsingModel(np.zeros((n, n)), np.zeros(n)), 2 * rows.astype(int) - 1),
         ):
-            slow, fast = ebm.fit(family, data, average=by_moments), ebm.fit(family, data)
+            slow, fast = (
+                ebm.fit(family, data, loss=ebm.Likelihood(by_moments)),
+                ebm.fit(family, data),
+            )
             assert slow.converged
             assert fast.converged
             own, target = slow.ensemble, fast.ensemble.moments()
@@ -40,8 +44,10 @@ class TestAgainstNewton:
             (ebm.BoltzmannMachine(np.zeros((10, 10)), np.zeros(10)), spikes.states),
             (ebm.IsingModel(np.zeros((10, 10)), np.zeros(10)), 2 * spikes.states - 1),
         ):
-            slow = ebm.fit(family, rows, l2=l2, average=by_moments)
-            fast = ebm.fit(family, rows, l2=l2)
+            slow = ebm.fit(
+                family, rows, loss=ebm.Likelihood(by_moments), penalty=ebm.Penalty(l2=l2)
+            )
+            fast = ebm.fit(family, rows, penalty=ebm.Penalty(l2=l2))
             assert slow.converged
             assert slow.n_iterations <= 150
             # Where data are rare the likelihood is flat: compare in standard errors.
@@ -58,7 +64,7 @@ class TestAgainstNewton:
             ebm.fit(
                 ebm.BoltzmannMachine(np.zeros((10, 10)), np.zeros(10), center=center),
                 rows,
-                average=by_moments,
+                loss=ebm.Likelihood(by_moments),
             ).n_iterations
             for center in (0.0, 0.5, -3.0)
         }
@@ -67,7 +73,7 @@ class TestAgainstNewton:
     def test_no_standard_errors_without_fourth_moments(self):
         rows = np.concatenate([ebm.Binary(3).states_at(np.arange(8))] * 3)
         family = ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3))
-        result = ebm.fit(family, rows, average=by_moments)
+        result = ebm.fit(family, rows, loss=ebm.Likelihood(by_moments))
         assert result.standard_errors is None
         assert result.fisher is None
         assert result.warnings == ("no standard errors: Moments has no fourth moments",)
@@ -76,7 +82,9 @@ class TestAgainstNewton:
         rows = ebm.datasets.spikes().states
         family = ebm.BoltzmannMachine(np.zeros((10, 10)), np.zeros(10))
         with pytest.warns(NotConvergedWarning, match="raise max_iterations"):
-            result = ebm.fit(family, rows, average=by_moments, max_iterations=3)
+            result = ebm.fit(
+                family, rows, loss=ebm.Likelihood(by_moments), solver=ebm.LBFGS(max_iterations=3)
+            )
         assert not result.converged
         assert "raise max_iterations" in result.message
         assert len(result.history) <= 5
@@ -96,7 +104,9 @@ class TestAgainstNewton:
             return by_moments(model)
 
         family = ebm.BoltzmannMachine(np.zeros((5, 5)), np.zeros(5), center=2.0)
-        result = ebm.fit(family, rows, average=average, l2=0.02, l2_biases=0.02)
+        result = ebm.fit(
+            family, rows, loss=ebm.Likelihood(average), penalty=ebm.Penalty(l2=0.02, l2_biases=0.02)
+        )
         losses = [
             0.01 * model.parameters @ model.parameters - oracles.mean_log_likelihood(model, rows)
             for model in met
@@ -112,14 +122,18 @@ class TestAverages:
         family = ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3))
         data = ebm.Ensemble.from_data(rows)
         with pytest.raises(EbmError, match=r"average must know ln Z.*WeightedStates"):
-            ebm.fit(family, rows, average=lambda model: data)
+            ebm.fit(family, rows, loss=ebm.Likelihood(lambda model: data))
 
     def test_limits_are_lifted_through_average(self):
         family = ebm.BoltzmannMachine(np.zeros((6, 6)), np.zeros(6))
         rows = np.random.default_rng(0).integers(0, 2, (500, 6))
         with pytest.raises(EbmError, match="max_seconds"):
-            ebm.fit(family, rows, average=lambda model: ebm.exact(model, max_seconds=1e-12))
-        assert ebm.fit(family, rows, average=lambda m: ebm.exact(m, max_seconds=600)).converged
+            ebm.fit(
+                family, rows, loss=ebm.Likelihood(lambda model: ebm.exact(model, max_seconds=1e-12))
+            )
+        assert ebm.fit(
+            family, rows, loss=ebm.Likelihood(lambda m: ebm.exact(m, max_seconds=600))
+        ).converged
 
 
 class TestGeneralLoss:
@@ -130,17 +144,17 @@ class TestGeneralLoss:
         rng = np.random.default_rng(0)
         data = ebm.Ensemble.from_data(rng.integers(0, 2, (60, 3)))
         family = oracles.LinearFamily(ebm.Binary(3), features, [0.3, -0.2, 0.1])
-        return GeneralLoss(family, data, l2, ebm.exact)
+        penalty = AppliedPenalty(family, ebm.Penalty(l2=l2))
+        return LikelihoodLoss(family, data, ebm.exact, penalty, data)
 
     def test_gradient_is_the_slope_of_the_value(self):
         loss = self.loss()
 
         def value(theta):
-            model = loss.family.with_parameters(theta)
-            return loss.value(model, ebm.exact(model))
+            return loss.point(theta).value
 
         slopes = oracles.finite_difference(value, loss.family.parameters)
-        gradient = loss.gradient(loss.family, ebm.exact(loss.family))
+        gradient = loss.point(loss.family.parameters).slopes
         np.testing.assert_allclose(gradient, slopes, atol=1e-8)
 
     def test_scaling_is_by_the_deviations_over_the_data(self):
@@ -148,7 +162,7 @@ class TestGeneralLoss:
         features = loss.family.features(loss.data.states.astype(float))
         weights = loss.data.weights
         variance = weights @ features**2 - (weights @ features) ** 2
-        np.testing.assert_allclose(loss.scaling().diagonal(), 1 / np.sqrt(variance), rtol=1e-10)
+        np.testing.assert_allclose(loss.scaling.diagonal(), 1 / np.sqrt(variance), rtol=1e-10)
 
     def test_a_feature_that_never_changes_is_left_where_it_is(self):
         def features(x):

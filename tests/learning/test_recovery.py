@@ -91,7 +91,7 @@ def test_weighted_samples_recover_the_model_too():
     rows = exact.sample(40_000, rng=0)
     kept = rows[np.random.default_rng(1).random(len(rows)) < np.where(rows[:, 0] == 1, 0.2, 1.0)]
     weights = np.where(kept[:, 0] == 1, 5.0, 1.0)
-    result = ebm.fit(model, kept, weights=weights)
+    result = ebm.fit(model, ebm.Ensemble.from_data(kept, space=model.space, sample_weight=weights))
     difference = (result.model.parameters - model.parameters) / result.standard_errors
     # The errors count a weight of five as five rows, so scores are up to √5 too large.
     assert np.abs(difference).max() < 5 * np.sqrt(5)

@@ -12,7 +12,7 @@ from ebm.errors import (
     MemoryLimitError,
     NotConvergedWarning,
 )
-from ebm.learning import likelihood, statistics
+from ebm.learning import _statistics, losses
 
 
 def large_machine():
@@ -46,7 +46,9 @@ class TestExactFits:
     def test_name_the_chains_that_can(self, start, rows):
         tracemalloc.start()
         try:
-            with pytest.raises(EnumerationLimitError, match=r"average=ebm\.PersistentChains\(\)"):
+            with pytest.raises(
+                EnumerationLimitError, match=r"loss=ebm\.Likelihood\(ebm\.PersistentChains\(\)\)"
+            ):
                 ebm.fit(start, rows)
             _, peak = tracemalloc.get_traced_memory()
         finally:
@@ -60,19 +62,23 @@ class TestExactFits:
         with pytest.raises(
             MemoryLimitError, match=r"45150 parameters would take 45\.6 GiB.*Chains"
         ):
-            ebm.fit(start, rows, average=lambda model: pytest.fail("was averaged over"))
+            ebm.fit(
+                start, rows, loss=ebm.Likelihood(lambda model: pytest.fail("was averaged over"))
+            )
 
     def test_twins_that_fit_are_fitted(self):
         assert ebm.fit(bare_potts(3, 4), level_rows(3, 4, 300)).converged
         machine = ebm.RestrictedBoltzmannMachine.for_data(level_rows(20, 2, 100), 3, rng=0)
         with pytest.warns(NotConvergedWarning):
-            assert ebm.fit(machine, level_rows(20, 2, 100), max_iterations=3).history
+            assert ebm.fit(
+                machine, level_rows(20, 2, 100), solver=ebm.LBFGS(max_iterations=3)
+            ).history
 
 
 def test_the_way_out_holds_no_derivatives_of_all_rows(monkeypatch):
     start, rows = bare_potts(12, 8), level_rows(12, 8, 400)
     p = len(start.parameters)
-    monkeypatch.setattr(statistics, "CHUNK", 20 * p)
+    monkeypatch.setattr(_statistics, "CHUNK", 20 * p)
     taken = []
     slope = ebm.PottsModel.energy_gradient
 
@@ -82,7 +88,9 @@ def test_the_way_out_holds_no_derivatives_of_all_rows(monkeypatch):
 
     monkeypatch.setattr(ebm.PottsModel, "energy_gradient", counted)
     steps = ebm.GradientSteps(n_epochs=1)
-    result = ebm.fit(start, rows, average=ebm.PersistentChains(10), steps=steps, rng=0)
+    result = ebm.fit(
+        start, rows, loss=ebm.Likelihood(ebm.PersistentChains(10)), solver=steps, rng=0
+    )
     assert result.history
     assert sum(taken) >= 400
     assert max(taken) <= 20
@@ -93,16 +101,20 @@ def test_variances_of_derivatives_do_not_depend_on_the_chunks(monkeypatch):
     slopes = model.energy_gradient(data.states.astype(float))
     wanted = data.weights @ slopes**2 - (data.weights @ slopes) ** 2
     for chunk in (1, 7 * len(model.parameters), 2**24):
-        monkeypatch.setattr(statistics, "CHUNK", chunk)
-        found = statistics.gradient_variances(model, data)
+        monkeypatch.setattr(_statistics, "CHUNK", chunk)
+        found = _statistics.gradient_variances(model, data)
         np.testing.assert_allclose(found, np.where(wanted > 0, wanted, 1), rtol=1e-10)
 
 
 def test_a_penalty_on_too_many_subsets_is_refused_before_the_first_update():
     start = ebm.InteractionModel({tuple(range(30)): 1.0, (0, 1): 0.0}, ebm.Binary(40))
-    options = {"average": ebm.PersistentChains(4), "steps": ebm.GradientSteps(n_epochs=1), "rng": 0}
+    options = {
+        "loss": ebm.Likelihood(ebm.PersistentChains(4)),
+        "solver": ebm.GradientSteps(n_epochs=1),
+        "rng": 0,
+    }
     with pytest.raises(MemoryLimitError, match="subsets of the terms"):
-        ebm.fit(start, level_rows(40, 2), l2=0.1, **options)
+        ebm.fit(start, level_rows(40, 2), penalty=ebm.Penalty(l2=0.1), **options)
     assert ebm.fit(start, level_rows(40, 2), **options).history
 
 
@@ -116,10 +128,10 @@ def test_the_joint_machine_of_two_large_layers_is_refused():
 
 
 def test_the_limit_on_matrices_is_the_one_stated(monkeypatch):
-    monkeypatch.setattr(likelihood, "MEMORY_LIMIT", 3 * 8.0 * 465**2)
+    monkeypatch.setattr(losses, "MEMORY_LIMIT", 3 * 8.0 * 465**2)
     start, rows = ebm.BoltzmannMachine(np.zeros((30, 30)), np.zeros(30)), level_rows(30, 2, 500)
     with pytest.raises(LimitError, match="max_seconds"):
-        ebm.fit(start, rows, average=lambda model: ebm.exact(model, max_seconds=1e-9))
-    monkeypatch.setattr(likelihood, "MEMORY_LIMIT", 3 * 8.0 * 464**2)
+        ebm.fit(start, rows, loss=ebm.Likelihood(lambda model: ebm.exact(model, max_seconds=1e-9)))
+    monkeypatch.setattr(losses, "MEMORY_LIMIT", 3 * 8.0 * 464**2)
     with pytest.raises(MemoryLimitError, match="465 parameters"):
         ebm.fit(start, rows)

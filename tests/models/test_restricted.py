@@ -362,7 +362,7 @@ class TestLearningRule:
         start = ebm.RestrictedBoltzmannMachine(
             np.random.default_rng(1).normal(0, 0.1, (4, 2)), np.zeros(4), np.zeros(2)
         )
-        result = ebm.fit(start, rows, l2=1e-3)
+        result = ebm.fit(start, rows, penalty=ebm.Penalty(l2=1e-3))
         before, after = (oracles.mean_log_likelihood(m, rows) for m in (start, result.model))
         best = -ebm.Ensemble.from_data(rows).entropy()
         assert before < after < best

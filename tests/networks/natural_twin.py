@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ebm.information import Elu, Linear, Relu, Sigmoid, Silu, Tanh
-from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient
+from ebm.networks import Damping, LayerMetrics, RelativeNaturalGradient
 
 RESPONSES = {
     "tanh": Tanh(),
@@ -128,6 +128,16 @@ MODULES = {
     "elu": lambda: nn.ELU(0.7),
     "silu": nn.SiLU,
 }
+
+
+def natural_gradient(model, lr, **settings):
+    """An optimizer whose settings of metrics and damping are given among the others."""
+    names = {"blocks", "smoothing", "output", "unsupported"} & set(settings)
+    metrics = LayerMetrics(**{name: settings.pop(name) for name in names})
+    if "damping_kind" in settings:
+        kind = settings.pop("damping_kind")
+        settings["damping"] = Damping(settings.get("damping", 1e-4), kind)
+    return RelativeNaturalGradient(model, lr, metrics=metrics, **settings)
 
 
 def mlp(sizes=(4, 6, 5, 3), activation="tanh", bias=True, norm=False, dtype=torch.float64, seed=0):

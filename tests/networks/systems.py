@@ -36,6 +36,26 @@ def labels_for(rng, n_classes, n_rows, balanced):
     return np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, n_rows - n_classes)])
 
 
+def softmax_mlp(inputs, labels, n_hidden, **settings):
+    """An action whose settings of rows are given among the others."""
+    names = {"sample_weight", "n_classes", "device", "dtype"} & set(settings)
+    rows = ebm.networks.RowSettings(**{name: settings.pop(name) for name in names})
+    return ebm.networks.SoftmaxMLPAction(inputs, labels, n_hidden, settings=rows, **settings)
+
+
+def minimize(action, theta=None, **settings):
+    """A minimization whose settings of steps and records are given among the others."""
+
+    def taken(names):
+        return {new: settings.pop(old) for old, new in names.items() if old in settings}
+
+    every = {"monitor_every": "every", "monitor_rows": "n_rows", "series_order": "series_order"}
+    records = ebm.networks.Records(**taken(every))
+    names = "optimizer lr n_epochs batch_size patience mixed_precision compiled".split()
+    steps = ebm.networks.TorchSteps(records=records, **taken({name: name for name in names}))
+    return ebm.networks.minimize(action, theta, solver=steps, **settings)
+
+
 @st.composite
 def systems(draw, activation=None, min_classes=2, scale=0.6):
     """(action, theta, arrays): a small system in float64 and a point off every symmetry."""
@@ -45,7 +65,9 @@ def systems(draw, activation=None, min_classes=2, scale=0.6):
     z = rng.normal(0.3, 1, (len(labels), e))
     weights = None if draw(st.booleans()) else rng.uniform(0.2, 2, len(labels))
     name = activation or draw(st.sampled_from(SMOOTH))
-    action = ebm.networks.SoftmaxMLPAction(z, labels, h, activation=name, sample_weight=weights)
+    action = ebm.networks.SoftmaxMLPAction(
+        z, labels, h, activation=name, settings=ebm.networks.RowSettings(sample_weight=weights)
+    )
     theta = rng.normal(0, scale, action.space.n)
     w = np.ones(len(labels)) if weights is None else weights
     p = np.zeros((len(labels), m))

@@ -15,7 +15,8 @@ import torch
 
 import ebm.networks
 from ebm.errors import LimitError, MissingValueError, ModelError, ShapeError
-from ebm.networks.action import softmax_mlp as action_module
+from ebm.networks import RowSettings
+from ebm.networks.action import _energy as action_module
 from tests.networks.systems import surprise, systems
 
 pytestmark = pytest.mark.filterwarnings("ignore::ebm.errors.SeriesWarning")
@@ -39,7 +40,7 @@ def test_action_is_the_weighted_cross_entropy(activation, data):
         p.argmax(1),
         base.n_hidden,
         activation=activation,
-        sample_weight=7 * p.sum(1),
+        settings=RowSettings(sample_weight=7 * p.sum(1)),
         scale=3.5,
         prior_precision=0.7,
     )
@@ -150,7 +151,7 @@ def test_kinds_in_are_kinds_out():
     ):
         assert isinstance(result, torch.Tensor)
         assert result.dtype == torch.float32
-    double = ebm.networks.SoftmaxMLPAction(z, labels, 4, dtype="float64")
+    double = ebm.networks.SoftmaxMLPAction(z, labels, 4, settings=RowSettings(dtype="float64"))
     np.testing.assert_allclose(system.energy(theta), double.energy(theta), rtol=1e-5)
 
 
@@ -180,7 +181,9 @@ def test_rows_are_copied_and_untouched():
 def test_streams_give_the_same_numbers(kind, tmp_path, monkeypatch):
     """Blocks of a few rows, a file, a loader: values, gradients, series, J."""
     z, labels = rows_of(n=53)
-    whole = ebm.networks.SoftmaxMLPAction(z, labels, 4, sample_weight=np.arange(53.0))
+    whole = ebm.networks.SoftmaxMLPAction(
+        z, labels, 4, settings=RowSettings(sample_weight=np.arange(53.0))
+    )
     theta = np.random.default_rng(1).normal(0, 0.6, whole.space.n)
     monkeypatch.setattr(action_module, "BLOCK_BYTES", 7 * 4 * 8)
     if kind == "array":
@@ -192,7 +195,9 @@ def test_streams_give_the_same_numbers(kind, tmp_path, monkeypatch):
     else:
         pairs = torch.utils.data.TensorDataset(torch.from_numpy(z), torch.from_numpy(labels))
         source = (torch.utils.data.DataLoader(pairs, batch_size=10), None)
-    system = ebm.networks.SoftmaxMLPAction(*source, 4, sample_weight=np.arange(53.0))
+    system = ebm.networks.SoftmaxMLPAction(
+        *source, 4, settings=RowSettings(sample_weight=np.arange(53.0))
+    )
     assert system.block_size() == 7
     monkeypatch.undo()
     expected = whole.expand(theta, 5)
@@ -230,8 +235,12 @@ def test_weights_are_repeated_rows():
     """Whole weights equal repeated rows, zero equals absent, and only ratios matter."""
     z, labels = rows_of(n=12)
     counts = np.arange(12) % 4
-    counted = ebm.networks.SoftmaxMLPAction(z, labels, 3, sample_weight=counts)
-    scaled = ebm.networks.SoftmaxMLPAction(z, labels, 3, sample_weight=counts / 11)
+    counted = ebm.networks.SoftmaxMLPAction(
+        z, labels, 3, settings=RowSettings(sample_weight=counts)
+    )
+    scaled = ebm.networks.SoftmaxMLPAction(
+        z, labels, 3, settings=RowSettings(sample_weight=counts / 11)
+    )
     repeated = ebm.networks.SoftmaxMLPAction(np.repeat(z, counts, 0), np.repeat(labels, counts), 3)
     theta = np.random.default_rng(3).normal(0, 1, counted.space.n)
     for other in (scaled, repeated):
@@ -290,7 +299,9 @@ def test_bad_parameters():
 @pytest.mark.parametrize("precision", [0.0, 1.0])
 def test_energies_beyond_the_floats_are_infinite(dtype, size, precision):
     """Not NaN: a chain that tries such a θ comes back; the series is refused."""
-    system = ebm.networks.SoftmaxMLPAction(*rows_of(), 4, dtype=dtype, prior_precision=precision)
+    system = ebm.networks.SoftmaxMLPAction(
+        *rows_of(), 4, settings=RowSettings(dtype=dtype), prior_precision=precision
+    )
     directions = np.random.default_rng(3).normal(size=(5, system.space.n))
     for x in (size, 1e300):
         assert (system.energy(x * directions) == np.inf).all()

@@ -10,6 +10,7 @@ pytest.importorskip("torch")
 
 import ebm.networks
 from ebm.errors import LimitError, MemoryLimitError, ModelError, ShapeError
+from ebm.networks import RowSettings
 from tests.networks.systems import SMOOTH, labels_for, multidegree, shifted_tanh, systems
 
 pytestmark = pytest.mark.filterwarnings("ignore::ebm.errors.SeriesWarning")
@@ -36,7 +37,11 @@ def test_sums_of_the_terms_are_the_series(activation, data):
     """Orders 0 to 4, balanced or not, M = 2 … 5."""
     action, theta, (z, p) = data
     other = ebm.networks.SoftmaxMLPAction(
-        z, p.argmax(1), action.n_hidden, activation=activation, sample_weight=p.sum(1)
+        z,
+        p.argmax(1),
+        action.n_hidden,
+        activation=activation,
+        settings=RowSettings(sample_weight=p.sum(1)),
     )
     exact = other.expand(theta, 4).coefficients
     forms = ebm.networks.closed_forms(other, theta)
@@ -52,7 +57,11 @@ def test_each_term_is_its_part_of_the_expansion(activation, data):
     """By degree in U, W, b and c, through circles in the complex plane; none is missing."""
     action, theta, (z, p) = data
     other = ebm.networks.SoftmaxMLPAction(
-        z, p.argmax(1), action.n_hidden, activation=activation, sample_weight=p.sum(1)
+        z,
+        p.argmax(1),
+        action.n_hidden,
+        activation=activation,
+        settings=RowSettings(sample_weight=p.sum(1)),
     )
     parts = multidegree(other, theta, (z, p), 4)
     terms = ebm.networks.closed_forms(other, theta).terms

@@ -12,7 +12,7 @@ import torch
 
 import ebm.networks
 from ebm.networks._rows import Block
-from ebm.networks.action._blocks import block_series, surprise
+from ebm.networks.series._surprise import surprise, surprise_series
 
 MARGINS = [-800.0, -300.0, -40.0, -5.0, -0.25, 0.0, 0.25, 5.0, 40.0, 300.0, 800.0]
 #: Smallest normal numbers: what lies below has fewer digits, or is 0.
@@ -124,7 +124,7 @@ def test_transforms_of_torch_agree_with_autograd(scale):
     def value(at):
         blocks = action.blocks_of(at)
         return surprise(
-            ebm.networks.action._blocks.logits(blocks, action.rows.inputs, action.activation),
+            ebm.networks.action._energy.logits(blocks, action.rows.inputs, action.activation),
             action.rows.labels,
         ).mean()
 
@@ -156,7 +156,7 @@ def test_series_about_a_confident_point_has_all_digits(scale, label):
         )
         # The linear order of a wrong row is 2 − small; of a right one, small itself.
         expected = np.array([float(x) for x in expected])
-    np.testing.assert_allclose(block_series(orders, block), expected, rtol=1e-12)
+    np.testing.assert_allclose(surprise_series(orders, block), expected, rtol=1e-12)
 
 
 def test_the_series_of_a_trained_network_has_all_digits():

@@ -12,7 +12,10 @@ import torch
 
 import ebm
 import ebm.networks
+from ebm.networks import RowSettings
 from tests.device_in_disguise import device_in_disguise, needs_disguise
+from tests.networks.natural_twin import natural_gradient
+from tests.networks.systems import minimize
 
 nn = torch.nn
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
@@ -81,7 +84,7 @@ def test_the_action_its_gradient_and_its_series(device, activation):
 
 def test_blocks_that_are_computed_anew_for_the_gradient(device, monkeypatch):
     """Five rows at a time."""
-    monkeypatch.setattr(ebm.networks.action.softmax_mlp, "BLOCK_BYTES", 5 * 3 * 8)
+    monkeypatch.setattr(ebm.networks.action._energy, "BLOCK_BYTES", 5 * 3 * 8)
     action, host, theta = pair(device)
     leaf, other = theta.to(device).requires_grad_(), theta.clone().requires_grad_()
     assert action.block_size() == 5
@@ -123,9 +126,7 @@ def test_moments_probabilities_and_modules(device):
         {"optimizer": "rmsprop"},
         {"optimizer": "lbfgs"},
         {
-            "optimizer": lambda network: ebm.networks.RelativeNaturalGradient(
-                network, lr=0.01, period=1
-            ),
+            "optimizer": lambda network: natural_gradient(network, lr=0.01, period=1),
             "batch_size": 5,
         },
         {"batch_size": 5, "validation": (numbers(6, 2, seed=4), LABELS[:6]), "patience": 1},
@@ -136,7 +137,7 @@ def test_training(device, settings):
     """Batches, records, stopping early: the same path as on the host."""
     action, host, theta = pair(device)
     run = {"n_epochs": 3, "rng": 1, **settings}
-    there, here = action.minimize(theta.to(device), **run), host.minimize(theta, **run)
+    there, here = minimize(action, theta.to(device), **run), minimize(host, theta, **run)
     assert there.theta.device == device
     torch.testing.assert_close(there.last_theta.cpu(), here.last_theta, rtol=1e-6, atol=1e-8)
     assert there.n_steps == here.n_steps
@@ -150,9 +151,9 @@ def test_a_checkpoint_is_taken_up_where_it_was_left(device, tmp_path):
     action, _, theta = pair(device)
     settings = {"batch_size": 5, "rng": 1, "validation": (numbers(6, 2), LABELS[:6])}
     moved, path = theta.to(device), tmp_path / "run.pt"
-    whole = action.minimize(moved, n_epochs=4, **settings)
-    half = action.minimize(moved, n_epochs=2, checkpoint=path, **settings)
-    rest = action.minimize(moved, n_epochs=4, checkpoint=path, **settings)
+    whole = minimize(action, moved, n_epochs=4, **settings)
+    half = minimize(action, moved, n_epochs=2, checkpoint=path, **settings)
+    rest = minimize(action, moved, n_epochs=4, checkpoint=path, **settings)
     assert half.n_steps < rest.n_steps == whole.n_steps
     assert torch.equal(rest.theta, whole.theta)
     assert rest.theta.device == device
@@ -161,7 +162,7 @@ def test_a_checkpoint_is_taken_up_where_it_was_left(device, tmp_path):
 def test_mixed_precision(device):
     """Products in bfloat16, all else in float32; in disguise they stay as they are."""
     action = ebm.networks.SoftmaxMLPAction(numbers(12, 2).float().to(device), LABELS, 3)
-    result = action.minimize(n_epochs=2, rng=0, mixed_precision=True)
+    result = minimize(action, n_epochs=2, rng=0, mixed_precision=True)
     assert np.isfinite(result.theta).all()
 
 
@@ -178,11 +179,16 @@ def test_rows_of_the_host_stream_to_the_device(device, tmp_path):
         (z, LABELS.to(device), weights),
     ):
         kinds = [
-            ebm.networks.SoftmaxMLPAction(inputs, labels, 3, sample_weight=weight, device=place)
+            ebm.networks.SoftmaxMLPAction(
+                inputs,
+                labels,
+                3,
+                settings=RowSettings(sample_weight=weight, device=place),
+            )
             for place in (device, "cpu")
         ]
         start = 0.3 * numbers(kinds[0].space.n, seed=1)
-        there, here = (x.minimize(start, n_epochs=2, batch_size=4, rng=0) for x in kinds)
+        there, here = (minimize(x, start, n_epochs=2, batch_size=4, rng=0) for x in kinds)
         torch.testing.assert_close(there.theta.cpu(), here.theta, rtol=1e-6, atol=1e-8)
 
 
@@ -192,7 +198,7 @@ def natural_path(device, layers, blocks):
     model = nn.Sequential(*layers()).double().to(device)
     rows, labels = numbers(12, 2).to(device), LABELS.to(device)
     settings = {"lr": 0.05, "period": 2, "decay": 0.3, "weight_decay": 0.01, "blocks": blocks}
-    optimizer = ebm.networks.RelativeNaturalGradient(model, **settings)
+    optimizer = natural_gradient(model, **settings)
     optimizer.warm_start([rows])
     for step in range(4):
         optimizer.zero_grad()
@@ -200,7 +206,7 @@ def natural_path(device, layers, blocks):
         optimizer.step()
         if step == 1:
             state = optimizer.state_dict()
-            optimizer = ebm.networks.RelativeNaturalGradient(model, **settings)
+            optimizer = natural_gradient(model, **settings)
             optimizer.load_state_dict(state)
     return torch.cat([p.detach().reshape(-1) for p in model.parameters()]), optimizer.metric("0")
 
@@ -238,7 +244,7 @@ def test_chains_over_the_parameters(device, sampler):
             n_chains=2,
             rng=0,
             burn_in=2,
-            run=ebm.sampling.Run(observe=system.action),
+            run=ebm.sampling.SamplingRun(observe=system.action),
         )
         for system in (action, host)
     )

@@ -13,6 +13,7 @@ import torch
 
 import ebm.networks
 from ebm.errors import ModelError, SeriesWarning
+from ebm.networks import RowSettings
 from ebm.networks.series._radius import RowSum
 from ebm.networks.series.activations import activation_named
 from tests.networks.systems import (
@@ -38,7 +39,11 @@ def test_coefficients_are_nested_derivatives(activation, data):
     """To order 5, of the definition of S."""
     base, theta, (z, p) = data
     system = ebm.networks.SoftmaxMLPAction(
-        z, p.argmax(1), base.n_hidden, activation=activation, sample_weight=p.sum(1)
+        z,
+        p.argmax(1),
+        base.n_hidden,
+        activation=activation,
+        settings=RowSettings(sample_weight=p.sum(1)),
     )
     blocks = [torch.from_numpy(x) for x in system.unflatten(theta)]
     rows = torch.from_numpy(z), torch.from_numpy(p)
@@ -62,7 +67,11 @@ def test_coefficients_on_a_circle_of_complex_t(activation, data):
     """Order 10 too."""
     base, theta, (z, p) = data
     system = ebm.networks.SoftmaxMLPAction(
-        z, p.argmax(1), base.n_hidden, activation=activation, sample_weight=p.sum(1)
+        z,
+        p.argmax(1),
+        base.n_hidden,
+        activation=activation,
+        settings=RowSettings(sample_weight=p.sum(1)),
     )
     got = system.expand(theta, 10)
     r = 0.4 * min(got.radius, 2.0)

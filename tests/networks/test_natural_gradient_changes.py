@@ -13,8 +13,7 @@ from torch.nn import functional as F
 from torch.nn.utils import prune
 
 from ebm.errors import ModelError
-from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient
-from tests.networks.natural_twin import batches, mlp, parameters, ready, train
+from tests.networks.natural_twin import batches, mlp, natural_gradient, parameters, ready, train
 
 
 class Skipping(nn.Module):
@@ -49,7 +48,7 @@ def test_a_model_that_is_another_now(frozen, change, message):
 
 def test_precision_without_an_inverse():
     model = mlp(dtype=torch.float32)
-    optimizer = RelativeNaturalGradient(model, 0.05)
+    optimizer = natural_gradient(model, 0.05)
     model.bfloat16()
     with pytest.raises(ModelError, match="bfloat16 now, of which no inverse can be made"):
         train(model, optimizer, batches(1, dtype=torch.bfloat16))
@@ -58,7 +57,7 @@ def test_precision_without_an_inverse():
 def test_pruned_weights_keep_their_metric():
     """torch puts a tensor in the place of the parameter, a new one each time."""
     model = mlp()
-    optimizer = RelativeNaturalGradient(model, 0.05, decay=0.5, period=2)
+    optimizer = natural_gradient(model, 0.05, decay=0.5, period=2)
     prune.l1_unstructured(model[2], "weight", amount=0.5)
     train(model, optimizer, batches(5))
     assert len(optimizer.state) == 3
@@ -92,7 +91,7 @@ def test_states_of_other_optimizers_are_refused(change):
     """Even where the sizes would fit."""
     optimizer, _, _ = ready(mlp())
     optimizer.step()
-    other = RelativeNaturalGradient(
+    other = natural_gradient(
         mlp(change.get("sizes", (4, 6, 5, 3))), 0.05, blocks=change.get("blocks")
     )
     with pytest.raises(ModelError, match=r"the state is of metrics \[\['shared', 1, 5, 5\]"):
@@ -107,7 +106,7 @@ def test_states_of_other_optimizers_are_refused(change):
 def test_copies_are_refused(copied):
     """They would watch no model."""
     with pytest.raises(ModelError, match="make a new one for the copied model"):
-        copied(RelativeNaturalGradient(mlp(), 0.05))
+        copied(natural_gradient(mlp(), 0.05))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +130,7 @@ def test_a_scheduled_function_of_the_step_is_refused():
     model = mlp()
     optimizer, x, y = ready(model)
     saved = optimizer.state_dict()
-    optimizer = RelativeNaturalGradient(model, lambda k: 0.1 / (1 + k))
+    optimizer = natural_gradient(model, lambda k: 0.1 / (1 + k))
     optimizer.load_state_dict(saved)
     train(model, optimizer, [(x, y)])
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)

@@ -13,9 +13,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from ebm.errors import DivergenceError, EbmWarning, MemoryLimitError, ModelError
-from ebm.networks.natural_gradient import _layer_metrics
-from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient
-from tests.networks.natural_twin import batches, mlp, parameters, train
+from ebm.networks.natural_gradient import _metrics
+from tests.networks.natural_twin import batches, mlp, natural_gradient, parameters, train
 
 
 class Functional(nn.Module):
@@ -33,7 +32,7 @@ class Functional(nn.Module):
 
 def test_modules_of_linear_layers():
     """Functions and methods are seen as modules are; residual sums do not matter."""
-    optimizer = RelativeNaturalGradient(Functional(), 0.1, blocks="neuron")
+    optimizer = natural_gradient(Functional(), 0.1, blocks="neuron")
     assert optimizer.describe().splitlines() == [
         "enter.weight, enter.bias: neuron (relu), 6 blocks of 5 × 5",
         "middle.weight, middle.bias: neuron (sigmoid), 6 blocks of 7 × 7",
@@ -42,7 +41,7 @@ def test_modules_of_linear_layers():
     model = mlp(norm=True)
     model[3].requires_grad_(False)
     model[6].bias.requires_grad_(False)
-    optimizer = RelativeNaturalGradient(model, 0.1, blocks={"6": "softmax"})
+    optimizer = natural_gradient(model, 0.1, blocks={"6": "softmax"})
     assert optimizer.describe().splitlines() == [
         "0.weight, 0.bias: shared, 1 block of 5 × 5",
         "2.weight: plain",
@@ -92,7 +91,7 @@ class Tied(nn.Module):
 def test_what_has_no_metric_is_named(model, names):
     """Or has the plain gradient when asked for."""
     with pytest.raises(TypeError, match=names):
-        RelativeNaturalGradient(model(), 0.1)
+        natural_gradient(model(), 0.1)
 
 
 @pytest.mark.parametrize("how", ["tied", "twice", "never", "branches"])
@@ -100,8 +99,8 @@ def test_plain_where_asked(how):
     """Without a metric anywhere it is plain descent, bit by bit."""
     models = [Tied(how).double() for _ in range(2)]
     models[1].load_state_dict(models[0].state_dict())
-    own = RelativeNaturalGradient(models[0], 0.1, blocks="plain")
-    mixed = RelativeNaturalGradient(copy.deepcopy(models[0]), 0.1, unsupported="plain")
+    own = natural_gradient(models[0], 0.1, blocks="plain")
+    mixed = natural_gradient(copy.deepcopy(models[0]), 0.1, unsupported="plain")
     assert ("a.weight: plain" in mixed.describe()) == (how != "never")
     plain = torch.optim.SGD(models[1].parameters(), 0.1)
     for data in batches(4):
@@ -113,7 +112,7 @@ def test_plain_where_asked(how):
 def test_steps_without_a_batch_are_named():
     """Gradients set by hand, or of layers called one by one, have no batch to average over."""
     model = mlp()
-    optimizer = RelativeNaturalGradient(model, 0.1)
+    optimizer = natural_gradient(model, 0.1)
     before = parameters(model)
     optimizer.step()
     for p in model.parameters():
@@ -129,7 +128,7 @@ def test_steps_without_a_batch_are_named():
 def test_a_layer_no_gradient_reached_stays_as_it_is():
     """As in plain descent; its metric waits, too."""
     model = mlp()
-    optimizer = RelativeNaturalGradient(model, 0.1)
+    optimizer = natural_gradient(model, 0.1)
     x, y = next(batches(1))
     F.cross_entropy(model(x), y).backward()
     model[0].weight.grad = model[0].bias.grad = None
@@ -144,7 +143,7 @@ def test_a_layer_no_gradient_reached_stays_as_it_is():
 def test_gradients_that_are_not_finite_are_named(value):
     """Nothing has moved then; sums that overflow alone are fine."""
     model = mlp()
-    optimizer = RelativeNaturalGradient(model, 0.1)
+    optimizer = natural_gradient(model, 0.1)
     train(model, optimizer, batches(1))
     before = parameters(model)
     for p in model.parameters():
@@ -155,7 +154,7 @@ def test_gradients_that_are_not_finite_are_named(value):
     assert (caught.value.update, caught.value.parameter) == (2, "2.bias")
     assert torch.equal(before, parameters(model))
     large = nn.Linear(3, 2)
-    other = RelativeNaturalGradient(large, 1e-38, decay=0)
+    other = natural_gradient(large, 1e-38, decay=0)
     large.weight.grad, large.bias.grad = torch.full((2, 3), 3e38), torch.ones(2)
     other.step()
     assert large.weight.isfinite().all()
@@ -165,7 +164,7 @@ def test_gradients_that_are_not_finite_are_named(value):
 def test_rows_that_cannot_be_squared_are_named(scale):
     """The metric stays finite."""
     model = mlp(dtype=torch.float32)
-    optimizer = RelativeNaturalGradient(model, 0.0)
+    optimizer = natural_gradient(model, 0.0)
     x, _ = next(batches(1, dtype=torch.float32))
     (0.0 * model(scale * x).nan_to_num()).sum().backward()
     for p in model.parameters():
@@ -178,7 +177,7 @@ def test_rows_that_cannot_be_squared_are_named(scale):
 def test_outputs_that_are_not_finite_are_named():
     """An input of 0 times ∞ has no information; the metric stays finite."""
     model = mlp(activation="silu")
-    optimizer = RelativeNaturalGradient(model, 0.1, decay=1.0, blocks="neuron")
+    optimizer = natural_gradient(model, 0.1, decay=1.0, blocks="neuron")
     x, _ = next(batches(1))
     with torch.no_grad():
         model[0].bias[0] = -float("inf")
@@ -194,7 +193,7 @@ def test_outputs_that_are_not_finite_are_named():
 def test_singular_metrics_get_more_damping(dtype):
     """A batch smaller than the layer, undamped: warned about by name, counted, finite."""
     model = mlp(dtype=dtype)
-    optimizer = RelativeNaturalGradient(model, 1e-3, decay=1.0, damping=0.0, period=1)
+    optimizer = natural_gradient(model, 1e-3, decay=1.0, damping=0.0, period=1)
     with pytest.warns(EbmWarning) as caught:
         train(model, optimizer, batches(3, rows=(3,), dtype=dtype))
     found = [str(warning.message) for warning in caught]
@@ -204,7 +203,7 @@ def test_singular_metrics_get_more_damping(dtype):
     # With damping, or while something of I is left, there is nothing to warn about.
     for settings in ({"damping": 1e-4, "decay": 1.0}, {"damping": 0.0, "decay": 0.5}):
         model = mlp(dtype=dtype)
-        optimizer = RelativeNaturalGradient(model, 1e-3, period=1, **settings)
+        optimizer = natural_gradient(model, 1e-3, period=1, **settings)
         train(model, optimizer, batches(3, rows=(3,), dtype=dtype))
         assert optimizer.n_failures == 0
 
@@ -213,13 +212,13 @@ def test_dead_inputs():
     """Zero columns are damped; a layer that sees nothing at all keeps its old inverse."""
     model = mlp((4, 6, 3), "relu", bias=False)
     model[0].weight.data.fill_(-1.0)
-    optimizer = RelativeNaturalGradient(model, 0.1, decay=1.0, period=1)
+    optimizer = natural_gradient(model, 0.1, decay=1.0, period=1)
     x, y = next(batches(1))
     with pytest.warns(EbmWarning, match="layer '2' is singular .* 1 of them keep the old inverse"):
         train(model, optimizer, [(x.abs(), y)])
     assert torch.equal(optimizer.state[model[2].weight]["inverse"][0], torch.eye(6).double())
     model = mlp()
-    optimizer = RelativeNaturalGradient(model, 0.1, decay=0.9, period=1)
+    optimizer = natural_gradient(model, 0.1, decay=0.9, period=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         train(model, optimizer, [(x * torch.tensor([1.0, 0, 0, 1]), y)] * 4)
@@ -232,9 +231,7 @@ def test_only_failing_blocks_get_more_damping():
     bad = torch.diag(torch.tensor([1.0, 1.0, -1e-3])).double()
     old = 7 * torch.stack([good, good, good])
     scales = torch.tensor([3.0, 1.0, 0.0]).double()
-    inverse, used, kept = _layer_metrics.damped_inverse(
-        torch.stack([good, bad, bad]), 1e-5, scales, old
-    )
+    inverse, used, kept = _metrics._damped_inverse(torch.stack([good, bad, bad]), 1e-5, scales, old)
     assert used.tolist()[:2] == pytest.approx([1e-5, 1e-2])
     assert kept.tolist() == [False, False, True]
     torch.testing.assert_close(inverse[0], good / (1 + 3e-5))
@@ -246,7 +243,7 @@ def test_only_failing_blocks_get_more_damping():
 def test_damping_kinds(kind):
     """Relative to the trace, to the mean of the diagonal, or to 1."""
     model = mlp((4, 3))
-    optimizer = RelativeNaturalGradient(model, 0.1, damping=0.1, damping_kind=kind, decay=1.0)
+    optimizer = natural_gradient(model, 0.1, damping=0.1, damping_kind=kind, decay=1.0)
     train(model, optimizer, batches(1))
     g = optimizer.metric("0")[0]
     amount = 0.1 * {"trace": g.trace(), "mean": g.trace() / 5, "absolute": 1.0}[kind]
@@ -275,12 +272,12 @@ def test_damping_kinds(kind):
 )
 def test_settings_out_of_range_are_named(settings, message):
     with pytest.raises(ModelError, match=message):
-        RelativeNaturalGradient(mlp(), **{"lr": 0.1, **settings})
+        natural_gradient(mlp(), **{"lr": 0.1, **settings})
 
 
 def test_a_schedule_out_of_range_is_named():
     model = mlp()
-    optimizer = RelativeNaturalGradient(model, lambda k: 0.1 - k)
+    optimizer = natural_gradient(model, lambda k: 0.1 - k)
     train(model, optimizer, batches(1))
     with pytest.raises(ModelError, match="lr must be"):
         train(model, optimizer, batches(1))
@@ -290,29 +287,29 @@ def test_metrics_too_large_are_refused():
     """Before anything is made."""
     model = nn.Sequential(nn.Linear(4, 3000), nn.Tanh(), nn.Linear(3000, 3000), nn.Tanh())
     with pytest.raises(MemoryLimitError, match="the metrics and inverses up to layer '2'"):
-        RelativeNaturalGradient(nn.Sequential(*model, nn.Linear(3000, 2)), 0.1)
+        natural_gradient(nn.Sequential(*model, nn.Linear(3000, 2)), 0.1)
 
 
 def test_copies_of_the_model_are_not_watched():
     """Neither deep copies nor saved models drag the optimizer along."""
     model = mlp()
-    optimizer = RelativeNaturalGradient(model, 0.1)
+    optimizer = natural_gradient(model, 0.1)
     file = io.BytesIO()
     torch.save(model, file)
     file.seek(0)
     for other in (copy.deepcopy(model), torch.load(file, weights_only=False)):
         other(torch.ones(2, 4).double()).sum().backward()
-        assert optimizer._recorder.batches == []
+        assert optimizer._recorder.passes == []
     model(torch.ones(2, 4).double()).sum().backward()
-    assert len(optimizer._recorder.batches) == 1
+    assert len(optimizer._recorder.passes) == 1
     optimizer.zero_grad()
-    assert optimizer._recorder.batches == []
+    assert optimizer._recorder.passes == []
 
 
 def test_learning_rate_schedulers_and_groups():
     """torch's schedulers set the rate of a number; a second group is refused."""
     model = mlp()
-    optimizer = RelativeNaturalGradient(model, 0.1)
+    optimizer = natural_gradient(model, 0.1)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
     train(model, optimizer, batches(1))
     scheduler.step()

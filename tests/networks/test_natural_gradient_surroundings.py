@@ -15,8 +15,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from ebm.errors import EbmWarning, ModelError
-from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient
-from tests.networks.natural_twin import batches, mlp, parameters, ready, train
+from tests.networks.natural_twin import batches, mlp, natural_gradient, parameters, ready, train
 
 
 class Noisy(nn.Module):
@@ -80,7 +79,7 @@ def test_random_numbers_of_functions():
     """The second run draws the same ones, and training goes on as without it."""
     model = Noisy().double()
     other = copy.deepcopy(model)
-    own = RelativeNaturalGradient(model, 0.1, decay=1.0, period=2)
+    own = natural_gradient(model, 0.1, decay=1.0, period=2)
     seen, drawn = [], []
     model.b.register_forward_hook(lambda m, args, out: seen.append(args[0] == 0))
     for m, optimizer in ((model, own), (other, torch.optim.SGD(other.parameters(), 0.1))):
@@ -99,13 +98,13 @@ def test_batches_whose_gradient_was_dropped_do_not_count(forget):
     found = []
     for attacked in (False, True):
         model = mlp()
-        optimizer = RelativeNaturalGradient(model, 0.05, decay=1.0)
+        optimizer = natural_gradient(model, 0.05, decay=1.0)
         x, y = next(batches(1, rows=(8,)))
         if attacked and forget == "never stepped":
             for _ in range(5):
                 model.zero_grad()
                 F.cross_entropy(model(3 * x), y).backward()
-            assert len(optimizer._recorder.batches) == 1
+            assert len(optimizer._recorder.passes) == 1
         elif attacked:
             z = x.clone().requires_grad_()
             torch.autograd.grad(F.cross_entropy(model(z), y), z)
@@ -122,7 +121,7 @@ def test_checkpoints_of_activations(reentrant):
     model, other = mlp(), mlp()
     optimizer, x, y = ready(model, decay=1.0)
     optimizer.step()
-    again = RelativeNaturalGradient(other, 0.05, decay=1.0)
+    again = natural_gradient(other, 0.05, decay=1.0)
     out = checkpoint(other, x.requires_grad_(), use_reentrant=reentrant)
     F.cross_entropy(out, y).backward()
     again.step()
@@ -136,7 +135,7 @@ def test_validation_within_the_loop_changes_nothing():
         model = nn.Sequential(
             nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Dropout(0.5), nn.Linear(6, 3)
         ).double()
-        optimizer = RelativeNaturalGradient(model, 0.05, decay=0.3, period=2)
+        optimizer = natural_gradient(model, 0.05, decay=0.3, period=2)
         for x, y in batches(5):
             optimizer.zero_grad()
             F.cross_entropy(model(x), y).backward()
@@ -156,7 +155,7 @@ def test_mixed_precision():
     found = []
     for mixes_step in (False, True):
         model = mlp(dtype=torch.float32)
-        optimizer = RelativeNaturalGradient(model, 0.05, decay=0.5, period=1)
+        optimizer = natural_gradient(model, 0.05, decay=0.5, period=1)
         # A model below has made features of low precision.
         for x, y in batches(4, dtype=torch.bfloat16):
             optimizer.zero_grad()
@@ -175,7 +174,7 @@ def test_mixed_precision():
 
 def test_a_scaler_of_gradients_skips_steps():
     model = mlp(dtype=torch.float32)
-    optimizer = RelativeNaturalGradient(model, 0.05)
+    optimizer = natural_gradient(model, 0.05)
     scaler = torch.amp.GradScaler("cpu")
     for k, (x, y) in enumerate(batches(4, dtype=torch.float32)):
         optimizer.zero_grad()
@@ -196,7 +195,7 @@ def test_compiled_models(shell):
     compiled = torch.compile(models[0], backend="eager")
     for model, called in zip(models, (compiled, models[1]), strict=True):
         made_of = compiled if shell and called is compiled else model
-        optimizer = RelativeNaturalGradient(made_of, 0.05, decay=0.5, period=2)
+        optimizer = natural_gradient(made_of, 0.05, decay=0.5, period=2)
         train(called, optimizer, batches(3, rows=(8,)))
     assert torch.equal(parameters(models[0]), parameters(models[1]))
 
@@ -216,7 +215,7 @@ def test_inputs_changed_in_place_are_refused(how):
 
 def test_other_outputs_are_watched():
     model = Wrapped()
-    optimizer = RelativeNaturalGradient(model, 0.05, decay=1.0)
+    optimizer = natural_gradient(model, 0.05, decay=1.0)
     x, y = next(batches(1, dtype=torch.float32))
     F.cross_entropy(model(x).logits, y).backward()
     optimizer.step()
@@ -226,7 +225,7 @@ def test_other_outputs_are_watched():
 def test_warnings_point_at_the_loop():
     """Through what torch wraps around step."""
     model = mlp()
-    optimizer = RelativeNaturalGradient(model, 0.05, damping=0.0, decay=1.0)
+    optimizer = natural_gradient(model, 0.05, damping=0.0, decay=1.0)
     torch.optim.lr_scheduler.StepLR(optimizer, 1)
     x, _ = next(batches(1, rows=(2,)))
     model(x).sum().backward()
@@ -255,7 +254,7 @@ def test_hooks_go_with_the_optimizer():
 def test_units_on_another_axis_are_refused(norm):
     """Axis 1 is that of the units for a batch of two axes only."""
     model = nn.Sequential(nn.Linear(4, 5), norm).double()
-    optimizer = RelativeNaturalGradient(model, 0.05, blocks="neuron")
+    optimizer = natural_gradient(model, 0.05, blocks="neuron")
     model(torch.randn(7, 5, 4).double()).square().sum().backward()
     with pytest.raises(ModelError, match=r"layer '0' gave an output of shape \(7, 5, 5\)"):
         optimizer.step()
@@ -275,13 +274,13 @@ def test_units_on_another_axis_are_refused(norm):
 )
 def test_what_is_not_along_the_units_is_named(following, message):
     with pytest.raises(TypeError, match=message):
-        RelativeNaturalGradient(nn.Sequential(nn.Linear(4, 6), following), 0.05, blocks="neuron")
+        natural_gradient(nn.Sequential(nn.Linear(4, 6), following), 0.05, blocks="neuron")
 
 
 def test_no_module():
     for model in (mlp().parameters(), "mlp"):
         with pytest.raises(TypeError, match="give the model itself, not its parameters"):
-            RelativeNaturalGradient(model, 0.05)
+            natural_gradient(model, 0.05)
 
 
 def test_a_warm_start_leaves_a_gradient_its_batch():

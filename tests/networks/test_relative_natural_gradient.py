@@ -17,9 +17,16 @@ from ebm.errors import ModelError
 from ebm.information import relative_fisher
 from ebm.information._curvatures import SoftmaxCurvature
 from ebm.information.subsystems import SoftmaxLayer
-from ebm.networks.natural_gradient import _layer_metrics, _layer_states
-from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient
-from tests.networks.natural_twin import RESPONSES, Twin, batches, mlp, parameters, train
+from ebm.networks.natural_gradient import _layers, _metrics
+from tests.networks.natural_twin import (
+    RESPONSES,
+    Twin,
+    batches,
+    mlp,
+    natural_gradient,
+    parameters,
+    train,
+)
 
 
 def matrices(model, bias=True):
@@ -61,7 +68,7 @@ def test_steps_are_those_of_the_definition(activation, kinds, output, bias):
         matrices(model, bias), [activation] * 2, kinds, output, biased=bias, lr=0.05, **settings
     )
     names = ("0", "2", "4")
-    optimizer = RelativeNaturalGradient(
+    optimizer = natural_gradient(
         model, 0.05, blocks=dict(zip(names, kinds, strict=True)), output=output, **settings
     )
     for x, y in batches(10):
@@ -85,7 +92,7 @@ def test_weight_decay_and_schedules():
         matrices(model), ["tanh"] * 2, ("shared", "neuron", "shared"), "softmax",
         lr=lambda k: 0.1 / (1 + k), period=2, l2=0.3, **settings,
     )  # fmt: skip
-    optimizer = RelativeNaturalGradient(
+    optimizer = natural_gradient(
         model, lambda k: 0.1 / (1 + k), period=lambda k: 2, weight_decay=0.3, **settings
     )
     for x, y in batches(7):
@@ -101,7 +108,7 @@ def test_the_identity_gives_plain_descent_bit_by_bit(dtype, kind):
     """Batch normalization, its buffers and weight decay included."""
     models = [mlp(norm=True, activation="relu", dtype=dtype) for _ in range(2)]
     blocks = {"6": "softmax"} if kind == "softmax" else kind
-    own = RelativeNaturalGradient(models[0], 0.1, decay=0, damping=0, period=2, blocks=blocks)
+    own = natural_gradient(models[0], 0.1, decay=0, damping=0, period=2, blocks=blocks)
     plain = torch.optim.SGD(models[1].parameters(), 0.1)
     for data in batches(9, dtype=dtype):
         train(models[0], own, [data])
@@ -119,7 +126,7 @@ def test_watching_leaves_buffers_and_random_numbers_alone():
         nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Dropout(0.5), nn.Linear(6, 3)
     ).double()
     other = copy.deepcopy(model)
-    own = RelativeNaturalGradient(model, 0.1, decay=1, period=lambda k: 10**6)
+    own = natural_gradient(model, 0.1, decay=1, period=lambda k: 10**6)
     own.warm_start([torch.randn(50, 4, dtype=torch.float64)])
     own.state.clear()
     own.param_groups[0]["last_inversion"] = 0
@@ -140,7 +147,7 @@ def test_watching_leaves_buffers_and_random_numbers_alone():
 def test_metric_is_taken_at_the_new_weights():
     """All layers below have moved, too."""
     model = mlp(activation="relu")
-    optimizer = RelativeNaturalGradient(model, 0.5, decay=1.0)
+    optimizer = natural_gradient(model, 0.5, decay=1.0)
     x, y = next(batches(1, rows=(20,)))
     train(model, optimizer, [(x, y)])
     h = F.pad(model[:2](x), (0, 1), value=1.0).detach()
@@ -162,7 +169,7 @@ def test_normalization_before_the_activation(training):
     norm.bias.data.fill_(0.3)
     norm.running_var.fill_(2.0)
     model.train(training)
-    optimizer = RelativeNaturalGradient(model, 0.1, decay=1.0, blocks={"0": "neuron"})
+    optimizer = natural_gradient(model, 0.1, decay=1.0, blocks={"0": "neuron"})
     x, y = next(batches(1, rows=(20,)))
     train(model, optimizer, [(x, y)])
     out = model[0](x).detach()
@@ -180,7 +187,7 @@ def test_normalization_before_the_activation(training):
 def test_softmax_blocks_are_the_relative_information():
     """The same numbers as the library's own operator, and 1 ⊗ v in the null space."""
     model = mlp((4, 3))
-    optimizer = RelativeNaturalGradient(model, 0.1, decay=1.0, blocks="softmax")
+    optimizer = natural_gradient(model, 0.1, decay=1.0, blocks="softmax")
     x, y = next(batches(1, rows=(20,)))
     train(model, optimizer, [(x, y)])
     layer = SoftmaxLayer(model[0].weight.detach().numpy(), model[0].bias.detach().numpy())
@@ -195,17 +202,17 @@ def test_information_keeps_its_digits():
     """Each row of the table at large inputs, against the library's numpy."""
     a = np.concatenate([np.linspace(-40, 40, 81), [-700.0, -300, 300, 1e4, -1e4]])
     for name, constant in (("tanh", 0), ("sigmoid", 0), ("relu", 0), ("elu", 0.7), ("silu", 0)):
-        response = _layer_metrics.response_named(name, constant=constant)
+        response = _layers.response_named(name, constant=constant)
         found = response.information(torch.tensor(a)).numpy()
         wanted = RESPONSES[name].information(a)
         large = wanted > 1e-290
         np.testing.assert_allclose(found[large], wanted[large], rtol=1e-12)
         assert np.isfinite(found).all()
     logits = np.stack([a, np.zeros_like(a), -a / 2], axis=1)
-    found = _layer_metrics.response_named("softmax").information(torch.tensor(logits)).numpy()
+    found = _layers.response_named("softmax").information(torch.tensor(logits)).numpy()
     wanted = SoftmaxCurvature(logits).diagonals()
     np.testing.assert_allclose(found[wanted > 1e-290], wanted[wanted > 1e-290], rtol=1e-12)
-    kink = _layer_metrics.response_named("relu", smoothing=0, constant=0.1)
+    kink = _layers.response_named("relu", smoothing=0, constant=0.1)
     assert kink.information(torch.tensor([-1.0, 2.0])).tolist() == pytest.approx([0.01, 1.0])
 
 
@@ -216,22 +223,22 @@ def test_large_products_are_exact(monkeypatch):
     w, nu = torch.rand(300, generator=rng).double(), torch.rand(300, 5, generator=rng).double()
     start = torch.randn(5, 47, 47, generator=rng, dtype=torch.float64)
     start = start + start.mT
-    monkeypatch.setattr(_layer_metrics, "STRIP", 20)
-    monkeypatch.setattr(_layer_metrics, "PANEL_NUMBERS", 0)
+    monkeypatch.setattr(_metrics, "STRIP", 20)
+    monkeypatch.setattr(_metrics, "PANEL_NUMBERS", 0)
     many, one = start.clone(), start[:1].clone()
     scaled = x * w.sqrt()[:, None]
-    _layer_metrics.add_products(many, scaled, nu, 0.25)
-    _layer_metrics.add_products(one, scaled, None, 0.25)
+    _metrics._add_products(many, scaled, nu, 0.25)
+    _metrics._add_products(one, scaled, None, 0.25)
     wanted = 0.25 * start + torch.einsum("r,ro,ri,rj->oij", w, nu, x, x)
-    torch.testing.assert_close(_layer_metrics.symmetric(many), wanted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(_metrics.symmetric(many), wanted, rtol=1e-12, atol=1e-12)
     wanted = 0.25 * start[:1] + torch.einsum("r,ri,rj->ij", w, x, x)
-    torch.testing.assert_close(_layer_metrics.symmetric(one), wanted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(_metrics.symmetric(one), wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_one_step_is_a_dense_solve():
     """W ← W − lr (G + ε tr G)⁻¹∇ with the whole block-diagonal matrix of a layer."""
     model = mlp(activation="relu")
-    optimizer = RelativeNaturalGradient(model, 0.1, decay=0.5, period=1)
+    optimizer = natural_gradient(model, 0.1, decay=0.5, period=1)
     first, second = batches(2, rows=(12,))
     train(model, optimizer, [first])
     metric, before = optimizer.metric("2"), matrices(model)[1]
@@ -254,7 +261,7 @@ def test_number_of_inversions(n, period, monkeypatch):
         torch.linalg, "cholesky_ex", lambda a: (calls.append(a.shape), factor(a))[1]
     )
     model = mlp()
-    optimizer = RelativeNaturalGradient(model, 0.01, period=period)
+    optimizer = natural_gradient(model, 0.01, period=period)
     train(model, optimizer, batches(n))
     assert optimizer.n_inversions == math.ceil(n / period)
     assert len(calls) == 3 * math.ceil(n / period)
@@ -266,13 +273,13 @@ def test_resuming_is_bit_equal(dtype):
     data = list(batches(11, dtype=dtype))
     model = mlp(activation="relu", norm=True, dtype=dtype)
     settings = {"period": 4, "decay": 0.1, "blocks": {"6": "softmax"}}
-    optimizer = RelativeNaturalGradient(model, 0.05, **settings)
+    optimizer = natural_gradient(model, 0.05, **settings)
     train(model, optimizer, data[:6])
     file = io.BytesIO()
     torch.save([model.state_dict(), optimizer.state_dict()], file)
     train(model, optimizer, data[6:])
     again = mlp(activation="relu", norm=True, dtype=dtype, seed=5)
-    other = RelativeNaturalGradient(again, 1.0, **settings)
+    other = natural_gradient(again, 1.0, **settings)
     file.seek(0)
     weights, state = torch.load(file)
     again.load_state_dict(weights)
@@ -293,9 +300,9 @@ def test_reading_and_waiting_change_nothing(monkeypatch):
     """metric() leaves the run bit-equal; averaging early leaves it equal to rounding."""
     found = []
     for most in (2**13, 2**13, 1):
-        monkeypatch.setattr(_layer_states, "MOST_ROWS", most)
+        monkeypatch.setattr(_metrics, "MOST_ROWS", most)
         model = mlp()
-        optimizer = RelativeNaturalGradient(model, 0.05, period=4, decay=0.1)
+        optimizer = natural_gradient(model, 0.05, period=4, decay=0.1)
         for data in batches(9):
             train(model, optimizer, [data])
             if found:
@@ -308,7 +315,7 @@ def test_reading_and_waiting_change_nothing(monkeypatch):
 def test_warm_start():
     """The plain mean over all rows; then the first step has a metric already."""
     model = mlp()
-    optimizer = RelativeNaturalGradient(model, 0.05)
+    optimizer = natural_gradient(model, 0.05)
     data = list(batches(4))
     x = torch.cat([x for x, _ in data])
     optimizer.warm_start(x for x, _ in data)
@@ -327,7 +334,7 @@ def test_accumulated_batches_count_once_each():
     found = []
     for parts in ((slice(0, 10),), (slice(0, 4), slice(4, 10))):
         model = mlp()
-        optimizer = RelativeNaturalGradient(model, 0.05, decay=0.5)
+        optimizer = natural_gradient(model, 0.05, decay=0.5)
         model(x)
         with torch.no_grad():
             model(3 * x)
@@ -344,7 +351,7 @@ def test_accumulated_batches_count_once_each():
 def test_closure():
     """Called once, with gradients; its loss comes back."""
     models = [mlp() for _ in range(2)]
-    optimizers = [RelativeNaturalGradient(model, 0.05, decay=0.1, period=2) for model in models]
+    optimizers = [natural_gradient(model, 0.05, decay=0.1, period=2) for model in models]
     for x, y in batches(5):
         calls = []
 

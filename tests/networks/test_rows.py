@@ -11,7 +11,6 @@ pytest.importorskip("torch")
 
 import torch
 
-import ebm.networks
 from ebm.errors import (
     CodingError,
     EbmError,
@@ -20,6 +19,7 @@ from ebm.errors import (
     NamesError,
     ShapeError,
 )
+from tests.networks.systems import softmax_mlp
 
 Z = np.linspace(-1, 1, 12).reshape(6, 2)
 LABELS = [0, 1, 2, 0, 1, 2]
@@ -29,7 +29,7 @@ PAIRS = torch.utils.data.TensorDataset(torch.from_numpy(Z), torch.tensor(LABELS)
 
 def build(inputs=Z, labels=LABELS, **keywords):
     """A system of these rows."""
-    return ebm.networks.SoftmaxMLPAction(inputs, labels, 3, **keywords)
+    return softmax_mlp(inputs, labels, 3, **keywords)
 
 
 def test_labels_and_weights_of_a_series_are_paired_with_a_frame_by_their_labels():

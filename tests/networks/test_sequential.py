@@ -226,7 +226,7 @@ class Square(nn.Module):
         return x * x
 
     def power_series(self, x):
-        return ebm.networks.series.power_series.product(x, x)
+        return ebm.networks.power_series.product(x, x)
 
 
 def test_a_users_own_layer():

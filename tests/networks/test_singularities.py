@@ -13,7 +13,7 @@ import torch
 
 import ebm.networks
 from ebm.errors import SeriesWarning
-from ebm.networks.series._singularities import ratio_test
+from ebm.networks.series.activations import ratio_test
 
 #: Function and the modulus of its nearest singularity: poles, branch points, pairs off the axes.
 SINGULAR = {

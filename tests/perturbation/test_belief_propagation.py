@@ -17,8 +17,8 @@ from ebm.errors import (
     ModelError,
     SeriesWarning,
 )
+from ebm.perturbation import bethe, bethe_solutions
 from ebm.perturbation.bethe import _field_response
-from ebm.perturbation.bethe.propagation import bethe, bethe_solutions
 from tests import oracles, strategies
 
 # Strong couplings are the subject; what is said about them is that of test_error_estimates.
@@ -295,7 +295,7 @@ class TestUses:
             matrix[i, j] = matrix[j, i] = rng.normal()
         truth = ebm.BoltzmannMachine(csr_array(matrix), rng.normal(0, 1, 5))
         start = truth.with_parameters(np.zeros_like(truth.parameters))
-        result = ebm.fit(start, ebm.exact(truth).moments(), average=bethe)
+        result = ebm.fit(start, ebm.exact(truth).moments(), loss=ebm.Likelihood(bethe))
         assert result.converged
         np.testing.assert_allclose(result.model.parameters, truth.parameters, atol=1e-5)
 
@@ -303,7 +303,7 @@ class TestUses:
         """The maximum of the Bethe likelihood has the couplings of each pair alone."""
         moments = ebm.exact(loopy(scale=0.3)).moments()
         start = ebm.BoltzmannMachine(np.zeros((6, 6)), np.zeros(6))
-        result = ebm.fit(start, moments, average=partial(bethe, covariance="beliefs"))
+        result = ebm.fit(start, moments, loss=ebm.Likelihood(partial(bethe, covariance="beliefs")))
         assert result.converged
         expected = ebm.inversion.independent_pair(moments).recentered(0.0)
         np.testing.assert_allclose(result.model.parameters, expected.parameters, atol=1e-5)

@@ -12,14 +12,8 @@ import ebm
 from ebm.errors import LimitError
 from ebm.perturbation import bernoulli_cumulants, connected_diagrams
 from ebm.perturbation._summation import inverse_series
+from ebm.perturbation.diagrams._algebra import DenseAlgebra
 from ebm.perturbation.diagrams._contraction import compile_program
-from ebm.perturbation.diagrams._dense import DenseAlgebra
-from ebm.perturbation.diagrams._four_sites import (
-    dense_adjoint,
-    dense_value,
-    sparse_adjoint,
-    sparse_value,
-)
 from ebm.perturbation.diagrams._sparse import SparseAlgebra
 from tests.strategies import generators
 
@@ -139,15 +133,16 @@ def test_four_sites_against_einsum():
     edges = [item for a, b in pairs for item in (matrix, [a, b])]
     sites = [item for a in range(4) for item in (u, [a])]
     expected = np.einsum(*edges, *sites, [], optimize=True)
-    assert dense_value(matrix, u) == pytest.approx(expected, rel=1e-12)
-    assert sparse_value(csr_array(matrix), u) == pytest.approx(expected, rel=1e-12)
-    to_matrix, to_vector = dense_adjoint(matrix, u)
+    dense, sparse = DenseAlgebra(matrix), SparseAlgebra(matrix)
+    assert dense.four(matrix, u) == pytest.approx(expected, rel=1e-12)
+    assert sparse.four(csr_array(matrix), u) == pytest.approx(expected, rel=1e-12)
+    to_matrix, to_vector = dense.four_adjoint(matrix, u)
     opened = 6 * np.einsum(*edges[2:], *sites, [0, 1], optimize=True)
     np.fill_diagonal(opened, 0)
     np.testing.assert_allclose(to_matrix, opened, atol=1e-12 * np.abs(opened).max())
     opened_vector = 4 * np.einsum(*edges, *sites[2:], [0], optimize=True)
     np.testing.assert_allclose(to_vector, opened_vector, atol=1e-12)
-    sparse_matrix, sparse_vector = sparse_adjoint(csr_array(matrix), u)
+    sparse_matrix, sparse_vector = sparse.four_adjoint(csr_array(matrix), u)
     np.testing.assert_allclose(sparse_vector, to_vector, atol=1e-12)
     stored = matrix != 0
     np.testing.assert_allclose(
@@ -159,8 +154,8 @@ def test_four_sites_by_several_blocks_of_columns():
     """Above the size of a block."""
     rng = np.random.default_rng(4)
     matrix, u = couplings(140, rng, 0.3), rng.normal(size=140)
-    expected = sparse_value(csr_array(matrix), u)
-    assert dense_value(matrix, u) == pytest.approx(expected, rel=1e-10)
+    expected = SparseAlgebra(matrix).four(csr_array(matrix), u)
+    assert DenseAlgebra(matrix).four(matrix, u) == pytest.approx(expected, rel=1e-10)
 
 
 def exact_at_fixed_means(machine, mean):

@@ -298,6 +298,6 @@ class TestJoint:
             joint_cumulants(data, lambda x: 1e200 * x, 2)
 
     def test_states_without_weight_count_nothing(self):
-        data = ebm.Ensemble.from_data([[0, 1], [1, 0], [1, 1]], weights=[1, 1, 0])
+        data = ebm.Ensemble.from_data([[0, 1], [1, 0], [1, 1]], sample_weight=[1, 1, 0])
         forbidden = joint_cumulants(data, lambda x: np.where(x.all(axis=1), np.inf, x[:, 0]), 2)
         assert forbidden == pytest.approx(0.25)

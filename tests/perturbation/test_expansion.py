@@ -194,8 +194,8 @@ def test_a_fit_by_expansions_comes_near_the_exact_fit():
     average = lambda model: expand(model, 4, center=mean)  # noqa: E731
     # To finite order ln Z and its moments agree up to the next one only.
     with pytest.warns(ebm.errors.NotConvergedWarning, match="approximate, no longer agree"):
-        ebm.fit(family, rows, average=average)
-    found = ebm.fit(family, rows, average=average, tolerance=1e-3)
+        ebm.fit(family, rows, loss=ebm.Likelihood(average))
+    found = ebm.fit(family, rows, loss=ebm.Likelihood(average), solver=ebm.LBFGS(tolerance=1e-3))
     assert found.converged
     first = ebm.inversion.mean_field(ebm.Ensemble.from_data(rows)).weights
     error = np.abs(found.model.weights - exact.weights).max()

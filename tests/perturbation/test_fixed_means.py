@@ -12,7 +12,7 @@ import ebm
 from ebm.errors import ConvergenceError, EbmError, LimitError, ModelError, SeriesWarning
 from ebm.perturbation import plefka, plefka_solutions
 from ebm.perturbation._summation import inverse_series
-from ebm.perturbation.diagrams._dense import DenseAlgebra
+from ebm.perturbation.diagrams._algebra import DenseAlgebra
 from ebm.perturbation.plefka._climb import ascent, point_at
 from ebm.perturbation.plefka._free_energy import corrections, covariance_terms
 from tests import oracles
@@ -236,7 +236,12 @@ class TestModels:
         family = ebm.BoltzmannMachine(np.zeros((5, 5)), np.zeros(5))
         exact = ebm.fit(family, rows).model
         # To finite order ln Z and its moments agree up to the next one only.
-        found = ebm.fit(family, rows, average=lambda model: plefka(model, 4), tolerance=1e-3)
+        found = ebm.fit(
+            family,
+            rows,
+            loss=ebm.Likelihood(lambda model: plefka(model, 4)),
+            solver=ebm.LBFGS(tolerance=1e-3),
+        )
         assert found.converged
         error = np.abs(found.model.weights - exact.weights).max()
         assert error < 0.02 * np.abs(exact.weights).max()

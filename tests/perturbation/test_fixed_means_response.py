@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from ebm.errors import ConvergenceError
-from ebm.perturbation.plefka._linear_response import (
+from ebm.perturbation._linear_response import (
     covariance_from_inverse,
     is_positive_definite,
     with_unit_diagonal,

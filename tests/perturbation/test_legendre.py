@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ebm.perturbation import bernoulli_cumulants
-from ebm.perturbation.plefka._legendre import legendre_weight
+from ebm.perturbation.plefka._free_energy import legendre_weight
 
 MEANS = np.array([0.07, 0.31, 0.5, 0.83])
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ebm.errors import ModelError, ShapeError
-from ebm.networks._rows import labelled_rows
+from ebm.networks._rows import RowSettings, labelled_rows
 from ebm.networks._tensors import like
-from ebm.networks.action._blocks import logits
+from ebm.networks.action._energy import MLPEnergy, logits
 from ebm.networks.series.activations import ACTIVATIONS, Activation
-from ebm.networks.series.convergence import one_vector
-
-if TYPE_CHECKING:
-    from ebm.networks.action.softmax_mlp import SoftmaxMLPAction
 
 __all__ = ["as_module", "load_parameters", "parameters_of", "probabilities"]
 
@@ -47,7 +43,7 @@ class _Units(nn.Module):
         return self.activation.along(a)
 
 
-def as_module(action: SoftmaxMLPAction, theta: Any) -> nn.Sequential:
+def as_module(action: MLPEnergy, theta: Any) -> nn.Sequential:
     """The network at θ as a module of torch, with layers ``hidden`` (W, b) and ``logits`` (U, c).
 
     Parameters
@@ -84,22 +80,12 @@ def as_module(action: SoftmaxMLPAction, theta: Any) -> nn.Sequential:
         logits=make(nn.Linear, action.n_hidden, action.rows.n_classes, **settings),
     )
     network = nn.Sequential(layers)
-    load_parameters(action, network, one_vector(action, theta))
+    load_parameters(action, network, action.one_vector(theta))
     return network
 
 
-def load_parameters(action: SoftmaxMLPAction, network: nn.Module, theta: Tensor) -> None:
-    """Write θ into a module, in place.
-
-    Parameters
-    ----------
-    action : SoftmaxMLPAction
-        The system.
-    network : nn.Module
-        From :func:`as_module`.
-    theta : Tensor, (d,)
-        What to write.
-    """
+def load_parameters(action: MLPEnergy, network: nn.Module, theta: Tensor) -> None:
+    """Write θ into a module, in place."""
     U, c, W, b = action.blocks_of(theta)
     values = {"hidden.weight": W, "hidden.bias": b, "logits.weight": U, "logits.bias": c}
     with torch.no_grad():
@@ -146,7 +132,7 @@ def parameters_of(network: nn.Module) -> Tensor:
     return torch.cat([parameter.detach().reshape(-1) for parameter in order])
 
 
-def probabilities(action: SoftmaxMLPAction, theta: Any, inputs: Any) -> Any:
+def probabilities(action: MLPEnergy, theta: Any, inputs: Any) -> Any:
     """q_m(z, θ) = softmax_m f(z, θ) of rows, those of the action or new ones.
 
     Parameters
@@ -175,16 +161,11 @@ def probabilities(action: SoftmaxMLPAction, theta: Any, inputs: Any) -> Any:
     >>> ebm.networks.probabilities(action, [0, 0, 0, 0, 0, 0], [[3.0]])
     array([[0.5, 0.5]])
     """
-    blocks = action.blocks_of(one_vector(action, theta).detach())
+    blocks = action.blocks_of(action.one_vector(theta).detach())
     n_classes, n_inputs = action.rows.n_classes, action.rows.n_inputs
-    rows = labelled_rows(
-        inputs,
-        np.zeros(len(inputs), dtype=int),
-        n_classes=n_classes,
-        classes_may_be_empty=True,
-        device=action.device,
-        dtype=action.dtype,
-    )
+    settings = RowSettings(None, n_classes, action.device, action.dtype)
+    labels = np.zeros(len(inputs), dtype=int)
+    rows = labelled_rows(inputs, labels, settings, classes_may_be_empty=True)
     if rows.n_inputs != n_inputs:
         raise ShapeError(f"inputs must have {n_inputs} columns, got {rows.n_inputs}")
     parts = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -13,21 +13,13 @@ from torch import Tensor, nn
 
 from ebm.errors import ModelError
 
-__all__ = ["Batch", "Recorder", "autocasting", "untouched_buffers"]
+__all__ = ["ForwardPass", "Recorder", "untouched_buffers"]
 
 Seen = Callable[[nn.Module, Tensor, Tensor], None]
 
 
-class Batch:
-    """The arguments of a forward pass, and the surroundings it depends on.
-
-    Parameters
-    ----------
-    model : nn.Module
-        Whose forward pass.
-    args, kwargs : tuple, dict
-        Its arguments; not copied.
-    """
+class ForwardPass:
+    """The arguments of a forward pass, and the surroundings it depends on."""
 
     def __init__(self, model: nn.Module, args: Any, kwargs: Any) -> None:
         self._model, self._args, self._kwargs = model, args, kwargs
@@ -36,12 +28,15 @@ class Batch:
         on_cuda = torch.cuda.is_initialized()
         self._devices = {p.device for p in model.parameters() if p.is_cuda} if on_cuda else set()
         self._random = self._random_now()
-        kind = _device_type(model)
-        self._autocast = autocasting(model, enabled=torch.is_autocast_enabled(kind))
+        self._kind = _device_type(model)
+        self._mixed = _autocasting(self._kind, enabled=True) if _is_mixed(self._kind) else None
 
     def run(self) -> None:
         """Pass forward again: same mixed precision, same random numbers, no trace in any buffer."""
-        with self._autocast, self._same_random_numbers(), untouched_buffers(self._model):
+        autocast: Any = self._mixed or nullcontext()
+        if self._mixed is None and _is_mixed(self._kind):
+            autocast = _autocasting(self._kind, enabled=False)
+        with autocast, self._same_random_numbers(), untouched_buffers(self._model):
             self._model(*self._args, **self._kwargs)
 
     @property
@@ -73,20 +68,12 @@ class Batch:
 
 
 class Recorder:
-    """Keeps the forward passes that a backward pass went through.
-
-    Parameters
-    ----------
-    model : nn.Module
-        Watched at its inputs and its output. Copies of it are not watched.
-    modules : iterable of nn.Module
-        The layers to look at.
-    """
+    """Keeps the forward passes that a backward pass went through."""
 
     def __init__(self, model: nn.Module, modules: Iterable[nn.Module]) -> None:
-        self.batches: list[Batch] = []
+        self.passes: list[ForwardPass] = []
         self._parameters = list(model.parameters())
-        self._latest: Batch | None = None
+        self._latest: ForwardPass | None = None
         self._seen: Seen | None = None
         handles = [
             model.register_forward_pre_hook(_Watcher(self._before), with_kwargs=True),
@@ -97,45 +84,36 @@ class Recorder:
         for handle in handles:
             weakref.finalize(self, handle.remove)
 
+    def full_precision(self) -> Any:
+        """Mixed precision off where it is on."""
+        kind = self._parameters[0].device.type
+        return _autocasting(kind, enabled=False) if _is_mixed(kind) else nullcontext()
+
     def clear(self) -> None:
         """Forget the batches."""
-        self.batches.clear()
+        self.passes.clear()
 
-    def require_batches(self) -> None:
-        """Refuse to go on without a batch, or with one that cannot be run again.
-
-        Raises
-        ------
-        ModelError
-            If no backward pass was seen, or an input has been changed in place.
-        """
-        if not self.batches:
+    def require_passes(self) -> None:
+        """Refuse to go on without a batch, or with one that cannot be run again."""
+        if not self.passes:
             raise ModelError(
                 "no forward and backward pass went through the model since the last step, so there "
                 "is no batch for the metric: call the model itself, then backward, then step. "
                 "Where torch.compile is used, make the optimizer before the model first runs"
             )
-        if not all(batch.is_unchanged for batch in self.batches):
+        if not all(batch.is_unchanged for batch in self.passes):
             raise ModelError(
                 "an input of the model was changed in place after its forward pass began, so the "
                 "batch cannot be run again: give the model a copy, or change it after step()"
             )
 
-    def replay(self, batches: Iterable[Batch], seen: Seen) -> None:
-        """Run batches again with the weights of now.
-
-        Parameters
-        ----------
-        batches : iterable of Batch
-            Of this model.
-        seen : callable
-            Called with each layer, its input and its output.
-        """
+    def replay(self, passes: Iterable[ForwardPass], seen: Seen) -> None:
+        """Run batches again with the weights of now."""
         self._seen = seen
         try:
             with torch.no_grad():
-                for batch in batches:
-                    batch.run()
+                for each in passes:
+                    each.run()
         finally:
             self._seen = None
 
@@ -147,7 +125,7 @@ class Recorder:
         dropped = all(parameter.grad is None for parameter in self._parameters)
         if dropped and torch._C._current_graph_task_id() == -1:
             self.clear()
-        self._latest = Batch(module, args, kwargs)
+        self._latest = ForwardPass(module, args, kwargs)
 
     def _after(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         batch, self._latest = self._latest, None
@@ -156,8 +134,8 @@ class Recorder:
 
         def passed(gradient: Tensor) -> None:
             # Several outputs, or a second backward pass, are still one batch.
-            if not any(batch is other for other in self.batches):
-                self.batches.append(batch)
+            if not any(batch is other for other in self.passes):
+                self.passes.append(batch)
 
         for tensor in _tensors(output):
             if tensor.requires_grad:
@@ -194,9 +172,12 @@ def _deaf_watcher() -> Callable[..., None]:
     return _deaf
 
 
-def autocasting(model: nn.Module, *, enabled: bool) -> Any:
-    """Mixed precision on or off where a model is, in the number format of now."""
-    kind = _device_type(model)
+def _is_mixed(kind: str) -> bool:
+    return torch.is_autocast_enabled(kind)
+
+
+def _autocasting(kind: str, *, enabled: bool) -> Any:
+    """Mixed precision on or off on a type of device, in the number format of now."""
     dtype = torch.get_autocast_dtype(kind)
     # Weights in its cache are those before the step.
     return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=False)

@@ -3,29 +3,77 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import Parameter
 
-from ebm.errors import EbmWarning, ModelError, warn
-from ebm.networks.natural_gradient._layer_kinds import description, layer_metrics
-from ebm.networks.natural_gradient._layer_metrics import symmetric
-from ebm.networks.natural_gradient._layer_states import LayerMetric
-from ebm.networks.natural_gradient._linear_layers import own_module
-from ebm.networks.natural_gradient._recording import Batch, Recorder, autocasting
-from ebm.networks.natural_gradient._step_checks import (
-    require_finite,
-    require_frozen,
-    require_same_metrics,
-    require_untouched,
-    settings_at,
+from ebm._arrays import as_number
+from ebm.errors import DivergenceError, EbmWarning, ModelError, require_memory, warn
+from ebm.networks.natural_gradient._layers import (
+    chosen_kinds,
+    linear_layers,
+    own_module,
+    require_one_of,
 )
+from ebm.networks.natural_gradient._metrics import SCALES, LayerMetric, symmetric
+from ebm.networks.natural_gradient._recording import ForwardPass, Recorder
 
-__all__ = ["RelativeNaturalGradient"]
+__all__ = ["Damping", "LayerMetrics", "RelativeNaturalGradient"]
 
 Schedule = float | Callable[[int], float]
+#: Largest metrics and inverses that are made, in bytes.
+MEMORY_LIMIT = 4 * 2**30
+#: What a step asks for, checked again where it has changed.
+SETTINGS = ("lr", "period", "decay", "damping", "weight_decay", "damping_kind")
+
+
+@dataclass(frozen=True)
+class Damping:
+    """What is added to the diagonal of a metric before it is inverted, ε s(G).
+
+    Parameters
+    ----------
+    value : float or callable
+        ε ≥ 0, or a function of the number of the step.
+    kind : {"trace", "mean", "absolute"}
+        Whether ε is relative to the trace of a block, to the mean of its diagonal, or to 1.
+    """
+
+    value: Schedule = 1e-4
+    kind: str = "trace"
+
+
+@dataclass(frozen=True)
+class LayerMetrics:
+    """Which metric the layers of a model get.
+
+    Parameters
+    ----------
+    blocks : str or mapping, optional
+        ``"neuron"`` (a block for each), ``"shared"`` (one block, ν = 1), ``"softmax"`` (last layer
+        only: all of (diag η − ηηᵀ) ⊗ x̃x̃ᵀ, eq 10) or ``"plain"``, for all layers or by name. By
+        default shared for first and last layers, neuron for those between.
+    smoothing : float
+        ω ≥ 0 of relu units; 0 is the kink, whose dead units want an absolute damping.
+    output : {"softmax", "bernoulli", "gaussian"}
+        The answer of last layers that no activation follows.
+    unsupported : {"error", "plain"}
+        Whether modules without a metric are refused or get the plain gradient.
+    """
+
+    blocks: str | Mapping[str, str] | None = None
+    smoothing: float = 1.0
+    output: str = "softmax"
+    unsupported: str = "error"
+
+
+#: The metrics that layers get if nothing else is asked for.
+DEFAULT_METRICS = LayerMetrics()
 
 
 class RelativeNaturalGradient(torch.optim.Optimizer):
@@ -47,8 +95,8 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
     Parameters
     ----------
     model : nn.Module
-        Made of ``nn.Linear``, each called once; see ``unsupported``. Its ``forward`` must have no
-        branches that depend on values.
+        Made of ``nn.Linear``, each called once; see ``LayerMetrics.unsupported``. Its ``forward``
+        must have no branches that depend on values.
     lr : float or callable
         Learning rate. This, ``period``, ``decay`` and ``damping`` may be functions of the number
         of the step, from 0; a scheduler of torch wants a number.
@@ -56,22 +104,12 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         T ≥ 1.
     decay : float or callable
         λ in [0, 1]; 0 keeps G where it is.
-    smoothing : float
-        ω ≥ 0 of relu units; 0 is the kink, whose dead units want damping_kind="absolute".
-    damping : float or callable
-        ε ≥ 0.
-    damping_kind : {"trace", "mean", "absolute"}
-        Whether ε is relative to the trace of a block, to the mean of its diagonal, or to 1.
+    damping : float, callable or Damping
+        ε ≥ 0, relative to the trace of a block if not said otherwise.
     weight_decay : float
         Adds ½ weight_decay |W|² to the loss, W without biases and batch normalization.
-    blocks : str or mapping, optional
-        ``"neuron"`` (a block for each), ``"shared"`` (one block, ν = 1), ``"softmax"`` (last layer
-        only: all of (diag η − ηηᵀ) ⊗ x̃x̃ᵀ, eq 10) or ``"plain"``, for all layers or by name. By
-        default shared for first and last layers, neuron for those between.
-    output : {"softmax", "bernoulli", "gaussian"}
-        The answer of last layers that no activation follows.
-    unsupported : {"error", "plain"}
-        Whether modules without a metric are refused or get the plain gradient.
+    metrics : LayerMetrics
+        Which metric the layers get.
 
     Raises
     ------
@@ -108,29 +146,26 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         *,
         period: int | Callable[[int], int] = 100,
         decay: Schedule = 0.005,
-        smoothing: float = 1.0,
-        damping: Schedule = 1e-4,
-        damping_kind: str = "trace",
+        damping: Schedule | Damping = 1e-4,
         weight_decay: float = 0.0,
-        blocks: str | Mapping[str, str] | None = None,
-        output: str = "softmax",
-        unsupported: str = "error",
+        metrics: LayerMetrics = DEFAULT_METRICS,
     ) -> None:
-        self._schedules = {"lr": lr, "period": period, "decay": decay, "damping": damping}
-        given = {**self._schedules, "weight_decay": weight_decay, "damping_kind": damping_kind}
+        damped = damping if isinstance(damping, Damping) else Damping(damping)
+        require_one_of(damped.kind, "damping_kind", SCALES)
+        self._schedules = {"lr": lr, "period": period, "decay": decay, "damping": damped.value}
+        given = {**self._schedules, "weight_decay": weight_decay, "damping_kind": damped.kind}
         self._scheduled = settings_at(0, self._schedules, given)
+        self._checked: list[Any] = []
         counters = {"n_steps": 0, "n_inversions": 0, "n_failures": 0, "last_inversion": None}
         self._model = own_module(model)
-        self._metrics = layer_metrics(
-            self._model, smoothing=smoothing, output=output, blocks=blocks, unsupported=unsupported
-        )
+        self._metrics = _layer_metrics(self._model, metrics)
         shapes = [[metric.kind, *metric.inverse_shape] for metric in self._metrics]
         self._names = {p: name for name, p in self._model.named_parameters()}
         linear = [module for module in self._model.modules() if isinstance(module, nn.Linear)]
         self._decayed = {module.weight for module in linear}
         frozen = [p for module in linear for p in module.parameters() if not p.requires_grad]
         # Where plain gradients are fine, those of layers that learn later are, too.
-        self._frozen = {p: self._names[p] for p in frozen if unsupported == "error"}
+        self._frozen = {p: self._names[p] for p in frozen if metrics.unsupported == "error"}
         self._recorder = Recorder(self._model, [metric.layer.module for metric in self._metrics])
         settings = {**self._scheduled, **counters, "metrics": shapes}
         super().__init__(self._model.parameters(), settings)
@@ -176,31 +211,41 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        with torch.no_grad(), autocasting(self._model, enabled=False):
+        with torch.no_grad(), self._recorder.full_precision():
             self._update()
         return loss
 
     def _update(self) -> None:
         group = self.param_groups[0]
         number = group["n_steps"]
-        require_untouched(self._schedules, group, self._scheduled)
-        group.update(settings_at(number, self._schedules, group))
-        self._scheduled = dict(group)
+        self._set(group, number)
         metrics = [metric for metric in self._metrics if metric.has_gradient()]
         require_finite(self._names, number)
         require_frozen(self._frozen)
         observes = bool(metrics) and group["decay"] > 0
         if observes:
-            self._recorder.require_batches()
+            self._recorder.require_passes()
         self._descend(metrics, group)
         group["n_steps"] = number + 1
         if observes:
-            self._observe(metrics, group["decay"])
+            # G ← (1−λ) G + λ mean(ν x̃x̃ᵀ); a layer that was not called sees nothing.
+            for metric, n_rows in self._seen(self._recorder.passes).items():
+                if metric in metrics:
+                    metric.keep(self._state_of(metric), n_rows, group["decay"])
         last = group["last_inversion"]
         if metrics and (last is None or number - last >= group["period"]):
             group["last_inversion"] = number
             self._invert(metrics, group)
         self._recorder.clear()
+
+    def _set(self, group: dict[str, Any], number: int) -> None:
+        """The settings of a step, checked where one is a function or was changed."""
+        settings = [group[name] for name in SETTINGS]
+        if settings == self._checked and not any(map(callable, self._schedules.values())):
+            return
+        require_untouched(self._schedules, group, self._scheduled)
+        group.update(settings_at(number, self._schedules, group))
+        self._scheduled, self._checked = dict(group), settings
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, and the batches they came from.
@@ -252,15 +297,15 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
                     f"{type(batch).__name__}: take the inputs out of what a loader gives"
                 )
             arguments = batch if isinstance(batch, tuple) else (batch,)
-            rows = self._seen([Batch(self._model, arguments, {})])
             if not n_rows:
                 for metric in self._metrics:
                     metric.start(self._state_of(metric))
-            size = max((len(x) for seen in rows.values() for x, _ in seen), default=0)
+            seen = self._seen([ForwardPass(self._model, arguments, {})])
+            size = max(seen.values(), default=0)
             n_rows += size
-            for metric, seen in rows.items():
+            for metric, n in seen.items():
                 # A weight of B/n at every batch makes a plain mean; the first drops the identity.
-                metric.keep(self._state_of(metric), seen, size / n_rows if n_rows else 0.0)
+                metric.keep(self._state_of(metric), n, size / n_rows if n_rows else 0.0)
         if not n_rows:
             raise ModelError("batches must hold at least one row to start from")
         self._invert(self._metrics, self.param_groups[0])
@@ -286,7 +331,7 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         for metric in self._metrics:
             if metric.layer.name == layer:
                 # A copy: reading must not change when waiting rows are averaged.
-                state = dict(self._state_of(metric))
+                state = metric.waiting(self._state_of(metric))
                 state["metric"] = state["metric"].clone()
                 metric.average(state)
                 return symmetric(metric.matrices(state))
@@ -301,7 +346,23 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         str
             To be printed.
         """
-        return description(self._metrics, self._names)
+        measured = {p: metric for metric in self._metrics for p in metric.parameters}
+        lines = []
+        for parameter, name in self._names.items():
+            plain = "plain" if parameter.requires_grad else "not learned"
+            metric = measured.get(parameter)
+            lines.append(f"{name}: {plain}" if metric is None else metric.describe())
+        # Weight and bias gave the same line.
+        return "\n".join(dict.fromkeys(lines))
+
+    def state_dict(self) -> dict[str, Any]:
+        """What :meth:`load_state_dict` takes; rows that wait for their average are copied."""
+        by_parameter: dict[Any, LayerMetric] = {m.parameters[0]: m for m in self._metrics}
+        order = {p: k for k, p in enumerate(self.param_groups[0]["params"])}
+        saved: dict[str, Any] = super().state_dict()
+        for parameter, state in self.state.items():
+            saved["state"][order[parameter]] = by_parameter[parameter].waiting(state)
+        return saved
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a saved state, whose tensors are copied; functions of the step are not in it.
@@ -318,7 +379,7 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         """
         require_same_metrics(state_dict, self.param_groups[0]["metrics"])
         super().load_state_dict(copy.deepcopy(state_dict))
-        self._scheduled = dict(self.param_groups[0])
+        self._scheduled, self._checked = dict(self.param_groups[0]), []
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # A copy would watch no model.
@@ -358,31 +419,22 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
             for p in self._decayed & moves.keys():
                 moves[p] = moves[p].add(p, alpha=group["weight_decay"])
         for metric in metrics:
-            gradients = [moves[p] for p in metric.parameters]
-            natural = metric.natural(self._state_of(metric), gradients)
-            moves.update(zip(metric.parameters, natural, strict=True))
+            gradients = [moves.pop(p) for p in metric.parameters]
+            metric.descend(self._state_of(metric), gradients, group["lr"])
         for parameter, move in moves.items():
             parameter.add_(move, alpha=-group["lr"])
 
-    def _seen(self, batches: list[Batch]) -> dict[LayerMetric, list[tuple[Tensor, Tensor | None]]]:
-        """x̃ and ν of batches with the weights of now."""
+    def _seen(self, passes: list[ForwardPass]) -> dict[LayerMetric, int]:
+        """How many rows each layer saw in some passes with the weights of now; they wait."""
         by_module: dict[nn.Module, LayerMetric] = {m.layer.module: m for m in self._metrics}
-        rows: dict[LayerMetric, list[tuple[Tensor, Tensor | None]]] = {}
+        seen: dict[LayerMetric, int] = {}
 
-        def seen(module: nn.Module, x: Tensor, output: Tensor) -> None:
+        def see(module: nn.Module, x: Tensor, output: Tensor) -> None:
             metric = by_module[module]
-            rows.setdefault(metric, []).append(metric.rows(x, output))
+            seen[metric] = metric.see(self._state_of(metric), x, output, seen.get(metric, 0))
 
-        self._recorder.replay(batches, seen)
-        return rows
-
-    def _observe(self, metrics: list[LayerMetric], decay: float) -> None:
-        """G ← (1−λ) G + λ mean(ν x̃x̃ᵀ)."""
-        rows = self._seen(self._recorder.batches)
-        for metric in metrics:
-            # A layer that was not called has a gradient of zero, and sees nothing.
-            if metric in rows:
-                metric.keep(self._state_of(metric), rows[metric], decay)
+        self._recorder.replay(passes, see)
+        return seen
 
     def _invert(self, metrics: list[LayerMetric], group: dict[str, Any]) -> None:
         """G⁻¹ = (G + ε s(G) I)⁻¹ for all layers."""
@@ -394,3 +446,110 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
             if n_failures:
                 group["n_failures"] += n_failures
                 warn(message, EbmWarning)
+
+
+def _layer_metrics(model: nn.Module, settings: LayerMetrics) -> list[LayerMetric]:
+    """The metrics of the layers of a model in the order of their use; none for plain ones."""
+    require_one_of(settings.output, "output", ("softmax", "bernoulli", "gaussian"))
+    require_one_of(settings.unsupported, "unsupported", ("error", "plain"))
+    omega = within(settings.smoothing, "smoothing")
+    layers, others = linear_layers(model, smoothing=omega, output=settings.output)
+    chosen = chosen_kinds(layers, others, settings.blocks, settings.unsupported)
+    metrics = [LayerMetric(layer, kind) for layer, kind in chosen if kind != "plain"]
+    total = 0.0
+    for metric in metrics:
+        total += metric.n_bytes
+        require_memory(
+            total,
+            MEMORY_LIMIT,
+            f"the metrics and inverses up to layer {metric.layer.name!r} ({metric.kind})",
+            f"give blocks={{{metric.layer.name!r}: 'shared'}}",
+        )
+    return metrics
+
+
+def within(value: Any, name: str, largest: float = float("inf")) -> float:
+    """A number ≥ 0, finite and at most the largest."""
+    number = as_number(value, name)
+    if not (0 <= number <= largest and math.isfinite(number)):
+        bounds = "≥ 0" if largest == float("inf") else f"in [0, {largest:g}]"
+        raise ModelError(f"{name} must be a finite number {bounds}, got {value!r}")
+    return number
+
+
+def settings_at(
+    number: int, schedules: Mapping[str, Any], group: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All settings of a step, checked."""
+    found = {
+        name: _checked(value(number) if callable(value) else group[name], name)
+        for name, value in schedules.items()
+    }
+    require_one_of(group["damping_kind"], "damping_kind", SCALES)
+    found["weight_decay"] = within(group["weight_decay"], "weight_decay")
+    return {**found, "damping_kind": group["damping_kind"]}
+
+
+def _checked(value: Any, name: str) -> float:
+    if name == "period":
+        if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
+            raise ModelError(f"period must be an integer ≥ 1, got {value!r}")
+        return int(value)
+    return within(value, name, 1.0 if name == "decay" else float("inf"))
+
+
+def require_untouched(
+    schedules: Mapping[str, Any], group: Mapping[str, Any], before: Mapping[str, Any]
+) -> None:
+    """Refuse a setting that is a function of the step and was changed by something else."""
+    for name, value in schedules.items():
+        if callable(value) and group[name] != before[name]:
+            raise ModelError(
+                f"{name} is a function of the step, but was set to {group[name]} by something "
+                "else, such as a scheduler: give a number for that to change"
+            )
+
+
+def require_finite(names: Mapping[Parameter, str], number: int) -> None:
+    """Name the first gradient that is not finite."""
+    found = [(p, p.grad) for p in names if p.grad is not None]
+    # One number to wait for; parameters may live on several devices.
+    sums = [gradient.sum().to(found[0][1]) for _, gradient in found]
+    if not sums or math.isfinite(float(torch.stack(sums).sum())):
+        return
+    for parameter, gradient in found:
+        # A sum can overflow where all terms are finite.
+        if not bool(gradient.isfinite().all()):
+            name = names[parameter]
+            raise DivergenceError(
+                f"the gradient of {name!r} is not finite at step {number}; no parameter was "
+                "changed: take a smaller lr or look at the inputs of this batch",
+                update=number + 1,
+                parameter=name,
+            )
+
+
+def require_frozen(names: Mapping[Parameter, str]) -> None:
+    """Refuse a parameter that learns now, and did not when metrics were made."""
+    for parameter, name in names.items():
+        if parameter.requires_grad and parameter.grad is not None:
+            raise ModelError(
+                f"{name!r} was frozen when the optimizer was made, so it has no metric: make a new "
+                "optimizer once it learns"
+            )
+
+
+def require_same_metrics(state_dict: Any, own: list[Any]) -> None:
+    """Refuse the state of another optimizer, which would fit by chance or not at all."""
+    try:
+        saved = state_dict["param_groups"][0]["metrics"]
+    except (KeyError, IndexError, TypeError) as error:
+        raise ModelError(
+            "the state is not that of a RelativeNaturalGradient: give what its state_dict() "
+            "returned"
+        ) from error
+    if saved != own:
+        raise ModelError(
+            f"the state is of metrics {saved} (kind, number and size of blocks, layer by layer), "
+            f"this optimizer has {own}: make it for the same layers and blocks"
+        )

@@ -8,6 +8,7 @@ the zeros are counted by winding numbers and found by bisection.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,28 +32,7 @@ MOST_POINTS = 4000
 
 @dataclass(frozen=True, eq=False)
 class RowSum:
-    """t ↦ Σ_α exp f_α(z, tθ) of one row, without the factor exp f_0, which has no zeros.
-
-    Parameters
-    ----------
-    U : ndarray, (M, H)
-        Weights of the logits.
-    c : ndarray, (M,)
-        Their biases.
-    a : ndarray, (H,)
-        Pre-activations of the row.
-    activation : Activation
-        σ.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebm.networks.series.activations import activation_named
-    >>> from ebm.networks.series._radius import RowSum
-    >>> row = RowSum(np.zeros((2, 1)), np.array([1.0, 0.0]), np.ones(1), activation_named("silu"))
-    >>> round(row.first_zero(np.inf), 5)
-    3.14159
-    """
+    """t ↦ Σ_α exp f_α(z, tθ) of one row, without the factor exp f_0, which has no zeros."""
 
     U: Array
     c: Array
@@ -60,18 +40,7 @@ class RowSum:
     activation: Activation
 
     def logits(self, t: ComplexArray) -> ComplexArray:
-        """f_α − f_0 at complex t.
-
-        Parameters
-        ----------
-        t : ndarray of complex, (P,)
-            Points.
-
-        Returns
-        -------
-        ndarray of complex, (P, M)
-            Logits.
-        """
+        """f_α − f_0 at complex t."""
         U, c, a = self._differences
         with np.errstate(all="ignore"):
             return np.asarray(t[:, None] * (self.activation.on_ray(t, a) @ U.T + c))
@@ -84,18 +53,7 @@ class RowSum:
         return U[:, used], c, self.a[used]
 
     def has_zero(self, radius: float) -> bool:
-        """Whether there is a zero with |t| < radius, by the winding number of the circle.
-
-        Parameters
-        ----------
-        radius : float
-            Below the nearest singularity.
-
-        Returns
-        -------
-        bool
-            True also where the circle runs through a zero.
-        """
+        """Whether there is a zero with |t| < radius, by the winding number of the circle."""
         # Values at conjugate t are conjugate, so half a circle has half the turns.
         angles = np.linspace(0, np.pi, 33)
         values, phases = self._on_circle(radius, angles)
@@ -119,18 +77,7 @@ class RowSum:
         return True
 
     def first_zero(self, limit: float) -> float:
-        """Smallest |t| of a zero, or ``limit`` where there is none before.
-
-        Parameters
-        ----------
-        limit : float
-            Where to stop looking, such as the nearest singularity.
-
-        Returns
-        -------
-        float
-            To a relative 1e-6, or 1e-3 next to the limit.
-        """
+        """Smallest |t| of a zero, or ``limit`` where there is none before."""
         low, high = 0.0, min(limit, 0.5)
         if not self.logits(np.array([high / 2 + 0j])).any():
             # Logits that are all equal; any others have a zero somewhere, or a singularity.
@@ -155,39 +102,13 @@ class RowSum:
         return values, f.imag
 
 
-def smallest_radius(
-    U: Array, c: Array, rows: Array, activation: Activation, limit: float = math.inf
-) -> float:
-    """The smallest radius of convergence among rows.
+def smallest_radius(rows: Sequence[RowSum], limit: float) -> float:
+    """The smallest radius of convergence among rows, best the most suspicious ones first.
 
-    Parameters
-    ----------
-    U, c : ndarray, (M, H) and (M,)
-        Weights and biases of the logits.
-    rows : ndarray, (R, H)
-        Pre-activations, best the most suspicious ones first.
-    activation : Activation
-        σ.
-    limit : float
-        Distance of the nearest singularity of σ(ta) over all rows.
-
-    Returns
-    -------
-    float
-        At most ``limit``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebm.networks.series.activations import activation_named
-    >>> from ebm.networks.series._radius import smallest_radius
-    >>> U, c = np.zeros((2, 1)), np.array([1.0, 0.0])
-    >>> smallest_radius(U, c, np.ones((3, 1)), activation_named("tanh"), 1.0)
-    1.0
+    At most ``limit``, the distance of the nearest singularity of σ(ta) over all rows.
     """
     radius = limit
-    for a in rows:
-        row = RowSum(U, c, a, activation)
+    for row in rows:
         # Most rows cost one circle: whether they have a zero before the smallest one so far.
         if math.isinf(radius) or row.has_zero(radius * (1 - EDGE)):
             radius = row.first_zero(radius)

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from numbers import Rational
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,12 +18,42 @@ from torch import Tensor
 from ebm._arrays import as_number
 from ebm._types import Array, ComplexArray
 from ebm.errors import ModelError
-from ebm.networks.series import _derivatives_at_zero, power_series
-from ebm.networks.series._singularities import Distance, known_coefficients, ratio_test
+from ebm.information._activations import logistic, silu, tanh
+from ebm.networks.series import power_series
 
 __all__ = ["ACTIVATIONS", "Activation", "activation_named"]
 
 Number = float | Fraction
+
+#: Orders to which a user's function of the order is asked for derivatives, until it has them.
+PROBED_ORDERS = (40, 20, 10)
+#: Taylor coefficients of lower order than this tell nothing of a singularity.
+FEWEST = 10
+#: A quotient that grows by more than this while orders double has no limit to be read off.
+STEADY = 0.15
+#: Relative errors of a distance above this are worthless.
+WORST = 0.5
+
+
+class Distance(NamedTuple):
+    """A distance from 0 and how far off it may be; both NaN where nothing is known.
+
+    A stated distance has the error 0, and is infinite where there is no singularity.
+    """
+
+    value: float
+    error: float
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a value at all."""
+        return not math.isnan(self.value)
+
+    def over(self, largest: float) -> Distance:
+        """The distance in t of the singularities of σ(ta), from max |a|."""
+        if largest == 0:
+            return Distance(math.inf, 0.0)
+        return Distance(self.value / largest, self.error / largest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +143,15 @@ class Activation:
             return Distance(math.inf, 0.0)
         if self.singularity is not None:
             return Distance(float(self.singularity), 0.0)
-        return ratio_test(known_coefficients(self))
+        given: Any = self.derivatives
+        for order in PROBED_ORDERS if callable(given) else (len(given) - 1,):
+            try:
+                coefficients = self.coefficients(order)
+            except Exception:
+                # What a user's function raises beyond its end is its own affair.
+                continue
+            return ratio_test(coefficients)
+        return Distance(math.nan, math.nan)
 
     def coefficients(self, order: int) -> tuple[float, ...]:
         """Taylor coefficients at 0.
@@ -295,6 +333,83 @@ def _require_agreement(activation: Activation) -> None:
         )
 
 
+def ratio_test(coefficients: Sequence[float]) -> Distance:
+    """Radius of convergence of Σ c_k x^k from finitely many c_k: R = (|c_j| / |c_k|)^{1/(k−j)}.
+
+    k is an order of the last third and j one of the third before it, those that stand out: parity
+    and the phases of complex pairs leave gaps. The root test |c_k|^{−1/k} is beside it, and so is R
+    of the lower half of the orders. A singularity (R − x)^{−p} has c_k ∝ k^{p−1} R^{−k}, which
+    shifts R by (p−1)/k: for |p − 1| ≤ 2 within |R − |c_k|^{−1/k}| + |R − R of half the orders|
+    + 2 R/K. Unknown where that is above half of R, or where R grows with the order as that of an
+    entire function does; a polynomial, and what grows very slowly, cannot be told from one.
+    """
+    unknown, order = Distance(math.nan, math.nan), len(coefficients) - 1
+    last, earlier = _outstanding(coefficients, order), _outstanding(coefficients, order // 2)
+    if order < FEWEST or last is None or earlier is None:
+        return unknown
+    (radius, root), (before, _) = last, earlier
+    error = abs(radius - root) + abs(radius - before) + 2 * radius / order
+    if radius > (1 + STEADY) * before or not error <= WORST * radius:
+        return unknown
+    return Distance(radius, error)
+
+
+def _outstanding(c: Sequence[float], order: int) -> tuple[float, float] | None:
+    """R by the ratio and by the root test, from the coefficients up to an order."""
+    logs = {k: math.log(abs(c[k])) for k in range(1, order + 1) if c[k] != 0}
+    late = [k for k in logs if 3 * k > 2 * order]
+    early = [k for k in logs if order < 3 * k <= 2 * order]
+    if not late or not early:
+        return None
+    k, j = (max(part, key=lambda n: logs[n] / n) for part in (late, early))
+    return math.exp((logs[j] - logs[k]) / (k - j)), math.exp(-logs[k] / k)
+
+
+# Derivatives s_0 … s_K at 0: exact rationals, up to one irrational factor.
+
+
+@lru_cache(maxsize=64)
+def sigmoid_derivatives(order: int) -> tuple[Fraction, ...]:
+    """Those of 1/(1 + e^−a), from y′ = y − y²."""
+    y = [Fraction(1, 2)]
+    for k in range(order):
+        square = sum((y[j] * y[k - j] for j in range(k + 1)), Fraction(0))
+        y.append((y[k] - square) / (k + 1))
+    return tuple(math.factorial(k) * yk for k, yk in enumerate(y))
+
+
+def silu_derivatives(order: int) -> tuple[Fraction, ...]:
+    """Those of a/(1 + e^−a): s_k is k times the (k−1)-th of the logistic function."""
+    logistic_ones = sigmoid_derivatives(order)
+    return (Fraction(0), *((k + 1) * s for k, s in enumerate(logistic_ones)))[: order + 1]
+
+
+def softplus_derivatives(order: int) -> tuple[Fraction, ...]:
+    """Those of ln(1 + e^a): its slope is the logistic function; s_0 is ln 2 in float64."""
+    return (Fraction(math.log(2)), *sigmoid_derivatives(order))[: order + 1]
+
+
+def tanh_derivatives(order: int) -> tuple[Fraction, ...]:
+    """Those of tanh a = 2/(1 + e^−2a) − 1."""
+    return (Fraction(0), *(2 ** (k + 2) * s for k, s in enumerate(sigmoid_derivatives(order)[1:])))
+
+
+def gelu_derivatives(order: int) -> tuple[Fraction, ...]:
+    """Those of a Φ(a) = a/2 + Σ_n (−1)^n a^{2n+2} / (n! 2^n (2n+1) √(2π)); 1/√(2π) in float64."""
+    height = Fraction(1 / math.sqrt(2 * math.pi))
+    values = [Fraction(0)] * (order + 2)
+    values[1] = Fraction(1, 2)
+    for n in range(order // 2):
+        scale = Fraction((-1) ** n, math.factorial(n) * 2**n * (2 * n + 1))
+        values[2 * n + 2] = math.factorial(2 * n + 2) * scale * height
+    return tuple(values[: order + 1])
+
+
+def identity_derivatives(order: int) -> tuple[Fraction, ...]:
+    """Those of a itself."""
+    return tuple(Fraction(k == 1) for k in range(order + 1))
+
+
 def _silu_series(x: Tensor) -> Tensor:
     return power_series.product(x, power_series.sigmoid(x))
 
@@ -321,73 +436,38 @@ def _softplus(x: Tensor) -> Tensor:
     return torch.logaddexp(x, torch.zeros_like(x))
 
 
+def _softplus_continuation(x: ComplexArray) -> ComplexArray:
+    return np.asarray(np.log1p(np.exp(x)))
+
+
 def _gelu_continuation(x: ComplexArray) -> ComplexArray:
     from scipy.special import erf
 
     return np.asarray(0.5 * x * (1 + erf(x / math.sqrt(2))))
 
 
+def _identity(x: Any) -> Any:
+    return x
+
+
+_gelu = torch.nn.functional.gelu
+#: Function, derivatives at 0, series, distance of the singularity, continuation.
+_FACTS: dict[str, tuple[Any, ...]] = {
+    "silu": (silu, silu_derivatives, _silu_series, math.pi, silu),
+    "relu": (torch.relu, None, _relu_series),
+    "formal_relu": (_identity, identity_derivatives, _identity, math.inf, _identity),
+    "tanh": (tanh, tanh_derivatives, power_series.tanh, math.pi / 2, tanh),
+    "sigmoid": (logistic, sigmoid_derivatives, power_series.sigmoid, math.pi, logistic),
+    "softplus": (
+        _softplus,
+        softplus_derivatives,
+        _softplus_series,
+        math.pi,
+        _softplus_continuation,
+    ),
+    "gelu": (_gelu, gelu_derivatives, _gelu_series, math.inf, _gelu_continuation),
+    "identity": (_identity, identity_derivatives, _identity, math.inf, _identity),
+}
 #: The activations by name; ``formal_relu`` is the series of [ACT-R], s_1 = 1 and no other, which is
 #: that of σ(a) = a and not that of the ReLU.
-ACTIVATIONS: dict[str, Activation] = {
-    activation.name: activation
-    for activation in (
-        Activation(
-            "silu",
-            torch.nn.functional.silu,
-            _derivatives_at_zero.silu,
-            _silu_series,
-            math.pi,
-            lambda x: x / (1 + np.exp(-x)),
-        ),
-        Activation("relu", torch.relu, None, _relu_series),
-        Activation(
-            "formal_relu",
-            lambda x: x,
-            _derivatives_at_zero.identity,
-            lambda x: x,
-            math.inf,
-            lambda x: x,
-        ),
-        Activation(
-            "tanh",
-            torch.tanh,
-            _derivatives_at_zero.tanh,
-            power_series.tanh,
-            math.pi / 2,
-            lambda x: np.asarray(np.tanh(x)),
-        ),
-        Activation(
-            "sigmoid",
-            torch.sigmoid,
-            _derivatives_at_zero.sigmoid,
-            power_series.sigmoid,
-            math.pi,
-            lambda x: np.asarray(1 / (1 + np.exp(-x))),
-        ),
-        Activation(
-            "softplus",
-            _softplus,
-            _derivatives_at_zero.softplus,
-            _softplus_series,
-            math.pi,
-            lambda x: np.asarray(np.log1p(np.exp(x))),
-        ),
-        Activation(
-            "gelu",
-            torch.nn.functional.gelu,
-            _derivatives_at_zero.gelu,
-            _gelu_series,
-            math.inf,
-            _gelu_continuation,
-        ),
-        Activation(
-            "identity",
-            lambda x: x,
-            _derivatives_at_zero.identity,
-            lambda x: x,
-            math.inf,
-            lambda x: x,
-        ),
-    )
-}
+ACTIVATIONS = {name: Activation(name, *facts) for name, facts in _FACTS.items()}

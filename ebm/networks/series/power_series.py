@@ -2,6 +2,11 @@
 
 Every function is made of products and sums of coefficients, O(K²) of them, so autograd goes
 through; nothing here differentiates. Orders above K are dropped, and those kept are exact.
+
+>>> import torch
+>>> from ebm.networks import power_series
+>>> power_series.exp(torch.tensor([0.0, 1.0, 0.0]))
+tensor([1.0000, 1.0000, 0.5000])
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from torch import Tensor
 
 from ebm._arrays import as_integer
 from ebm.errors import LimitError, ModelError
+from ebm.information._activations import logistic_slope, tanh_slope
 
 __all__ = [
     "checked_order",
@@ -31,50 +37,17 @@ __all__ = [
     "tanh",
 ]
 
+#: A series to this order takes most of a minute; the cost grows as the square.
+LARGEST = 1000
+
 
 def product(x: Tensor, y: Tensor) -> Tensor:
-    """Product of two series, (xy)_k = Σ_j x_j y_{k−j}.
-
-    Parameters
-    ----------
-    x, y : Tensor, (K+1, ...)
-        Two series to the same order.
-
-    Returns
-    -------
-    Tensor, (K+1, ...)
-        Their product.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks import power_series
-    >>> power_series.product(torch.tensor([1.0, 1.0, 0.0]), torch.tensor([1.0, -1.0, 0.0]))
-    tensor([ 1.,  0., -1.])
-    """
+    """Product of two series to the same order, (xy)_k = Σ_j x_j y_{k−j}."""
     return torch.stack([(x[: k + 1] * y[: k + 1].flip(0)).sum(0) for k in range(len(x))])
 
 
 def exp(x: Tensor) -> Tensor:
-    """Exponential of a series, from y′ = y x′.
-
-    Parameters
-    ----------
-    x : Tensor, (K+1, ...)
-        A series.
-
-    Returns
-    -------
-    Tensor, (K+1, ...)
-        y = e^x.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks import power_series
-    >>> power_series.exp(torch.tensor([0.0, 1.0, 0.0]))
-    tensor([1.0000, 1.0000, 0.5000])
-    """
+    """Exponential of a series, y = e^x, from y′ = y x′."""
     y = [x[0].exp()]
     for k in range(1, len(x)):
         y.append(_slope(x, y, k))
@@ -82,146 +55,36 @@ def exp(x: Tensor) -> Tensor:
 
 
 def log(x: Tensor) -> Tensor:
-    """Logarithm of a series with x_0 > 0, from x y′ = x′.
-
-    Parameters
-    ----------
-    x : Tensor, (K+1, ...)
-        A series.
-
-    Returns
-    -------
-    Tensor, (K+1, ...)
-        y = ln x.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks import power_series
-    >>> power_series.log(torch.tensor([1.0, 1.0, 0.0]))
-    tensor([ 0.0000,  1.0000, -0.5000])
-    """
+    """Logarithm of a series with x_0 > 0, y = ln x, from x y′ = x′."""
     return _logarithm(x[0].log(), x[0], x)
 
 
 def log1p(x: Tensor) -> Tensor:
-    """Logarithm of 1 + x for a series with x_0 > −1, from (1 + x) y′ = x′.
-
-    Parameters
-    ----------
-    x : Tensor, (K+1, ...)
-        A series.
-
-    Returns
-    -------
-    Tensor, (K+1, ...)
-        y = ln(1 + x), to as many digits as x has, however small it is.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks import power_series
-    >>> power_series.log1p(torch.tensor([0.0, 1.0, 0.0]))
-    tensor([ 0.0000,  1.0000, -0.5000])
-    """
+    """Logarithm of 1 + x for x_0 > −1, to as many digits as x has, from (1 + x) y′ = x′."""
     return _logarithm(x[0].log1p(), 1 + x[0], x)
 
 
 def integral(x: Tensor, slope: Tensor, first: Tensor) -> Tensor:
-    """Series of y(x(t)) from the series of dy/dx: y_k = Σ_j j x_j (dy/dx)_{k−j} / k.
+    """Series of y(x(t)) from that of dy/dx along x and y at t = 0.
 
-    Parameters
-    ----------
-    x, slope : Tensor, (K+1, ...)
-        The inner series, and dy/dx along it.
-    first : Tensor
-        y at t = 0.
-
-    Returns
-    -------
-    Tensor, (K+1, ...)
-        The series of y.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks import power_series
-    >>> x = torch.tensor([1.0, 1.0, 0.0])
-    >>> power_series.integral(x, 2 * x, x[0] ** 2)
-    tensor([1., 2., 1.])
+    y_k = Σ_j j x_j (dy/dx)_{k−j} / k.
     """
     slopes = list(slope)
     return torch.stack([first, *(_slope(x, slopes, k) for k in range(1, len(x)))])
 
 
 def sigmoid(x: Tensor) -> Tensor:
-    """The logistic function of a series, from y′ = (y − y²) x′.
-
-    Parameters
-    ----------
-    x : Tensor, (K+1, ...)
-        A series.
-
-    Returns
-    -------
-    Tensor, (K+1, ...)
-        y = 1 / (1 + e^−x).
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks import power_series
-    >>> power_series.sigmoid(torch.tensor([0.0, 1.0, 0.0]))
-    tensor([0.5000, 0.2500, 0.0000])
-    """
-    return _riccati(x, torch.sigmoid(x[0]), _logistic_slope(x[0]), lambda y, square: y - square)
+    """The logistic function of a series, y = 1 / (1 + e^−x), from y′ = (y − y²) x′."""
+    return _riccati(x, torch.sigmoid(x[0]), logistic_slope(x[0]), lambda y, square: y - square)
 
 
 def tanh(x: Tensor) -> Tensor:
-    """The hyperbolic tangent of a series, from y′ = (1 − y²) x′.
-
-    Parameters
-    ----------
-    x : Tensor, (K+1, ...)
-        A series.
-
-    Returns
-    -------
-    Tensor, (K+1, ...)
-        y = tanh x.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks import power_series
-    >>> power_series.tanh(torch.tensor([0.0, 3.0, 0.0, 0.0]))
-    tensor([ 0.,  3.,  0., -9.])
-    """
-    return _riccati(x, torch.tanh(x[0]), 4 * _logistic_slope(2 * x[0]), lambda y, square: -square)
+    """The hyperbolic tangent of a series, from y′ = (1 − y²) x′."""
+    return _riccati(x, torch.tanh(x[0]), tanh_slope(x[0]), lambda y, square: -square)
 
 
 def composed(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
-    """Σ_n coefficients_n x^n for a series x that starts at zero.
-
-    Parameters
-    ----------
-    coefficients : tuple of float, at least K+1
-        Of the outer series.
-    x : Tensor, (K+1, ...)
-        The inner series; x_0 must be 0, or its higher orders would be missed.
-
-    Returns
-    -------
-    Tensor, (K+1, ...)
-        The outer series of the inner one.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks import power_series
-    >>> power_series.composed((1, 2, 3), torch.tensor([0.0, 1.0, 1.0]))
-    tensor([1., 2., 5.])
-    """
+    """Σ_n coefficients_n x^n; x_0 must be 0, or higher orders of the outer series were missed."""
     one = torch.zeros_like(x)
     one[0] = 1
     total = coefficients[len(x) - 1] * one
@@ -231,25 +94,7 @@ def composed(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
 
 
 def gaussian(x: Tensor) -> Tensor:
-    """The density of the standard normal distribution at a series, exp(−x²/2)/√(2π).
-
-    Parameters
-    ----------
-    x : Tensor, (K+1, ...)
-        A series.
-
-    Returns
-    -------
-    Tensor, (K+1, ...)
-        The series of the density.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks.series.power_series import gaussian
-    >>> gaussian(torch.tensor([0.0, 1.0, 0.0]))
-    tensor([ 0.3989,  0.0000, -0.1995])
-    """
+    """The density of the standard normal distribution at a series, exp(−x²/2)/√(2π)."""
     return exp(-0.5 * product(x, x)) / math.sqrt(2 * math.pi)
 
 
@@ -272,11 +117,6 @@ def _logarithm(first: Tensor, base: Tensor, x: Tensor) -> Tensor:
     return torch.stack(y)
 
 
-def _logistic_slope(x: Tensor) -> Tensor:
-    """σ(x) σ(−x): σ(x) (1 − σ(x)) would be 0 from x = 37 on."""
-    return torch.sigmoid(x) * torch.sigmoid(-x)
-
-
 def _riccati(
     x: Tensor, first: Tensor, slope: Tensor, rule: Callable[[Tensor, Tensor], Tensor]
 ) -> Tensor:
@@ -291,36 +131,8 @@ def _riccati(
     return torch.stack(y)
 
 
-#: A series to this order takes most of a minute; the cost grows as the square.
-LARGEST = 1000
-
-
 def checked_order(order: Any) -> int:
-    """An order of expansion, from 0.
-
-    Parameters
-    ----------
-    order : int
-        What was given.
-
-    Returns
-    -------
-    int
-        The same.
-
-    Raises
-    ------
-    ShapeError
-        If it is no integer, or negative.
-    LimitError
-        If it is above 1000.
-
-    Examples
-    --------
-    >>> from ebm.networks.series.power_series import checked_order
-    >>> checked_order(3)
-    3
-    """
+    """An order of expansion, an integer from 0 to 1000."""
     number = as_integer(order, "order", 0)
     if number > LARGEST:
         raise LimitError(f"order must be at most {LARGEST}, got {number}")
@@ -328,26 +140,7 @@ def checked_order(order: Any) -> int:
 
 
 def require_finite_orders(coefficients: Any, dtype: torch.dtype) -> None:
-    """Refuse a series whose coefficients left the range of floats.
-
-    Parameters
-    ----------
-    coefficients : Tensor or ndarray, (K+1,)
-        S_0 … S_K.
-    dtype : torch.dtype
-        In which they were computed.
-
-    Raises
-    ------
-    ModelError
-        If one is NaN or infinite; the first is named.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ebm.networks.series.power_series import require_finite_orders
-    >>> require_finite_orders(torch.ones(3), torch.float32)
-    """
+    """Refuse coefficients S_0 … S_K that left the range of floats; the first is named."""
     if isinstance(coefficients, Tensor):
         coefficients = coefficients.detach().cpu().numpy()
     bad = np.flatnonzero(~np.isfinite(coefficients))

@@ -7,13 +7,12 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from ebm.errors import MissingValueError, ModelError, ShapeError
-from ebm.networks._rows import Block, Rows, labelled_rows
+from ebm.networks._rows import Block, LabelledRows, RowSettings, labelled_rows, recomputed
 from ebm.networks._tensors import as_parameters, as_tensor
-from ebm.networks.action._blocks import block_series
 from ebm.networks.series import power_series
+from ebm.networks.series._surprise import surprise_series
 from ebm.networks.series.activations import ACTIVATIONS
 from ebm.networks.series.power_series import checked_order, require_finite_orders
 
@@ -92,9 +91,7 @@ def series(
     rows = _rows(network, inputs, labels, first)
     width = max(max(p.shape) for p in network.parameters())
     size = max(1, BLOCK_BYTES // (width * (order + 1) * first.element_size()))
-    given = [*start.values(), *step.values()]
-    differentiates = torch.is_grad_enabled() and any(x.requires_grad for x in given)
-    recomputes = differentiates and size < rows.n_rows
+    differentiates = any(x.requires_grad for x in (*start.values(), *step.values()))
 
     def share(block: Block) -> Tensor:
         x = block.inputs[None]
@@ -103,12 +100,12 @@ def series(
         wanted = (len(block.labels), rows.n_classes)
         if x.shape[1:] != wanted:
             raise ShapeError(f"logits must have shape {wanted}, got {tuple(x.shape[1:])}")
-        return block_series(_padded(x, order), block)
+        return surprise_series(_padded(x, order), block)
 
+    evaluate = recomputed(share, differentiates and size < rows.n_rows)
     total = first.new_zeros(order + 1)
     for block in rows.blocks(size):
-        part = checkpoint(share, block, use_reentrant=False) if recomputes else share(block)
-        total = total + part
+        total = total + evaluate(block)
     require_finite_orders(total, first.dtype)
     return total
 
@@ -138,19 +135,13 @@ def _is_plain(module: Any, kind: type[nn.Module]) -> bool:
     )
 
 
-def _rows(network: nn.Sequential, inputs: Any, labels: Any, first: Tensor) -> Rows:
+def _rows(network: nn.Sequential, inputs: Any, labels: Any, first: Tensor) -> LabelledRows:
     every = (module for _, module in network.named_modules(remove_duplicate=False))
     linear = [module for module in every if isinstance(module, nn.Linear)]
     if not linear:
         raise ModelError("network must have a Linear layer, got none")
-    rows = labelled_rows(
-        inputs,
-        labels,
-        n_classes=linear[-1].out_features,
-        classes_may_be_empty=True,
-        device=first.device,
-        dtype=first.dtype,
-    )
+    settings = RowSettings(None, linear[-1].out_features, first.device, first.dtype)
+    rows = labelled_rows(inputs, labels, settings, classes_may_be_empty=True)
     if rows.n_inputs != linear[0].in_features:
         raise ShapeError(
             f"inputs must have {linear[0].in_features} columns for this network, "

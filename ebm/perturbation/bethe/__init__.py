@@ -1,6 +1,5 @@
-"""The Bethe approximation by belief propagation: exact on trees."""
+"""Belief propagation and the Bethe approximation; the second opinion that it gives on others."""
 
-from ebm.perturbation.bethe.propagation import bethe, bethe_solutions
-from ebm.perturbation.bethe.solution import BetheSolution
+from ebm.perturbation.bethe.propagation import BetheSolution, bethe, bethe_solutions
 
 __all__ = ["BetheSolution", "bethe", "bethe_solutions"]

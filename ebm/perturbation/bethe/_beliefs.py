@@ -1,4 +1,8 @@
-"""What belief propagation says at its messages: fields, ln Z, joint beliefs of coupled pairs."""
+"""Belief propagation: messages along the couplings of a pairwise model, and what they say.
+
+In spins a message is a field, u_{k→i} = atanh( tanh J_ki tanh h_{k→i} ), and the cavity field
+h_{k→i} = h_k + Σ_{l≠i} u_{l→k} is that of unit k without the coupling to i.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +13,21 @@ from functools import cached_property
 import numpy as np
 
 from ebm._types import Array
+from ebm.errors import ConvergenceError
+from ebm.perturbation._fixed_point import Damping, FixedPoint, damped
 from ebm.perturbation.bethe._coupling_graph import CouplingGraph, log_cosh
-from ebm.perturbation.bethe._loops import LoopCorrection
-from ebm.perturbation.bethe._messages import FixedPoint
 
-__all__ = ["Beliefs"]
+__all__ = ["ROUNDING", "Beliefs", "propagated"]
+
+#: Less of new messages is taken after ten rounds without progress.
+DAMPING = Damping(shrink=0.5, least=0.02, patience=10, progress=0.98)
+#: Changes below this, in units of the largest field, are rounding.
+ROUNDING = 8 * np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True, eq=False)
 class Beliefs:
-    """A fixed point of the messages, in spins, with what the loops add to it.
-
-    Parameters
-    ----------
-    graph : CouplingGraph
-        The couplings.
-    fixed_point : FixedPoint
-        The messages.
-    """
+    """What messages u, (2E,), say at their fixed point, in spins."""
 
     graph: CouplingGraph
     fixed_point: FixedPoint
@@ -34,12 +35,12 @@ class Beliefs:
     @cached_property
     def fields(self) -> Array:
         """H_i, (n,)."""
-        return self.graph.total_fields(self.fixed_point.messages)
+        return self.graph.total_fields(self.fixed_point.x)
 
     @cached_property
     def cavity(self) -> Array:
         """h_{k→i}, (2E,)."""
-        return self.graph.cavity_fields(self.fixed_point.messages)
+        return self.graph.cavity_fields(self.fixed_point.x)
 
     @property
     def mean(self) -> Array:
@@ -71,14 +72,62 @@ class Beliefs:
         return np.asarray(np.sign(coupling) * np.exp(log_odds - 2 * self._log_tables))
 
     @cached_property
-    def loops(self) -> LoopCorrection:
-        """What the loops add to ln Z and to the means."""
-        return LoopCorrection(self.graph, self.cavity)
-
-    @cached_property
     def _log_tables(self) -> Array:
         """Logarithm of the sum of the four weights of each pair."""
         one, other = np.split(self.cavity, 2)
         coupling = self.graph.couplings
         alike, unlike = log_cosh(one + other), log_cosh(one - other)
         return np.asarray(math.log(2) + np.logaddexp(coupling + alike, unlike - coupling))
+
+    @cached_property
+    def log_slopes(self) -> Array:
+        """ln |∂u/∂h| of each message, ∂u/∂h = sinh 2J / (cosh 2J + cosh 2h), (2E,)."""
+        coupling = np.abs(self.graph.directed)
+        log_sinh = 2 * coupling + np.log(-np.expm1(-4 * coupling)) - math.log(2)
+        bottom = np.logaddexp(log_cosh(2 * coupling), log_cosh(2 * self.cavity))
+        return np.asarray(log_sinh - bottom)
+
+    @cached_property
+    def slopes(self) -> Array:
+        """τ = ∂u/∂h of each message, (2E,)."""
+        return np.asarray(np.sign(self.graph.directed) * np.exp(self.log_slopes))
+
+    @cached_property
+    def pair_correlations(self) -> Array:
+        """r of each coupled pair, (E,): r² is the product of its two slopes."""
+        forward, backward = np.split(self.log_slopes, 2)
+        size = np.exp(0.5 * (forward + backward))
+        return np.asarray(np.sign(self.graph.couplings) * np.minimum(size, 1 - 1e-15))
+
+
+def propagated(
+    graph: CouplingGraph,
+    fields: Array,
+    max_iterations: int,
+    tolerance: float,
+    damping: float | None = None,
+) -> Beliefs:
+    """All messages sent at once, again and again, from those of given fields (n,), until they stay.
+
+    ``damping`` is the share of the old message that is kept; None takes as much as is needed.
+    On a forest n + 1 rounds always are allowed, and suffice.
+    """
+
+    def change_at(messages: Array) -> tuple[Array, float]:
+        cavity = graph.cavity_fields(messages)
+        tolerated = max(tolerance, ROUNDING * float(np.abs(cavity).max(initial=0.0)))
+        return graph.sent(cavity) - messages, tolerated
+
+    rounds = max(max_iterations, graph.n + 1) if graph.is_forest else max_iterations
+    is_free = damping is None and not graph.is_forest
+    rule = DAMPING if is_free else Damping(1.0 - (damping or 0.0))
+    fixed_point = damped(change_at, graph.sent(fields[graph.source]), rounds, rule)
+    if not fixed_point.is_found:
+        raise ConvergenceError(
+            f"belief propagation did not converge: after {rounds} rounds a message still changes "
+            f"by {fixed_point.residual:.1e}, the tolerance is {tolerance:.1e}. Give damping=0.9 or "
+            "a larger max_iterations; where couplings are strong on many loops there may be no "
+            "stable solution: use ebm.sample",
+            residual=fixed_point.residual,
+        )
+    return Beliefs(graph, fixed_point)

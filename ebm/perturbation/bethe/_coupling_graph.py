@@ -11,7 +11,7 @@ import numpy as np
 from ebm._types import Array, Indices
 from ebm.errors import ModelError
 from ebm.forms import TermForm, offered_form
-from ebm.models._couplings import diagonal, is_sparse
+from ebm.models._couplings import at_pairs, diagonal, free_pairs
 from ebm.models._library import joint_machine, library_model
 from ebm.spaces import FiniteSpace
 
@@ -20,20 +20,10 @@ __all__ = ["CouplingGraph", "coupling_graph", "log_cosh"]
 
 @dataclass(frozen=True, eq=False)
 class CouplingGraph:
-    """E(s) = −Σ_{i<j} J_ij s_i s_j − Σ h_i s_i + constant over the couplings that are not zero.
+    """E(s) = −Σ_{i<j} J_ij s_i s_j − Σ h_i s_i + constant over the E couplings that are not zero.
 
-    Each of the E couplings i < j has two directions, i→j at its place and j→i E places later.
-
-    Parameters
-    ----------
-    fields : ndarray, (n,)
-        h.
-    first, second : ndarray, (E,)
-        i and j.
-    couplings : ndarray, (E,)
-        J.
-    constant : float
-        Of the energy.
+    ``first`` and ``second`` hold i < j, (E,). Each coupling has two directions, i→j at its place
+    and j→i E places later.
     """
 
     fields: Array
@@ -113,48 +103,16 @@ class CouplingGraph:
             messages[is_large] = sign * smaller[is_large] + 0.5 * tails
         return np.asarray(messages)
 
-    def log_slopes(self, cavity: Array) -> Array:
-        """ln |∂u/∂h| of each message, ∂u/∂h = sinh 2J / (cosh 2J + cosh 2h), (2E,)."""
-        coupling = np.abs(self.directed)
-        log_sinh = 2 * coupling + np.log(-np.expm1(-4 * coupling)) - np.log(2)
-        return np.asarray(log_sinh - np.logaddexp(log_cosh(2 * coupling), log_cosh(2 * cavity)))
-
 
 def log_cosh(x: Array) -> Array:
-    """ln cosh x at any x.
-
-    Parameters
-    ----------
-    x : ndarray, (...)
-        Real numbers.
-
-    Returns
-    -------
-    ndarray, (...)
-        From 0 on.
-    """
+    """ln cosh x at any x."""
     return np.asarray(np.abs(x) + np.log1p(np.exp(-2 * np.abs(x))) - np.log(2))
 
 
 def coupling_graph(model: Any) -> tuple[CouplingGraph, FiniteSpace]:
     """The graph of a pairwise model of two-valued units, and the coding of the answers.
 
-    Parameters
-    ----------
-    model : BoltzmannMachine, IsingModel, InteractionModel or RestrictedBoltzmannMachine
-        Of any center and diagonal; a restricted machine is taken with both its layers.
-
-    Returns
-    -------
-    CouplingGraph
-        With the same energies in spins.
-    FiniteSpace
-        That of the model.
-
-    Raises
-    ------
-    ModelError
-        If the model is another, or has terms of three units.
+    Of any center and diagonal; a restricted machine is taken with both its layers.
     """
     machine = joint_machine(model)
     if machine is None and offered_form(model) is TermForm:
@@ -168,18 +126,11 @@ def coupling_graph(model: Any) -> tuple[CouplingGraph, FiniteSpace]:
         )
     space: FiniteSpace = machine.space
     ising = machine.to_spins()
-    first, second, values = _edges(ising.couplings)
+    pairs = free_pairs(ising.couplings)
+    values = at_pairs(ising.couplings, pairs)
+    first, second = (ends[values != 0] for ends in pairs)
     # s² = 1 makes the diagonal a constant.
     constant = ising.offset - 0.5 * float(diagonal(ising.couplings).sum())
-    return CouplingGraph(np.asarray(ising.fields), first, second, values, constant), space
-
-
-def _edges(matrix: Any) -> tuple[Indices, Indices, Array]:
-    """Couplings i < j that are not zero."""
-    if is_sparse(matrix):
-        entries = matrix.tocoo()
-        kept = (entries.row < entries.col) & (entries.data != 0)
-        first, second = entries.row[kept].astype(np.intp), entries.col[kept].astype(np.intp)
-        return first, second, np.asarray(entries.data[kept], dtype=np.float64)
-    first, second = np.nonzero(np.triu(matrix, 1))
-    return first, second, np.asarray(matrix[first, second])
+    return CouplingGraph(
+        np.asarray(ising.fields), first, second, values[values != 0], constant
+    ), space

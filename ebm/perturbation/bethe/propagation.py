@@ -1,22 +1,42 @@
-"""Belief propagation: messages sent until they stay, from one start or from many."""
+"""The Bethe approximation by belief propagation: from one start or from many."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebm._arrays import as_integer, as_number
+from ebm._arrays import as_integer, as_number, read_only
+from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource
-from ebm.errors import EbmError
-from ebm.perturbation._starts import distinct_solutions, first_log_odds
-from ebm.perturbation.bethe._coupling_graph import coupling_graph
-from ebm.perturbation.bethe._messages import settle
-from ebm.perturbation.bethe.solution import BetheSolution
+from ebm._types import Array, Indices
+from ebm.errors import ConvergenceError, EbmError, require_memory
+from ebm.perturbation._approximation import Approximation
+from ebm.perturbation._fixed_point import distinct_solutions, first_log_odds
+from ebm.perturbation._linear_response import with_unit_diagonal
+from ebm.perturbation._summation import distance_off_diagonal, relative_distance
+from ebm.perturbation.bethe._beliefs import Beliefs, propagated
+from ebm.perturbation.bethe._coupling_graph import CouplingGraph, coupling_graph
+from ebm.perturbation.bethe._field_response import (
+    MOST_UNITS,
+    inverse_correlations,
+    is_stable,
+    response,
+)
+from ebm.perturbation.bethe._loops import LoopCorrection
+from ebm.perturbation.bethe._witness import Witness
+from ebm.spaces import Binary, FiniteSpace
 
-__all__ = ["bethe", "bethe_solutions"]
+__all__ = ["BetheSolution", "bethe", "bethe_solutions"]
+
+#: Bytes allowed for a covariance of all pairs, and for what it takes to find it.
+MEMORY_LIMIT = 4 * 2.0**30
+#: How much farther than the response with settled variances the true one is taken to be.
+FACTOR = 1.5
 
 
 def bethe(
@@ -34,8 +54,8 @@ def bethe(
     u_{k→i} = atanh( tanh J_ki tanh h_{k→i} ),  h_{k→i} = h_k + Σ_{l≠i} u_{l→k},
     ⟨s_i⟩ = tanh( h_i + Σ_k u_{k→i} ), in spins.
 
-    Exact where the couplings form a tree, or several. On loops it is an approximation, good where
-    they are long or weak, and may have several solutions: see :func:`bethe_solutions`.
+    The approximation is exact where the couplings form a tree, or several. On loops it is good
+    where they are long or weak, and may have several solutions: see :func:`bethe_solutions`.
 
     Parameters
     ----------
@@ -75,20 +95,26 @@ def bethe(
     Examples
     --------
     >>> import ebm
-    >>> from ebm.perturbation.bethe.propagation import bethe
     >>> chain = ebm.IsingModel([[0, 1, 0], [1, 0, -0.5], [0, -0.5, 0]], [0.2, 0, 0.1])
-    >>> solution = bethe(chain)
+    >>> solution = ebm.perturbation.bethe(chain)
     >>> abs(solution.log_partition - ebm.exact(chain).log_partition) < 1e-12
     True
     """
-    settings = _checked_settings(max_iterations, tolerance, damping)
+    max_iterations = as_integer(max_iterations, "max_iterations")
+    tolerance = as_number(tolerance, "tolerance")
+    if not 0 <= tolerance < math.inf:
+        raise EbmError(f"tolerance must be a number from 0 on, got {tolerance!r}")
+    if damping is not None:
+        damping = as_number(damping, "damping")
+        if not 0 <= damping < 1:
+            raise EbmError(f"damping must be a number from 0 to below 1, or None, got {damping!r}")
     if covariance not in ("response", "beliefs"):
         raise EbmError(f'covariance must be "response" or "beliefs", got {covariance!r}')
     graph, space = coupling_graph(model)
     # Log-odds are twice a field in spins.
-    cavity = first_log_odds(start, space, rng) / 2
-    found = settle(graph, graph.sent(cavity[graph.source]), **settings)
-    return BetheSolution(space, graph, found, by_response=covariance == "response")
+    fields = first_log_odds(start, space, rng) / 2
+    beliefs = propagated(graph, fields, max_iterations, tolerance, damping)
+    return BetheSolution(space, beliefs, by_response=covariance == "response")
 
 
 def bethe_solutions(
@@ -101,7 +127,7 @@ def bethe_solutions(
     model : BoltzmannMachine, IsingModel or RestrictedBoltzmannMachine
         As for :func:`bethe`.
     n_starts : int
-        How many random starts.
+        Number of random starts.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness.
     **settings : Any
@@ -124,10 +150,9 @@ def bethe_solutions(
     --------
     >>> import numpy as np
     >>> import ebm
-    >>> from ebm.perturbation.bethe.propagation import bethe_solutions
     >>> magnet = ebm.IsingModel(np.ones((5, 5)) - np.eye(5), np.zeros(5))
-    >>> found = bethe_solutions(magnet, rng=0)
-    >>> [(solution.is_stable, round(float(solution.mean_error[0]), 2)) for solution in found]
+    >>> solutions = ebm.perturbation.bethe_solutions(magnet, rng=0)
+    >>> [(solution.is_stable, round(float(solution.mean_error[0]), 2)) for solution in solutions]
     [(True, 1.0), (True, 1.0), (False, inf)]
     """
 
@@ -137,13 +162,189 @@ def bethe_solutions(
     return distinct_solutions(solve, n_starts, rng)
 
 
-def _checked_settings(max_iterations: Any, tolerance: Any, damping: Any) -> dict[str, Any]:
-    max_iterations = as_integer(max_iterations, "max_iterations")
-    tolerance = as_number(tolerance, "tolerance")
-    if not 0 <= tolerance < math.inf:
-        raise EbmError(f"tolerance must be a number from 0 on, got {tolerance!r}")
-    if damping is not None:
-        damping = as_number(damping, "damping")
-        if not 0 <= damping < 1:
-            raise EbmError(f"damping must be a number from 0 to below 1, or None, got {damping!r}")
-    return {"max_iterations": max_iterations, "tolerance": tolerance, "damping": damping}
+@dataclass(frozen=True, eq=False, repr=False)
+class BetheSolution(Approximation):
+    """A solution of belief propagation; made by :func:`ebm.perturbation.bethe`.
+
+    With H_i = h_i + Σ_k u_{k→i}, minus the Bethe free energy is
+
+    ln Z = Σ_i ln 2cosh H_i + ½ Σ_{k→i} ln( cosh(J+h_{k→i}) cosh(J−h_{k→i}) ) −
+    Σ_ij ln( (e^J cosh(h_{i→j}+h_{j→i}) + e^−J cosh(h_{i→j}−h_{j→i})) / 2 ) − constant,
+
+    whose error is of second order in what is left of the messages. ``pair_covariance`` c is by the
+    joint beliefs of two units, the derivatives of this ln Z by the couplings; on loops those of
+    linear response are better, ∂⟨x_i⟩/∂b_j with (C⁻¹)_ij = −c_ij/(v_i v_j − c_ij²) and
+    (C⁻¹)_ii = 1/v_i + Σ_j c_ij² / (v_i (v_i v_j − c_ij²)). A saddle of the free energy has no
+    linear response; none is needed where all pairs are coupled and ``covariance="beliefs"``.
+
+    All estimated errors are zero on trees, and infinite at a saddle but for that of
+    ``pair_covariance`` of many units.
+
+    Parameters
+    ----------
+    space : FiniteSpace
+        The coding of means and covariances.
+    beliefs : Beliefs
+        What the messages say, in spins.
+    by_response : bool
+        Whether ``covariance`` holds linear response for coupled pairs, not their beliefs.
+    """
+
+    space: FiniteSpace
+    beliefs: Beliefs
+    by_response: bool = True
+    #: What tables call it.
+    kind = "Bethe"
+
+    def __repr__(self) -> str:
+        return (
+            f"BetheSolution({self.space!r}, {len(self.pairs[0])} couplings, converged in "
+            f"{self.n_iterations} rounds, log_partition={self._log_partition:.6f})"
+        )
+
+    @property
+    def n_iterations(self) -> int:
+        """Rounds of messages that were sent."""
+        return self.beliefs.fixed_point.n_iterations
+
+    @property
+    def residual(self) -> float:
+        """Largest change of a message, a field in spins, in the last round."""
+        return self.beliefs.fixed_point.residual
+
+    @property
+    def pairs(self) -> tuple[Indices, Indices]:
+        """Index arrays i < j of the couplings that are not zero."""
+        return self._graph.first, self._graph.second
+
+    @cached_property
+    def pair_covariance_error(self) -> float:
+        """Estimated error of ``pair_covariance``, relative: ‖c − c'‖ / ‖c‖.
+
+        c' as in ``covariance_error``, of many units by the beliefs of all states.
+        """
+        if self._graph.is_forest:
+            return 0.0
+        if self._graph.n > MOST_UNITS:
+            other = self._witness.pair_covariance(self.pairs)
+        elif self._settled_covariance is None:
+            return math.inf
+        else:
+            other = (self._settled_covariance + self._of_other_states)[self.pairs]
+        return max(relative_distance(self._pair_covariance, other), self._mean_doubt.error)
+
+    @cached_property
+    def covariance_error(self) -> float:
+        """Estimated error of ``covariance`` off its diagonal, relative.
+
+        1.5 ‖C − C'‖ / ‖C‖, with C' the response that has the variances of the means, which on loops
+        is another, and the covariance of all states beside this one; at least the error of a mean
+        in standard deviations.
+        """
+        if self._graph.is_forest:
+            return 0.0
+        if self._settled_covariance is None:
+            return math.inf
+        other = self._settled_covariance + self._of_other_states
+        distance = distance_off_diagonal(self._covariance, other)
+        return max(FACTOR * distance, self._mean_doubt.error)
+
+    @cached_property
+    def is_stable(self) -> bool:
+        """Whether this is a minimum of the Bethe free energy, where small changes die out.
+
+        A symmetric start can end on a saddle, such as means of zero in a magnet.
+        """
+        return is_stable(self.beliefs)
+
+    @property
+    def _log_partition(self) -> float:
+        return self.beliefs.log_partition
+
+    @cached_property
+    def _mean(self) -> Array:
+        from scipy.special import expit
+
+        fields = self.beliefs.fields
+        return read_only(expit(2 * fields) if isinstance(self.space, Binary) else np.tanh(fields))
+
+    @cached_property
+    def _pair_covariance(self) -> Array:
+        return read_only(self.beliefs.pair_covariance * self._scale**2)
+
+    @cached_property
+    def _covariance(self) -> Array:
+        n = self._graph.n
+        require_memory(
+            24.0 * n * n,
+            MEMORY_LIMIT,
+            f"the covariance of all pairs of {n} units",
+            "use pair_covariance, those of coupled units",
+        )
+        if self.by_response or 2 * len(self.pairs[0]) < n * (n - 1):
+            matrix = self._response.copy()
+        else:
+            matrix = np.zeros((n, n))
+        if not self.by_response:
+            i, j = self.pairs
+            matrix[i, j] = matrix[j, i] = self._pair_covariance
+        np.fill_diagonal(matrix, self._scale**2 * self.beliefs.variance)
+        return read_only(matrix)
+
+    @cached_property
+    def _response(self) -> Array:
+        """The covariance by linear response, in the coding of the model."""
+        with single_threaded_blas():
+            return read_only(self._scale**2 * response(self.beliefs))
+
+    @cached_property
+    def _settled_covariance(self) -> Array | None:
+        """The linear response that has the variances of the means; None at a saddle."""
+        inverse = inverse_correlations(self.beliefs)
+        if inverse is None or self._is_saddle:
+            return None
+        deviation = self._scale * np.sqrt(self.beliefs.variance)
+        try:
+            return np.asarray(with_unit_diagonal(inverse) * np.outer(deviation, deviation))
+        except ConvergenceError:
+            return None
+
+    @property
+    def _of_other_states(self) -> Array:
+        """What the covariance of all states has beyond the linear response of this one."""
+        return self._witness.covariance - self._response
+
+    @cached_property
+    def _is_saddle(self) -> bool:
+        """Whether no loops can be summed here."""
+        return not math.isfinite(LoopCorrection(self.beliefs).log_partition)
+
+    @property
+    def _known_error(self) -> float | None:
+        if self._graph.is_forest:
+            return 0.0
+        return math.inf if self._is_saddle else None
+
+    @property
+    def _graph(self) -> CouplingGraph:
+        return self.beliefs.graph
+
+    @cached_property
+    def _witness(self) -> Witness:
+        return Witness(self.space, self._graph)
+
+    @property
+    def _advice(self) -> tuple[str, str]:
+        remedy = "look at bethe_solutions(model), or use ebm.sample"
+        if self._is_saddle:
+            reason = "this solution of belief propagation is no minimum of the Bethe free energy"
+            return reason, remedy
+        return (
+            "the loops are short and their couplings strong for belief propagation, or it has "
+            "other solutions"
+        ), remedy
+
+    @property
+    def _scale(self) -> float:
+        """Of a spin in the coding of the model."""
+        return 0.5 if isinstance(self.space, Binary) else 1.0

@@ -1,27 +1,30 @@
-"""What the program asks of matrices, dense and sparse alike."""
+"""What the program asks of matrices, and how dense ones answer: few products of full size.
+
+A derivative with respect to a matrix is one matrix and a sum of outer products. Elementwise
+products are made by blocks of rows whenever they are used: stored, they would fill the memory.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Algebra", "Hadamard", "MatrixAdjoint"]
+__all__ = ["DenseAlgebra", "Hadamard", "MatrixAdjoint", "Product"]
 
 Array = NDArray[Any]
 
+#: Entries of a block of rows: it stays in a processor's cache.
+BLOCK = 2**17
+#: Columns of a block of a triangular product.
+COLUMNS = 128
+
 
 class Hadamard:
-    """An elementwise product, made anew whenever it is used: stored, they would fill the memory.
-
-    Parameters
-    ----------
-    factors : sequence of matrix, (n, n)
-        Two or more; equal factors are one object.
-    """
+    """An elementwise product of two or more matrices; equal factors are one object."""
 
     def __init__(self, factors: Sequence[Any]) -> None:
         self.factors = tuple(factors)
@@ -31,9 +34,26 @@ class Hadamard:
         """The transpose."""
         return type(self)([factor.T for factor in self.factors])
 
+    def __getitem__(self, rows: slice) -> Array:
+        first, second, *rest = self.factors
+        block = first[rows] * second[rows]
+        for factor in rest:
+            block *= factor[rows]
+        return np.asarray(block)
+
+
+class Product(NamedTuple):
+    """A diag(v) B, perhaps symmetric, perhaps with B = Aᵀ."""
+
+    left: Any
+    middle: Array
+    right: Any
+    is_symmetric: bool
+    is_mirrored: bool
+
 
 class MatrixAdjoint:
-    """A derivative with respect to a matrix: one matrix and a sum of outer products."""
+    """A derivative with respect to a matrix, read when all has been added."""
 
     def __init__(self) -> None:
         self.matrix: Any = None
@@ -56,69 +76,131 @@ class MatrixAdjoint:
         self._left += other._right
         self._right += other._left
 
-    @property
+    @cached_property
     def outer(self) -> tuple[Array, Array] | None:
         """The u and the v as rows, (number, n) each; None if there are none."""
-        if not self._left:
-            return None
-        return np.stack(self._left), np.stack(self._right)
+        return (np.stack(self._left), np.stack(self._right)) if self._left else None
+
+    def rows(self, part: slice) -> Array:
+        """Some rows as numbers, of dense matrices."""
+        if self.outer is None:
+            return np.asarray(self.matrix[part])
+        rows = self.outer[0][:, part].T @ self.outer[1]
+        if self.matrix is not None:
+            rows += self.matrix[part]
+        return np.asarray(rows)
 
 
-class Algebra(ABC):
-    """Operations on matrices of one storage.
+class DenseAlgebra:
+    """Operations on numpy arrays; W, (n, n), is symmetric with zero diagonal."""
 
-    Parameters
-    ----------
-    coupling : matrix, (n, n)
-        W, symmetric with zero diagonal.
-    """
-
-    def __init__(self, coupling: Any) -> None:
+    def __init__(self, coupling: Array) -> None:
         self.coupling = coupling
 
-    @abstractmethod
     def hadamard(self, factors: Sequence[Any]) -> Hadamard:
         """Elementwise product, made when it is used."""
+        return Hadamard(factors)
 
-    @abstractmethod
     def apply(self, matrix: Any, rows: Array) -> Array:
         """M v for each row v."""
+        if isinstance(matrix, np.ndarray):
+            return np.asarray(rows @ matrix.T)
+        result = np.empty(rows.shape, np.result_type(rows, self.coupling))
+        for part in _blocks(rows.shape[1]):
+            result[:, part] = rows @ matrix[part].T
+        return result
 
-    @abstractmethod
-    def product(self, left: Any, middle: Array, right: Any, *, mirrored: bool) -> Any:
-        """A diag(v) B; ``mirrored`` if B = Aᵀ."""
+    def product(self, factors: Product) -> Array:
+        """A diag(v) B."""
+        left, middle = _stored(factors.left), factors.middle
+        is_real = np.isrealobj(left) and np.isrealobj(middle)
+        if factors.is_mirrored and is_real and (middle >= 0).all():
+            # X Xᵀ takes BLAS half the operations of a product.
+            half = left * np.sqrt(middle)
+            return np.asarray(half @ half.T)
+        return np.asarray((left * middle) @ _stored(factors.right))
 
-    @abstractmethod
-    def four(self, matrix: Any, vector: Array) -> Any:
-        """The complete graph of four sites, a number."""
-
-    @abstractmethod
-    def four_adjoint(self, matrix: Any, vector: Array) -> tuple[Any, Array]:
-        """Derivatives of :meth:`four` with respect to matrix and vector."""
-
-    @abstractmethod
-    def spread(
-        self,
-        others: Sequence[Any],
-        target: Any,
-        adjoints: Mapping[int, MatrixAdjoint],
-        factor: float,
-    ) -> dict[int, Any]:
-        """``factor`` times each adjoint times the other factors of an elementwise product."""
-
-    @abstractmethod
     def product_adjoint(
-        self,
-        left: Any,
-        middle: Array,
-        right: Any,
-        adjoint: MatrixAdjoint,
-        *,
-        symmetric: bool,
-        mirrored: bool,
-        wanted: tuple[bool, bool],
+        self, factors: Product, adjoint: MatrixAdjoint, wanted: tuple[bool, bool]
     ) -> tuple[Any, Array, Any]:
-        """Derivatives of A diag(v) B with respect to A, v and B.
+        """Derivatives with respect to A, v and B; those of A and B are None where not wanted.
 
-        Those of A and B are None where not wanted; where ``mirrored``, A takes that of B too.
+        One product of full size if mirrored, where A takes that of B too, else two.
         """
+        left, middle, right = _stored(factors.left), factors.middle, _stored(factors.right)
+        g = adjoint.rows(slice(None))
+        if factors.is_symmetric:
+            g = (g + g.T) / 2
+        if factors.is_mirrored:
+            through = g @ left
+            to_middle = np.einsum("ij,ij->j", left, through)
+            return (2 * through * middle if wanted[0] else None), to_middle, None
+        through = left.T @ g
+        to_middle = np.einsum("ij,ij->i", through, right)
+        to_left = (g @ right.T) * middle if wanted[0] else None
+        return to_left, to_middle, (middle[:, None] * through if wanted[1] else None)
+
+    def spread(
+        self, others: Sequence[Any], target: Any, adjoints: Mapping[int, MatrixAdjoint], count: int
+    ) -> dict[int, Array]:
+        """``count`` times each adjoint times the other factors of an elementwise product."""
+        rest = others[0] if len(others) == 1 else Hadamard(others)
+        vectors = [adjoint.outer[0] for adjoint in adjoints.values() if adjoint.outer is not None]
+        dtype = np.result_type(self.coupling, *vectors)
+        results = {order: np.empty(self.coupling.shape, dtype) for order in adjoints}
+        for part in _blocks(len(self.coupling)):
+            block = count * rest[part]
+            for order, adjoint in adjoints.items():
+                results[order][part] = block * adjoint.rows(part)
+        return results
+
+    def four(self, matrix: Any, vector: Array) -> Any:
+        """Σ_ijkl u_i u_j u_k u_l W_ij W_ik W_il W_jk W_jl W_kl, by about n⁴/6 operations."""
+        matrix = _stored(matrix)
+        upper = np.triu(matrix, 1)
+        n, total = len(vector), 0.0
+        for i in range(n - 3):
+            block = upper[i + 1 :, i + 1 :]
+            a = vector[i + 1 :] * matrix[i, i + 1 :]
+            for start in range(0, len(a), COLUMNS):
+                stop = start + COLUMNS
+                # j < k and k < l, k in the block: rows j end with it, columns l begin with it.
+                paths = (block[:stop, start:stop] * a[start:stop]) @ block[start:stop, start:]
+                paths *= block[:stop, start:]
+                total = total + vector[i] * (a[:stop] @ (paths @ a[start:]))
+        return 24 * total
+
+    def four_adjoint(self, matrix: Any, vector: Array) -> tuple[Array, Array]:
+        """Derivatives of :meth:`four`, G with Σ_ij G_ij dW_ij and that by u: about n⁴/2 operations.
+
+        G is symmetric with zero diagonal.
+        """
+        matrix = _stored(matrix)
+        n = len(vector)
+        to_matrix = np.zeros_like(matrix)
+        to_vector = np.zeros(n, np.result_type(matrix, vector))
+        # i is the smallest of four: 4 Σ_i u_i Σ_jkl>i a_j a_k a_l W_jk W_kl W_jl, a = u W_i.
+        for i in range(n - 3):
+            block, spokes = matrix[i + 1 :, i + 1 :], matrix[i, i + 1 :]
+            a = vector[i + 1 :] * spokes
+            triangles = (block * a) @ block
+            opposite = triangles * (12 * vector[i] * a[:, None] * a)
+            to_matrix[i + 1 :, i + 1 :] += opposite
+            triangles *= block
+            ends = triangles @ a
+            to_a = 12 * vector[i] * ends
+            to_vector[i] += 4 * (a @ ends)
+            to_vector[i + 1 :] += to_a * spokes
+            to_matrix[i, i + 1 :] += to_a * vector[i + 1 :] / 2
+            to_matrix[i + 1 :, i] += to_a * vector[i + 1 :] / 2
+        np.fill_diagonal(to_matrix, 0)
+        return to_matrix, to_vector
+
+
+def _stored(matrix: Any) -> Array:
+    return np.asarray(matrix[:])
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    size = max(1, BLOCK // n)
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))

@@ -15,7 +15,7 @@ from functools import cache
 from ebm.errors import LimitError
 from ebm.perturbation.diagrams._expressions import Expressions
 from ebm.perturbation.diagrams._program import Program
-from ebm.perturbation.diagrams.connected import MAX_EDGES, Diagram, connected_diagrams
+from ebm.perturbation.diagrams.multigraphs import MAX_EDGES, Diagram, connected_diagrams
 
 __all__ = ["compile_program", "require_covariance_order", "require_order"]
 
@@ -28,18 +28,7 @@ Edges = dict[tuple[int, int], tuple[int, ...]]
 
 
 def require_order(order: int) -> None:
-    """Refuse diagrams that no program contracts.
-
-    Parameters
-    ----------
-    order : int
-        Their number of edges.
-
-    Raises
-    ------
-    LimitError
-        If it is above 6.
-    """
+    """Refuse diagrams with so many edges that no program contracts them."""
     if order > MAX_ORDER:
         count = f"{len(connected_diagrams(order))} " if order <= MAX_EDGES else ""
         raise LimitError(
@@ -49,20 +38,7 @@ def require_order(order: int) -> None:
 
 
 def require_covariance_order(order: int, what: str) -> None:
-    """Refuse a covariance of order K, a derivative of ln Z of order K + 1 by the couplings.
-
-    Parameters
-    ----------
-    order : int
-        K.
-    what : str
-        The answer wanted.
-
-    Raises
-    ------
-    LimitError
-        If K is above 5.
-    """
+    """Refuse a covariance of order K, a derivative of ln Z of order K + 1 by the couplings."""
     if order >= MAX_ORDER:
         raise LimitError(
             f"{what} of order {order} needs the diagrams of order {order + 1}, the limit is "
@@ -72,29 +48,12 @@ def require_covariance_order(order: int, what: str) -> None:
 
 @cache
 def compile_program(order: int, bridgeless: bool = False) -> Program:
-    """All diagrams with 1 … ``order`` edges as one program.
+    """All diagrams with 1 … ``order`` edges as one program, with one group of terms for each order.
 
-    The weights it asks for are named by :meth:`Diagram.legs`: ``(d,)`` at a vertex of degree d, and
-    ``(d₁, d₂, …)`` at an articulation where ``bridgeless``. In a series in W the pieces at an
-    articulation do not matter: there every weight is ``(d,)``.
-
-    Parameters
-    ----------
-    order : int
-        K, at most 6, see :func:`require_order`.
-    bridgeless : bool
-        Only diagrams without bridges: the expansion at fixed means.
-
-    Returns
-    -------
-    Program
-        With one group of terms for each order.
-
-    Examples
-    --------
-    >>> from ebm.perturbation.diagrams._contraction import compile_program
-    >>> compile_program(5).count("product")
-    3
+    ``bridgeless`` takes those without bridges: the expansion at fixed means. The weights it asks
+    for are named by :meth:`Diagram.legs`: ``(d,)`` at a vertex of degree d, and ``(d₁, d₂, …)`` at
+    an articulation where ``bridgeless``. In a series in W the pieces at an articulation do not
+    matter: there every weight is ``(d,)``.
     """
     require_order(order)
     expressions = Expressions()
@@ -177,10 +136,8 @@ def _without(
     """A vertex between two others summed into an edge between them."""
     vectors, edges = dict(vectors), dict(edges)
     a, b = sorted(end for pair in _at(edges, vertex) for end in pair if end != vertex)
-    left, right = (
-        _oriented(expressions, edges, a, vertex),
-        _oriented(expressions, edges, vertex, b),
-    )
+    left = _oriented(expressions, edges, a, vertex)
+    right = _oriented(expressions, edges, vertex, b)
     matrix = expressions.product((left, expressions.times(vectors.pop(vertex)), right))
     for pair in _at(edges, vertex):
         del edges[pair]

@@ -30,17 +30,7 @@ PRICE_OF_EDGE = 10**6
 
 
 class Expressions:
-    """Numbered expressions; the same one always gets the same number.
-
-    Examples
-    --------
-    >>> from ebm.perturbation.diagrams._expressions import Expressions
-    >>> table = Expressions()
-    >>> w = table.coupling()
-    >>> path = table.product((w, table.weight((2,)), w))
-    >>> table.transposed(path) == path
-    True
-    """
+    """Numbered expressions; the same one always gets the same number."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
@@ -127,21 +117,10 @@ class Expressions:
         return (matrix,)
 
     def missing(self, root: int) -> dict[int, Node]:
-        """What ``root`` needs beyond what is used, inputs first, products cut in two.
-
-        Parameters
-        ----------
-        root : int
-            An expression.
-
-        Returns
-        -------
-        dict
-            Finished nodes by number.
-        """
-        found: dict[int, Node] = {}
-        self._collect(root, found)
-        return found
+        """Finished nodes that ``root`` needs beyond what is used, inputs first."""
+        nodes: dict[int, Node] = {}
+        self._collect(root, nodes)
+        return nodes
 
     def price(self, root: int) -> int:
         """Cost of what ``root`` needs beyond what is used."""
@@ -162,15 +141,15 @@ class Expressions:
         """Count an expression, and what it needs, as used."""
         self.used.update(self.missing(root))
 
-    def _collect(self, number: int, found: dict[int, Node]) -> None:
-        if number in self.used or number in found:
+    def _collect(self, number: int, nodes: dict[int, Node]) -> None:
+        if number in self.used or number in nodes:
             return
         node = self.nodes[number]
         if node[0] == "product":
             node = self._cut(node[1])
         for item in inputs(node):
-            self._collect(item, found)
-        found[number] = node
+            self._collect(item, nodes)
+        nodes[number] = node
 
     def _cut(self, word: tuple[int, ...]) -> Node:
         """The cheapest place to cut a word of matrices and vectors in two."""
@@ -185,18 +164,7 @@ class Expressions:
 
 
 def inputs(node: Node) -> Iterator[int]:
-    """Numbers of the expressions that a finished node is made of.
-
-    Parameters
-    ----------
-    node : Node
-        The node.
-
-    Yields
-    ------
-    int
-        The number of each.
-    """
+    """Numbers of the expressions that a finished node is made of."""
     kind, *arguments = node
     if kind in {"times", "hadamard"}:
         yield from arguments[0]

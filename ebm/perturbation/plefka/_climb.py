@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,12 +17,12 @@ from ebm._types import Array
 from ebm.errors import ConvergenceError
 from ebm.models import BoltzmannMachine
 from ebm.models._couplings import apply, is_sparse
-from ebm.perturbation._definite import cholesky
-from ebm.perturbation.diagrams._algebra import Algebra
+from ebm.perturbation._fixed_point import mixture
+from ebm.perturbation._linear_response import cholesky
+from ebm.perturbation.diagrams._program import Algebra
 from ebm.perturbation.plefka._free_energy import corrections
 
 __all__ = ["Point", "ascent", "climb", "point_at"]
-
 
 #: Points that the next one is made of.
 MEMORY = 6
@@ -37,16 +36,9 @@ ROUNDING = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Means, and F there with its slope.
+    """Means as β = logit m, and F there by orders, with its slope r, (n,).
 
-    Parameters
-    ----------
-    log_odds : ndarray, (n,)
-        β = logit m.
-    terms : ndarray, (K + 1,)
-        Orders of F: entropy and biases, couplings of the means, then Γ_2 … Γ_K.
-    slope : ndarray, (n,)
-        r.
+    The orders are entropy and biases, couplings of the means, then Γ_2 … Γ_K.
     """
 
     log_odds: Array
@@ -88,24 +80,7 @@ class Point:
 
 
 def point_at(machine: BoltzmannMachine, algebra: Algebra, log_odds: Array, order: int) -> Point:
-    """F and its slope at some means.
-
-    Parameters
-    ----------
-    machine : BoltzmannMachine
-        Without diagonal.
-    algebra : Algebra
-        Its couplings.
-    log_odds : ndarray, (n,)
-        β.
-    order : int
-        K.
-
-    Returns
-    -------
-    Point
-        Perhaps with numbers that are not finite.
-    """
+    """F and its slope to order K at some means, perhaps not finite; the machine has no diagonal."""
     bare = Point(log_odds, np.zeros(0), np.zeros(0))
     with np.errstate(over="ignore", invalid="ignore"):
         higher, slope = corrections(algebra, bare.variance, bare.skew, order)
@@ -121,24 +96,10 @@ def point_at(machine: BoltzmannMachine, algebra: Algebra, log_odds: Array, order
 
 
 def ascent(machine: BoltzmannMachine, point: Point) -> tuple[Array, bool]:
-    """A direction of β in which F rises: nearly Newton's where couplings are dense.
+    """A direction of β in which F rises, zero at a solution, and whether it is nearly Newton's.
 
-    diag(1/v) H⁻¹ r with H = diag(1/v + W²v) − W, the curvature to second order (to first without
-    W²v), where that is positive definite; else r itself.
-
-    Parameters
-    ----------
-    machine : BoltzmannMachine
-        Without diagonal.
-    point : Point
-        Where.
-
-    Returns
-    -------
-    ndarray, (n,)
-        The direction, zero at a solution.
-    bool
-        Whether it is the first of the two.
+    Where couplings are dense and H = diag(1/v + W²v) − W, the curvature to second order (to first
+    without W²v), is positive definite, it is diag(1/v) H⁻¹ r; else r itself.
     """
     from scipy.linalg import cho_solve
 
@@ -162,34 +123,9 @@ def climb(
     max_iterations: int,
     tolerance: float,
 ) -> tuple[Point, int]:
-    """From a start up to a stationary point.
+    """From β up to a stationary point within the tolerance of its residual, and evaluations made.
 
-    Parameters
-    ----------
-    start : ndarray, (n,)
-        β.
-    evaluate : callable
-        Of β: the :class:`Point` there.
-    direction_at : callable
-        Of a point: where to go from there, see :func:`ascent`.
-    what : str
-        The theory, for a refusal.
-    max_iterations : int
-        Evaluations allowed.
-    tolerance : float
-        Residual that is small enough.
-
-    Returns
-    -------
-    Point
-        With a residual within the tolerance.
-    int
-        Evaluations made.
-
-    Raises
-    ------
-    ConvergenceError
-        If there is no such point within the iterations.
+    ``direction_at`` is :func:`ascent`; a refusal names the theory, ``what``.
     """
     now, step = evaluate(start), 1.0
     past: list[tuple[Point, Array]] = []
@@ -204,12 +140,15 @@ def climb(
             # Directions of two kinds do not mix.
             past = [*(past[1 - MEMORY :] if new_kind == kind else []), (now, direction)]
             kind = new_kind
-        mixed = len(past) > 1
-        proposal = _mixture(past, step) if mixed else now.log_odds + step * past[-1][1]
-        new = evaluate(proposal)
-        if _climbs(now, new, mixed):
-            now, step = new, step if mixed else min(1.0, 1.5 * step)
-        elif mixed:
+        is_mixed = len(past) > 1
+        changes = [(point.log_odds, direction) for point, direction in past]
+        new = evaluate(mixture(changes, step, np.sqrt(now.variance)))
+        allowance = ROUNDING * (np.abs(now.terms).sum() + len(start))
+        rises = new.is_finite and new.value >= now.value - allowance
+        # A mixture must not lead far away either.
+        if rises and not (is_mixed and new.residual > 2 * now.residual):
+            now, step = new, step if is_mixed else min(1.0, 1.5 * step)
+        elif is_mixed:
             past = past[-1:]
         else:
             step /= 2
@@ -221,21 +160,3 @@ def climb(
         "max_iterations, or ebm.sample",
         residual=now.residual,
     )
-
-
-def _climbs(now: Point, new: Point, mixed: bool) -> bool:
-    """Whether F rises; a mixture must not lead far away either."""
-    if not new.is_finite or (mixed and new.residual > 2 * now.residual):
-        return False
-    allowance = ROUNDING * (np.abs(now.terms).sum() + len(now.log_odds))
-    return bool(new.value >= now.value - allowance)
-
-
-def _mixture(past: list[tuple[Point, Array]], step: float) -> Array:
-    """The affine combination of points whose direction is least, a step on: Anderson's mixing."""
-    last, direction = past[-1]
-    metric = np.sqrt(last.variance)
-    turns = np.stack([direction - other for _, other in past[:-1]])
-    shares: Any = np.linalg.lstsq((turns * metric).T, direction * metric, rcond=1e-10)[0]
-    moved = np.stack([last.log_odds - point.log_odds for point, _ in past[:-1]])
-    return np.asarray(last.log_odds + step * direction - shares @ (moved + step * turns))

@@ -17,21 +17,25 @@ from numpy.typing import ArrayLike
 from ebm._arrays import as_integer, as_number, as_seconds, read_only
 from ebm._randomness import RandomSource
 from ebm._types import Array, Indices
-from ebm.ensembles import Moments
 from ebm.errors import EbmError
 from ebm.models import BoltzmannMachine
+from ebm.perturbation._approximation import Approximation
 from ebm.perturbation._canonical_machine import expanded_machine
-from ebm.perturbation._doubts import Doubt, warn_of
-from ebm.perturbation._starts import distinct_solutions, first_log_odds
+from ebm.perturbation._fixed_point import distinct_solutions, first_log_odds
+from ebm.perturbation._linear_response import covariance_from_inverse, is_positive_definite
 from ebm.perturbation._summation import inverse_series
-from ebm.perturbation.bethe._witness import Witness, mean_doubt, witness_of
+from ebm.perturbation.bethe._coupling_graph import coupling_graph
+from ebm.perturbation.bethe._witness import Witness
 from ebm.perturbation.diagrams._contraction import require_covariance_order, require_order
+from ebm.perturbation.diagrams._program import Algebra
 from ebm.perturbation.plefka._climb import Point, ascent, climb, point_at
 from ebm.perturbation.plefka._free_energy import coupled_algebra, covariance_terms, pair_covariances
-from ebm.perturbation.plefka._linear_response import covariance_from_inverse, is_positive_definite
 from ebm.spaces import Binary, FiniteSpace
 
 __all__ = ["PlefkaSolution", "plefka", "plefka_solutions"]
+
+#: Variances below this do not change anything else.
+LEAST_VARIANCE = 1e-300
 
 
 def plefka(
@@ -108,7 +112,7 @@ def plefka(
     machine, space = expanded_machine(model, 0.5)
     name = f"Plefka's expansion to order {order}"
     algebra = coupled_algebra(machine.weights, order, name, max_seconds)
-    found, n_iterations = climb(
+    point, n_iterations = climb(
         first_log_odds(start, space, rng),
         lambda log_odds: point_at(machine, algebra, log_odds, order),
         lambda point: ascent(machine, point),
@@ -116,7 +120,7 @@ def plefka(
         max_iterations,
         tolerance,
     )
-    return PlefkaSolution(machine, order, space, found, n_iterations, max_seconds)
+    return PlefkaSolution(machine, order, space, point, n_iterations, max_seconds)
 
 
 def plefka_solutions(
@@ -131,7 +135,7 @@ def plefka_solutions(
     order : int
         K.
     n_starts : int
-        How many random starts.
+        Number of random starts.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness.
     **settings : int or float
@@ -155,8 +159,8 @@ def plefka_solutions(
     >>> import numpy as np
     >>> import ebm
     >>> magnet = ebm.IsingModel(0.5 * (np.ones((5, 5)) - np.eye(5)), np.full(5, 0.01))
-    >>> found = ebm.perturbation.plefka_solutions(magnet, 2, rng=0)
-    >>> [(solution.is_stable, bool(solution.mean_error[0] > 0.5)) for solution in found]
+    >>> solutions = ebm.perturbation.plefka_solutions(magnet, 2, rng=0)
+    >>> [(solution.is_stable, bool(solution.mean_error[0] > 0.5)) for solution in solutions]
     [(True, True), (True, True)]
     """
 
@@ -166,13 +170,14 @@ def plefka_solutions(
     return distinct_solutions(solve, n_starts, rng)
 
 
-#: Variances below this do not change anything else.
-LEAST_VARIANCE = 1e-300
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class PlefkaSolution:
+class PlefkaSolution(Approximation):
     """A solution at self-consistent means; made by :func:`ebm.perturbation.plefka`.
+
+    ``covariance`` is by linear response: (C⁻¹)_ij = −W_ij − Σ_{k=2…K} ∂²Γ_k/∂m_i∂m_j for i ≠ j, and
+    the diagonal of C⁻¹ is what makes the variances those of two-valued units. ``pair_covariance``
+    is ∂(Γ_2 + … + Γ_{K+1})/∂W_ij. The errors of ln Z, means and both covariances are of order
+    K + 1, those of ``pair_covariance`` with a larger factor than those of ``covariance``.
 
     Parameters
     ----------
@@ -200,7 +205,7 @@ class PlefkaSolution:
     def __repr__(self) -> str:
         return (
             f"PlefkaSolution(order={self.order}, {self.space!r}, converged in "
-            f"{self.n_iterations} iterations, log_partition={self.point.value:.6f})"
+            f"{self.n_iterations} iterations, log_partition={self._log_partition:.6f})"
         )
 
     @property
@@ -213,42 +218,6 @@ class PlefkaSolution:
         """Largest error of the equation of the means, relative to 1 + abs(logit m)."""
         return self.point.residual
 
-    def moments(self) -> Moments:
-        """Means, covariance and ln Z, in the coding of the model; refused as ``covariance`` is.
-
-        Returns
-        -------
-        Moments
-            One :class:`ebm.errors.SeriesWarning` names all of them that are doubted.
-        """
-        moments = Moments(self.space, self._mean, self._covariance, self.point.value)
-        self._warn(self._log_partition_doubt, self._mean_doubt, self._covariance_doubt)
-        return moments
-
-    @property
-    def settled(self) -> tuple[float, Array]:
-        """ln Z and means, (n,), without a word about their errors."""
-        return self.point.value, self._mean
-
-    @property
-    def log_partition(self) -> float:
-        """ln Z to order K at these means, minus the free energy; its error is of order K + 1.
-
-        A :class:`ebm.errors.SeriesWarning` says when ``log_partition_error`` is above 0.1.
-        """
-        self._warn(self._log_partition_doubt)
-        return self.point.value
-
-    @cached_property
-    def log_partition_error(self) -> float:
-        """Estimated error of ``log_partition`` in nats.
-
-        Distance to ln Σ_a Z_a over the states that belief propagation finds, each with the leading
-        correction by its loops, and half of that for the loops that follow; infinite where it finds
-        none.
-        """
-        return self._witness.error_of_log_partition(self.point.value)
-
     @cached_property
     def log_partition_terms(self) -> Array:
         """Orders 0 … K of ln Z at these means, (K + 1,).
@@ -258,73 +227,9 @@ class PlefkaSolution:
         return read_only(self.point.terms.copy())
 
     @property
-    def mean(self) -> Array:
-        """Means, (n,); their error is of order K + 1.
-
-        A :class:`ebm.errors.SeriesWarning` says when ``mean_error`` is above 0.1 of the standard
-        deviation of a unit.
-        """
-        self._warn(self._mean_doubt)
-        return self._mean
-
-    @cached_property
-    def mean_error(self) -> Array:
-        """Estimated error of each mean, (n,), in the same way from the means of those states."""
-        return read_only(self._witness.error_of_mean(self._mean))
-
-    @property
-    def covariance(self) -> Array:
-        """Covariances of all pairs by linear response, (n, n); their error is of order K + 1.
-
-        (C⁻¹)_ij = −W_ij − Σ_{k=2…K} ∂²Γ_k/∂m_i∂m_j for i ≠ j, and the diagonal of C⁻¹ is what
-        makes the variances those of two-valued units. A :class:`ebm.errors.SeriesWarning` says when
-        ``covariance_error`` is above 0.1.
-
-        Raises
-        ------
-        EbmError
-            If the solution is a saddle of the free energy, which has no covariance.
-        LimitError
-            If the order is 6, or it would take too long or too much memory.
-        """
-        covariance = self._covariance
-        self._warn(self._covariance_doubt)
-        return covariance
-
-    @cached_property
-    def covariance_error(self) -> float:
-        """Estimated error of ``covariance`` off its diagonal, relative.
-
-        1.25 ‖C − C'‖ / ‖C‖ with C' the covariance of the same states.
-        """
-        return self._witness.error_of_covariance(self._covariance)
-
-    @property
     def pairs(self) -> tuple[Indices, Indices]:
         """Index arrays i < j of the couplings."""
         return self.machine.pairs
-
-    @property
-    def pair_covariance(self) -> Array:
-        """Covariances of ``pairs`` as ∂(Γ_2 + … + Γ_{K+1})/∂W_ij, (n_pairs,).
-
-        Their error is of order K + 1 too, with a larger factor than that of ``covariance``. Of
-        sparse couplings no (n, n) array is made. A :class:`ebm.errors.SeriesWarning` says when
-        ``pair_covariance_error`` is above 0.1.
-
-        Raises
-        ------
-        LimitError
-            As ``covariance``.
-        """
-        pair_covariance = self._pair_covariance
-        self._warn(Doubt("covariances of coupled units", self.pair_covariance_error, "%"))
-        return pair_covariance
-
-    @cached_property
-    def pair_covariance_error(self) -> float:
-        """Estimated error of ``pair_covariance``, relative, as ``covariance_error``."""
-        return self._witness.error_of_pairs(self._pair_covariance, self.pairs)
 
     @cached_property
     def is_stable(self) -> bool:
@@ -339,9 +244,14 @@ class PlefkaSolution:
         """
         return is_positive_definite(self._inverse_covariance, self._variance)
 
+    @property
+    def _log_partition(self) -> float:
+        return self.point.value
+
     @cached_property
     def _mean(self) -> Array:
-        return read_only(self.point.mean if self._is_binary else -self.point.skew)
+        is_binary = isinstance(self.space, Binary)
+        return read_only(self.point.mean if is_binary else -self.point.skew)
 
     @cached_property
     def _covariance(self) -> Array:
@@ -351,7 +261,8 @@ class PlefkaSolution:
                 'has no covariance: give start="random", or choose from '
                 "plefka_solutions(model, order)"
             )
-        return read_only(self._scale**2 * self._response)
+        response = covariance_from_inverse(self._inverse_covariance, self._variance)
+        return read_only(self._scale**2 * response)
 
     @cached_property
     def _pair_covariance(self) -> Array:
@@ -363,55 +274,32 @@ class PlefkaSolution:
 
     @cached_property
     def _witness(self) -> Witness:
-        return witness_of(self.machine, self.space)
+        return Witness(self.space, coupling_graph(self.machine)[0])
 
     @property
-    def _log_partition_doubt(self) -> Doubt:
-        return Doubt("ln Z", self.log_partition_error, "nats")
-
-    @property
-    def _mean_doubt(self) -> Doubt:
-        return mean_doubt(self.mean_error, self._witness)
-
-    @property
-    def _covariance_doubt(self) -> Doubt:
-        return Doubt("covariances", self.covariance_error, "%")
-
-    def _warn(self, *doubts: Doubt) -> None:
+    def _advice(self) -> tuple[str, str]:
         reason = f"the couplings are strong for order {self.order}, or there are other solutions"
-        warn_of(doubts, reason, "take another order, look at plefka_solutions, or use ebm.sample")
-
-    @property
-    def _is_binary(self) -> bool:
-        return isinstance(self.space, Binary)
+        return reason, "take another order, look at plefka_solutions, or use ebm.sample"
 
     @property
     def _scale(self) -> float:
         """Of a state of ``space`` to one of {0,1}."""
-        return 1.0 if self._is_binary else 2.0
+        return 1.0 if isinstance(self.space, Binary) else 2.0
 
     @cached_property
     def _variance(self) -> Array:
         return np.maximum(self.point.variance, LEAST_VARIANCE)
 
-    def _algebra(self, what: str, as_dense: bool = False) -> Any:
+    @cached_property
+    def _inverse_covariance(self) -> Array:
+        """The series of C⁻¹ at fixed means, in {0,1}."""
+        algebra = self._algebra("the covariance", as_dense=True)
+        terms = covariance_terms(algebra, self._variance, self.point.skew, self.order)
+        return np.asarray(inverse_series(terms).sum(axis=0))
+
+    def _algebra(self, what: str, as_dense: bool = False) -> Algebra:
         require_covariance_order(self.order, what)
         what = f"{what} to order {self.order}"
         return coupled_algebra(
             self.machine.weights, self.order + 1, what, self.max_seconds, as_dense=as_dense
         )
-
-    @cached_property
-    def _terms(self) -> Array:
-        """Orders 0 … K of the covariance at fixed means, in {0,1}."""
-        algebra = self._algebra("the covariance", as_dense=True)
-        return covariance_terms(algebra, self._variance, self.point.skew, self.order)
-
-    @cached_property
-    def _inverse_covariance(self) -> Array:
-        return np.asarray(inverse_series(self._terms).sum(axis=0))
-
-    @cached_property
-    def _response(self) -> Array:
-        """The covariance by linear response, in {0,1}."""
-        return covariance_from_inverse(self._inverse_covariance, self._variance)

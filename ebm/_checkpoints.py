@@ -1,0 +1,197 @@
+"""Checkpoints: all that an iteration holds, in one file without pickles.
+
+Nested mappings, tuples and dataclasses of arrays are laid out flat under dotted names. They are
+read back into a template of the same structure, which a fresh start provides; a mapping also takes
+in what is stored under its name and was not there at the start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm._files import atomic_write, require_version
+from ebm._types import Array
+from ebm.errors import EbmError, FileFormatError
+
+__all__ = ["as_table", "fingerprint", "fingerprints", "from_table", "read", "write"]
+
+FORMAT_VERSION = 1
+_HEADER = "ebm_checkpoint"
+#: Updates at which schedules are compared.
+_PROBES = (0, 1, 10, 100, 1000, 10_000, 100_000)
+
+
+def write(path: str | os.PathLike[str], settings: Mapping[str, str], state: Any) -> None:
+    """Write nested arrays, and the settings that a run which resumes must have in common.
+
+    Until the file is complete the one before stays.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    _pack(state, "state", arrays)
+    header = json.dumps({"format_version": FORMAT_VERSION, "settings": dict(settings)})
+    with atomic_write(path, overwrite=True) as file:
+        np.savez(file, allow_pickle=False, **{_HEADER: np.array(header)}, **arrays)
+
+
+def read(path: str | os.PathLike[str], settings: Mapping[str, str], template: Any) -> Any:
+    """What was written, laid out like the template.
+
+    A file that is no checkpoint, or a damaged one, is refused; so is that of a run with other
+    settings, by the first one that differs.
+    """
+    try:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = dict(archive)
+        header = json.loads(str(arrays[_HEADER]))
+        version, found = int(header["format_version"]), dict(header["settings"])
+    except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise FileFormatError(
+            f"{path} is no checkpoint of ebm: give another path, or remove it"
+        ) from error
+    require_version(path, version, FORMAT_VERSION)
+    for name in settings:
+        # Checkpoints from before validation rows were compared have none.
+        if found.get(name, settings[name] if name == "validation" else None) != settings[name]:
+            raise EbmError(
+                f"the checkpoint {path} belongs to a fit with another {name}: "
+                f"{_in_words(name, found.get(name), settings[name])}; give another path, or remove "
+                "it"
+            )
+    try:
+        return _unpack(template, "state", arrays)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileFormatError(f"{path} is a damaged checkpoint ({error}): remove it") from error
+
+
+def as_table(records: Sequence[Any], kind: type[Any]) -> Array:
+    """Dataclasses of numbers as one array, a row for each, (k, number of fields)."""
+    names = [field.name for field in fields(kind)]
+    rows = [[getattr(record, name) for name in names] for record in records]
+    return np.array(rows, dtype=np.float64).reshape(-1, len(names))
+
+
+def from_table(table: Array, kind: type[Any]) -> list[Any]:
+    """The inverse of :func:`as_table`."""
+    is_whole = [field.type in {"int", int} for field in fields(kind)]
+    return [
+        kind(*(int(x) if whole else x for x, whole in zip(row, is_whole, strict=True)))
+        for row in table.tolist()
+    ]
+
+
+def fingerprints(settings: Any, *, leave_out: Sequence[str] = ()) -> dict[str, str]:
+    """The fields of a dataclass in words, by name."""
+    names = [field.name for field in fields(settings) if field.name not in leave_out]
+    return {name: fingerprint(getattr(settings, name)) for name in names}
+
+
+def fingerprint(value: Any) -> str:
+    """A setting in words, the same in every process.
+
+    Arrays by a digest, schedules by some of their values, other functions by their name.
+    """
+    if isinstance(value, np.ndarray):
+        digest = hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=8).hexdigest()
+        return f"{value.dtype}{value.shape} {digest}"
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {field.name: getattr(value, field.name) for field in fields(value)}
+        words = {
+            name: _values(part) if name == "rate" and callable(part) else fingerprint(part)
+            for name, part in own.items()
+        }
+        return f"{type(value).__name__}({', '.join(f'{k}={word}' for k, word in words.items())})"
+    if callable(value):
+        return str(getattr(value, "__qualname__", type(value).__qualname__))
+    return str(value)
+
+
+#: Settings that are compared by digests, which say nothing to a reader.
+_DIGESTS = {
+    "start": "the parameters or centers of the model at the start differ",
+    "data": "the rows, their order or their weights differ",
+    "validation": "the validation rows differ, or only one of the fits has some",
+}
+
+
+def _in_words(name: str, there: Any, here: str) -> str:
+    return _DIGESTS.get(name, f"{there} there, {here} here")
+
+
+def _values(schedule: Any) -> str:
+    """A learning-rate schedule by what it gives after some updates."""
+    found = []
+    for update in _PROBES:
+        try:
+            found.append(f"{float(schedule(update)):.6g}")
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            found.append("none")
+    return " ".join(found)
+
+
+def _pack(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> None:
+    if value is None:
+        return
+    for key, part in _parts(value):
+        _pack(part, f"{name}.{key}", arrays)
+    if not _is_nested(value):
+        array = np.asarray(value)
+        if array.dtype.hasobject:
+            raise EbmError(
+                f"a checkpoint holds arrays, and tuples, dictionaries and dataclasses of them; "
+                f"{name} is a {type(value).__name__}"
+            )
+        arrays[name] = array
+
+
+def _unpack(template: Any, name: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    if template is None:
+        return None
+    parts = {key: _unpack(part, f"{name}.{key}", arrays) for key, part in _parts(template)}
+    if isinstance(template, Mapping):
+        parts |= _others(f"{name}.", parts, arrays)
+    if is_dataclass(template) and not isinstance(template, type):
+        return replace(template, **parts)
+    if isinstance(template, Mapping):
+        return parts
+    if isinstance(template, tuple | list):
+        return type(template)(parts.values())
+    array = arrays[name]
+    return array if isinstance(template, np.ndarray) else type(template)(array.item())
+
+
+def _others(
+    prefix: str, parts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """What is stored under a name beside the parts that the template has."""
+    tails = {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+    return {tail: array for tail, array in tails.items() if tail.partition(".")[0] not in parts}
+
+
+def _is_nested(value: Any) -> bool:
+    nested = isinstance(value, Mapping | tuple | list)
+    return nested or (is_dataclass(value) and not isinstance(value, type))
+
+
+def _parts(value: Any) -> list[tuple[str, Any]]:
+    """The named parts of a nested value."""
+    if isinstance(value, Mapping):
+        return [(str(key), value[key]) for key in value]
+    if isinstance(value, tuple | list):
+        return [(str(k), part) for k, part in enumerate(value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [(field.name, getattr(value, field.name)) for field in fields(value)]
+    return []

@@ -1,0 +1,161 @@
+"""What goes from state to state: one loop for every solver of the library.
+
+A solver is a frozen value of settings. All that changes is its state, a mapping of arrays that a
+step replaces as a whole; the state is the checkpoint. The loss knows the data, and nothing behind
+it does. From this follow the history, a stop by Ctrl-C, the progress line, checkpoints and the
+verdict of every solver.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from ebm import _checkpoints
+from ebm._jobs import is_inner, loop
+from ebm._types import Array
+from ebm.errors import EbmError
+
+__all__ = ["Run", "Solver", "State", "iterate"]
+
+#: Arrays by name: parameters, memory, chains, random streams, counters; nested where a part has
+#: parts of its own.
+State = Mapping[str, Any]
+
+
+class Solver(Protocol):
+    """Frozen settings and pure functions of the state; the methods change nothing in place."""
+
+    #: The class of the entries of the history, a dataclass of numbers.
+    record_type: type[Any]
+
+    def start(self, loss: Any, theta: Array, rng: Any) -> State:
+        """The state before the first step, at parameters θ (p,)."""
+        ...
+
+    def step(self, loss: Any, state: State) -> State:
+        """The state one update on; its entry ``"theta"`` holds the parameters."""
+        ...
+
+    def record(self, loss: Any, state: State) -> Any | None:
+        """An entry of the history, or None where none is due."""
+        ...
+
+    def verdict(self, loss: Any, state: State, history: Sequence[Any]) -> str:
+        """Why the run ends here, in one word; empty while it goes on."""
+        ...
+
+    def settings(self) -> Mapping[str, str]:
+        """What runs have in common that continue each other, by name."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Where a run ended: its last state, its history and the reason, ``"interrupted"`` included."""
+
+    state: State
+    history: tuple[Any, ...]
+    reason: str
+
+
+def iterate(
+    solver: Solver,
+    loss: Any,
+    theta: Array,
+    *,
+    rng: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Callable[[Any], object] | None = None,
+) -> Run:
+    """Steps of a solver on a loss until the solver has a verdict.
+
+    A checkpoint that is there is gone on from; it is written with every entry of the history and at
+    an interrupt. ``progress`` is called with every entry. Only the outermost loop turns Ctrl-C into
+    a run that was interrupted; one inside of another, as a fit in a bootstrap, lets it pass.
+    """
+    store = _store(checkpoint, solver, loss, theta)
+    state = solver.start(loss, theta, rng)
+    history: list[Any] = []
+    if store is not None and store.exists():
+        state, history = store.read(state)
+    reason = ""
+    with loop():
+        if not history:
+            # An interrupt before the first entry leaves nothing to return.
+            _enter(solver.record(loss, state), state, history, store, progress)
+        try:
+            while not (reason := solver.verdict(loss, state, history)):
+                after = solver.step(loss, state)
+                # An interrupt in between leaves the state whose entry is in the history.
+                record = solver.record(loss, after)
+                state = after
+                _enter(record, state, history, store, progress)
+        except KeyboardInterrupt:
+            if is_inner():
+                raise
+            reason = "interrupted"
+            if store is not None:
+                store.write(state, history)
+    return Run(state, tuple(history), reason)
+
+
+def _enter(
+    record: Any,
+    state: State,
+    history: list[Any],
+    store: _Store | None,
+    progress: Callable[[Any], object] | None,
+) -> None:
+    """Take an entry into the history, the checkpoint and the progress line, where one is due."""
+    if record is None:
+        return
+    history.append(record)
+    if store is not None:
+        store.write(state, history)
+    if progress is not None:
+        progress(record)
+
+
+@dataclass(frozen=True)
+class _Store:
+    """The file of a run, and what another run must have in common with it."""
+
+    path: Path
+    settings: Mapping[str, str]
+    record_type: type[Any]
+
+    def exists(self) -> bool:
+        """Whether there is a run to go on from."""
+        return self.path.exists()
+
+    def write(self, state: State, history: Sequence[Any]) -> None:
+        """Replace the file as a whole."""
+        table = _checkpoints.as_table(history, self.record_type)
+        _checkpoints.write(self.path, self.settings, {"state": state, "history": table})
+
+    def read(self, start: State) -> tuple[State, list[Any]]:
+        """The state, laid out like that of a fresh start, and the history."""
+        template = {"state": start, "history": _checkpoints.as_table((), self.record_type)}
+        stored = _checkpoints.read(self.path, self.settings, template)
+        return stored["state"], _checkpoints.from_table(stored["history"], self.record_type)
+
+
+def _store(checkpoint: Any, solver: Solver, loss: Any, theta: Array) -> _Store | None:
+    """Where a run is kept, refused before any work if it is no file."""
+    if checkpoint is None:
+        return None
+    if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
+        raise EbmError(f"checkpoint must be the path of a file, got {checkpoint!r}")
+    path = Path(checkpoint)
+    if path.is_dir():
+        raise EbmError(
+            f"checkpoint must be the path of a file, {checkpoint!r} is a folder: give a file in "
+            f"it, such as {str(path / 'fit.npz')!r}"
+        )
+    start = {"start": _checkpoints.fingerprint(theta)}
+    settings = {**loss.settings(), **start, "solver": type(solver).__name__, **solver.settings()}
+    return _Store(path, settings, solver.record_type)

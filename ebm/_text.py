@@ -1,0 +1,63 @@
+"""Texts for people: lines of at most 80 columns, tables, short names, numbers with their errors."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+WIDTH = 80
+#: Columns of a label before its value.
+_LABEL = 34
+#: A line holds a label, or numbers, and two names of this length.
+_LONGEST_NAME = 20
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks and repeated blanks."""
+    return " ".join(text.split())
+
+
+def short(name: str) -> str:
+    """A name in one line, without its end if it is long."""
+    line = one_line(name)
+    return line if len(line) <= _LONGEST_NAME else f"{line[: _LONGEST_NAME - 1]}…"
+
+
+def number(value: float | None, digits: int = 3, unknown: str = "-") -> str:
+    """A number with so many significant digits."""
+    return unknown if value is None else f"{value:.{digits}g}"
+
+
+def with_error(value: float, error: float | None, decimals: int = 4) -> str:
+    """A value, with its standard error where there is one."""
+    text = f"{value:.{decimals}f}"
+    return text if error is None else f"{text} ± {error:.{decimals}f}"
+
+
+def labelled(label: str, value: str) -> str:
+    """An indented line of a label and its value."""
+    return f"  {label:<{_LABEL}}{value}"
+
+
+def wrapped(text: str, first: str = "  ") -> list[str]:
+    """Lines of a sentence, the others indented as far as the first."""
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=" " * len(first))
+
+
+def table(
+    rows: Sequence[Sequence[str]], alignment: str, *, indent: int = 2, gap: int = 2
+) -> list[str]:
+    """Columns as wide as their widest cell, each aligned by ``<`` or ``>``."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    formats = [f"{side}{width}" for side, width in zip(alignment, widths, strict=True)]
+    lines = [(" " * gap).join(map(format, row, formats)) for row in rows]
+    return [" " * indent + line.rstrip() for line in lines]
+
+
+def columns(cells: Sequence[str], indent: int = 4, gap: int = 3) -> list[str]:
+    """Cells side by side, as many to a line as fit."""
+    width = max(map(len, cells)) + gap
+    per_line = max(1, (WIDTH - indent) // width)
+    padded = [f"{cell:<{width}}" for cell in cells]
+    lines = ["".join(padded[k : k + per_line]) for k in range(0, len(cells), per_line)]
+    return [" " * indent + line.rstrip() for line in lines]

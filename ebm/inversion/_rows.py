@@ -1,0 +1,95 @@
+"""Rows of two-valued units for methods that need more than moments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ebm._types import Array
+from ebm.ensembles import Ensemble, Moments, WeightedStates
+from ebm.errors import CodingError, EbmError, ModelError, require_memory
+from ebm.spaces import Binary, Spins, StateSpace
+
+__all__ = ["Rows", "read_rows"]
+
+
+#: Bytes allowed for the distinct rows, of which several copies are made.
+MEMORY_LIMIT = 2**30
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Distinct rows of {0,1} with their frequencies."""
+
+    space: StateSpace
+    states: Array
+    weights: Array
+    sample_size: float
+
+    def ensemble(self) -> WeightedStates:
+        """In the coding of the data."""
+        states = self.states.astype(np.int8)
+        if isinstance(self.space, Spins):
+            states = 2 * states - 1
+        size = self.sample_size
+        n_rows = round(size) if math.isfinite(size) else len(states)
+        return WeightedStates(
+            space=self.space, states=states, weights=self.weights, sample_size=size, n_rows=n_rows
+        )
+
+    def moments(self) -> Moments:
+        """In {0,1}, with the names of the data."""
+        mean = self.weights @ self.states
+        deviation = self.states - mean
+        covariance = deviation.T @ (deviation * self.weights[:, None])
+        space = Binary(self.space.n, names=self.space.names)
+        return Moments(space, mean, (covariance + covariance.T) / 2, None, self.sample_size)
+
+
+def read_rows(
+    data: Any,
+    *,
+    space: StateSpace | type[StateSpace] | None = None,
+    weights: ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+) -> Rows:
+    """Rows, frames and ensembles of two-valued units as distinct rows of {0,1}."""
+    if isinstance(data, Moments) or (
+        callable(getattr(data, "moments", None)) and not isinstance(data, Ensemble)
+    ):
+        raise ModelError(
+            f"rows are wanted, got {type(data).__name__}: this needs the samples themselves, not "
+            "their moments"
+        )
+    if not isinstance(data, Ensemble):
+        data = Ensemble.from_data(data, space=space, sample_weight=weights, names=names)
+    elif space is not None or weights is not None or names is not None:
+        raise EbmError("space, weights and names belong to rows; this ensemble has its own")
+    if not isinstance(data.space, Binary | Spins):
+        raise CodingError(f"two-valued units are wanted, got {data.space!r}")
+    size = data.sample_size
+    if not isinstance(data, WeightedStates):
+        data = _counted(data)
+    states = data.states.astype(np.float64)
+    if isinstance(data.space, Spins):
+        states = (1 + states) / 2
+    return Rows(data.space, states, data.weights, float(size))
+
+
+def _counted(ensemble: Ensemble) -> WeightedStates:
+    """All states of an ensemble, equal ones together."""
+    parts, n_bytes = [], 0.0
+    for states, weights in ensemble.blocks():
+        parts.append((states[weights > 0].astype(np.int8), weights[weights > 0]))
+        n_bytes += 8.0 * parts[-1][0].size
+        require_memory(
+            n_bytes, MEMORY_LIMIT, "the states of this ensemble", "sample from it instead"
+        )
+    rows = np.concatenate([states for states, _ in parts])
+    weights = np.concatenate([weights for _, weights in parts])
+    return Ensemble.from_data(rows, space=ensemble.space, sample_weight=weights)

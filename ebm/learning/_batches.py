@@ -1,0 +1,111 @@
+"""Data as batches of rows, each an ensemble of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm._types import Array, Indices
+from ebm.ensembles import Ensemble
+from ebm.errors import require_memory
+from ebm.spaces import StateSpace
+
+__all__ = ["Batch", "Rows"]
+
+
+#: Largest copy of the rows that is made, in bytes; most rows that repeats are written out to.
+MEMORY_LIMIT = 8 * 2**30
+MOST_ROWS = 2**27
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Batch(Ensemble):
+    """Some states with weights that sum to 1, in any order, repeats included."""
+
+    space: StateSpace
+    states: NDArray[Any]
+    weights: Array
+    sample_size: float
+
+    def __repr__(self) -> str:
+        return f"Batch({len(self.states)} states, {self.space!r})"
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """The states in parts of bounded size, with their weights."""
+        rows = max(1, 2**22 // self.space.n)
+        for start in range(0, len(self.states), rows):
+            part = slice(start, start + rows)
+            yield self.states[part].astype(np.float64), self.weights[part]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Distinct states, and which of them each row of the data is."""
+
+    space: StateSpace
+    states: NDArray[Any]
+    index: Indices
+    weights: Array
+    sample_size: float
+
+    @classmethod
+    def of(cls, data: Ensemble) -> Rows:
+        """The rows behind an ensemble: repeats are written out where all frequencies are whole."""
+        states, weights = _collected(data)
+        index = np.arange(len(states))
+        if data.sample_size <= MOST_ROWS:
+            counts = weights * data.sample_size
+            whole = np.rint(counts)
+            if np.abs(counts - whole).max() < 1e-6 and whole.min() >= 1:
+                index = np.repeat(index, whole.astype(np.int64))
+                weights = np.full(len(index), 1 / len(index))
+        return cls(data.space, states, index, weights, data.sample_size)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def take(self, rows: Indices) -> Batch:
+        """Some rows as an ensemble."""
+        weights = self.weights[rows]
+        share = weights.sum()
+        effective = float(share**2 / (weights @ weights))
+        return Batch(self.space, self.states[self.index[rows]], weights / share, effective)
+
+    def everything(self) -> Batch:
+        """All rows as one ensemble."""
+        states = self.states
+        if len(self.index) != len(states):
+            states = states[self.index]
+        return Batch(self.space, states, self.weights, self.sample_size)
+
+    def part(self, rows: Indices, batch_size: int) -> tuple[Batch, float]:
+        """A batch, and its weight in units of the mean weight of ``batch_size`` rows.
+
+        Updates in proportion to it count every row as its weight says.
+        """
+        share = self.weights[rows].sum() * len(self) / batch_size
+        return self.take(rows), float(share)
+
+
+def is_normalized(sample_size: float) -> bool:
+    """Whether weights sum to one row or less, as shares of several rows do."""
+    return sample_size <= 1 + 1e-9
+
+
+def _collected(data: Ensemble) -> tuple[NDArray[Any], Array]:
+    """All states and weights of an ensemble."""
+    states: Any = getattr(data, "states", None)
+    weights: Any = getattr(data, "weights", None)
+    if isinstance(states, np.ndarray) and isinstance(weights, np.ndarray):
+        return states, weights
+    found: list[tuple[Array, Array]] = []
+    n_bytes = 0.0
+    for block, shares in data.blocks():
+        n_bytes += block.nbytes
+        require_memory(n_bytes, MEMORY_LIMIT, f"the rows of {data!r}", "give fewer rows")
+        found.append((block, shares))
+    return np.concatenate([x for x, _ in found]), np.concatenate([w for _, w in found])

@@ -1,0 +1,522 @@
+"""The likelihood whose gradient is sampled: rows in batches, and any average over the model."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ebm import _checkpoints
+from ebm._arrays import as_number
+from ebm._iterate import Run, State
+from ebm._randomness import generator
+from ebm._types import Array, Words
+from ebm.ensembles import Ensemble, Moments
+from ebm.ensembles.ensemble import require_units
+from ebm.errors import (
+    EbmError,
+    FewSamplesWarning,
+    ModelError,
+    NoMaximumWarning,
+    NotConvergedWarning,
+    warn,
+)
+from ebm.learning._answers import checked_route_step
+from ebm.learning._batches import Batch, Rows, is_normalized
+from ebm.learning._existence import (
+    empty_cells,
+    missing_maximum,
+    require_changing_units,
+    require_possible,
+)
+from ebm.learning._families import has_hidden_units, has_pairs
+from ebm.learning._gauges import Gauge, gauge_of
+from ebm.learning._likelihood import settings_of
+from ebm.learning._monitor import Monitor, drawn_states
+from ebm.learning._separation import doubt_of_maximum
+from ebm.learning._statistics import difference, gradient_of, mean_energy
+from ebm.learning.averages import Route, as_route, has_memory
+from ebm.learning.optimizers import Adam, Decay, GradientDescent, Optimizer
+from ebm.learning.penalties import AppliedPenalty
+from ebm.learning.result import FitResult
+
+__all__ = ["SampledLikelihood", "constant_units_notes"]
+
+#: A misfit that a fit ends with, in standard errors.
+NEGLIGIBLE = 0.25
+#: Rows on which the history is measured.
+PROBE = 200
+#: Rows of a batch, where not all are taken at once.
+BATCH_SIZE = 100
+
+
+@dataclass(frozen=True, eq=False)
+class SampledLikelihood:
+    """∂L/∂θ = E_D[∂E/∂θ] − E_model[∂E/∂θ] + ∂R/∂θ, [EBM] eqs 7 and 11, batch by batch.
+
+    ``data`` are an ensemble of rows or, for pairwise families, moments.
+    """
+
+    family: Any
+    data: Any
+    average: Any
+    penalty: AppliedPenalty
+    optimizer: Optimizer
+    batch_size: int | None
+    n_epochs: int
+    centering: bool
+    validation: Any
+
+    @classmethod
+    def of(cls, problem: Any, steps: Any) -> SampledLikelihood:
+        """The problem as gradient steps with these settings see it."""
+        family, average = problem.family, problem.average
+        batch_size = steps.batch_size
+        starts_at_rows = not getattr(average, "follows_model", True)
+        by_moments = has_pairs(family) and not starts_at_rows
+        if isinstance(problem.data, Moments):
+            _require_moments_suffice(family, batch_size)
+        else:
+            require_units(problem.data, family.space)
+        if batch_size is None and has_memory(average) and not by_moments:
+            batch_size = BATCH_SIZE
+        return cls(
+            family=family,
+            data=problem.data,
+            average=average,
+            penalty=problem.penalty,
+            optimizer=steps.optimizer or _default_optimizer(family),
+            batch_size=batch_size,
+            n_epochs=steps.n_epochs or (5000 if batch_size is None else 100),
+            centering=steps.centering,
+            validation=_validation(family, steps.validation),
+        )
+
+    # -- what the data and the family decide -------------------------------------------------------
+
+    @cached_property
+    def is_pairwise(self) -> bool:
+        """Whether moments are all that is learnt from."""
+        return has_pairs(self.family)
+
+    @cached_property
+    def is_layered(self) -> bool:
+        """Whether a layer of hidden units is summed out."""
+        return has_hidden_units(self.family)
+
+    @cached_property
+    def route(self) -> Route:
+        """The average, with a memory or without."""
+        return as_route(self.average)
+
+    @cached_property
+    def rows(self) -> Rows | None:
+        """The rows, or None where there are only moments."""
+        return None if isinstance(self.data, Moments) else Rows.of(self.data)
+
+    @cached_property
+    def whole(self) -> Any:
+        """What stands for all data: moments where they suffice."""
+        return self.data.moments().to(self.family.space) if self.is_pairwise else self.data
+
+    @cached_property
+    def _mean(self) -> Array | None:
+        """Means of the data, (n,), for families whose units are two-valued."""
+        if self.is_pairwise:
+            return np.asarray(self.whole.mean)
+        if self.is_layered:
+            return np.asarray(self.data.expectation(lambda x: x))
+        return None
+
+    @cached_property
+    def takes_all_rows(self) -> bool:
+        """Whether an epoch is one update."""
+        size = self.batch_size
+        return self.rows is None or size is None or size >= len(self.rows)
+
+    @cached_property
+    def gauge(self) -> Gauge:
+        """The coordinates that steps are taken in."""
+        return gauge_of(self.family, self._mean, self.centering, self.penalty.directions)
+
+    @cached_property
+    def is_rough(self) -> bool:
+        """Whether single precision will do for both layers, beside the noise of chains."""
+        return self.is_layered and has_memory(self.average)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether parameters are log-odds, so that a change by a hundred is a divergence."""
+        return self.is_pairwise or self.is_layered
+
+    @property
+    def follows_model(self) -> bool:
+        """Whether the draws are those of the model, as far as chains mix."""
+        return getattr(self.route, "follows_model", True)
+
+    @cached_property
+    def _probe(self) -> Batch | None:
+        """Rows on which the history is measured, the same in every fit of the same data."""
+        if self.rows is None or len(self.rows) <= PROBE:
+            return None if self.rows is None else self.rows.everything()
+        drawn = np.random.default_rng(len(self.rows))
+        return self.rows.take(drawn.choice(len(self.rows), PROBE, replace=False))
+
+    @cached_property
+    def monitor(self) -> Monitor:
+        """What is measured at the end of an epoch."""
+        return Monitor(self.family, self.whole, self._mean, self._probe, self.validation)
+
+    # -- the update ------------------------------------------------------------------------------
+
+    def start(self) -> Array:
+        """The parameters of the model given, (p,)."""
+        return np.array(self.family.parameters)
+
+    def start_state(self, rng: Any) -> dict[str, Any]:
+        """The part of the state that the loss knows: chains, the order of the rows, measures."""
+        words = generator(rng).integers(0, 2**64, 4, dtype=np.uint64)
+        own = np.random.Generator(np.random.PCG64([int(word) for word in words]))
+        chains = self.route.start(self.family, self.data if self.rows is None else self.rows, own)
+        return {
+            "chains": chains,
+            "rng": words_of(own),
+            "order": np.zeros(0, dtype=np.int64),
+            "place": 0,
+            "epochs": 0,
+            "is_recorded": False,
+            "center": self.gauge.start(self.monitor.hidden_mean(self.family)),
+            "mean": np.zeros(len(self.family.parameters)),
+            "noise": 0.0,
+            "entries": 0,
+            "calm": 0,
+            "misfit": np.full(3, math.nan),
+            "drawn": math.nan,
+            "change": 0.0,
+        }
+
+    def model(self, theta: Array) -> Any:
+        """The family at θ; the last model is kept."""
+        held, model = self._last
+        if held is not theta:
+            model = self.family.with_parameters(theta)
+            self._last[:] = [theta, model]
+        return model
+
+    @cached_property
+    def _last(self) -> list[Any]:
+        return [None, None]
+
+    def next_batch(self, state: State) -> tuple[Any, float, dict[str, Any]]:
+        """A batch, its weight in units of a mean batch, and where the epoch then stands."""
+        if self.takes_all_rows:
+            epochs = state["epochs"] + 1
+            place = {"epochs": epochs, "is_recorded": self._is_due(epochs)}
+            return self._everything, 1.0, place
+        rows: Any = self.rows
+        order, place, rng = state["order"], state["place"], state["rng"]
+        if place == 0:
+            shuffling = generator_of(rng)
+            order, rng = shuffling.permutation(len(rows)), words_of(shuffling)
+        size: Any = self.batch_size
+        batch, share = rows.part(order[place : place + size], size)
+        is_last = place + size >= len(order)
+        return (
+            batch,
+            share,
+            {
+                "order": order[:0] if is_last else order,
+                "place": 0 if is_last else place + size,
+                "rng": rng,
+                "epochs": state["epochs"] + is_last,
+                "is_recorded": is_last,
+            },
+        )
+
+    def _is_due(self, epochs: int) -> bool:
+        """Of single updates about a hundred for each power of ten."""
+        if epochs <= 100 or epochs == self.n_epochs:
+            return True
+        return bool(epochs % 10 ** (len(str(epochs)) - 2) == 0)
+
+    @cached_property
+    def _everything(self) -> Any:
+        """All rows, for the average."""
+        return self.whole if self.rows is None else self.rows.everything()
+
+    def sample(self, model: Any, batch: Any, chains: Any) -> tuple[Any, Any]:
+        """Draws of the model, or an ensemble in their place, and the chains after them."""
+        held, answer = self._last_draw
+        if held is not model or has_memory(self.average):
+            answer = checked_route_step(self.route.step(model, batch, chains), self.average)
+            self._last_draw[:] = [model, answer]
+        return answer
+
+    @cached_property
+    def _last_draw(self) -> list[Any]:
+        """The last model and its average: an entry of the history asks for what a step will use."""
+        return [None, None]
+
+    def difference(self, model: Any, batch: Any, ensemble: Any) -> tuple[Array, Array]:
+        """E_D[∂E/∂θ] − E_model[∂E/∂θ] and the sum of both averages, (p,)."""
+        if self.takes_all_rows and self.is_pairwise:
+            drawn = gradient_of(model, ensemble)
+            return self._data_average - drawn, self._data_average + drawn
+        if self.takes_all_rows and not self.is_rough:
+            batch = self.whole
+        return difference(model, batch, ensemble, rough=self.is_rough)
+
+    @cached_property
+    def _data_average(self) -> Array:
+        """E_D[∂E/∂θ] over all data: a constant where the energy is linear in θ."""
+        return gradient_of(self.family, self.whole)
+
+    # -- what is measured ------------------------------------------------------------------------
+
+    def measured(self, state: State, ensemble: Any) -> dict[str, Any]:
+        """Running mean of the gradient, misfit and states drawn, at the end of an entry."""
+        gradient = state["total"] / state["shares"]
+        n_updates, drawn = state["summed"], drawn_states(ensemble)
+        mean, noise = self.monitor.running_mean(
+            gradient, state["mean"], state["noise"], drawn * n_updates, state["entries"]
+        )
+        model = self.model(state["theta"])
+        misfit = self.monitor.misfit(model, gradient, mean, noise, drawn * n_updates)
+        return {
+            "mean": mean,
+            "noise": noise,
+            "entries": state["entries"] + 1,
+            "misfit": np.array(misfit),
+            "drawn": drawn,
+        }
+
+    def is_quiet(self, misfit: Array, drawn: float, tolerance: float) -> bool:
+        """Whether nothing but noise, or nothing at all, is left of the gradient."""
+        largest, own, smoothed = misfit
+        if not self.follows_model:
+            return False
+        if math.isinf(drawn) and self.takes_all_rows:
+            return bool(largest <= tolerance)
+        # Everything is noise beside the sampling error of a single row; and hidden units make
+        # saddles where moments agree and nothing is learnt yet.
+        if is_normalized(self.data.sample_size) or not self.is_pairwise:
+            return False
+        return bool(smoothed < NEGLIGIBLE and own < 2)
+
+    def log_likelihood(self, model: Any) -> float:
+        """Mean ln p of a sample in nats; NaN where the average does not know ln Z."""
+        if has_memory(self.average):
+            return math.nan
+        return self._likelihood(model, self.sample(model, self._everything, ())[0])
+
+    def _likelihood(self, model: Any, ensemble: Any) -> float:
+        log_partition = getattr(ensemble, "log_partition", None)
+        if log_partition is None:
+            return math.nan
+        number = as_number(log_partition, "the log_partition of the average")
+        return -mean_energy(model, self.whole) - number
+
+    # -- before and after ------------------------------------------------------------------------
+
+    @cached_property
+    def doubts(self) -> tuple[str, tuple[str, ...]]:
+        """Whether the likelihood has no maximum, or may have none, and what was said of it."""
+        notes = constant_units_notes(self.family, self.data, held=self.penalty.holds_biases)
+        # Columns that never change are reason enough.
+        return ("has no maximum", notes) if notes else _doubts(self)
+
+    def result(self, steps: Any, run: Run) -> FitResult:
+        """The fitted model in the centers of the model given, and how it went."""
+        verdict, notes = self.doubts
+        notes += _normalized_notes(self.data)
+        state, reason, history = run.state, run.reason, run.history
+        sentence = self._sentence(state, reason, history)
+        if verdict and reason == "converged":
+            # The gradient goes to zero along a way to infinity, too.
+            reason = "no maximum"
+            sentence = f"{self._sentence(state, reason, history)}; the likelihood {verdict}"
+        elif reason == "epochs" and steps.n_epochs is None and self._can_converge:
+            warn(f"the fit has not converged: {sentence}; give more n_epochs", NotConvergedWarning)
+        model = self.model(state["theta"])
+        batch = self.whole if self.rows is None else self._probe
+        ensemble = self.sample(model, batch, state["chains"])[0]
+        likelihood = self._likelihood(model, ensemble)
+        norm = history[-1].gradient_norm if history else math.nan
+        return FitResult(
+            model=model,
+            converged=reason == "converged",
+            message=sentence,
+            log_likelihood=None if math.isnan(likelihood) else likelihood,
+            gradient_norm=norm,
+            misfit=norm,
+            sample_size=self.data.sample_size,
+            fisher=None,
+            ensemble=ensemble,
+            history=history,
+            warnings=notes,
+        )
+
+    @property
+    def _can_converge(self) -> bool:
+        """Whether anything but the number of epochs ends the training, with these rows."""
+        is_single = is_normalized(self.data.sample_size)
+        return self.is_pairwise and self.follows_model and not is_single
+
+    def _sentence(self, state: State, reason: str, history: Any) -> str:
+        """How the training ended."""
+        epochs, updates = state["epochs"], state["updates"]
+        error = history[-1].rms_moment_error if history else math.nan
+        left = f"moments off by {error:.2g} of their standard errors (root mean square)"
+        if math.isnan(error):
+            left = "how far the moments are off is not known"
+        how = {
+            "converged": f"converged after {epochs} epochs",
+            "no maximum": f"stopped after {epochs} epochs",
+            "epochs": f"stopped at n_epochs = {epochs}",
+            "interrupted": f"interrupted after {epochs} epochs",
+        }[reason]
+        if reason == "epochs" and epochs > self.n_epochs:
+            how = (
+                f"nothing was learnt: the checkpoint is {epochs} epochs on, n_epochs = "
+                f"{self.n_epochs} is less; the model is that of the checkpoint"
+            )
+        return f"{how}, {updates} updates: {left}"
+
+    def settings(self) -> dict[str, str]:
+        """What a run that is taken up has in common with the one that was stopped."""
+        rows = self.whole if self.rows is None else self.rows
+        return {
+            **settings_of(self.family, rows, self.penalty),
+            "validation": _rows_of(self.validation),
+            "average": _checkpoints.fingerprint(self.average),
+            "optimizer": _checkpoints.fingerprint(self.optimizer),
+            "batch_size": str(self.batch_size),
+        }
+
+
+def _require_moments_suffice(family: Any, batch_size: int | None) -> None:
+    """Moments will do for pairwise families, all at once."""
+    if not has_pairs(family):
+        raise ModelError(f"{type(family).__name__} does not learn from moments alone: give rows")
+    if batch_size is not None:
+        raise ModelError("batch_size needs rows, these data are moments: give rows")
+
+
+def _default_optimizer(family: Any) -> Optimizer:
+    """An optimizer that suits most data, with a falling rate."""
+    if has_hidden_units(family):
+        return GradientDescent(Decay(0.05, 10_000), momentum=0.5)
+    # A unit's log-odds move by the sum over its couplings.
+    n = getattr(family.space, "n", 1)
+    return Adam(Decay(min(0.02, 0.5 / n), 500))
+
+
+def _validation(model: Any, validation: Any) -> Ensemble | None:
+    if validation is None:
+        return None
+    if isinstance(validation, Moments):
+        raise ModelError("validation must be rows or an ensemble of them, got moments")
+    try:
+        if isinstance(validation, Ensemble):
+            require_units(validation, model.space)
+            return validation
+        with warnings.catch_warnings():
+            # Means of energies need no more rows than units.
+            warnings.simplefilter("ignore", FewSamplesWarning)
+            return Ensemble.from_data(validation, space=model.space)
+    except EbmError as error:
+        raise type(error)(f"validation rows: {error}") from error
+
+
+def _rows_of(validation: Ensemble | None) -> str:
+    """Validation rows by a digest: what an epoch says of them would change in mid-history."""
+    if validation is None:
+        return "none"
+    rows = Rows.of(validation)
+    parts = rows.states, rows.index, rows.weights
+    return " ".join(_checkpoints.fingerprint(np.asarray(part)) for part in parts)
+
+
+def _normalized_notes(data: Any) -> tuple[str, ...]:
+    """Say of weights that sum to one that they stand for a single sample."""
+    n_rows = getattr(data, "n_rows", 1)
+    if n_rows < 2 or not is_normalized(data.sample_size):
+        return ()
+    message = (
+        f"the weights of {n_rows} rows sum to {data.sample_size:.3g}: they are frequencies, so all "
+        "rows count as one sample, beside whose errors nothing tells when to stop; multiply them "
+        "by the number of samples"
+    )
+    warn(message, FewSamplesWarning)
+    return (message,)
+
+
+def constant_units_notes(family: Any, data: Any, *, held: bool) -> tuple[str, ...]:
+    """Name columns that never change, to which a machine with hidden units has no best biases."""
+    if held or not has_hidden_units(family) or not isinstance(data, Ensemble):
+        return ()
+    mean = np.asarray(data.expectation(lambda x: x))
+    # Shares of rows sum to one but for rounding.
+    constant = np.flatnonzero(np.minimum(mean, 1 - mean) < 1e-12)
+    if not len(constant):
+        return ()
+    shown = ", ".join(repr(family.space.labels[unit]) for unit in constant[:6])
+    rest = len(constant) - 6
+    more = f" and {rest} more" if rest > 0 else ""
+    one = len(constant) == 1
+    message = (
+        f"{'unit' if one else 'units'} {shown}{more} never {'changes' if one else 'change'} in the "
+        "data: the likelihood has no maximum, biases grow for as long as the fit goes on; leave "
+        "them out, or add a penalty (penalty=ebm.Penalty(l2_biases=…))"
+    )
+    warn(message, NoMaximumWarning)
+    return (message,)
+
+
+def _doubts(loss: SampledLikelihood) -> tuple[str, tuple[str, ...]]:
+    """Whether the likelihood has no maximum, or may have none, in words, and what is to be said."""
+    family, data, penalty = loss.family, loss.data, loss.penalty
+    cells: list[str] = []
+    if has_pairs(family):
+        target = data.moments().to(family.space).two_valued()
+        require_possible(target, family.pairs)
+        if not penalty.holds_biases and penalty.directions is None:
+            require_changing_units(target)
+        cells = (
+            [] if penalty or penalty.directions is not None else empty_cells(target, family.pairs)
+        )
+    if cells:
+        verdict, message = "has no maximum", missing_maximum(cells, [], data.sample_size)
+    else:
+        doubt, message = doubt_of_maximum(family, data, penalty)
+        if doubt is None:
+            return "", (message,) if message else ()
+        verdict = "has no maximum" if doubt.is_certain else "may have no maximum"
+    warn(message, NoMaximumWarning)
+    return verdict, (message,)
+
+
+def words_of(random: np.random.Generator) -> Words:
+    """The state of a PCG64 generator as words; draws of whole words leave nothing over."""
+    state: Any = random.bit_generator.state
+    low = 2**64 - 1
+    numbers = state["state"]["state"], state["state"]["inc"]
+    words = [word for number in numbers for word in (number & low, number >> 64)]
+    return np.array([*words, state["has_uint32"], state["uinteger"]], dtype=np.uint64)
+
+
+def generator_of(words: Words) -> np.random.Generator:
+    """The inverse of :func:`words_of`."""
+    low, high, inc_low, inc_high, has, left = (int(word) for word in words)
+    bits = np.random.PCG64(0)
+    bits.state = {
+        "bit_generator": "PCG64",
+        "state": {"state": low | high << 64, "inc": inc_low | inc_high << 64},
+        "has_uint32": has,
+        "uinteger": left,
+    }
+    return np.random.Generator(bits)

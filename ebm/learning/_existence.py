@@ -1,0 +1,158 @@
+"""When the likelihood has no maximum: data on a face of the moment polytope.
+
+A pairwise family can give probability zero only in the limit of infinite parameters. Data that
+never show some combination of units may pull it there: a unit that never changes, an empty cell of
+a pair's table, and in general a face of the polytope of possible moments
+:cite:`barndorffnielsen1978,rinaldo2009`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ebm._types import Array, Flags, Indices
+from ebm.ensembles import Moments
+from ebm.errors import ConstantUnitError, EbmError
+from ebm.spaces import Binary
+from ebm.spaces._labels import shown
+
+#: A rate this close to 0 or 1 counts as constant: moments carry rounding errors.
+CONSTANT = 1e-14
+#: A cell of a pair's table counts as empty below this share of the rarer of its two values.
+EMPTY = 1e-13
+#: Relative eigenvalue of the scaled Fisher information below which its direction is flat.
+FLAT = 1e-8
+#: Units that a message names.
+MOST_NAMES = 8
+
+
+def require_changing_units(moments: Moments) -> None:
+    """Refuse units that never change."""
+    mean = moments.to(Binary).mean
+    constant = np.flatnonzero((mean < CONSTANT) | (mean > 1 - CONSTANT))
+    if len(constant):
+        names = shown([moments.space.labels[i] for i in constant])
+        subject = (
+            f"unit {names} never changes" if len(constant) == 1 else f"units {names} never change"
+        )
+        raise ConstantUnitError(
+            f"{subject}, so no finite bias is best: leave them out, or hold biases by a penalty, "
+            f"such as penalty=ebm.Penalty(l2_biases={gentle_penalty(moments.sample_size)})"
+        )
+
+
+def gentle_penalty(sample_size: float) -> str:
+    """A penalty as strong as one observation among N, 1/N, to be suggested in messages."""
+    return f"{1 / sample_size if math.isfinite(sample_size) else 1e-6:.0e}"
+
+
+def require_possible(moments: Moments, pairs: tuple[Indices, Indices]) -> None:
+    """Refuse means and covariances that no distribution has."""
+    cells = _pair_tables(moments, pairs)
+    wrong = np.flatnonzero((cells < -1e-9).any(axis=0))
+    if len(wrong):
+        first, second = (repr(moments.space.labels[index[wrong[0]]]) for index in pairs)
+        raise EbmError(
+            f"no distribution has these moments: the table of units {first} and {second} would "
+            f"hold the probability {cells[:, wrong[0]].min():.3g}; covariances must be given with "
+            "1/N, and in the coding of the space"
+        )
+    lowest = float(np.linalg.eigvalsh(moments.correlation)[0])
+    if lowest < -1e-8 * moments.space.n:
+        raise EbmError(
+            f"no distribution has these moments: the covariances have a negative eigenvalue "
+            f"({lowest:.3g} of the correlations); take all of them from the same samples"
+        )
+
+
+def _pair_tables(moments: Moments, pairs: tuple[Indices, Indices]) -> Array:
+    """Probabilities of (on, on), (on, off), (off, on), (off, off) for each pair, (4, n_pairs)."""
+    binary = moments.to(Binary)
+    i, j = pairs
+    both = binary.second[i, j]
+    mean_i, mean_j = binary.mean[i], binary.mean[j]
+    return np.array([both, mean_i - both, mean_j - both, 1 - mean_i - mean_j + both])
+
+
+def empty_pairs(moments: Moments, pairs: tuple[Indices, Indices]) -> Indices:
+    """Which pairs have a combination of values that never occurs, so that no coupling is best."""
+    return np.flatnonzero(_empty(moments, pairs).any(axis=0))
+
+
+def _empty(moments: Moments, pairs: tuple[Indices, Indices]) -> Flags:
+    """Which cells of each pair's table are empty but for rounding, (4, n_pairs)."""
+    on = moments.to(Binary).mean
+    i, j = pairs
+    rarer = np.array([np.minimum(x[i], y[j]) for x in (on, 1 - on) for y in (on, 1 - on)])
+    return np.asarray(_pair_tables(moments, pairs) < EMPTY * rarer + 1e-15)
+
+
+def empty_cells(moments: Moments, pairs: tuple[Indices, Indices]) -> list[str]:
+    """Sentences about pairs of units with a combination of values that never occurs."""
+    cells = _empty(moments, pairs)
+    i, j = pairs
+    labels = moments.space.labels
+    sentences = []
+    for k in empty_pairs(moments, pairs):
+        first, second = repr(labels[i[k]]), repr(labels[j[k]])
+        sentences.append(f"units {first} and {second} {_describe(cells[:, k])}")
+    return sentences
+
+
+def _describe(empty: Flags) -> str:
+    """What is never seen of a pair with these empty cells (11, 10, 01, 00)."""
+    if empty[1] and empty[2]:
+        return "are always equal"
+    if empty[0] and empty[3]:
+        return "are always opposite"
+    texts = (
+        "are never both on",
+        "are never on and off",
+        "are never off and on",
+        "are never both off",
+    )
+    return " and ".join(text for text, flag in zip(texts, empty, strict=True) if flag)
+
+
+def units_of_direction(
+    direction: Array, pairs: tuple[Indices, Indices], labels: Sequence[str]
+) -> list[str]:
+    """Names of the units whose parameters make up most of a direction."""
+    n = len(labels)
+    large = np.abs(direction) > 0.3 * np.abs(direction).max()
+    in_pair = large[n:]
+    units = set(np.flatnonzero(large[:n]).tolist())
+    units |= set(pairs[0][in_pair].tolist()) | set(pairs[1][in_pair].tolist())
+    return [labels[unit] for unit in sorted(units)]
+
+
+def missing_maximum(
+    cells: Sequence[str], units: Sequence[str], sample_size: float, *, held: bool = False
+) -> str:
+    """The sentence that says there is no maximum, and what to do."""
+    reason = "; ".join(cells[:4]) + (f"; and {len(cells) - 4} more pairs" if len(cells) > 4 else "")
+    named = ", ".join(map(repr, units))
+    if not reason:
+        reason = f"some combination of {named or 'units'} never occurs"
+    growing = named or "these units"
+    part, name = ("biases", "l2_biases") if held else ("couplings", "l2")
+    penalty = f"penalty=ebm.Penalty({name}={gentle_penalty(sample_size)})"
+    return (
+        f"the likelihood has no maximum at finite parameters: {reason}. The parameters of "
+        f"{growing} would grow without bound; add a penalty on {part}, such as {penalty}"
+    )
+
+
+def doubtful_maximum(units: Sequence[str], sample_size: float) -> str:
+    """The sentence that says there may be no maximum, and what to do."""
+    named = ", ".join(map(repr, units[:MOST_NAMES]))
+    more = f" and {len(units) - MOST_NAMES} more" if len(units) > MOST_NAMES else ""
+    return (
+        f"the likelihood may have no maximum at finite parameters: the rows bound no combination "
+        f"of the parameters of {named}{more}, as far as changes of one unit tell; parameters that "
+        f"grow without bound have no standard errors, and a penalty on couplings, such as "
+        f"penalty=ebm.Penalty(l2={gentle_penalty(sample_size)}), keeps them finite"
+    )

@@ -1,0 +1,53 @@
+"""Families as learning knows them: by their forms, and by which numbers in them are parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ebm._types import Array
+from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
+from ebm.spaces import Binary, Spins
+
+__all__ = ["diagonal_input", "has_hidden_units", "has_pairs", "layers_of", "pairs_of"]
+
+
+def has_pairs(model: Any) -> bool:
+    """Whether moments of pairs are all that is learnt from.
+
+    Then the energy is a quadratic form of two-valued units, and the parameters are its vector v,
+    then the couplings A_ij of the pairs ``model.pairs``, index arrays i < j.
+    """
+    is_quadratic = offered_form(model) is QuadraticForm and isinstance(model.space, Binary | Spins)
+    return is_quadratic and hasattr(model, "pairs")
+
+
+def has_hidden_units(model: Any) -> bool:
+    """Whether the parameters are those of two layers, (b, c, rows of U), one layer summed out."""
+    if offered_form(model) is not LayeredForm or not hasattr(model, "parameters"):
+        return False
+    n, m = layers_of(model).weights.shape
+    return len(model.parameters) == n + m + n * m
+
+
+def pairs_of(model: Any) -> QuadraticForm:
+    """The quadratic form of a pairwise family, with its center, (n,)."""
+    form: Any = energy_form(model)
+    if form.center is None:
+        form = form.about(np.zeros(model.space.n))
+    return form
+
+
+def layers_of(model: Any) -> LayeredForm:
+    """The layered form of a family with hidden units."""
+    form: Any = energy_form(model)
+    return form
+
+
+def diagonal_input(form: QuadraticForm, space: Any) -> Array:
+    """What the diagonal adds to the log-odds of {0,1} units, A_ii (½ − c_i), (n,); 0 for spins."""
+    diagonal = np.asarray(form.matrix.diagonal(), dtype=np.float64)
+    if isinstance(space, Spins):
+        return np.zeros(len(diagonal))
+    return diagonal * (0.5 - (0.0 if form.center is None else form.center))

@@ -1,0 +1,150 @@
+"""Gauges: coordinates in which gradient learning does not depend on how units are coded.
+
+The model stays in the centers it was given. With θ = θ₀ + Aφ the gradient goes into the coordinates
+φ by Aᵀ, and the optimizer's move comes back by A. In centered coordinates that is the update which
+a recentered model would make :cite:`montavon2012,melchior2016`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ebm._types import Array
+from ebm.learning._families import has_hidden_units, has_pairs, layers_of, pairs_of
+
+__all__ = ["Gauge", "LayerGauge", "PairGauge", "TiedGauge", "gauge_of"]
+
+
+#: Part of the way the center of the hidden layer goes at each update.
+SLIDING = 0.01
+
+
+class Gauge:
+    """The parameters as they stand: for models without centers, and where centering is off.
+
+    ``center`` is what slides from update to update; here it is empty.
+    """
+
+    def start(self, hidden_mean: Array) -> Array:
+        """The center before the first update."""
+        return np.zeros(0)
+
+    def gradient(self, gradient: Array, center: Array) -> Array:
+        """Aᵀ ∂L/∂θ, the gradient by the coordinates; may change its argument in place."""
+        return gradient
+
+    def moved(self, theta: Array, move: Array, center: Array) -> Array:
+        """θ + A Δφ, the parameters after a move of the coordinates; a new array."""
+        return theta + move
+
+    def slid(self, center: Array, both: Array) -> Array:
+        """The center of the next update, from the sum of both sides of the learning rule."""
+        return center
+
+
+class PairGauge(Gauge):
+    """A pairwise model in its own center x̂, learning as if it were centered at the data means m."""
+
+    def __init__(self, model: Any, mean: Array) -> None:
+        self._n, self._pairs = model.space.n, model.pairs
+        shift = pairs_of(model).center - mean
+        i, j = model.pairs
+        self._first, self._second = shift[i], shift[j]
+
+    def gradient(self, gradient: Array, center: Array) -> Array:
+        """∂L/∂W' = ∂L/∂W + (∂L/∂b)(x̂ − m)ᵀ + its transpose."""
+        (i, j), n = self._pairs, self._n
+        gradient[n:] += gradient[i] * self._second
+        gradient[n:] += gradient[j] * self._first
+        return gradient
+
+    def moved(self, theta: Array, move: Array, center: Array) -> Array:
+        """Δb = Δb' + ΔW (x̂ − m)."""
+        (i, j), n = self._pairs, self._n
+        after = theta + move
+        after[:n] += np.bincount(i, move[n:] * self._second, n)
+        after[:n] += np.bincount(j, move[n:] * self._first, n)
+        return after
+
+
+class LayerGauge(Gauge):
+    """A restricted machine in its own centers v̂, ĥ, learning as if at data means m and at ĥ'.
+
+    The hidden center ĥ' goes a hundredth of the way to ½(E_D[h] + E_model[h]) at each update.
+    """
+
+    def __init__(self, model: Any, mean: Array) -> None:
+        form = layers_of(model)
+        self._n, self._m = form.weights.shape
+        self._visible = -mean if form.visible_center is None else form.visible_center - mean
+        no_center = np.zeros(self._m)
+        self._hidden = no_center if form.hidden_center is None else form.hidden_center
+
+    def start(self, hidden_mean: Array) -> Array:
+        """The hidden means of the data."""
+        return hidden_mean
+
+    def gradient(self, gradient: Array, center: Array) -> Array:
+        """∂L/∂U' = ∂L/∂U + (∂L/∂b)(ĥ − ĥ')ᵀ + (v̂ − m)(∂L/∂c)ᵀ."""
+        b, c, u = self._split(gradient)
+        _add_outer(u, b, self._hidden - center)
+        if self._visible.any():
+            _add_outer(u, self._visible, c)
+        return gradient
+
+    def moved(self, theta: Array, move: Array, center: Array) -> Array:
+        """Δb = Δb' + ΔU (ĥ − ĥ'), Δc = Δc' + ΔUᵀ (v̂ − m)."""
+        after = theta + move
+        (b, c, _), (_, _, u) = self._split(after), self._split(move)
+        b += u @ (self._hidden - center)
+        if self._visible.any():
+            c += self._visible @ u
+        return after
+
+    def slid(self, center: Array, both: Array) -> Array:
+        """A step towards the mean of both hidden means, which are gradients by the biases c."""
+        mean = -0.5 * both[self._n : self._n + self._m]
+        return np.asarray((1 - SLIDING) * center + SLIDING * mean)
+
+    def _split(self, theta: Array) -> tuple[Array, Array, Array]:
+        """Views of b, c and U."""
+        n, m = self._n, self._m
+        return theta[:n], theta[n : n + m], theta[n + m :].reshape(n, m)
+
+
+class TiedGauge(Gauge):
+    """θ = θ₀ + Aφ: the parameters in fewer coordinates, those that a fit may change."""
+
+    def __init__(self, directions: Array) -> None:
+        self._directions = directions
+
+    def gradient(self, gradient: Array, center: Array) -> Array:
+        """Aᵀ ∂L/∂θ, (p,) -> (q,)."""
+        return np.asarray(self._directions.T @ gradient)
+
+    def moved(self, theta: Array, move: Array, center: Array) -> Array:
+        """θ + A Δφ, from (p,) and (q,)."""
+        return np.asarray(theta + self._directions @ move)
+
+
+def _add_outer(matrix: Array, rows: Array, columns: Array) -> None:
+    """matrix += rows columnsᵀ in place, one pass over it."""
+    from scipy.linalg.blas import dger
+
+    # The transpose of a C array is a Fortran array, on which BLAS works in place.
+    dger(1.0, columns, rows, a=matrix.T, overwrite_a=1, overwrite_x=0, overwrite_y=0)
+
+
+def gauge_of(
+    model: Any, mean: Array | None, centering: bool, directions: Array | None = None
+) -> Gauge:
+    """The gauge in which a family learns: about the means of the data where it has centers."""
+    if directions is not None:
+        return TiedGauge(directions)
+    if centering and mean is not None and has_pairs(model):
+        return PairGauge(model, mean)
+    if centering and mean is not None and has_hidden_units(model):
+        return LayerGauge(model, mean)
+    return Gauge()

@@ -1,0 +1,449 @@
+"""The loss of maximum likelihood, L(θ) = E_D[E] + ln Z + R(θ), and all that is asked of it.
+
+Data are seen here and nowhere behind. For pairwise families gradient and Fisher information are
+taken about the means of the data, where they are well scaled; a linear map A, the gauge of the
+loss, takes steps there to the parameters of the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ebm import _checkpoints
+from ebm._types import Array
+from ebm.ensembles import Moments
+from ebm.enumeration import ExactEnsemble
+from ebm.errors import PrecisionError
+from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
+from ebm.information import fisher_information
+from ebm.information.fisher import pair_fisher
+from ebm.learning._existence import units_of_direction
+from ebm.learning._families import diagonal_input, pairs_of
+from ebm.learning._separation import idle_directions, is_affine, units_moved
+from ebm.learning._statistics import gradient_variances
+from ebm.learning.penalties import AppliedPenalty
+from ebm.spaces import Spins
+
+__all__ = ["LikelihoodLoss", "PairLikelihoodLoss", "Point"]
+
+#: Points whose averages are kept: a line search comes back to the last ones.
+POINTS = 6
+#: A Newton step that changes no energy by more than this is short: curvatures change as little.
+SHORT = 0.05
+#: A decrease of the loss, in nats, that is rounding.
+NEGLIGIBLE = 1e-22
+#: Newton steps after which a slope that has not turned never will: probabilities are e^-32 smaller.
+FAR = 32.0
+#: Share of the first slope that, with the other sign, is no rounding.
+TURNED = 1e-5
+#: Relative eigenvalue of the scaled Hessian below which it is rounding.
+SINGULAR = 1e-13
+#: Smallest pivot with which the scaled Hessian is solved as it is.
+REGULAR = 1e-3
+#: Relative eigenvalue of the scaled Hessian below which parameters along it are rounding.
+UNDETERMINED = 1e-12
+#: By how much rounding of exact moments may move a parameter.
+VISIBLE = 0.01
+#: Number of samples that exact moments stand for where errors are compared.
+EXACT = 1e14
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodLoss:
+    """L(θ) = E_D[E] + ln Z + R(θ) of any parametric family.
+
+    ``average`` takes a model to an ensemble that knows ln Z. Steps are taken along the columns of
+    ``gauge``, and the Fisher information is in their coordinates.
+    """
+
+    family: Any
+    data: Any
+    average: Callable[[Any], Any]
+    penalty: AppliedPenalty
+    #: What was learnt from, where ``data`` are its moments.
+    rows: Any
+
+    # -- where to begin --------------------------------------------------------------------------
+
+    def start(self) -> Array:
+        """The parameters given; where the loss is convex, zero if it is lower there, (p,)."""
+        # The average refuses what is too large before anything is made of every parameter.
+        theta = np.array(self.family.parameters)
+        given = self.point(theta, self.family)
+        if not self.is_convex or self.penalty.directions is not None:
+            return theta
+        return theta if given.value <= self._bare.value else np.zeros_like(theta)
+
+    @cached_property
+    def _bare(self) -> Point:
+        """At parameters zero, where no allowed state has lost its share."""
+        return self.point(np.zeros_like(self.family.parameters))
+
+    # -- the learning rule -----------------------------------------------------------------------
+
+    def point(self, theta: Array, model: Any = None) -> Point:
+        """The loss at θ, that of the model if it is at hand; the last few are kept."""
+        key = theta.tobytes()
+        point = self._points.pop(key, None)
+        if point is None:
+            model = self.family.with_parameters(theta) if model is None else model
+            point = Point(self, theta, model, self.average(model))
+        self._points[key] = point
+        if len(self._points) > POINTS:
+            del self._points[next(iter(self._points))]
+        return point
+
+    def lowest(self, theta: Array) -> Array:
+        """θ, or the best of the last points if the loss is lower there, (p,)."""
+        points = [self.point(theta), *self._points.values()]
+        return min(points, key=lambda point: point.value).theta
+
+    @cached_property
+    def _points(self) -> dict[bytes, Point]:
+        return {}
+
+    def log_likelihood(self, model: Any, ensemble: Any) -> float:
+        """Mean ln p of a sample, in nats."""
+        return -self.data_energy(model) - float(ensemble.log_partition)
+
+    def data_energy(self, model: Any) -> float:
+        """E_D[E(x; θ)]."""
+        return float(self.data.expectation(model.energy))
+
+    def misfit(self, model: Any, ensemble: Any) -> Array:
+        """E_D[∂E/∂θ] − E_model[∂E/∂θ], [EBM] eq 7, the penalty left out, (p,)."""
+        return np.asarray(
+            model.mean_energy_gradient(self.data) - model.mean_energy_gradient(ensemble)
+        )
+
+    # -- curvature -------------------------------------------------------------------------------
+
+    def information(self, model: Any, ensemble: Any) -> Array:
+        """F, the Fisher information of the visible distribution, (p, p)."""
+        return fisher_information(model, ensemble).dense()
+
+    def fisher(self, model: Any, ensemble: Any) -> Array:
+        """Aᵀ F A, (q, q)."""
+        return self._within(self.information(model, ensemble))
+
+    def curvature(self, fisher: Array) -> Array:
+        """Aᵀ (F + ∂²R/∂θ²) A; the Hessian of L for energies affine in θ, (q, q)."""
+        return fisher + self._penalty_curvature if self.penalty else fisher
+
+    @cached_property
+    def _penalty_curvature(self) -> Array:
+        return self._within(self.penalty.hessian)
+
+    def _within(self, matrix: Array) -> Array:
+        directions = self.penalty.directions
+        return matrix if directions is None else directions.T @ matrix @ directions
+
+    @cached_property
+    def gauge(self) -> Any:
+        """A: steps to changes of the parameters, none along a gauge of theirs, (p, q)."""
+        from scipy.sparse import eye_array
+
+        if self.penalty.directions is not None:
+            return self.penalty.directions
+        unit = eye_array(len(self.family.parameters))
+        # Along a gauge gradient and curvature are rounding, and so would be a verdict on them.
+        idle = self._idle
+        return unit.toarray() - idle @ idle.T if idle.shape[1] else unit
+
+    @cached_property
+    def _idle(self) -> Array:
+        """An orthonormal basis of the directions that change no energy, (p, k)."""
+        if not self.is_convex or self.penalty.directions is not None:
+            return np.empty((len(self.family.parameters), 0))
+        return idle_directions(self._bare.fisher, self.penalty)
+
+    @property
+    def n_idle(self) -> int:
+        """Number of steps that change no energy."""
+        return int(self._idle.shape[1])
+
+    @cached_property
+    def scaling(self) -> Any:
+        """Steps in units of the deviation of ∂E/∂θ over the data, (p, q)."""
+        from scipy.sparse import dia_array
+
+        deviation = np.sqrt(gradient_variances(self.family, self.data))
+        if self.penalty.directions is not None:
+            # The deviation of a sum of features is at most the sum of theirs.
+            return self.penalty.directions / (np.abs(self.penalty.directions).T @ deviation)
+        return dia_array((1 / deviation[None], [0]), shape=(len(deviation),) * 2)
+
+    # -- what a verdict needs --------------------------------------------------------------------
+
+    @cached_property
+    def is_convex(self) -> bool:
+        """Whether energies are affine in the parameters, as far as a few rows tell."""
+        return is_affine(self.family, self.data)
+
+    @property
+    def sample_size(self) -> float:
+        """Number of samples; infinite for exact ensembles."""
+        return float(self.data.sample_size)
+
+    def reach(self, direction: Array) -> float:
+        """No bound on how far a step moves an energy is known, only that of no step."""
+        return math.inf if direction.any() else 0.0
+
+    def units_of(self, direction: Array) -> list[str]:
+        """Names of the units that a direction of steps moves most."""
+        return units_moved(self.family, self.gauge @ direction)
+
+    def settings(self) -> dict[str, str]:
+        """What a run that is taken up has in common with the one that was stopped."""
+        return settings_of(self.family, self.data, self.penalty) | {
+            "average": _checkpoints.fingerprint(self.average)
+        }
+
+
+class PairLikelihoodLoss(LikelihoodLoss):
+    """The loss of a pairwise family: moments of the data suffice, in the space of the family."""
+
+    data: Moments
+
+    def start(self) -> Array:
+        """The independent model with the means of the data, kept off the corners, (p,)."""
+        if self.penalty.directions is not None:
+            return np.array(self.family.parameters)
+        n = self.data.sample_size
+        margin = min(1 / (2 * n), 0.25) if np.isfinite(n) else 1e-9
+        theta = np.zeros_like(self.family.parameters)
+        units = self.family.space.n
+        if isinstance(self.family.space, Spins):
+            bound = 1 - 2 * margin
+            theta[:units] = np.arctanh(np.clip(self.data.mean, -bound, bound))
+        else:
+            mean = np.clip(self.data.mean, margin, 1 - margin)
+            # With no couplings the input is what a diagonal adds to the bias.
+            diagonal = diagonal_input(pairs_of(self.family), self.family.space)
+            theta[:units] = np.log(mean / (1 - mean)) - diagonal
+        return theta
+
+    def data_energy(self, model: Any) -> float:
+        """E_D[E(x; θ)] from the moments of the data."""
+        form = pairs_of(model).at_origin().dense()
+        pairs = float(np.vdot(form.matrix, self.data.second))
+        return float(form.constant - form.vector @ self.data.mean - 0.5 * pairs)
+
+    def fisher(self, model: Any, ensemble: Any) -> Array:
+        """Fisher information in centered parameters, or along the ways open to them, (q, q)."""
+        if self.penalty.directions is not None:
+            return super().fisher(model, ensemble)
+        return pair_fisher(ensemble, model.pairs, self.data.mean)
+
+    def _within(self, matrix: Array) -> Array:
+        return self.gauge.T @ matrix @ self.gauge
+
+    @cached_property
+    def gauge(self) -> Any:
+        """A: changes of centered parameters to changes of the model's own, (p, p)."""
+        if self.penalty.directions is not None:
+            return self.penalty.directions
+        i, j = self.family.pairs
+        n = self.family.space.n
+        shift = pairs_of(self.family).center - self.data.mean
+        gauge = np.eye(n + len(i))
+        columns = n + np.arange(len(i))
+        gauge[i, columns] = shift[j]
+        gauge[j, columns] = shift[i]
+        return gauge
+
+    @cached_property
+    def _idle(self) -> Array:
+        return np.empty((len(self.family.parameters), 0))
+
+    @cached_property
+    def scaling(self) -> Any:
+        """Steps in units of the deviations of independent features with the data's variances."""
+        n = self.data.sample_size
+        variance = np.maximum(self.data.covariance.diagonal(), 1 / (4 * min(n, 1e12)))
+        i, j = self.family.pairs
+        deviation = np.sqrt(np.concatenate([variance, variance[i] * variance[j]]))
+        if self.penalty.directions is not None:
+            return self.gauge / (np.abs(self.gauge).T @ deviation)
+        return self.gauge / deviation
+
+    @cached_property
+    def is_convex(self) -> bool:
+        """Energies are affine in the parameters."""
+        return True
+
+    def reach(self, direction: Array) -> float:
+        """A bound on how far a step moves any energy, in nats."""
+        low, high = self.family.space.values
+        n = self.family.space.n
+        step = np.abs(self.gauge @ direction if self.penalty.directions is not None else direction)
+        return float((high - low) * step[:n].sum() + (high - low) ** 2 * step[n:].sum())
+
+    def units_of(self, direction: Array) -> list[str]:
+        """Names of the units whose centered parameters make up most of a direction."""
+        if self.penalty.directions is not None:
+            direction = self.gauge @ direction
+        return units_of_direction(direction, self.family.pairs, self.family.space.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A model on the way, and all that is asked about the loss there."""
+
+    loss: LikelihoodLoss
+    theta: Array
+    model: Any
+    ensemble: Any
+
+    @cached_property
+    def value(self) -> float:
+        """L(θ), penalty included."""
+        return self.loss.penalty.value(self.theta) - self.log_likelihood
+
+    @cached_property
+    def log_likelihood(self) -> float:
+        """Mean ln p of a sample, in nats."""
+        return self.loss.log_likelihood(self.model, self.ensemble)
+
+    @cached_property
+    def slopes(self) -> Array:
+        """∂L/∂θ, [EBM] eq 7 with the penalty's part, (p,)."""
+        misfit = self.loss.misfit(self.model, self.ensemble)
+        return misfit + self.loss.penalty.gradient(self.theta)
+
+    @cached_property
+    def gradient(self) -> Array:
+        """Aᵀ ∂L/∂θ, by the steps of the loss, (q,)."""
+        return np.asarray(self.loss.gauge.T @ self.slopes)
+
+    @cached_property
+    def noise(self) -> float:
+        """Losses are known to a few units in the last place of their largest terms."""
+        return 1e-14 * (1 + abs(self.value) + abs(float(self.ensemble.log_partition)))
+
+    @cached_property
+    def fisher(self) -> Array:
+        """Fisher information in the coordinates of the steps, (q, q)."""
+        return self.loss.fisher(self.model, self.ensemble)
+
+    @cached_property
+    def direction(self) -> Array:
+        """The Newton step −H⁻¹ g, (q,)."""
+        return -solve_scaled(self.loss.curvature(self.fisher), self.gradient)
+
+    @cached_property
+    def slope(self) -> float:
+        """Derivative of the loss along the Newton step, −gᵀ H⁻¹ g."""
+        return float(self.gradient @ self.direction)
+
+    def after(self, length: float) -> Point:
+        """The point so many Newton steps away."""
+        return self.loss.point(self.theta + length * (self.loss.gauge @ self.direction))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the average sums over all states."""
+        return isinstance(self.ensemble, ExactEnsemble)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the Newton step moves no parameter by more than a hundredth of its error."""
+        size = min(self.loss.sample_size, EXACT)
+        return bool(-self.slope * size <= 1e-4)
+
+    @cached_property
+    def least_determined(self) -> Array | None:
+        """The direction along which rounding moves parameters visibly, None if there is none."""
+        hessian, idle = self.loss.curvature(self.fisher), self.loss.n_idle
+        scaled = _scaled(hessian)
+        if idle == len(hessian) or (idle == 0 and _is_regular(scaled)):
+            return None
+        values, vectors = np.linalg.eigh(scaled)
+        values, directions = values[idle:], vectors[:, idle:] / deviations(hessian)[:, None]
+        is_known = values[0] > UNDETERMINED * values[-1]
+        if is_known and math.isinf(self.loss.sample_size):
+            # Moments are rounded; H⁻¹ says how far that moves each parameter.
+            moves = np.linalg.norm(directions / values @ directions.T, axis=1)
+            is_known = bool(np.finfo(float).eps * moves.max() < VISIBLE)
+        return None if is_known else directions[:, 0]
+
+    @cached_property
+    def is_low(self) -> bool:
+        """Whether the Newton step ends at a minimum: short, or along a parabola."""
+        if self.slope >= -NEGLIGIBLE or self.loss.reach(self.direction) <= SHORT:
+            return True
+        return self._slope_after(2.0) > -0.5 * self.slope
+
+    def recedes(self) -> bool:
+        """Whether the loss falls along the Newton step for ever: there is no minimum."""
+        # Where data lie on a face of the moment polytope, each Newton step takes the same number
+        # of nats from the states outside: slopes shrink by e with every step and keep their sign.
+        # A minimum within FAR steps turns the slope visibly, rounding does not. A slope that grows
+        # is rounding far out, or that of a loss that is not convex.
+        slopes = (self._slope_after(length) for length in (4.0, FAR))
+        return all(2 * self.slope <= slope <= -TURNED * self.slope for slope in slopes)
+
+    def _slope_after(self, length: float) -> float:
+        """Derivative of the loss along the Newton step, so many steps away."""
+        try:
+            return float(self.after(length).gradient @ self.direction)
+        except PrecisionError:
+            # Where energies are too large to be told apart nothing falls any more.
+            return math.inf
+
+
+def settings_of(family: Any, data: Any, penalty: AppliedPenalty) -> dict[str, str]:
+    """Model, data and penalty in words, most telling first."""
+    form = energy_form(family) if offered_form(family) in {QuadraticForm, LayeredForm} else None
+    centers = [
+        np.zeros(0) if getattr(form, name, None) is None else getattr(form, name)
+        for name in ("center", "visible_center", "hidden_center")
+    ]
+    parts = (data.mean, data.covariance) if isinstance(data, Moments) else ()
+    if hasattr(data, "states") and hasattr(data, "weights"):
+        parts = data.states, data.weights
+    return {
+        "model": f"{type(family).__name__} over {family.space!r}",
+        "number of parameters": str(len(family.parameters)),
+        "centers": _checkpoints.fingerprint(np.concatenate(centers)),
+        "data": " ".join(_checkpoints.fingerprint(np.asarray(part)) for part in parts),
+        **_checkpoints.fingerprints(penalty.strength),
+    }
+
+
+def deviations(fisher: Array) -> Array:
+    """Standard deviations of the features, the square roots of the diagonal, (q,)."""
+    return np.sqrt(np.maximum(fisher.diagonal(), np.finfo(float).tiny))
+
+
+def _scaled(fisher: Array) -> Array:
+    """The Fisher information of features scaled to variance one."""
+    deviation = deviations(fisher)
+    return np.asarray(fisher / np.outer(deviation, deviation))
+
+
+def _is_regular(scaled: Array) -> bool:
+    """Whether no eigenvalue comes near ``SINGULAR``, by the pivots, which are far cheaper."""
+    try:
+        return bool(np.linalg.cholesky(scaled).diagonal().min() > REGULAR)
+    except np.linalg.LinAlgError:
+        return False
+
+
+def solve_scaled(hessian: Array, gradient: Array) -> Array:
+    """H⁻¹ g with the diagonal of H scaled to one first, and no eigenvalue below ``SINGULAR``."""
+    deviation, scaled = deviations(hessian), _scaled(hessian)
+    slopes = gradient / deviation
+    if _is_regular(scaled):
+        return np.asarray(np.linalg.solve(scaled, slopes) / deviation)
+    values, vectors = np.linalg.eigh(scaled)
+    if not values[-1] > 0:
+        return np.zeros_like(gradient)
+    values = np.maximum(values, SINGULAR * values[-1])
+    return np.asarray(vectors @ ((vectors.T @ slopes) / values) / deviation)

@@ -1,0 +1,141 @@
+"""Both sides of the learning rule, and by how much they may differ."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm._arrays import is_sparse
+from ebm._types import Array
+from ebm.ensembles import Ensemble, Moments
+from ebm.forms import LayeredForm
+from ebm.learning._batches import Batch
+from ebm.learning._families import has_hidden_units, has_pairs, layers_of, pairs_of
+from ebm.sampling.gibbs import single_precision_suffices
+
+#: Hidden units of a batch, or derivatives by parameters, held at a time.
+CHUNK = 2**24
+
+
+def difference(model: Any, batch: Any, ensemble: Any, *, rough: bool) -> tuple[Array, Array]:
+    """E_D[∂E/∂θ] − E_model[∂E/∂θ], the learning rule, and the sum of both averages, (p,) each.
+
+    ``rough`` says that this is a machine with hidden units whose chains are noisy, so that single
+    precision will do where weights are not large; the sum is then that of the biases alone.
+    """
+    if rough and isinstance(batch, Batch) and isinstance(ensemble, Batch):
+        form = layers_of(model)
+        with np.errstate(over="ignore"):
+            weights: NDArray[np.float32] = form.weights.astype(np.float32)
+        if single_precision_suffices(weights.T, form.at_origin().hidden):
+            return _layered_difference(form, weights, batch, ensemble)
+    data_average, model_average = gradient_of(model, batch), gradient_of(model, ensemble)
+    return data_average - model_average, data_average + model_average
+
+
+def gradient_of(model: Any, ensemble: Any) -> Array:
+    """E[∂E/∂θ], one side of the learning rule, (p,)."""
+    return np.asarray(model.mean_energy_gradient(ensemble), dtype=np.float64)
+
+
+def _layered_difference(
+    form: LayeredForm, weights: NDArray[np.float32], batch: Batch, ensemble: Batch
+) -> tuple[Array, Array]:
+    """Both sides at once about the hidden center: −Σ_r s_r (v_r, h_r, (v_r − v̂)(h_r − ĥ)ᵀ).
+
+    The rows r are those of the batch with s their weights, and those of the ensemble with −s.
+    """
+    n, m = weights.shape
+    inputs = form.at_origin().hidden.astype(np.float32)
+    sums, means = np.zeros((2, n)), np.zeros((2, m))
+    products: Any = 0.0
+    rows = max(1, CHUNK // m)
+    for start in range(0, max(len(batch.states), len(ensemble.states)), rows):
+        part = slice(start, start + rows)
+        sides = batch.states[part], ensemble.states[part]
+        v = np.concatenate(sides, dtype=np.float32)
+        shares = np.concatenate([batch.weights[part], ensemble.weights[part]], dtype=np.float32)
+        h = v @ weights
+        h += inputs
+        _sigmoid(h)
+        cut = len(sides[0])
+        for k, side in enumerate((slice(cut), slice(cut, None))):
+            sums[k] += shares[side] @ v[side]
+            means[k] += shares[side] @ h[side]
+        shares[:cut] *= -1
+        if form.hidden_center is not None:
+            h -= form.hidden_center.astype(np.float32)
+        h *= shares[:, None]
+        products = v.T @ h if start == 0 else products + v.T @ h
+    gradient = np.empty(n + m + n * m)
+    gradient[:n], gradient[n : n + m] = sums[1] - sums[0], means[1] - means[0]
+    about = gradient[n + m :].reshape(n, m)
+    about[:] = products
+    if form.visible_center is not None and form.visible_center.any():
+        about -= np.outer(form.visible_center, gradient[n : n + m])
+    return gradient, -np.concatenate([sums.sum(axis=0), means.sum(axis=0)])
+
+
+def _sigmoid(inputs: NDArray[np.float32]) -> None:
+    """σ in place; numpy's own exponential is the fastest in single precision."""
+    with np.errstate(over="ignore"):
+        np.negative(inputs, out=inputs)
+        np.exp(inputs, out=inputs)
+        inputs += 1
+        np.reciprocal(inputs, out=inputs)
+
+
+def mean_energy(model: Any, data: Any) -> float:
+    """E[E(x)] in units of k_B T, from moments where they suffice."""
+    if not (has_pairs(model) and isinstance(data, Moments)):
+        return float(data.expectation(model.energy))
+    form, moments = pairs_of(model), data.to(model.space)
+    matrix, d = form.matrix, moments.mean - form.center
+    product = matrix.multiply if is_sparse(matrix) else matrix.__mul__
+    coupled = float(product(moments.covariance).sum()) + float(d @ (matrix @ d))
+    return form.constant - 0.5 * coupled - float(moments.mean @ form.vector)
+
+
+def variances(model: Any, data: Any, mean: Array | None, hidden_mean: Array) -> Array:
+    """Variances of ∂E/∂θ in the centered coordinates, (p,), as if units were independent."""
+    n_samples = data.sample_size if math.isfinite(data.sample_size) else 1e12
+    least = 1 / (4 * n_samples)
+    if has_pairs(model) and mean is not None:
+        low, high = model.space.values
+        unit = np.maximum((mean - low) * (high - mean), least)
+        i, j = model.pairs
+        return np.concatenate([unit, unit[i] * unit[j]])
+    if has_hidden_units(model) and mean is not None:
+        unit = np.maximum(mean * (1 - mean), least)
+        hidden = np.maximum(hidden_mean * (1 - hidden_mean), least)
+        return np.concatenate([unit, hidden, np.outer(unit, hidden).ravel()])
+    return gradient_variances(model, data)
+
+
+def gradient_variances(model: Any, data: Ensemble) -> Array:
+    """Var[∂E/∂θ_k] over an ensemble, a bounded number of states at a time, (p,)."""
+    square: Any = 0.0
+    rows = max(1, CHUNK // len(model.parameters))
+    for states, weights in data.blocks():
+        for start in range(0, len(states), rows):
+            part = slice(start, start + rows)
+            square = square + weights[part] @ np.asarray(model.energy_gradient(states[part])) ** 2
+    spread = np.asarray(square - model.mean_energy_gradient(data) ** 2)
+    return np.where(spread > 0, spread, 1.0)
+
+
+def reconstruction_error(model: Any, batch: Ensemble) -> float:
+    """Mean of (v − p(v = 1 | h = p(h = 1 | v)))² over units and states."""
+    from scipy.special import expit
+
+    form = layers_of(model).at_origin()
+
+    def error(v: Array) -> Array:
+        h = expit(v @ form.weights + form.hidden)
+        again = expit(h @ form.weights.T + form.visible)
+        return np.asarray(((v - again) ** 2).mean(axis=1))
+
+    return float(batch.expectation(error))

@@ -1,0 +1,174 @@
+"""L-BFGS: Newton steps with a curvature learnt from the last gradients."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ebm import _checkpoints
+from ebm._arrays import as_integer
+from ebm._iterate import State
+from ebm._types import Array
+from ebm.learning.newton import checked_tolerance
+from ebm.learning.result import FitStep
+
+__all__ = ["LBFGS"]
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    """Steps along −B ∂L/∂θ, B the inverse curvature that the last gradients show.
+
+    For models with too many parameters or states for Newton steps, and for energies that are not
+    affine in the parameters :cite:`liu1989`. Parameters are scaled by the standard deviations of
+    their features; each step ends where the strong Wolfe conditions hold.
+
+    Parameters
+    ----------
+    tolerance : float
+        Largest gradient accepted, in units of the standard deviations of the features.
+    max_iterations : int
+        Most steps.
+    memory : int
+        Pairs of steps and changes of the gradient that are kept.
+
+    Raises
+    ------
+    EbmError
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
+    >>> start = ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])
+    >>> ebm.fit(start, rows, solver=ebm.LBFGS()).converged
+    True
+    """
+
+    tolerance: float = 1e-7
+    max_iterations: int = 1000
+    memory: int = 30
+
+    #: Entries of its history.
+    record_type = FitStep
+    draws = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tolerance", checked_tolerance(self.tolerance))
+        most = as_integer(self.max_iterations, "max_iterations", least=0)
+        object.__setattr__(self, "max_iterations", most)
+        object.__setattr__(self, "memory", as_integer(self.memory, "memory"))
+
+    def start(self, loss: Any, theta: Array, rng: Any) -> State:
+        """At θ; steps are taken in scaled parameters φ, θ = θ_start + S φ."""
+        # The average refuses what is too large before anything is made of every parameter.
+        loss.point(theta)
+        n_steps = loss.scaling.shape[1]
+        return {
+            "theta": theta,
+            "moves": np.zeros((0, n_steps)),
+            "changes": np.zeros((0, n_steps)),
+            "iteration": 0,
+            "length": 1.0,
+            "is_stuck": False,
+        }
+
+    def step(self, loss: Any, state: State) -> State:
+        """A line search along −B g."""
+        scaling = loss.scaling
+        theta = state["theta"]
+
+        def gradient_at(move: Array) -> Array:
+            return np.asarray(scaling.T @ loss.point(theta + scaling @ move).slopes)
+
+        def value_at(move: Array) -> float:
+            return float(loss.point(theta + scaling @ move).value)
+
+        gradient = gradient_at(np.zeros(scaling.shape[1]))
+        moves, changes = state["moves"], state["changes"]
+        direction = -_inverse_curvature(moves, changes, gradient)
+        length = _wolfe_length(value_at, gradient_at, direction, gradient, is_first=not len(moves))
+        if length is None and len(moves):
+            # What the memory says is rounding: down the gradient itself.
+            moves, changes = moves[:0], changes[:0]
+            direction = -gradient
+            length = _wolfe_length(value_at, gradient_at, direction, gradient, is_first=True)
+        if length is None:
+            # Rounding of values hides the way down; gradients are known better.
+            is_better = np.abs(gradient_at(direction)).max() < 0.5 * np.abs(gradient).max()
+            is_level = value_at(direction) <= value_at(0 * direction) + loss.point(theta).noise
+            if not (is_better and is_level):
+                return {**state, "is_stuck": True}
+            length = 1.0
+        move = length * direction
+        change = gradient_at(move) - gradient
+        if move @ change > 0:
+            moves = np.vstack([moves, move])[-self.memory :]
+            changes = np.vstack([changes, change])[-self.memory :]
+        return {
+            "theta": theta + scaling @ move,
+            "moves": moves,
+            "changes": changes,
+            "iteration": state["iteration"] + 1,
+            "length": length,
+            "is_stuck": False,
+        }
+
+    def record(self, loss: Any, state: State) -> FitStep | None:
+        """Log-likelihood and gradient after each step."""
+        if state["is_stuck"]:
+            return None
+        here = loss.point(state["theta"])
+        norm = self._norm(loss, here)
+        return FitStep(state["iteration"], here.log_likelihood, norm, state["length"])
+
+    def verdict(self, loss: Any, state: State, history: Sequence[FitStep]) -> str:
+        """Whether the gradient meets the tolerance, or rounding hides the way down."""
+        if self._norm(loss, loss.point(state["theta"])) <= self.tolerance:
+            return "converged"
+        if state["is_stuck"]:
+            return "rounding"
+        return "iterations" if len(history) > self.max_iterations else ""
+
+    def _norm(self, loss: Any, here: Any) -> float:
+        return float(np.abs(loss.scaling.T @ here.slopes).max())
+
+    def settings(self) -> dict[str, str]:
+        """All but the number of steps."""
+        return _checkpoints.fingerprints(self, leave_out=("max_iterations",))
+
+
+def _inverse_curvature(moves: Array, changes: Array, gradient: Array) -> Array:
+    """B g by the two-loop recursion over the pairs s = Δφ, y = Δg, (q,)."""
+    product, shares = gradient.copy(), []
+    for move, change in zip(moves[::-1], changes[::-1], strict=True):
+        share = (move @ product) / (change @ move)
+        product -= share * change
+        shares.append(share)
+    if len(moves):
+        product *= (moves[-1] @ changes[-1]) / (changes[-1] @ changes[-1])
+    for move, change, share in zip(moves, changes, reversed(shares), strict=True):
+        product += move * (share - (change @ product) / (change @ move))
+    return product
+
+
+def _wolfe_length(
+    value_at: Any, gradient_at: Any, direction: Array, gradient: Array, *, is_first: bool
+) -> float | None:
+    """A length at which the strong Wolfe conditions hold, in units of the direction, or None."""
+    from scipy.optimize import line_search
+
+    # The first direction is a bare gradient, whose length says nothing.
+    unit = min(1.0, 1 / np.abs(direction).sum()) if is_first and direction.any() else 1.0
+    with warnings.catch_warnings():
+        # That no length was found is the answer None.
+        warnings.simplefilter("ignore")
+        found = line_search(
+            value_at, gradient_at, np.zeros_like(direction), unit * direction, gradient, maxiter=20
+        )
+    return None if found[0] is None else unit * float(found[0])

@@ -1,0 +1,278 @@
+"""Losses: what a fit minimizes. Data enter here and are seen by nothing behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from ebm._iterate import Run, Solver, iterate
+from ebm._parallel import single_threaded_blas
+from ebm._progress import entries
+from ebm.ensembles import Moments
+from ebm.ensembles.ensemble import require_units
+from ebm.enumeration import exact
+from ebm.errors import EbmError, LimitError, ModelError, require_memory
+from ebm.learning._assessment import is_informative, likelihood_result
+from ebm.learning._chains import SampledLikelihood, constant_units_notes
+from ebm.learning._existence import require_changing_units, require_possible
+from ebm.learning._families import has_pairs
+from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
+from ebm.learning._separation import is_saturated
+from ebm.learning.averages import Route, as_route, has_memory
+from ebm.learning.gradient_steps import GradientSteps
+from ebm.learning.lbfgs import LBFGS
+from ebm.learning.newton import Newton
+from ebm.learning.penalties import AppliedPenalty, Penalty
+from ebm.learning.result import FitResult
+
+__all__ = ["Likelihood", "Loss", "Problem"]
+
+#: Largest number of units whose Fisher information is formed at every step.
+NEWTON_UNITS = 28
+#: Largest number of states times squared number of parameters for which other families do.
+NEWTON_WORK = 4e9
+#: Memory that matrices over all parameters may take, in bytes.
+MEMORY_LIMIT = 4 * 2.0**30
+
+
+class Problem(Protocol):
+    """A loss with its model, its data and its penalty."""
+
+    #: Classes of the solvers that suit it.
+    solvers: tuple[type[Any], ...]
+
+    def solver(self) -> Solver:
+        """The one taken where none is given."""
+        ...
+
+    def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
+        """Iterate, and say what came of it; ``how`` are arguments of ``iterate``."""
+        ...
+
+
+class Loss(Protocol):
+    """What :func:`ebm.fit` asks of a loss."""
+
+    def of(self, model: Any, data: Any, penalty: Penalty) -> Problem:
+        """The loss of a model on data."""
+        ...
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Minus the mean log-likelihood of a sample, L(θ) = E_D[E] + ln Z, in nats.
+
+    Its gradient is the learning rule ∂L/∂θ = E_D[∂E/∂θ] − E_model[∂E/∂θ], [EBM] eq 7, and with
+    hidden units summed out [EBM] eq 11.
+
+    Parameters
+    ----------
+    average : callable or route
+        The second term: from a model to an ensemble. One that knows ln Z serves Newton steps and
+        L-BFGS; ``lambda model: ebm.exact(model, max_seconds=600)`` lifts a limit of enumeration.
+        Chains that go on from update to update, ``ebm.PersistentChains()``, and
+        ``ebm.ContrastiveDivergence()`` need no ln Z and serve gradient steps, as any ensemble does.
+
+    Raises
+    ------
+    ModelError
+        If ``average`` is neither.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
+    >>> start = ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0])
+    >>> chains = ebm.Likelihood(ebm.PersistentChains(1000))
+    >>> ebm.fit(start, rows * 1000, loss=chains, rng=0).converged
+    True
+    """
+
+    average: Callable[[Any], Any] | Route = exact
+
+    def __post_init__(self) -> None:
+        as_route(self.average)
+
+    def of(self, model: Any, data: Any, penalty: Penalty) -> Problem:
+        """The likelihood of a model on data; exact solvers and gradient steps see one problem.
+
+        Parameters
+        ----------
+        model : ParametricModel
+            The family, and where gradient steps begin.
+        data : Ensemble or Moments
+            What to learn from.
+        penalty : Penalty
+            Of the parameters.
+
+        Returns
+        -------
+        Problem
+            What :func:`ebm.fit` solves.
+        """
+        return LikelihoodProblem(model, data, self.average, AppliedPenalty(model, penalty))
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodProblem:
+    """Maximum likelihood of a family on data, by steps on sums over all states or by chains."""
+
+    family: Any
+    data: Any
+    average: Any
+    penalty: AppliedPenalty
+
+    solvers = (Newton, LBFGS, GradientSteps)
+
+    def solver(self) -> Any:
+        """Gradient steps for chains; of sums, the fastest is known once the start is."""
+        if has_memory(self.average):
+            return GradientSteps()
+        return None
+
+    def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
+        """The fitted model."""
+        if isinstance(solver, GradientSteps):
+            return self._by_gradient_steps(solver, progress, **how)
+        if has_memory(self.average):
+            raise EbmError(
+                f"{type(solver).__name__} needs an average that knows ln Z, such as ebm.exact; "
+                f"{type(self.average).__name__} is for solver=ebm.GradientSteps()"
+            )
+        if self.penalty.strength.l1:
+            raise EbmError("l1 belongs to gradient steps: give solver=ebm.GradientSteps()")
+        try:
+            return self._by_sums(solver, progress, **how)
+        except LimitError as error:
+            raise type(error)(
+                f"{error}. To learn from chains, which need no ln Z, give "
+                "loss=ebm.Likelihood(ebm.PersistentChains())"
+            ) from error
+
+    def _by_gradient_steps(self, solver: GradientSteps, progress: bool, **how: Any) -> FitResult:
+        loss = SampledLikelihood.of(self, solver)
+        loss.doubts  # noqa: B018  (said before the work)
+        with entries(progress, loss.n_epochs) as show:
+            run = iterate(solver, loss, loss.start(), progress=show, **how)
+        return loss.result(solver, run)
+
+    def _by_sums(self, solver: Any, progress: bool, **how: Any) -> FitResult:
+        notes = constant_units_notes(self.family, self.data, held=self.penalty.holds_biases)
+        loss = self._loss()
+        with _blas_of(loss):
+            theta = loss.start()
+            if isinstance(solver, Newton):
+                _require_hessian(loss, loss.point(theta))
+            with entries(progress) as show:
+                run = self._run(solver, loss, theta, progress=show, **how)
+            result = likelihood_result(loss, run)
+        return replace(result, warnings=(*result.warnings, *notes)) if notes else result
+
+    def _loss(self) -> LikelihoodLoss:
+        average = _knowing_log_partition(self.average)
+        if not has_pairs(self.family):
+            if isinstance(self.data, Moments):
+                raise ModelError(
+                    f"{type(self.family).__name__} does not learn from moments alone: give rows"
+                )
+            require_units(self.data, self.family.space)
+            return LikelihoodLoss(self.family, self.data, average, self.penalty, self.data)
+        target = self.data.moments().to(self.family.space).two_valued()
+        if self.family.space.n > NEWTON_UNITS:
+            _require_pair_matrices(self.family)
+        require_possible(target, self.family.pairs)
+        loss = PairLikelihoodLoss(self.family, target, average, self.penalty, self.data)
+        # Before anything of size p² is made, for the limits of the average.
+        loss.point(loss.start())
+        if not self.penalty.holds_biases and self.penalty.directions is None:
+            require_changing_units(target)
+        return loss
+
+    def _run(self, given: Any, loss: LikelihoodLoss, theta: Any, **how: Any) -> Run:
+        solver = given or _fastest(loss, theta)
+        run = iterate(solver, loss, theta, **how)
+        if isinstance(solver, LBFGS) and run.reason == "interrupted":
+            # A trial of the line search may be better than where it began.
+            return replace(run, state={**run.state, "theta": loss.lowest(run.state["theta"])})
+        if not isinstance(solver, LBFGS) or run.reason not in {"converged", "rounding"}:
+            return run
+        end = loss.point(run.state["theta"])
+        # Of hidden units nothing is claimed: parameters of one that is not needed may be anything.
+        if not (loss.is_convex and is_informative(loss, end) and _has_fisher(end)):
+            return run
+        # Newton steps from there tell a maximum from a way to infinity.
+        how = {**how, "checkpoint": None, "rng": None}
+        tolerance = Newton.tolerance if given is None else solver.tolerance
+        last = iterate(Newton(tolerance, solver.max_iterations), loss, end.theta, **how)
+        *before, end_entry = run.history
+        first, *others = last.history
+        steps = (replace(first, step=end_entry.step), *others)
+        steps = tuple(replace(step, iteration=len(before) + k) for k, step in enumerate(steps))
+        return Run(last.state, (*before, *steps), last.reason)
+
+
+def _has_fisher(end: Any) -> bool:
+    try:
+        return end.fisher is not None
+    except (LimitError, AttributeError):
+        return False
+
+
+def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
+    """Newton steps where they cost little and lead somewhere: few states, no saturated start."""
+    start = loss.point(theta)
+    if isinstance(loss, PairLikelihoodLoss):
+        is_small = loss.family.space.n <= NEWTON_UNITS and hasattr(start.ensemble, "fourth_moments")
+        return Newton() if is_small else LBFGS()
+    space, p = loss.family.space, len(theta)
+    if not start.is_exact or space.size * p**2 > NEWTON_WORK or not loss.is_convex:
+        return LBFGS()
+    return LBFGS() if is_saturated(loss.family, start.fisher) else Newton()
+
+
+def _require_hessian(loss: LikelihoodLoss, start: Any) -> None:
+    """Refuse Newton steps where the Fisher information is not at hand, or not the curvature."""
+    if not loss.is_convex:
+        raise EbmError(
+            "Newton steps need energies that are affine in the parameters, those of "
+            f"{type(loss.family).__name__} are not: give solver=ebm.LBFGS()"
+        )
+    if isinstance(loss, PairLikelihoodLoss) and not hasattr(start.ensemble, "fourth_moments"):
+        raise EbmError(
+            "Newton steps need an average that knows fourth moments, such as ebm.exact, "
+            f"{type(start.ensemble).__name__} does not: give solver=ebm.LBFGS()"
+        )
+
+
+def _blas_of(loss: LikelihoodLoss) -> AbstractContextManager[Any]:
+    """Exact sums of pairwise models run on threads of their own."""
+    return single_threaded_blas() if isinstance(loss, PairLikelihoodLoss) else nullcontext()
+
+
+def _knowing_log_partition(average: Any) -> Callable[[Any], Any]:
+    """The average, its ensembles refused where they do not know ln Z."""
+    route = as_route(average)
+
+    def checked(model: Any) -> Any:
+        ensemble = route.step(model, None, ())[0]
+        if getattr(ensemble, "log_partition", None) is None:
+            raise EbmError(
+                "average must know ln Z: give a function from a model to an ensemble with "
+                f"log_partition, such as ebm.exact; got {type(ensemble).__name__}"
+            )
+        return ensemble
+
+    return checked
+
+
+def _require_pair_matrices(model: Any) -> None:
+    """Refuse parameters too many for the matrices that scale them, (p, p)."""
+    p = len(model.parameters)
+    require_memory(
+        3 * 8.0 * p**2,
+        MEMORY_LIMIT,
+        f"the scaling of {p} parameters",
+        "take fewer units, or weights that are a sparse matrix of the pairs wanted",
+    )

@@ -1,0 +1,207 @@
+"""Penalties of a fit, and which parameters it may change: the same for every loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ebm._arrays import as_number
+from ebm._types import Array, Flags
+from ebm.errors import EbmError, ShapeError
+from ebm.model import Penalized
+
+__all__ = ["AppliedPenalty", "Penalty", "as_penalty"]
+
+#: A penalty beyond this says nothing more, and its square overflows.
+LARGEST_PENALTY = 1e100
+
+
+@dataclass(frozen=True, eq=False)
+class Penalty:
+    """R(θ) = ½ l2 Σ W² + ½ l2_biases Σ b² + l1 Σ|W|, and θ = θ₀ + Aφ where parameters are tied.
+
+    W are the parameters that couple units, each pair once, b all others. The penalty stands against
+    the mean log-likelihood of a sample in nats: l2 = 1/N is a mild one, a normal prior of width 1.
+    It is the same in every gauge and however values are numbered, but not in both two-valued
+    codings, as W = 4J. Of a Potts model it takes all q² couplings of a pair and all q fields of a
+    unit, in the zero-sum gauge; of terms of more than two {0,1} units the couplings about ½.
+
+    Parameters
+    ----------
+    l2 : float
+        Strength of the squares of couplings.
+    l2_biases : float
+        Strength of the squares of all other parameters, in the coding and at the center of the
+        model given.
+    l1 : float
+        Strength of the absolute values of couplings. Only gradient steps take it, by its
+        subgradient, so that couplings come near to zero, not to it.
+    free : array_like of bool, (p,), optional
+        The parameters that the fit may change; the others keep the numbers of the model.
+    ties : array_like, (p,) or (p, q), optional
+        Labels of the parameters, those with the same label staying as far apart as they are in the
+        model, or the matrix A.
+
+    Raises
+    ------
+    EbmError
+        If a strength is no number from 0 to 1e100, or nothing is left to change.
+    ShapeError
+        If ``ties`` has more than two dimensions.
+
+    Examples
+    --------
+    One coupling for all pairs of three units:
+
+    >>> import ebm
+    >>> rows = [[0, 0, 0], [1, 1, 0], [1, 1, 1], [0, 0, 1], [0, 1, 0], [1, 0, 0]]
+    >>> start = ebm.BoltzmannMachine([[0, 0, 0], [0, 0, 0], [0, 0, 0]], [0, 0, 0])
+    >>> uniform = ebm.Penalty(l2=0.01, ties=[0, 1, 2, 3, 3, 3])
+    >>> ebm.fit(start, rows, penalty=uniform).model.weights.round(3)
+    array([[0.   , 0.381, 0.381],
+           [0.381, 0.   , 0.381],
+           [0.381, 0.381, 0.   ]])
+    """
+
+    l2: float = 0.0
+    l2_biases: float = 0.0
+    l1: float = 0.0
+    free: ArrayLike | None = None
+    ties: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("l2", "l2_biases", "l1"):
+            value = as_number(getattr(self, name), name)
+            if not 0 <= value <= LARGEST_PENALTY:
+                raise EbmError(
+                    f"{name} must be a number from 0 to {LARGEST_PENALTY:g}, got {value!r}"
+                )
+            object.__setattr__(self, name, value)
+        if self.free is not None:
+            object.__setattr__(self, "free", np.asarray(self.free, dtype=bool))
+        if self.ties is not None:
+            ties = np.asarray(self.ties)
+            if ties.ndim not in {1, 2}:
+                raise ShapeError(f"ties must be labels (p,) or a matrix (p, q), got {ties.shape}")
+            object.__setattr__(self, "ties", ties)
+
+    def directions(self, n_parameters: int) -> Array | None:
+        """A, the directions in which θ may go, (p, q); None where it may go anywhere."""
+        if self.free is None and self.ties is None:
+            return None
+        labels = np.arange(n_parameters) if self.ties is None else np.asarray(self.ties)
+        free = np.ones(n_parameters, dtype=bool) if self.free is None else np.asarray(self.free)
+        for name, array in (("free", free), ("ties", labels)):
+            if array.shape[0] != n_parameters or (name == "free" and array.ndim != 1):
+                raise ShapeError(
+                    f"{name} must have an entry for each of the {n_parameters} parameters of the "
+                    f"model, got {array.shape}"
+                )
+        if labels.ndim == 1:
+            labels = (labels[:, None] == np.unique(labels)).astype(np.float64)
+        directions = np.where(free[:, None], labels.astype(np.float64), 0.0)
+        directions = directions[:, directions.any(axis=0)]
+        if not directions.shape[1]:
+            raise EbmError("free and ties leave no parameter that may change")
+        return directions
+
+
+def as_penalty(penalty: Any) -> Penalty:
+    """A penalty; a number is one on couplings."""
+    if penalty is None:
+        return Penalty()
+    if isinstance(penalty, Penalty):
+        return penalty
+    if isinstance(penalty, type):
+        raise EbmError(f"penalty must be an object: write {penalty.__name__}(l2=…)")
+    try:
+        return Penalty(l2=as_number(penalty, "penalty"))
+    except EbmError as error:
+        raise EbmError(
+            f"penalty must be ebm.Penalty(l2=…) or its l2, a number from 0 to "
+            f"{LARGEST_PENALTY:g}, got {penalty!r}"
+        ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class AppliedPenalty:
+    """R(θ) of a family: W and b are linear in θ, (b, W) = T θ, and the model says how."""
+
+    family: Any
+    strength: Penalty
+
+    def __post_init__(self) -> None:
+        if self:
+            # What would take too much memory is refused now, not at the first update.
+            self._on.is_coupling  # noqa: B018
+
+    def __bool__(self) -> bool:
+        return bool(self.strength.l2 or self.strength.l2_biases or self.strength.l1)
+
+    @property
+    def holds_couplings(self) -> bool:
+        """Whether couplings cannot grow without bound."""
+        return self.strength.l2 + self.strength.l1 > 0
+
+    @property
+    def holds_biases(self) -> bool:
+        """Whether biases cannot grow without bound."""
+        return self.strength.l2_biases > 0
+
+    @cached_property
+    def _on(self) -> Penalized:
+        on: Penalized = self.family.penalized()
+        return on
+
+    @cached_property
+    def _squares(self) -> Array:
+        """l2 or l2_biases for each of (b, W), (k,)."""
+        return np.where(self._on.is_coupling, self.strength.l2, self.strength.l2_biases)
+
+    @cached_property
+    def _absolutes(self) -> Array:
+        """l1 for each W, 0 for each b, (k,)."""
+        return np.where(self._on.is_coupling, self.strength.l1, 0.0)
+
+    def value(self, theta: Array) -> float:
+        """R(θ)."""
+        if not self:
+            return 0.0
+        values = self._on.of(theta)
+        return float(0.5 * self._squares @ values**2 + self._absolutes @ np.abs(values))
+
+    def gradient(self, theta: Array) -> Array:
+        """∂R/∂θ = Tᵀ (l2_biases b, l2 W + l1 sign W), (p,)."""
+        if not self:
+            return np.zeros_like(theta)
+        values = self._on.of(theta)
+        slopes = self._squares * values
+        if self.strength.l1:
+            slopes += self._absolutes * np.sign(values)
+        return self._on.transposed(slopes)
+
+    @cached_property
+    def directions(self) -> Array | None:
+        """A, the directions in which θ may go, (p, q); None where it may go anywhere."""
+        return self.strength.directions(len(self.family.parameters))
+
+    def unpenalized(self) -> Array:
+        """An orthonormal basis of the ways open to θ along which R does not change, (p, k)."""
+        p = len(self.family.parameters)
+        open_ways = np.eye(p) if self.directions is None else np.linalg.qr(self.directions)[0]
+        if not self:
+            return open_ways
+        is_held: Flags = (self._squares > 0) | (self._absolutes > 0)
+        held = np.array([self._on.transposed(is_held * self._on.of(way)) for way in open_ways.T])
+        values, vectors = np.linalg.eigh(held @ open_ways)
+        return np.asarray(open_ways @ vectors[:, values <= 1e-10 * values[-1]])
+
+    @cached_property
+    def hessian(self) -> Array:
+        """∂²R/∂θ² = Tᵀ diag(l2_biases, l2) T, (p, p); l1 has no part in it."""
+        rows = np.eye(len(self.family.parameters))
+        return np.array([self._on.transposed(self._squares * self._on.of(row)) for row in rows])

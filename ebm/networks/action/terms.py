@@ -1,0 +1,370 @@
+"""S₁ … S₄ of the softmax-MLP term by term, for any activation and any p(m).
+
+With D_α[g] = Σ_z (p(z)/M − p(z, α)) g(z), E over p(z), κ_n the joint cumulants over the classes
+with weights 1/M, F_1 = c + s_0 U1 and F_{k+1} = (s_k/k!) U a^k:
+
+    S_1 = D[F_1]                                         (D[F] = Σ_α D_α[F_α])
+    S_2 = D[F_2] + ½ E κ(F_1, F_1)
+    S_3 = D[F_3] + E κ(F_1, F_2) + E κ(F_1, F_1, F_1)/6
+    S_4 = D[F_4] + E κ(F_1, F_3) + ½ E κ(F_2, F_2) + ½ E κ(F_1, F_1, F_2)
+          + E κ(F_1, F_1, F_1, F_1)/24
+
+Each F_k is split by its degrees in U, W, b and c, and so is each S_n. J_αγ… is never formed:
+Σ J_αγδ Σ U_αβ W_βγ W_βδ is D of U (Wz)², one pass over the rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ebm._arrays import as_integer
+from ebm._types import Array
+from ebm.errors import LimitError, require_memory
+from ebm.networks.action._energy import MLPEnergy, Parameters
+from ebm.networks.series.power_series import checked_order, require_finite_orders
+
+__all__ = [
+    "HIGHEST_ORDER",
+    "ClosedForms",
+    "class_covariance",
+    "class_moments",
+    "closed_forms",
+    "main_terms",
+]
+
+HIGHEST_ORDER = 4
+
+#: Parts of F_k by their name; those that no row changes are (1, M), others (B, M).
+Parts = dict[str, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedForms:
+    """The terms of S_1 … S_K by name.
+
+    Attributes
+    ----------
+    terms : mapping of str to float
+        A name lists the degrees: ``"UWW"`` is the part of S_3 that is linear in U and quadratic in
+        W. Letters come in the order U, W, b, c; for ReLU, which does not tell W from b, "a" stands
+        for both.
+    coefficients : ndarray, (K+1,)
+        S_0 = ln M, and the sums of the terms of each order.
+
+    Examples
+    --------
+    >>> import ebm.networks
+    >>> system = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0]], [0, 1, 1], n_hidden=1)
+    >>> forms = ebm.networks.closed_forms(system, [1, 0, 1, 0, 2, 0], 2)
+    >>> {name: round(term, 3) for name, term in forms.terms.items()}
+    {'c': 0.167, 'Ub': 0.0, 'UW': 0.833, 'cc': 0.125}
+    """
+
+    terms: Mapping[str, float]
+    coefficients: Array
+
+    def at_order(self, n: int) -> dict[str, float]:
+        """The terms of S_n.
+
+        Parameters
+        ----------
+        n : int
+            Number of letters in a name.
+
+        Returns
+        -------
+        dict
+            Largest first, by absolute value.
+        """
+        chosen = {name: term for name, term in self.terms.items() if len(name) == n}
+        return dict(sorted(chosen.items(), key=lambda item: -abs(item[1])))
+
+
+def closed_forms(action: MLPEnergy, theta: Any, order: int = HIGHEST_ORDER) -> ClosedForms:
+    """S_1 … S_K of S(tθ) as named sums.
+
+    Balanced classes and s_0 = 0, P = δ/M − 1/M², J and Z = E[z]:
+
+    S_2 = ½ cᵀPc + (s_1/M) Σ J_αγ (UW)_αγ;
+    S_3 = κ(c, c, c)/6 + s_1 cᵀP(Ub) + s_1 cᵀP(UWZ) + (s_2/M) Σ J_αγ Σ_β U_αβ W_βγ b_β
+    + (s_2/2M) Σ J_αγδ Σ_β U_αβ W_βγ W_βδ.
+
+    Parameters
+    ----------
+    action : SoftmaxMLPAction
+        The system; any activation, balanced or not.
+    theta : array_like or Tensor, (d,)
+        The direction.
+    order : int
+        K, 0 to 4.
+
+    Returns
+    -------
+    ClosedForms
+        ``cc``, ``UW``, … each equal to its part of the expansion in the degrees of U, W, b, c.
+
+    Raises
+    ------
+    LimitError
+        If ``order`` is above 4.
+    ModelError
+        If a term overflows the dtype, or the activation has too few Taylor coefficients.
+
+    Notes
+    -----
+    [ACT] eq 6 and [ACT-R] eq 9 have half of ``UW``; the third order of [ACT] has a sixth of
+    ``Ubc``, ``UWc`` and ``UWb``, and a third of ``UWW``. The terms here agree with those parts of
+    the exact expansion, and so do their sums with :meth:`SoftmaxMLPAction.expand`.
+
+    Examples
+    --------
+    >>> import ebm.networks
+    >>> system = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0], [3.0]], [0, 1, 1, 0], 1)
+    >>> ebm.networks.closed_forms(system, [1, 0, 1, 0, 2, 0], 2).at_order(2)
+    {'UW': 0.25, 'cc': 0.125, 'Ub': 0.0}
+    """
+    order = checked_order(order)
+    if order > HIGHEST_ORDER:
+        raise LimitError(
+            f"order must be at most {HIGHEST_ORDER} for closed forms, got {order}: "
+            "SoftmaxMLPAction.expand goes to any order, main_terms too"
+        )
+    vector = action.one_vector(theta).detach()
+    blocks = action.blocks_of(vector)
+    totals: dict[str, Tensor] = {}
+    for block in action.rows.blocks(action.block_size()):
+        parts = _parts(action, blocks, block.inputs, order)
+        for name, term in _terms(parts, block.labels, block.weights, order):
+            totals[name] = totals.get(name, 0) + term.double()
+    terms = {name: float(total) for name, total in totals.items()}
+    coefficients = np.zeros(order + 1)
+    coefficients[0] = math.log(action.rows.n_classes)
+    for name, value in terms.items():
+        coefficients[len(name)] += value
+    require_finite_orders(coefficients, action.dtype)
+    coefficients.setflags(write=False)
+    return ClosedForms(terms, coefficients)
+
+
+def _terms(
+    parts: list[Parts], labels: Tensor, weights: Tensor, order: int
+) -> Iterator[tuple[str, Tensor]]:
+    """Every S_n, n = 1 … order, as a sum over partitions of n into orders of F."""
+    for n in range(1, order + 1):
+        for name, F in parts[n].items():
+            # D[F]: the mean over classes less the own class, E[⟨F⟩ − F_m].
+            own = F.expand(len(labels), -1).gather(1, labels[:, None]).squeeze(1)
+            yield name, ((F.mean(1) - own) * weights).sum()
+        for powers in _partitions(n):
+            yield from _cumulant_terms(parts, powers, weights)
+
+
+def _cumulant_terms(
+    parts: list[Parts], powers: tuple[int, ...], weights: Tensor
+) -> Iterator[tuple[str, Tensor]]:
+    """E κ_j(F_{n_1}, …, F_{n_j}) times its multiplicity/j!, for one partition of n."""
+    multiplicity = math.prod(math.factorial(powers.count(k)) for k in set(powers))
+    for choice in itertools.product(*(parts[k].items() for k in powers)):
+        names, factors = zip(*choice, strict=True)
+        centered = [F - F.mean(1, keepdim=True) for F in factors]
+        yield _joined(names), (_cumulant(centered) * weights).sum() / multiplicity
+
+
+def _cumulant(x: list[Tensor]) -> Tensor:
+    """Joint cumulant over the classes of 2, 3 or 4 centered variables."""
+    whole = math.prod(x[1:], start=x[0]).mean(1)
+    if len(x) < 4:
+        return whole
+    for i, j, k in ((1, 2, 3), (2, 1, 3), (3, 1, 2)):
+        whole = whole - (x[0] * x[i]).mean(1) * (x[j] * x[k]).mean(1)
+    return whole
+
+
+def _partitions(n: int) -> list[tuple[int, ...]]:
+    """Partitions of n into two or more orders, such as (1, 1, 2) of 4."""
+    found = itertools.chain.from_iterable(
+        itertools.combinations_with_replacement(range(1, n), j) for j in range(2, n + 1)
+    )
+    return [powers for powers in found if sum(powers) == n]
+
+
+def _joined(names: tuple[str, ...]) -> str:
+    return "".join(sorted("".join(names), key="UaWbc".index))
+
+
+def _parts(action: MLPEnergy, theta: Parameters, inputs: Tensor, order: int) -> list[Parts]:
+    """F_1 … F_K split by degree; F_{k+1} holds (s_k/k!) binom(k, i) Σ_β U_αβ b_β^i w_β^{k−i}."""
+    U, c, b = theta.U, theta.c, theta.b
+    parts: list[Parts] = [{} for _ in range(order + 1)]
+    if order:
+        parts[1]["c"] = c[None]
+    if action.activation.is_one_sided:
+        if order > 1:
+            a = torch.addmm(b, inputs, theta.W.mT)
+            parts[2]["Ua"] = action.activation.function(a) @ U.mT
+        return parts
+    s = action.activation.coefficients(max(order - 1, 0))
+    if order and s[0] != 0:
+        parts[1]["U"] = s[0] * U.sum(1)[None]
+    w = inputs @ theta.W.mT
+    # The powers of w that a coefficient asks for, one array at a time.
+    power = torch.ones_like(w[:1])
+    for j in range(order):
+        power = power if j == 0 else (w if j == 1 else power * w)
+        for k in range(max(j, 1), order):
+            if s[k] != 0:
+                scale = s[k] * math.comb(k, j)
+                name = "U" + "W" * j + "b" * (k - j)
+                parts[k + 1][name] = scale * (power @ (U * b ** (k - j)).mT)
+    return parts
+
+
+def class_covariance(n_classes: int) -> Array:
+    """P = δ/M − 1/M², the matrix of ½ cᵀPc in S_2.
+
+    It is positive semidefinite: 1/M on all vectors of sum zero, and 0 along (1, …, 1), the shift of
+    all logits that softmax does not see. Its determinant is therefore exactly 0, from which [ACT]
+    §2.3 concludes, wrongly, that c = 0 is unstable.
+
+    Parameters
+    ----------
+    n_classes : int
+        M, at least 1.
+
+    Returns
+    -------
+    ndarray, (M, M)
+        P.
+
+    Raises
+    ------
+    ShapeError
+        If M is no positive integer.
+
+    Examples
+    --------
+    >>> import ebm.networks
+    >>> ebm.networks.class_covariance(2)
+    array([[ 0.25, -0.25],
+           [-0.25,  0.25]])
+    """
+    m = as_integer(n_classes, "n_classes")
+    return np.eye(m) / m - 1 / m**2
+
+
+def class_moments(action: MLPEnergy, degree: int, *, max_bytes: float = 2**30) -> Array:
+    """J_{αγ₁…γ_k} = E[z_γ₁ … z_γk] − E[z_γ₁ … z_γk | α], as one array.
+
+    Nothing in this package needs it: sums over J are contracted row by row. It is made for looking
+    at its elements.
+
+    Parameters
+    ----------
+    action : SoftmaxMLPAction
+        The system, of which only the rows matter.
+    degree : int
+        k, at least 1.
+    max_bytes : float
+        Memory allowed; M E^k numbers of 8 bytes are needed.
+
+    Returns
+    -------
+    ndarray, (M, E, …, E)
+        In float64; [ACT-R]'s J is this over M.
+
+    Raises
+    ------
+    ShapeError
+        If ``degree`` is no positive integer.
+    MemoryLimitError
+        If it would take more than ``max_bytes``; nothing has been allocated then.
+
+    Examples
+    --------
+    >>> import ebm.networks
+    >>> system = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0], [3.0]], [0, 1, 1, 0], 1)
+    >>> ebm.networks.class_moments(system, 1)
+    array([[ 0.5],
+           [-0.5]])
+    """
+    degree = as_integer(degree, "degree")
+    rows = action.rows
+    m, e = rows.n_classes, rows.n_inputs
+    try:
+        n_bytes = 8.0 * m * float(e) ** degree
+    except OverflowError:
+        n_bytes = math.inf
+    require_memory(n_bytes, max_bytes, f"J of degree {degree}", "raise max_bytes")
+    shares = rows.class_probabilities
+    total = torch.zeros(m, e, e ** (degree - 1), dtype=torch.float64, device="cpu")
+    # Outer powers of few rows at a time, so that they take no more memory than J itself.
+    for block in rows.blocks(max(1, min(1024, m * e))):
+        z = block.inputs.cpu().double()
+        others = z.new_ones(len(z), 1)
+        for _ in range(degree - 1):
+            others = (others[:, :, None] * z[:, None, :]).flatten(1)
+        weights = block.weights.cpu().double()
+        for alpha in range(m):
+            mine = (block.labels.cpu() == alpha) / shares[alpha]
+            total[alpha] += (z * (weights * (1 - mine))[:, None]).T @ others
+    return total.reshape(m, *[e] * degree).numpy()
+
+
+def main_terms(action: MLPEnergy, theta: Any, order: int) -> Array:
+    """The part of S_{n+1} linear in U and free of b and c, which [ACT] §2.5 takes for the main one.
+
+    (s_n/(n! M)) Σ J_{αγ₁…γn} Σ_β U_αβ W_βγ₁ … W_βγn, for any p(m) (s_n/n!) Σ U_αβ D_α[(Wz)_β^n].
+
+    The source has (n+1)! for n!. For SiLU s_3 = 0, so that order 4 has no such part, while
+    ``UUWW`` of :func:`closed_forms`, ⅛ of a variance, is there and positive.
+
+    Parameters
+    ----------
+    action : SoftmaxMLPAction
+        The system; its activation must have a Taylor series.
+    theta : array_like or Tensor, (d,)
+        The direction; only U and W matter.
+    order : int
+        K, from 0.
+
+    Returns
+    -------
+    ndarray, (K+1,)
+        ln M, then 0 and the part of S_2, S_3 … S_K; their sum is [ACT]'s approximation of S.
+
+    Raises
+    ------
+    ModelError
+        If the activation has no Taylor series to this order, or a part overflows.
+
+    Examples
+    --------
+    >>> import ebm.networks
+    >>> system = ebm.networks.SoftmaxMLPAction([[1.0], [2.0], [4.0], [3.0]], [0, 1, 1, 0], 1)
+    >>> ebm.networks.main_terms(system, [1, 0, 9, 9, 2, 9], 3).round(3)
+    array([0.693, 0.   , 0.25 , 1.25 ])
+    """
+    order = checked_order(order)
+    blocks = action.blocks_of(action.one_vector(theta).detach())
+    s = action.activation.coefficients(max(order - 1, 0))
+    totals = np.zeros(order + 1)
+    totals[0] = math.log(action.rows.n_classes)
+    for block in action.rows.blocks(action.block_size()):
+        w = block.inputs @ blocks.W.mT
+        power = torch.ones_like(w)
+        own = block.labels[:, None]
+        for n in range(1, order):
+            power = power * w
+            F = power @ blocks.U.mT
+            surplus = F.mean(1) - F.gather(1, own).squeeze(1)
+            totals[n + 1] += s[n] * float((surplus * block.weights).double().sum())
+    require_finite_orders(totals, action.dtype)
+    return totals

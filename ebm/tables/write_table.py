@@ -1,0 +1,114 @@
+"""Tables out: rows of integers with named columns, such that they are read back as they were."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebm._files import atomic_write
+from ebm.errors import CodingError, FileFormatError, NamesError, ShapeError
+from ebm.tables._columns import default_names, require_distinct
+from ebm.tables._text import header_of
+
+__all__ = ["SUFFIXES", "text_blocks", "write_table"]
+
+#: What can be written, as the suffixes of :func:`write_table`.
+SUFFIXES = (".csv", ".tsv", ".npy", ".npz")
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_ROWS_PER_BLOCK = 2**14
+
+
+def write_table(
+    path: str | os.PathLike[str],
+    states: ArrayLike,
+    names: Sequence[str] | None = None,
+    *,
+    overwrite: bool = False,
+) -> None:
+    r"""Write rows of integers, such as draws of a model, to a file that ``read_table`` reads back.
+
+    Parameters
+    ----------
+    path : str or path-like
+        ``.csv`` or ``.tsv`` with a line of names, ``.npz`` with arrays ``states`` and ``names``, or
+        ``.npy``, which holds no names.
+    states : array_like, (n_rows, n_columns)
+        Integers, of any numeric type.
+    names : sequence of str, optional
+        One for each column; ``"column 0"``, … if not given.
+    overwrite : bool, default False
+        Replace a file that is there.
+
+    Raises
+    ------
+    FileFormatError
+        If the suffix is not one of these, or names would not be read as names from text.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, ebm.tables
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "draws.csv")
+    >>> ebm.tables.write_table(path, [[0, 1], [1, 1]], ["a", "b"])
+    >>> path.read_text()
+    'a,b\n0,1\n1,1\n'
+    """
+    path = Path(path)
+    kind = path.suffix.lower()
+    if kind not in SUFFIXES:
+        raise FileFormatError(
+            f"{path} has the suffix {path.suffix or 'none'}, wanted {', '.join(SUFFIXES)}"
+        )
+    rows, columns = _checked(states, names)
+    if kind in _DELIMITERS:
+        blocks = text_blocks(rows, columns, _DELIMITERS[kind])
+    with atomic_write(path, overwrite=overwrite) as file:
+        if kind == ".npy":
+            np.save(file, rows)
+        elif kind == ".npz":
+            np.savez(file, states=rows, names=np.array(columns))
+        else:
+            file.writelines(blocks)
+
+
+def text_blocks(states: ArrayLike, names: Sequence[str], delimiter: str = ",") -> Iterator[bytes]:
+    """A text table in UTF-8, the line of names first, then a block of rows at a time."""
+    rows, columns = _checked(states, names)
+    header = _text([columns], delimiter)
+    if header_of(header + _text(rows[:1].tolist(), delimiter)) != columns:
+        raise FileFormatError(
+            f"the line of names {', '.join(map(repr, columns[:6]))} would not be read back as it "
+            "is from a text file, as where names look like numbers, have blanks at their ends or "
+            "hold a carriage return: write .npz"
+        )
+    starts = range(0, len(rows), _ROWS_PER_BLOCK)
+    parts = (_text(rows[k : k + _ROWS_PER_BLOCK].tolist(), delimiter) for k in starts)
+    return (text.encode() for text in (header, *parts))
+
+
+def _checked(
+    states: ArrayLike, names: Sequence[str] | None
+) -> tuple[NDArray[np.integer], tuple[str, ...]]:
+    rows = np.asarray(states)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ShapeError(f"states must have shape (n_rows, n_columns), got {rows.shape}")
+    with np.errstate(invalid="ignore"):
+        whole = rows.astype(np.int64) if rows.dtype.kind in "bf" else rows
+    if whole.dtype.kind not in "iu" or not np.array_equal(whole, rows):
+        raise CodingError("states must be integers: only such tables are written exactly")
+    columns = default_names(rows.shape[1]) if names is None else tuple(map(str, names))
+    if len(columns) != rows.shape[1]:
+        raise NamesError(f"states has {rows.shape[1]} columns but {len(columns)} names are given")
+    require_distinct(columns, "the list of names")
+    return whole, columns
+
+
+def _text(rows: Sequence[Sequence[object]], delimiter: str) -> str:
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    return out.getvalue()
