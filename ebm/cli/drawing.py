@@ -17,7 +17,7 @@ from ebm.cli.options import add_options, check_outputs, count, non_negative, tel
 from ebm.enumeration import exact
 from ebm.errors import EbmWarning, LimitError
 from ebm.io import load
-from ebm.sampling import Samples, sample
+from ebm.sampling import Samples, SamplingRun, sample
 from ebm.tables import write_table
 from ebm.tables._columns import default_names
 from ebm.tables.write_table import text_blocks

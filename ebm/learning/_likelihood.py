@@ -24,7 +24,7 @@ from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.information import fisher_information
 from ebm.information.fisher import pair_fisher
 from ebm.learning._existence import units_of_direction
-from ebm.learning._families import diagonal_input, pairs_of
+from ebm.learning._families import center_of, diagonal_input, pairs_of
 from ebm.learning._separation import idle_directions, is_affine, units_moved
 from ebm.learning._statistics import gradient_variances
 from ebm.learning.penalties import AppliedPenalty
@@ -217,7 +217,7 @@ class PairLikelihoodLoss(LikelihoodLoss):
             return np.array(self.family.parameters)
         n = self.data.sample_size
         margin = min(1 / (2 * n), 0.25) if np.isfinite(n) else 1e-9
-        theta = np.zeros_like(self.family.parameters)
+        theta: Array = np.zeros_like(self.family.parameters)
         units = self.family.space.n
         if isinstance(self.family.space, Spins):
             bound = 1 - 2 * margin
@@ -239,10 +239,11 @@ class PairLikelihoodLoss(LikelihoodLoss):
         """Fisher information in centered parameters, or along the ways open to them, (q, q)."""
         if self.penalty.directions is not None:
             return super().fisher(model, ensemble)
-        return pair_fisher(ensemble, model.pairs, self.data.mean)
+        fisher: Array = pair_fisher(ensemble, model.pairs, self.data.mean)
+        return fisher
 
     def _within(self, matrix: Array) -> Array:
-        return self.gauge.T @ matrix @ self.gauge
+        return np.asarray(self.gauge.T @ matrix @ self.gauge)
 
     @cached_property
     def gauge(self) -> Any:
@@ -251,7 +252,7 @@ class PairLikelihoodLoss(LikelihoodLoss):
             return self.penalty.directions
         i, j = self.family.pairs
         n = self.family.space.n
-        shift = pairs_of(self.family).center - self.data.mean
+        shift = center_of(self.family) - self.data.mean
         gauge = np.eye(n + len(i))
         columns = n + np.arange(len(i))
         gauge[i, columns] = shift[j]

@@ -251,11 +251,12 @@ class SampledLikelihood:
 
     def sample(self, model: Any, batch: Any, chains: Any) -> tuple[Any, Any]:
         """Draws of the model, or an ensemble in their place, and the chains after them."""
-        held, answer = self._last_draw
-        if held is not model or has_memory(self.average):
-            answer = checked_route_step(self.route.step(model, batch, chains), self.average)
-            self._last_draw[:] = [model, answer]
-        return answer
+        last, ensemble = self._last_draw
+        if last is not model or has_memory(self.average):
+            answer = self.route.step(model, batch, chains)
+            ensemble, chains = checked_route_step(answer, self.average)
+            self._last_draw[:] = [model, ensemble]
+        return ensemble, chains
 
     @cached_property
     def _last_draw(self) -> list[Any]:

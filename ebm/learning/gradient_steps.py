@@ -205,9 +205,8 @@ def _divergence(loss: Any, state: State, move: Array) -> DivergenceError:
     theta = state["theta"]
     sizes = np.abs(move)
     worst = int(np.argmax(np.where(np.isfinite(sizes), sizes, np.inf)))
-    names = getattr(loss.family, "parameter_names", None)
-    is_named = names is not None and len(names) == len(move)
-    name = names[worst] if is_named else f"parameter {worst}"
+    names = getattr(loss.family, "parameter_names", None) or ()
+    name = names[worst] if len(names) == len(move) else f"parameter {worst}"
     before = float(theta[worst]) if len(move) == len(theta) else 0.0
     coupled = np.abs(theta[np.asarray(loss.family.is_coupling)] if loss.is_bounded else theta)
     update = state["updates"] + 1

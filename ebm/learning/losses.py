@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ebm._iterate import Run, Solver, iterate
+from ebm._iterate import Run, iterate
 from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
 from ebm.ensembles import Moments
@@ -40,11 +40,13 @@ MEMORY_LIMIT = 4 * 2.0**30
 class Problem(Protocol):
     """A loss with its model, its data and its penalty."""
 
-    #: Classes of the solvers that suit it.
-    solvers: tuple[type[Any], ...]
+    @property
+    def solvers(self) -> tuple[type[Any], ...]:
+        """Classes of the solvers that suit it."""
+        ...
 
-    def solver(self) -> Solver:
-        """The one taken where none is given."""
+    def solver(self) -> Any:
+        """The one taken where none is given; None where that depends on the start."""
         ...
 
     def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:

@@ -18,7 +18,7 @@ from ebm.learning import FitResult, GradientSteps, Likelihood, Penalty, Persiste
 from ebm.learning._existence import require_changing_units
 from ebm.model import checked_energy
 from ebm.models import BoltzmannMachine, IsingModel
-from ebm.sampling import Annealing, Samples, sample
+from ebm.sampling import Annealing, Samples, SamplingRun, sample
 from ebm.spaces import Binary, Spins
 
 __all__ = ["MAX_UNITS_SAMPLED", "SampledModel", "fit_by_chains", "independent_units"]
