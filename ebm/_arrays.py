@@ -12,21 +12,6 @@ from numpy.typing import NDArray
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError, ShapeError
 
-__all__ = [
-    "as_finite",
-    "as_flag",
-    "as_floats",
-    "as_integer",
-    "as_number",
-    "as_seconds",
-    "dense",
-    "holds_text",
-    "in_base",
-    "is_sparse",
-    "plain_array",
-    "read_only",
-]
-
 
 def as_floats(values: Any, name: str) -> Array:
     """An argument as a float64 array (itself where it is one), without guessing what it means."""

@@ -12,8 +12,6 @@ from typing import BinaryIO
 
 from ebm.errors import FileFormatError
 
-__all__ = ["atomic_write", "require_replaceable", "require_version"]
-
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[BinaryIO]:

@@ -17,8 +17,6 @@ from typing import Any, TypeVar
 from ebm._arrays import as_integer
 from ebm.errors import warning_at_this_call
 
-__all__ = ["map_blocks", "number_of_jobs", "single_threaded_blas"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

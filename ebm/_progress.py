@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["ProgressLine", "entries", "progress_bar", "stage", "ticker"]
-
 #: Seconds before the line is shown, and between two of its states.
 _PATIENCE, _INTERVAL = 1.0, 0.2
 

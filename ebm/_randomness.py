@@ -8,8 +8,6 @@ import numpy as np
 
 from ebm.errors import EbmError
 
-__all__ = ["RandomSource", "generator"]
-
 RandomSource = int | np.random.SeedSequence | np.random.Generator | None
 
 

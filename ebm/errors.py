@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import FrameType, ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 __all__ = [
     "CodingError",
@@ -209,25 +209,13 @@ def format_bytes(n_bytes: float) -> str:
     return f"{float(f'{n_bytes:.3g}'):g} {units[-1]}"
 
 
-class _Line(NamedTuple):
-    """A line of code, and the registry of the warnings shown there."""
-
-    filename: str
-    number: int
-    module: str
-    registry: dict[Any, Any]
-
-
 #: In a worker thread, the line that waits for its result.
-_awaiting_line: ContextVar[_Line | None] = ContextVar("awaiting_line", default=None)
+_awaiting_line: ContextVar[dict[str, Any] | None] = ContextVar("awaiting_line", default=None)
 
 
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line of the user's code that called the library, however deep inside it."""
-    line = _calling_line()
-    warnings.warn_explicit(
-        message, category, line.filename, line.number, line.module, line.registry
-    )
+    warnings.warn_explicit(message, category, **_calling_line())
 
 
 def warning_at_this_call(function: Callable[[Item], Result]) -> Callable[[Item], Result]:
@@ -241,7 +229,7 @@ def warning_at_this_call(function: Callable[[Item], Result]) -> Callable[[Item],
     return run
 
 
-def _calling_line() -> _Line:
+def _calling_line() -> dict[str, Any]:
     """The innermost line of a user, else the one that awaits this thread, else the outermost."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -252,10 +240,12 @@ def _calling_line() -> _Line:
     return _awaiting_line.get() or _line_of(outermost)
 
 
-def _line_of(frame: FrameType) -> _Line:
-    """Where the frame is now."""
+def _line_of(frame: FrameType) -> dict[str, Any]:
+    """The line where the frame is now, with the registry of the warnings shown there."""
     names = frame.f_globals
-    registry = names.setdefault("__warningregistry__", {})
-    return _Line(
-        frame.f_code.co_filename, frame.f_lineno, names.get("__name__") or "<string>", registry
-    )
+    return {
+        "filename": frame.f_code.co_filename,
+        "lineno": frame.f_lineno,
+        "module": names.get("__name__") or "<string>",
+        "registry": names.setdefault("__warningregistry__", {}),
+    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -35,9 +34,9 @@ class LocalMinima:
     Parameters
     ----------
     states : ndarray, (n_minima, n)
-        The states.
+        States that no change of a single unit improves.
     energies : ndarray, (n_minima,)
-        Their energies in units of k_B T.
+        Their energies E in units of k_B T, in increasing order.
     """
 
     states: Array
@@ -67,12 +66,14 @@ def local_minima(
     Returns
     -------
     LocalMinima
-        Lowest energy first.
+        States and energies, lowest energy first.
 
     Raises
     ------
     ModelError
-        If the model is not finite.
+        If the space is not finite.
+    EnumerationLimitError
+        If it would take longer than ``max_seconds``, or more than ``max_memory`` bytes.
 
     Examples
     --------
@@ -94,16 +95,13 @@ def local_minima(
         25.0 * size,
         "use fewer units",
     )
-    energies = _energies(model, space)
-    found = np.flatnonzero(_is_minimum(energies, space.n, len(space.values)))
-    found = found[np.argsort(energies[found], kind="stable")]
-    return LocalMinima(space.states_at(found), energies[found])
-
-
-def _energies(model: Any, space: FiniteSpace) -> Array:
-    if offered_form(model) is QuadraticForm:
-        return all_energies(summable_form(model).at_origin().dense(), space)
-    return np.concatenate([checked_energy(model, states) for states in space.enumerate()])
+    if pairwise:
+        energies = all_energies(summable_form(model).at_origin().dense(), space)
+    else:
+        energies = np.concatenate([checked_energy(model, x) for x in space.enumerate()])
+    minima = np.flatnonzero(_is_minimum(energies, space.n, len(space.values)))
+    minima = minima[np.argsort(energies[minima], kind="stable")]
+    return LocalMinima(space.states_at(minima), energies[minima])
 
 
 def _is_minimum(energies: Array, n: int, q: int) -> Flags:

@@ -30,9 +30,12 @@ train, held_out = images[order[:1500]], images[order[1500:]]
 
 start = ebm.RestrictedBoltzmannMachine.for_data(train, 16, rng=0)
 steps = ebm.GradientSteps(
-    ebm.GradientDescent(ebm.learning.Decay(0.1, 5000), momentum=0.5), n_epochs=200
+    ebm.GradientDescent(ebm.learning.Decay(0.1, 5000), momentum=0.5),
+    n_epochs=200,
+    validation=held_out,
 )
-result = ebm.fit(start, train, loss=ebm.Likelihood(ebm.PersistentChains(100)), solver=replace(steps, validation=held_out), rng=1)
+chains = ebm.Likelihood(ebm.PersistentChains(100))
+result = ebm.fit(start, train, loss=chains, solver=steps, rng=1)
 print(result.message)
 
 figure, axes = plt.subplots(1, 3, figsize=(9, 2.8), layout="constrained")

@@ -39,9 +39,9 @@ DIRECTIONS = {"plain": (PLAIN, False), "centered": (PLAIN, True), "natural": (NA
 
 def learn(start, optimizer, centering):
     """The result, and the mean log-likelihood after each update; None where learning diverged."""
-    steps = ebm.GradientSteps(optimizer, n_epochs=n_steps, centering=centering)
+    steps = ebm.GradientSteps(optimizer, n_steps, centering=centering, tolerance=1e-12)
     try:
-        result = ebm.fit(start, rows, solver=replace(steps, tolerance=1e-12))
+        result = ebm.fit(start, rows, solver=steps)
     except ebm.errors.EbmError:
         return None
     return result, np.array([[line.iteration, line.log_likelihood] for line in result.history])

@@ -51,8 +51,8 @@ PUBLIC = """
     RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
     datasets
     effective errors exact fisher_information fit from_graph information inversion load
-    local_minima log_partition marginalize networks perturbation plotting read_table sample
-    save to_graph
+    local_minima log_partition marginalize networks perturbation plotting read_table sample save
+    to_graph
 """
 
 #: What `import ebm` must leave alone.
@@ -178,7 +178,9 @@ def test_import_adds_little(loaded):
 def test_public_names_are_those_agreed():
     """Sorted, complete, and each of them there."""
     pytest.importorskip("torch")
-    assert ebm.__all__ == sorted(PUBLIC.split())
+    # As ruff has it: constants, classes, the rest.
+    wanted = sorted(PUBLIC.split(), key=lambda n: (not n.isupper(), not n[0].isupper(), n))
+    assert ebm.__all__ == wanted
     for name in ebm.__all__:
         assert getattr(ebm, name) is not None
     with pytest.raises(AttributeError, match="module 'ebm' has no attribute 'no_such_name'"):

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 import torch
 
 import ebm.networks
-from ebm.networks import _rows, _torch_steps, training
+from ebm.networks import _labelled_rows, _updates, training
 from ebm.networks.natural_gradient import _metrics
 from tests.device_in_disguise import device_in_disguise, needs_disguise
 from tests.networks.natural_twin import natural_gradient
@@ -124,11 +124,11 @@ def small_action(device):
 
 #: Owner and name of a function, what is changed in it, and what shows the change.
 MUTANTS = [
-    (_torch_steps.Updates, "_loss", "device=device, dtype=dtype)", "dtype=dtype)", train),
-    (_rows, "_picked", "rows.labels[index]", "rows.labels.cpu()[index.cpu()]", train),
-    (_rows.Batches, "_orders", "order.to(rows.device)", "order", train),
-    (_rows, "_present", "rows.weights.cpu().numpy()", "rows.weights.numpy()", train),
-    (_rows.StoredRows, "blocks", "self.weights[part]", "self.weights.cpu()[part]", train),
+    (_updates.Updates, "_loss", "device=device, dtype=dtype)", "dtype=dtype)", train),
+    (_labelled_rows, "_picked", "rows.labels[index]", "rows.labels.cpu()[index.cpu()]", train),
+    (_labelled_rows.Batches, "_orders", "order.to(rows.device)", "order", train),
+    (_labelled_rows, "_present", "rows.weights.cpu().numpy()", "rows.weights.numpy()", train),
+    (_labelled_rows.StoredRows, "blocks", "self.weights[part]", "self.weights.cpu()[part]", train),
     (training, "series_of", "theta.new_zeros(", "torch.zeros(", train),
     (_metrics, "_damped_inverse", ", device=metric.device", "", natural),
     (_metrics, "_softmax_pairs", ", device=a.device", "", natural),

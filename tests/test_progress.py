@@ -89,6 +89,7 @@ def test_the_bar_of_tqdm_is_taken_where_it_is(monkeypatch: pytest.MonkeyPatch) -
 
 MACHINE = ebm.BoltzmannMachine(np.zeros((3, 3)), [0.1, 0.2, 0.3])
 QUADRATIC = ebm.Langevin(step=0.1)
+ROWS = [[0, 1, 1], [1, 0, 1], [0, 0, 0], [1, 1, 0]]
 STEPS = ebm.GradientSteps(n_epochs=3)
 
 
@@ -109,7 +110,7 @@ class Well(ebm.EnergyModel):
     [
         lambda: ebm.sample(MACHINE, n_draws=5, rng=0, run=ebm.sampling.SamplingRun(progress=True)),
         lambda: ebm.log_partition(MACHINE, rng=0, progress=True, method=ebm.Annealing(n_steps=5)),
-        lambda: ebm.fit(MACHINE, [[0, 1, 1], [1, 0, 1], [0, 0, 0], [1, 1, 0]], solver=STEPS, rng=0, progress=True),
+        lambda: ebm.fit(MACHINE, ROWS, solver=STEPS, rng=0, progress=True),
         lambda: ebm.sample(Well(), QUADRATIC, n_draws=5, rng=0,
                            run=ebm.sampling.SamplingRun(progress=True)),
     ],

@@ -175,6 +175,8 @@ def test_header_of_savetxt_is_a_header(tmp_path: Path, options: dict[str, str]) 
         "#a,b\nc,d\n0,1\n",
         "# 1,0\n0,1\n",
         "#\n0,1\n",
+        "#\n",
+        "#",
         "# a,b\n",
         "# a\n# b\n0,1\n",
     ],
@@ -538,6 +540,7 @@ def test_infinite_cells_are_refused(tmp_path: Path, cell: str) -> None:
         ("0,1\n0,1\n0\n", "data row 3"),
         ("", "is empty"),
         ("\n \n", "is empty"),
+        ('"\n"\n"\n"\n', "holds no cells"),
         ("a,b\n", "no rows of data"),
     ],
 )

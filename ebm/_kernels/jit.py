@@ -17,17 +17,9 @@ FLAGS = {"contract", "nsz", "arcp", "reassoc", "afn"}
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a kernel lazily.
+    """Compile a kernel, arrays and numbers in, arrays changed in place, on its first call.
 
-    Parameters
-    ----------
-    function : callable
-        Arrays and numbers in, arrays changed in place.
-
-    Returns
-    -------
-    numba dispatcher
-        The compiled function; ``.py_func`` is the original.
+    Returns the numba dispatcher; ``.py_func`` is the original.
     """
     # error_model="numpy": a division must not stop vectorization by a check for zero.
     options: dict[str, Any] = {"nogil": True, "fastmath": FLAGS, "error_model": "numpy"}
@@ -46,23 +38,13 @@ class ForgivingCache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled function for a signature, None if it must be compiled.
 
-        Parameters
-        ----------
-        sig : numba signature or tuple of types
-            Of the arguments.
-        target_context : numba target context
-            What to compile for.
-
-        Returns
-        -------
-        numba compile result or None
-            None also where a file is damaged, which is then written anew.
+        None also where a file is damaged, which is then written anew.
         """
         try:
-            found = super().load_overload(sig, target_context)
+            stored = super().load_overload(sig, target_context)
             # Processes that start at once on an empty cache can file one under the other's name.
-            if found is None or found.signature.args == getattr(sig, "args", sig):
-                return found
+            if stored is None or stored.signature.args == getattr(sig, "args", sig):
+                return stored
         except Exception:
             # What a damaged file raises when it is unpickled can be anything.
             pass
@@ -70,15 +52,7 @@ class ForgivingCache(FunctionCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Write a compiled function, if that is possible.
-
-        Parameters
-        ----------
-        sig : numba signature or tuple of types
-            Of the arguments.
-        data : numba compile result
-            What was compiled.
-        """
+        """Write a compiled function, if that is possible."""
         try:
             super().save_overload(sig, data)
         except Exception:

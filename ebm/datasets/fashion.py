@@ -59,7 +59,7 @@ class FashionMNIST:
     labels : ndarray of uint8, (60000,)
         Their classes, 0 … 9.
     test_images, test_labels : ndarray of uint8, (10000, 28, 28) and (10000,)
-        The same of the test images.
+        Grey values and classes of the test images.
     class_names : tuple of str
         What the classes show.
     source, license : str
@@ -189,18 +189,18 @@ def features(
         E. A square of at least s² when padding; a square whose side divides that of the images,
         padded to the next power of two where it does not divide s, when pooling.
     scaling : {"raw", "standardized"}
-        Of the pixels.
+        How the pixels are scaled.
     unit_norm : bool
         Whether rows have length 1; one that is zero stays zero.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of R: give the same seed for training and test images.
     dtype : dtype
-        Of the result, floats.
+        Floating-point type of the rows.
 
     Returns
     -------
     ndarray, (N, E)
-        The rows.
+        One row z for each image.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def features(
     ShapeError
         If they are no squares, or ``size`` cannot be had from them.
     ModelError
-        If ``kind`` or ``scaling`` is another one, or ``dtype`` no floating-point one.
+        If ``kind`` or ``scaling`` is none of those above, or ``dtype`` is no floating-point type.
 
     Examples
     --------

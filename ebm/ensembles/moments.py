@@ -161,7 +161,7 @@ class Moments:
         Returns
         -------
         Moments
-            The same.
+            These moments, unchanged.
 
         Raises
         ------

@@ -26,12 +26,7 @@ BLOCK = 2**14
 class BlockedEnumeration(ExactEnsemble):
     """Z = Σ_x exp(−E(x)) through ``energy`` alone, at constant memory.
 
-    Parameters
-    ----------
-    model : EnergyModel
-        Any model over a finite space.
-    limits : Limits
-        What it may cost. The time is estimated from one block of states.
+    The time is estimated from one block of states.
     """
 
     def __init__(self, model: EnergyModel, space: FiniteSpace, limits: Limits) -> None:

@@ -36,13 +36,13 @@ class Exponentials(NamedTuple):
         Returns the bounds, of each row if ``axis`` is 1.
         """
         lower = self.lower + column_logs
-        bounds = self.upper.max(axis=axis), lower.max(axis=axis)
-        tables = [
-            np.exp(logs - np.expand_dims(bound, axis))
-            for logs, bound in zip((self.upper, lower), bounds, strict=True)
-        ]
-        np.multiply(tables[0][:, None], tables[1], out=out.reshape(len(self.upper), *lower.shape))
-        return np.add.outer(*bounds).ravel() if axis == 1 else bounds[0] + bounds[1]
+        bounds = [logs.max(axis=axis, keepdims=True) for logs in (self.upper, lower)]
+        upper = np.exp(self.upper - bounds[0])
+        lower -= bounds[1]
+        np.exp(lower, out=lower)
+        np.multiply(upper[:, None], lower, out=out.reshape(len(upper), *lower.shape))
+        total: Array = bounds[0][:, None] + bounds[1]
+        return total.ravel()
 
 
 def exponentiate(logs: Array, axis: int | None, out: Array) -> Array:

@@ -29,11 +29,12 @@ N_STARTS = 20
 LOG_TINY = math.log(np.finfo(np.float64).tiny)
 
 
-def log_lost_share(n_states: float, top_scale: float, log_total: float) -> float:
-    """The certificate: log of an upper bound of the share of Z lost to underflow."""
-    if log_total == -math.inf:
-        return math.inf
-    return math.log(n_states) + LOG_TINY + top_scale - log_total
+def log_lost_share(n_states: float, log_total: float) -> float:
+    """The certificate, with ln Z counted from the largest scale.
+
+    Log of an upper bound of the share of Z that is lost to underflow.
+    """
+    return math.inf if log_total == -math.inf else math.log(n_states) + LOG_TINY - log_total
 
 
 class FactorMatrices(NamedTuple):

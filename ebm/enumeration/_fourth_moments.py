@@ -53,7 +53,7 @@ def fourth_moments(
                 matrices = buffers.fill(factors, 0)
                 total = float(buffers.p_ac.sum())
                 log_total = math.log(total) if total > 0 else -math.inf
-                if log_lost_share(float(space.size), 0.0, log_total) < CERTIFIED:
+                if log_lost_share(float(space.size), log_total) < CERTIFIED:
                     # The constant belongs to the last group.
                     a, b = _about(parts.a, center), _about(parts.b, center)
                     c = _about(parts.c, center, with_one=True)
@@ -69,18 +69,16 @@ def fourth_moments_by_halves(halves: Halves, top: Scale, center: Array, n_jobs: 
     """The same in the log domain, right at any magnitude of the energies."""
     second = _about(halves.second, center, with_one=True)
 
-    def of_block(index: int) -> tuple[_Products, float, Blocks]:
+    def of_block(index: int) -> tuple[_Products, Blocks]:
         group, log_weights = halves.block(index)
         p, first = np.exp(log_weights.about(top)), _about(group, center)
-        columns = p.sum(axis=0)
-        of_second = {(1, 1, 1, 1): _within(columns, second)}
-        return first, float(columns.sum()), of_second | _across_two(p, 0, 1, (first, second))
+        of_second = {(1, 1, 1, 1): _within(p.sum(axis=0), second)}
+        return first, of_second | _across_two(p, 0, 1, (first, second))
 
-    (first, total, blocks), *others = halves.map(of_block, n_jobs)
-    for _, weight, other in others:
-        total += weight
+    (first, blocks), *others = halves.map(of_block, n_jobs)
+    for _, other in others:
         blocks = {groups: block + other[groups] for groups, block in blocks.items()}
-    return _assembled(blocks, (first, second), total)
+    return _assembled(blocks, (first, second), float(blocks[1, 1, 1, 1][-1, -1]))
 
 
 class _Products(NamedTuple):

@@ -7,7 +7,7 @@ slower than the three products.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import lru_cache
 from typing import TypeVar
@@ -58,18 +58,17 @@ class Halves:
             parts.append(log_weights)
         return first, Parts(*parts)
 
-    def map(self, of_block: Callable[[int], Result], n_jobs: int) -> list[Result]:
+    def map(self, of_block: Callable[[int], Result], n_jobs: int) -> Iterator[Result]:
         """What a function makes of each block, in their order on any number of threads."""
         # One block is small, and the hold costs as much as its products.
-        hold = single_threaded_blas() if self.n_blocks > 1 else nullcontext()
-        with hold:
-            return list(map_blocks(of_block, range(self.n_blocks), min(n_jobs, self.n_blocks)))
+        with single_threaded_blas() if self.n_blocks > 1 else nullcontext():
+            yield from map_blocks(of_block, range(self.n_blocks), min(n_jobs, self.n_blocks))
 
     def sums(self, index: int) -> BlockSums:
         """Sums over one block."""
         first, log_weights = self.block(index)
         scale = log_weights.top()
-        p = log_weights.about(scale)
+        p = log_weights.about(scale, out=log_weights.leading)
         return BlockSums(scale, second_moments(np.exp(p, out=p), first.table, self.second.table))
 
 
@@ -96,7 +95,7 @@ def second_moments(p: Array, first: Array, second: Array) -> Array:
 
 def sum_by_halves(halves: Halves, n_jobs: int) -> Totals:
     """Sum exp(−E), apart from the form's constant, over all states: exact at any magnitude."""
-    return combine(iter(halves.map(halves.sums, n_jobs)))
+    return combine(halves.map(halves.sums, n_jobs))
 
 
 def log_weights_about(halves: Halves, scale: Scale) -> Array:

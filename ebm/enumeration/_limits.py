@@ -20,20 +20,7 @@ SECONDS_BY_PAIRS = 2e-11
 
 @dataclass(frozen=True)
 class Limits:
-    """Time and memory that one enumeration may take.
-
-    Parameters
-    ----------
-    max_seconds : float
-        Wall time allowed, in seconds.
-    max_memory : float
-        Memory allowed, in bytes.
-
-    Raises
-    ------
-    ShapeError
-        If a limit is not a positive number.
-    """
+    """Time and memory that one enumeration may take, in seconds and bytes."""
 
     max_seconds: float = 60.0
     max_memory: float = 4 * 2.0**30
@@ -44,26 +31,9 @@ class Limits:
                 raise ShapeError(f"{name} must be a positive number, got {getattr(self, name)!r}")
 
     def require(self, what: str, seconds: float, n_bytes: float, remedy: str) -> None:
-        """Refuse work above a limit before it begins.
+        """Refuse work above a limit before it begins: what it is, its cost, what to do instead.
 
-        Parameters
-        ----------
-        what : str
-            The work, such as ``"enumerating 2^60 states"``.
-        seconds, n_bytes : float
-            Its estimated cost.
-        remedy : str
-            What to do instead.
-
-        Raises
-        ------
-        EnumerationLimitError
-            If a limit is exceeded; states both costs, both limits, and the argument that lifts it.
-
-        Examples
-        --------
-        >>> from ebm.enumeration._limits import Limits
-        >>> Limits().require("enumerating 8 states", 1e-6, 1e3, "nothing")
+        The error states both costs, both limits, and the argument that lifts the one exceeded.
         """
         slow, large = seconds > self.max_seconds, n_bytes > self.max_memory
         if not (slow or large):
@@ -81,24 +51,7 @@ class Limits:
 
 
 def format_seconds(seconds: float) -> str:
-    """Seconds in the unit that reads best.
-
-    Parameters
-    ----------
-    seconds : float
-        A duration.
-
-    Returns
-    -------
-    str
-        Such as ``"3 min"``.
-
-    Examples
-    --------
-    >>> from ebm.enumeration._limits import format_seconds
-    >>> format_seconds(7200)
-    '2 h'
-    """
+    """Seconds in the unit that reads best, such as ``"3 min"``."""
     units = {"ms": (1e-3, 1), "s": (1, 120), "min": (60, 7200), "h": (3600, 172800)}
     for unit, (size, following) in units.items():
         if seconds < following:
@@ -108,39 +61,10 @@ def format_seconds(seconds: float) -> str:
 
 
 def number_of_states(space: FiniteSpace) -> float:
-    """The size of a space as a float, at most 1e300.
-
-    Parameters
-    ----------
-    space : FiniteSpace
-        A space of any size.
-
-    Returns
-    -------
-    float
-        For estimates of cost.
-    """
+    """The size of a space as a float, at most 1e300: for estimates of cost."""
     return float(min(space.size, 10**300))
 
 
 def describe_size(space: FiniteSpace) -> str:
-    """The number of states as a power.
-
-    Parameters
-    ----------
-    space : FiniteSpace
-        A space of any size.
-
-    Returns
-    -------
-    str
-        Such as ``"2^60 states"``.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> from ebm.enumeration._limits import describe_size
-    >>> describe_size(ebm.Levels(40, 3))
-    '3^40 states'
-    """
+    """The number of states as a power, such as ``"2^60 states"``."""
     return f"{len(space.values)}^{space.n} states"

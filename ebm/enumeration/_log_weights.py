@@ -44,12 +44,14 @@ class Parts(NamedTuple):
     leading: Any
     rest: Any = 0.0
 
-    def about(self, scale: Scale) -> Array:
-        """The log weights less a number near the largest of them."""
+    def about(self, scale: Scale, out: Array | None = None) -> Array:
+        """The log weights less a number near the largest, ``out`` perhaps the leading part."""
         if not isinstance(scale, Fraction):
-            return np.asarray((self.leading - scale) + self.rest)
+            about = np.subtract(self.leading, scale, out=out)
+            return np.asarray(about + self.rest if np.ndim(self.rest) or self.rest else about)
         near = float(scale)
-        return np.asarray((self.leading - near) + (self.rest - float(scale - Fraction(near))))
+        about = np.subtract(self.leading, near, out=out)
+        return np.asarray(about + (self.rest - float(scale - Fraction(near))))
 
     def top(self) -> Scale:
         """The largest log weight, exact where there are two parts."""

@@ -10,10 +10,10 @@ and the moments are sums over them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from ebm.forms import QuadraticForm
 MOST_CHUNKS = 16
 #: Largest group whose buffers are kept.
 MOST_IDLE = 2**9
+
+Result = TypeVar("Result")
 
 
 class BlockSums(NamedTuple):
@@ -60,7 +62,7 @@ class Totals(NamedTuple):
 
     def log_lost_share(self, n_states: float) -> float:
         """The underflow certificate of :mod:`ebm.enumeration._factors`."""
-        return log_lost_share(n_states, 0.0, self.log_relative)
+        return log_lost_share(n_states, self.log_relative)
 
 
 def sum_by_products(
@@ -78,15 +80,17 @@ def sum_by_products(
             with borrowed_buffers(parts) as buffers:
                 return [_block_sums(factors, z, buffers) for z in chunk]
 
-        chunks = chunks_of(parts.fixed.size)
-        jobs = min(n_jobs, len(chunks))
-        return combine(block for chunk in map_blocks(sums, chunks, jobs) for block in chunk)
+        return combine(in_chunks(sums, parts.fixed.size, n_jobs))
 
 
-def chunks_of(n_blocks: int) -> list[range]:
-    """The blocks, dealt to the same few tasks whatever the number of threads."""
+def in_chunks(
+    sums: Callable[[range], Iterable[Result]], n_blocks: int, n_jobs: int
+) -> Iterator[Result]:
+    """Sums over blocks in their order, the blocks dealt to the same few tasks on any threads."""
     length = -(-n_blocks // MOST_CHUNKS)
-    return [range(k, min(k + length, n_blocks)) for k in range(0, n_blocks, length)]
+    chunks = [range(k, min(k + length, n_blocks)) for k in range(0, n_blocks, length)]
+    for chunk in map_blocks(sums, chunks, min(n_jobs, len(chunks))):
+        yield from chunk
 
 
 class Buffers(NamedTuple):
@@ -154,9 +158,6 @@ def combine(blocks: Iterator[BlockSums]) -> Totals:
         weight = float(second[-1, -1])
         scales.append(scale)
         logs.append(math.log(weight) if weight > 0 else -math.inf)
-        if len(scales) == 1:
-            top, total = scale, second
-            continue
         higher = max(top, scale)
         total = math.exp(top - higher) * total + math.exp(scale - higher) * second
         top = higher

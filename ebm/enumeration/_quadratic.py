@@ -40,25 +40,14 @@ DRAWS_AT_ONCE = 2**12
 
 
 class PairwiseEnumeration(ExactEnsemble):
-    """Z, means and covariances from three matrix products for each block of states.
-
-    Parameters
-    ----------
-    model : EnergyModel with ``quadratic_form``
-        The model.
-    space : FiniteSpace
-        Its states.
-    limits : Limits
-        What it may cost.
-    n_jobs : int
-        Threads.
-    """
+    """Z, means and covariances from three matrix products for each block of states."""
 
     def __init__(self, model: Any, space: FiniteSpace, limits: Limits, n_jobs: int) -> None:
         self.model, self.space, self._limits, self._n_jobs = model, space, limits, n_jobs
         self._require(SECONDS_BY_PRODUCTS)
         form = summable_form(model)
-        self._form, self._forms = form.at_origin().dense(), cut_form(form)
+        self._forms = cut_form(form)
+        self._form = self._forms[0] if len(self._forms) == 1 else form.at_origin().dense()
         #: None where only sums in the log domain are certain.
         self._parts: Split | None = None
         self._with_potential = False
@@ -83,10 +72,17 @@ class PairwiseEnumeration(ExactEnsemble):
 
     def _mean_relative_energy(self) -> float:
         """⟨E⟩ counted from the ground, from the moments; by another pass at large energies."""
-        if len(self._forms) == 2:
-            return self._mean_by_halves()
-        pairs = float(np.vdot(self._form.matrix, self._moments.second))
-        return float(self._top) - float(self._form.vector @ self._moments.mean) - 0.5 * pairs
+        if len(self._forms) == 1:
+            pairs = float(np.vdot(self._form.matrix, self._moments.second))
+            return float(self._top) - float(self._form.vector @ self._moments.mean) - 0.5 * pairs
+
+        def of_block(index: int) -> tuple[float, float]:
+            log_weights = self._halves.block(index)[1].about(self._top)
+            p = np.exp(log_weights)
+            return float(p.sum()), -float(np.vdot(p, log_weights))
+
+        total, energy = np.sum(list(self._halves.map(of_block, self._n_jobs)), axis=0)
+        return float(energy / total)
 
     def _require_resolution(self) -> None:
         """Refuse states whose weight beside the lowest one cannot be told."""
@@ -97,17 +93,6 @@ class PairwiseEnumeration(ExactEnsemble):
         near = (np.count_nonzero(x.about(self._top) > -resolution.gap) for x in blocks)
         if sum(near) > 1:
             raise resolution.refused()
-
-    def _mean_by_halves(self) -> float:
-        """The same from all energies, those of states without weight left out."""
-
-        def of_block(index: int) -> tuple[float, float]:
-            log_weights = self._halves.block(index)[1].about(self._top)
-            p = np.exp(log_weights)
-            return float(p.sum()), -float(np.vdot(p, log_weights))
-
-        total, energy = np.sum(self._halves.map(of_block, self._n_jobs), axis=0)
-        return float(energy / total)
 
     @cached_property
     def _halves(self) -> Halves:
@@ -190,11 +175,10 @@ class PairwiseEnumeration(ExactEnsemble):
         with single_threaded_blas(), borrowed_buffers(parts) as buffers:
             f, g, _, _ = buffers.fill(factors, block)
             i, k = np.divmod(choose(buffers.p_ac, n_draws, rng), parts.c.size)
-            j = np.concatenate(
-                [_choose_rows(f[i[part]] * g[:, k[part]].T, rng) for part in _parts_of(n_draws)]
-            )
-        z = np.full(n_draws, block)
-        return self._joined(zip(parts, (i, j, k, z), strict=True))
+            starts = range(0, n_draws, DRAWS_AT_ONCE)
+            some = [slice(start, start + DRAWS_AT_ONCE) for start in starts]
+            j = np.concatenate([_choose_rows(f[i[s]] * g[:, k[s]].T, rng) for s in some])
+        return self._joined(zip(parts, (i, j, k, np.full(n_draws, block)), strict=True))
 
     def _draw_by_halves(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
         first, log_weights = self._halves.block(block)
@@ -210,11 +194,6 @@ class PairwiseEnumeration(ExactEnsemble):
             return features
         one_hot = features.reshape(len(features), self.space.n, -1)
         return np.asarray(self.space.values[one_hot.argmax(axis=2)])
-
-
-def _parts_of(n_draws: int) -> list[slice]:
-    starts = range(0, n_draws, DRAWS_AT_ONCE)
-    return [slice(start, min(start + DRAWS_AT_ONCE, n_draws)) for start in starts]
 
 
 def _choose_rows(weights: Array, rng: np.random.Generator) -> Indices:

@@ -112,13 +112,14 @@ def _split(space: FiniteSpace, group_bits: float, undivided_bits: float) -> Spli
 def own_log_weights(form: QuadraticForm, group: Group) -> Array:
     """½ fAf + v·f of each joint state of a group alone, (size,)."""
     f, own = group.table, group.features
-    pull = f @ form.matrix[own, own]
-    pull *= 0.5
+    pull = f @ (0.5 * form.matrix[own, own])
     pull += form.vector[own]
     pull *= f
-    return pull.sum(axis=1)
+    total: Array = pull.sum(axis=1)
+    return total
 
 
 def couplings(form: QuadraticForm, first: Group, second: Group) -> Array:
     """Second group's side of its coupling to the first, A f', (first features, second.size)."""
-    return form.matrix[first.features, second.features] @ second.table.T
+    coupling: Array = form.matrix[first.features, second.features] @ second.table.T
+    return coupling

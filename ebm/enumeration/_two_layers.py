@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
@@ -10,13 +9,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ebm._parallel import map_blocks, single_threaded_blas
+from ebm._parallel import single_threaded_blas
 from ebm._types import Array
 from ebm.ensembles import Moments
-from ebm.enumeration._layer_sums import LargeLayerWeights, LayerWeights, Workspace, block_bits
+from ebm.enumeration._layer_sums import LayerWeights, Workspace, block_bits
 from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
 from ebm.enumeration._log_weights import Resolution, cut_layers, inputs_of, of_layers
-from ebm.enumeration._products import MOST_CHUNKS, BlockSums, Totals, combine
+from ebm.enumeration._products import BlockSums, combine, in_chunks
 from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
 from ebm.forms import summable_form
 from ebm.spaces import Binary
@@ -57,18 +56,7 @@ class RestrictedEnumeration(ExactEnsemble):
     ``covariance``, ``states``, ``weights`` and ``blocks`` do, and raise
     :class:`ebm.errors.EnumerationLimitError` where there are too many of them.
 
-    Parameters
-    ----------
-    model : EnergyModel with ``layered_form``
-        The model.
-    space : Binary
-        Its visible states.
-    limits : Limits
-        What it may cost.
-    n_jobs : int
-        Threads.
-    layer : {"visible", "hidden"}, optional
-        Which layer to enumerate; the smaller one if not given.
+    It enumerates the smaller layer where ``layer`` does not name one.
     """
 
     space: Binary
@@ -100,12 +88,11 @@ class RestrictedEnumeration(ExactEnsemble):
         self._n_jobs = 1 if self._is_small else n_jobs
         self._what = f"the {describe_size(own_space)} of the {self.layer} layer"
         self._require(f"enumerating {self._what}", SECONDS_BY_PRODUCTS * self._n_other)
-        self._layer: LayerWeights | LargeLayerWeights = (
-            LayerWeights(*forms) if len(forms) == 1 else LargeLayerWeights(forms)
-        )
-        in_log_domain = SECONDS_BY_LOGS * len(self._forms) * self._layer.n_in_log_domain
-        self._require(f"enumerating {self._what} in the log domain", in_log_domain)
-        self._totals = self._sum()
+        self._layer = LayerWeights(forms)
+        self._in_log_domain = SECONDS_BY_LOGS * len(forms) * self._layer.n_in_log_domain
+        self._require(f"enumerating {self._what} in the log domain", self._in_log_domain)
+        with self._blas():
+            self._totals = combine(in_chunks(self._sums, self._layer.n_blocks, self._n_jobs))
         if len(forms) == 2:
             self._require_resolution(Resolution.of(*(x for x in form if np.ndim(x))))
         self._set_totals(self._totals, form.constant)
@@ -142,11 +129,8 @@ class RestrictedEnumeration(ExactEnsemble):
         >>> ebm.exact(machine).layer_moments().hidden_mean.round(4)
         array([0.556])
         """
-        in_log_domain = SECONDS_BY_LOGS * len(self._forms) * self._layer.n_in_log_domain
-        self._require(
-            f"E[v hᵀ] from {self._what}", SECONDS_BY_MEANS * self._n_other + in_log_domain
-        )
-
+        seconds = SECONDS_BY_MEANS * self._n_other + self._in_log_domain
+        self._require(f"E[v hᵀ] from {self._what}", seconds)
         products, other = self._averages(
             lambda block, _, p, work: self._layer.sums_of_other(block, p, work)
         )
@@ -195,48 +179,28 @@ class RestrictedEnumeration(ExactEnsemble):
         """Number, log weights and probabilities of blocks of the enumerated layer, and buffers."""
         work = self._layer.workspace()
         for block in blocks:
-            logs = self._layer.log_weights(block, work, self._top)
+            logs = self._layer.log_weights(block, work, self._totals.top_scale)
             yield block, logs, np.exp(logs - self._totals.log_relative), work
 
-    @property
-    def _top(self) -> Any:
-        return self._totals.top_scale
-
-    def _sum(self) -> Totals:
-        def sums(blocks: range) -> Totals:
-            work = self._layer.workspace()
-            return combine(self._layer.sums(block, work) for block in blocks)
-
-        with self._blas():
-            parts = list(map_blocks(sums, self._chunks(), self._n_jobs))
-        if len(parts) == 1:
-            return parts[0]
-        totals = combine(
-            BlockSums(part.top_scale, math.exp(part.log_relative) * _with_one(part))
-            for part in parts
-        )
-        logs = [part.block_logs + float(part.top_scale - totals.top_scale) for part in parts]
-        return totals._replace(block_logs=np.concatenate(logs))
+    def _sums(self, blocks: range) -> list[BlockSums]:
+        work = self._layer.workspace()
+        return [self._layer.sums(block, work) for block in blocks]
 
     def _averages(self, of_block: OfBlock) -> list[Array]:
         """Sums over all states from those of each block, added in one order by any threads."""
 
-        def sums(blocks: range) -> tuple[Array, ...]:
-            return _added(
-                (np.asarray(p.sum()), *of_block(block, logs, p, work))
-                for block, logs, p, work in self._distribution(blocks)
-            )
+        def sums(blocks: range) -> list[tuple[Array, ...]]:
+            return [
+                _added(
+                    (np.asarray(p.sum()), *of_block(block, logs, p, work))
+                    for block, logs, p, work in self._distribution(blocks)
+                )
+            ]
 
         with self._blas():
-            total, *parts = _added(map_blocks(sums, self._chunks(), self._n_jobs))
+            total, *parts = _added(in_chunks(sums, self._layer.n_blocks, self._n_jobs))
         # Rounding of ln Z leaves a sum of probabilities that is not quite 1.
         return [part / total for part in parts]
-
-    def _chunks(self) -> list[range]:
-        """The blocks, dealt to the same few tasks whatever the number of threads."""
-        blocks = range(self._layer.n_blocks)
-        length = -(-len(blocks) // MOST_CHUNKS)
-        return [blocks[k : k + length] for k in range(0, len(blocks), length)]
 
     def _blas(self) -> AbstractContextManager[None]:
         # BLAS takes one thread for small products anyway, and the hold costs as much as they do.
@@ -280,7 +244,7 @@ class RestrictedEnumeration(ExactEnsemble):
         return Moments(space, mean, (covariance + covariance.T) / 2, self.log_partition)
 
     def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
-        logs = self._layer.log_weights(block, self._layer.workspace(), self._top)
+        logs = self._layer.log_weights(block, self._layer.workspace(), self._totals.top_scale)
         drawn = choose(np.exp(logs - logs.max()), n_draws, rng)
         states = self._layer.states(block)[drawn]
         if self.layer == "visible":
@@ -323,9 +287,3 @@ def _added(parts: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
     for part in parts:
         total = part if total is None else tuple(map(np.add, total, part))
     return total or ()
-
-
-def _with_one(totals: Totals) -> Array:
-    """E[g gᵀ] for g = (x, 1)."""
-    column = np.append(totals.mean, 1.0)
-    return np.column_stack([np.vstack([totals.second, totals.mean]), column])

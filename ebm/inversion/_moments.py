@@ -136,7 +136,7 @@ def prepared(
         MEMORY_LIMIT,
         f"the inversion of the covariances of {n} units",
         "choose fewer units, or learn from rows: ebm.fit(model, rows, "
-        "average=ebm.PersistentChains())",
+        "loss=ebm.Likelihood(ebm.PersistentChains()))",
     )
     checked = given.two_valued()
     with single_threaded_blas():

@@ -169,7 +169,8 @@ class SampledLikelihood:
     @cached_property
     def monitor(self) -> Monitor:
         """What is measured at the end of an epoch."""
-        return Monitor(self.family, self.whole, self._mean, self._probe, self.validation)
+        ways = self.penalty.directions
+        return Monitor(self.family, self.whole, self._mean, self._probe, self.validation, ways)
 
     # -- the update ------------------------------------------------------------------------------
 

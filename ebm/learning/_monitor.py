@@ -36,8 +36,15 @@ class Monitor:
     """Measures of a fit on a fixed set of rows, and of its gradients."""
 
     def __init__(
-        self, family: Any, data: Any, mean: Array | None, probe: Any, validation: Any
+        self,
+        family: Any,
+        data: Any,
+        mean: Array | None,
+        probe: Any,
+        validation: Any,
+        directions: Array | None = None,
     ) -> None:
+        self._directions = directions
         self._data, self._mean, self._probe, self._validation = data, mean, probe, validation
         # Measured in the centered gauge whether or not the fit learns in it.
         self._gauge = gauge_of(family, mean, centering=True)
@@ -76,9 +83,16 @@ class Monitor:
         variance = self._variances
         if variance is None:
             variance = variances(model, self._data, self._mean, hidden)
+        own, smoothed = (self._gauge.gradient(x.copy(), hidden) for x in (gradient, mean))
+        if self._directions is not None:
+            # Variances of sums of features, as if units were independent. A gauge G changes biases
+            # by couplings only, so that G⁻¹ = 2 − G.
+            ways, zero = self._directions.T, np.zeros(len(gradient))
+            moved = np.array([self._gauge.moved(zero, way, hidden) for way in ways])
+            variance = (2 * ways - moved) ** 2 @ variance
+            own, smoothed = gradient @ self._directions, mean @ self._directions
         deviation = np.sqrt(variance)
-        own = self._gauge.gradient(gradient.copy(), hidden) / deviation
-        smoothed = self._gauge.gradient(mean.copy(), hidden) / deviation
+        own, smoothed = own / deviation, smoothed / deviation
         sampling = 1 / float(self._data.sample_size)
         return Misfit(
             float(np.abs(own).max()),

@@ -4,8 +4,8 @@ from ebm.errors import require_extra
 
 require_extra("torch", "torch")
 
-from ebm.networks._rows import RowSettings  # noqa: E402
-from ebm.networks.action.expansion import ActionExpansion, ray_radius  # noqa: E402
+from ebm.networks._labelled_rows import RowSettings  # noqa: E402
+from ebm.networks.action.action_expansion import ActionExpansion, ray_radius  # noqa: E402
 from ebm.networks.action.modules import as_module, parameters_of, probabilities  # noqa: E402
 from ebm.networks.action.softmax_mlp import SoftmaxMLPAction  # noqa: E402
 from ebm.networks.action.terms import (  # noqa: E402
@@ -20,17 +20,11 @@ from ebm.networks.natural_gradient.relative_natural_gradient import (  # noqa: E
     LayerMetrics,
     RelativeNaturalGradient,
 )
+from ebm.networks.records import Records, TrainingRecord, TrainingResult  # noqa: E402
 from ebm.networks.series import power_series  # noqa: E402
 from ebm.networks.series.activations import ACTIVATIONS, Activation, activation_named  # noqa: E402
 from ebm.networks.series.sequential import series  # noqa: E402
-from ebm.networks.training import (  # noqa: E402
-    Records,
-    TorchSteps,
-    TrainingRecord,
-    TrainingResult,
-    initial_parameters,
-    minimize,
-)
+from ebm.networks.training import TorchSteps, initial_parameters, minimize  # noqa: E402
 
 __all__ = [
     "ACTIVATIONS",

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ from ebm._progress import progress_bar
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError, ShapeError
-from ebm.networks._rows import Batches, LabelledRows, RowSettings, labelled_rows, subset
+from ebm.networks._labelled_rows import Batches, LabelledRows, RowSettings, labelled_rows, subset
 from ebm.networks._tensors import like
-from ebm.networks._torch_steps import (
+from ebm.networks._updates import (
     Measurement,
     OptimizerFactory,
     Schedule,
@@ -34,144 +34,10 @@ from ebm.networks._torch_steps import (
     series_of,
 )
 from ebm.networks.action._energy import MLPEnergy
+from ebm.networks.records import Records, TrainingEntry, TrainingRecord, TrainingResult
 from ebm.networks.series.power_series import checked_order
 
-__all__ = [
-    "Records",
-    "TorchSteps",
-    "TrainingRecord",
-    "TrainingResult",
-    "initial_parameters",
-    "minimize",
-]
-
-
-@dataclass(frozen=True)
-class TrainingEntry:
-    """The numbers of a :class:`TrainingRecord`."""
-
-    step: int
-    epoch: float = math.nan
-    learning_rate: float = math.nan
-    batch_action: float = math.nan
-    training_action: float = math.nan
-    validation_action: float = math.nan
-    training_accuracy: float = math.nan
-    validation_accuracy: float = math.nan
-    gradient_product: float = math.nan
-    gradient_cosine: float = math.nan
-    update_product: float = math.nan
-
-
-@dataclass(frozen=True)
-class TrainingRecord(TrainingEntry):
-    """A line of the history of a minimization; NaN where there are no validation rows.
-
-    Parameters
-    ----------
-    step : int
-        Updates made so far.
-    epoch : float
-        The same in passes over the rows.
-    learning_rate : float
-        Of the last update, or of the first one at step 0.
-    batch_action : float
-        Mean of S over the batches since the record before; NaN at the first.
-    training_action, validation_action : float
-        S_T and S_E, nats, without κ and λ.
-    training_accuracy, validation_accuracy : float
-        Share of the weight of rows whose label has the largest logit.
-    gradient_product, gradient_cosine : float
-        ∇S_T·∇S_E, and the cosine of the angle between them.
-    update_product : float
-        ∇S_E·Δθ, eq 7: ∇S_E at the record before, Δθ all that θ has moved since then. Not negative
-        where S_E no longer falls. NaN at the first.
-    series : tuple of float
-        S_0 … S_K of the training rows along the ray through θ.
-    terms : mapping of str to float
-        The parts of S_1 … S_4 by name, as :func:`ebm.networks.closed_forms` has them.
-    """
-
-    series: tuple[float, ...] = ()
-    terms: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class TrainingResult:
-    """Where a minimization ended, and how it went.
-
-    Parameters
-    ----------
-    theta : ndarray or Tensor, (d,)
-        Where S_E was lowest among the records; the last θ if there are no validation rows.
-    last_theta : ndarray or Tensor, (d,)
-        θ after the last update.
-    message : str
-        Why the minimization ended, in a sentence.
-    stopped_early : bool
-        Whether S_E no longer fell.
-    n_steps, best_step : int
-        Updates made in all, and up to ``theta``.
-    history : tuple of TrainingRecord
-        A record every ``monitor_every`` steps, from step 0.
-    seconds, monitor_seconds : float
-        Wall time in all, and of the records.
-    """
-
-    theta: Any
-    last_theta: Any
-    message: str
-    stopped_early: bool
-    n_steps: int
-    best_step: int
-    history: tuple[TrainingRecord, ...] = field(default=())
-    seconds: float = 0.0
-    monitor_seconds: float = 0.0
-
-    def __repr__(self) -> str:
-        return f"TrainingResult({self.n_steps} steps, best at {self.best_step}: {self.message})"
-
-    def curve(self, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """A number of each record.
-
-        Parameters
-        ----------
-        name : str
-            Of a field of :class:`TrainingRecord`, such as ``"validation_action"``.
-
-        Returns
-        -------
-        ndarray, (n_records,) or (n_records, K+1) for the series
-            In the order of the steps.
-
-        Raises
-        ------
-        ModelError
-            If records have no such field.
-        """
-        known = [entry.name for entry in fields(TrainingRecord) if entry.name != "terms"]
-        if name not in known:
-            raise ModelError(f"name must be one of {', '.join(known)}, got {name!r}")
-        return np.array([getattr(record, name) for record in self.history], dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class Records:
-    """When the progress of a minimization is recorded, and from what.
-
-    Parameters
-    ----------
-    every : int, optional
-        Steps between records, an epoch by default; 0 for no records.
-    n_rows : int
-        Training rows, and validation rows, that records are made of: chosen once.
-    series_order : int, optional
-        K of the power series in the records; none by default.
-    """
-
-    every: int | None = None
-    n_rows: int = 2000
-    series_order: int | None = None
+__all__ = ["TorchSteps", "initial_parameters", "minimize"]
 
 
 @dataclass(frozen=True)
@@ -215,7 +81,7 @@ class TorchSteps:
     n_epochs: int = 10
     batch_size: int | None = None
     patience: int | None = None
-    records: Records = Records()
+    records: Records = field(default_factory=Records)
     mixed_precision: bool = False
     compiled: bool = False
 

@@ -88,15 +88,15 @@ def mixture(
     moved = x + share * change
     if len(past) == 1:
         return moved
-    turns = np.stack([change - other for _, other in past[:-1]])
+    turns = change - np.array([other for _, other in past[:-1]])
     weighed = (turns * metric).reshape(len(turns), -1)
     gram, target = weighed @ weighed.T, weighed @ (change * metric).ravel()
     # Late turns are much shorter than early ones: in units of their lengths none is lost.
-    lengths = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
-    scaled = gram / np.outer(lengths, lengths)
+    lengths = np.sqrt(np.maximum(gram.diagonal(), 1e-300))
+    scaled = gram / lengths / lengths[:, None]
     shares: Any = np.linalg.lstsq(scaled, target / lengths, rcond=1e-14)[0] / lengths
-    paths = np.stack([x - other for other, _ in past[:-1]]) + share * turns
-    return np.asarray(moved - np.tensordot(shares, paths, 1))
+    paths = x - np.array([other for other, _ in past[:-1]]) + share * turns
+    return np.asarray(moved - (shares @ paths.reshape(len(paths), -1)).reshape(x.shape))
 
 
 def first_log_odds(start: Any, space: FiniteSpace, rng: RandomSource) -> Array:
@@ -128,16 +128,14 @@ class Solution(Protocol):
 S = TypeVar("S", bound=Solution)
 
 
-def distinct_solutions(
-    solve: Callable[[str, np.random.Generator], S], n_starts: Any, rng: RandomSource
-) -> tuple[S, ...]:
+def distinct_solutions(solve: Callable[..., S], n_starts: Any, rng: RandomSource) -> tuple[S, ...]:
     """Different solutions from the uniform start and from random ones, the largest ln Z first."""
     stream, n_starts = generator(rng), as_integer(n_starts, "n_starts", least=0)
     solutions: list[S] = []
     failure = None
     for start in ["uniform", *["random"] * n_starts]:
         try:
-            solution = solve(start, stream)
+            solution = solve(start=start, rng=stream)
         except ConvergenceError as error:
             failure = error
             continue

@@ -16,18 +16,6 @@ from ebm._arrays import as_floats
 from ebm._types import Array, Indices
 from ebm.errors import NamesError
 
-__all__ = [
-    "agreed_names",
-    "aligned",
-    "axis_labels",
-    "held_labels",
-    "only_count",
-    "order_along",
-    "positions",
-    "refuse_labels",
-    "row_order",
-]
-
 Names = Sequence[str] | None
 
 

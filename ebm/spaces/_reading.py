@@ -16,8 +16,6 @@ from ebm._arrays import holds_text, plain_array
 from ebm._types import Array
 from ebm.errors import CodingError, NamesError, require_memory
 
-__all__ = ["blocks_of", "dense", "readable"]
-
 #: Largest dense copy of sparse rows, in bytes.
 MEMORY_LIMIT = 4 * 2**30
 

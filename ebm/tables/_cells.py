@@ -17,19 +17,6 @@ import numpy as np
 
 from ebm._types import Array, Words
 
-__all__ = [
-    "Cells",
-    "Reading",
-    "decimal_comma",
-    "has_comma",
-    "is_missing",
-    "is_value",
-    "lines_of",
-    "parse",
-    "parse_lines",
-    "records",
-]
-
 #: Numbers (n_rows, n_columns), NaN in missing cells and columns of text; the cells of the latter.
 Cells = tuple[Array, dict[int, Sequence[str]]]
 
@@ -139,15 +126,9 @@ def parse(columns: Sequence[Sequence[str]], reading: Reading) -> Cells:
 def parse_lines(body: str, delimiter: str, width: int, reading: Reading) -> Cells | None:
     """Lines that end with a line feed, ``width`` cells in each; None where they are irregular."""
     parser = _Parser(delimiter, width, reading)
-    parts = []
-    for block in _blocks(body, _BLOCK):
-        values = parser.numbers(block)
-        if values is None:
-            return None
-        parts.append(values)
-    if not parts:
+    values = parser.joined(_blocks(body, _BLOCK))
+    if values is None:
         return None
-    values = np.concatenate(parts)
     text_columns = sorted(set(range(width)) - set(parser.columns))
     if not text_columns:
         return values, {}
@@ -181,6 +162,16 @@ class _Parser:
         # The last of the known words is the largest there is.
         self._learn(np.array([2**64 - 1], dtype="<u8"))
 
+    def joined(self, blocks: Iterable[str]) -> Array | None:
+        """The numbers of all blocks, (n_rows, width); None where lines are irregular."""
+        tables = []
+        for block in blocks:
+            table = self.numbers(block)
+            if table is None:
+                return None
+            tables.append(table)
+        return np.concatenate(tables)
+
     def numbers(self, block: str) -> Array | None:
         """The numbers of a block, (n_rows, width); None where its lines are irregular."""
         columns = self.columns
@@ -192,10 +183,7 @@ class _Parser:
             values = self.load(self._spelled_out(block), np.float64, columns)
         if values is None:
             parts = list(_blocks(block, _PART))
-            tables = (
-                [self.numbers(part) for part in parts] if parts[1:] else [self._by_records(block)]
-            )
-            return None if any(table is None for table in tables) else np.concatenate(tables)
+            return self.joined(parts) if len(parts) > 1 else self._by_records(block)
         if len(columns) == self.width:
             return values
         table = np.full((len(values), self.width), np.nan)
@@ -248,8 +236,8 @@ class _Parser:
             self._learn(known)
             places = np.searchsorted(known, keys)
         if self._is_text[:-1].any():
-            has_text = self._is_text[places].any(axis=0)
-            self.columns = [k for k, text in zip(self.columns, has_text, strict=True) if not text]
+            clean = np.flatnonzero(~self._is_text[places].any(axis=0))
+            self.columns = [self.columns[k] for k in clean]
         return self._values[places]
 
     def _words_of(self, block: str) -> Words | None:
@@ -272,11 +260,14 @@ class _Parser:
         if lengths.max(initial=0) > _WORD:
             return None
         every_word = np.ndarray((len(content) + 1,), "<u8", content + bytes(_WORD), 0, (1,))
-        return every_word[starts] & _MASKS[lengths]
+        words: Words = every_word[starts] & _MASKS[lengths]
+        return words
 
     def _learn(self, known: Words) -> None:
         """The number that each of these words stands for."""
-        numbers = [self.reading(word.decode("latin-1")) for word in known.view("S8").tolist()]
+        numbers = [
+            self.reading(word.decode(errors="replace")) for word in known.view("S8").tolist()
+        ]
         self._known = known
         self._is_text = np.array([number is None for number in numbers])
         self._values = np.array(numbers, dtype=np.float64)

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 
 from ebm.errors import NamesError
 
-__all__ = ["choose_columns", "default_names", "listed", "require_distinct"]
-
 
 def default_names(n_columns: int) -> tuple[str, ...]:
     """Names of the columns of a file that has none: ``"column 0"``, ``"column 1"``, …."""
@@ -22,10 +20,11 @@ def default_names(n_columns: int) -> tuple[str, ...]:
 
 def require_distinct(names: Sequence[str], origin: str) -> None:
     """Refuse names that occur twice; the message says where they come from."""
-    name, count = Counter(names).most_common(1)[0]
-    if count > 1:
+    counts = Counter(names)
+    repeated = next((name for name in names if counts[name] > 1), None)
+    if repeated is not None:
         raise NamesError(
-            f"{origin} has {name!r} {count} times, "
+            f"{origin} has {repeated!r} {counts[repeated]} times, "
             "column names must be distinct: rename the columns, "
             "or add a header line if the first line of the file holds data"
         )

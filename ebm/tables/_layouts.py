@@ -20,8 +20,6 @@ from ebm.errors import (
 from ebm.tables._columns import choose_columns, default_names, require_distinct
 from ebm.tables._raw_table import RawTable
 
-__all__ = ["digits_apart", "long_doubt", "pivoted", "refuse_long", "transposed"]
-
 #: Bytes of a table, and of one cell of it: two copies as float64 and two masks.
 MEMORY_LIMIT, _CELL_BYTES = 4 * 2.0**30, 18
 #: Names of the three columns of a long table: who answered, what was asked, the answer.

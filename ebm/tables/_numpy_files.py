@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,50 +14,48 @@ from ebm.tables._cells import Reading, parse
 from ebm.tables._columns import default_names, require_distinct
 from ebm.tables._raw_table import RawTable
 
-__all__ = ["read_npy", "read_npz"]
-
 _DATA_KEYS = ("X", "states")
 _NAME_KEYS = ("names", "columns")
 _MODEL_KEY = "ebm_model"
 
-
-def read_npy(path: Path) -> RawTable:
-    """Read a two-dimensional array; its columns are named ``"column 0"``, …."""
-    with path.open("rb") as file:
-        return _raw(_load(file, path), None, str(path))
+Arrays = dict[str, NDArray[Any]]
 
 
-def read_npz(path: Path) -> RawTable:
-    """Read the matrix ``X`` or ``states``, or the only one, with ``names`` or ``columns``.
+def read_numpy_file(path: Path) -> RawTable:
+    """Read the array of ``.npy``, or the matrix ``X`` or ``states`` or the only one of ``.npz``.
 
-    Other arrays with an entry for each row, such as weights, are not read, and a note says so.
+    Names are ``names`` or ``columns``. Other arrays with an entry for each row, such as weights,
+    are not read, and a note says so.
     """
+    is_archive = path.suffix.lower() == ".npz"
     with path.open("rb") as file:
-        arrays = _load(file, path)
-        if not isinstance(arrays, Mapping):
-            raise FileFormatError(f"{path} is one array, wanted an archive: rename it to .npy")
-        if _MODEL_KEY in arrays:
+        try:
+            content = np.load(file, allow_pickle=False)
+        except Exception as error:
+            # Damaged archives raise nearly anything: zipfile, zlib, tokenize, struct and numpy do.
+            raise FileFormatError(
+                f"{path} cannot be read as a numpy file of numbers ({_reason(error)}): "
+                "write it with numpy.save or numpy.savez from an array of numbers"
+            ) from error
+        if isinstance(content, np.ndarray) == is_archive:
+            kind, wanted = (
+                ("one array", "an archive") if is_archive else ("an archive", "one array")
+            )
+            suffix = ".npy" if is_archive else ".npz"
+            raise FileFormatError(f"{path} is {kind}, wanted {wanted}: rename it to {suffix}")
+        if not is_archive:
+            return _raw(content, None, str(path))
+        if _MODEL_KEY in content:
             raise FileFormatError(f"{path} holds a saved model, wanted data: read it with ebm.load")
-        shapes = {key: _member(arrays, key, path).shape for key in arrays}
-        key = _data_key(shapes, path)
-        raw = _raw(_member(arrays, key, path), _names(arrays, path), f"{path}, array {key!r}")
-        return replace(raw, notes=_unread_notes(shapes, key, raw.n_rows))
+        arrays = {key: _member(content, key, path) for key in content}
+    key = _data_key(arrays, path)
+    raw = _raw(arrays[key], _names(arrays, path), f"{path}, array {key!r}")
+    return replace(raw, notes=_unread_notes(arrays, key))
 
 
-def _load(file: BinaryIO, path: Path) -> Any:
+def _member(content: Any, key: str, path: Path) -> NDArray[Any]:
     try:
-        return np.load(file, allow_pickle=False)
-    except Exception as error:
-        # Damaged archives raise nearly anything, from zipfile, zlib, tokenize, struct and numpy.
-        raise FileFormatError(
-            f"{path} cannot be read as a numpy file of numbers ({_reason(error)}): "
-            "write it with numpy.save or numpy.savez from an array of numbers"
-        ) from error
-
-
-def _member(arrays: Any, key: str, path: Path) -> NDArray[Any]:
-    try:
-        return np.asarray(arrays[key])
+        return np.asarray(content[key])
     except Exception as error:
         raise FileFormatError(
             f"array {key!r} in {path} cannot be read ({_reason(error)}): "
@@ -70,13 +67,14 @@ def _reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _data_key(shapes: dict[str, tuple[int, ...]], path: Path) -> str:
-    matrices = [key for key, shape in shapes.items() if len(shape) == 2]
+def _data_key(arrays: Arrays, path: Path) -> str:
+    """The array that is the data."""
+    matrices = [key for key, array in arrays.items() if array.ndim == 2]
     candidates = [key for key in _DATA_KEYS if key in matrices] or matrices
     if len(candidates) == 1:
         return candidates[0]
-    contents = ", ".join(f"{key} {shape}" for key, shape in shapes.items()) or "no arrays"
-    if {"indices", "indptr"} <= set(shapes):
+    contents = ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "no arrays"
+    if {"indices", "indptr"} <= set(arrays):
         contents += " (a scipy.sparse matrix: save its .toarray())"
     trouble = "several matrices that could be the data" if candidates else "no matrix"
     raise FileFormatError(
@@ -85,9 +83,11 @@ def _data_key(shapes: dict[str, tuple[int, ...]], path: Path) -> str:
     )
 
 
-def _unread_notes(shapes: dict[str, tuple[int, ...]], key: str, n_rows: int) -> tuple[str, ...]:
+def _unread_notes(arrays: Arrays, key: str) -> tuple[str, ...]:
     """A sentence on arrays with an entry for each row, such as weights, which are not read."""
-    unread = [k for k in shapes if k != key and k not in _NAME_KEYS and shapes[k][:1] == (n_rows,)]
+    n_rows = arrays[key].shape[:1]
+    others = arrays.keys() - {key, *_NAME_KEYS}
+    unread = [k for k in arrays if k in others and arrays[k].shape[:1] == n_rows]
     if not unread:
         return ()
     shown = ", ".join(repr(k) for k in unread)
@@ -98,10 +98,10 @@ def _unread_notes(shapes: dict[str, tuple[int, ...]], key: str, n_rows: int) -> 
     )
 
 
-def _names(arrays: Any, path: Path) -> tuple[str, ...] | None:
+def _names(arrays: Arrays, path: Path) -> tuple[str, ...] | None:
     for key in _NAME_KEYS:
         if key in arrays:
-            values = _member(arrays, key, path)
+            values = arrays[key]
             if values.dtype.kind == "S":
                 raise NamesError(
                     f"array {key!r} in {path} holds bytes, wanted text: save it as "
@@ -112,10 +112,8 @@ def _names(arrays: Any, path: Path) -> tuple[str, ...] | None:
     return None
 
 
-def _raw(array: Any, names: tuple[str, ...] | None, origin: str) -> RawTable:
+def _raw(array: NDArray[Any], names: tuple[str, ...] | None, origin: str) -> RawTable:
     """The array as a table, its shape, type and names checked."""
-    if not isinstance(array, np.ndarray):
-        raise FileFormatError(f"{origin} is an archive, wanted one array: rename it to .npz")
     if array.ndim != 2 or not array.size:
         raise ShapeError(f"{origin} has shape {array.shape}, wanted (rows, units), both at least 1")
     names = default_names(array.shape[1]) if names is None else names

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from ebm.errors import CodingError
 from ebm.tables._cells import Reading, has_comma, is_missing
 
-__all__ = ["RawTable"]
-
 #: Labels in a message, and names that it gives to paste.
 _MAX_SHOWN, _MAX_LISTED = 4, 40
 #: Labels of which the first is 0 and the second is 1.

@@ -31,8 +31,6 @@ from ebm.tables._foreign_files import refuse_foreign_content
 from ebm.tables._layouts import digits_apart
 from ebm.tables._raw_table import RawTable
 
-__all__ = ["header_of", "read_text"]
-
 _DELIMITERS = ("\t", ",", ";", "|", " ")
 #: Records that show how a file is laid out, and rows from which on the range of a column says much.
 _HEAD, _FEWEST_ROWS = 20, 3
@@ -122,8 +120,10 @@ def _layout(text: str, path: Path, header: bool | None, transposed: bool) -> _La
     delimiter = said[1] if said else _delimiter(text)
     head = _head(text, delimiter)
     if marked:
-        head = ((), *head) if text.startswith("\n") else head
+        head = ((), *head) if not head or text.startswith("\n") else head
         _refuse_comment(path, head)
+    if not head:
+        raise ShapeError(f"{path} holds no cells, wanted a table with at least one row of data")
     # Quotes around all names, over lines without quotes.
     n_quotes = text[: text.find("\n")].count('"')
     quoted = n_quotes == 2 * len(head[0]) and len(head) > 1 and text.count('"') == n_quotes
@@ -162,6 +162,8 @@ def _delimiter(text: str) -> str:
         try:
             head = _head(text, delimiter)
         except csv.Error:
+            continue
+        if not head:
             continue
         data = head[1:] or head
         width = len(data[0])

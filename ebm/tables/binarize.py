@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -80,21 +79,21 @@ def binarize(values: ArrayLike, threshold: ArrayLike) -> NDArray[np.int8]:
 
 
 def cut(
-    values: NDArray[Any], names: Sequence[str], threshold: Threshold
+    values: NDArray[Any], names: Sequence[str], threshold: Any
 ) -> tuple[NDArray[Any], tuple[str, ...]]:
     """Columns of complete rows (n_rows, n_columns) cut in two, with notes on what each side holds.
 
     Columns that a mapping does not name are left as they are.
     """
-    columns = list(range(len(names)))
-    is_single = isinstance(threshold, str | Real)
+    columns, wanted = list(range(len(names))), threshold
+    is_single = isinstance(threshold, str) or np.ndim(threshold) == 0
     if isinstance(threshold, Mapping):
         if not threshold:
             raise NamesError("threshold names no column: name some, or give one number for all")
-        columns = choose_columns(names, list(threshold))
+        columns, is_single = choose_columns(names, list(threshold)), False
         wanted = list(threshold.values())
-    else:
-        wanted = [threshold] * len(names) if is_single else list(threshold)  # type: ignore[arg-type]
+    elif is_single:
+        wanted = [threshold] * len(names)
     if len(wanted) != len(columns):
         raise CodingError(
             f"threshold has {len(wanted)} numbers for {len(names)} columns: give one for all, "
@@ -105,7 +104,8 @@ def cut(
     shown = [f"{name} {place:g}" for name, place in zip(chosen, places, strict=True)]
     text = f"the threshold of their column ({_first_few(shown)})"
     if is_single:
-        text = f"the {threshold} of their column" if threshold in _AVERAGES else f"{places[0]:g}"
+        averages = isinstance(threshold, str)
+        text = f"the {threshold} of their column" if averages else f"{places[0]:g}"
     before = values[:, columns]
     after = binarize(before, places)
     table = values.copy()

@@ -18,7 +18,7 @@ from ebm.tables._cells import Reading
 from ebm.tables._columns import choose_columns
 from ebm.tables._foreign_files import refuse_foreign_suffix
 from ebm.tables._layouts import long_doubt, pivoted, refuse_long, transposed
-from ebm.tables._numpy_files import read_npy, read_npz
+from ebm.tables._numpy_files import read_numpy_file
 from ebm.tables._raw_table import RawTable
 from ebm.tables._text import read_text
 from ebm.tables.binarize import Threshold, codes_doubt, cut
@@ -26,7 +26,7 @@ from ebm.tables.binarize import Threshold, codes_doubt, cut
 __all__ = ["Table", "read_table"]
 
 _TEXT = (".csv", ".tsv", ".txt")
-_ARRAYS = {".npy": read_npy, ".npz": read_npz}
+_ARRAYS = (".npy", ".npz")
 _MAX_SHOWN = 6
 #: Columns from which on a table should have as many rows.
 _MANY_COLUMNS = 32
@@ -168,7 +168,7 @@ def _read(path: Path, header: bool | None, words: frozenset[str], is_transposed:
     if kind in _ARRAYS and not packed:
         if header is not None:
             raise EbmError(f"header is about the first line of a text, {path} is none: omit it")
-        return _ARRAYS[kind](path)
+        return read_numpy_file(path)
     return refuse_foreign_suffix(path)
 
 
@@ -188,10 +188,10 @@ def _complete_rows(values: NDArray[Any], names: Sequence[str], drop_missing: boo
     """The rows without a missing value, where there are any and the others may be dropped."""
     if values.dtype.kind != "f" or not (missing := np.isnan(values)).any():
         return values
-    incomplete = missing.any(axis=1)
-    n_incomplete = int(incomplete.sum())
-    if drop_missing and n_incomplete < len(values):
-        return values[~incomplete]
+    complete: NDArray[Any] = values[~missing.any(axis=1)]
+    n_incomplete = len(values) - len(complete)
+    if drop_missing and len(complete):
+        return complete
     counts = zip(names, missing.sum(axis=0).tolist(), strict=True)
     listed = [f"{name!r} ({count} rows)" for name, count in counts if count]
     more = f" and {len(listed) - _MAX_SHOWN} more columns" if len(listed) > _MAX_SHOWN else ""

@@ -245,7 +245,9 @@ def test_plain_sums_would_be_wrong(family, monkeypatch):
 def test_a_part_that_is_dropped_would_be_seen(dropped, monkeypatch):
     """Mutants: no rest; none of what rounding left out when the center moved."""
     if dropped == "rest":
-        monkeypatch.setattr(Parts, "about", lambda self, scale: self.leading - float(scale))
+        monkeypatch.setattr(
+            Parts, "about", lambda self, scale, out=None: self.leading - float(scale)
+        )
     else:
         monkeypatch.setattr(QuadraticForm, "linear_remainder", lambda self: 0.0)
     rngs = (np.random.default_rng(seed) for seed in range(40))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 import ebm
-from ebm.enumeration import _layer_sums, _subset_tables, _two_layers
+from ebm.enumeration import _layer_sums, _two_layers
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._quadratic import PairwiseEnumeration
 from ebm.enumeration._two_layers import RestrictedEnumeration
@@ -208,7 +208,7 @@ class TestMagnitudes:
     @given(st.lists(st.floats(0, 600), max_size=40))
     def test_runs_of_groups(self, bounds):
         """Every group in exactly one run, no run of several groups above the bound."""
-        runs = _subset_tables.safe_runs(np.array(bounds))
+        runs = _layer_sums.safe_runs(np.array(bounds))
         groups = [k for start, stop in runs for k in range(start, stop)]
         assert groups == list(range(-(-len(bounds) // 3)))
         for start, stop in runs:

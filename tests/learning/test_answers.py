@@ -51,7 +51,7 @@ class Optimizer:
     def start(self, theta):
         return {}
 
-    def step(self, theta, gradient, state):
+    def step(self, gradient, state):
         return self.answer
 
 
@@ -61,13 +61,13 @@ class Optimizer:
      (np.zeros(6) * 1j, {}), (np.zeros((6, 1)), {}), ([[1], [1, 2]], {})],
     ids=str,
 )  # fmt: skip
-def test_an_optimizer_gives_parameters_and_a_state(answer):
+def test_an_optimizer_gives_a_move_and_a_state(answer):
     with pytest.raises(EbmError, match="step of Optimizer"):
         fit(START, ROWS, average=ebm.exact, optimizer=Optimizer(answer), n_epochs=2)
 
 
-def test_lists_of_numbers_are_parameters():
-    settings = {"optimizer": Optimizer(([0.1] * 6, {})), "centering": False, "n_epochs": 2}
+def test_lists_of_numbers_are_moves():
+    settings = {"optimizer": Optimizer(([0.05] * 6, {})), "centering": False, "n_epochs": 2}
     result = fit(START, ROWS, average=ebm.exact, **settings)
     assert np.array_equal(result.model.parameters, np.full(6, 0.1))
 

@@ -141,7 +141,7 @@ class TestSteps:
             [ebm.Binary(4).states_at(np.arange(16)), np.eye(4), np.eye(4), np.ones((5, 4))]
         )
         loss = loss_on(ebm.BoltzmannMachine(np.zeros((4, 4)), np.zeros(4)), rows)
-        run, end = minimized(loss, tolerance=1e-12, max_iterations=30)
+        run, _ = minimized(loss, tolerance=1e-12, max_iterations=30)
         norms = [step.gradient_norm for step in run.history]
         slope = np.log(norms[-2] / norms[-3]) / np.log(norms[-3] / norms[-4])
         assert slope > 1.6
@@ -150,7 +150,7 @@ class TestSteps:
         rng = np.random.default_rng(0)
         rows = np.concatenate([ebm.Binary(3).states_at(np.arange(8)), rng.integers(0, 2, (50, 3))])
         loss = loss_on(ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3), center=0.8), rows)
-        run, end = minimized(loss, tolerance=1e-9, max_iterations=30)
+        _, end = minimized(loss, tolerance=1e-9, max_iterations=30)
         assert end.ensemble.model is end.model
         mean = rows.mean(axis=0)
         centered = end.model.recentered(mean)
@@ -244,6 +244,6 @@ class TestVerdict:
         loss = pair_loss(family, truth.moments(), 0.0)
         full = loss.point(loss.start()).after(1.0)
         assert np.linalg.cond(full.fisher) > 1e6
-        run, end = minimized(loss, tolerance=1e-9, max_iterations=60)
+        run, _ = minimized(loss, tolerance=1e-9, max_iterations=60)
         assert run.reason == "converged"
         assert max(step.gradient_norm for step in run.history) < 10

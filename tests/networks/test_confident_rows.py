@@ -11,7 +11,7 @@ import mpmath
 import torch
 
 import ebm.networks
-from ebm.networks._rows import Block
+from ebm.networks._labelled_rows import Block
 from ebm.networks.series._surprise import surprise, surprise_series
 
 MARGINS = [-800.0, -300.0, -40.0, -5.0, -0.25, 0.0, 0.25, 5.0, 40.0, 300.0, 800.0]

@@ -9,12 +9,7 @@ from ebm.errors import ModelError
 from ebm.learning._batches import Batch
 from ebm.learning._statistics import difference
 from ebm.sampling import gibbs
-from ebm.sampling.gibbs import (
-    FewChainsSweeper,
-    LayerSweeper,
-    PairSweeper,
-    SparseSweeper,
-)
+from ebm.sampling.gibbs import FewChainsSweeper, LayerSweeper, PairSweeper, SparseSweeper
 from tests.sampling.test_no_drift import drifted, machine, restricted, thinned
 from tests.statistical import FALSE_FAIL_RATE, check_distribution, distribution_p_value
 from tests.user_models import TwoMembers

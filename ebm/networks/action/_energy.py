@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ebm.errors import ShapeError
 from ebm.model import EnergyModel
-from ebm.networks._rows import Block, LabelledRows, recomputed
+from ebm.networks._labelled_rows import Block, LabelledRows, recomputed
 from ebm.networks._tensors import as_parameters, as_tensor, like
 from ebm.networks.series._surprise import surprise
 from ebm.networks.series.activations import Activation

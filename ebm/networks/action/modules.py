@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ebm.errors import ModelError, ShapeError
-from ebm.networks._rows import RowSettings, labelled_rows
+from ebm.networks._labelled_rows import RowSettings, labelled_rows
 from ebm.networks._tensors import like
 from ebm.networks.action._energy import MLPEnergy, logits
 from ebm.networks.series.activations import ACTIVATIONS, Activation

@@ -6,9 +6,9 @@ from typing import Any
 
 from ebm._arrays import as_integer, as_number
 from ebm.errors import ModelError
-from ebm.networks._rows import EQUAL_ROWS, RowSettings, labelled_rows
+from ebm.networks._labelled_rows import EQUAL_ROWS, RowSettings, labelled_rows
 from ebm.networks.action._energy import MLPEnergy
-from ebm.networks.action.expansion import ActionExpansion, expanded
+from ebm.networks.action.action_expansion import ActionExpansion, expanded
 from ebm.networks.series.activations import Activation, activation_named
 from ebm.networks.training import TrainingResult, minimize
 from ebm.spaces import Reals

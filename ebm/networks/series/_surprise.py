@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ebm.networks._rows import Block
+from ebm.networks._labelled_rows import Block
 from ebm.networks.series import power_series
 
 __all__ = ["surprise", "surprise_series"]

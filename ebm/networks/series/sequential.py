@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ebm.errors import MissingValueError, ModelError, ShapeError
-from ebm.networks._rows import Block, LabelledRows, RowSettings, labelled_rows, recomputed
+from ebm.networks._labelled_rows import Block, LabelledRows, RowSettings, labelled_rows, recomputed
 from ebm.networks._tensors import as_parameters, as_tensor
 from ebm.networks.series import power_series
 from ebm.networks.series._surprise import surprise_series

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -155,11 +155,7 @@ def bethe_solutions(
     >>> [(solution.is_stable, round(float(solution.mean_error[0]), 2)) for solution in solutions]
     [(True, 1.0), (True, 1.0), (False, inf)]
     """
-
-    def solve(start: str, stream: np.random.Generator) -> BetheSolution:
-        return bethe(model, start=start, rng=stream, **settings)
-
-    return distinct_solutions(solve, n_starts, rng)
+    return distinct_solutions(partial(bethe, model, **settings), n_starts, rng)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -71,8 +71,8 @@ def compile_program(order: int, bridgeless: bool = False) -> Program:
 
 def _cheapest(expressions: Expressions, diagram: Diagram, keys: list[tuple[int, ...]]) -> int:
     """The contraction that adds least to what is there, now counted as used."""
-    w = expressions.coupling()
-    vectors: Vectors = {v: (expressions.weight(key),) for v, key in enumerate(keys)}
+    w = expressions.node("coupling")
+    vectors: Vectors = {v: (expressions.node("weight", key),) for v, key in enumerate(keys)}
     edges: Edges = {(a, b): (w,) * multiplicity for a, b, multiplicity in diagram.edges}
     roots = dict.fromkeys(_contractions(expressions, vectors, edges))
     best = min(roots, key=expressions.price)
@@ -124,7 +124,7 @@ def _without_leaves(
         (pair,) = _at(edges, leaf)
         neighbor = pair[0] if pair[1] == leaf else pair[1]
         matrix = _oriented(expressions, edges, neighbor, leaf)
-        summed = expressions.apply(matrix, expressions.times(vectors.pop(leaf)))
+        summed = expressions.node("apply", matrix, expressions.times(vectors.pop(leaf)))
         vectors[neighbor] = tuple(sorted((*vectors[neighbor], summed)))
         del edges[pair]
     return vectors, edges
@@ -150,8 +150,8 @@ def _last_edge(expressions: Expressions, vectors: Vectors, edges: Edges) -> Iter
     ((a, b),) = edges
     for start, end in ((a, b), (b, a)):
         matrix = _oriented(expressions, edges, start, end)
-        summed = expressions.apply(matrix, expressions.times(vectors[end]))
-        yield expressions.dot(expressions.times(vectors[start]), summed)
+        summed = expressions.node("apply", matrix, expressions.times(vectors[end]))
+        yield expressions.node("dot", *sorted((expressions.times(vectors[start]), summed)))
 
 
 def _four_sites(expressions: Expressions, vectors: Vectors, edges: Edges) -> int:
@@ -159,4 +159,4 @@ def _four_sites(expressions: Expressions, vectors: Vectors, edges: Edges) -> int
     matrices = {expressions.hadamard(factors) for factors in edges.values()}
     weights = {expressions.times(factors) for factors in vectors.values()}
     (matrix,), (weight,) = matrices, weights
-    return expressions.four(matrix, weight)
+    return expressions.node("four", matrix, weight)

@@ -5,18 +5,18 @@ Equal expressions are kept once, under one number, so that what diagrams share i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 __all__ = ["Expressions", "Node"]
 
 #: A kind and what it is made of, by number:
 #:   ("weight", key)            a vector of vertex weights
-#:   ("times", vectors)         their elementwise product
+#:   ("times", u, v, …)         their elementwise product
 #:   ("apply", M, v)            M v
 #:   ("coupling",)              W
-#:   ("hadamard", matrices)     their elementwise product, W m times for an m-fold edge
-#:   ("product", word)          M₀ diag(v₁) M₁ diag(v₂) …, word = (M₀, v₁, M₁, …), while compiled
+#:   ("hadamard", A, B, …)      their elementwise product, W m times for an m-fold edge
+#:   ("product", M₀, v₁, M₁, …) M₀ diag(v₁) M₁ diag(v₂) …, while compiled
 #:   ("product", A, v, B)       A diag(v) B, in a finished program
 #:   ("transposed", M)          Mᵀ
 #:   ("dot", u, v)              Σ u v
@@ -38,83 +38,65 @@ class Expressions:
         #: Expressions that a finished diagram uses already, in the order of their inputs.
         self.used: dict[int, Node] = {}
 
-    def _number(self, node: Node) -> int:
+    def node(self, kind: str, *arguments: Any) -> int:
+        """The number of an expression."""
+        node = (kind, *arguments)
         if node not in self._numbers:
             self._numbers[node] = len(self.nodes)
             self.nodes.append(node)
         return self._numbers[node]
 
-    def weight(self, key: tuple[int, ...]) -> int:
-        """Vertex weights."""
-        return self._number(("weight", key))
-
     def times(self, vectors: Iterable[int]) -> int:
         """Elementwise product of vectors, one of them left as it is."""
-        factors = tuple(sorted(vectors))
-        return factors[0] if len(factors) == 1 else self._number(("times", factors))
-
-    def apply(self, matrix: int, vector: int) -> int:
-        """Matrix times vector."""
-        return self._number(("apply", matrix, vector))
-
-    def four(self, matrix: int, vector: int) -> int:
-        """The complete graph of four sites."""
-        return self._number(("four", matrix, vector))
-
-    def dot(self, first: int, second: int) -> int:
-        """Sum of the products of two vectors."""
-        return self._number(("dot", *sorted((first, second))))
-
-    def coupling(self) -> int:
-        """The matrix W."""
-        return self._number(("coupling",))
+        factors = sorted(vectors)
+        return factors[0] if len(factors) == 1 else self.node("times", *factors)
 
     def hadamard(self, matrices: Iterable[int]) -> int:
         """Elementwise product of matrices, one of them left as it is."""
-        factors = tuple(sorted(matrices))
+        factors = sorted(matrices)
         if len(factors) == 1:
             return factors[0]
-        mirrored = tuple(sorted(map(self.transposed, factors)))
-        if mirrored < factors:
-            return self._number(("transposed", self._number(("hadamard", mirrored))))
-        return self._number(("hadamard", factors))
+        return self._least("hadamard", factors, sorted(map(self.transposed, factors)))
 
-    def product(self, word: tuple[int, ...]) -> int:
+    def product(self, word: Sequence[int]) -> int:
         """M₀ diag(v₁) M₁ …; products within it are written out, so that none is written twice."""
         flat: list[int] = []
         for place, item in enumerate(word):
             flat += [item] if place % 2 else self._word(item)
-        mirrored = self._mirrored(tuple(flat))
-        if mirrored < tuple(flat):
-            return self._number(("transposed", self._number(("product", mirrored))))
-        return self._number(("product", tuple(flat)))
+        return self._least("product", flat, self._mirrored(flat))
 
     def transposed(self, matrix: int) -> int:
         """The transpose; a symmetric matrix is its own."""
-        node = self.nodes[matrix]
-        if node[0] == "transposed":
-            return int(node[1])
-        if node[0] == "coupling":
+        kind, *arguments = self.nodes[matrix]
+        if kind == "transposed":
+            return int(arguments[0])
+        if kind == "coupling":
             return matrix
-        if node[0] == "hadamard":
-            return self.hadamard(map(self.transposed, node[1]))
-        return self.product(self._mirrored(node[1]))
+        if kind == "hadamard":
+            return self.hadamard(map(self.transposed, arguments))
+        return self.product(self._mirrored(arguments))
 
     def is_symmetric(self, matrix: int) -> bool:
         """Whether the expression says so."""
         return self.transposed(matrix) == matrix
 
-    def _mirrored(self, word: tuple[int, ...]) -> tuple[int, ...]:
-        backwards = enumerate(reversed(word))
-        return tuple(item if place % 2 else self.transposed(item) for place, item in backwards)
+    def _least(self, kind: str, arguments: list[int], mirrored: list[int]) -> int:
+        """A matrix, or the transpose of its mirror image where that comes first."""
+        if mirrored < arguments:
+            return self.node("transposed", self.node(kind, *mirrored))
+        return self.node(kind, *arguments)
 
-    def _word(self, matrix: int) -> tuple[int, ...]:
-        node = self.nodes[matrix]
-        if node[0] == "product":
-            return tuple(node[1])
-        if node[0] == "transposed" and self.nodes[node[1]][0] == "product":
-            return self._mirrored(self.nodes[node[1]][1])
-        return (matrix,)
+    def _mirrored(self, word: Sequence[int]) -> list[int]:
+        backwards = enumerate(reversed(word))
+        return [item if place % 2 else self.transposed(item) for place, item in backwards]
+
+    def _word(self, matrix: int) -> list[int]:
+        kind, *arguments = self.nodes[matrix]
+        if kind == "product":
+            return arguments
+        if kind == "transposed" and self.nodes[arguments[0]][0] == "product":
+            return self._mirrored(self.nodes[arguments[0]][1:])
+        return [matrix]
 
     def missing(self, root: int) -> dict[int, Node]:
         """Finished nodes that ``root`` needs beyond what is used, inputs first."""
@@ -132,9 +114,9 @@ class Expressions:
         """How many W are multiplied in a matrix."""
         kind, *arguments = self.nodes[number]
         if kind == "product":
-            return sum(map(self._edges, arguments[0][::2]))
+            return sum(map(self._edges, arguments[::2]))
         if kind == "hadamard":
-            return sum(map(self._edges, arguments[0]))
+            return sum(map(self._edges, arguments))
         return 1 if kind == "coupling" else self._edges(arguments[0])
 
     def use(self, root: int) -> None:
@@ -146,7 +128,7 @@ class Expressions:
             return
         node = self.nodes[number]
         if node[0] == "product":
-            node = self._cut(node[1])
+            node = self._cut(node[1:])
         for item in inputs(node):
             self._collect(item, nodes)
         nodes[number] = node
@@ -163,10 +145,6 @@ class Expressions:
         return ("product", left_part, word[place], right_part)
 
 
-def inputs(node: Node) -> Iterator[int]:
+def inputs(node: Node) -> tuple[int, ...]:
     """Numbers of the expressions that a finished node is made of."""
-    kind, *arguments = node
-    if kind in {"times", "hadamard"}:
-        yield from arguments[0]
-    elif kind not in {"weight", "coupling"}:
-        yield from arguments
+    return () if node[0] == "weight" else node[1:]

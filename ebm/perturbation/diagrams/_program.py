@@ -17,7 +17,7 @@ from ebm.perturbation.diagrams._algebra import DenseAlgebra, MatrixAdjoint, Prod
 from ebm.perturbation.diagrams._expressions import Expressions, Node, inputs
 from ebm.perturbation.diagrams._sparse import SparseAlgebra
 
-__all__ = ["Algebra", "Derivatives", "Evaluation", "Program"]
+__all__ = ["Algebra", "Derivatives", "Program", "ProgramValues"]
 
 Array = NDArray[Any]
 Key = tuple[int, ...]
@@ -47,7 +47,10 @@ class Program:
                 if expressions.transposed(node[1]) == node[3]:
                     mirrored.add(place[number])
         return cls(
-            tuple(_renumbered(node, place) for node in expressions.used.values()),
+            tuple(
+                node if node[0] == "weight" else (node[0], *map(place.__getitem__, inputs(node)))
+                for node in expressions.used.values()
+            ),
             frozenset(symmetric),
             frozenset(mirrored),
             tuple(tuple((factor, place[root]) for factor, root in group) for group in terms),
@@ -89,7 +92,7 @@ class Program:
             groups[level, kind, matrix].append(number)
         return tuple(tuple(groups[key]) for key in sorted(groups))
 
-    def evaluate(self, algebra: Algebra, weights: Mapping[Key, Array]) -> Evaluation:
+    def evaluate(self, algebra: Algebra, weights: Mapping[Key, Array]) -> ProgramValues:
         """All terms at couplings W and a vector (n,) for each of ``weight_keys``."""
         values: list[Any] = [None] * len(self.nodes)
         for group in self.groups:
@@ -101,7 +104,7 @@ class Program:
                 continue
             for number in group:
                 values[number] = self._value(algebra, weights, values, number)
-        return Evaluation(self, algebra, values)
+        return ProgramValues(self, algebra, values)
 
     def product(self, values: Sequence[Any], number: int) -> Product:
         """The factors of a product."""
@@ -117,13 +120,13 @@ class Program:
             return np.asarray(weights[arguments[0]])
         if kind == "coupling":
             return algebra.coupling
-        if kind == "hadamard":
-            return algebra.hadamard([values[factor] for factor in arguments[0]])
-        if kind == "times":
-            return np.prod([values[factor] for factor in arguments[0]], axis=0)
         if kind == "product":
             return algebra.product(self.product(values, number))
         operands = [values[item] for item in arguments]
+        if kind == "hadamard":
+            return algebra.hadamard(operands)
+        if kind == "times":
+            return np.prod(operands, axis=0)
         if kind == "transposed":
             return operands[0].T
         if kind == "four":
@@ -132,7 +135,7 @@ class Program:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class ProgramValues:
     """Values of all nodes of a program: a vector, matrix or number each."""
 
     program: Program
@@ -184,7 +187,7 @@ class Derivatives:
 class _Backwards:
     """The adjoints gathered so far, by node and order; those of W only where they are wanted."""
 
-    def __init__(self, evaluation: Evaluation, couplings: bool) -> None:
+    def __init__(self, evaluation: ProgramValues, couplings: bool) -> None:
         self.program, self.algebra = evaluation.program, evaluation.algebra
         self.nodes, self.values = evaluation.program.nodes, evaluation.values
         self.couplings = couplings
@@ -228,7 +231,7 @@ class _Backwards:
             self._add_vector(second, order, factor * self.values[first])
 
     def _times(self, number: int) -> None:
-        factors = self.nodes[number][1]
+        factors = self.nodes[number][1:]
         for place, factor in enumerate(factors):
             others = [self.values[k] for k in factors[:place] + factors[place + 1 :]]
             rest = np.prod(others, axis=0)
@@ -258,7 +261,7 @@ class _Backwards:
             self._adjoint(inner, order).add_transposed(adjoint)
 
     def _hadamard(self, number: int) -> None:
-        factors = self.nodes[number][1]
+        factors = self.nodes[number][1:]
         adjoints = self.matrices.pop(number, {})
         for factor in dict.fromkeys(factors):
             if not (adjoints and self._wants(factor)):
@@ -291,10 +294,3 @@ class _Backwards:
             self._add_vector(vector, order, factor * to_vector)
             if self._wants(matrix):
                 self._adjoint(matrix, order).add(factor * to_matrix)
-
-
-def _renumbered(node: Node, place: Mapping[int, int]) -> Node:
-    kind, *arguments = node
-    if kind in {"times", "hadamard"}:
-        return (kind, tuple(place[item] for item in arguments[0]))
-    return node if kind == "weight" else (kind, *(place[item] for item in arguments))

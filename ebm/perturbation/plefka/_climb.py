@@ -22,7 +22,7 @@ from ebm.perturbation._linear_response import cholesky
 from ebm.perturbation.diagrams._program import Algebra
 from ebm.perturbation.plefka._free_energy import corrections
 
-__all__ = ["Point", "ascent", "climb", "point_at"]
+__all__ = ["MeanPoint", "ascent", "climb", "point_at"]
 
 #: Points that the next one is made of.
 MEMORY = 6
@@ -35,7 +35,7 @@ ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class MeanPoint:
     """Means as β = logit m, and F there by orders, with its slope r, (n,).
 
     The orders are entropy and biases, couplings of the means, then Γ_2 … Γ_K.
@@ -79,9 +79,9 @@ class Point:
         return bool(np.isfinite(self.terms).all() and np.isfinite(self.slope).all())
 
 
-def point_at(machine: BoltzmannMachine, algebra: Algebra, log_odds: Array, order: int) -> Point:
+def point_at(machine: BoltzmannMachine, algebra: Algebra, log_odds: Array, order: int) -> MeanPoint:
     """F and its slope to order K at some means, perhaps not finite; the machine has no diagonal."""
-    bare = Point(log_odds, np.zeros(0), np.zeros(0))
+    bare = MeanPoint(log_odds, np.zeros(0), np.zeros(0))
     with np.errstate(over="ignore", invalid="ignore"):
         higher, slope = corrections(algebra, bare.variance, bare.skew, order)
     u = np.exp(-np.abs(log_odds))
@@ -92,10 +92,10 @@ def point_at(machine: BoltzmannMachine, algebra: Algebra, log_odds: Array, order
     zeroth = entropy.sum() + machine.biases @ mean - machine.offset
     first = 0.5 * (mean - machine.center) @ field
     terms = np.array([zeroth, first, *higher])
-    return Point(log_odds, terms, machine.biases + field + slope - log_odds)
+    return MeanPoint(log_odds, terms, machine.biases + field + slope - log_odds)
 
 
-def ascent(machine: BoltzmannMachine, point: Point) -> tuple[Array, bool]:
+def ascent(machine: BoltzmannMachine, point: MeanPoint) -> tuple[Array, bool]:
     """A direction of β in which F rises, zero at a solution, and whether it is nearly Newton's.
 
     Where couplings are dense and H = diag(1/v + W²v) − W, the curvature to second order (to first
@@ -117,18 +117,18 @@ def ascent(machine: BoltzmannMachine, point: Point) -> tuple[Array, bool]:
 
 def climb(
     start: Array,
-    evaluate: Callable[[Array], Point],
-    direction_at: Callable[[Point], tuple[Array, bool]],
+    evaluate: Callable[[Array], MeanPoint],
+    direction_at: Callable[[MeanPoint], tuple[Array, bool]],
     what: str,
     max_iterations: int,
     tolerance: float,
-) -> tuple[Point, int]:
+) -> tuple[MeanPoint, int]:
     """From β up to a stationary point within the tolerance of its residual, and evaluations made.
 
     ``direction_at`` is :func:`ascent`; a refusal names the theory, ``what``.
     """
     now, step = evaluate(start), 1.0
-    past: list[tuple[Point, Array]] = []
+    past: list[tuple[MeanPoint, Array]] = []
     kind = False
     for iteration in range(1, max_iterations + 1):
         if not now.is_finite:
@@ -141,8 +141,9 @@ def climb(
             past = [*(past[1 - MEMORY :] if new_kind == kind else []), (now, direction)]
             kind = new_kind
         is_mixed = len(past) > 1
+        metric = np.sqrt(now.variance) if is_mixed else 1.0
         changes = [(point.log_odds, direction) for point, direction in past]
-        new = evaluate(mixture(changes, step, np.sqrt(now.variance)))
+        new = evaluate(mixture(changes, step, metric))
         allowance = ROUNDING * (np.abs(now.terms).sum() + len(start))
         rises = new.is_finite and new.value >= now.value - allowance
         # A mixture must not lead far away either.

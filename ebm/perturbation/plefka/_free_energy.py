@@ -27,7 +27,7 @@ from ebm._types import Indices
 from ebm.perturbation._costs import affordable_algebra
 from ebm.perturbation.cumulants import cumulant_polynomial
 from ebm.perturbation.diagrams._contraction import compile_program
-from ebm.perturbation.diagrams._program import Algebra, Derivatives, Evaluation
+from ebm.perturbation.diagrams._program import Algebra, Derivatives, ProgramValues
 
 __all__ = [
     "MeanPolynomial",
@@ -98,7 +98,7 @@ def _by_couplings(algebra: Algebra, variance: Array, skew: Array, order: int) ->
     return _evaluated(algebra, variance, skew, order + 1).derivatives(range(2, order + 2))
 
 
-def _evaluated(algebra: Algebra, variance: Array, skew: Array, order: int) -> Evaluation:
+def _evaluated(algebra: Algebra, variance: Array, skew: Array, order: int) -> ProgramValues:
     program = compile_program(order, bridgeless=True)
     weights = {legs: legendre_weight(legs).at(variance, skew) for legs in program.weight_keys}
     return program.evaluate(algebra, weights)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from ebm.perturbation.bethe._coupling_graph import coupling_graph
 from ebm.perturbation.bethe._witness import Witness
 from ebm.perturbation.diagrams._contraction import require_covariance_order, require_order
 from ebm.perturbation.diagrams._program import Algebra
-from ebm.perturbation.plefka._climb import Point, ascent, climb, point_at
+from ebm.perturbation.plefka._climb import MeanPoint, ascent, climb, point_at
 from ebm.perturbation.plefka._free_energy import coupled_algebra, covariance_terms, pair_covariances
 from ebm.spaces import Binary, FiniteSpace
 
@@ -163,11 +163,7 @@ def plefka_solutions(
     >>> [(solution.is_stable, bool(solution.mean_error[0] > 0.5)) for solution in solutions]
     [(True, True), (True, True)]
     """
-
-    def solve(start: str, stream: np.random.Generator) -> PlefkaSolution:
-        return plefka(model, order, start=start, rng=stream, **settings)
-
-    return distinct_solutions(solve, n_starts, rng)
+    return distinct_solutions(partial(plefka, model, order, **settings), n_starts, rng)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -187,7 +183,7 @@ class PlefkaSolution(Approximation):
         K, the order of ln Z, means and covariance.
     space : FiniteSpace
         The coding of means and covariances.
-    point : Point
+    point : MeanPoint
         The means, and the free energy there.
     n_iterations : int
         Evaluations it took.
@@ -198,7 +194,7 @@ class PlefkaSolution(Approximation):
     machine: BoltzmannMachine
     order: int
     space: FiniteSpace
-    point: Point
+    point: MeanPoint
     n_iterations: int
     max_seconds: float = 60.0
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ebm._arrays import as_integer, as_number
 from ebm.errors import ModelError, SeriesWarning, warn
-from ebm.networks._rows import Block, recomputed
+from ebm.networks._labelled_rows import Block, recomputed
 from ebm.networks._tensors import like
 from ebm.networks.action._energy import MLPEnergy, Parameters, logit_orders, pre_activations
 from ebm.networks.action.terms import closed_forms

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from ebm._arrays import as_number
 from ebm.errors import DivergenceError, ModelError
-from ebm.networks._rows import Batches, LabelledRows, StepBlocks
+from ebm.networks._labelled_rows import Batches, LabelledRows, StepBlocks
 from ebm.networks.action._energy import MLPEnergy, logits
-from ebm.networks.action.expansion import series_of_block
+from ebm.networks.action.action_expansion import series_of_block
 from ebm.networks.action.modules import as_module, load_parameters, parameters_of
 from ebm.networks.action.terms import HIGHEST_ORDER, closed_forms
 from ebm.networks.series._surprise import surprise, surprise_series
@@ -127,17 +127,18 @@ class Updates:
 
     def _search(self, batch: StepBlocks) -> Tensor:
         """A step that evaluates the loss itself, as that of L-BFGS."""
-        # When it is interrupted the parameters are at a trial point.
-        before, memory = self.theta, copy.deepcopy(self._optimizer.state_dict())
+        # When it breaks off the parameters are at a trial point.
+        before, memory, is_whole = self.theta, copy.deepcopy(self._optimizer.state_dict()), False
         # Torch says that a closure returns a float, and works with tensors.
         step: Any = self._optimizer.step
         try:
             loss: Tensor = step(lambda: self._loss(batch))
-        except KeyboardInterrupt:
-            load_parameters(self._action, self.network, before)
-            self._remember(memory)
-            self._ahead = None
-            raise
+            is_whole = True
+        finally:
+            if not is_whole:
+                load_parameters(self._action, self.network, before)
+                self._remember(memory)
+                self._ahead = None
         self.step += 1
         return loss
 
