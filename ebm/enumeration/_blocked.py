@@ -19,9 +19,6 @@ from ebm.errors import ModelError
 from ebm.model import EnergyModel, checked_energy
 from ebm.spaces import FiniteSpace
 
-__all__ = ["BlockedEnumeration"]
-
-
 BLOCK = 2**14
 
 

@@ -23,8 +23,6 @@ from ebm.forms import LayeredForm, QuadraticForm, TermForm, offered_form, summab
 from ebm.models._terms import Products
 from ebm.spaces import Binary, FiniteSpace
 
-__all__ = ["Parts"]
-
 #: A log weight: a float, or its exact value.
 Scale = float | Fraction
 

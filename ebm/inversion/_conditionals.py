@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 
 from ebm._types import Array, Flags
 
-__all__ = ["ConditionalLoss", "Evaluation"]
-
-
 #: Entries of a block of rows: it stays in cache.
 BLOCK = 2**16
 #: Points that are kept: a line search comes back to the last ones.

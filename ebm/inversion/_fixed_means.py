@@ -25,15 +25,6 @@ from ebm.perturbation._fixed_point import mixture
 from ebm.perturbation._summation import inverse_series
 from ebm.perturbation.plefka._free_energy import coupled_algebra, covariance_terms
 
-__all__ = [
-    "Equation",
-    "PairRemainder",
-    "couplings_of_pairs",
-    "pair_remainder",
-    "slope_of_pairs",
-    "solved",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class PairRemainder:

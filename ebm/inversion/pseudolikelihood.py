@@ -31,9 +31,9 @@ from ebm.inversion._conditionals import ConditionalLoss
 from ebm.inversion._rows import Rows, read_rows
 from ebm.inversion._sandwich import sandwich_errors
 from ebm.inversion.truncated_newton import TruncatedNewton
+from ebm.learning import fit
 from ebm.learning._existence import empty_cells, gentle_penalty, require_changing_units
 from ebm.learning._families import center_of, diagonal_input, has_pairs, pairs_of
-from ebm.learning.fit import fit
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.learning.result import FitResult
 from ebm.models import BoltzmannMachine, IsingModel

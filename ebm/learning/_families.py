@@ -11,8 +11,6 @@ from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.spaces import Binary, Spins
 
-__all__ = ["center_of", "diagonal_input", "has_hidden_units", "has_pairs", "layers_of", "pairs_of"]
-
 
 def has_pairs(model: Any) -> bool:
     """Whether moments of pairs are all that is learnt from.

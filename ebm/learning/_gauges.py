@@ -14,9 +14,6 @@ import numpy as np
 from ebm._types import Array
 from ebm.learning._families import center_of, has_hidden_units, has_pairs, layers_of
 
-__all__ = ["Gauge", "LayerGauge", "PairGauge", "TiedGauge", "gauge_of"]
-
-
 #: Part of the way the center of the hidden layer goes at each update.
 SLIDING = 0.01
 

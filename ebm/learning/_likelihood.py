@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ebm import _checkpoints
+from ebm._checkpoints import fingerprint, fingerprints
 from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.enumeration import ExactEnsemble
@@ -29,8 +29,6 @@ from ebm.learning._separation import idle_directions, is_affine, units_moved
 from ebm.learning._statistics import gradient_variances
 from ebm.learning.penalties import AppliedPenalty
 from ebm.spaces import Spins
-
-__all__ = ["LikelihoodLoss", "PairLikelihoodLoss", "Point"]
 
 #: Points whose averages are kept: a line search comes back to the last ones.
 POINTS = 6
@@ -202,7 +200,7 @@ class LikelihoodLoss:
     def settings(self) -> dict[str, str]:
         """What a run that is taken up has in common with the one that was stopped."""
         return settings_of(self.family, self.data, self.penalty) | {
-            "average": _checkpoints.fingerprint(self.average)
+            "average": fingerprint(self.average)
         }
 
 
@@ -412,9 +410,9 @@ def settings_of(family: Any, data: Any, penalty: AppliedPenalty) -> dict[str, st
     return {
         "model": f"{type(family).__name__} over {family.space!r}",
         "number of parameters": str(len(family.parameters)),
-        "centers": _checkpoints.fingerprint(np.concatenate(centers)),
-        "data": " ".join(_checkpoints.fingerprint(np.asarray(part)) for part in parts),
-        **_checkpoints.fingerprints(penalty.strength),
+        "centers": fingerprint(np.concatenate(centers)),
+        "data": " ".join(fingerprint(np.asarray(part)) for part in parts),
+        **fingerprints(penalty.strength),
     }
 
 

@@ -12,9 +12,6 @@ from ebm.learning._families import has_hidden_units, layers_of
 from ebm.learning._gauges import LayerGauge, gauge_of
 from ebm.learning._statistics import mean_energy, reconstruction_error, variances
 
-__all__ = ["Misfit", "Monitor", "drawn_states"]
-
-
 #: States drawn from the model for each sample while the running mean remembers: its Monte-Carlo
 #: error is then a seventh of the sampling error.
 MEMORY = 25

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ebm import _checkpoints
 from ebm._arrays import as_flag, as_integer
+from ebm._checkpoints import fingerprints
 from ebm._iterate import State
 from ebm._types import Array
 from ebm.errors import DivergenceError, EbmError
@@ -195,7 +195,7 @@ class GradientSteps:
 
     def settings(self) -> dict[str, str]:
         """All but the number of epochs, which may be raised, and what the data decide."""
-        return _checkpoints.fingerprints(
+        return fingerprints(
             self, leave_out=("n_epochs", "optimizer", "batch_size", "validation", "tolerance")
         )
 
