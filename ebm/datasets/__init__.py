@@ -24,21 +24,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows of data with what a reader must know about them.
-
-    Parameters
-    ----------
-    states : ndarray of int8, shape (n_rows, n_units)
-        The data, read-only.
-    names : tuple of str
-        One name per unit.
-    description : str
-        What was measured.
-    source : str
-        Where the data come from.
-    license : str
-        Under which terms they are passed on.
-    """
+    """Rows of data with what a reader must know about them."""
 
     states: NDArray[np.int8]
     names: tuple[str, ...]
@@ -48,20 +34,7 @@ class Dataset:
 
 
 def spikes() -> Dataset:
-    """Spikes of ten cells in 40 000 time bins, coded {0, 1}.
-
-    Returns
-    -------
-    Dataset
-        States, shape (40000, 10): 1 where a cell fired in a time bin.
-
-    Examples
-    --------
-    >>> import ebm.datasets
-    >>> spikes = ebm.datasets.spikes()
-    >>> spikes.states.shape, spikes.names[:2]
-    ((40000, 10), ('cell 0', 'cell 1'))
-    """
+    """Spikes of ten cells in 40 000 time bins, coded {0, 1}."""
     resource = importlib.resources.files("ebm.datasets").joinpath("spikes.npz")
     with resource.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         shape = tuple(int(size) for size in archive["shape"])
