@@ -38,6 +38,13 @@ class Dataset:
         Where the data come from.
     license : str
         Under which terms they are passed on.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> data = ebm.datasets.spikes()
+    >>> data.states.shape, data.names[0]
+    ((40000, 10), 'cell 0')
     """
 
     states: NDArray[np.int8]

@@ -102,11 +102,6 @@ class RestrictedEnumeration(ExactEnsemble):
 
         Known where the visible layer was enumerated; else a pass over the hidden states, with n
         exponentials and n² products for each.
-
-        Returns
-        -------
-        Moments
-            Over the space of the model.
         """
         return self._own_moments if self.layer == "visible" else self._other_moments
 
@@ -115,19 +110,9 @@ class RestrictedEnumeration(ExactEnsemble):
         return self._own_moments if self.layer == "hidden" else self._other_moments
 
     def layer_moments(self) -> LayerMoments:
-        """E[v], E[h] and E[v hᵀ]; one pass over the enumerated states.
+        """E[v], E[h] and E[v hᵀ], the averages of the learning rule, [EBM] eq 11, at center 0.
 
-        Returns
-        -------
-        LayerMoments
-            The averages of the learning rule, [EBM] eq 11, at center 0.
-
-        Examples
-        --------
-        >>> import ebm
-        >>> machine = ebm.RestrictedBoltzmannMachine([[2.0], [-1.0]], [0.5, 0.0], [-1.0])
-        >>> ebm.exact(machine).layer_moments().hidden_mean.round(4)
-        array([0.556])
+        One pass over the enumerated states.
         """
         seconds = SECONDS_BY_MEANS * self._n_other + self._in_log_domain
         self._require(f"E[v hᵀ] from {self._what}", seconds)

@@ -42,6 +42,12 @@ class StateSpace(ABC):
         If ``n`` is not a positive integer.
     NamesError
         If there are not exactly ``n`` different names.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ebm.Reals(2, names=["x", "y"]).check([[0.5, -1.0]])
+    array([[ 0.5, -1. ]])
     """
 
     n: int
