@@ -135,7 +135,15 @@ class QuadraticForm:
 
 @dataclass(frozen=True)
 class Bernoulli:
-    """Units of {0,1} as a layer: Γ(I) = ln(1 + e^I) is ln Σ_h e^{Ih}, its slope their mean."""
+    """Units of {0,1} as a layer: Γ(I) = ln(1 + e^I) is ln Σ_h e^{Ih}, its slope their mean.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> rbm = ebm.RestrictedBoltzmannMachine([[2.0], [1.0]], [0.0, 0.5], [-1.0])
+    >>> rbm.layered_form().hidden_units
+    Bernoulli()
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +167,13 @@ class LayeredForm:
         The generating functions of both layers; there is one kind so far.
     is_checked : bool
         Whether whoever made the form vouches for its numbers.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> rbm = ebm.RestrictedBoltzmannMachine([[2.0], [1.0]], [0.0, 0.5], [-1.0], hidden_center=0.5)
+    >>> rbm.layered_form().at_origin().visible
+    array([-1.,  0.])
     """
 
     weights: Array
@@ -236,6 +251,18 @@ class TermForm:
         ν(0), …, ν(n); None is 0.
     is_checked : bool
         Whether whoever made the form vouches for its numbers.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> class Triple(ebm.EnergyModel):
+    ...     space = ebm.Spins(3)
+    ...     def energy(self, states):
+    ...         return -0.5 * states.prod(axis=-1)
+    ...     def term_form(self):
+    ...         return ebm.forms.TermForm({(0, 1, 2): 0.5}, 0.0)
+    >>> ebm.forms.energy_form(Triple()).terms
+    {(0, 1, 2): 0.5}
     """
 
     terms: Mapping[Units, float]

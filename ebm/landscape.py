@@ -37,6 +37,16 @@ class LocalMinima:
         States that no change of a single unit improves.
     energies : ndarray, (n_minima,)
         Their energies E in units of k_B T, in increasing order.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> minima = ebm.local_minima(ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0]))
+    >>> minima.states
+    array([[ 1.,  1.],
+           [-1., -1.]])
+    >>> minima.energies
+    array([-1.5, -0.5])
     """
 
     states: Array

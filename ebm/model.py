@@ -58,8 +58,20 @@ class EnergyModel(ABC):
 class Penalized(NamedTuple):
     """Numbers φ = T θ whose squares a penalty sums, linear in the parameters.
 
-    ``of`` maps θ (p,) to φ (k,), ``transposed`` slopes by φ to slopes by θ, and ``is_coupling``
-    says which φ couple units, (k,).
+    Parameters
+    ----------
+    of : callable
+        From θ, (p,), to φ, (k,).
+    transposed : callable
+        From slopes by φ, (k,), to slopes by θ, (p,).
+    is_coupling : ndarray of bool, (k,)
+        Which φ couple units.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0]).penalized().is_coupling
+    array([False, False,  True])
     """
 
     of: Callable[[Array], Array]
@@ -68,7 +80,27 @@ class Penalized(NamedTuple):
 
 
 class ParametricModel(EnergyModel):
-    """An energy model with parameters: enough for learning and Fisher information."""
+    """An energy model with parameters: enough for learning and Fisher information.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ebm
+    >>> class Field(ebm.ParametricModel):
+    ...     space = ebm.Spins(3)
+    ...     parameters = np.zeros(1)
+    ...     def with_parameters(self, theta):
+    ...         changed = Field()
+    ...         changed.parameters = np.asarray(theta)
+    ...         return changed
+    ...     def energy(self, states):
+    ...         return -self.parameters[0] * np.sum(states, axis=-1)
+    ...     def energy_gradient(self, states):
+    ...         return -np.sum(states, axis=-1, keepdims=True)
+    >>> rows = [[1, 1, -1], [1, -1, 1], [1, 1, 1], [-1, -1, 1]]
+    >>> ebm.fit(Field(), rows).model.parameters.round(4), round(float(np.arctanh(1 / 3)), 4)
+    (array([0.3466]), 0.3466)
+    """
 
     @property
     @abstractmethod

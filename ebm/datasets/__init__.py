@@ -24,7 +24,28 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows of data with what a reader must know about them."""
+    """Rows of data with what a reader must know about them.
+
+    Parameters
+    ----------
+    states : ndarray of int8, shape (n_rows, n_units)
+        The data, read-only.
+    names : tuple of str
+        One name per unit.
+    description : str
+        What was measured.
+    source : str
+        Where the data come from.
+    license : str
+        Under which terms they are passed on.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> data = ebm.datasets.spikes()
+    >>> data.states.shape, data.names[0]
+    ((40000, 10), 'cell 0')
+    """
 
     states: NDArray[np.int8]
     names: tuple[str, ...]

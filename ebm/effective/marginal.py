@@ -100,6 +100,14 @@ class MarginalModel(EnergyModel):
         The joint model.
     keep : tuple of int
         Its units that are kept, in the order of ``space``.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> star = ebm.IsingModel([[0, 0, 1], [0, 0, 1], [1, 1, 0]], [0, 0, 0])
+    >>> pair = ebm.marginalize(star, keep=[0, 1])
+    >>> round(pair.interactions().terms[0, 1], 4)
+    0.6625
     """
 
     model: EnergyModel

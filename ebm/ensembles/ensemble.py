@@ -56,6 +56,15 @@ class Ensemble(ABC):
 
     One member has to be written, ``blocks``; the others have defaults from it and are overridden
     where a route knows better.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> data = ebm.Ensemble.from_data([[0, 1], [1, 1], [0, 1], [0, 0]])
+    >>> print(data.expectation(lambda states: states.sum(axis=1)))
+    1.0
+    >>> data.moments().mean
+    array([0.25, 0.75])
     """
 
     space: StateSpace
@@ -260,6 +269,13 @@ class WeightedStates(Ensemble):
         Sum of the frequencies of the rows, which is their number where none were given.
     n_rows : int
         Number of rows read.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> data = ebm.Ensemble.from_data([[0, 1], [1, 1], [0, 1], [0, 0]])
+    >>> data.weights
+    array([0.25, 0.5 , 0.25])
     """
 
     space: StateSpace

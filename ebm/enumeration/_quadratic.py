@@ -102,7 +102,11 @@ class PairwiseEnumeration(ExactEnsemble):
         return np.exp(log_weights_about(self._halves, self._top) - self._log_relative)
 
     def fourth_moments(self, center: ArrayLike) -> Array:
-        """E[d_i d_j d_k d_l] for d = (features − center, 1); about 2n/3 matrix products."""
+        """E[d_i d_j d_k d_l] for d = (features − center, 1), (n_features + 1,) * 4.
+
+        The last index value is the constant 1, so lower moments are in the tensor too. About 2n/3
+        matrix products.
+        """
         size = number_of_states(self.space)
         d = self.space.n_features
         self._limits.require(

@@ -108,7 +108,10 @@ class RestrictedEnumeration(ExactEnsemble):
         return self._own_moments if self.layer == "hidden" else self._other_moments
 
     def layer_moments(self) -> LayerMoments:
-        """E[v], E[h] and E[v hᵀ]; one pass over the enumerated states."""
+        """E[v], E[h] and E[v hᵀ], the averages of the learning rule, [EBM] eq 11, at center 0.
+
+        One pass over the enumerated states.
+        """
         seconds = SECONDS_BY_MEANS * self._n_other + self._in_log_domain
         self._require(f"E[v hᵀ] from {self._what}", seconds)
         products, other = self._averages(

@@ -33,6 +33,13 @@ class ExactEnsemble(Ensemble):
         Its states.
     log_partition : float
         ln Z, known since the ensemble was made.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> pair = ebm.exact(ebm.IsingModel([[0, 1], [1, 0]], [0, 0]))
+    >>> round(pair.log_partition, 4), round(pair.entropy(base=2), 4)
+    (1.8201, 1.5271)
     """
 
     model: EnergyModel

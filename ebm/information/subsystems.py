@@ -151,6 +151,13 @@ class SoftmaxLayer(_Affine):
 
     Its metric is singular, always: 1 ⊗ v changes no probability.
 
+    Parameters
+    ----------
+    weights : array_like, (m, n_inputs)
+        A row w_i for each class.
+    biases : array_like, (m,), optional
+        b. With them x̃ = (x, 1), without them x̃ = x.
+
     Examples
     --------
     >>> from ebm.information import SoftmaxLayer, relative_fisher

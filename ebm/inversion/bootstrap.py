@@ -45,6 +45,14 @@ class BootstrapResult:
     failures : tuple of (str, int)
         Why, and how often, the most frequent reason first. Singular covariances are one reason,
         with the message of the first.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> rows = [[0, 0], [1, 1], [0, 1], [1, 0], [1, 1], [0, 0]] * 50
+    >>> result = ebm.inversion.bootstrap(ebm.inversion.tap, rows, n_resamples=50, rng=1)
+    >>> result.interval(0.9).shape
+    (2, 3)
     """
 
     model: Any

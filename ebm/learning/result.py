@@ -124,6 +124,14 @@ class FitResult:
         gave.
     errors : ndarray, (p,), callable or None
         The standard errors, or what computes them.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
+    >>> result = ebm.fit(ebm.BoltzmannMachine([[0, 0], [0, 0]], [0, 0]), rows)
+    >>> result.converged, result.standard_errors.round(2), round(result.aic, 2)
+    (True, array([1.22, 1.22, 1.73]), 21.96)
     """
 
     model: ParametricModel

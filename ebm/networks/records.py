@@ -135,6 +135,12 @@ class Records:
         Training rows, and validation rows, that records are made of: chosen once.
     series_order : int, optional
         K of the power series in the records; none by default.
+
+    Examples
+    --------
+    >>> from ebm.networks import Records
+    >>> Records(every=10, series_order=4)
+    Records(every=10, n_rows=2000, series_order=4)
     """
 
     every: int | None = None

@@ -107,6 +107,16 @@ class Samples(Ensemble):
         The draws.
     final : ChainState
         Where the chains stand, to go on from.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ring = ebm.IsingModel([[0, 1, 1], [1, 0, 1], [1, 1, 0]], [0.2, 0, 0])
+    >>> samples = ebm.sample(ring, n_draws=500, rng=1)
+    >>> estimate = samples.estimate(lambda s: s[:, 0] * s[:, 1])
+    >>> exact = ebm.exact(ring).expectation(lambda s: s[:, 0] * s[:, 1])
+    >>> bool(abs(estimate.value - exact) < 4 * estimate.standard_error)
+    True
     """
 
     space: StateSpace

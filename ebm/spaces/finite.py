@@ -20,7 +20,14 @@ __all__ = ["Binary", "FiniteSpace", "Levels", "Spins"]
 
 @dataclass(frozen=True)
 class FiniteSpace(StateSpace):
-    """A space that can be enumerated: every unit takes one of the same few values."""
+    """A space that can be enumerated: every unit takes one of the same few values.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ebm.Levels(2, 3).size, ebm.Spins(3).values
+    (9, array([-1.,  1.]))
+    """
 
     @property
     @abstractmethod

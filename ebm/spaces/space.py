@@ -27,7 +27,28 @@ BLOCK = 2**20
 
 @dataclass(frozen=True)
 class StateSpace(ABC):
-    """Where states live: ``n`` units, each with a value, optionally each with a name."""
+    """Where states live: ``n`` units, each with a value, optionally each with a name.
+
+    Parameters
+    ----------
+    n : int
+        Number of units, at least 1.
+    names : sequence of str, optional
+        One name for each unit, all different.
+
+    Raises
+    ------
+    ShapeError
+        If ``n`` is not a positive integer.
+    NamesError
+        If there are not exactly ``n`` different names.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ebm.Reals(2, names=["x", "y"]).check([[0.5, -1.0]])
+    array([[ 0.5, -1. ]])
+    """
 
     n: int
     names: Sequence[str] | None = field(default=None, kw_only=True)

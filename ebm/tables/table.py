@@ -50,6 +50,15 @@ class Table:
         Sentences on what a reader of the results should know.
     doubt : str
         Why this may not be the table that was meant, to be said before any work; often empty.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, ebm
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "draws.csv")
+    >>> ebm.tables.write_table(path, [[0, 1], [1, 1]], ["a", "b"])
+    >>> table = ebm.read_table(path)
+    >>> table.names, table.states.mean(axis=0)
+    (('a', 'b'), array([0.5, 1. ]))
     """
 
     states: NDArray[Any]

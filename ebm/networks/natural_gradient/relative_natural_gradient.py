@@ -42,6 +42,14 @@ class Damping:
         ε ≥ 0, or a function of the number of the step.
     kind : {"trace", "mean", "absolute"}
         Whether ε is relative to the trace of a block, to the mean of its diagonal, or to 1.
+
+    Examples
+    --------
+    A tenth of the mean of the diagonal at first, half of that after 100 steps:
+
+    >>> from ebm.networks import Damping
+    >>> Damping(lambda step: 0.1 / (1 + step / 100), kind="mean").value(100)
+    0.05
     """
 
     value: Schedule = 1e-4
