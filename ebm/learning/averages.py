@@ -1,7 +1,7 @@
 """Averages over the model for learning: chains that follow it, chains from the data, or no chains.
 
-A stateful average has two members. ``start(model, data, rng)`` gives its state; ``step(model,
-batch, state)`` gives an ensemble that stands for the model, and the next state. A state is an array, or a
+A stateful average has two members: ``start(model, data, rng)`` gives its state, and ``step(model,
+batch, state)`` an ensemble that stands for the model, and the next state. A state is an array, or a
 dictionary, tuple or dataclass of arrays: it is what a checkpoint holds. It is never changed in
 place.
 """
