@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ebm.learning._chains import SampledLikelihood
+from ebm.learning._sampled_likelihood import SampledLikelihood
 
 import ebm
 from ebm import _checkpoints, _iterate
