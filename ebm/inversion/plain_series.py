@@ -24,6 +24,7 @@ def coupling_terms(ready: PreparedMoments, order: int, max_seconds: float) -> Ar
     polynomial in t, taken by a Fourier transform over enough points of a circle to be exact.
     """
     independent = np.outer(ready.variance, ready.variance)
+    # [EBM] eq 38.
     first = ready.covariance / independent
     np.fill_diagonal(first, 0)
     terms = np.zeros((order, *first.shape))
