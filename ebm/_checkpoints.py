@@ -23,15 +23,13 @@ from ebm._files import atomic_write, require_version
 from ebm._types import Array
 from ebm.errors import EbmError, FileFormatError
 
-__all__ = ["as_table", "fingerprint", "fingerprints", "from_table", "read", "write"]
-
 FORMAT_VERSION = 1
 _HEADER = "ebm_checkpoint"
 #: Updates at which schedules are compared.
 _PROBES = (0, 1, 10, 100, 1000, 10_000, 100_000)
 
 
-def write(path: str | os.PathLike[str], settings: Mapping[str, str], state: Any) -> None:
+def write_checkpoint(path: str | os.PathLike[str], settings: Mapping[str, str], state: Any) -> None:
     """Write nested arrays, and the settings that a run which resumes must have in common.
 
     Until the file is complete the one before stays.
@@ -43,7 +41,9 @@ def write(path: str | os.PathLike[str], settings: Mapping[str, str], state: Any)
         np.savez(file, allow_pickle=False, **{_HEADER: np.array(header)}, **arrays)
 
 
-def read(path: str | os.PathLike[str], settings: Mapping[str, str], template: Any) -> Any:
+def read_checkpoint(
+    path: str | os.PathLike[str], settings: Mapping[str, str], template: Any
+) -> Any:
     """What was written, laid out like the template.
 
     A file that is no checkpoint, or a damaged one, is refused; so is that of a run with other

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ebm import _checkpoints
+from ebm._checkpoints import as_table, fingerprint, from_table, read_checkpoint, write_checkpoint
 from ebm._jobs import is_inner, loop
 from ebm._types import Array
 from ebm.errors import EbmError
-
-__all__ = ["Run", "Solver", "State", "iterate"]
 
 #: Arrays by name: parameters, memory, chains, random streams, counters; nested where a part has
 #: parts of its own.
@@ -134,14 +132,14 @@ class _Store:
 
     def write(self, state: State, history: Sequence[Any]) -> None:
         """Replace the file as a whole."""
-        table = _checkpoints.as_table(history, self.record_type)
-        _checkpoints.write(self.path, self.settings, {"state": state, "history": table})
+        table = as_table(history, self.record_type)
+        write_checkpoint(self.path, self.settings, {"state": state, "history": table})
 
     def read(self, start: State) -> tuple[State, list[Any]]:
         """The state, laid out like that of a fresh start, and the history."""
-        template = {"state": start, "history": _checkpoints.as_table((), self.record_type)}
-        stored = _checkpoints.read(self.path, self.settings, template)
-        return stored["state"], _checkpoints.from_table(stored["history"], self.record_type)
+        template = {"state": start, "history": as_table((), self.record_type)}
+        stored = read_checkpoint(self.path, self.settings, template)
+        return stored["state"], from_table(stored["history"], self.record_type)
 
 
 def _store(checkpoint: Any, solver: Solver, loss: Any, theta: Array) -> _Store | None:
@@ -156,6 +154,6 @@ def _store(checkpoint: Any, solver: Solver, loss: Any, theta: Array) -> _Store |
             f"checkpoint must be the path of a file, {checkpoint!r} is a folder: give a file in "
             f"it, such as {str(path / 'fit.npz')!r}"
         )
-    start = {"start": _checkpoints.fingerprint(theta)}
+    start = {"start": fingerprint(theta)}
     settings = {**loss.settings(), **start, "solver": type(solver).__name__, **solver.settings()}
     return _Store(path, settings, solver.record_type)

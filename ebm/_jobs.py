@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm import _checkpoints
-
-__all__ = ["Answer", "is_inner", "loop", "run_jobs"]
+from ebm._checkpoints import read_checkpoint, write_checkpoint
 
 Answer = Mapping[str, NDArray[Any]]
 
@@ -71,12 +69,12 @@ def is_inner() -> bool:
 
 def _write(path: Path, settings: Mapping[str, str], answers: Mapping[int, Answer]) -> None:
     named = {str(k): {name: np.asarray(x) for name, x in answers[k].items()} for k in answers}
-    _checkpoints.write(path, settings, named)
+    write_checkpoint(path, settings, named)
 
 
 def _read(path: Path, settings: Mapping[str, str]) -> dict[int, Answer]:
     answers: dict[int, dict[str, NDArray[Any]]] = {}
-    for name, array in _checkpoints.read(path, settings, {}).items():
+    for name, array in read_checkpoint(path, settings, {}).items():
         number, _, part = name.partition(".")
         answers.setdefault(int(number), {})[part] = array
     return dict(answers)

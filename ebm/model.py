@@ -148,30 +148,7 @@ class ParametricModel(EnergyModel):
 
 
 def checked_space(model: Any) -> StateSpace:
-    """The space of a model, or an error saying what a model must have.
-
-    Parameters
-    ----------
-    model : EnergyModel
-        Anything a caller passed as a model.
-
-    Returns
-    -------
-    StateSpace
-        ``model.space``.
-
-    Raises
-    ------
-    ModelError
-        If ``model`` has no usable ``space`` or no ``energy``.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> from ebm.model import checked_space
-    >>> checked_space(ebm.IsingModel([[0, 1], [1, 0]], [0, 0]))
-    Spins(n=2, names=None)
-    """
+    """The space of a model, or an error saying what a model must have."""
     if isinstance(model, type):
         raise ModelError(f"model must be a model, got the class {model.__name__}: give its numbers")
     space = getattr(model, "space", None)
@@ -186,33 +163,7 @@ def checked_space(model: Any) -> StateSpace:
 
 
 def checked_energy(model: EnergyModel, states: Array) -> Array:
-    """Energies of ``states``, with the model's answer checked.
-
-    Parameters
-    ----------
-    model : EnergyModel
-        Any model.
-    states : ndarray, (m, n)
-        States of its space.
-
-    Returns
-    -------
-    ndarray of float64, (m,)
-        Finite or ``+inf``.
-
-    Raises
-    ------
-    ModelError
-        If the energies have another shape or are no real numbers, or one is NaN or ``-inf``; the
-        state is named.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> from ebm.model import checked_energy
-    >>> checked_energy(ebm.IsingModel([[0, 1], [1, 0]], [0, 0]), [[1, 1], [1, -1]])
-    array([-1.,  1.])
-    """
+    """Energies of ``states``, with the model's answer checked."""
     states = np.asarray(states)
     # A copy: a model may write into its argument.
     energies = as_floats(model.energy(states.copy()), f"{type(model).__name__}.energy")

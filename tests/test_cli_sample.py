@@ -97,7 +97,7 @@ def test_chains_where_they_are_asked_for(
     options = ("--chains", 3, "--burn-in", 20, "--thin", 2, "--seed", 5)
     assert sampled(model, "-n", 1000, *options, "-o", path) == 0
     samples = ebm.sample(
-        MACHINE, n_draws=334, n_chains=3, burn_in=20, run=ebm.sampling.Run(thin=2), rng=5
+        MACHINE, n_draws=334, n_chains=3, burn_in=20, run=ebm.sampling.SamplingRun(thin=2), rng=5
     )
     np.testing.assert_array_equal(np.load(path), samples.chains.reshape(-1, 3)[:1000])
     err = capsys.readouterr().err

@@ -108,11 +108,11 @@ class Well(ebm.EnergyModel):
 @pytest.mark.parametrize(
     "work",
     [
-        lambda: ebm.sample(MACHINE, n_draws=5, rng=0, run=ebm.sampling.Run(progress=True)),
+        lambda: ebm.sample(MACHINE, n_draws=5, rng=0, run=ebm.sampling.SamplingRun(progress=True)),
         lambda: ebm.log_partition(MACHINE, rng=0, progress=True, method=ebm.Annealing(n_steps=5)),
         lambda: ebm.fit(MACHINE, ROWS, solver=STEPS, rng=0, progress=True),
         lambda: ebm.sample(Well(), QUADRATIC, n_draws=5, rng=0,
-                           run=ebm.sampling.Run(progress=True)),
+                           run=ebm.sampling.SamplingRun(progress=True)),
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore::ebm.errors.EbmWarning")

@@ -22,25 +22,7 @@ _FAILED, _INTERRUPTED = 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments; default those of the process.
-
-    Returns
-    -------
-    int
-        0 if all went well, 1 if a fit did not converge or chains did not mix, 2 after an error (one
-        sentence on standard error), 130 after Ctrl-C.
-
-    Examples
-    --------
-    >>> from ebm.cli import main
-    >>> main(["fit", "no_such_file.csv"])
-    2
-    """
+    """Run the command line."""
     _open_closed_streams()
     arguments = _parser().parse_args(argv)
     for stream in (sys.stdout, sys.stderr):

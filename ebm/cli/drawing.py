@@ -17,7 +17,7 @@ from ebm.cli.options import add_options, check_outputs, count, non_negative, tel
 from ebm.enumeration import exact
 from ebm.errors import EbmWarning, LimitError
 from ebm.io import load
-from ebm.sampling import Run, Samples, sample
+from ebm.sampling import Samples, SamplingRun, sample
 from ebm.tables import write_table
 from ebm.tables._columns import default_names
 from ebm.tables.write_table import text_blocks
@@ -96,7 +96,7 @@ def draw(model: Any, n_rows: int, seed: int, **settings: int | None) -> Draws:
     chains: dict[str, Any] = {"n_chains": _CHAINS, "burn_in": _BURN_IN, "thin": _THIN} | asked_for
     chains["n_chains"] = min(chains["n_chains"], n_rows)
     n_draws = -(-n_rows // chains["n_chains"])
-    run = Run(thin=chains.pop("thin"), progress=sys.stderr.isatty())
+    run = SamplingRun(thin=chains.pop("thin"), progress=sys.stderr.isatty())
     samples = sample(model, n_draws=n_draws, rng=seed, run=run, **chains)
     tell(
         f"{n_rows} draws of {chains['n_chains']} Gibbs chains, {chains['burn_in']} sweeps before "

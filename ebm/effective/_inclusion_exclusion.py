@@ -9,8 +9,6 @@ import numpy as np
 
 from ebm._types import Array, Indices
 
-__all__ = ["n_subsets", "subsets", "subtract_parts"]
-
 
 def n_subsets(n: int, most: int, *, with_parts: bool = False) -> float:
     """Σ_k C(n, k) of subsets with at most so many of n units, or Σ_k C(n, k) 2^k of their parts."""

@@ -10,8 +10,6 @@ import numpy as np
 from ebm.errors import NamesError, ShapeError
 from ebm.spaces._labels import shown
 
-__all__ = ["kept_positions"]
-
 
 def kept_positions(keep: Any, model: Any) -> tuple[int, ...]:
     """Numbers of the units of a model to keep, in the order given by number or by name."""

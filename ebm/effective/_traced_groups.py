@@ -15,8 +15,6 @@ from ebm.models._couplings import is_sparse
 from ebm.perturbation.cumulants import cumulants_of_log_odds
 from ebm.perturbation.expand import Expansion, expand
 
-__all__ = ["TracedGroup", "connected_groups", "traced_groups"]
-
 #: Log-odds of a unit that is always 1: its second cumulant is zero in double precision.
 CERTAIN = 800.0
 #: Values of g at which a series is compared with what it sums to, its ends included.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,12 @@ from ebm._parallel import single_threaded_blas
 from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
-from ebm.enumeration._log_weights import Parts, Scale, resolved
+from ebm.enumeration._log_weights import Parts, resolved
+from ebm.enumeration._products import BlockSums, combine
 from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
 from ebm.errors import ModelError
 from ebm.model import EnergyModel, checked_energy
 from ebm.spaces import FiniteSpace
-
-__all__ = ["BlockedEnumeration"]
-
 
 BLOCK = 2**14
 
@@ -40,30 +39,23 @@ class BlockedEnumeration(ExactEnsemble):
         self._resolved = resolved(model)
         if self._resolved is not None and not self._resolved.resolution.suffices:
             raise self._resolved.resolution.refused()
-        tops, logs = self._sums_by_block()
-        self._top = max(tops)
-        if self._top == -np.inf:
-            raise ModelError("every state has energy +inf: there is no distribution")
-        constant = 0.0 if self._resolved is None else self._resolved.constant
-        # About the lowest energy, a constant in the energy costs no digits.
-        self._ground = float(constant - self._top)
-        self._block_log_weights = logs + np.array([float(top - self._top) for top in tops])
-        self._log_relative = float(np.logaddexp.reduce(self._block_log_weights))
-        self.log_partition = self._log_relative - self._ground
-
-    def _sums_by_block(self) -> tuple[list[Scale], Array]:
-        """The largest log weight L of each block, and ln Σ exp(−E − L) over it."""
-        tops, logs = [], []
         with single_threaded_blas():
-            for indices in self._indices():
-                parts = self._log_weights(self.space.states_at(indices))
-                tops.append(parts.top())
-                if tops[-1] == -np.inf:
-                    logs.append(-np.inf)
-                    continue
-                relative = parts.about(tops[-1])
-                logs.append(float(np.logaddexp.reduce(relative[np.isfinite(relative)])))
-        return tops, np.array(logs)
+            totals = combine(self._block_sums())
+        if totals.log_relative == -np.inf:
+            raise ModelError("every state has energy +inf: there is no distribution")
+        self._top = totals.top_scale
+        # About the lowest energy, a constant in the energy costs no digits.
+        self._set_totals(totals, 0.0 if self._resolved is None else self._resolved.constant)
+
+    def _block_sums(self) -> Iterator[BlockSums]:
+        """Σ exp(−E) over each block; a block without weight counts from below all others."""
+        for indices in self._indices():
+            log_weights = self._log_weights(self.space.states_at(indices))
+            top = log_weights.top()
+            if top == -np.inf:
+                yield BlockSums(np.finfo(np.float64).min, np.zeros((1, 1)))
+            else:
+                yield BlockSums(top, np.exp(log_weights.about(top)).sum().reshape(1, 1))
 
     def _log_weights(self, states: Array) -> Parts:
         """−E of states (m, n), apart from a constant where it comes in two parts."""

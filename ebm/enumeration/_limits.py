@@ -8,8 +8,6 @@ from ebm._arrays import as_number
 from ebm.errors import EnumerationLimitError, ShapeError, format_bytes
 from ebm.spaces import FiniteSpace
 
-__all__ = ["Limits"]
-
 #: Seconds per state on one thread, for refusals; of the right order on any current machine.
 SECONDS_BY_PRODUCTS = 2.5e-10
 SECONDS_BY_HALVES = 5e-9

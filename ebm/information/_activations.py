@@ -11,19 +11,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "elu",
-    "elu_slope",
-    "logistic",
-    "logistic_slope",
-    "relu",
-    "relu_slope",
-    "silu",
-    "silu_slope",
-    "tanh",
-    "tanh_slope",
-]
-
 
 def _torch(a: Any) -> Any:
     """The module torch for a tensor, None for an array."""

@@ -15,9 +15,6 @@ from ebm._types import Array
 from ebm.errors import ModelError, ShapeError
 from ebm.information._solving import require_finite
 
-__all__ = ["Curvature", "IndependentCurvature", "SoftmaxCurvature", "ThroughLayer"]
-
-
 #: Numbers, of all references of a part together, that are held at a time.
 CHUNK = 2**22
 

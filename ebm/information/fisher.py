@@ -58,16 +58,15 @@ class FisherInformation(Metric):
         values.setflags(write=False)
         self._values, self.shape = values, values.shape
 
-    def matmat(self, matrix: ArrayLike) -> Array:
-        """F V, (p, k) -> (p, k)."""
-        return np.asarray(self._values @ self._checked(matrix))
-
     def diagonal(self) -> Array:
         """Var[∂E/∂θ_k], (p,)."""
         return self._values.diagonal().copy()
 
     def _product(self, vector: Array) -> Array:
         return np.asarray(self._values @ vector)
+
+    def _products(self, matrix: Array) -> Array:
+        return self._product(matrix)
 
     def _require_dense(self) -> None:
         """The matrix is there already."""

@@ -63,8 +63,8 @@ class Metric(ABC):
 
     def matvec(self, vector: ArrayLike) -> Array:
         """G v, (p,) -> (p,), or its columns, (p, k) -> (p, k)."""
-        vector = self._checked(vector)
-        return self.matmat(vector) if vector.ndim == 2 else self._product(vector)
+        checked = self._checked(vector)
+        return self._products(checked) if checked.ndim == 2 else self._product(checked)
 
     def rmatvec(self, vector: ArrayLike) -> Array:
         """G is symmetric."""
@@ -72,7 +72,9 @@ class Metric(ABC):
 
     def matmat(self, matrix: ArrayLike) -> Array:
         """G V, (p, k) -> (p, k)."""
-        matrix = self._checked(matrix)
+        return self._products(self._checked(matrix))
+
+    def _products(self, matrix: Array) -> Array:
         product = np.empty_like(matrix, order="F")
         for k in range(matrix.shape[1]):
             product[:, k] = self._product(matrix[:, k])

@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 
 from ebm._types import Array, Flags
 
-__all__ = ["ConditionalLoss", "Evaluation"]
-
-
 #: Entries of a block of rows: it stays in cache.
 BLOCK = 2**16
 #: Points that are kept: a line search comes back to the last ones.
@@ -86,7 +83,7 @@ class ConditionalLoss:
     def _units(self) -> Array:
         """Standard deviations of the features of independent units, (n, n + 1)."""
         spread = np.maximum(self.mean * (1 - self.mean), 1e-6)
-        return np.sqrt(np.column_stack([spread, np.outer(spread, spread)]))
+        return np.asarray(np.sqrt(np.column_stack([spread, np.outer(spread, spread)])))
 
     def norm(self, here: Evaluation) -> float:
         """Largest entry of the gradient, in units of the deviations of the features."""

@@ -9,8 +9,6 @@ import numpy as np
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError
 
-__all__ = ["model_of", "parameters_of", "require_function"]
-
 
 def require_function(method: Any) -> None:
     """Refuse a name, a model or anything else where an inversion is wanted."""

@@ -19,16 +19,6 @@ from ebm.models import BoltzmannMachine, IsingModel
 from ebm.spaces import Binary, Spins, StateSpace
 from ebm.spaces._labels import shown
 
-__all__ = [
-    "PreparedMoments",
-    "covariance_of_response",
-    "log_cells",
-    "of_tables",
-    "pair_covariance",
-    "prepared",
-    "shown_pairs",
-]
-
 #: A variance below this counts as none: means carry rounding errors.
 CONSTANT = 1e-14
 #: Smallest eigenvalue of the correlations with which covariances are inverted: six digits stay.

@@ -15,9 +15,6 @@ from ebm.ensembles import Ensemble, Moments, WeightedStates
 from ebm.errors import CodingError, EbmError, ModelError, require_memory
 from ebm.spaces import Binary, Spins, StateSpace
 
-__all__ = ["Rows", "read_rows"]
-
-
 #: Bytes allowed for the distinct rows, of which several copies are made.
 MEMORY_LIMIT = 2**30
 

@@ -15,9 +15,6 @@ from ebm.errors import SingularCovarianceError
 from ebm.inversion._conditionals import ConditionalLoss, Evaluation
 from ebm.perturbation._costs import require_within
 
-__all__ = ["sandwich_errors"]
-
-
 #: Time and memory that standard errors may take, and the speed that estimates go by.
 MOST_SECONDS, MOST_BYTES, OPERATIONS_PER_SECOND = 60.0, 4 * 2.0**30, 2.5e10
 #: Above so many parameters, equations of each row are solved in single precision.

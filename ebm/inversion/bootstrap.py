@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm import _checkpoints
 from ebm._arrays import as_integer, as_number, read_only
+from ebm._checkpoints import fingerprint
 from ebm._jobs import Answer, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
@@ -162,10 +162,9 @@ def bootstrap(
         job = partial(_resampled, method, rows, reference)
         seeds = generator(rng).integers(0, 2**63, n_resamples)
         settings = {
-            "method": _checkpoints.fingerprint(method),
-            "data": f"{_checkpoints.fingerprint(rows.states)} "
-            f"{_checkpoints.fingerprint(rows.weights)}",
-            "rng": _checkpoints.fingerprint(seeds),
+            "method": fingerprint(method),
+            "data": f"{fingerprint(rows.states)} {fingerprint(rows.weights)}",
+            "rng": fingerprint(seeds),
         }
         answers = run_jobs(
             job, seeds.tolist(), executor=executor, checkpoint=checkpoint, settings=settings

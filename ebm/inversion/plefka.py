@@ -7,9 +7,8 @@ from typing import Any
 from ebm._arrays import as_flag, as_integer, as_seconds
 from ebm._parallel import single_threaded_blas
 from ebm.errors import ConvergenceError, SeriesWarning, warn
+from ebm.inversion._fixed_means import Equation, pair_remainder, solved
 from ebm.inversion._moments import MATRICES, PreparedMoments, prepared
-from ebm.inversion.fixed_means import Equation, solved
-from ebm.inversion.resummation import pair_remainder
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.perturbation.diagrams._contraction import require_covariance_order
 from ebm.perturbation.plefka._free_energy import corrections

@@ -31,9 +31,9 @@ from ebm.inversion._conditionals import ConditionalLoss
 from ebm.inversion._rows import Rows, read_rows
 from ebm.inversion._sandwich import sandwich_errors
 from ebm.inversion.truncated_newton import TruncatedNewton
+from ebm.learning import fit
 from ebm.learning._existence import empty_cells, gentle_penalty, require_changing_units
-from ebm.learning._families import diagonal_input, has_pairs, pairs_of
-from ebm.learning.fit import fit
+from ebm.learning._families import center_of, diagonal_input, has_pairs, pairs_of
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.learning.result import FitResult
 from ebm.models import BoltzmannMachine, IsingModel
@@ -277,7 +277,7 @@ class PseudolikelihoodProblem:
         """The one there is."""
         return TruncatedNewton()
 
-    def solve(self, solver: TruncatedNewton, *, progress: bool, **how: Any) -> FitResult:
+    def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
         """The family at the maximum."""
         loss = self.loss
         with single_threaded_blas():
@@ -299,7 +299,7 @@ class PseudolikelihoodProblem:
     def _shift(self) -> Array:
         """x̂ − c, or ŝ − c, (n,)."""
         mean = 2 * self.mean - 1 if self._is_spins else self.mean
-        return np.asarray(mean - pairs_of(self.family).center)
+        return np.asarray(mean - center_of(self.family))
 
     @cached_property
     def _diagonal(self) -> Array:

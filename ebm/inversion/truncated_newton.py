@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm import _checkpoints
 from ebm._arrays import as_integer
+from ebm._checkpoints import fingerprints
 from ebm._iterate import State
 from ebm._types import Array
 from ebm.inversion._conditionals import ConditionalLoss, Evaluation
@@ -195,7 +195,7 @@ class TruncatedNewton:
 
     def settings(self) -> dict[str, str]:
         """All but the number of steps."""
-        return _checkpoints.fingerprints(self, leave_out=("max_iterations",))
+        return fingerprints(self, leave_out=("max_iterations",))
 
 
 def _is_free(loss: ConditionalLoss, step: Array) -> bool:

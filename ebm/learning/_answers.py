@@ -11,8 +11,6 @@ from ebm._types import Array
 from ebm.ensembles import Ensemble
 from ebm.errors import EbmError, ModelError, ShapeError
 
-__all__ = ["checked_ensemble", "checked_route_step", "checked_step"]
-
 
 def checked_ensemble(answer: Any, average: Any) -> Any:
     """What stands for the model: an ensemble, or anything with moments."""

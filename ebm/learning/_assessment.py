@@ -23,8 +23,6 @@ from ebm.learning._likelihood import (
 from ebm.learning._separation import doubt_of_maximum, vanishing_direction
 from ebm.learning.result import FitResult
 
-__all__ = ["is_informative", "likelihood_result"]
-
 #: How a fit ends where there is no maximum, or may be none.
 NO_MAXIMUM = {"flat", "doubtful"}
 #: Largest number of parameters whose Fisher information is formed without being asked for.

@@ -14,9 +14,6 @@ from ebm.ensembles import Ensemble
 from ebm.errors import require_memory
 from ebm.spaces import StateSpace
 
-__all__ = ["Batch", "Rows"]
-
-
 #: Largest copy of the rows that is made, in bytes; most rows that repeats are written out to.
 MEMORY_LIMIT = 8 * 2**30
 MOST_ROWS = 2**27

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array
+from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.spaces import Binary, Spins
-
-__all__ = ["diagonal_input", "has_hidden_units", "has_pairs", "layers_of", "pairs_of"]
 
 
 def has_pairs(model: Any) -> bool:
@@ -19,8 +18,8 @@ def has_pairs(model: Any) -> bool:
     Then the energy is a quadratic form of two-valued units, and the parameters are its vector v,
     then the couplings A_ij of the pairs ``model.pairs``, index arrays i < j.
     """
-    is_quadratic = offered_form(model) is QuadraticForm and isinstance(model.space, Binary | Spins)
-    return is_quadratic and hasattr(model, "pairs")
+    is_quadratic = offered_form(model) is QuadraticForm
+    return is_quadratic and isinstance(model.space, Binary | Spins) and hasattr(model, "pairs")
 
 
 def has_hidden_units(model: Any) -> bool:
@@ -28,20 +27,28 @@ def has_hidden_units(model: Any) -> bool:
     if offered_form(model) is not LayeredForm or not hasattr(model, "parameters"):
         return False
     n, m = layers_of(model).weights.shape
-    return len(model.parameters) == n + m + n * m
+    return bool(len(model.parameters) == n + m + n * m)
 
 
 def pairs_of(model: Any) -> QuadraticForm:
-    """The quadratic form of a pairwise family, with its center, (n,)."""
-    form: Any = energy_form(model)
-    if form.center is None:
-        form = form.about(np.zeros(model.space.n))
+    """The quadratic form of a pairwise family."""
+    form = energy_form(model)
+    if not isinstance(form, QuadraticForm):
+        raise ModelError(f"{type(model).__name__} has no quadratic form")
     return form
+
+
+def center_of(model: Any) -> Array:
+    """The center of a pairwise family, (n,)."""
+    center = pairs_of(model).center
+    return np.zeros(model.space.n) if center is None else center
 
 
 def layers_of(model: Any) -> LayeredForm:
     """The layered form of a family with hidden units."""
-    form: Any = energy_form(model)
+    form = energy_form(model)
+    if not isinstance(form, LayeredForm):
+        raise ModelError(f"{type(model).__name__} has no layered form")
     return form
 
 

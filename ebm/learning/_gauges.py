@@ -12,10 +12,7 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array
-from ebm.learning._families import has_hidden_units, has_pairs, layers_of, pairs_of
-
-__all__ = ["Gauge", "LayerGauge", "PairGauge", "TiedGauge", "gauge_of"]
-
+from ebm.learning._families import center_of, has_hidden_units, has_pairs, layers_of
 
 #: Part of the way the center of the hidden layer goes at each update.
 SLIDING = 0.01
@@ -49,7 +46,7 @@ class PairGauge(Gauge):
 
     def __init__(self, model: Any, mean: Array) -> None:
         self._n, self._pairs = model.space.n, model.pairs
-        shift = pairs_of(model).center - mean
+        shift = center_of(model) - mean
         i, j = model.pairs
         self._first, self._second = shift[i], shift[j]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ebm import _checkpoints
+from ebm._checkpoints import fingerprint, fingerprints
 from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.enumeration import ExactEnsemble
@@ -24,13 +24,11 @@ from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.information import fisher_information
 from ebm.information.fisher import pair_fisher
 from ebm.learning._existence import units_of_direction
-from ebm.learning._families import diagonal_input, pairs_of
+from ebm.learning._families import center_of, diagonal_input, pairs_of
 from ebm.learning._separation import idle_directions, is_affine, units_moved
 from ebm.learning._statistics import gradient_variances
 from ebm.learning.penalties import AppliedPenalty
 from ebm.spaces import Spins
-
-__all__ = ["LikelihoodLoss", "PairLikelihoodLoss", "Point"]
 
 #: Points whose averages are kept: a line search comes back to the last ones.
 POINTS = 6
@@ -202,7 +200,7 @@ class LikelihoodLoss:
     def settings(self) -> dict[str, str]:
         """What a run that is taken up has in common with the one that was stopped."""
         return settings_of(self.family, self.data, self.penalty) | {
-            "average": _checkpoints.fingerprint(self.average)
+            "average": fingerprint(self.average)
         }
 
 
@@ -217,7 +215,7 @@ class PairLikelihoodLoss(LikelihoodLoss):
             return np.array(self.family.parameters)
         n = self.data.sample_size
         margin = min(1 / (2 * n), 0.25) if np.isfinite(n) else 1e-9
-        theta = np.zeros_like(self.family.parameters)
+        theta: Array = np.zeros_like(self.family.parameters)
         units = self.family.space.n
         if isinstance(self.family.space, Spins):
             bound = 1 - 2 * margin
@@ -239,10 +237,11 @@ class PairLikelihoodLoss(LikelihoodLoss):
         """Fisher information in centered parameters, or along the ways open to them, (q, q)."""
         if self.penalty.directions is not None:
             return super().fisher(model, ensemble)
-        return pair_fisher(ensemble, model.pairs, self.data.mean)
+        fisher: Array = pair_fisher(ensemble, model.pairs, self.data.mean)
+        return fisher
 
     def _within(self, matrix: Array) -> Array:
-        return self.gauge.T @ matrix @ self.gauge
+        return np.asarray(self.gauge.T @ matrix @ self.gauge)
 
     @cached_property
     def gauge(self) -> Any:
@@ -251,7 +250,7 @@ class PairLikelihoodLoss(LikelihoodLoss):
             return self.penalty.directions
         i, j = self.family.pairs
         n = self.family.space.n
-        shift = pairs_of(self.family).center - self.data.mean
+        shift = center_of(self.family) - self.data.mean
         gauge = np.eye(n + len(i))
         columns = n + np.arange(len(i))
         gauge[i, columns] = shift[j]
@@ -411,9 +410,9 @@ def settings_of(family: Any, data: Any, penalty: AppliedPenalty) -> dict[str, st
     return {
         "model": f"{type(family).__name__} over {family.space!r}",
         "number of parameters": str(len(family.parameters)),
-        "centers": _checkpoints.fingerprint(np.concatenate(centers)),
-        "data": " ".join(_checkpoints.fingerprint(np.asarray(part)) for part in parts),
-        **_checkpoints.fingerprints(penalty.strength),
+        "centers": fingerprint(np.concatenate(centers)),
+        "data": " ".join(fingerprint(np.asarray(part)) for part in parts),
+        **fingerprints(penalty.strength),
     }
 
 

@@ -12,9 +12,6 @@ from ebm.learning._families import has_hidden_units, layers_of
 from ebm.learning._gauges import LayerGauge, gauge_of
 from ebm.learning._statistics import mean_energy, reconstruction_error, variances
 
-__all__ = ["Misfit", "Monitor", "drawn_states"]
-
-
 #: States drawn from the model for each sample while the running mean remembers: its Monte-Carlo
 #: error is then a seventh of the sampling error.
 MEMORY = 25
@@ -33,7 +30,7 @@ class Misfit(NamedTuple):
 
 
 class Monitor:
-    """Measures of a fit on a fixed set of rows, and of its gradients."""
+    """Measures of a fit on a fixed set of rows, and of its gradients, within ``directions``."""
 
     def __init__(
         self,

@@ -26,18 +26,6 @@ from ebm.learning._existence import doubtful_maximum, missing_maximum
 from ebm.learning.penalties import AppliedPenalty
 from ebm.spaces import FiniteSpace
 
-__all__ = [
-    "Separation",
-    "doubt_of_maximum",
-    "idle_directions",
-    "is_affine",
-    "is_saturated",
-    "separation",
-    "units_moved",
-    "vanishing_direction",
-]
-
-
 #: Most states that are all looked at.
 FEW_STATES = 2**12
 #: Most parameters of which the question is asked.

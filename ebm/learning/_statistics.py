@@ -13,7 +13,7 @@ from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.forms import LayeredForm
 from ebm.learning._batches import Batch
-from ebm.learning._families import has_hidden_units, has_pairs, layers_of, pairs_of
+from ebm.learning._families import center_of, has_hidden_units, has_pairs, layers_of, pairs_of
 from ebm.sampling.gibbs import single_precision_suffices
 
 #: Hidden units of a batch, or derivatives by parameters, held at a time.
@@ -93,7 +93,7 @@ def mean_energy(model: Any, data: Any) -> float:
     if not (has_pairs(model) and isinstance(data, Moments)):
         return float(data.expectation(model.energy))
     form, moments = pairs_of(model), data.to(model.space)
-    matrix, d = form.matrix, moments.mean - form.center
+    matrix, d = form.matrix, moments.mean - center_of(model)
     product = matrix.multiply if is_sparse(matrix) else matrix.__mul__
     coupled = float(product(moments.covariance).sum()) + float(d @ (matrix @ d))
     return form.constant - 0.5 * coupled - float(moments.mean @ form.vector)

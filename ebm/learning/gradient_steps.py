@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ebm import _checkpoints
 from ebm._arrays import as_flag, as_integer
+from ebm._checkpoints import fingerprints
 from ebm._iterate import State
 from ebm._types import Array
 from ebm.errors import DivergenceError, EbmError
@@ -195,7 +195,7 @@ class GradientSteps:
 
     def settings(self) -> dict[str, str]:
         """All but the number of epochs, which may be raised, and what the data decide."""
-        return _checkpoints.fingerprints(
+        return fingerprints(
             self, leave_out=("n_epochs", "optimizer", "batch_size", "validation", "tolerance")
         )
 
@@ -205,9 +205,8 @@ def _divergence(loss: Any, state: State, move: Array) -> DivergenceError:
     theta = state["theta"]
     sizes = np.abs(move)
     worst = int(np.argmax(np.where(np.isfinite(sizes), sizes, np.inf)))
-    names = getattr(loss.family, "parameter_names", None)
-    is_named = names is not None and len(names) == len(move)
-    name = names[worst] if is_named else f"parameter {worst}"
+    names = getattr(loss.family, "parameter_names", None) or ()
+    name = names[worst] if len(names) == len(move) else f"parameter {worst}"
     before = float(theta[worst]) if len(move) == len(theta) else 0.0
     coupled = np.abs(theta[np.asarray(loss.family.is_coupling)] if loss.is_bounded else theta)
     update = state["updates"] + 1

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ebm import _checkpoints
 from ebm._arrays import as_integer
+from ebm._checkpoints import fingerprints
 from ebm._iterate import State
 from ebm._types import Array
 from ebm.learning.newton import checked_tolerance
@@ -140,7 +140,7 @@ class LBFGS:
 
     def settings(self) -> dict[str, str]:
         """All but the number of steps."""
-        return _checkpoints.fingerprints(self, leave_out=("max_iterations",))
+        return fingerprints(self, leave_out=("max_iterations",))
 
 
 def _inverse_curvature(moves: Array, changes: Array, gradient: Array) -> Array:
@@ -171,4 +171,4 @@ def _wolfe_length(
         found = line_search(
             value_at, gradient_at, np.zeros_like(direction), unit * direction, gradient, maxiter=20
         )
-    return None if found[0] is None else unit * float(found[0])
+    return None if found[0] is None else float(unit * found[0])

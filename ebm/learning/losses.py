@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ebm._iterate import Run, Solver, iterate
+from ebm._iterate import Run, iterate
 from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
 from ebm.ensembles import Moments
@@ -15,10 +15,10 @@ from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError, require_memory
 from ebm.learning._assessment import is_informative, likelihood_result
-from ebm.learning._chains import SampledLikelihood, constant_units_notes
 from ebm.learning._existence import require_changing_units, require_possible
 from ebm.learning._families import has_pairs
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
+from ebm.learning._sampled_likelihood import SampledLikelihood, constant_units_notes
 from ebm.learning._separation import is_saturated
 from ebm.learning.averages import Route, as_route, has_memory
 from ebm.learning.gradient_steps import GradientSteps
@@ -40,11 +40,13 @@ MEMORY_LIMIT = 4 * 2.0**30
 class Problem(Protocol):
     """A loss with its model, its data and its penalty."""
 
-    #: Classes of the solvers that suit it.
-    solvers: tuple[type[Any], ...]
+    @property
+    def solvers(self) -> tuple[type[Any], ...]:
+        """Classes of the solvers that suit it."""
+        ...
 
-    def solver(self) -> Solver:
-        """The one taken where none is given."""
+    def solver(self) -> Any:
+        """The one taken where none is given; None where that depends on the start."""
         ...
 
     def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
@@ -229,7 +231,9 @@ def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
     space, p = loss.family.space, len(theta)
     if not start.is_exact or space.size * p**2 > NEWTON_WORK or not loss.is_convex:
         return LBFGS()
-    return LBFGS() if is_saturated(loss.family, start.fisher) else Newton()
+    is_tied = loss.penalty.directions is not None
+    fisher = loss.information(start.model, start.ensemble) if is_tied else start.fisher
+    return LBFGS() if is_saturated(loss.family, fisher) else Newton()
 
 
 def _require_hessian(loss: LikelihoodLoss, start: Any) -> None:

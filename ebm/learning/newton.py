@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ebm import _checkpoints
 from ebm._arrays import as_integer, as_number
+from ebm._checkpoints import fingerprints
 from ebm._iterate import State
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array
@@ -161,7 +161,7 @@ class Newton:
 
     def settings(self) -> dict[str, str]:
         """All but the number of steps."""
-        return _checkpoints.fingerprints(self, leave_out=("max_iterations",))
+        return fingerprints(self, leave_out=("max_iterations",))
 
 
 def _at_minimum(here: Point) -> str:

@@ -13,8 +13,6 @@ from ebm.models.potts import PottsModel
 from ebm.models.restricted import RestrictedBoltzmannMachine
 from ebm.spaces import Binary, Levels, Spins
 
-__all__ = ["joint_machine", "library_model", "pair_machine"]
-
 
 def library_model(model: Any) -> Any:
     """The model of the library with the form that a model offers; None where it offers none."""

@@ -28,18 +28,6 @@ from ebm.networks._tensors import (
 )
 from ebm.spaces._labels import row_order
 
-__all__ = [
-    "Batches",
-    "Block",
-    "LabelledRows",
-    "LoadedRows",
-    "RowSettings",
-    "StoredRows",
-    "labelled_rows",
-    "recomputed",
-    "subset",
-]
-
 #: Rows that are checked, or read from a file, at once.
 CHECKED_ROWS = 4096
 

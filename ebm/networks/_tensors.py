@@ -12,17 +12,6 @@ from torch import Tensor
 from ebm._arrays import as_floats
 from ebm.errors import CodingError, EbmError, MissingValueError, ModelError, ShapeError
 
-__all__ = [
-    "as_array",
-    "as_inputs",
-    "as_labels",
-    "as_parameters",
-    "as_tensor",
-    "chosen_device",
-    "chosen_dtype",
-    "like",
-]
-
 
 def chosen_device(device: Any, inputs: Any) -> torch.device:
     """The device asked for, or that of the inputs."""

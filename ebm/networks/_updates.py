@@ -26,8 +26,6 @@ from ebm.networks.action.modules import as_module, load_parameters, parameters_o
 from ebm.networks.action.terms import HIGHEST_ORDER, closed_forms
 from ebm.networks.series._surprise import surprise, surprise_series
 
-__all__ = ["Measurement", "OptimizerFactory", "Schedule", "Updates", "digest_of", "series_of"]
-
 OptimizerFactory = Callable[[nn.Sequential], torch.optim.Optimizer]
 Schedule = float | Callable[[int], float]
 

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ebm import _checkpoints
 from ebm._arrays import as_integer
+from ebm._checkpoints import fingerprint, read_checkpoint
 from ebm._iterate import State, iterate
 from ebm._progress import progress_bar
 from ebm._randomness import RandomSource, generator
@@ -297,7 +297,7 @@ class _Training:
         action = self._action
         shapes = ", ".join(f"{name} {shape}" for name, shape in action.shapes.items())
         words = {
-            "start": _checkpoints.fingerprint(self._start),
+            "start": fingerprint(self._start),
             "model": f"{shapes}, {action.activation.name}, scale {action.scale}, "
             f"prior_precision {action.prior_precision}, {action.dtype}",
             "rows": digest_of(action.rows),
@@ -455,7 +455,7 @@ def _shown(training: _Training, wanted: bool) -> Iterator[Callable[[TrainingEntr
 def _key(rng: RandomSource, checkpoint: Any) -> int:
     """Seed of the start, the order of the rows and the rows of the records."""
     if rng is None and checkpoint is not None and Path(checkpoint).is_file():
-        stored = _checkpoints.read(checkpoint, {}, {"state": {"key": 0}})
+        stored = read_checkpoint(checkpoint, {}, {"state": {"key": 0}})
         return int(stored["state"]["key"])
     return int(generator(rng).integers(2**63))
 

@@ -17,8 +17,6 @@ from ebm.errors import SeriesWarning, warn
 from ebm.perturbation.bethe._witness import Witness
 from ebm.spaces import FiniteSpace
 
-__all__ = ["LIMIT", "Approximation", "Doubt", "warn_of"]
-
 #: Estimated error above which a number is doubted: in nats, in standard deviations of a unit, or
 #: relative to the number, whichever it is measured in.
 LIMIT = 0.1

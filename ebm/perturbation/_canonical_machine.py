@@ -14,9 +14,6 @@ from ebm.models._library import joint_machine
 from ebm.perturbation._fixed_point import Damping, damped
 from ebm.spaces import FiniteSpace, Spins
 
-__all__ = ["expanded_machine", "independent_center"]
-
-
 #: Rounds that the independent center may take, and the change at which it is found.
 ROUNDS, TOLERANCE = 2000, 1e-12
 DAMPING = Damping(shrink=0.7, least=0.02, growth=1.05)

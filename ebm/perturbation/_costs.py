@@ -11,8 +11,6 @@ from ebm.perturbation.diagrams._algebra import DenseAlgebra
 from ebm.perturbation.diagrams._program import Algebra, Program
 from ebm.perturbation.diagrams._sparse import SparseAlgebra
 
-__all__ = ["affordable_algebra", "require_within"]
-
 #: Seconds per multiplication in a matrix product on one thread; for refusals only.
 SECONDS = 5e-11
 #: Multiplications of the sum over four sites in units of n⁴, without and with its derivatives.

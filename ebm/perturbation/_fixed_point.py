@@ -19,8 +19,6 @@ from ebm.errors import ConvergenceError, EbmError, ModelError
 from ebm.models._couplings import vector
 from ebm.spaces import Binary, FiniteSpace
 
-__all__ = ["Damping", "FixedPoint", "damped", "distinct_solutions", "first_log_odds", "mixture"]
-
 #: Changes beyond this are not followed any further.
 BEYOND = 1e100
 #: Solutions whose means differ by less are one.

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from ebm._types import Array
 from ebm.errors import ConvergenceError
 
-__all__ = ["cholesky", "covariance_from_inverse", "is_positive_definite", "with_unit_diagonal"]
-
 #: Steps of Newton that the diagonal may take; half a dozen are enough.
 MOST_STEPS = 100
 #: Error of a variance, relative.

@@ -22,8 +22,6 @@ from ebm.perturbation.cumulants import cumulants_of_log_odds
 from ebm.perturbation.diagrams._contraction import compile_program, require_covariance_order
 from ebm.perturbation.diagrams._program import Derivatives
 
-__all__ = ["Orders", "Wanted", "fill_repeated", "orders_of", "third_cumulants"]
-
 Wanted = Literal["ln Z", "the means", "the covariance", "the covariances of pairs"]
 
 #: A step of the biases so small that its square is nothing beside a number: derivatives are exact.

@@ -10,16 +10,6 @@ from numpy.typing import ArrayLike
 from ebm._types import Array
 from ebm.errors import EbmError
 
-__all__ = [
-    "borel_pade",
-    "distance_off_diagonal",
-    "exponential_series",
-    "inverse_series",
-    "pade",
-    "relative_distance",
-    "sum_by_inverse",
-]
-
 #: Nodes of the Gauss-Laguerre rule of the Laplace integral.
 NODES = 24
 #: Norms of covariances below this are rounding errors.

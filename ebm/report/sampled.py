@@ -18,7 +18,7 @@ from ebm.learning import FitResult, GradientSteps, Likelihood, Penalty, Persiste
 from ebm.learning._existence import require_changing_units
 from ebm.model import checked_energy
 from ebm.models import BoltzmannMachine, IsingModel
-from ebm.sampling import Annealing, Run, Samples, sample
+from ebm.sampling import Annealing, Samples, SamplingRun, sample
 from ebm.spaces import Binary, Spins
 
 __all__ = ["MAX_UNITS_SAMPLED", "SampledModel", "fit_by_chains", "independent_units"]
@@ -121,7 +121,7 @@ def fit_by_chains(
         progress=progress,
     )
     model: Any = result.model
-    run = Run(progress=progress)
+    run = SamplingRun(progress=progress)
     samples = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=source, run=run)
     fisher = errors = partition = None
     try:

@@ -5,7 +5,13 @@ from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size
 from ebm.sampling.gibbs import Gibbs, Metropolis
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
 from ebm.sampling.sample import sample
-from ebm.sampling.samples import ChainState, ContinuousChains, ContinuousSamples, Run, Samples
+from ebm.sampling.samples import (
+    ChainState,
+    ContinuousChains,
+    ContinuousSamples,
+    Samples,
+    SamplingRun,
+)
 from ebm.sampling.tempering import ParallelTempering
 
 __all__ = [
@@ -19,8 +25,8 @@ __all__ = [
     "Langevin",
     "Metropolis",
     "ParallelTempering",
-    "Run",
     "Samples",
+    "SamplingRun",
     "autocorrelation_time",
     "effective_sample_size",
     "log_partition",

@@ -15,9 +15,6 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Words
 from ebm.errors import RepeatedNumbersWarning, warn
 
-__all__ = ["SeededRun"]
-
-
 #: Chains that share a stream and the calls of one thread.
 CHAINS_PER_BLOCK = 256
 #: Independent xoshiro256++ generators side by side in one stream.

@@ -22,7 +22,7 @@ from ebm.sampling.samples import (
     LARGEST_R_HAT,
     ContinuousChains,
     ContinuousSamples,
-    Run,
+    SamplingRun,
     r_hat_of_poor_mixing,
 )
 from ebm.spaces import Reals
@@ -130,7 +130,7 @@ def walk(
     start: GivenStart,
     n_draws: int,
     burn_in: int,
-    run: Run,
+    run: SamplingRun,
 ) -> ContinuousSamples:
     """Draws over R^n, every chain moved at once."""
     space = _checked(model, sampler)
@@ -278,7 +278,7 @@ def _started(space: Reals, start: GivenStart) -> tuple[Array, np.random.Generato
     return states, seeds.source, seeds
 
 
-def _recorded(walk: _Walk, n_draws: int, run: Run) -> Array:
+def _recorded(walk: _Walk, n_draws: int, run: SamplingRun) -> Array:
     """What is seen of the chains after every ``thin`` transitions, (chain, draw, …)."""
     tick, close = ticker(run.progress, n_draws, "draw")
     values = np.empty(0)

@@ -26,7 +26,13 @@ from ebm.sampling._chains import (
 from ebm.sampling._streams import LANES, SeededRun, block_slices, new_streams
 from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, walk
-from ebm.sampling.samples import ChainState, ContinuousChains, ContinuousSamples, Run, Samples
+from ebm.sampling.samples import (
+    ChainState,
+    ContinuousChains,
+    ContinuousSamples,
+    Samples,
+    SamplingRun,
+)
 from ebm.spaces import FiniteSpace
 
 __all__ = ["sample"]
@@ -46,7 +52,7 @@ def sample(
     rng: RandomSource = ...,
     burn_in: int | None = ...,
     initial: ArrayLike | ContinuousChains | None = ...,
-    run: Run | None = ...,
+    run: SamplingRun | None = ...,
 ) -> ContinuousSamples: ...
 
 
@@ -60,7 +66,7 @@ def sample(
     rng: RandomSource = ...,
     burn_in: int | None = ...,
     initial: ArrayLike | ChainState | None = ...,
-    run: Run | None = ...,
+    run: SamplingRun | None = ...,
 ) -> Samples: ...
 
 
@@ -73,7 +79,7 @@ def sample(
     rng: RandomSource = None,
     burn_in: int | None = None,
     initial: Any = None,
-    run: Run | None = None,
+    run: SamplingRun | None = None,
 ) -> Samples | ContinuousSamples:
     """Draw from a model by Markov chains that leave p(x) ∝ exp(−E(x)) unchanged.
 
@@ -100,7 +106,7 @@ def sample(
     initial : array_like, (n,) or (n_chains, n), or what ``samples.final`` is, optional
         Where to start: states, or ``samples.final`` to go on as if the chains had never stopped.
         Independent uniform states if not given, over R^n standard normal ones.
-    run : ebm.sampling.Run, optional
+    run : ebm.sampling.SamplingRun, optional
         What is kept, ``thin`` and ``observe``, and how the work is done, ``progress`` and
         ``n_jobs``; the path of the chains does not depend on it.
 
@@ -143,16 +149,16 @@ def sample(
     ...         return 2 * (np.asarray(states) ** 2).sum(-1)
     ...     def state_gradient(self, states):
     ...         return 4 * np.asarray(states)
-    >>> squares = ebm.sampling.Run(observe=lambda x: x**2)
+    >>> squares = ebm.sampling.SamplingRun(observe=lambda x: x**2)
     >>> hybrid = ebm.HamiltonianMonteCarlo(0.3, 4)
     >>> samples = ebm.sample(Gaussian(), hybrid, n_draws=500, rng=1, run=squares)
     >>> bool((abs(samples.mean - 0.25) < 4 * samples.standard_error).all())
     True
     """
     checked_space(model)
-    run = Run() if run is None else run
-    if not isinstance(run, Run):
-        raise ModelError(f"run must be ebm.sampling.Run(…), got {run!r}")
+    run = SamplingRun() if run is None else run
+    if not isinstance(run, SamplingRun):
+        raise ModelError(f"run must be ebm.sampling.SamplingRun(…), got {run!r}")
     if burn_in is None:
         burn_in = 0 if isinstance(initial, ChainState | ContinuousChains) else 100
     n_draws, burn_in = as_integer(n_draws, "n_draws"), as_integer(burn_in, "burn_in", least=0)
@@ -165,7 +171,12 @@ def sample(
 
 
 def _swept(
-    model: EnergyModel, sampler: Sampler, given: GivenStart, n_draws: int, burn_in: int, run: Run
+    model: EnergyModel,
+    sampler: Sampler,
+    given: GivenStart,
+    n_draws: int,
+    burn_in: int,
+    run: SamplingRun,
 ) -> Samples:
     """Draws over a finite space, block after block of chains."""
     space = model.space

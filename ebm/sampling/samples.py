@@ -19,7 +19,7 @@ from ebm.errors import ModelError, PoorMixingWarning, StuckUnitWarning, warn
 from ebm.sampling.diagnostics import effective_sample_size, split_r_hat
 from ebm.spaces import StateSpace
 
-__all__ = ["ChainState", "ContinuousChains", "ContinuousSamples", "Run", "Samples"]
+__all__ = ["ChainState", "ContinuousChains", "ContinuousSamples", "Samples", "SamplingRun"]
 
 
 #: Split R̂ above which means are not to be trusted, and the draws of a chain that it takes to tell.
@@ -28,7 +28,7 @@ FEWEST_DRAWS = 100
 
 
 @dataclass(frozen=True)
-class Run:
+class SamplingRun:
     """What of the chains is kept and how the work is done; where they go does not depend on it.
 
     Parameters
@@ -54,7 +54,8 @@ class Run:
     --------
     >>> import ebm
     >>> ring = ebm.IsingModel([[0, 1, 1], [1, 0, 1], [1, 1, 0]], [0.2, 0, 0])
-    >>> ebm.sample(ring, n_draws=5, rng=1, run=ebm.sampling.Run(thin=10)).chains.shape
+    >>> run = ebm.sampling.SamplingRun(thin=10)
+    >>> ebm.sample(ring, n_draws=5, rng=1, run=run).chains.shape
     (4, 5, 3)
     """
 

@@ -241,8 +241,8 @@ class _Parser:
         return self._values[places]
 
     def _words_of(self, block: str) -> Words | None:
-        """Cells of at most eight bytes as words of 64 bits; None for longer ones, and quotes."""
-        if '"' in block or not self.delimiter.isascii():
+        """Cells of at most eight bytes as words of 64 bits; None for longer ones."""
+        if not self.delimiter.isascii():
             return None
         content = block.encode()
         buffer = np.frombuffer(content, dtype=np.uint8)
@@ -253,8 +253,14 @@ class _Parser:
         if rest or is_last.sum() != n_rows or not is_last[self.width - 1 :: self.width].all():
             return None
         lengths = np.diff(ends, prepend=-1) - 1
-        starts = (ends - lengths).reshape(-1, self.width)
-        lengths = lengths.reshape(-1, self.width)
+        starts = ends - lengths
+        if '"' in block:
+            is_quote = buffer == ord('"')
+            quoted = is_quote[starts] & is_quote[ends - 1] & (lengths > 1)
+            if 2 * quoted.sum() != is_quote.sum():
+                return None
+            starts, lengths = starts + quoted, lengths - 2 * quoted
+        starts, lengths = (places.reshape(-1, self.width) for places in (starts, lengths))
         if len(self.columns) < self.width:
             starts, lengths = starts[:, self.columns], lengths[:, self.columns]
         if lengths.max(initial=0) > _WORD:

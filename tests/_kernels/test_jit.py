@@ -150,7 +150,8 @@ rng = np.random.default_rng(0)
 model = ebm.BoltzmannMachine(rng.normal(size=(40, 40)), rng.normal(size=40))
 
 def draws(seed, n_chains=600):
-    return ebm.sample(model, n_draws=2, n_chains=n_chains, burn_in=2, rng=seed, n_jobs=2).chains
+    return ebm.sample(model, n_draws=2, n_chains=n_chains, burn_in=2, rng=seed,
+        run=ebm.sampling.SamplingRun(n_jobs=2)).chains
 
 with ThreadPoolExecutor(4) as pool:
     at_once = list(pool.map(draws, range(4)))

@@ -1,6 +1,7 @@
 """Sums by three matrix products: any grouping of the units, and no loss that is not flagged."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,7 +11,13 @@ from hypothesis import strategies as st
 import ebm
 from ebm.enumeration._factors import CERTIFIED, Factors
 from ebm.enumeration._halves import Halves, sum_by_halves
-from ebm.enumeration._products import BlockSums, combine, sum_by_products, sum_certified
+from ebm.enumeration._products import (
+    BlockSums,
+    borrowed_buffers,
+    combine,
+    sum_by_products,
+    sum_certified,
+)
 from ebm.enumeration._splitting import split, split_sizes
 from ebm.forms import summable_form
 from tests import oracles, strategies
@@ -99,6 +106,37 @@ class TestGroupings:
         np.testing.assert_array_equal(
             parts.fixed.table, space.features(space.states_at(np.arange(9)))[:, 9:]
         )
+
+
+class TestBuffers:
+    def test_threads_that_sum_at_once_do_not_share_them(self):
+        rng = np.random.default_rng(2)
+        models = [ebm.IsingModel(rng.normal(size=(14, 14)), rng.normal(size=14)) for _ in range(12)]
+
+        def total(model):
+            return sum_by_products(form_of(model), split(model.space), 1, with_potential=False)
+
+        alone = [total(model) for model in models]
+        with ThreadPoolExecutor(4) as pool:
+            together = list(pool.map(total, models))
+        for one, other in zip(alone, together, strict=True):
+            assert one.log_total == other.log_total
+            np.testing.assert_array_equal(one.second, other.second)
+
+    def test_they_are_used_again(self):
+        parts = split(ebm.Spins(13))
+        with borrowed_buffers(parts) as first:
+            with borrowed_buffers(parts) as second:
+                assert second.f is not first.f
+        with borrowed_buffers(parts) as third:
+            assert third.f is first.f
+
+    def test_large_ones_are_given_back(self):
+        parts = split(ebm.Spins(30))
+        with borrowed_buffers(parts) as first:
+            pass
+        with borrowed_buffers(parts) as second:
+            assert second.f is not first.f
 
 
 class TestCertificate:

@@ -16,8 +16,8 @@ from ebm.errors import (
     SingularCovarianceError,
 )
 from ebm.inversion import bethe, mean_field, naive_mean_field, plefka, sessak_monasson, tap
+from ebm.inversion._fixed_means import couplings_of_pairs, pair_remainder, slope_of_pairs
 from ebm.inversion._moments import pair_covariance
-from ebm.inversion.resummation import couplings_of_pairs, pair_remainder, slope_of_pairs
 from tests.inversion.test_closed_forms import machine_at, tree
 from tests.inversion.test_sherrington_kirkpatrick import N_SAMPLES, N
 from tests.strategies import boltzmann_machines, generators

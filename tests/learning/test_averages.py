@@ -141,7 +141,7 @@ def test_sweeps_of_persistent_chains_are_those_of_sample():
     route = ebm.PersistentChains(10, sweeps=3)
     state = route.start(model, ebm.exact(model).moments(), np.random.default_rng(0))
     _, moved = route.step(model, None, state)
-    samples = ebm.sample(model, n_draws=1, run=ebm.sampling.Run(thin=3), initial=state)
+    samples = ebm.sample(model, n_draws=1, run=ebm.sampling.SamplingRun(thin=3), initial=state)
     assert np.array_equal(moved.states, samples.final.states)
     assert np.array_equal(moved.streams, samples.final.streams)
 

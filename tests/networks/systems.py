@@ -115,7 +115,7 @@ def _complex_gelu(x):
     return x * torch.from_numpy(0.5 * (1 + erf(x.numpy() / math.sqrt(2))))
 
 
-def multidegree(action, theta, rows, order, radius=0.06, points=12):
+def multidegree(action, theta, rows, order, radius=0.05, points=12):
     """Parts of S by degree in (U, W, b, c), through Fourier transforms over four circles."""
     z, p = (torch.from_numpy(x).to(torch.complex128) for x in rows)
     function = complex_function(action.activation.name)

@@ -13,6 +13,7 @@ import torch
 import ebm.networks
 from ebm.networks._labelled_rows import Block
 from ebm.networks.series._surprise import surprise, surprise_series
+from tests.networks.systems import minimize
 
 MARGINS = [-800.0, -300.0, -40.0, -5.0, -0.25, 0.0, 0.25, 5.0, 40.0, 300.0, 800.0]
 #: Smallest normal numbers: what lies below has fewer digits, or is 0.
@@ -176,9 +177,9 @@ def test_a_step_of_training_moves_both_classes_alike():
     """At a rate of 1/q the step of gradient descent is (1, −1) in U, and W moves too."""
     action, theta = confident()
     q = exact_gradient(20)[1]
-    result = action.minimize(theta, optimizer="sgd", lr=1 / q, n_epochs=1, monitor_every=0, rng=0)
+    result = minimize(action, theta, optimizer="sgd", lr=1 / q, n_epochs=1, monitor_every=0, rng=0)
     np.testing.assert_allclose(result.theta[:2] - theta[:2], [1.0, -1.0], rtol=1e-13)
-    records = action.minimize(theta, n_epochs=0, rng=0).history
+    records = minimize(action, theta, n_epochs=0, rng=0).history
     assert records[0].training_action == pytest.approx(math.log1p(math.exp(-40)), rel=1e-13)
 
 

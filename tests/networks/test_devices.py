@@ -244,7 +244,7 @@ def test_chains_over_the_parameters(device, sampler):
             n_chains=2,
             rng=0,
             burn_in=2,
-            run=ebm.sampling.Run(observe=system.action),
+            run=ebm.sampling.SamplingRun(observe=system.action),
         )
         for system in (action, host)
     )

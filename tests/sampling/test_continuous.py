@@ -52,7 +52,7 @@ def test_chains_do_not_drift(name):
         burn_in=4,
         initial=start,
         rng=2,
-        run=ebm.sampling.Run(observe=lambda x: x),
+        run=ebm.sampling.SamplingRun(observe=lambda x: x),
     )
     states = samples.final.states
     assert 0.3 < samples.acceptance.mean() < 0.96
@@ -106,11 +106,11 @@ def test_langevin_is_the_textbook_proposal():
 
 def test_runs_go_on_and_repeat():
     sampler = HamiltonianMonteCarlo(0.5, 3, jitter=0.2)
-    settings = {"n_chains": 5, "burn_in": 3, "run": ebm.sampling.Run(thin=2)}
+    settings = {"n_chains": 5, "burn_in": 3, "run": ebm.sampling.SamplingRun(thin=2)}
     whole = ebm.sample(Gaussian(), sampler, n_draws=9, rng=6, **settings)
     first = ebm.sample(Gaussian(), sampler, n_draws=4, rng=6, **settings)
     rest = ebm.sample(
-        Gaussian(), sampler, n_draws=5, run=ebm.sampling.Run(thin=2), initial=first.final
+        Gaussian(), sampler, n_draws=5, run=ebm.sampling.SamplingRun(thin=2), initial=first.final
     )
     joined = np.concatenate([first.values, rest.values], axis=1)
     np.testing.assert_array_equal(joined, whole.values)
@@ -131,7 +131,7 @@ def test_observables_are_recorded_instead_of_states():
 
     settings = {"n_draws": 6, "n_chains": 3, "rng": 7}
     samples = ebm.sample(
-        Gaussian(), Langevin(0.5), run=ebm.sampling.Run(observe=observe), **settings
+        Gaussian(), Langevin(0.5), run=ebm.sampling.SamplingRun(observe=observe), **settings
     )
     states = ebm.sample(Gaussian(), Langevin(0.5), **settings).values
     np.testing.assert_array_equal(samples.values[..., 0], states.sum(-1))
@@ -211,7 +211,7 @@ def test_observables_keep_their_shape():
             Gaussian(),
             Langevin(0.5),
             n_draws=9,
-            run=ebm.sampling.Run(observe=lambda x: x if next(count) < 5 else x[:, :1]),
+            run=ebm.sampling.SamplingRun(observe=lambda x: x if next(count) < 5 else x[:, :1]),
         )
 
 
@@ -241,7 +241,7 @@ def test_the_virial_theorem_of_an_action():
             n_chains=100,
             burn_in=burn_in,
             rng=11,
-            run=ebm.sampling.Run(observe=virial),
+            run=ebm.sampling.SamplingRun(observe=virial),
         )
         means = samples.values.mean(1)
         assert 0.4 < samples.acceptance.mean() < 0.999
@@ -276,7 +276,7 @@ def test_chains_that_disagree():
 def drawn(**settings):
     """Draws, with the settings of the run beside the others."""
     kept = {k: settings.pop(k) for k in ("thin", "observe", "n_jobs") if k in settings}
-    return ebm.sample(**settings, run=ebm.sampling.Run(**kept))
+    return ebm.sample(**settings, run=ebm.sampling.SamplingRun(**kept))
 
 
 class Flat(Gaussian):
@@ -364,7 +364,8 @@ def width_of_oscillator(step, n_leapfrog, **settings):
     """x² averaged along each of 400 chains that start at one point, and its exact value."""
     samples = ebm.sample(
         Oscillator(), HamiltonianMonteCarlo(step, n_leapfrog, **settings), n_draws=60, rng=4,
-        n_chains=400, initial=[1.5], burn_in=300, run=ebm.sampling.Run(observe=lambda x: x**2),
+        n_chains=400, initial=[1.5], burn_in=300,
+        run=ebm.sampling.SamplingRun(observe=lambda x: x**2),
     )  # fmt: skip
     return samples.values[..., 0].mean(axis=1), 1.0
 

@@ -22,7 +22,7 @@ def drifted(model, sampler=None, sweeps=2, n_chains=N_CHAINS, start=None):
         n_chains=n_chains,
         initial=states,
         burn_in=0,
-        run=ebm.sampling.Run(thin=sweeps),
+        run=ebm.sampling.SamplingRun(thin=sweeps),
         rng=2,
     )
     return samples.chains[:, 0], exact

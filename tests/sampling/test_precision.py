@@ -74,7 +74,7 @@ def test_few_chains_keep_their_distribution():
     """Fields that change with flips would collect rounding errors."""
     for model in (pair(1e7), layers(1e7), pair(1e8, sparse.csr_array)):
         draws = ebm.sample(
-            model, n_draws=4000, n_chains=4, rng=3, burn_in=5, run=ebm.sampling.Run(thin=3)
+            model, n_draws=4000, n_chains=4, rng=3, burn_in=5, run=ebm.sampling.SamplingRun(thin=3)
         ).chains
         p = ebm.exact(model).moments().mean[0]
         error = np.sqrt(p * (1 - p) / draws[..., 0].size)

@@ -29,7 +29,7 @@ MODELS = [machine(), machine().to_spins(), Triples()]
 def test_draws_do_not_depend_on_threads(model, n_chains):
     draws = [
         ebm.sample(
-            model, n_draws=5, n_chains=n_chains, rng=3, run=ebm.sampling.Run(n_jobs=jobs)
+            model, n_draws=5, n_chains=n_chains, rng=3, run=ebm.sampling.SamplingRun(n_jobs=jobs)
         ).chains
         for jobs in (1, 2, 4)
     ]
@@ -71,7 +71,7 @@ def test_one_step_at_a_time_does_not_freeze():
 def test_thinning_and_burn_in_are_sweeps():
     model = machine()
     dense = ebm.sample(model, n_draws=12, burn_in=6, rng=7)
-    thinned = ebm.sample(model, n_draws=4, burn_in=6, run=ebm.sampling.Run(thin=3), rng=7)
+    thinned = ebm.sample(model, n_draws=4, burn_in=6, run=ebm.sampling.SamplingRun(thin=3), rng=7)
     np.testing.assert_array_equal(dense.chains[:, 2::3], thinned.chains)
 
 
@@ -140,13 +140,13 @@ def test_bad_arguments_are_named(arguments, match):
 
 
 def drawn(thin=1, **arguments):
-    return ebm.sample(machine(), **arguments, run=ebm.sampling.Run(thin))
+    return ebm.sample(machine(), **arguments, run=ebm.sampling.SamplingRun(thin))
 
 
 def test_what_has_no_effect_is_refused():
     with pytest.raises(ebm.errors.ModelError, match=r"observe is for ebm\.Reals"):
-        ebm.sample(machine(), n_draws=1, run=ebm.sampling.Run(observe=np.abs))
-    with pytest.raises(ebm.errors.ModelError, match=r"run must be ebm\.sampling\.Run"):
+        ebm.sample(machine(), n_draws=1, run=ebm.sampling.SamplingRun(observe=np.abs))
+    with pytest.raises(ebm.errors.ModelError, match=r"run must be ebm\.sampling\.SamplingRun"):
         ebm.sample(machine(), n_draws=1, run={"thin": 2})
 
 
@@ -155,7 +155,7 @@ def test_any_integer_type_will_do():
         machine(),
         n_draws=np.int64(3),
         n_chains=np.array(2),
-        run=ebm.sampling.Run(thin=np.uint8(1)),
+        run=ebm.sampling.SamplingRun(thin=np.uint8(1)),
         rng=0,
     )
     assert draws.chains.shape == (2, 3, 7)

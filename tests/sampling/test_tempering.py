@@ -41,7 +41,7 @@ def started(model, seed=1):
 def moved(model, inner=None):
     sampler = ebm.ParallelTempering(BETAS, inner)
     return ebm.sample(
-        model, sampler, n_draws=1, run=ebm.sampling.Run(thin=3), initial=started(model)
+        model, sampler, n_draws=1, run=ebm.sampling.SamplingRun(thin=3), initial=started(model)
     ).final
 
 
@@ -104,10 +104,13 @@ def test_chains_taken_up_are_those_that_never_stopped():
 def test_draws_do_not_depend_on_threads(n_jobs):
     draw = {"n_draws": 2, "n_chains": 600, "rng": 3}
     one = ebm.sample(
-        machine(0), ebm.ParallelTempering([0.5]), run=ebm.sampling.Run(n_jobs=1), **draw
+        machine(0), ebm.ParallelTempering([0.5]), run=ebm.sampling.SamplingRun(n_jobs=1), **draw
     )
     other = ebm.sample(
-        machine(0), ebm.ParallelTempering([0.5]), run=ebm.sampling.Run(n_jobs=n_jobs), **draw
+        machine(0),
+        ebm.ParallelTempering([0.5]),
+        run=ebm.sampling.SamplingRun(n_jobs=n_jobs),
+        **draw,
     )
     assert np.array_equal(one.chains, other.chains)
 

@@ -100,7 +100,7 @@ def check_continuous(sampler, strength):
     start = np.random.default_rng(1).standard_normal((N_CHAINS, 3)) @ half.T
     samples = ebm.sample(
         moved, sampler, n_draws=N_DRAWS, initial=start, burn_in=3, rng=2,
-        run=ebm.sampling.Run(observe=lambda x: weak.energy(x) - right.energy(x)),
+        run=ebm.sampling.SamplingRun(observe=lambda x: weak.energy(x) - right.energy(x)),
     )  # fmt: skip
     check_mean(samples.values.mean(axis=1), 0.5 * np.sum((weak.matrix - right.matrix) * covariance))
 

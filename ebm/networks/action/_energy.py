@@ -23,8 +23,6 @@ from ebm.networks.series._surprise import surprise
 from ebm.networks.series.activations import Activation
 from ebm.spaces import Reals
 
-__all__ = ["MLPEnergy", "Parameters", "logit_orders", "logits", "pre_activations"]
-
 #: Bytes of one array of hidden units or logits, (θ, rows, H or M); a handful of them is alive.
 BLOCK_BYTES = 2**24
 

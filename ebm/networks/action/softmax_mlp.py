@@ -9,8 +9,9 @@ from ebm.errors import ModelError
 from ebm.networks._labelled_rows import EQUAL_ROWS, RowSettings, labelled_rows
 from ebm.networks.action._energy import MLPEnergy
 from ebm.networks.action.action_expansion import ActionExpansion, expanded
+from ebm.networks.records import TrainingResult
 from ebm.networks.series.activations import Activation, activation_named
-from ebm.networks.training import TrainingResult, minimize
+from ebm.networks.training import minimize
 from ebm.spaces import Reals
 
 __all__ = ["SoftmaxMLPAction"]

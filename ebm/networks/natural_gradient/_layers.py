@@ -20,8 +20,6 @@ from ebm.information._activations import (
 )
 from ebm.networks.natural_gradient._recording import untouched_buffers
 
-__all__ = ["DTYPES", "LinearLayer", "chosen_kinds", "linear_layers", "own_module"]
-
 #: Of weights whose metrics can be inverted.
 DTYPES = (torch.float32, torch.float64)
 #: What an output passes unchanged on its way to an activation or to the end.

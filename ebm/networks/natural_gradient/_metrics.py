@@ -18,8 +18,6 @@ from torch import Tensor, nn
 from ebm.errors import DivergenceError, ModelError
 from ebm.networks.natural_gradient._layers import DTYPES, LinearLayer
 
-__all__ = ["SCALES", "LayerMetric", "symmetric"]
-
 #: What a damping ε is relative to, of a block G with D rows.
 SCALES = {
     "trace": lambda g: g.diagonal(dim1=-2, dim2=-1).sum(-1),

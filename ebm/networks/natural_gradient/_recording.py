@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 from ebm.errors import ModelError
 
-__all__ = ["ForwardPass", "Recorder", "untouched_buffers"]
-
 Seen = Callable[[nn.Module, Tensor, Tensor], None]
 
 

@@ -17,9 +17,6 @@ import numpy as np
 from ebm._types import Array, ComplexArray
 from ebm.networks.series.activations import Activation
 
-__all__ = ["RowSum", "smallest_radius"]
-
-
 #: Nearly the largest float.
 FARTHEST = 1e300
 #: Relative width at which bisection stops.

@@ -12,8 +12,6 @@ from torch import Tensor
 from ebm.networks._labelled_rows import Block
 from ebm.networks.series import power_series
 
-__all__ = ["surprise", "surprise_series"]
-
 
 def surprise(f: Tensor, labels: Tensor) -> Tensor:
     """−ln q_m of each row in nats, from logits (..., B, M) and labels (B,): (..., B)."""

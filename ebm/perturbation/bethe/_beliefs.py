@@ -17,8 +17,6 @@ from ebm.errors import ConvergenceError
 from ebm.perturbation._fixed_point import Damping, FixedPoint, damped
 from ebm.perturbation.bethe._coupling_graph import CouplingGraph, log_cosh
 
-__all__ = ["ROUNDING", "Beliefs", "propagated"]
-
 #: Less of new messages is taken after ten rounds without progress.
 DAMPING = Damping(shrink=0.5, least=0.02, patience=10, progress=0.98)
 #: Changes below this, in units of the largest field, are rounding.

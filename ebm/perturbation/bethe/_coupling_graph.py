@@ -15,8 +15,6 @@ from ebm.models._couplings import at_pairs, diagonal, free_pairs
 from ebm.models._library import joint_machine, library_model
 from ebm.spaces import FiniteSpace
 
-__all__ = ["CouplingGraph", "coupling_graph", "log_cosh"]
-
 
 @dataclass(frozen=True, eq=False)
 class CouplingGraph:

@@ -16,8 +16,6 @@ from ebm.perturbation._linear_response import cholesky
 from ebm.perturbation.bethe._beliefs import ROUNDING, Beliefs
 from ebm.perturbation.bethe._coupling_graph import log_cosh
 
-__all__ = ["MOST_UNITS", "inverse_correlations", "is_stable", "response"]
-
 #: Below this 1 − r² of a pair its units are as good as locked, and inverses lose digits; where
 #: there are loops, fewer of them are worth the time.
 LOCKED_ON_FORESTS, LOCKED = 1e-2, 1e-6

@@ -24,8 +24,6 @@ from ebm.perturbation.bethe._beliefs import Beliefs
 from ebm.perturbation.bethe._coupling_graph import log_cosh
 from ebm.perturbation.bethe._field_response import MOST_UNITS, inverse_correlations
 
-__all__ = ["LoopCorrection"]
-
 #: Rounds in which the shifts of the messages must settle, and to what part of the largest.
 ROUNDS, TOLERANCE = 1000, 1e-8
 #: Below this 1 − r² of a pair nothing is left of its digits.

@@ -25,8 +25,6 @@ from ebm.perturbation.bethe._field_response import MOST_UNITS, response
 from ebm.perturbation.bethe._loops import LoopCorrection
 from ebm.spaces import Binary, FiniteSpace
 
-__all__ = ["Witness"]
-
 #: Random starts, beside the fields, both signs of all units and of the softest direction.
 RANDOM_STARTS = 2
 #: Rounds of mean field and of messages, and the change at which they have settled.

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DenseAlgebra", "Hadamard", "MatrixAdjoint", "Product"]
-
 Array = NDArray[Any]
 
 #: Entries of a block of rows: it stays in a processor's cache.

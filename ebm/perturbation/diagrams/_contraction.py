@@ -17,8 +17,6 @@ from ebm.perturbation.diagrams._expressions import Expressions
 from ebm.perturbation.diagrams._program import Program
 from ebm.perturbation.diagrams.multigraphs import MAX_EDGES, Diagram, connected_diagrams
 
-__all__ = ["compile_program", "require_covariance_order", "require_order"]
-
 #: Order 7 has cores of four sites with unequal edges.
 MAX_ORDER = 6
 

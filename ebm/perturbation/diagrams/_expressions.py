@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["Expressions", "Node"]
-
 #: A kind and what it is made of, by number:
 #:   ("weight", key)            a vector of vertex weights
 #:   ("times", u, v, …)         their elementwise product

@@ -17,8 +17,6 @@ from ebm.perturbation.diagrams._algebra import DenseAlgebra, MatrixAdjoint, Prod
 from ebm.perturbation.diagrams._expressions import Expressions, Node, inputs
 from ebm.perturbation.diagrams._sparse import SparseAlgebra
 
-__all__ = ["Algebra", "Derivatives", "Program", "ProgramValues"]
-
 Array = NDArray[Any]
 Key = tuple[int, ...]
 Algebra: TypeAlias = DenseAlgebra | SparseAlgebra

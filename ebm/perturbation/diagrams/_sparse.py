@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from ebm.perturbation.diagrams._algebra import Hadamard, MatrixAdjoint, Product
 
-__all__ = ["SparseAlgebra"]
-
 Array = NDArray[Any]
 
 #: The six couplings of four sites.

@@ -22,8 +22,6 @@ from ebm.perturbation._linear_response import cholesky
 from ebm.perturbation.diagrams._program import Algebra
 from ebm.perturbation.plefka._free_energy import corrections
 
-__all__ = ["MeanPoint", "ascent", "climb", "point_at"]
-
 #: Points that the next one is made of.
 MEMORY = 6
 #: Shortest share of a step that is tried.

@@ -29,15 +29,6 @@ from ebm.perturbation.cumulants import cumulant_polynomial
 from ebm.perturbation.diagrams._contraction import compile_program
 from ebm.perturbation.diagrams._program import Algebra, Derivatives, ProgramValues
 
-__all__ = [
-    "MeanPolynomial",
-    "corrections",
-    "coupled_algebra",
-    "covariance_terms",
-    "legendre_weight",
-    "pair_covariances",
-]
-
 Array = NDArray[Any]
 Integers = tuple[int, ...]
 

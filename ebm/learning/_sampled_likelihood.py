@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ebm import _checkpoints
 from ebm._arrays import as_number
+from ebm._checkpoints import fingerprint
 from ebm._iterate import Run, State
 from ebm._randomness import generator
 from ebm._types import Array, Words
@@ -43,8 +43,6 @@ from ebm.learning.averages import Route, as_route, has_memory
 from ebm.learning.optimizers import Adam, Decay, GradientDescent, Optimizer
 from ebm.learning.penalties import AppliedPenalty
 from ebm.learning.result import FitResult
-
-__all__ = ["SampledLikelihood", "constant_units_notes"]
 
 #: A misfit that a fit ends with, in standard errors.
 NEGLIGIBLE = 0.25
@@ -251,11 +249,12 @@ class SampledLikelihood:
 
     def sample(self, model: Any, batch: Any, chains: Any) -> tuple[Any, Any]:
         """Draws of the model, or an ensemble in their place, and the chains after them."""
-        held, answer = self._last_draw
-        if held is not model or has_memory(self.average):
-            answer = checked_route_step(self.route.step(model, batch, chains), self.average)
-            self._last_draw[:] = [model, answer]
-        return answer
+        last, ensemble = self._last_draw
+        if last is not model or has_memory(self.average):
+            answer = self.route.step(model, batch, chains)
+            ensemble, chains = checked_route_step(answer, self.average)
+            self._last_draw[:] = [model, ensemble]
+        return ensemble, chains
 
     @cached_property
     def _last_draw(self) -> list[Any]:
@@ -393,8 +392,8 @@ class SampledLikelihood:
         return {
             **settings_of(self.family, rows, self.penalty),
             "validation": _rows_of(self.validation),
-            "average": _checkpoints.fingerprint(self.average),
-            "optimizer": _checkpoints.fingerprint(self.optimizer),
+            "average": fingerprint(self.average),
+            "optimizer": fingerprint(self.optimizer),
             "batch_size": str(self.batch_size),
         }
 
@@ -439,7 +438,7 @@ def _rows_of(validation: Ensemble | None) -> str:
         return "none"
     rows = Rows.of(validation)
     parts = rows.states, rows.index, rows.weights
-    return " ".join(_checkpoints.fingerprint(np.asarray(part)) for part in parts)
+    return " ".join(fingerprint(np.asarray(part)) for part in parts)
 
 
 def _normalized_notes(data: Any) -> tuple[str, ...]:

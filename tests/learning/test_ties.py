@@ -1,0 +1,255 @@
+"""Parameters held fixed or tied, θ = θ₀ + Aφ, against the minimum over φ by brute force."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import ebm
+from ebm.errors import EbmError, ShapeError
+from ebm.learning.penalties import AppliedPenalty
+from tests import oracles
+
+RNG = np.random.default_rng(0)
+ROWS = (RNG.random((400, 4)) < [0.3, 0.5, 0.6, 0.4]).astype(np.int8)
+ROWS[:150, 1] = ROWS[:150, 0]
+ROWS[100:200, 3] = 1 - ROWS[100:200, 2]
+
+MACHINE = ebm.BoltzmannMachine(np.zeros((4, 4)), [0.2, -0.1, 0.3, 0.0], center=0.3)
+MACHINE = MACHINE.with_parameters(MACHINE.parameters + np.linspace(-0.3, 0.4, 10))
+SPINS = MACHINE.to_spins()
+TRIPLES = ebm.InteractionModel(
+    {(0,): 0.2, (1,): -0.3, (2,): 0.0, (3,): 0.1, (0, 1): 0.5, (2, 3): -0.5, (0, 1, 2): 0.1},
+    ebm.Binary(4),
+)
+FAMILIES = {"machine": MACHINE, "spins": SPINS, "triples": TRIPLES}
+
+
+def matrix(p):
+    """Three ways open, one of them a difference."""
+    ways = np.zeros((p, 3))
+    ways[0, 0], ways[1, 0] = 1, -1
+    ways[2:4, 1] = 1, 2
+    ways[4:, 2] = 1
+    return ways
+
+
+def penalties(p):
+    some = np.arange(p) % 3 != 1
+    uniform = np.minimum(np.arange(p), 4)
+    return {
+        "free": {"free": some},
+        "all couplings alike": {"ties": uniform},
+        "labels are words": {"ties": ["b"] * 2 + ["c"] * 2 + ["W"] * (p - 4)},
+        "ties of the free": {"ties": uniform, "free": some},
+        "matrix": {"ties": matrix(p)},
+        "matrix, free": {"ties": matrix(p), "free": np.arange(p) != 2},
+        "one way": {"ties": np.ones((p, 1))},
+    }
+
+
+KINDS = list(penalties(10))
+
+
+def rows_of(model):
+    return 2 * ROWS.astype(int) - 1 if isinstance(model, ebm.IsingModel) else ROWS
+
+
+def loss_and_slopes(model, rows, penalty):
+    """L(θ) and its gradient from all states."""
+    states, own = oracles.all_states(model.space), AppliedPenalty(model, penalty)
+
+    def of(theta):
+        at = model.with_parameters(theta)
+        energies = at.energy(states)
+        least = energies.min()
+        log_z = np.log(np.exp(least - energies).sum()) - least
+        p = np.exp(-energies - log_z)
+        slopes = at.energy_gradient(rows).mean(axis=0) - p @ at.energy_gradient(states)
+        value = at.energy(rows).mean() + log_z + own.value(theta)
+        return value, slopes + own.gradient(theta)
+
+    return of
+
+
+def brute_force(model, rows, penalty):
+    """The minimum over φ, and A."""
+    theta = np.array(model.parameters)
+    ways = penalty.directions(len(theta))
+    loss = loss_and_slopes(model, rows, penalty)
+
+    def inner(phi):
+        value, slopes = loss(theta + ways @ phi)
+        return value, ways.T @ slopes
+
+    phi = np.zeros(ways.shape[1])
+    for _ in range(3):
+        phi = minimize(inner, phi, jac=True, method="BFGS", options={"gtol": 1e-12}).x
+    return theta + ways @ phi, ways
+
+
+def standard_errors(model, rows, penalty, ways):
+    """√diag(A H⁻¹ (Aᵀ F A) H⁻¹ Aᵀ / N), H = Aᵀ (F + ∂²R) A, from the states."""
+    fisher = oracles.covariance(model, model.energy_gradient)
+    inner = ways.T @ fisher @ ways
+    hessian = inner + ways.T @ AppliedPenalty(model, penalty).hessian @ ways
+    response = ways @ np.linalg.inv(hessian)
+    return np.sqrt(np.diag(response @ inner @ response.T) / len(rows))
+
+
+SOLVERS = {
+    "given none": (None, 1e-8),
+    "Newton": (ebm.Newton(), 1e-8),
+    "L-BFGS": (ebm.LBFGS(), 1e-6),
+    "gradient steps": (
+        ebm.GradientSteps(ebm.GradientDescent(0.2, momentum=0.9), n_epochs=20_000, tolerance=1e-8),
+        1e-6,
+    ),
+    "natural gradient": (
+        ebm.GradientSteps(ebm.NaturalGradient(0.5, damping=0.05), n_epochs=500, tolerance=1e-8),
+        1e-6,
+    ),
+}
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.05])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("solver", ["given none", "Newton", "L-BFGS"])
+def test_the_minimum_is_that_over_phi(solver, family, kind, l2):
+    model, (solver, within) = FAMILIES[family], SOLVERS[solver]
+    check_minimum(model, solver, within, kind, l2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("solver", ["gradient steps", "natural gradient"])
+def test_gradient_steps_end_there_too(solver, family, kind):
+    model, (solver, within) = FAMILIES[family], SOLVERS[solver]
+    check_minimum(model, solver, within, kind, 0.05)
+
+
+def check_minimum(model, solver, within, kind, l2):
+    rows = rows_of(model)
+    penalty = ebm.Penalty(l2=l2, l2_biases=l2 / 2, **penalties(len(model.parameters))[kind])
+    wanted, ways = brute_force(model, rows, penalty)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = ebm.fit(model, rows, penalty=penalty, solver=solver)
+    assert result.converged, result.message
+    theta = result.model.parameters
+    np.testing.assert_allclose(theta, wanted, atol=within)
+    # Nowhere but along A.
+    moved = theta - model.parameters
+    np.testing.assert_allclose(ways @ (np.linalg.pinv(ways) @ moved), moved, atol=1e-13)
+    likelihood = oracles.mean_log_likelihood(result.model, rows)
+    assert result.log_likelihood == pytest.approx(likelihood, rel=1e-10)
+    if isinstance(solver, ebm.GradientSteps):
+        assert result.standard_errors is None
+        return
+    errors = standard_errors(result.model, rows, penalty, ways)
+    np.testing.assert_allclose(result.standard_errors, errors, rtol=1e-6, atol=1e-12)
+    fisher = oracles.covariance(result.model, result.model.energy_gradient)
+    np.testing.assert_allclose(result.fisher.dense(), fisher, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_not_free_keeps_its_number_to_the_bit(family):
+    model = FAMILIES[family]
+    free = np.arange(len(model.parameters)) % 2 == 0
+    for solver in (None, ebm.LBFGS(), ebm.GradientSteps(ebm.GradientDescent(0.5), 20)):
+        result = ebm.fit(
+            model, rows_of(model), penalty=ebm.Penalty(l2=0.1, free=free), solver=solver
+        )
+        theta = result.model.parameters
+        assert np.array_equal(theta[~free], model.parameters[~free])
+        assert not np.isclose(theta[free], model.parameters[free]).any()
+        if result.standard_errors is not None:
+            assert (result.standard_errors[~free] == 0).all()
+            assert (result.standard_errors[free] > 0).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_free_and_none_tied_is_the_fit_of_old(family):
+    model = FAMILIES[family]
+    rows, p = rows_of(model), len(model.parameters)
+    wanted = ebm.fit(model, rows)
+    for penalty in (ebm.Penalty(free=np.ones(p)), ebm.Penalty(ties=np.arange(p))):
+        result = ebm.fit(model, rows, penalty=penalty)
+        np.testing.assert_allclose(result.model.parameters, wanted.model.parameters, atol=1e-8)
+        np.testing.assert_allclose(result.standard_errors, wanted.standard_errors, rtol=1e-6)
+
+
+def test_a_restricted_machine_with_fixed_biases():
+    start = ebm.RestrictedBoltzmannMachine.for_data(ROWS, 2, rng=0)
+    free = np.asarray(start.is_coupling)
+    penalty = ebm.Penalty(l2=0.02, free=free)
+    steps = ebm.GradientSteps(ebm.GradientDescent(0.5, momentum=0.9), n_epochs=5000, tolerance=1e-7)
+    by_steps = ebm.fit(start, ROWS, penalty=penalty, solver=steps)
+    result = ebm.fit(start, ROWS, penalty=penalty)
+    assert result.converged
+    assert by_steps.converged
+    loss = loss_and_slopes(start, ROWS, penalty)
+    for fitted in (result, by_steps):
+        theta = fitted.model.parameters
+        assert np.array_equal(theta[~free], start.parameters[~free])
+        assert np.abs(loss(theta)[1][free]).max() < 1e-6
+    assert loss(result.model.parameters)[0] == pytest.approx(loss(by_steps.model.parameters)[0])
+
+
+def test_chains_learn_along_the_ways_open_to_them():
+    ties = np.minimum(np.arange(10), 4)
+    penalty = ebm.Penalty(l2=0.01, ties=ties)
+    wanted = ebm.fit(MACHINE, ROWS, penalty=penalty)
+    chains = ebm.Likelihood(ebm.PersistentChains(2000))
+    result = ebm.fit(MACHINE, ROWS, loss=chains, penalty=penalty, rng=0)
+    assert result.converged
+    moved = result.model.parameters - MACHINE.parameters
+    assert np.ptp(moved[4:]) < 1e-12
+    difference = (result.model.parameters - wanted.model.parameters) / wanted.standard_errors
+    assert np.abs(difference).max() < 1
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("penalty", "error", "said"),
+        [
+            ({"free": np.zeros(10)}, EbmError, "leave no parameter that may change"),
+            ({"free": np.ones(9)}, ShapeError, "free must have an entry for each of the 10"),
+            ({"free": np.ones((10, 1))}, ShapeError, "free must have an entry for each of the 10"),
+            ({"ties": np.arange(11)}, ShapeError, "ties must have an entry for each of the 10"),
+            ({"ties": np.ones((9, 2))}, ShapeError, "ties must have an entry for each of the 10"),
+            ({"ties": np.ones((2, 2, 2))}, ShapeError, "ties must be labels"),
+            ({"ties": np.zeros((10, 2))}, EbmError, "leave no parameter that may change"),
+        ],
+    )
+    @pytest.mark.parametrize("solver", [None, ebm.GradientSteps(n_epochs=1)])
+    def test_what_fits_no_parameters(self, penalty, error, said, solver):
+        with pytest.raises(error, match=said):
+            ebm.fit(MACHINE, ROWS, penalty=ebm.Penalty(**penalty), solver=solver)
+
+    @pytest.mark.parametrize(
+        ("penalty", "said"),
+        [
+            ("strong", "penalty must be"),
+            (-1.0, "penalty must be"),
+            (float("nan"), "penalty must be"),
+            (ebm.Penalty, "penalty must be an object: write Penalty"),
+        ],
+    )
+    def test_what_is_no_penalty(self, penalty, said):
+        with pytest.raises(EbmError, match=said):
+            ebm.fit(MACHINE, ROWS, penalty=penalty)
+
+    @pytest.mark.parametrize("name", ["l2", "l2_biases", "l1"])
+    @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), 1e101])
+    def test_strengths_out_of_range(self, name, value):
+        with pytest.raises(EbmError, match=f"{name} must be a number from 0 to"):
+            ebm.Penalty(**{name: value})
+
+
+def test_a_number_is_a_penalty_on_couplings():
+    one = ebm.fit(MACHINE, ROWS, penalty=0.1).model.parameters
+    other = ebm.fit(MACHINE, ROWS, penalty=ebm.Penalty(l2=0.1)).model.parameters
+    assert np.array_equal(one, other)
