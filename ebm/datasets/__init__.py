@@ -55,7 +55,20 @@ class Dataset:
 
 
 def spikes() -> Dataset:
-    """Spikes of ten cells in 40 000 time bins, coded {0, 1}."""
+    """Spikes of ten cells in 40 000 time bins, coded {0, 1}.
+
+    Returns
+    -------
+    Dataset
+        States, shape (40000, 10): 1 where a cell fired in a time bin.
+
+    Examples
+    --------
+    >>> import ebm.datasets
+    >>> spikes = ebm.datasets.spikes()
+    >>> spikes.states.shape, spikes.names[:2]
+    ((40000, 10), ('cell 0', 'cell 1'))
+    """
     resource = importlib.resources.files("ebm.datasets").joinpath("spikes.npz")
     with resource.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         shape = tuple(int(size) for size in archive["shape"])

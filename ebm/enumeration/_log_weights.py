@@ -212,11 +212,7 @@ class Resolved(NamedTuple):
 
 
 def resolved(model: Any) -> Resolved | None:
-    """Log weights in two parts of a model of the library whose energies are not ordinary.
-
-    A model made of another, as a marginal is, has ``resolved_log_weights()`` itself. None where
-    plain energies will do, and where they are all there is.
-    """
+    """Log weights in two parts of a model of the library whose energies are not ordinary."""
     if callable(getattr(model, "resolved_log_weights", None)):
         own: Resolved | None = model.resolved_log_weights()
         return own

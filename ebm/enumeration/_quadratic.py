@@ -30,6 +30,9 @@ from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
 from ebm.forms import summable_form
 from ebm.spaces import FiniteSpace
 
+__all__ = ["PairwiseEnumeration"]
+
+
 #: Largest space whose states are summed in the log domain, a single block of :class:`Halves`.
 SMALL = 2**12
 #: Draws whose middle group is drawn at once, to bound memory.

@@ -20,6 +20,8 @@ from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
 from ebm.forms import summable_form
 from ebm.spaces import Binary
 
+__all__ = ["LayerMoments", "RestrictedEnumeration"]
+
 #: Number, log weights and probabilities of a block, and buffers, to sums over its states.
 OfBlock = Callable[[int, Array, Array, Workspace], tuple[Array, ...]]
 

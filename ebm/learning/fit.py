@@ -55,7 +55,8 @@ def fit(
         ``ebm.Penalty(l2=…)``, or its ``l2`` alone; which parameters may change, and which are tied.
     solver : Solver, optional
         ``ebm.Newton()``, ``ebm.LBFGS()`` or ``ebm.GradientSteps()`` with their settings; the
-        fastest that suits the problem if not given.
+        fastest that suits the problem if not given. One of your own says which losses it suits by
+        an attribute ``losses``, a tuple of classes.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness of gradient steps; other solvers draw nothing and refuse it.
     checkpoint : path-like, optional
@@ -111,7 +112,7 @@ def fit(
         data = Ensemble.from_data(data, space=space)
     loss = _checked_loss(loss)
     problem = loss.of(_named(model, data.space.names), data, as_penalty(penalty))
-    solver = _checked_solver(solver, problem)
+    solver = _checked_solver(solver, problem, loss)
     if rng is not None and not getattr(solver, "draws", False):
         raise EbmError(f"rng belongs to gradient steps: this fit draws no numbers, got rng={rng!r}")
     return problem.solve(solver, rng=rng, checkpoint=checkpoint, progress=progress)
@@ -127,12 +128,14 @@ def _checked_loss(loss: Any) -> Loss:
     return checked
 
 
-def _checked_solver(solver: Any, problem: Any) -> Any:
+def _checked_solver(solver: Any, problem: Any, loss: Loss) -> Any:
     if solver is None:
         return problem.solver()
     if isinstance(solver, type):
         raise EbmError(f"solver must be an object: write {solver.__name__}()")
-    if not isinstance(solver, problem.solvers):
+    if not isinstance(solver, problem.solvers) and not isinstance(
+        loss, getattr(solver, "losses", ())
+    ):
         names = ", ".join(f"ebm.{kind.__name__}()" for kind in problem.solvers)
         raise EbmError(f"solver must be one of {names} for this loss, got {solver!r}")
     return solver

@@ -137,13 +137,13 @@ class FitResult:
     model: ParametricModel
     converged: bool
     message: str
-    log_likelihood: float | None
-    gradient_norm: float
-    misfit: float
-    sample_size: float
-    fisher: FisherInformation | None
-    ensemble: Any
-    history: tuple[FitStep, ...]
+    log_likelihood: float | None = None
+    gradient_norm: float = math.nan
+    misfit: float = math.nan
+    sample_size: float = math.inf
+    fisher: FisherInformation | None = None
+    ensemble: Any = None
+    history: tuple[FitStep, ...] = ()
     warnings: tuple[str, ...] = field(default=())
     log_pseudolikelihood: float | None = None
     regressions: Array | None = None

@@ -86,7 +86,21 @@ class Approximation(ABC):
         return None
 
     def moments(self) -> Moments:
-        """Means, covariance and ln Z in the coding of the model."""
+        """Means, covariance and ln Z in the coding of the model.
+
+        Returns
+        -------
+        Moments
+            The variances are those of two-valued units with these means. One
+            :class:`ebm.errors.SeriesWarning` names all numbers that are doubted.
+
+        Raises
+        ------
+        EbmError
+            If there is no covariance.
+        LimitError
+            If the covariance would take too long or too much memory.
+        """
         moments = Moments(self.space, self._mean, self._covariance, self._log_partition)
         self._warn(self._log_partition_doubt, self._mean_doubt, self._covariance_doubt)
         return moments
@@ -135,6 +149,13 @@ class Approximation(ABC):
         """Covariances of all pairs, (n, n), with m(1 − m), or 1 − m² in spins, on the diagonal.
 
         A :class:`ebm.errors.SeriesWarning` says when ``covariance_error`` is above 0.1.
+
+        Raises
+        ------
+        EbmError
+            If the solution is a saddle of the free energy, where linear response has no meaning.
+        LimitError
+            If the order is 6, or it would take too long or too much memory.
         """
         covariance = self._covariance
         self._warn(self._covariance_doubt)
@@ -154,6 +175,11 @@ class Approximation(ABC):
 
         Of sparse couplings no (n, n) array is made. A :class:`ebm.errors.SeriesWarning` says when
         ``pair_covariance_error`` is above 0.1.
+
+        Raises
+        ------
+        LimitError
+            If the order is 6, or it would take too long or too much memory.
         """
         pair_covariance = self._pair_covariance
         self._warn(Doubt("covariances of coupled units", self.pair_covariance_error))

@@ -45,7 +45,31 @@ class FiniteSpace(StateSpace):
         return self.values[:, None]
 
     def states_at(self, indices: ArrayLike) -> Array:
-        """States by their number, in lexicographic order with the first unit slowest."""
+        """States by their number, in lexicographic order with the first unit slowest.
+
+        Parameters
+        ----------
+        indices : array_like of int, (...)
+            Numbers from 0 to ``size - 1``.
+
+        Returns
+        -------
+        ndarray, (..., n)
+            The states; the inverse of :meth:`index`.
+
+        Raises
+        ------
+        ShapeError
+            If a number is outside the space.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> ebm.Binary(3).states_at([0, 1, 4])
+        array([[0., 0., 0.],
+               [0., 0., 1.],
+               [1., 0., 0.]])
+        """
         index = np.asarray(indices, dtype=np.int64)[..., None]
         outside = index[(index < 0) | (index >= self.size)]
         if outside.size:

@@ -86,11 +86,69 @@ class StateSpace(ABC):
         return self.check(states)
 
     def check(self, states: ArrayLike) -> Array:
-        """Validate states of any numeric type and return them as float64."""
+        """Validate states of any numeric type and return them as float64.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            One state or any stack of states: an array, scipy.sparse rows, a tensor, a data frame or
+            a row of one. What has labels is taken by the names of the units.
+
+        Returns
+        -------
+        ndarray of float64, (..., n)
+            The same states; the input itself when it is already a float64 array.
+
+        Raises
+        ------
+        ShapeError
+            If the last axis is not ``n`` long.
+        NamesError
+            If labels are not the names of the units.
+        CodingError
+            If a value does not belong to the coding; the unit and the values are named.
+        MissingValueError
+            If a value is NaN; the units are named.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> ebm.Binary(2).check([[0, 1], [True, False]])
+        array([[0., 1.],
+               [1., 0.]])
+        """
         return self._checked(states, readable(states, "states"))
 
     def map(self, function: Callable[[Array], ArrayLike], states: Any) -> Array:
-        """A function of checked states, about a million numbers at a time, (..., n) -> (..., m)."""
+        """A function of checked states, about a million numbers at a time, (..., n) -> (..., m).
+
+        Parameters
+        ----------
+        function : callable
+            Maps states (..., n) of float64 to an array (..., m).
+        states : array_like, (..., n)
+            One state or any stack of states, of any type that :meth:`check` takes.
+
+        Returns
+        -------
+        ndarray, (..., m)
+            What the function gives for all states; no float64 copy of all of them is made.
+
+        Raises
+        ------
+        ShapeError
+            As :meth:`check`.
+        CodingError
+            As :meth:`check`.
+        MissingValueError
+            As :meth:`check`.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> ebm.Spins(2).map(lambda states: states.sum(axis=-1), [[1, 1], [1, -1]])
+        array([2., 0.])
+        """
         given = readable(states, "states")
         if math.prod(given.shape) <= BLOCK:
             return np.asarray(function(self._checked(states, given)))
@@ -114,7 +172,23 @@ class StateSpace(ABC):
         return replace(self, names=names)
 
     def order_of(self, names: Sequence[str]) -> Indices:
-        """Positions at which columns called ``names`` hold the units of this space."""
+        """Positions at which columns called ``names`` hold the units of this space.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Column names.
+
+        Returns
+        -------
+        ndarray of int, (n,)
+            ``columns[positions]`` are in the order of the space.
+
+        Raises
+        ------
+        NamesError
+            If ``names`` are not the names of the space in some order.
+        """
         given = as_names(names)
         checked_names(given, len(given))
         return positions(given, self.names or given, "the columns must be the units")

@@ -536,6 +536,19 @@ def test_a_solver_is_one_that_suits_the_loss(solver):
         ebm.fit(START, ROWS, solver=solver)
 
 
+def test_a_solver_of_ones_own_is_taken_by_the_losses_it_names():
+    class Own:
+        record_type, draws, losses = ebm.learning.FitStep, False, (ebm.Likelihood,)
+        inner = ebm.LBFGS(1e-6)
+        tolerance, max_iterations = inner.tolerance, inner.max_iterations
+        start, step, record = inner.start, inner.step, inner.record
+        verdict, settings = inner.verdict, inner.settings
+
+    assert ebm.fit(START, ROWS, solver=Own()).converged
+    with pytest.raises(EbmError, match="solver must be one of"):
+        ebm.fit(START, ROWS, solver=ebm.inversion.TruncatedNewton())
+
+
 @pytest.mark.parametrize("kind", [ebm.GradientSteps, ebm.Newton, ebm.LBFGS])
 def test_a_solver_is_an_object(kind):
     with pytest.raises(EbmError, match=rf"solver must be an object: write {kind.__name__}\(\)"):

@@ -112,7 +112,23 @@ class MLPEnergy(EnergyModel):
         return other
 
     def flatten(self, U: Any, c: Any, W: Any, b: Any) -> Any:
-        """θ from its blocks."""
+        """θ from its blocks.
+
+        Parameters
+        ----------
+        U, c, W, b : array_like or Tensor, (..., M, H), (..., M), (..., H, E), (..., H)
+            Weights and biases of the logits and of the hidden units.
+
+        Returns
+        -------
+        ndarray or Tensor, (..., d)
+            A tensor if U is one.
+
+        Raises
+        ------
+        ShapeError
+            If a block has another shape.
+        """
         parts = []
         for (name, shape), given in zip(self.shapes.items(), (U, c, W, b), strict=True):
             tensor = as_tensor(given, name)
@@ -166,7 +182,23 @@ class MLPEnergy(EnergyModel):
         return max(1, min(self.rows.n_rows, BLOCK_BYTES // bytes_each))
 
     def action(self, theta: Any) -> Any:
-        """S(θ) in nats, without κ and λ; autograd goes through."""
+        """S(θ) in nats, without κ and λ; autograd goes through.
+
+        Parameters
+        ----------
+        theta : array_like or Tensor, (..., d)
+            One θ or several.
+
+        Returns
+        -------
+        ndarray or Tensor, (...)
+            The cross entropy; +inf where the logits overflow the dtype.
+
+        Raises
+        ------
+        ShapeError, ModelError, MissingValueError
+            If ``theta`` has another length, or does not hold finite real numbers.
+        """
         return like(self._action(self._wide(theta)), theta)
 
     def energy(self, states: Any) -> Any:
