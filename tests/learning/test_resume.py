@@ -7,7 +7,7 @@ import ebm
 from ebm import _checkpoints, _iterate
 from ebm._iterate import iterate
 from ebm.learning._sampled_likelihood import SampledLikelihood
-from ebm.learning.averages import as_route
+from ebm.learning.averages import as_stateful
 from ebm.learning.natural_gradient import NaturalGradient
 
 ROWS = (np.random.default_rng(0).random((70, 4)) < [0.3, 0.5, 0.6, 0.4]).astype(np.int8)
