@@ -281,7 +281,7 @@ class PseudolikelihoodProblem:
         """The family at the maximum."""
         loss = self.loss
         with single_threaded_blas():
-            start = loss.start() if self.penalty.directions is None else self._centered()
+            start = self._centered() if self.penalty.is_tied else loss.start()
             with entries(progress) as show:
                 run = iterate(solver, loss, start, progress=show, **how)
             return self._result(solver, loss, run)
@@ -350,7 +350,7 @@ class PseudolikelihoodProblem:
         if self._is_spins:
             linear = np.append(0.5, -0.25 * self._shift)
         allowed = basis = None
-        if self.penalty.directions is not None:
+        if self.penalty.is_tied:
             basis = self._basis()
         elif self.ways is not None:
             i, j = self.family.pairs
@@ -432,9 +432,7 @@ class PseudolikelihoodProblem:
         """Whether there is a maximum where the search ended, and a sentence."""
         rows, norm = self.rows, run.history[-1].gradient_norm
         steps = run.state["iteration"]
-        # Without a penalty an empty cell makes couplings grow without end.
-        is_bare = not self.penalty and self.penalty.directions is None
-        cells = empty_cells(rows.moments(), self.family.pairs) if is_bare else []
+        cells = empty_cells(rows.moments(), self.family.pairs, self.penalty)
         if cells:
             more = f"; and {len(cells) - MOST_CELLS} more" if len(cells) > MOST_CELLS else ""
             return False, _no_maximum("; ".join(cells[:MOST_CELLS]) + more, rows)

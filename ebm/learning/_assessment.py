@@ -56,7 +56,9 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
         end = replace(end, direction=point.direction)
     elif end.reason == "undetermined":
         end = replace(end, direction=point.least_determined)
-    cells = _cells_of(loss)
+    cells: list[str] = []
+    if isinstance(loss, PairLikelihoodLoss):
+        cells = empty_cells(loss.data, loss.family.pairs, loss.penalty)
     _require_possible_end(loss, end)
     end = _vanishing(loss, end)
     # An empty cell of a coupled pair is proof, whatever the optimizer saw.
@@ -88,9 +90,7 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
         misfit=float(np.abs(loss.scaling.T @ misfit).max(initial=0)),
         sample_size=loss.sample_size,
         errors=errors,
-        fisher=None
-        if end.fisher is None
-        else FisherInformation(_of_model(loss, end.fisher, point)),
+        fisher=_of_model(loss, end),
         ensemble=point.ensemble,
         history=run.history,
         warnings=(*notes, *why),
@@ -119,16 +119,6 @@ def _information(loss: LikelihoodLoss, point: Point, run: Run) -> tuple[Array | 
         return None, [f"no standard errors: {error}"]
 
 
-def _cells_of(loss: LikelihoodLoss) -> list[str]:
-    """Sentences about pairs with values never seen, where no penalty makes up for them."""
-    # A penalty on biases alone may hold the parameters that an empty cell would let grow.
-    if not isinstance(loss, PairLikelihoodLoss) or loss.penalty:
-        return []
-    if loss.penalty.directions is not None:
-        return []
-    return empty_cells(loss.data, loss.family.pairs)
-
-
 def _require_possible_end(loss: LikelihoodLoss, end: _End) -> None:
     """Refuse moments under which a sample becomes likelier than certain."""
     if not isinstance(loss, PairLikelihoodLoss):
@@ -145,9 +135,7 @@ def _vanishing(loss: LikelihoodLoss, end: _End) -> _End:
     """An end so far out that Newton steps from there are rounding."""
     if end.reason not in {"converged", "rounding"} or end.fisher is None:
         return end
-    if isinstance(loss, PairLikelihoodLoss) or not loss.is_convex:
-        return end
-    if loss.penalty.directions is not None:
+    if isinstance(loss, PairLikelihoodLoss) or loss.penalty.is_tied or not loss.is_convex:
         return end
     direction = vanishing_direction(loss.family, end.fisher, end.point.slopes, loss.penalty)
     if direction is None:
@@ -192,15 +180,12 @@ def _standard_errors(
     return errors, ()
 
 
-def _of_model(loss: LikelihoodLoss, fisher: Array, point: Point) -> Array:
-    """The Fisher information in the parameters of the model, A⁻ᵀ F A⁻¹."""
-    if loss.penalty.directions is not None:
-        return loss.information(point.model, point.ensemble)
-    if not isinstance(loss, PairLikelihoodLoss):
-        return fisher
-    # A changes biases by couplings only, so (A − 1)² = 0 and A⁻¹ = 2 − A.
-    back = 2 * np.eye(len(fisher)) - loss.gauge
-    return np.asarray(back.T @ fisher @ back)
+def _of_model(loss: LikelihoodLoss, end: _End) -> FisherInformation | None:
+    """The Fisher information in the parameters of the model."""
+    if end.fisher is None:
+        return None
+    point = end.point
+    return FisherInformation(loss.coordinates.of_model(end.fisher, point.model, point.ensemble))
 
 
 def _sentence(end: _End) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from ebm._types import Array, Flags, Indices
 from ebm.ensembles import Moments
 from ebm.errors import ConstantUnitError, EbmError
+from ebm.learning.penalties import AppliedPenalty
 from ebm.spaces import Binary
 from ebm.spaces._labels import shown
 
@@ -29,17 +30,21 @@ FLAT = 1e-8
 MOST_NAMES = 8
 
 
+def constant_units(labels: Sequence[str], is_constant: Flags) -> str:
+    """The start of a sentence about the units that never change; empty if there are none."""
+    units = [labels[i] for i in np.flatnonzero(is_constant)]
+    if len(units) == 1:
+        return f"unit {shown(units)} never changes"
+    return f"units {shown(units)} never change" if units else ""
+
+
 def require_changing_units(moments: Moments) -> None:
     """Refuse units that never change."""
     mean = moments.to(Binary).mean
-    constant = np.flatnonzero((mean < CONSTANT) | (mean > 1 - CONSTANT))
-    if len(constant):
-        names = shown([moments.space.labels[i] for i in constant])
-        subject = (
-            f"unit {names} never changes" if len(constant) == 1 else f"units {names} never change"
-        )
+    constant = constant_units(moments.space.labels, np.minimum(mean, 1 - mean) < CONSTANT)
+    if constant:
         raise ConstantUnitError(
-            f"{subject}, so no finite bias is best: leave them out, or hold biases by a penalty, "
+            f"{constant}, so no finite bias is best: leave them out, or hold biases by a penalty, "
             f"such as penalty=ebm.Penalty(l2_biases={gentle_penalty(moments.sample_size)})"
         )
 
@@ -90,8 +95,16 @@ def _empty(moments: Moments, pairs: tuple[Indices, Indices]) -> Flags:
     return np.asarray(_pair_tables(moments, pairs) < EMPTY * rarer + 1e-15)
 
 
-def empty_cells(moments: Moments, pairs: tuple[Indices, Indices]) -> list[str]:
-    """Sentences about pairs of units with a combination of values that never occurs."""
+def empty_cells(
+    moments: Moments, pairs: tuple[Indices, Indices], penalty: AppliedPenalty
+) -> list[str]:
+    """Sentences about pairs of units with a combination of values that never occurs.
+
+    None where a penalty or ties may make up for it: even one on biases alone may hold the
+    parameters that an empty cell would let grow.
+    """
+    if not penalty.is_absent:
+        return []
     cells = _empty(moments, pairs)
     i, j = pairs
     labels = moments.space.labels

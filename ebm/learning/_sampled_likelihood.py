@@ -486,11 +486,9 @@ def _doubts(loss: SampledLikelihood) -> tuple[str, tuple[str, ...]]:
     if has_pairs(family):
         target = data.moments().to(family.space).two_valued()
         require_possible(target, family.pairs)
-        if not penalty.holds_biases and penalty.directions is None:
+        if not (penalty.holds_biases or penalty.is_tied):
             require_changing_units(target)
-        cells = (
-            [] if penalty or penalty.directions is not None else empty_cells(target, family.pairs)
-        )
+        cells = empty_cells(target, family.pairs, penalty)
     if cells:
         verdict, message = "has no maximum", missing_maximum(cells, [], data.sample_size)
     else:

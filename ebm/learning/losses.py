@@ -188,7 +188,7 @@ class LikelihoodProblem:
         loss = PairLikelihoodLoss(self.family, target, average, self.penalty, self.data)
         # Before anything of size p² is made, for the limits of the average.
         loss.point(loss.start())
-        if not self.penalty.holds_biases and self.penalty.directions is None:
+        if not (self.penalty.holds_biases or self.penalty.is_tied):
             require_changing_units(target)
         return loss
 
@@ -231,8 +231,7 @@ def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
     space, p = loss.family.space, len(theta)
     if not start.is_exact or space.size * p**2 > NEWTON_WORK or not loss.is_convex:
         return LBFGS()
-    is_tied = loss.penalty.directions is not None
-    fisher = loss.information(start.model, start.ensemble) if is_tied else start.fisher
+    fisher = loss.coordinates.of_model(start.fisher, start.model, start.ensemble)
     return LBFGS() if is_saturated(loss.family, fisher) else Newton()
 
 
