@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebm._arrays import as_integer, as_number, read_only
 from ebm._checkpoints import fingerprint
@@ -21,11 +20,9 @@ from ebm._jobs import Answer, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
-from ebm.ensembles import WeightedStates
 from ebm.errors import EbmError, EbmWarning, SingularCovarianceError
 from ebm.inversion._methods import model_of, parameters_of, require_function
 from ebm.inversion._rows import DistinctRows, read_rows
-from ebm.spaces import Spins
 
 __all__ = ["BootstrapResult", "bootstrap"]
 
@@ -158,7 +155,7 @@ def bootstrap(
             "from exact ensembles first, and give frequencies of rows"
         )
     with loop(), single_threaded_blas():
-        reference = model_of(method(_resample(rows, rows.weights * round(rows.sample_size))))
+        reference = model_of(method(rows.resampled(rows.weights * round(rows.sample_size))))
         job = partial(_resampled, method, rows, reference)
         seeds = generator(rng).integers(0, 2**63, n_resamples)
         settings = {
@@ -187,7 +184,7 @@ def _resampled(
     drawn = np.random.default_rng(seed)
     counts = drawn.multinomial(round(rows.sample_size), rows.weights / rows.weights.sum())
     try:
-        return {"parameters": parameters_of(_quietly(method, _resample(rows, counts)), reference)}
+        return {"parameters": parameters_of(_quietly(method, rows.resampled(counts)), reference)}
     except (EbmError, np.linalg.LinAlgError) as error:
         is_singular = isinstance(error, SingularCovarianceError | np.linalg.LinAlgError)
         name = SingularCovarianceError.__name__ if is_singular else type(error).__name__
@@ -204,20 +201,6 @@ def _reasons(failures: Iterable[Answer]) -> tuple[tuple[str, int], ...]:
             reason = singular = singular or reason
         reasons[reason] += 1
     return tuple(reasons.most_common())
-
-
-def _resample(rows: DistinctRows, counts: NDArray[Any]) -> WeightedStates:
-    """The rows with these counts, in the coding of the data."""
-    seen = counts > 0
-    states = rows.states[seen].astype(np.int8)
-    total = float(counts.sum())
-    return WeightedStates(
-        space=rows.space,
-        states=2 * states - 1 if isinstance(rows.space, Spins) else states,
-        weights=counts[seen] / total,
-        sample_size=total,
-        n_rows=round(total),
-    )
 
 
 def _quietly(method: Callable[[Any], Any], data: Any) -> Any:

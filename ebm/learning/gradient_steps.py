@@ -15,8 +15,8 @@ from ebm._iterate import State
 from ebm._types import Array
 from ebm.errors import DivergenceError, EbmError
 from ebm.learning._answers import checked_step
+from ebm.learning._search import checked_tolerance
 from ebm.learning.natural_gradient import metric_for
-from ebm.learning.newton import checked_tolerance
 from ebm.learning.optimizers import Optimizer
 from ebm.learning.result import FitEpoch
 
