@@ -68,7 +68,7 @@ class OwnParameters(Coordinates):
         return int(self._idle.shape[1])
 
     @cached_property
-    def matrix(self) -> Any:  # type: ignore[override]
+    def matrix(self) -> Any:
         """A, (p, p)."""
         from scipy.sparse import eye_array
 

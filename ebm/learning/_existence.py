@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ebm._types import Array, Flags, Indices
-from ebm.ensembles import Moments
-from ebm.errors import ConstantUnitError, EbmError
+from ebm.ensembles import Ensemble, Moments
+from ebm.errors import ConstantUnitError, EbmError, NoMaximumWarning, warn
+from ebm.learning._families import has_hidden_units
 from ebm.learning.penalties import AppliedPenalty
 from ebm.spaces import Binary
 from ebm.spaces._labels import shown
@@ -32,7 +34,7 @@ MOST_NAMES = 8
 
 def constant_units(labels: Sequence[str], is_constant: Flags) -> str:
     """The start of a sentence about the units that never change; empty if there are none."""
-    units = [labels[i] for i in np.flatnonzero(is_constant)]
+    units = [labels[i] for i in np.flatnonzero(is_constant).tolist()]
     if len(units) == 1:
         return f"unit {shown(units)} never changes"
     return f"units {shown(units)} never change" if units else ""
@@ -47,6 +49,23 @@ def require_changing_units(moments: Moments) -> None:
             f"{constant}, so no finite bias is best: leave them out, or hold biases by a penalty, "
             f"such as penalty=ebm.Penalty(l2_biases={gentle_penalty(moments.sample_size)})"
         )
+
+
+def constant_units_notes(family: Any, data: Any, *, held: bool) -> tuple[str, ...]:
+    """Name columns that never change, to which a machine with hidden units has no best biases."""
+    if held or not has_hidden_units(family) or not isinstance(data, Ensemble):
+        return ()
+    mean = np.asarray(data.expectation(lambda x: x))
+    # Shares of rows sum to one but for rounding.
+    constant = constant_units(family.space.labels, np.minimum(mean, 1 - mean) < 1e-12)
+    if not constant:
+        return ()
+    message = (
+        f"{constant} in the data: the likelihood has no maximum, biases grow for as long as the "
+        "fit goes on; leave them out, or add a penalty (penalty=ebm.Penalty(l2_biases=…))"
+    )
+    warn(message, NoMaximumWarning)
+    return (message,)
 
 
 def gentle_penalty(sample_size: float) -> str:

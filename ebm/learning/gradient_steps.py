@@ -155,7 +155,7 @@ class GradientSteps:
 
     def _measured(self, loss: Any, state: State, ensemble: Any) -> State:
         """The end of an entry: how far both averages are apart, and whether that is noise."""
-        measures = loss.measured(state, ensemble)
+        measures = loss.monitor.entry(state, loss.model(state["theta"]), ensemble)
         is_quiet = loss.is_quiet(measures["misfit"], measures["drawn"], self.tolerance)
         return {
             **state,

@@ -13,12 +13,16 @@ from ebm._progress import entries
 from ebm.ensembles import Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
-from ebm.errors import EbmError, LimitError, ModelError, require_memory
+from ebm.errors import EbmError, LimitError, require_memory
 from ebm.learning._assessment import is_informative, likelihood_result
-from ebm.learning._existence import require_changing_units, require_possible
-from ebm.learning._families import has_pairs
+from ebm.learning._existence import (
+    constant_units_notes,
+    require_changing_units,
+    require_possible,
+)
+from ebm.learning._families import has_pairs, moments_alone
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
-from ebm.learning._sampled_likelihood import SampledLikelihood, constant_units_notes
+from ebm.learning._sampled_likelihood import SampledLikelihood
 from ebm.learning._separation import is_saturated
 from ebm.learning.averages import StatefulAverage, as_stateful, has_memory
 from ebm.learning.gradient_steps import GradientSteps
@@ -176,9 +180,7 @@ class LikelihoodProblem:
         average = _knowing_log_partition(self.average)
         if not has_pairs(self.family):
             if isinstance(self.data, Moments):
-                raise ModelError(
-                    f"{type(self.family).__name__} does not learn from moments alone: give rows"
-                )
+                raise moments_alone(self.family)
             require_units(self.data, self.family.space)
             return LikelihoodLoss(self.family, self.data, average, self.penalty, self.data)
         target = self.data.moments().to(self.family.space).two_valued()
