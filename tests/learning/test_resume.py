@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from ebm.learning._chains import SampledLikelihood
 
 import ebm
 from ebm import _checkpoints, _iterate
 from ebm._iterate import iterate
+from ebm.learning._sampled_likelihood import SampledLikelihood
 from ebm.learning.averages import as_route
 from ebm.learning.natural_gradient import NaturalGradient
 
