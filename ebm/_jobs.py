@@ -62,6 +62,16 @@ def loop() -> Iterator[None]:
         _depth.reset(token)
 
 
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Work that Ctrl-C cuts short, while what was done before it stays, unless a loop is around."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if _depth.get():
+            raise
+
+
 def is_inner() -> bool:
     """Whether a loop runs inside of another one."""
     return _depth.get() > 1

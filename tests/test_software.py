@@ -175,11 +175,13 @@ class TestBlas:
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RuntimeError])
     def test_restored_after_a_failure(self, blas_of_three, error, monkeypatch):
-        def fail(self, z):
+        def fail(self, *arguments):
             raise error
 
-        monkeypatch.setattr("ebm.enumeration._products._Workspace.sums", fail)
-        for n, n_jobs in ((12, 1), (SHARED, 2)):
+        # Few units are summed in one table, more by products.
+        monkeypatch.setattr("ebm.enumeration._halves.Halves.sums", fail)
+        monkeypatch.setattr("ebm.enumeration._products.Buffers.fill", fail)
+        for n, n_jobs in ((12, 1), (16, 1), (SHARED, 2)):
             with pytest.raises(error):
                 ebm.exact(model(n), n_jobs=n_jobs)
             assert blas_threads() == blas_of_three

@@ -26,7 +26,7 @@ from ebm.errors import (
 )
 from ebm.tables import read_table, table
 from ebm.tables._cells import Reading, parse, parse_lines
-from ebm.tables._text import read_text
+from ebm.tables._delimited_text import read_text
 
 FILE_TEST = settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

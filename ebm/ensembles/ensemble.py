@@ -226,16 +226,16 @@ class Ensemble(ABC):
         (array([[0, 1],
                [1, 1]], dtype=int8), array([0.667, 0.333]))
         """
+        if sample_weight is not None and hasattr(X, "sample_size"):
+            raise ModelError(
+                "sample_weight belongs to rows; this ensemble already has its own weights"
+            )
         rows = _table(X)
         n_rows, n = rows.shape
         space, order = _resolved(space, X, n, names)
         rows = rows if order is None else rows[:, order]
         frequencies = None
         if sample_weight is not None:
-            if hasattr(X, "sample_size"):
-                raise ModelError(
-                    "sample_weight belongs to rows; this ensemble already has its own weights"
-                )
             frequencies = _frequencies(sample_weight, X, n_rows)
             # A row of weight zero is as good as absent, whatever it holds.
             rows, frequencies = rows[frequencies > 0], frequencies[frequencies > 0]

@@ -20,7 +20,7 @@ MEMORY_LIMIT = 2**30
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class DistinctRows:
     """Distinct rows of {0,1} with their frequencies."""
 
     space: StateSpace
@@ -54,7 +54,7 @@ def read_rows(
     space: StateSpace | type[StateSpace] | None = None,
     weights: ArrayLike | None = None,
     names: Sequence[str] | None = None,
-) -> Rows:
+) -> DistinctRows:
     """Rows, frames and ensembles of two-valued units as distinct rows of {0,1}."""
     if isinstance(data, Moments) or (
         callable(getattr(data, "moments", None)) and not isinstance(data, Ensemble)
@@ -75,7 +75,7 @@ def read_rows(
     states = data.states.astype(np.float64)
     if isinstance(data.space, Spins):
         states = (1 + states) / 2
-    return Rows(data.space, states, data.weights, float(size))
+    return DistinctRows(data.space, states, data.weights, float(size))
 
 
 def _counted(ensemble: Ensemble) -> WeightedStates:

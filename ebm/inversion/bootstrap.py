@@ -24,7 +24,7 @@ from ebm._types import Array
 from ebm.ensembles import WeightedStates
 from ebm.errors import EbmError, EbmWarning, SingularCovarianceError
 from ebm.inversion._methods import model_of, parameters_of, require_function
-from ebm.inversion._rows import Rows, read_rows
+from ebm.inversion._rows import DistinctRows, read_rows
 from ebm.spaces import Spins
 
 __all__ = ["BootstrapResult", "bootstrap"]
@@ -180,7 +180,9 @@ def bootstrap(
     return BootstrapResult(reference, table, n_resamples - len(parameters), failures)
 
 
-def _resampled(method: Callable[[Any], Any], rows: Rows, reference: Any, seed: int) -> Answer:
+def _resampled(
+    method: Callable[[Any], Any], rows: DistinctRows, reference: Any, seed: int
+) -> Answer:
     """The parameters of a resample, or why it gave no model."""
     drawn = np.random.default_rng(seed)
     counts = drawn.multinomial(round(rows.sample_size), rows.weights / rows.weights.sum())
@@ -204,7 +206,7 @@ def _reasons(failures: Iterable[Answer]) -> tuple[tuple[str, int], ...]:
     return tuple(reasons.most_common())
 
 
-def _resample(rows: Rows, counts: NDArray[Any]) -> WeightedStates:
+def _resample(rows: DistinctRows, counts: NDArray[Any]) -> WeightedStates:
     """The rows with these counts, in the coding of the data."""
     seen = counts > 0
     states = rows.states[seen].astype(np.int8)

@@ -13,7 +13,7 @@ from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, LimitError
 from ebm.inversion._methods import model_of, parameters_of, require_function
-from ebm.inversion._rows import Rows, read_rows
+from ebm.inversion._rows import DistinctRows, read_rows
 from ebm.spaces import Binary
 
 __all__ = ["standard_errors"]
@@ -80,7 +80,7 @@ def standard_errors(method: Callable[[Any], Any], data: Any) -> Array:
         return _by_derivatives(method, rows)
 
 
-def _by_derivatives(method: Callable[[Any], Any], rows: Rows) -> Array:
+def _by_derivatives(method: Callable[[Any], Any], rows: DistinctRows) -> Array:
     center = rows.weights @ rows.states
     means, covariance = _features(rows, center)
     reference = model_of(method(_moments(rows, center, means)))
@@ -101,7 +101,7 @@ def _by_derivatives(method: Callable[[Any], Any], rows: Rows) -> Array:
     return np.asarray(np.sqrt(np.maximum(variance, 0) / rows.sample_size))
 
 
-def _features(rows: Rows, center: Array) -> tuple[Array, Array]:
+def _features(rows: DistinctRows, center: Array) -> tuple[Array, Array]:
     """Means and covariance of x − x̂ and of its products, some rows at a time."""
     # About fixed means, products are uncorrelated with units where units are independent.
     deviation, weights = rows.states - center, rows.weights[:, None]
@@ -137,7 +137,7 @@ def _slope(function: Callable[[Array], Array], means: Array, k: int, step: float
     ) from failure
 
 
-def _moments(rows: Rows, center: Array, means: Array) -> Moments:
+def _moments(rows: DistinctRows, center: Array, means: Array) -> Moments:
     """Moments with these means of x − center and of its products, in the coding of the data."""
     n = len(center)
     shift = means[:n]

@@ -28,7 +28,7 @@ from ebm.errors import (
     warn,
 )
 from ebm.inversion._conditionals import ConditionalLoss
-from ebm.inversion._rows import Rows, read_rows
+from ebm.inversion._rows import DistinctRows, read_rows
 from ebm.inversion._sandwich import sandwich_errors
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.learning import fit
@@ -267,7 +267,7 @@ class PseudolikelihoodProblem:
     """
 
     family: Any
-    rows: Rows
+    rows: DistinctRows
     penalty: AppliedPenalty
     conditions: Pseudolikelihood
 
@@ -458,7 +458,7 @@ class PseudolikelihoodProblem:
         return False, f"{why} (gradient {norm:.1e})"
 
 
-def _no_maximum(reason: str, rows: Rows) -> str:
+def _no_maximum(reason: str, rows: DistinctRows) -> str:
     return (
         f"the pseudo-likelihood has no maximum at finite parameters: {reason}. Add a penalty on "
         f"couplings, such as penalty=ebm.Penalty(l2={gentle_penalty(rows.sample_size)})"

@@ -24,7 +24,7 @@ def checked_ensemble(answer: Any, average: Any) -> Any:
     return answer
 
 
-def checked_route_step(answer: Any, average: Any) -> tuple[Any, Any]:
+def checked_draw(answer: Any, average: Any) -> tuple[Any, Any]:
     """What a step of an average with memory gave: an ensemble and the next state."""
     if not (isinstance(answer, tuple | list) and len(answer) == 2):
         raise ModelError(

@@ -25,7 +25,7 @@ from ebm.errors import (
     NotConvergedWarning,
     warn,
 )
-from ebm.learning._answers import checked_route_step
+from ebm.learning._answers import checked_draw
 from ebm.learning._batches import Batch, Rows, is_normalized
 from ebm.learning._existence import (
     empty_cells,
@@ -39,7 +39,7 @@ from ebm.learning._likelihood import settings_of
 from ebm.learning._monitor import Monitor, drawn_states
 from ebm.learning._separation import doubt_of_maximum
 from ebm.learning._statistics import difference, gradient_of, mean_energy
-from ebm.learning.averages import Route, as_route, has_memory
+from ebm.learning.averages import StatefulAverage, as_stateful, has_memory
 from ebm.learning.optimizers import Adam, Decay, GradientDescent, Optimizer
 from ebm.learning.penalties import AppliedPenalty
 from ebm.learning.result import FitResult
@@ -107,9 +107,9 @@ class SampledLikelihood:
         return has_hidden_units(self.family)
 
     @cached_property
-    def route(self) -> Route:
+    def stateful(self) -> StatefulAverage:
         """The average, with a memory or without."""
-        return as_route(self.average)
+        return as_stateful(self.average)
 
     @cached_property
     def rows(self) -> Rows | None:
@@ -154,7 +154,7 @@ class SampledLikelihood:
     @property
     def follows_model(self) -> bool:
         """Whether the draws are those of the model, as far as chains mix."""
-        return getattr(self.route, "follows_model", True)
+        return getattr(self.stateful, "follows_model", True)
 
     @cached_property
     def _probe(self) -> Batch | None:
@@ -180,7 +180,9 @@ class SampledLikelihood:
         """The part of the state that the loss knows: chains, the order of the rows, measures."""
         words = generator(rng).integers(0, 2**64, 4, dtype=np.uint64)
         own = np.random.Generator(np.random.PCG64([int(word) for word in words]))
-        chains = self.route.start(self.family, self.data if self.rows is None else self.rows, own)
+        chains = self.stateful.start(
+            self.family, self.data if self.rows is None else self.rows, own
+        )
         return {
             "chains": chains,
             "rng": words_of(own),
@@ -251,8 +253,8 @@ class SampledLikelihood:
         """Draws of the model, or an ensemble in their place, and the chains after them."""
         last, ensemble = self._last_draw
         if last is not model or has_memory(self.average):
-            answer = self.route.step(model, batch, chains)
-            ensemble, chains = checked_route_step(answer, self.average)
+            answer = self.stateful.step(model, batch, chains)
+            ensemble, chains = checked_draw(answer, self.average)
             self._last_draw[:] = [model, ensemble]
         return ensemble, chains
 

@@ -1,7 +1,7 @@
 """Averages over the model for learning: chains that follow it, chains from the data, or no chains.
 
-A route has two members. ``start(model, data, rng)`` gives its state; ``step(model, batch, state)``
-gives an ensemble that stands for the model, and the next state. A state is an array, or a
+A stateful average has two members: ``start(model, data, rng)`` gives its state, and ``step(model,
+batch, state)`` an ensemble that stands for the model, and the next state. A state is an array, or a
 dictionary, tuple or dataclass of arrays: it is what a checkpoint holds. It is never changed in
 place.
 """
@@ -28,10 +28,16 @@ from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling.gibbs import Sampler, checked_sampler
 from ebm.spaces import Binary, Spins, StateSpace
 
-__all__ = ["ContrastiveDivergence", "PersistentChains", "Route", "as_route", "has_memory"]
+__all__ = [
+    "ContrastiveDivergence",
+    "PersistentChains",
+    "StatefulAverage",
+    "as_stateful",
+    "has_memory",
+]
 
 
-class Route(Protocol):
+class StatefulAverage(Protocol):
     """What the training loop asks of an average."""
 
     def start(self, model: Any, data: Any, rng: np.random.Generator) -> Any:
@@ -236,7 +242,7 @@ class ContrastiveDivergence:
 
 @dataclass(frozen=True)
 class Memoryless:
-    """A function from a model to an ensemble, such as ``ebm.exact``, as a route."""
+    """A function from a model to an ensemble, such as ``ebm.exact``, without a state."""
 
     average: Callable[[Any], Any]
 
@@ -250,17 +256,17 @@ class Memoryless:
 
 
 def has_memory(average: Any) -> bool:
-    """Whether an average is a route with ``start`` and ``step``."""
+    """Whether an average has ``start`` and ``step``."""
     return callable(getattr(average, "start", None)) and callable(getattr(average, "step", None))
 
 
-def as_route(average: Any) -> Route:
-    """An average as a route, or an error that says what an average is."""
+def as_stateful(average: Any) -> StatefulAverage:
+    """An average with ``start`` and ``step``, or an error that says what an average is."""
     if isinstance(average, type):
         raise ModelError(f"average must be an object, got the class: write {average.__name__}()")
     if has_memory(average):
-        route: Route = average
-        return route
+        stateful: StatefulAverage = average
+        return stateful
     if not callable(average):
         raise ModelError(
             "average must be a function from a model to an ensemble, such as ebm.exact, or have "

@@ -20,7 +20,7 @@ from ebm.learning._families import has_pairs
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
 from ebm.learning._sampled_likelihood import SampledLikelihood, constant_units_notes
 from ebm.learning._separation import is_saturated
-from ebm.learning.averages import Route, as_route, has_memory
+from ebm.learning.averages import StatefulAverage, as_stateful, has_memory
 from ebm.learning.gradient_steps import GradientSteps
 from ebm.learning.lbfgs import LBFGS
 from ebm.learning.newton import Newton
@@ -71,7 +71,7 @@ class Likelihood:
 
     Parameters
     ----------
-    average : callable or route
+    average : callable or StatefulAverage
         The second term: from a model to an ensemble. One that knows ln Z serves Newton steps and
         L-BFGS; ``lambda model: ebm.exact(model, max_seconds=600)`` lifts a limit of enumeration.
         Chains that go on from update to update, ``ebm.PersistentChains()``, and
@@ -92,10 +92,10 @@ class Likelihood:
     True
     """
 
-    average: Callable[[Any], Any] | Route = exact
+    average: Callable[[Any], Any] | StatefulAverage = exact
 
     def __post_init__(self) -> None:
-        as_route(self.average)
+        as_stateful(self.average)
 
     def of(self, model: Any, data: Any, penalty: Penalty) -> Problem:
         """The likelihood of a model on data; exact solvers and gradient steps see one problem.
@@ -257,10 +257,10 @@ def _blas_of(loss: LikelihoodLoss) -> AbstractContextManager[Any]:
 
 def _knowing_log_partition(average: Any) -> Callable[[Any], Any]:
     """The average, its ensembles refused where they do not know ln Z."""
-    route = as_route(average)
+    stateful = as_stateful(average)
 
     def checked(model: Any) -> Any:
-        ensemble = route.step(model, None, ())[0]
+        ensemble = stateful.step(model, None, ())[0]
         if getattr(ensemble, "log_partition", None) is None:
             raise EbmError(
                 "average must know ln Z: give a function from a model to an ensemble with "

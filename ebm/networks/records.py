@@ -81,7 +81,7 @@ class TrainingResult:
     n_steps, best_step : int
         Updates made in all, and up to ``theta``.
     history : tuple of TrainingRecord
-        A record every ``monitor_every`` steps, from step 0.
+        A record every ``every`` steps, from step 0.
     seconds, monitor_seconds : float
         Wall time in all, and of the records.
     """

@@ -113,8 +113,8 @@ class TorchSteps:
         """What a run that goes on must have in common with this one."""
         return {
             "batch_size": str(self.batch_size),
-            "monitor_every": str(self.records.every),
-            "monitor_rows": str(self.records.n_rows),
+            "every": str(self.records.every),
+            "n_rows": str(self.records.n_rows),
             "series_order": str(self.records.series_order),
             "mixed_precision": str(self.mixed_precision),
             "compiled": str(self.compiled),
@@ -264,8 +264,8 @@ class _Training:
         self.n_steps = as_integer(solver.n_epochs, "n_epochs", 0) * self.per_epoch
         self.patience = None if patience is None else as_integer(patience, "patience")
         every = records.every
-        self.every = self.per_epoch if every is None else as_integer(every, "monitor_every", 0)
-        most, order = as_integer(records.n_rows, "monitor_rows"), records.series_order
+        self.every = self.per_epoch if every is None else as_integer(every, "every", 0)
+        most, order = as_integer(records.n_rows, "n_rows"), records.series_order
         self.order = None if order is None else checked_order(order)
         # Epochs are numbered from 0; these are other streams of the same seed.
         chosen = [np.random.default_rng([key, 0, side]) for side in (1, 2)]

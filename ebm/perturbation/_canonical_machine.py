@@ -11,12 +11,12 @@ from ebm.errors import EbmError, ModelError
 from ebm.models import BoltzmannMachine
 from ebm.models._couplings import apply
 from ebm.models._library import joint_machine
-from ebm.perturbation._fixed_point import Damping, damped
+from ebm.perturbation._fixed_point import DampedSteps, damped
 from ebm.spaces import FiniteSpace, Spins
 
 #: Rounds that the independent center may take, and the change at which it is found.
 ROUNDS, TOLERANCE = 2000, 1e-12
-DAMPING = Damping(shrink=0.7, least=0.02, growth=1.05)
+DAMPING = DampedSteps(shrink=0.7, least=0.02, growth=1.05)
 
 
 def expanded_machine(

@@ -27,7 +27,7 @@ SAME = 1e-6
 MARGIN = 1e-15
 
 
-class Damping(NamedTuple):
+class DampedSteps(NamedTuple):
     """The share of a change that is taken, and how it shrinks and grows.
 
     It shrinks after ``patience`` rounds in which the largest change did not fall below
@@ -53,7 +53,7 @@ class FixedPoint(NamedTuple):
 
 
 def damped(
-    change_at: Callable[[Array], tuple[Array, float]], x: Array, rounds: int, damping: Damping
+    change_at: Callable[[Array], tuple[Array, float]], x: Array, rounds: int, damping: DampedSteps
 ) -> FixedPoint:
     """x + share · δ(x), again and again; ``change_at`` gives δ and the size that counts as none."""
     share, least, waited, residual = damping.share, math.inf, 0, 0.0

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ebm._jobs import interruptible
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate, Moments, WeightedStates
@@ -124,13 +125,11 @@ def fit_by_chains(
     run = SamplingRun(progress=progress)
     samples = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=source, run=run)
     fisher = errors = partition = None
-    try:
-        if not result.message.startswith("interrupted"):
+    if not result.message.startswith("interrupted"):
+        # The fit took minutes, and is there.
+        with interruptible():
             fisher, errors = _errors(model, samples, data.sample_size, (l2, l2_biases))
             partition = _partition(model, ANNEALING_STEPS, source, progress)
-    except KeyboardInterrupt:
-        # The fit took minutes, and is there.
-        pass
     notes = result.warnings
     if partition is None:
         notes += (f"Interrupted: ln Z comes from an annealing of {HASTY_STEPS} steps only",)

@@ -16,11 +16,11 @@ from ebm._types import Flags
 from ebm.errors import CodingError, EbmError, MissingValueError
 from ebm.tables._cells import Reading
 from ebm.tables._columns import choose_columns
+from ebm.tables._delimited_text import read_text
 from ebm.tables._foreign_files import refuse_foreign_suffix
 from ebm.tables._layouts import long_doubt, pivoted, refuse_long, transposed
 from ebm.tables._numpy_files import read_numpy_file
 from ebm.tables._raw_table import RawTable
-from ebm.tables._text import read_text
 from ebm.tables.binarize import Threshold, codes_doubt, cut
 
 __all__ = ["Table", "read_table"]

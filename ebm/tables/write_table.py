@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebm._files import atomic_write
 from ebm.errors import CodingError, FileFormatError, NamesError, ShapeError
 from ebm.tables._columns import default_names, require_distinct
-from ebm.tables._text import header_of
+from ebm.tables._delimited_text import header_of
 
 __all__ = ["SUFFIXES", "text_blocks", "write_table"]
 

@@ -304,7 +304,7 @@ class TestData:
             with pytest.raises(EbmError, match="node_wise must be True or False"):
                 pseudolikelihood(self.rows(), node_wise=wrong)
         with pytest.raises(EbmError, match="belong to rows"):
-            pseudolikelihood(ebm.Ensemble.from_data(self.rows()), weights=np.ones(300))
+            pseudolikelihood(ebm.Ensemble.from_data(self.rows()), sample_weight=np.ones(300))
 
     def test_other_units_are_refused(self):
         with pytest.raises(CodingError, match="two-valued units are wanted"):

@@ -23,7 +23,7 @@ def test_an_average_gives_an_ensemble(answer):
         fit(START, ROWS, average=average, n_epochs=2)
 
 
-class Route:
+class StatefulAverage:
     """A route that answers with what it was told."""
 
     def __init__(self, answer):
@@ -38,8 +38,8 @@ class Route:
 
 @pytest.mark.parametrize("answer", [*GARBAGE, (), (1, 2, 3), (None, ()), ("x", ())], ids=str)
 def test_a_route_gives_an_ensemble_and_a_state(answer):
-    with pytest.raises(ModelError, match="step of Route"):
-        fit(START, ROWS, average=Route(answer))
+    with pytest.raises(ModelError, match="step of StatefulAverage"):
+        fit(START, ROWS, average=StatefulAverage(answer))
 
 
 class Optimizer:

@@ -9,7 +9,7 @@ from ebm.errors import EbmError, ModelError
 from ebm.learning._batches import Batch, Rows
 from ebm.learning._families import has_hidden_units
 from ebm.learning._statistics import difference, gradient_of
-from ebm.learning.averages import as_route, has_memory
+from ebm.learning.averages import as_stateful, has_memory
 from ebm.sampling import ChainState
 from ebm.sampling._streams import block_slices, new_streams
 from tests import oracles
@@ -99,7 +99,7 @@ def test_exact_averages_give_the_gradient_of_the_likelihood(model):
     if isinstance(model, ebm.IsingModel):
         rows = 2 * rows - 1
     data = ebm.Ensemble.from_data(rows, space=model.space)
-    ensemble, _ = as_route(ebm.exact).step(model, None, ())
+    ensemble, _ = as_stateful(ebm.exact).step(model, None, ())
     slope = gradient_of(model, ensemble) - gradient_of(model, data)
     wanted = oracles.finite_difference(
         lambda theta: oracles.mean_log_likelihood(model.with_parameters(theta), rows),
@@ -192,9 +192,9 @@ def test_what_an_average_is():
     assert has_memory(ebm.PersistentChains())
     assert not has_memory(ebm.exact)
     with pytest.raises(ModelError, match=r"write PersistentChains\(\)"):
-        as_route(ebm.PersistentChains)
+        as_stateful(ebm.PersistentChains)
     with pytest.raises(ModelError, match="average must be a function from a model"):
-        as_route("exact")
+        as_stateful("exact")
 
 
 @pytest.mark.parametrize(

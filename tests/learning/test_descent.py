@@ -202,18 +202,23 @@ def test_centered_steps_are_those_of_a_recentered_machine(l2):
 
 @pytest.mark.parametrize("model", [truth(), truth().to_spins(), restricted()])
 def test_gauges_are_coordinates(model):
-    """In and out again, and the gradient is that of the same function."""
+    """There and back again, as a recentered model moves, and the gradient of the same function."""
     mean = np.linspace(0.2, 0.8, 5)
     gauge = gauge_of(model, mean, centering=True)
-    center = np.array([0.3, 0.1, 0.6])
-    inner = gauge.enter(model.parameters, center)
-    assert np.abs(gauge.leave(inner, center) - model.parameters).max() < 1e-14
+    center, theta = np.array([0.3, 0.1, 0.6]), model.parameters
+    move = np.random.default_rng(0).normal(0, 0.3, len(theta))
+    after = gauge.moved(theta, move, center)
+    assert np.abs(gauge.moved(after, -move, center) - theta).max() < 1e-14
     if isinstance(model, ebm.BoltzmannMachine):
-        assert np.abs(inner - model.recentered(mean).parameters).max() < 1e-14
+        inner = model.recentered(mean)
+        back = inner.with_parameters(inner.parameters + move).recentered(model.center)
+        assert np.abs(after - back.parameters).max() < 1e-14
     if isinstance(model, ebm.RestrictedBoltzmannMachine):
-        moved = model.recentered(mean, center)
-        assert np.abs(inner - moved.parameters).max() < 1e-14
-        one, other = ebm.exact(model), ebm.exact(moved)
+        inner = model.recentered(mean, center)
+        inner = inner.with_parameters(inner.parameters + move)
+        back = inner.recentered(model.visible_center, model.hidden_center)
+        assert np.abs(after - back.parameters).max() < 1e-14
+        one, other = ebm.exact(model.with_parameters(after)), ebm.exact(inner)
         states = oracles.all_states(model.space)
         difference = one.log_probability(states) - other.log_probability(states)
         assert np.abs(difference).max() < 1e-12
@@ -221,8 +226,8 @@ def test_gauges_are_coordinates(model):
     def value(theta):
         return np.sin(theta) @ np.arange(len(theta))
 
-    slope = np.cos(model.parameters) * np.arange(len(inner))
-    wanted = oracles.finite_difference(lambda x: value(gauge.leave(x, center)), inner)
+    slope = np.cos(theta) * np.arange(len(theta))
+    wanted = oracles.finite_difference(lambda x: value(gauge.moved(theta, x, center)), 0 * theta)
     assert np.abs(gauge.gradient(slope, center) - wanted).max() < 1e-7
 
 

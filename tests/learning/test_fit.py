@@ -524,7 +524,7 @@ class TestRefusals:
     def test_weights_of_an_ensemble(self):
         data = ebm.Ensemble.from_data(some_rows())
         for ensemble in (data, data.moments()):
-            with pytest.raises(EbmError, match="weights belong to rows"):
+            with pytest.raises(EbmError, match="sample_weight belongs to rows"):
                 ebm.Ensemble.from_data(ensemble, sample_weight=np.ones(len(data.states)))
 
     def test_other_spaces(self):

@@ -135,3 +135,19 @@ def test_the_limit_on_matrices_is_the_one_stated(monkeypatch):
     monkeypatch.setattr(losses, "MEMORY_LIMIT", 3 * 8.0 * 464**2)
     with pytest.raises(MemoryLimitError, match="465 parameters"):
         ebm.fit(start, rows)
+
+
+class TestNewton:
+    """Newton steps asked for where they cannot be taken: refused, and what can is named."""
+
+    def test_of_energies_that_are_not_affine(self):
+        machine = ebm.RestrictedBoltzmannMachine.for_data(level_rows(4, 2), 2, rng=0)
+        with pytest.raises(ebm.EbmError, match=r"RestrictedBoltzmannMachine are not.*ebm\.LBFGS"):
+            ebm.fit(machine, level_rows(4, 2), solver=ebm.Newton())
+
+    def test_of_averages_without_fourth_moments(self):
+        machine = ebm.BoltzmannMachine(np.zeros((4, 4)), np.zeros(4))
+        average = ebm.Likelihood(lambda model: ebm.exact(model).moments())
+        with pytest.raises(ebm.EbmError, match=r"fourth moments.*Moments does not.*ebm\.LBFGS"):
+            ebm.fit(machine, level_rows(4, 2), loss=average, solver=ebm.Newton())
+        assert ebm.fit(machine, level_rows(4, 2), loss=average, solver=ebm.LBFGS()).converged

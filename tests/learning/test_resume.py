@@ -7,7 +7,7 @@ import ebm
 from ebm import _checkpoints, _iterate
 from ebm._iterate import iterate
 from ebm.learning._sampled_likelihood import SampledLikelihood
-from ebm.learning.averages import as_route
+from ebm.learning.averages import as_stateful
 from ebm.learning.natural_gradient import NaturalGradient
 
 ROWS = (np.random.default_rng(0).random((70, 4)) < [0.3, 0.5, 0.6, 0.4]).astype(np.int8)
@@ -134,7 +134,7 @@ def test_interrupted_in_any_average_a_fit_ends_with_the_same_bits(name, tmp_path
         follows_model = True
 
         def __init__(self, at):
-            self.at, self.calls, self.route = at, 0, as_route(average)
+            self.at, self.calls, self.route = at, 0, as_stateful(average)
 
         def __repr__(self):
             return repr(self.route)

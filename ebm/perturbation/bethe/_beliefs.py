@@ -14,11 +14,11 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.errors import ConvergenceError
-from ebm.perturbation._fixed_point import Damping, FixedPoint, damped
+from ebm.perturbation._fixed_point import DampedSteps, FixedPoint, damped
 from ebm.perturbation.bethe._coupling_graph import CouplingGraph, log_cosh
 
 #: Less of new messages is taken after ten rounds without progress.
-DAMPING = Damping(shrink=0.5, least=0.02, patience=10, progress=0.98)
+DAMPING = DampedSteps(shrink=0.5, least=0.02, patience=10, progress=0.98)
 #: Changes below this, in units of the largest field, are rounding.
 ROUNDING = 8 * np.finfo(np.float64).eps
 
@@ -118,7 +118,7 @@ def propagated(
 
     rounds = max(max_iterations, graph.n + 1) if graph.is_forest else max_iterations
     is_free = damping is None and not graph.is_forest
-    rule = DAMPING if is_free else Damping(1.0 - (damping or 0.0))
+    rule = DAMPING if is_free else DampedSteps(1.0 - (damping or 0.0))
     fixed_point = damped(change_at, graph.sent(fields[graph.source]), rounds, rule)
     if not fixed_point.is_found:
         raise ConvergenceError(

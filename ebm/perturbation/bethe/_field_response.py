@@ -11,7 +11,7 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.errors import ConvergenceError, EbmError
-from ebm.perturbation._fixed_point import Damping, damped
+from ebm.perturbation._fixed_point import DampedSteps, damped
 from ebm.perturbation._linear_response import cholesky
 from ebm.perturbation.bethe._beliefs import ROUNDING, Beliefs
 from ebm.perturbation.bethe._coupling_graph import log_cosh
@@ -112,7 +112,7 @@ def _by_messages(beliefs: Beliefs, moved: Array) -> Array:
         return direct + _passed_on(beliefs, changes) - changes, rounding
 
     rounds = max(MOST_ROUNDS, graph.n + 1)
-    changes = damped(change_at, direct, rounds, Damping(beliefs.fixed_point.share))
+    changes = damped(change_at, direct, rounds, DampedSteps(beliefs.fixed_point.share))
     if not changes.is_found:
         raise ConvergenceError(
             "the linear response of belief propagation did not converge: the solution is at the "

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from ebm._types import Array
-from ebm.perturbation._fixed_point import Damping, damped
+from ebm.perturbation._fixed_point import DampedSteps, damped
 from ebm.perturbation._linear_response import cholesky
 from ebm.perturbation.bethe._beliefs import Beliefs
 from ebm.perturbation.bethe._coupling_graph import log_cosh
@@ -72,7 +72,7 @@ class LoopCorrection:
             tolerated = TOLERANCE * float(np.abs(shares).max(initial=1e-3))
             return direct + passed_back - shares, tolerated
 
-        shares = damped(change_at, direct, ROUNDS, Damping(0.7))
+        shares = damped(change_at, direct, ROUNDS, DampedSteps(0.7))
         if not shares.is_found:
             return np.full(graph.n, math.inf)
         return np.asarray(np.bincount(graph.source, weights=shares.x, minlength=graph.n))

@@ -17,7 +17,7 @@ import numpy as np
 
 from ebm._types import Array, Indices
 from ebm.errors import ConvergenceError
-from ebm.perturbation._fixed_point import Damping, damped
+from ebm.perturbation._fixed_point import DampedSteps, damped
 from ebm.perturbation._summation import distance_off_diagonal, relative_distance
 from ebm.perturbation.bethe._beliefs import propagated
 from ebm.perturbation.bethe._coupling_graph import CouplingGraph
@@ -29,7 +29,7 @@ from ebm.spaces import Binary, FiniteSpace
 RANDOM_STARTS = 2
 #: Rounds of mean field and of messages, and the change at which they have settled.
 ROUNDS, TOLERANCE = 300, 1e-8
-DAMPING = Damping(shrink=0.7, least=0.05)
+DAMPING = DampedSteps(shrink=0.7, least=0.05)
 #: States whose means differ by less are one.
 SAME = 1e-4
 #: Least variance that a deviation is told from: below it there are rounding errors only.
