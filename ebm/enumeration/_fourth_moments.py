@@ -70,8 +70,8 @@ def fourth_moments_by_halves(halves: Halves, top: Scale, center: Array, n_jobs: 
     second = _about(halves.second, center, with_one=True)
 
     def of_block(index: int) -> tuple[_Products, Blocks]:
-        group, log_weights = halves.block(index)
-        p, first = np.exp(log_weights.about(top)), _about(group, center)
+        group, _, p = halves.weights(index, top)
+        first = _about(group, center)
         of_second = {(1, 1, 1, 1): _within(p.sum(axis=0), second)}
         return first, of_second | _across_two(p, 0, 1, (first, second))
 
