@@ -57,7 +57,7 @@ class PairwiseEnumeration(ExactEnsemble):
         if len(self._forms) == 2:
             self._require_resolution()
         self._set_totals(totals, self._form.constant)
-        covariance = totals.second - np.outer(totals.mean, totals.mean)
+        covariance = totals.second - totals.mean[:, None] * totals.mean
         covariance = (covariance + covariance.T) / 2
         self._moments = moments_of(space, totals.mean, covariance, self.log_partition)
 

@@ -206,5 +206,5 @@ def pair_fisher(ensemble: Any, pairs: Any, center: Array) -> Array:
     products = np.concatenate([np.arange(n) * (n + 1) + n, i * (n + 1) + j])
     mean = fourth[products, -1]
     second = fourth[products[:, None], products]
-    second -= np.outer(mean, mean)
+    second -= mean[:, None] * mean
     return np.asarray(second)

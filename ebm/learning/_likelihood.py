@@ -443,7 +443,7 @@ def deviations(fisher: Array) -> Array:
 
 def _scaled(fisher: Array, deviation: Array) -> Array:
     """The Fisher information of features scaled to variance one."""
-    return np.asarray(fisher / np.outer(deviation, deviation))
+    return np.asarray(fisher / (deviation[:, None] * deviation))
 
 
 def _is_regular(scaled: Array) -> bool:
