@@ -120,7 +120,7 @@ def _require_both_orders(matrix: Any, name: str) -> None:
 
 
 def from_pairs(pairs: tuple[Indices, Indices], values: Array, diagonal: Array, like: Any) -> Any:
-    """The symmetric matrix with ``values`` at ``pairs`` and this diagonal, as ``like``, read-only."""
+    """The symmetric matrix of these pairs and this diagonal, stored as ``like``, read-only."""
     i, j = pairs
     n = len(diagonal)
     if is_sparse(like):
