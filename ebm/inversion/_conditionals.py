@@ -6,14 +6,15 @@ diagonal. Tied regressions, B = Bᵀ, are the pseudo-likelihood of a machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._checkpoints import fingerprint
 from ebm._types import Array, Flags
 
 #: Entries of a block of rows: it stays in cache.
@@ -49,8 +50,7 @@ class ConditionalLoss:
     Over distinct rows in {0,1}, (m, n), with weights that sum to 1. Tied regressions have one B for
     both directions. The penalty on biases acts on θt + u, t (n + 1,), u (n,). Where not all
     parameters may change, steps lie within ``allowed``, flags (n, n + 1), or along the columns of
-    an orthonormal ``basis`` (n (n + 1), q). ``common`` is what runs must share that continue each
-    other.
+    an orthonormal ``basis`` (n (n + 1), q).
     """
 
     states: Array
@@ -62,11 +62,6 @@ class ConditionalLoss:
     offset: Array
     allowed: Flags | None = None
     basis: Array | None = None
-    common: Mapping[str, str] = field(default_factory=dict)
-
-    def settings(self) -> Mapping[str, str]:
-        """What a run that is taken up has in common with the one that was stopped."""
-        return self.common
 
     def point(self, theta: Array) -> Evaluation:
         """The loss at θ; the last few points are kept."""
@@ -80,6 +75,18 @@ class ConditionalLoss:
     @cached_property
     def _points(self) -> dict[bytes, Evaluation]:
         return {}
+
+    def settings(self) -> dict[str, str]:
+        """Rows, penalty and what may change, in words: what runs that continue each other share."""
+        rows = " ".join(fingerprint(x) for x in (self.states, self.weights))
+        parts = (self.allowed, self.basis, self.linear, self.offset)
+        return {
+            "data": rows,
+            "l2": str(self.l2),
+            "l2_biases": str(self.l2_biases),
+            "node_wise": str(not self.tied),
+            "parameters": " ".join(fingerprint(part) for part in parts),
+        }
 
     def start(self) -> Array:
         """Independent units with the means of the rows, (n, n + 1)."""
@@ -172,13 +179,17 @@ class ConditionalLoss:
             curvatures[rows] = weights * (other / total)
             other *= signs * weights
             gradient -= other.T @ features
-        penalized = theta @ self.linear + self.offset
-        value += 0.25 * self.l2 * float((theta[:, 1:] ** 2).sum())
-        value += 0.5 * self.l2_biases * float(penalized @ penalized)
+        value += self.penalty(theta)
         gradient += self._penalty_slope(theta)
         gradient += self.l2_biases * np.outer(self.offset, self.linear)
         gradient = self.within(gradient)
         return Evaluation(value, gradient, curvatures)
+
+    def penalty(self, theta: Array) -> float:
+        """¼ l2 Σ B² + ½ l2_biases |θt + u|²."""
+        linear = theta @ self.linear + self.offset
+        squares = 0.25 * self.l2 * (theta[:, 1:] ** 2).sum()
+        return float(squares + 0.5 * self.l2_biases * (linear @ linear))
 
     def curve(self, step: Array, curvatures: NDArray[np.floating[Any]]) -> Array:
         """Hessian times a step, in the precision of the curvatures."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,15 @@ class DistinctRows:
         seen, total = counts > 0, float(counts.sum())
         drawn = DistinctRows(self.space, self.states[seen], counts[seen] / total, total)
         return drawn.ensemble()
+
+    @cached_property
+    def moments(self) -> Moments:
+        """In {0,1}, with the names of the data."""
+        mean = self.weights @ self.states
+        deviation = self.states - mean
+        covariance = deviation.T @ (deviation * self.weights[:, None])
+        space = Binary(self.space.n, names=self.space.names)
+        return Moments(space, mean, (covariance + covariance.T) / 2, None, self.sample_size)
 
 
 def read_rows(

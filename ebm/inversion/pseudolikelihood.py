@@ -34,7 +34,6 @@ from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.learning import fit
 from ebm.learning._existence import empty_cells, gentle_penalty, require_changing_units
 from ebm.learning._families import center_of, diagonal_input, has_pairs, pairs_of
-from ebm.learning._likelihood import settings_of
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.learning.result import FitResult
 from ebm.models import BoltzmannMachine, IsingModel
@@ -126,7 +125,7 @@ class Pseudolikelihood:
                 "couplings and a penalty without free and ties, or node_wise=False"
             )
         if not problem.penalty.holds_biases:
-            require_changing_units(rows.ensemble().moments())
+            require_changing_units(rows.moments)
         return problem
 
 
@@ -362,8 +361,6 @@ class PseudolikelihoodProblem:
             offset=-self._diagonal,
             allowed=allowed,
             basis=basis,
-            common=settings_of(self.family, self.rows, self.penalty)
-            | {"node_wise": str(self.conditions.node_wise)},
         )
 
     def _result(self, solver: TruncatedNewton, loss: ConditionalLoss, run: Run) -> FitResult:
@@ -390,6 +387,8 @@ class PseudolikelihoodProblem:
 
     def _log_pseudolikelihood(self, loss: ConditionalLoss, theta: Array) -> float:
         """Of the averaged couplings, without penalty."""
+        if loss.tied:
+            return loss.penalty(theta) - loss.point(theta).value
         both = theta.copy()
         both[:, 1:] = (theta[:, 1:] + theta[:, 1:].T) / 2
         return -replace(loss, tied=True, l2=0.0, l2_biases=0.0).evaluate(both).value
@@ -408,7 +407,7 @@ class PseudolikelihoodProblem:
         """Whether there is a maximum where the search ended, and a sentence."""
         rows, norm = self.rows, run.history[-1].gradient_norm
         steps = run.state["iteration"]
-        cells = empty_cells(rows.ensemble().moments(), self.family.pairs, self.penalty)
+        cells = empty_cells(rows.moments, self.family.pairs, self.penalty)
         if cells:
             more = f"; and {len(cells) - MOST_CELLS} more" if len(cells) > MOST_CELLS else ""
             return False, _no_maximum("; ".join(cells[:MOST_CELLS]) + more, rows)

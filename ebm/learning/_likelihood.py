@@ -46,6 +46,8 @@ REGULAR = 1e-3
 UNDETERMINED = 1e-12
 #: By how much rounding of exact moments may move a parameter.
 VISIBLE = 0.01
+#: Smallest variance of a feature that is divided by.
+TINY = float(np.finfo(float).tiny)
 #: Number of samples that exact moments stand for where errors are compared.
 EXACT = 1e14
 
@@ -106,7 +108,11 @@ class LikelihoodLoss:
 
     def log_likelihood(self, model: Any, ensemble: Any) -> float:
         """Mean ln p of a sample, −E_D[E(x; θ)] − ln Z, in nats."""
-        return -mean_energy(model, self.data) - float(ensemble.log_partition)
+        return -self.data_energy(model) - float(ensemble.log_partition)
+
+    def data_energy(self, model: Any) -> float:
+        """E_D[E(x; θ)]."""
+        return mean_energy(model, self.data)
 
     def misfit(self, model: Any, ensemble: Any) -> Array:
         """E_D[∂E/∂θ] − E_model[∂E/∂θ], [EBM] eq 7, the penalty left out, (p,)."""
@@ -211,6 +217,23 @@ class PairLikelihoodLoss(LikelihoodLoss):
     def _variances(self) -> Array:
         return variances(self.family, self.data, self.data.mean, np.zeros(0))
 
+    def misfit(self, model: Any, ensemble: Any) -> Array:
+        """E_D[∂E/∂θ] − E_model[∂E/∂θ], the former the same at all parameters, (p,)."""
+        return self._data_average - gradient_of(model, ensemble)
+
+    def data_energy(self, model: Any) -> float:
+        """E_D[E(x; θ)] = E_D[E(x; 0)] + θ·E_D[∂E/∂θ]."""
+        return self._energy_at_zero + float(model.parameters @ self._data_average)
+
+    @cached_property
+    def _energy_at_zero(self) -> float:
+        origin = self.family.with_parameters(np.zeros_like(self.family.parameters))
+        return mean_energy(origin, self.data)
+
+    @cached_property
+    def _data_average(self) -> Array:
+        return gradient_of(self.family, self.data)
+
     def reach(self, direction: Array) -> float:
         """A bound on how far a step moves any energy, in nats."""
         low, high = self.family.space.values
@@ -265,6 +288,11 @@ class Point:
         return self.loss.fisher(self.model, self.ensemble)
 
     @cached_property
+    def deviations(self) -> Array:
+        """Standard deviations of the features in these coordinates, (q,)."""
+        return deviations(self.fisher)
+
+    @cached_property
     def direction(self) -> Array:
         """The Newton step −H⁻¹ g, (q,)."""
         return -solve_scaled(self.loss.curvature(self.fisher), self.gradient)
@@ -293,11 +321,12 @@ class Point:
     def least_determined(self) -> Array | None:
         """The direction along which rounding moves parameters visibly, None if there is none."""
         hessian, idle = self.loss.curvature(self.fisher), self.loss.coordinates.n_idle
-        scaled = _scaled(hessian)
+        deviation = deviations(hessian)
+        scaled = _scaled(hessian, deviation)
         if idle == len(hessian) or (idle == 0 and _is_regular(scaled)):
             return None
         values, vectors = np.linalg.eigh(scaled)
-        values, directions = values[idle:], vectors[:, idle:] / deviations(hessian)[:, None]
+        values, directions = values[idle:], vectors[:, idle:] / deviation[:, None]
         is_known = values[0] > UNDETERMINED * values[-1]
         if is_known and math.isinf(self.loss.sample_size):
             # Moments are rounded; H⁻¹ says how far that moves each parameter.
@@ -351,13 +380,12 @@ def settings_of(family: Any, data: Any, penalty: AppliedPenalty) -> dict[str, st
 
 def deviations(fisher: Array) -> Array:
     """Standard deviations of the features, the square roots of the diagonal, (q,)."""
-    return np.sqrt(np.maximum(fisher.diagonal(), np.finfo(float).tiny))
+    return np.sqrt(np.maximum(fisher.diagonal(), TINY))
 
 
-def _scaled(fisher: Array) -> Array:
+def _scaled(fisher: Array, deviation: Array) -> Array:
     """The Fisher information of features scaled to variance one."""
-    deviation = deviations(fisher)
-    return np.asarray(fisher / np.outer(deviation, deviation))
+    return np.asarray(fisher / (deviation[:, None] * deviation))
 
 
 def _is_regular(scaled: Array) -> bool:
@@ -370,7 +398,8 @@ def _is_regular(scaled: Array) -> bool:
 
 def solve_scaled(hessian: Array, gradient: Array) -> Array:
     """H⁻¹ g with the diagonal of H scaled to one first, and no eigenvalue below ``SINGULAR``."""
-    deviation, scaled = deviations(hessian), _scaled(hessian)
+    deviation = deviations(hessian)
+    scaled = _scaled(hessian, deviation)
     slopes = gradient / deviation
     if _is_regular(scaled):
         return np.asarray(np.linalg.solve(scaled, slopes) / deviation)

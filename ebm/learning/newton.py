@@ -12,7 +12,7 @@ import numpy as np
 from ebm._iterate import State
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array
-from ebm.learning._likelihood import Point, deviations
+from ebm.learning._likelihood import Point
 from ebm.learning._search import Search
 from ebm.learning.result import FitStep
 
@@ -64,10 +64,9 @@ class Newton(Search):
 
     def start(self, loss: Any, theta: Array, rng: Any) -> State:
         """At θ, no step taken; ``spread`` are the largest deviations of the features so far."""
-        spread = deviations(loss.point(theta).fisher)
         return {
             "theta": theta,
-            "spread": spread,
+            "spread": loss.point(theta).deviations,
             "iteration": 0,
             "length": 1.0,
             # Slope along the Newton step before the last full one.
@@ -96,7 +95,7 @@ class Newton(Search):
         is_met = _norm(here, state["spread"]) <= self.tolerance and here.is_low
         return {
             "theta": after.theta,
-            "spread": np.maximum(state["spread"], deviations(after.fisher)),
+            "spread": np.maximum(state["spread"], after.deviations),
             "iteration": state["iteration"] + 1,
             "length": length,
             "slope": here.slope if length == 1 else -math.inf,
@@ -133,7 +132,7 @@ class Newton(Search):
 
 def _norm(here: Point, spread: Array) -> float:
     # Of a feature that hardly varies any more the gradient is rounding in its own units.
-    units = np.maximum(deviations(here.fisher), SATURATED * spread)
+    units = np.maximum(here.deviations, SATURATED * spread)
     return float(np.abs(here.gradient / units).max())
 
 
