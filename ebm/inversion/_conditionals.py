@@ -127,7 +127,7 @@ class ConditionalLoss:
 
     @cached_property
     def short_features(self) -> NDArray[np.float32]:
-        """The same in single precision: mostly enough for steps, as the next one mends errors."""
+        """Features in single precision: mostly enough for steps, as the next one mends errors."""
         return self.features.astype(np.float32)
 
     @cached_property

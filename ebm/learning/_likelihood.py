@@ -73,10 +73,10 @@ class LikelihoodLoss:
         """The parameters given; where the loss is convex, zero if it is lower there, (p,)."""
         # The average refuses what is too large before anything is made of every parameter.
         theta = np.array(self.family.parameters)
-        given = self.point(theta, self.family)
+        as_given = self.point(theta, self.family)
         if not self.is_convex or self.penalty.is_tied:
             return theta
-        return theta if given.value <= self._bare.value else np.zeros_like(theta)
+        return theta if as_given.value <= self._bare.value else np.zeros_like(theta)
 
     @cached_property
     def _bare(self) -> Point:
