@@ -471,11 +471,11 @@ def _along(directions: Array, moved: Array) -> Array:
 def _to_model(moved: Array, shift: Array, factors: tuple[int, int]) -> Array:
     """From changes of (b, B_ij for i < j) to those of v and A, by rows."""
     n, (unit, pair) = len(shift), factors
-    linear, couplings = moved[:, :n] / unit, moved[:, n:] / pair
-    if shift.any():
-        i, j = np.triu_indices(n, 1)
-        onto = np.zeros((len(i), n))
-        onto[np.arange(len(i)), i] = shift[j]
-        onto[np.arange(len(i)), j] = shift[i]
-        linear -= couplings @ onto
-    return np.column_stack([linear, couplings])
+    if unit == pair == 1 and not shift.any():
+        return moved
+    i, j = np.triu_indices(n, 1)
+    onto = np.zeros((len(i), n))
+    onto[np.arange(len(i)), i] = shift[j]
+    onto[np.arange(len(i)), j] = shift[i]
+    couplings = moved[:, n:] / pair
+    return np.column_stack([moved[:, :n] / unit - couplings @ onto, couplings])
