@@ -1,6 +1,5 @@
 """The inverse problem: from moments or rows to a model, and how sure the parameters are."""
 
-from ebm.inversion.bootstrap import BootstrapResult, bootstrap
 from ebm.inversion.closed_forms import (
     bethe,
     independent_pair,
@@ -9,7 +8,6 @@ from ebm.inversion.closed_forms import (
     sessak_monasson,
     tap,
 )
-from ebm.inversion.delta_method import standard_errors
 from ebm.inversion.plefka import plefka
 from ebm.inversion.pseudolikelihood import (
     Pseudolikelihood,
@@ -17,6 +15,7 @@ from ebm.inversion.pseudolikelihood import (
     pseudolikelihood,
 )
 from ebm.inversion.truncated_newton import TruncatedNewton
+from ebm.inversion.uncertainty import BootstrapResult, bootstrap, standard_errors
 
 __all__ = [
     "BootstrapResult",

@@ -6,8 +6,8 @@ diagonal. Tied regressions, B = Bᵀ, are the pseudo-likelihood of a machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,11 @@ class Evaluation:
     gradient: Array
     curvatures: Array
 
+    @property
+    def log_likelihood(self) -> float:
+        """The log pseudo-likelihood less the penalty."""
+        return -self.value
+
 
 @dataclass(frozen=True, eq=False)
 class ConditionalLoss:
@@ -44,7 +49,8 @@ class ConditionalLoss:
     Over distinct rows in {0,1}, (m, n), with weights that sum to 1. Tied regressions have one B for
     both directions. The penalty on biases acts on θt + u, t (n + 1,), u (n,). Where not all
     parameters may change, steps lie within ``allowed``, flags (n, n + 1), or along the columns of
-    an orthonormal ``basis`` (n (n + 1), q).
+    an orthonormal ``basis`` (n (n + 1), q). ``common`` is what runs must share that continue each
+    other.
     """
 
     states: Array
@@ -56,8 +62,13 @@ class ConditionalLoss:
     offset: Array
     allowed: Flags | None = None
     basis: Array | None = None
+    common: Mapping[str, str] = field(default_factory=dict)
 
-    def at(self, theta: Array) -> Evaluation:
+    def settings(self) -> Mapping[str, str]:
+        """What a run that is taken up has in common with the one that was stopped."""
+        return self.common
+
+    def point(self, theta: Array) -> Evaluation:
         """The loss at θ; the last few points are kept."""
         key = theta.tobytes()
         evaluation = self._points.pop(key, None) or self.evaluate(theta)

@@ -14,7 +14,7 @@ from ebm._parallel import single_threaded_blas
 from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.errors import ConstantUnitError, EbmError, SingularCovarianceError, require_memory
-from ebm.learning._existence import EMPTY, require_possible
+from ebm.learning._existence import EMPTY, constant_units, require_possible
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.spaces import Binary, Spins, StateSpace
 from ebm.spaces._labels import shown
@@ -137,7 +137,12 @@ def prepared(
         raise EbmError(f"shrinkage must be a number from 0 to 1, got {shrinkage!r}")
     covariance *= 1 - shrinkage
     variance = mean * (1 - mean)
-    _require_changing(binary, variance)
+    constant = constant_units(binary.space.labels, variance < CONSTANT)
+    if constant:
+        raise ConstantUnitError(
+            f"{constant}: no finite bias describes that; leave them out, or mix in the uniform "
+            "distribution with pseudocount=1"
+        )
     np.fill_diagonal(covariance, variance)
     for array in (mean, covariance):
         array.setflags(write=False)
@@ -170,19 +175,6 @@ def _mixed(moments: Moments, share: float) -> tuple[Array, Array]:
     apart = moments.mean - 0.5
     covariance = (1 - share) * moments.covariance + share * (1 - share) * np.outer(apart, apart)
     return mean, covariance
-
-
-def _require_changing(moments: Moments, variance: Array) -> None:
-    constant = np.flatnonzero(variance < CONSTANT)
-    if len(constant):
-        labels = shown([moments.space.labels[i] for i in constant])
-        subject = (
-            f"unit {labels} never changes" if len(constant) == 1 else f"units {labels} never change"
-        )
-        raise ConstantUnitError(
-            f"{subject}: no finite bias describes that; leave them out, or mix in the uniform "
-            "distribution with pseudocount=1"
-        )
 
 
 def covariance_of_response(response: Array, variance: Array) -> Array:

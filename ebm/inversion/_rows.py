@@ -9,11 +9,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments, WeightedStates
-from ebm.errors import CodingError, EbmError, ModelError, require_memory
+from ebm.errors import CodingError, EbmError, ModelError
+from ebm.learning._batches import collected
 from ebm.spaces import Binary, Spins, StateSpace
 
 #: Bytes allowed for the distinct rows, of which several copies are made.
@@ -49,6 +50,12 @@ class DistinctRows:
         space = Binary(self.space.n, names=self.space.names)
         return Moments(space, mean, (covariance + covariance.T) / 2, None, self.sample_size)
 
+    def resampled(self, counts: NDArray[Any]) -> WeightedStates:
+        """The rows with other counts, in the coding of the data."""
+        seen, total = counts > 0, float(counts.sum())
+        drawn = DistinctRows(self.space, self.states[seen], counts[seen] / total, total)
+        return drawn.ensemble()
+
 
 def read_rows(
     data: Any,
@@ -73,22 +80,12 @@ def read_rows(
         raise CodingError(f"two-valued units are wanted, got {data.space!r}")
     size = data.sample_size
     if not isinstance(data, WeightedStates):
-        data = _counted(data)
+        what = "the states of this ensemble"
+        states, weights = collected(data, MEMORY_LIMIT, what, "sample from it instead")
+        states, weights = states[weights > 0], weights[weights > 0]
+        # Equal ones together.
+        data = Ensemble.from_data(states, space=data.space, sample_weight=weights)
     states = data.states.astype(np.float64)
     if isinstance(data.space, Spins):
         states = (1 + states) / 2
     return DistinctRows(data.space, states, data.weights, float(size))
-
-
-def _counted(ensemble: Ensemble) -> WeightedStates:
-    """All states of an ensemble, equal ones together."""
-    parts, n_bytes = [], 0.0
-    for states, weights in ensemble.blocks():
-        parts.append((states[weights > 0].astype(np.int8), weights[weights > 0]))
-        n_bytes += 8.0 * parts[-1][0].size
-        require_memory(
-            n_bytes, MEMORY_LIMIT, "the states of this ensemble", "sample from it instead"
-        )
-    rows = np.concatenate([states for states, _ in parts])
-    weights = np.concatenate([weights for _, weights in parts])
-    return Ensemble.from_data(rows, space=ensemble.space, sample_weight=weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -27,35 +28,26 @@ def sandwich_errors(
     loss: ConditionalLoss,
     theta: Array,
     sample_size: float,
-    *,
-    constrained: tuple[Array, Array] | None,
-    shift: Array | None,
-    spins: bool,
+    ways: Array | None,
+    to_model: Callable[[Array], Array],
 ) -> Array:
     """Standard errors √diag(T H⁻¹ V H⁻¹ Tᵀ / N), H the Hessian, V the covariance of the gradient.
 
-    Pseudo-likelihood is no likelihood, so H and V differ :cite:`nguyen2017`. T goes from (b, B) at
-    center x̂ to the parameters of the model, whose center differs by ``shift``; or, with
-    ``constrained``, changes of (b, B) are D φ and those of the model T φ, (D, T).
+    Pseudo-likelihood is no likelihood, so H and V differ :cite:`nguyen2017`. Both are those of
+    (b, B) at center x̂, or of φ where changes of (b, B) are D φ, ``ways``. T goes from there to the
+    parameters of the model.
     """
-    n = theta.shape[0]
-    n_full = n * (n + 1) // 2
-    p = n_full if constrained is None else len(constrained[1])
+    n_full = theta.shape[0] * (theta.shape[0] + 1) // 2
     if not math.isfinite(sample_size):
-        return np.zeros(p)
+        return np.zeros_like(to_model(np.zeros((1, n_full if ways is None else ways.shape[1])))[0])
     _require_feasible(loss, n_full)
-    influence = _Influence(
-        loss, theta, loss.evaluate(theta), None if constrained is None else constrained[0]
-    )
-    mean, square = np.zeros(p), np.zeros(p)
+    influence = _Influence(loss, theta, loss.evaluate(theta), ways)
+    mean: Any = 0.0
+    square: Any = 0.0
     for rows in loss.blocks(max(1, n_full // 64)):
-        moved = influence.of(rows)
-        if constrained is not None:
-            moved = moved @ constrained[1].T
-        elif shift is not None:
-            moved = _to_model(moved, shift, spins)
-        mean += loss.weights[rows] @ moved
-        square += loss.weights[rows] @ moved**2
+        moved = to_model(influence.of(rows))
+        mean = mean + loss.weights[rows] @ moved
+        square = square + loss.weights[rows] @ moved**2
     return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0) / sample_size))
 
 
@@ -73,18 +65,6 @@ def _require_feasible(loss: ConditionalLoss, p: int) -> None:
         max_seconds=MOST_SECONDS,
         max_bytes=MOST_BYTES,
     )
-
-
-def _to_model(moved: Array, shift: Array, spins: bool) -> Array:
-    """From (b, B) to v = b − A·shift, A = B, or v = ½b − A·shift, A = ¼B of spins, by rows."""
-    n = len(shift)
-    i, j = np.triu_indices(n, 1)
-    couplings = (0.25 if spins else 1.0) * moved[:, n:]
-    onto = np.zeros((len(i), n))
-    onto[np.arange(len(i)), i] = shift[j]
-    onto[np.arange(len(i)), j] = shift[i]
-    linear = (0.5 if spins else 1.0) * moved[:, :n] - couplings @ onto
-    return np.column_stack([linear, couplings])
 
 
 @dataclass(frozen=True, eq=False)

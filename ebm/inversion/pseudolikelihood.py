@@ -34,6 +34,7 @@ from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.learning import fit
 from ebm.learning._existence import empty_cells, gentle_penalty, require_changing_units
 from ebm.learning._families import center_of, diagonal_input, has_pairs, pairs_of
+from ebm.learning._likelihood import settings_of
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.learning.result import FitResult
 from ebm.models import BoltzmannMachine, IsingModel
@@ -281,25 +282,22 @@ class PseudolikelihoodProblem:
         """The family at the maximum."""
         loss = self.loss
         with single_threaded_blas():
-            start = loss.start() if self.penalty.directions is None else self._centered()
+            start = self._centered() if self.penalty.is_tied else loss.start()
             with entries(progress) as show:
                 run = iterate(solver, loss, start, progress=show, **how)
             return self._result(solver, loss, run)
 
     @cached_property
-    def _is_spins(self) -> bool:
-        return isinstance(self.family.space, Spins)
-
-    @cached_property
-    def mean(self) -> Array:
-        """x̂, (n,)."""
-        return np.asarray(self.rows.weights @ self.rows.states)
+    def _factors(self) -> tuple[int, int]:
+        """∂b_i/∂v_i and ∂B_ij/∂A_ij."""
+        return (2, 4) if isinstance(self.family.space, Spins) else (1, 1)
 
     @cached_property
     def _shift(self) -> Array:
         """x̂ − c, or ŝ − c, (n,)."""
-        mean = 2 * self.mean - 1 if self._is_spins else self.mean
-        return np.asarray(mean - center_of(self.family))
+        mean = self.rows.weights @ self.rows.states
+        coded = 2 * mean - 1 if isinstance(self.family.space, Spins) else mean
+        return np.asarray(coded - center_of(self.family))
 
     @cached_property
     def _diagonal(self) -> Array:
@@ -308,20 +306,19 @@ class PseudolikelihoodProblem:
 
     def _centered(self) -> Array:
         """(b, B) of the family as given, (n, n + 1)."""
-        n, (i, j) = self.family.space.n, self.family.pairs
+        n, (i, j), (unit, pair) = self.family.space.n, self.family.pairs, self._factors
         theta = self.family.parameters
         coupled = np.zeros((n, n))
         coupled[i, j] = coupled[j, i] = theta[n:]
-        biases = theta[:n] + coupled @ self._shift
-        if self._is_spins:
-            return np.column_stack([2 * biases, 4 * coupled])
-        return np.column_stack([biases + self._diagonal, coupled])
+        biases = unit * (theta[:n] + coupled @ self._shift) + self._diagonal
+        return np.column_stack([biases, pair * coupled])
 
     def _parameters(self, theta: Array) -> Array:
         """The inverse of :meth:`_centered`: v and A of the pairs, (p,)."""
-        coupled = (theta[:, 1:] + theta[:, 1:].T) / (8 if self._is_spins else 2)
-        biases = theta[:, 0] / 2 if self._is_spins else theta[:, 0] - self._diagonal
-        return np.concatenate([biases - coupled @ self._shift, coupled[self.family.pairs]])
+        unit, pair = self._factors
+        coupled = (theta[:, 1:] + theta[:, 1:].T) / (2 * pair)
+        linear = (theta[:, 0] - self._diagonal) / unit - coupled @ self._shift
+        return np.concatenate([linear, coupled[self.family.pairs]])
 
     @cached_property
     def ways(self) -> Array | None:
@@ -333,26 +330,25 @@ class PseudolikelihoodProblem:
         moves = np.eye(n + len(i)) if directions is None else directions
         upper = np.zeros((n, n), dtype=np.intp)
         upper[np.triu_indices(n, 1)] = n + np.arange(n * (n - 1) // 2)
-        factor = 4 if self._is_spins else 1
+        unit, pair = self._factors
         ways = np.zeros((n * (n + 1) // 2, moves.shape[1]))
-        ways[upper[i, j]] = factor * moves[n:]
+        ways[upper[i, j]] = pair * moves[n:]
         ways[:n] = moves[:n]
         np.add.at(ways, i, self._shift[j, None] * moves[n:])
         np.add.at(ways, j, self._shift[i, None] * moves[n:])
-        ways[:n] *= 2 if self._is_spins else 1
+        ways[:n] *= unit
         return ways
 
     @cached_property
     def loss(self) -> ConditionalLoss:
         """Penalties act in the coding of the family: v = θt + u."""
-        n, strength = self.family.space.n, self.penalty.strength
-        linear = np.append(1.0, -self._shift)
-        if self._is_spins:
-            linear = np.append(0.5, -0.25 * self._shift)
+        n, strength, (unit, pair) = self.family.space.n, self.penalty.strength, self._factors
         allowed = basis = None
-        if self.penalty.directions is not None:
-            basis = self._basis()
-        elif self.ways is not None:
+        if self.ways is None:
+            pass
+        elif self.penalty.is_tied:
+            basis = _basis(n, self.ways)
+        else:
             i, j = self.family.pairs
             allowed = np.zeros((n, n + 1), dtype=bool)
             allowed[:, 0] = allowed[i, j + 1] = allowed[j, i + 1] = True
@@ -360,24 +356,15 @@ class PseudolikelihoodProblem:
             self.rows.states,
             self.rows.weights,
             tied=not self.conditions.node_wise,
-            l2=strength.l2 / (16 if self._is_spins else 1),
+            l2=strength.l2 / pair**2,
             l2_biases=strength.l2_biases,
-            linear=linear,
+            linear=np.append(1 / unit, -self._shift / pair),
             offset=-self._diagonal,
             allowed=allowed,
             basis=basis,
+            common=settings_of(self.family, self.rows, self.penalty)
+            | {"node_wise": str(self.conditions.node_wise)},
         )
-
-    def _basis(self) -> Array:
-        """The ways as an orthonormal basis of arrays (n, n + 1), flat, (n (n + 1), q)."""
-        n, ways = self.family.space.n, self.ways
-        if ways is None:
-            raise EbmError("all parameters may change")
-        arrays = np.zeros((n, n + 1, ways.shape[1]))
-        arrays[:, 0] = ways[:n]
-        i, j = np.triu_indices(n, 1)
-        arrays[i, j + 1] = arrays[j, i + 1] = ways[n:]
-        return np.linalg.qr(arrays.reshape(n * (n + 1), -1))[0]
 
     def _result(self, solver: TruncatedNewton, loss: ConditionalLoss, run: Run) -> FitResult:
         theta = run.state["theta"]
@@ -387,21 +374,17 @@ class PseudolikelihoodProblem:
             has_none = message.startswith("the pseudo-likelihood has no maximum")
             warn(message, NoMaximumWarning if has_none else EbmWarning)
         norm = run.history[-1].gradient_norm
-        factor = 4 if self._is_spins else 1
         return FitResult(
             model=self.family.with_parameters(self._parameters(theta)),
             converged=converged,
             message=message,
-            log_likelihood=None,
             log_pseudolikelihood=self._log_pseudolikelihood(loss, theta),
             gradient_norm=norm,
             misfit=norm,
             sample_size=self.rows.sample_size,
-            fisher=None,
-            ensemble=None,
             history=run.history,
             warnings=() if converged else (message, "no standard errors: there is no maximum"),
-            regressions=theta[:, 1:] / factor if self.conditions.node_wise else None,
+            regressions=theta[:, 1:] / self._factors[1] if self.conditions.node_wise else None,
             errors=self._errors(loss, theta) if converged else None,
         )
 
@@ -416,27 +399,18 @@ class PseudolikelihoodProblem:
     def _errors(self, loss: ConditionalLoss, theta: Array) -> Callable[[], Array]:
         """What gives the standard errors; until then it keeps the rows, a byte for each value."""
         short = replace(loss, states=loss.states.astype(np.int8))
-        directions = self.penalty.directions
-        if directions is None and self.ways is not None:
-            directions = np.eye(len(self.family.parameters))
-        shift = self._shift if self._is_spins or self._shift.any() else None
-        return partial(
-            _standard_errors,
-            short,
-            theta,
-            self.rows.sample_size,
-            constrained=None if self.ways is None else (self.ways, directions),
-            shift=shift,
-            spins=self._is_spins,
-        )
+        to_model = partial(_to_model, shift=self._shift, factors=self._factors)
+        if self.ways is not None:
+            directions = self.penalty.directions
+            p = len(self.family.parameters)
+            to_model = partial(_along, np.eye(p) if directions is None else directions)
+        return partial(_standard_errors, short, theta, self.rows.sample_size, self.ways, to_model)
 
     def _verdict(self, loss: ConditionalLoss, run: Run, growing: Array | None) -> tuple[bool, str]:
         """Whether there is a maximum where the search ended, and a sentence."""
         rows, norm = self.rows, run.history[-1].gradient_norm
         steps = run.state["iteration"]
-        # Without a penalty an empty cell makes couplings grow without end.
-        is_bare = not self.penalty and self.penalty.directions is None
-        cells = empty_cells(rows.moments, self.family.pairs) if is_bare else []
+        cells = empty_cells(rows.moments, self.family.pairs, self.penalty)
         if cells:
             more = f"; and {len(cells) - MOST_CELLS} more" if len(cells) > MOST_CELLS else ""
             return False, _no_maximum("; ".join(cells[:MOST_CELLS]) + more, rows)
@@ -479,7 +453,34 @@ def _separation(growing: Array, loss: ConditionalLoss, space: StateSpace) -> str
     return f"some values of {units} are predicted without error by the other units"
 
 
-def _standard_errors(short: ConditionalLoss, theta: Array, sample_size: float, **how: Any) -> Array:
+def _basis(n: int, ways: Array) -> Array:
+    """The ways as an orthonormal basis of arrays (n, n + 1), flat, (n (n + 1), q)."""
+    arrays = np.zeros((n, n + 1, ways.shape[1]))
+    arrays[:, 0] = ways[:n]
+    i, j = np.triu_indices(n, 1)
+    arrays[i, j + 1] = arrays[j, i + 1] = ways[n:]
+    return np.linalg.qr(arrays.reshape(n * (n + 1), -1))[0]
+
+
+def _standard_errors(short: ConditionalLoss, theta: Array, *how: Any) -> Array:
     loss = replace(short, states=short.states.astype(np.float64))
     with single_threaded_blas():
-        return read_only(sandwich_errors(loss, theta, sample_size, **how))
+        return read_only(sandwich_errors(loss, theta, *how))
+
+
+def _along(directions: Array, moved: Array) -> Array:
+    """From changes along the directions to those of the parameters, by rows."""
+    return np.asarray(moved @ directions.T)
+
+
+def _to_model(moved: Array, shift: Array, factors: tuple[int, int]) -> Array:
+    """From changes of (b, B_ij for i < j) to those of v and A, by rows."""
+    n, (unit, pair) = len(shift), factors
+    linear, couplings = moved[:, :n] / unit, moved[:, n:] / pair
+    if shift.any():
+        i, j = np.triu_indices(n, 1)
+        onto = np.zeros((len(i), n))
+        onto[np.arange(len(i)), i] = shift[j]
+        onto[np.arange(len(i)), j] = shift[i]
+        linear -= couplings @ onto
+    return np.column_stack([linear, couplings])

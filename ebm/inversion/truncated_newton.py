@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._arrays import as_integer
-from ebm._checkpoints import fingerprints
 from ebm._iterate import State
 from ebm._types import Array
 from ebm.inversion._conditionals import ConditionalLoss, Evaluation
 from ebm.learning._likelihood import FAR, TURNED
-from ebm.learning.newton import checked_tolerance
+from ebm.learning._search import Search
 from ebm.learning.result import FitStep
 
 __all__ = ["TruncatedNewton"]
@@ -35,7 +34,7 @@ NEAR = 0.1
 
 
 @dataclass(frozen=True)
-class TruncatedNewton:
+class TruncatedNewton(Search):
     """Newton steps by conjugate gradients: products with the Hessian, never the Hessian itself.
 
     Early steps are solved roughly, the last ones as exactly as ``tolerance`` asks for
@@ -65,14 +64,9 @@ class TruncatedNewton:
     tolerance: float = 1e-9
     max_iterations: int = 100
 
-    #: Entries of its history.
-    record_type = FitStep
-    draws = False
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tolerance", checked_tolerance(self.tolerance))
-        most = as_integer(self.max_iterations, "max_iterations")
-        object.__setattr__(self, "max_iterations", most)
+        as_integer(self.max_iterations, "max_iterations")
+        super().__post_init__()
 
     def start(self, loss: ConditionalLoss, theta: Array, rng: Any) -> State:
         """At θ (n, n + 1), no step taken."""
@@ -87,7 +81,7 @@ class TruncatedNewton:
 
     def step(self, loss: ConditionalLoss, state: State) -> State:
         """Down along the Newton direction, as far as the loss falls."""
-        here = loss.at(state["theta"])
+        here = loss.point(state["theta"])
         is_single = state["is_single"]
         move, length = self._searched(loss, state["theta"], here, is_single)
         if length == 0 and is_single:
@@ -116,7 +110,7 @@ class TruncatedNewton:
         shortest = 1e-8 * length
         while length > shortest:
             move = length * direction
-            if loss.at(theta + move).value <= here.value + 1e-4 * length * slope + noise:
+            if loss.point(theta + move).value <= here.value + 1e-4 * length * slope + noise:
                 return move, length
             length /= 2
         return direction, 0.0
@@ -148,16 +142,9 @@ class TruncatedNewton:
             search = scaled + size / before * search
         return direction if direction.any() else scaled
 
-    def record(self, loss: ConditionalLoss, state: State) -> FitStep | None:
-        """Log pseudo-likelihood less penalty, and the gradient, after each step."""
-        if state["is_stuck"]:
-            return None
-        here = loss.at(state["theta"])
-        return FitStep(state["iteration"], -here.value, loss.norm(here), state["length"])
-
     def verdict(self, loss: ConditionalLoss, state: State, history: Sequence[FitStep]) -> str:
         """Whether the gradient meets the tolerance, or a direction separates the rows."""
-        here, move = loss.at(state["theta"]), state["move"]
+        here, move = loss.point(state["theta"]), state["move"]
         if state["is_stuck"]:
             return "rounding"
         norm = loss.norm(here)
@@ -179,7 +166,7 @@ class TruncatedNewton:
         if np.abs(loss.margins(direction)).max() <= MOVING:
             return "converged"
         ahead = [
-            float(np.vdot(loss.at(state["theta"] + length * direction).gradient, direction))
+            float(np.vdot(loss.point(state["theta"] + length * direction).gradient, direction))
             for length in (4.0, FAR)
         ]
         return "" if max(ahead) > -TURNED * slope else "unbounded"
@@ -190,12 +177,12 @@ class TruncatedNewton:
             direction: Array = state["move"]
             return direction
         if reason == "unbounded":
-            return self._direction(loss, loss.at(state["theta"]), state["is_single"])
+            return self._direction(loss, loss.point(state["theta"]), state["is_single"])
         return None
 
-    def settings(self) -> dict[str, str]:
-        """All but the number of steps."""
-        return fingerprints(self, leave_out=("max_iterations",))
+    def norm(self, loss: ConditionalLoss, state: State) -> float:
+        """Largest entry of the gradient, in units of the deviations of independent units."""
+        return loss.norm(loss.point(state["theta"]))
 
 
 def _is_free(loss: ConditionalLoss, step: Array) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,148 +28,110 @@ NO_MAXIMUM = {"flat", "doubtful"}
 MOST_PARAMETERS = 1000
 
 
-@dataclass(frozen=True, eq=False)
-class _End:
-    """The last point, why the search ended there, and the Fisher information where it is at hand.
-
-    ``direction`` is that along which the loss falls for ever, in the steps of the loss.
-    """
-
-    point: Point
-    run: Run
-    reason: str
-    fisher: Array | None
-    direction: Array | None = None
-
-    @property
-    def norm(self) -> float:
-        return float(self.run.history[-1].gradient_norm) if self.run.history else math.nan
-
-
 def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
     """The fitted model with its errors and the verdict on the maximum."""
     point = loss.point(run.state["theta"])
-    fisher, notes = _information(loss, point, run)
-    end = _End(point, run, run.reason, fisher)
-    if end.reason == "flat":
-        end = replace(end, direction=point.direction)
-    elif end.reason == "undetermined":
-        end = replace(end, direction=point.least_determined)
-    cells = _cells_of(loss)
-    _require_possible_end(loss, end)
-    end = _vanishing(loss, end)
+    fisher, note = None, ""
+    if run.reason != "interrupted" or "fisher" in vars(point):
+        fisher, note = information_at(loss, point)
+    notes = [note] if note else []
+    reason, direction = _ending(loss, point, run.reason, fisher)
+    cells: list[str] = []
+    if isinstance(loss, PairLikelihoodLoss):
+        _require_possible_end(loss, point, run.reason)
+        cells = empty_cells(loss.data, loss.family.pairs, loss.penalty)
     # An empty cell of a coupled pair is proof, whatever the optimizer saw.
     if cells:
-        end = replace(end, reason="flat")
-    errors, why = _standard_errors(loss, end, cells)
-    if end.reason == "flat" and (cells or end.direction is not None):
-        growing = end.direction if errors is None or not errors.any() else np.isinf(errors)
+        reason = "flat"
+    errors, why = _standard_errors(loss, point, fisher, reason, cells)
+    if reason == "flat":
+        growing = direction if errors is None or not errors.any() else np.isinf(errors)
         units = [] if growing is None else loss.units_of(growing)
         held = loss.penalty.holds_couplings
         notes = [missing_maximum(cells, units, loss.sample_size, held=held), *notes]
-    elif end.fisher is None and end.reason != "interrupted":
+    elif fisher is None and reason != "interrupted":
         doubt, note = doubt_of_maximum(loss.family, loss.rows, loss.penalty)
         if doubt is not None:
-            end = replace(end, reason="flat" if doubt.is_certain else "doubtful")
+            reason = "flat" if doubt.is_certain else "doubtful"
         notes = [note, *notes] if note else notes
-    sentence = _sentence(end)
-    if end.reason in NO_MAXIMUM:
+    norm = float(run.history[-1].gradient_norm) if run.history else math.nan
+    sentence = _sentence(reason, len(run.history) - 1, norm, point.is_exact)
+    if reason in NO_MAXIMUM:
         warn(notes[0], NoMaximumWarning)
-    elif end.reason in {"iterations", "rounding", "undetermined", "unbounded"}:
+    elif reason in {"iterations", "rounding", "undetermined", "unbounded"}:
         warn(f"the fit has not converged: {sentence}", NotConvergedWarning)
     misfit = loss.misfit(point.model, point.ensemble)
+    if fisher is not None:
+        fisher = loss.coordinates.of_model(fisher, point.model, point.ensemble)
     return FitResult(
         model=point.model,
-        converged=end.reason == "converged",
+        converged=reason == "converged",
         message=sentence,
         log_likelihood=point.log_likelihood,
-        gradient_norm=end.norm,
+        gradient_norm=norm,
         misfit=float(np.abs(loss.scaling.T @ misfit).max(initial=0)),
         sample_size=loss.sample_size,
         errors=errors,
-        fisher=None
-        if end.fisher is None
-        else FisherInformation(_of_model(loss, end.fisher, point)),
+        fisher=None if fisher is None else FisherInformation(fisher),
         ensemble=point.ensemble,
         history=run.history,
         warnings=(*notes, *why),
     )
 
 
-def is_informative(loss: LikelihoodLoss, point: Point) -> bool:
-    """Whether the Fisher information is formed without being asked for."""
+def information_at(loss: LikelihoodLoss, point: Point) -> tuple[Array | None, str]:
+    """The Fisher information where it is formed without being asked for, or why it is not."""
     if isinstance(loss, PairLikelihoodLoss):
-        return True
-    return len(point.theta) <= MOST_PARAMETERS and point.is_exact
-
-
-def _information(loss: LikelihoodLoss, point: Point, run: Run) -> tuple[Array | None, list[str]]:
-    """The Fisher information at the end, or why there is none."""
-    if run.reason == "interrupted" and "fisher" not in vars(point):
-        return None, []
-    if not is_informative(loss, point):
-        return None, []
-    if isinstance(loss, PairLikelihoodLoss) and not hasattr(point.ensemble, "fourth_moments"):
-        kind = type(point.ensemble).__name__
-        return None, [f"no standard errors: {kind} has no fourth moments"]
+        if not hasattr(point.ensemble, "fourth_moments"):
+            kind = type(point.ensemble).__name__
+            return None, f"no standard errors: {kind} has no fourth moments"
+    elif not point.is_exact or len(point.theta) > MOST_PARAMETERS:
+        return None, "no standard errors: they need an exact average and few parameters"
     try:
-        return point.fisher, []
+        return point.fisher, ""
     except LimitError as error:
-        return None, [f"no standard errors: {error}"]
+        return None, f"no standard errors: {error}"
 
 
-def _cells_of(loss: LikelihoodLoss) -> list[str]:
-    """Sentences about pairs with values never seen, where no penalty makes up for them."""
-    # A penalty on biases alone may hold the parameters that an empty cell would let grow.
-    if not isinstance(loss, PairLikelihoodLoss) or loss.penalty:
-        return []
-    if loss.penalty.directions is not None:
-        return []
-    return empty_cells(loss.data, loss.family.pairs)
+def _ending(
+    loss: LikelihoodLoss, point: Point, reason: str, fisher: Array | None
+) -> tuple[str, Array | None]:
+    """Why the search ended, and the direction of steps along which the loss falls for ever."""
+    if reason == "flat":
+        return reason, point.direction
+    if reason == "undetermined":
+        return reason, point.least_determined
+    is_untied = not (isinstance(loss, PairLikelihoodLoss) or loss.penalty.is_tied)
+    if reason in {"converged", "rounding"} and fisher is not None and is_untied and loss.is_convex:
+        # Some ends are so far out that Newton steps from there are rounding.
+        direction = vanishing_direction(loss.family, fisher, point.slopes, loss.penalty)
+        if direction is not None:
+            return "undetermined" if math.isinf(loss.sample_size) else "flat", direction
+    return reason, None
 
 
-def _require_possible_end(loss: LikelihoodLoss, end: _End) -> None:
+def _require_possible_end(loss: PairLikelihoodLoss, point: Point, reason: str) -> None:
     """Refuse moments under which a sample becomes likelier than certain."""
-    if not isinstance(loss, PairLikelihoodLoss):
-        return
-    falls_for_ever = end.reason == "unbounded" and isinstance(loss.rows, Moments)
-    if falls_for_ever or end.point.log_likelihood > 1e-9:
+    falls_for_ever = reason == "unbounded" and isinstance(loss.rows, Moments)
+    if falls_for_ever or point.log_likelihood > 1e-9:
         raise EbmError(
             "no distribution has these moments: a sample would become likelier than certain; take "
             "all of them from the same samples"
         )
 
 
-def _vanishing(loss: LikelihoodLoss, end: _End) -> _End:
-    """An end so far out that Newton steps from there are rounding."""
-    if end.reason not in {"converged", "rounding"} or end.fisher is None:
-        return end
-    if isinstance(loss, PairLikelihoodLoss) or not loss.is_convex:
-        return end
-    if loss.penalty.directions is not None:
-        return end
-    direction = vanishing_direction(loss.family, end.fisher, end.point.slopes, loss.penalty)
-    if direction is None:
-        return end
-    is_exact = math.isinf(loss.sample_size)
-    return replace(end, reason="undetermined" if is_exact else "flat", direction=direction)
-
-
 def _standard_errors(
-    loss: LikelihoodLoss, end: _End, cells: list[str]
+    loss: LikelihoodLoss, point: Point, fisher: Array | None, reason: str, cells: list[str]
 ) -> tuple[Array | None, tuple[str, ...]]:
     """√diag(A H⁻¹ F H⁻¹ Aᵀ / N) with H = F + Aᵀ ∂²R A, (p,), and why there are none."""
-    fisher = end.fisher
-    is_pairwise = isinstance(loss, PairLikelihoodLoss)
+    is_pairwise, is_flat = isinstance(loss, PairLikelihoodLoss), reason == "flat"
     if fisher is None:
-        why = "no standard errors: they need an exact average and few parameters"
-        return None, () if is_pairwise else (why,)
+        return None, ()
     if is_pairwise and math.isinf(loss.sample_size):
-        return np.zeros(len(end.point.theta)), ()
+        return np.zeros(len(point.theta)), ()
     deviation = deviations(fisher if is_pairwise else loss.curvature(fisher))
     scale = np.outer(deviation, deviation)
     values, vectors = np.linalg.eigh(loss.curvature(fisher) / scale)
-    is_flat = end.reason == "flat"
     if not is_pairwise and (is_flat or not values[0] > UNDETERMINED * values[-1]):
         return None, (
             "no standard errors: some direction of parameters changes nothing, or along it the "
@@ -192,22 +153,11 @@ def _standard_errors(
     return errors, ()
 
 
-def _of_model(loss: LikelihoodLoss, fisher: Array, point: Point) -> Array:
-    """The Fisher information in the parameters of the model, A⁻ᵀ F A⁻¹."""
-    if loss.penalty.directions is not None:
-        return loss.information(point.model, point.ensemble)
-    if not isinstance(loss, PairLikelihoodLoss):
-        return fisher
-    # A changes biases by couplings only, so (A − 1)² = 0 and A⁻¹ = 2 − A.
-    back = 2 * np.eye(len(fisher)) - loss.gauge
-    return np.asarray(back.T @ fisher @ back)
-
-
-def _sentence(end: _End) -> str:
-    norm = f"largest scaled gradient {end.norm:.1e}"
-    steps = max(0, len(end.run.history) - 1)
+def _sentence(reason: str, steps: int, norm_at_end: float, is_exact: bool) -> str:
+    """How the search ended."""
+    norm, steps = f"largest scaled gradient {norm_at_end:.1e}", max(0, steps)
     hidden = "rounding hides progress"
-    if not end.point.is_exact:
+    if not is_exact:
         hidden = "ln Z and moments of the average, which is approximate, no longer agree"
     return {
         "converged": f"converged after {steps} iterations, {norm}",
@@ -219,4 +169,4 @@ def _sentence(end: _End) -> str:
         "iterations": f"stopped at max_iterations = {steps}, {norm}: raise max_iterations",
         "rounding": f"stopped after {steps} iterations where {hidden}, {norm}",
         "interrupted": f"interrupted after {steps} iterations, {norm}",
-    }[end.reason]
+    }[reason]

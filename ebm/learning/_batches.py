@@ -52,7 +52,7 @@ class Rows:
     @classmethod
     def of(cls, data: Ensemble) -> Rows:
         """The rows behind an ensemble: repeats are written out where all frequencies are whole."""
-        states, weights = _collected(data)
+        states, weights = collected(data, MEMORY_LIMIT, f"the rows of {data!r}", "give fewer rows")
         index = np.arange(len(states))
         if data.sample_size <= MOST_ROWS:
             counts = weights * data.sample_size
@@ -93,16 +93,16 @@ def is_normalized(sample_size: float) -> bool:
     return sample_size <= 1 + 1e-9
 
 
-def _collected(data: Ensemble) -> tuple[NDArray[Any], Array]:
-    """All states and weights of an ensemble."""
+def collected(data: Ensemble, limit: float, what: str, remedy: str) -> tuple[NDArray[Any], Array]:
+    """All states and weights of an ensemble, no copy where it holds them."""
     states: Any = getattr(data, "states", None)
     weights: Any = getattr(data, "weights", None)
     if isinstance(states, np.ndarray) and isinstance(weights, np.ndarray):
         return states, weights
-    found: list[tuple[Array, Array]] = []
+    blocks: list[tuple[Array, Array]] = []
     n_bytes = 0.0
     for block, shares in data.blocks():
         n_bytes += block.nbytes
-        require_memory(n_bytes, MEMORY_LIMIT, f"the rows of {data!r}", "give fewer rows")
-        found.append((block, shares))
-    return np.concatenate([x for x, _ in found]), np.concatenate([w for _, w in found])
+        require_memory(n_bytes, limit, what, remedy)
+        blocks.append((block, shares))
+    return np.concatenate([x for x, _ in blocks]), np.concatenate([w for _, w in blocks])

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ebm._types import Array, Flags, Indices
-from ebm.ensembles import Moments
-from ebm.errors import ConstantUnitError, EbmError
+from ebm.ensembles import Ensemble, Moments
+from ebm.errors import ConstantUnitError, EbmError, NoMaximumWarning, warn
+from ebm.learning._families import has_hidden_units
+from ebm.learning.penalties import AppliedPenalty
 from ebm.spaces import Binary
 from ebm.spaces._labels import shown
 
@@ -29,19 +32,40 @@ FLAT = 1e-8
 MOST_NAMES = 8
 
 
+def constant_units(labels: Sequence[str], is_constant: Flags) -> str:
+    """The start of a sentence about the units that never change; empty if there are none."""
+    units = [labels[i] for i in np.flatnonzero(is_constant).tolist()]
+    if len(units) == 1:
+        return f"unit {shown(units)} never changes"
+    return f"units {shown(units)} never change" if units else ""
+
+
 def require_changing_units(moments: Moments) -> None:
     """Refuse units that never change."""
     mean = moments.to(Binary).mean
-    constant = np.flatnonzero((mean < CONSTANT) | (mean > 1 - CONSTANT))
-    if len(constant):
-        names = shown([moments.space.labels[i] for i in constant])
-        subject = (
-            f"unit {names} never changes" if len(constant) == 1 else f"units {names} never change"
-        )
+    constant = constant_units(moments.space.labels, np.minimum(mean, 1 - mean) < CONSTANT)
+    if constant:
         raise ConstantUnitError(
-            f"{subject}, so no finite bias is best: leave them out, or hold biases by a penalty, "
+            f"{constant}, so no finite bias is best: leave them out, or hold biases by a penalty, "
             f"such as penalty=ebm.Penalty(l2_biases={gentle_penalty(moments.sample_size)})"
         )
+
+
+def constant_units_notes(family: Any, data: Any, *, held: bool) -> tuple[str, ...]:
+    """Name columns that never change, to which a machine with hidden units has no best biases."""
+    if held or not has_hidden_units(family) or not isinstance(data, Ensemble):
+        return ()
+    mean = np.asarray(data.expectation(lambda x: x))
+    # Shares of rows sum to one but for rounding.
+    constant = constant_units(family.space.labels, np.minimum(mean, 1 - mean) < 1e-12)
+    if not constant:
+        return ()
+    message = (
+        f"{constant} in the data: the likelihood has no maximum, biases grow for as long as the "
+        "fit goes on; leave them out, or add a penalty (penalty=ebm.Penalty(l2_biases=…))"
+    )
+    warn(message, NoMaximumWarning)
+    return (message,)
 
 
 def gentle_penalty(sample_size: float) -> str:
@@ -90,8 +114,16 @@ def _empty(moments: Moments, pairs: tuple[Indices, Indices]) -> Flags:
     return np.asarray(_pair_tables(moments, pairs) < EMPTY * rarer + 1e-15)
 
 
-def empty_cells(moments: Moments, pairs: tuple[Indices, Indices]) -> list[str]:
-    """Sentences about pairs of units with a combination of values that never occurs."""
+def empty_cells(
+    moments: Moments, pairs: tuple[Indices, Indices], penalty: AppliedPenalty
+) -> list[str]:
+    """Sentences about pairs of units with a combination of values that never occurs.
+
+    None where a penalty or ties may make up for it: even one on biases alone may hold the
+    parameters that an empty cell would let grow.
+    """
+    if not penalty.is_absent:
+        return []
     cells = _empty(moments, pairs)
     i, j = pairs
     labels = moments.space.labels

@@ -30,6 +30,11 @@ def has_hidden_units(model: Any) -> bool:
     return bool(len(model.parameters) == n + m + n * m)
 
 
+def moments_alone(model: Any) -> ModelError:
+    """What to raise where moments do not suffice."""
+    return ModelError(f"{type(model).__name__} does not learn from moments alone: give rows")
+
+
 def pairs_of(model: Any) -> QuadraticForm:
     """The quadratic form of a pairwise family."""
     form = energy_form(model)

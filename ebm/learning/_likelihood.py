@@ -1,8 +1,7 @@
 """The loss of maximum likelihood, L(θ) = E_D[E] + ln Z + R(θ), and all that is asked of it.
 
 Data are seen here and nowhere behind. For pairwise families gradient and Fisher information are
-taken about the means of the data, where they are well scaled; a linear map A, the gauge of the
-loss, takes steps there to the parameters of the model.
+taken about the means of the data, where they are well scaled.
 """
 
 from __future__ import annotations
@@ -21,12 +20,11 @@ from ebm.ensembles import Moments
 from ebm.enumeration import ExactEnsemble
 from ebm.errors import PrecisionError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
-from ebm.information import fisher_information
-from ebm.information.fisher import pair_fisher
+from ebm.learning._coordinates import CenteredPairs, Coordinates, OwnParameters
 from ebm.learning._existence import units_of_direction
-from ebm.learning._families import center_of, diagonal_input, pairs_of
+from ebm.learning._families import diagonal_input, pairs_of
 from ebm.learning._separation import idle_directions, is_affine, units_moved
-from ebm.learning._statistics import gradient_variances
+from ebm.learning._statistics import gradient_of, gradient_variances, mean_energy, variances
 from ebm.learning.penalties import AppliedPenalty
 from ebm.spaces import Spins
 
@@ -76,7 +74,7 @@ class LikelihoodLoss:
         # The average refuses what is too large before anything is made of every parameter.
         theta = np.array(self.family.parameters)
         given = self.point(theta, self.family)
-        if not self.is_convex or self.penalty.directions is not None:
+        if not self.is_convex or self.penalty.is_tied:
             return theta
         return theta if given.value <= self._bare.value else np.zeros_like(theta)
 
@@ -109,28 +107,46 @@ class LikelihoodLoss:
         return {}
 
     def log_likelihood(self, model: Any, ensemble: Any) -> float:
-        """Mean ln p of a sample, in nats."""
-        return -self.data_energy(model) - float(ensemble.log_partition)
-
-    def data_energy(self, model: Any) -> float:
-        """E_D[E(x; θ)]."""
-        return float(self.data.expectation(model.energy))
+        """Mean ln p of a sample, −E_D[E(x; θ)] − ln Z, in nats."""
+        return -mean_energy(model, self.data) - float(ensemble.log_partition)
 
     def misfit(self, model: Any, ensemble: Any) -> Array:
         """E_D[∂E/∂θ] − E_model[∂E/∂θ], [EBM] eq 7, the penalty left out, (p,)."""
-        return np.asarray(
-            model.mean_energy_gradient(self.data) - model.mean_energy_gradient(ensemble)
-        )
+        return gradient_of(model, self.data) - gradient_of(model, ensemble)
 
-    # -- curvature -------------------------------------------------------------------------------
+    # -- the coordinates of the steps, and curvature in them ---------------------------------------
 
-    def information(self, model: Any, ensemble: Any) -> Array:
-        """F, the Fisher information of the visible distribution, (p, p)."""
-        return fisher_information(model, ensemble).dense()
+    @cached_property
+    def coordinates(self) -> Coordinates:
+        """θ = θ₀ + Aφ, what steps φ are taken in."""
+        if self.penalty.directions is not None:
+            return Coordinates(self.penalty.directions)
+        return self._untied()
+
+    def _untied(self) -> Coordinates:
+        return OwnParameters(len(self.family.parameters), self._idle)
+
+    def _idle(self) -> Array:
+        if not self.is_convex:
+            return np.empty((len(self.family.parameters), 0))
+        return idle_directions(self._bare.fisher, self.penalty)
+
+    @property
+    def gauge(self) -> Any:
+        """A: steps to changes of the parameters, none along a gauge of theirs, (p, q)."""
+        return self.coordinates.matrix
+
+    @cached_property
+    def scaling(self) -> Any:
+        """Steps in units of the deviations of the features over the data, (p, q)."""
+        return self.coordinates.scaling(np.sqrt(self._variances()))
+
+    def _variances(self) -> Array:
+        return gradient_variances(self.family, self.data)
 
     def fisher(self, model: Any, ensemble: Any) -> Array:
         """Aᵀ F A, (q, q)."""
-        return self._within(self.information(model, ensemble))
+        return self.coordinates.fisher(model, ensemble)
 
     def curvature(self, fisher: Array) -> Array:
         """Aᵀ (F + ∂²R/∂θ²) A; the Hessian of L for energies affine in θ, (q, q)."""
@@ -138,46 +154,7 @@ class LikelihoodLoss:
 
     @cached_property
     def _penalty_curvature(self) -> Array:
-        return self._within(self.penalty.hessian)
-
-    def _within(self, matrix: Array) -> Array:
-        directions = self.penalty.directions
-        return matrix if directions is None else directions.T @ matrix @ directions
-
-    @cached_property
-    def gauge(self) -> Any:
-        """A: steps to changes of the parameters, none along a gauge of theirs, (p, q)."""
-        from scipy.sparse import eye_array
-
-        if self.penalty.directions is not None:
-            return self.penalty.directions
-        unit = eye_array(len(self.family.parameters))
-        # Along a gauge gradient and curvature are rounding, and so would be a verdict on them.
-        idle = self._idle
-        return unit.toarray() - idle @ idle.T if idle.shape[1] else unit
-
-    @cached_property
-    def _idle(self) -> Array:
-        """An orthonormal basis of the directions that change no energy, (p, k)."""
-        if not self.is_convex or self.penalty.directions is not None:
-            return np.empty((len(self.family.parameters), 0))
-        return idle_directions(self._bare.fisher, self.penalty)
-
-    @property
-    def n_idle(self) -> int:
-        """Number of steps that change no energy."""
-        return int(self._idle.shape[1])
-
-    @cached_property
-    def scaling(self) -> Any:
-        """Steps in units of the deviation of ∂E/∂θ over the data, (p, q)."""
-        from scipy.sparse import dia_array
-
-        deviation = np.sqrt(gradient_variances(self.family, self.data))
-        if self.penalty.directions is not None:
-            # The deviation of a sum of features is at most the sum of theirs.
-            return self.penalty.directions / (np.abs(self.penalty.directions).T @ deviation)
-        return dia_array((1 / deviation[None], [0]), shape=(len(deviation),) * 2)
+        return self.coordinates.within(self.penalty.hessian)
 
     # -- what a verdict needs --------------------------------------------------------------------
 
@@ -197,7 +174,7 @@ class LikelihoodLoss:
 
     def units_of(self, direction: Array) -> list[str]:
         """Names of the units that a direction of steps moves most."""
-        return units_moved(self.family, self.gauge @ direction)
+        return units_moved(self.family, self.coordinates.of_features(direction))
 
     def settings(self) -> dict[str, str]:
         """What a run that is taken up has in common with the one that was stopped."""
@@ -210,10 +187,11 @@ class PairLikelihoodLoss(LikelihoodLoss):
     """The loss of a pairwise family: moments of the data suffice, in the space of the family."""
 
     data: Moments
+    is_convex = True
 
     def start(self) -> Array:
         """The independent model with the means of the data, kept off the corners, (p,)."""
-        if self.penalty.directions is not None:
+        if self.penalty.is_tied:
             return np.array(self.family.parameters)
         n = self.data.sample_size
         margin = min(1 / (2 * n), 0.25) if np.isfinite(n) else 1e-9
@@ -247,62 +225,23 @@ class PairLikelihoodLoss(LikelihoodLoss):
     def _data_average(self) -> Array:
         return np.asarray(self.family.mean_energy_gradient(self.data))
 
-    def fisher(self, model: Any, ensemble: Any) -> Array:
-        """Fisher information in centered parameters, or along the ways open to them, (q, q)."""
-        if self.penalty.directions is not None:
-            return super().fisher(model, ensemble)
-        fisher: Array = pair_fisher(ensemble, model.pairs, self.data.mean)
-        return fisher
+    def _untied(self) -> Coordinates:
+        return CenteredPairs(self.family, self.data.mean)
 
-    def _within(self, matrix: Array) -> Array:
-        return np.asarray(self.gauge.T @ matrix @ self.gauge)
-
-    @cached_property
-    def gauge(self) -> Any:
-        """A: changes of centered parameters to changes of the model's own, (p, p)."""
-        if self.penalty.directions is not None:
-            return self.penalty.directions
-        i, j = self.family.pairs
-        n = self.family.space.n
-        shift = center_of(self.family) - self.data.mean
-        gauge = np.eye(n + len(i))
-        columns = n + np.arange(len(i))
-        gauge[i, columns] = shift[j]
-        gauge[j, columns] = shift[i]
-        return gauge
-
-    @cached_property
-    def _idle(self) -> Array:
-        return np.empty((len(self.family.parameters), 0))
-
-    @cached_property
-    def scaling(self) -> Any:
-        """Steps in units of the deviations of independent features with the data's variances."""
-        n = self.data.sample_size
-        variance = np.maximum(self.data.covariance.diagonal(), 1 / (4 * min(n, 1e12)))
-        i, j = self.family.pairs
-        deviation = np.sqrt(np.concatenate([variance, variance[i] * variance[j]]))
-        if self.penalty.directions is not None:
-            return self.gauge / (np.abs(self.gauge).T @ deviation)
-        return self.gauge / deviation
-
-    @cached_property
-    def is_convex(self) -> bool:
-        """Energies are affine in the parameters."""
-        return True
+    def _variances(self) -> Array:
+        return variances(self.family, self.data, self.data.mean, np.zeros(0))
 
     def reach(self, direction: Array) -> float:
         """A bound on how far a step moves any energy, in nats."""
         low, high = self.family.space.values
         n = self.family.space.n
-        step = np.abs(self.gauge @ direction if self.penalty.directions is not None else direction)
+        step = np.abs(self.coordinates.of_features(direction))
         return float((high - low) * step[:n].sum() + (high - low) ** 2 * step[n:].sum())
 
     def units_of(self, direction: Array) -> list[str]:
-        """Names of the units whose centered parameters make up most of a direction."""
-        if self.penalty.directions is not None:
-            direction = self.gauge @ direction
-        return units_of_direction(direction, self.family.pairs, self.family.space.labels)
+        """Names of the units whose parameters make up most of a direction of steps."""
+        step = self.coordinates.of_features(direction)
+        return units_of_direction(step, self.family.pairs, self.family.space.labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -378,7 +317,7 @@ class Point:
     @cached_property
     def least_determined(self) -> Array | None:
         """The direction along which rounding moves parameters visibly, None if there is none."""
-        hessian, idle = self.loss.curvature(self.fisher), self.loss.n_idle
+        hessian, idle = self.loss.curvature(self.fisher), self.loss.coordinates.n_idle
         deviation = deviations(hessian)
         scaled = _scaled(hessian, deviation)
         if idle == len(hessian) or (idle == 0 and _is_regular(scaled)):

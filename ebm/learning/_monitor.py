@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from ebm._iterate import State
 from ebm._types import Array
 from ebm.learning._families import has_hidden_units, layers_of
-from ebm.learning._gauges import LayerGauge, gauge_of
+from ebm.learning._gauges import Gauge, gauge_of
 from ebm.learning._statistics import mean_energy, reconstruction_error, variances
 
 #: States drawn from the model for each sample while the running mean remembers: its Monte-Carlo
@@ -17,36 +20,25 @@ from ebm.learning._statistics import mean_energy, reconstruction_error, variance
 MEMORY = 25
 
 
-class Misfit(NamedTuple):
-    """How far both sides of the learning rule are apart.
-
-    ``largest`` in standard deviations of one sample; ``own`` and ``smoothed`` root mean squares in
-    standard errors, of the epoch and of the running mean.
-    """
-
-    largest: float
-    own: float
-    smoothed: float
-
-
+@dataclass(frozen=True, eq=False)
 class Monitor:
     """Measures of a fit on a fixed set of rows, and of its gradients, within ``directions``."""
 
-    def __init__(
-        self,
-        family: Any,
-        data: Any,
-        mean: Array | None,
-        probe: Any,
-        validation: Any,
-        directions: Array | None = None,
-    ) -> None:
-        self._directions = directions
-        self._data, self._mean, self._probe, self._validation = data, mean, probe, validation
-        # Measured in the centered gauge whether or not the fit learns in it.
-        self._gauge = gauge_of(family, mean, centering=True)
-        self._slides = isinstance(self._gauge, LayerGauge)
-        self._variances = None if self._slides else variances(family, data, mean, np.zeros(0))
+    family: Any
+    data: Any
+    mean: Array | None
+    probe: Any
+    validation: Any
+    directions: Array | None
+
+    @cached_property
+    def _gauge(self) -> Gauge:
+        """The centered gauge, whether or not the fit learns in it."""
+        return gauge_of(self.family, self.mean, centering=True)
+
+    @cached_property
+    def _variances(self) -> Array:
+        return variances(self.family, self.data, self.mean, np.zeros(0))
 
     def hidden_mean(self, model: Any) -> Array:
         """Means of the hidden units given the probe, (m,); empty for models without."""
@@ -55,65 +47,68 @@ class Monitor:
         from scipy.special import expit
 
         form = layers_of(model).at_origin()
-        return np.asarray(self._probe.expectation(lambda v: expit(v @ form.weights + form.hidden)))
+        return np.asarray(self.probe.expectation(lambda v: expit(v @ form.weights + form.hidden)))
 
-    def running_mean(
-        self, gradient: Array, mean: Array, noise: float, drawn: float, entries: int
-    ) -> tuple[Array, float]:
-        """The running mean of the gradient, (p,), and its Monte-Carlo variance after another entry.
+    def entry(self, state: State, model: Any, ensemble: Any) -> dict[str, Any]:
+        """What another entry of the history adds to the state.
 
-        The variance is in units of that of one state, ``drawn`` the states behind the gradient. The
+        The running mean of the gradient, (p,), and its Monte-Carlo variance ``noise`` in units of
+        that of one state; how far both averages are apart; the states drawn for one update. The
         memory grows with the entries, until the chains have drawn 25 states for each sample.
         """
-        n_samples = float(self._data.sample_size)
-        pace = 1.0
-        if math.isfinite(n_samples) and math.isfinite(drawn):
-            pace = max(min(1.0, drawn / (MEMORY * n_samples)), 2 / (entries + 2))
-        noise = (1 - pace) ** 2 * noise + pace**2 / drawn
-        return (1 - pace) * mean + pace * gradient, noise
+        gradient, n_samples = state["total"] / state["shares"], float(self.data.sample_size)
+        drawn = max(1.0, float(getattr(ensemble, "sample_size", math.inf)))
+        n_drawn, pace = drawn * state["summed"], 1.0
+        if math.isfinite(n_samples) and math.isfinite(n_drawn):
+            pace = max(min(1.0, n_drawn / (MEMORY * n_samples)), 2 / (state["entries"] + 2))
+        mean = (1 - pace) * state["mean"] + pace * gradient
+        noise = (1 - pace) ** 2 * state["noise"] + pace**2 / n_drawn
+        return {
+            "mean": mean,
+            "noise": noise,
+            "entries": state["entries"] + 1,
+            "misfit": self._misfit(model, gradient, mean, 1 / n_drawn, noise),
+            "drawn": drawn,
+        }
 
-    def misfit(
-        self, model: Any, gradient: Array, mean: Array, noise: float, drawn: float
-    ) -> Misfit:
-        """How far both sides are apart, by the gradient of an entry and by the running mean."""
+    def _misfit(
+        self, model: Any, gradient: Array, mean: Array, noise: float, mean_noise: float
+    ) -> Array:
+        """How far both sides of the learning rule are apart, (3,).
+
+        The largest entry of the gradient in standard deviations of one sample; root mean squares
+        of the gradient and of its running mean in standard errors.
+        """
         hidden = self.hidden_mean(model)
-        variance = self._variances
-        if variance is None:
-            variance = variances(model, self._data, self._mean, hidden)
-        own, smoothed = (self._gauge.gradient(x.copy(), hidden) for x in (gradient, mean))
-        if self._directions is not None:
+        # They change with the means of hidden units alone.
+        variance = (
+            variances(model, self.data, self.mean, hidden) if len(hidden) else self._variances
+        )
+        last, smoothed = (self._gauge.gradient(x.copy(), hidden) for x in (gradient, mean))
+        if self.directions is not None:
             # Variances of sums of features, as if units were independent. A gauge G changes biases
             # by couplings only, so that G⁻¹ = 2 − G.
-            ways, zero = self._directions.T, np.zeros(len(gradient))
+            ways, zero = self.directions.T, np.zeros(len(gradient))
             moved = np.array([self._gauge.moved(zero, way, hidden) for way in ways])
             variance = (2 * ways - moved) ** 2 @ variance
-            own, smoothed = gradient @ self._directions, mean @ self._directions
+            last, smoothed = gradient @ self.directions, mean @ self.directions
         deviation = np.sqrt(variance)
-        own, smoothed = own / deviation, smoothed / deviation
-        sampling = 1 / float(self._data.sample_size)
-        return Misfit(
-            float(np.abs(own).max()),
-            _rms(own, math.sqrt(sampling + 1 / drawn)),
-            _rms(smoothed, math.sqrt(sampling + noise)),
-        )
+        last, smoothed = last / deviation, smoothed / deviation
+        sampling = 1 / float(self.data.sample_size)
+        errors = math.sqrt(sampling + noise), math.sqrt(sampling + mean_noise)
+        return np.array([np.abs(last).max(), _rms(last, errors[0]), _rms(smoothed, errors[1])])
 
     def reconstruction(self, model: Any) -> float:
         """The reconstruction error of the probe; NaN for models without hidden units."""
         if not has_hidden_units(model):
             return math.nan
-        return reconstruction_error(model, self._probe)
+        return reconstruction_error(model, self.probe)
 
     def gap(self, model: Any) -> float:
         """Mean energy of the validation rows less that of the probe; NaN without validation."""
-        if self._validation is None or self._probe is None:
+        if self.validation is None or self.probe is None:
             return math.nan
-        return mean_energy(model, self._validation) - mean_energy(model, self._probe)
-
-
-def drawn_states(ensemble: Any) -> float:
-    """Independent states behind an average, at least one."""
-    size = float(getattr(ensemble, "sample_size", math.inf))
-    return size if size >= 1 else 1.0
+        return mean_energy(model, self.validation) - mean_energy(model, self.probe)
 
 
 def _rms(values: Array, error: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from ebm._arrays import as_number
 from ebm._checkpoints import fingerprint
 from ebm._iterate import Run, State
 from ebm._randomness import generator
-from ebm._types import Array, Words
+from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.errors import (
@@ -28,15 +29,16 @@ from ebm.errors import (
 from ebm.learning._answers import checked_draw
 from ebm.learning._batches import Batch, Rows, is_normalized
 from ebm.learning._existence import (
+    constant_units_notes,
     empty_cells,
     missing_maximum,
     require_changing_units,
     require_possible,
 )
-from ebm.learning._families import has_hidden_units, has_pairs
+from ebm.learning._families import has_hidden_units, has_pairs, moments_alone
 from ebm.learning._gauges import Gauge, gauge_of
 from ebm.learning._likelihood import settings_of
-from ebm.learning._monitor import Monitor, drawn_states
+from ebm.learning._monitor import Monitor
 from ebm.learning._separation import doubt_of_maximum
 from ebm.learning._statistics import difference, gradient_of, mean_energy
 from ebm.learning.averages import StatefulAverage, as_stateful, has_memory
@@ -76,10 +78,12 @@ class SampledLikelihood:
         batch_size = steps.batch_size
         starts_at_rows = not getattr(average, "follows_model", True)
         by_moments = has_pairs(family) and not starts_at_rows
-        if isinstance(problem.data, Moments):
-            _require_moments_suffice(family, batch_size)
-        else:
+        if not isinstance(problem.data, Moments):
             require_units(problem.data, family.space)
+        elif not has_pairs(family):
+            raise moments_alone(family)
+        elif batch_size is not None:
+            raise ModelError("batch_size needs rows, these data are moments: give rows")
         if batch_size is None and has_memory(average) and not by_moments:
             batch_size = BATCH_SIZE
         return cls(
@@ -279,23 +283,6 @@ class SampledLikelihood:
 
     # -- what is measured ------------------------------------------------------------------------
 
-    def measured(self, state: State, ensemble: Any) -> dict[str, Any]:
-        """Running mean of the gradient, misfit and states drawn, at the end of an entry."""
-        gradient = state["total"] / state["shares"]
-        n_updates, drawn = state["summed"], drawn_states(ensemble)
-        mean, noise = self.monitor.running_mean(
-            gradient, state["mean"], state["noise"], drawn * n_updates, state["entries"]
-        )
-        model = self.model(state["theta"])
-        misfit = self.monitor.misfit(model, gradient, mean, noise, drawn * n_updates)
-        return {
-            "mean": mean,
-            "noise": noise,
-            "entries": state["entries"] + 1,
-            "misfit": np.array(misfit),
-            "drawn": drawn,
-        }
-
     def is_quiet(self, misfit: Array, drawn: float, tolerance: float) -> bool:
         """Whether nothing but noise, or nothing at all, is left of the gradient."""
         largest, own, smoothed = misfit
@@ -327,9 +314,26 @@ class SampledLikelihood:
     @cached_property
     def doubts(self) -> tuple[str, tuple[str, ...]]:
         """Whether the likelihood has no maximum, or may have none, and what was said of it."""
-        notes = constant_units_notes(self.family, self.data, held=self.penalty.holds_biases)
-        # Columns that never change are reason enough.
-        return ("has no maximum", notes) if notes else _doubts(self)
+        family, data, penalty = self.family, self.data, self.penalty
+        notes = constant_units_notes(family, data, held=penalty.holds_biases)
+        if notes:
+            # Columns that never change are reason enough.
+            return "has no maximum", notes
+        cells: list[str] = []
+        if self.is_pairwise:
+            target = self.whole.two_valued()
+            require_possible(target, family.pairs)
+            if not (penalty.holds_biases or penalty.is_tied):
+                require_changing_units(target)
+            cells = empty_cells(target, family.pairs, penalty)
+        verdict, message = "has no maximum", missing_maximum(cells, [], data.sample_size)
+        if not cells:
+            doubt, message = doubt_of_maximum(family, data, penalty)
+            if doubt is None:
+                return "", (message,) if message else ()
+            verdict = "has no maximum" if doubt.is_certain else "may have no maximum"
+        warn(message, NoMaximumWarning)
+        return verdict, (message,)
 
     def result(self, steps: Any, run: Run) -> FitResult:
         """The fitted model in the centers of the model given, and how it went."""
@@ -400,14 +404,6 @@ class SampledLikelihood:
         }
 
 
-def _require_moments_suffice(family: Any, batch_size: int | None) -> None:
-    """Moments will do for pairwise families, all at once."""
-    if not has_pairs(family):
-        raise ModelError(f"{type(family).__name__} does not learn from moments alone: give rows")
-    if batch_size is not None:
-        raise ModelError("batch_size needs rows, these data are moments: give rows")
-
-
 def _default_optimizer(family: Any) -> Optimizer:
     """An optimizer that suits most data, with a falling rate."""
     if has_hidden_units(family):
@@ -457,68 +453,13 @@ def _normalized_notes(data: Any) -> tuple[str, ...]:
     return (message,)
 
 
-def constant_units_notes(family: Any, data: Any, *, held: bool) -> tuple[str, ...]:
-    """Name columns that never change, to which a machine with hidden units has no best biases."""
-    if held or not has_hidden_units(family) or not isinstance(data, Ensemble):
-        return ()
-    mean = np.asarray(data.expectation(lambda x: x))
-    # Shares of rows sum to one but for rounding.
-    constant = np.flatnonzero(np.minimum(mean, 1 - mean) < 1e-12)
-    if not len(constant):
-        return ()
-    shown = ", ".join(repr(family.space.labels[unit]) for unit in constant[:6])
-    rest = len(constant) - 6
-    more = f" and {rest} more" if rest > 0 else ""
-    one = len(constant) == 1
-    message = (
-        f"{'unit' if one else 'units'} {shown}{more} never {'changes' if one else 'change'} in the "
-        "data: the likelihood has no maximum, biases grow for as long as the fit goes on; leave "
-        "them out, or add a penalty (penalty=ebm.Penalty(l2_biases=…))"
-    )
-    warn(message, NoMaximumWarning)
-    return (message,)
+def words_of(random: np.random.Generator) -> str:
+    """The state of a generator in words."""
+    return json.dumps(random.bit_generator.state)
 
 
-def _doubts(loss: SampledLikelihood) -> tuple[str, tuple[str, ...]]:
-    """Whether the likelihood has no maximum, or may have none, in words, and what is to be said."""
-    family, data, penalty = loss.family, loss.data, loss.penalty
-    cells: list[str] = []
-    if has_pairs(family):
-        target = data.moments().to(family.space).two_valued()
-        require_possible(target, family.pairs)
-        if not penalty.holds_biases and penalty.directions is None:
-            require_changing_units(target)
-        cells = (
-            [] if penalty or penalty.directions is not None else empty_cells(target, family.pairs)
-        )
-    if cells:
-        verdict, message = "has no maximum", missing_maximum(cells, [], data.sample_size)
-    else:
-        doubt, message = doubt_of_maximum(family, data, penalty)
-        if doubt is None:
-            return "", (message,) if message else ()
-        verdict = "has no maximum" if doubt.is_certain else "may have no maximum"
-    warn(message, NoMaximumWarning)
-    return verdict, (message,)
-
-
-def words_of(random: np.random.Generator) -> Words:
-    """The state of a PCG64 generator as words; draws of whole words leave nothing over."""
-    state: Any = random.bit_generator.state
-    low = 2**64 - 1
-    numbers = state["state"]["state"], state["state"]["inc"]
-    words = [word for number in numbers for word in (number & low, number >> 64)]
-    return np.array([*words, state["has_uint32"], state["uinteger"]], dtype=np.uint64)
-
-
-def generator_of(words: Words) -> np.random.Generator:
+def generator_of(words: str) -> np.random.Generator:
     """The inverse of :func:`words_of`."""
-    low, high, inc_low, inc_high, has, left = (int(word) for word in words)
     bits = np.random.PCG64(0)
-    bits.state = {
-        "bit_generator": "PCG64",
-        "state": {"state": low | high << 64, "inc": inc_low | inc_high << 64},
-        "has_uint32": has,
-        "uinteger": left,
-    }
+    bits.state = json.loads(words)
     return np.random.Generator(bits)

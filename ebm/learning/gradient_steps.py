@@ -15,8 +15,8 @@ from ebm._iterate import State
 from ebm._types import Array
 from ebm.errors import DivergenceError, EbmError
 from ebm.learning._answers import checked_step
+from ebm.learning._search import checked_tolerance
 from ebm.learning.natural_gradient import metric_for
-from ebm.learning.newton import checked_tolerance
 from ebm.learning.optimizers import Optimizer
 from ebm.learning.result import FitEpoch
 
@@ -155,7 +155,7 @@ class GradientSteps:
 
     def _measured(self, loss: Any, state: State, ensemble: Any) -> State:
         """The end of an entry: how far both averages are apart, and whether that is noise."""
-        measures = loss.measured(state, ensemble)
+        measures = loss.monitor.entry(state, loss.model(state["theta"]), ensemble)
         is_quiet = loss.is_quiet(measures["misfit"], measures["drawn"], self.tolerance)
         return {
             **state,

@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import as_integer
-from ebm._checkpoints import fingerprints
 from ebm._iterate import State
 from ebm._types import Array
-from ebm.learning.newton import checked_tolerance
+from ebm.learning._search import Search
 from ebm.learning.result import FitStep
 
 __all__ = ["LBFGS"]
 
 
 @dataclass(frozen=True)
-class LBFGS:
+class LBFGS(Search):
     """Steps along −B ∂L/∂θ, B the inverse curvature that the last gradients show.
 
     For models with too many parameters or states for Newton steps, and for energies that are not
@@ -54,14 +53,8 @@ class LBFGS:
     max_iterations: int = 1000
     memory: int = 30
 
-    #: Entries of its history.
-    record_type = FitStep
-    draws = False
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tolerance", checked_tolerance(self.tolerance))
-        most = as_integer(self.max_iterations, "max_iterations", least=0)
-        object.__setattr__(self, "max_iterations", most)
+        super().__post_init__()
         object.__setattr__(self, "memory", as_integer(self.memory, "memory"))
 
     def start(self, loss: Any, theta: Array, rng: Any) -> State:
@@ -119,28 +112,17 @@ class LBFGS:
             "is_stuck": False,
         }
 
-    def record(self, loss: Any, state: State) -> FitStep | None:
-        """Log-likelihood and gradient after each step."""
-        if state["is_stuck"]:
-            return None
-        here = loss.point(state["theta"])
-        norm = self._norm(loss, here)
-        return FitStep(state["iteration"], here.log_likelihood, norm, state["length"])
-
     def verdict(self, loss: Any, state: State, history: Sequence[FitStep]) -> str:
         """Whether the gradient meets the tolerance, or rounding hides the way down."""
-        if self._norm(loss, loss.point(state["theta"])) <= self.tolerance:
+        if self.norm(loss, state) <= self.tolerance:
             return "converged"
         if state["is_stuck"]:
             return "rounding"
         return "iterations" if len(history) > self.max_iterations else ""
 
-    def _norm(self, loss: Any, here: Any) -> float:
-        return float(np.abs(loss.scaling.T @ here.slopes).max())
-
-    def settings(self) -> dict[str, str]:
-        """All but the number of steps."""
-        return fingerprints(self, leave_out=("max_iterations",))
+    def norm(self, loss: Any, state: State) -> float:
+        """Largest entry of the gradient, in units of the deviations over the data."""
+        return float(np.abs(loss.scaling.T @ loss.point(state["theta"]).slopes).max())
 
 
 def _inverse_curvature(moves: Array, changes: Array, gradient: Array) -> Array:

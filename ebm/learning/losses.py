@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -13,12 +13,16 @@ from ebm._progress import entries
 from ebm.ensembles import Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
-from ebm.errors import EbmError, LimitError, ModelError, require_memory
-from ebm.learning._assessment import is_informative, likelihood_result
-from ebm.learning._existence import require_changing_units, require_possible
-from ebm.learning._families import has_pairs
+from ebm.errors import EbmError, LimitError, require_memory
+from ebm.learning._assessment import information_at, likelihood_result
+from ebm.learning._existence import (
+    constant_units_notes,
+    require_changing_units,
+    require_possible,
+)
+from ebm.learning._families import has_pairs, moments_alone
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
-from ebm.learning._sampled_likelihood import SampledLikelihood, constant_units_notes
+from ebm.learning._sampled_likelihood import SampledLikelihood
 from ebm.learning._separation import is_saturated
 from ebm.learning.averages import StatefulAverage, as_stateful, has_memory
 from ebm.learning.gradient_steps import GradientSteps
@@ -163,7 +167,9 @@ class LikelihoodProblem:
     def _by_sums(self, solver: Any, progress: bool, **how: Any) -> FitResult:
         notes = constant_units_notes(self.family, self.data, held=self.penalty.holds_biases)
         loss = self._loss()
-        with _blas_of(loss):
+        # Exact sums of pairwise models run on threads of their own.
+        is_pairwise = isinstance(loss, PairLikelihoodLoss)
+        with single_threaded_blas() if is_pairwise else nullcontext():
             theta = loss.start()
             if isinstance(solver, Newton):
                 _require_hessian(loss, loss.point(theta))
@@ -176,19 +182,23 @@ class LikelihoodProblem:
         average = _knowing_log_partition(self.average)
         if not has_pairs(self.family):
             if isinstance(self.data, Moments):
-                raise ModelError(
-                    f"{type(self.family).__name__} does not learn from moments alone: give rows"
-                )
+                raise moments_alone(self.family)
             require_units(self.data, self.family.space)
             return LikelihoodLoss(self.family, self.data, average, self.penalty, self.data)
         target = self.data.moments().to(self.family.space).two_valued()
         if self.family.space.n > NEWTON_UNITS:
-            _require_pair_matrices(self.family)
+            p = len(self.family.parameters)
+            require_memory(
+                3 * 8.0 * p**2,
+                MEMORY_LIMIT,
+                f"the scaling of {p} parameters",
+                "take fewer units, or weights that are a sparse matrix of the pairs wanted",
+            )
         require_possible(target, self.family.pairs)
         loss = PairLikelihoodLoss(self.family, target, average, self.penalty, self.data)
         # Before anything of size p² is made, for the limits of the average.
         loss.point(loss.start())
-        if not self.penalty.holds_biases and self.penalty.directions is None:
+        if not (self.penalty.holds_biases or self.penalty.is_tied):
             require_changing_units(target)
         return loss
 
@@ -202,7 +212,7 @@ class LikelihoodProblem:
             return run
         end = loss.point(run.state["theta"])
         # Of hidden units nothing is claimed: parameters of one that is not needed may be anything.
-        if not (loss.is_convex and is_informative(loss, end) and _has_fisher(end)):
+        if not loss.is_convex or information_at(loss, end)[0] is None:
             return run
         # Newton steps from there tell a maximum from a way to infinity.
         how = {**how, "checkpoint": None, "rng": None}
@@ -215,13 +225,6 @@ class LikelihoodProblem:
         return Run(last.state, (*before, *steps), last.reason)
 
 
-def _has_fisher(end: Any) -> bool:
-    try:
-        return end.fisher is not None
-    except (LimitError, AttributeError):
-        return False
-
-
 def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
     """Newton steps where they cost little and lead somewhere: few states, no saturated start."""
     start = loss.point(theta)
@@ -231,8 +234,7 @@ def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
     space, p = loss.family.space, len(theta)
     if not start.is_exact or space.size * p**2 > NEWTON_WORK or not loss.is_convex:
         return LBFGS()
-    is_tied = loss.penalty.directions is not None
-    fisher = loss.information(start.model, start.ensemble) if is_tied else start.fisher
+    fisher = loss.coordinates.of_model(start.fisher, start.model, start.ensemble)
     return LBFGS() if is_saturated(loss.family, fisher) else Newton()
 
 
@@ -250,11 +252,6 @@ def _require_hessian(loss: LikelihoodLoss, start: Any) -> None:
         )
 
 
-def _blas_of(loss: LikelihoodLoss) -> AbstractContextManager[Any]:
-    """Exact sums of pairwise models run on threads of their own."""
-    return single_threaded_blas() if isinstance(loss, PairLikelihoodLoss) else nullcontext()
-
-
 def _knowing_log_partition(average: Any) -> Callable[[Any], Any]:
     """The average, its ensembles refused where they do not know ln Z."""
     stateful = as_stateful(average)
@@ -269,14 +266,3 @@ def _knowing_log_partition(average: Any) -> Callable[[Any], Any]:
         return ensemble
 
     return checked
-
-
-def _require_pair_matrices(model: Any) -> None:
-    """Refuse parameters too many for the matrices that scale them, (p, p)."""
-    p = len(model.parameters)
-    require_memory(
-        3 * 8.0 * p**2,
-        MEMORY_LIMIT,
-        f"the scaling of {p} parameters",
-        "take fewer units, or weights that are a sparse matrix of the pairs wanted",
-    )

@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ebm._arrays import as_integer, as_number
-from ebm._checkpoints import fingerprints
 from ebm._iterate import State
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array
-from ebm.errors import EbmError
 from ebm.learning._likelihood import Point
+from ebm.learning._search import Search
 from ebm.learning.result import FitStep
 
-__all__ = ["Newton", "checked_tolerance"]
+__all__ = ["Newton"]
 
 #: Standard deviation of a feature, as a share of the largest on the way, that is no unit any more.
 SATURATED = 1e-4
@@ -32,16 +30,8 @@ LONGER = 2.0
 SHORTEST = 1e-8
 
 
-def checked_tolerance(tolerance: Any) -> float:
-    """A positive number."""
-    value = as_number(tolerance, "tolerance")
-    if not value > 0:
-        raise EbmError(f"tolerance must be a positive number, got {value!r}")
-    return value
-
-
 @dataclass(frozen=True)
-class Newton:
+class Newton(Search):
     """Newton steps θ ← θ − H⁻¹ ∂L/∂θ, shortened where the loss does not fall.
 
     The Hessian H is the Fisher information Cov[∂E/∂θ] with the curvature of the penalty, exact for
@@ -71,15 +61,6 @@ class Newton:
 
     tolerance: float = 1e-9
     max_iterations: int = 100
-
-    #: Entries of its history.
-    record_type = FitStep
-    draws = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tolerance", checked_tolerance(self.tolerance))
-        most = as_integer(self.max_iterations, "max_iterations", least=0)
-        object.__setattr__(self, "max_iterations", most)
 
     def start(self, loss: Any, theta: Array, rng: Any) -> State:
         """At θ, no step taken; ``spread`` are the largest deviations of the features so far."""
@@ -111,7 +92,7 @@ class Newton:
         return {**state, "is_stuck": True}
 
     def _arrived(self, state: State, here: Point, after: Point, length: float) -> State:
-        is_met = self._norm(here, state["spread"]) <= self.tolerance and here.is_low
+        is_met = _norm(here, state["spread"]) <= self.tolerance and here.is_low
         return {
             "theta": after.theta,
             "spread": np.maximum(state["spread"], after.deviations),
@@ -122,19 +103,11 @@ class Newton:
             "is_stuck": False,
         }
 
-    def record(self, loss: Any, state: State) -> FitStep | None:
-        """Log-likelihood and gradient after each step."""
-        if state["is_stuck"]:
-            return None
-        here = loss.point(state["theta"])
-        norm = self._norm(here, state["spread"])
-        return FitStep(state["iteration"], here.log_likelihood, norm, state["length"])
-
     def verdict(self, loss: Any, state: State, history: Sequence[FitStep]) -> str:
         """Whether the gradient meets the tolerance at a minimum, on a way to infinity, or never."""
         with single_threaded_blas():
             here = loss.point(state["theta"])
-            norm = self._norm(here, state["spread"])
+            norm = _norm(here, state["spread"])
             if state["is_stuck"]:
                 if norm <= self.tolerance and here.is_low:
                     return _at_minimum(here)
@@ -152,15 +125,15 @@ class Newton:
                     return "flat"
         return "iterations" if len(history) > self.max_iterations else ""
 
-    def _norm(self, here: Point, spread: Array) -> float:
-        """Largest entry of the gradient, each in units of the deviation of its feature."""
-        # Of a feature that hardly varies any more the gradient is rounding in its own units.
-        units = np.maximum(here.deviations, SATURATED * spread)
-        return float(np.abs(here.gradient / units).max())
+    def norm(self, loss: Any, state: State) -> float:
+        """Largest entry of the gradient, in units of the largest deviation on the way."""
+        return _norm(loss.point(state["theta"]), state["spread"])
 
-    def settings(self) -> dict[str, str]:
-        """All but the number of steps."""
-        return fingerprints(self, leave_out=("max_iterations",))
+
+def _norm(here: Point, spread: Array) -> float:
+    # Of a feature that hardly varies any more the gradient is rounding in its own units.
+    units = np.maximum(here.deviations, SATURATED * spread)
+    return float(np.abs(here.gradient / units).max())
 
 
 def _at_minimum(here: Point) -> str:

@@ -189,6 +189,16 @@ class AppliedPenalty:
         """A, the directions in which θ may go, (p, q); None where it may go anywhere."""
         return self.strength.directions(len(self.family.parameters))
 
+    @property
+    def is_tied(self) -> bool:
+        """Whether some parameters may not change, or only together."""
+        return self.directions is not None
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether every parameter may go anywhere at no cost."""
+        return not self and not self.is_tied
+
     def unpenalized(self) -> Array:
         """An orthonormal basis of the ways open to θ along which R does not change, (p, k)."""
         p = len(self.family.parameters)

@@ -11,7 +11,6 @@ from ebm.errors import ConstantUnitError, EbmError, LimitError, ModelError
 from ebm.inversion import (
     bethe,
     bootstrap,
-    delta_method,
     independent_pair,
     mean_field,
     naive_mean_field,
@@ -19,6 +18,7 @@ from ebm.inversion import (
     sessak_monasson,
     standard_errors,
     tap,
+    uncertainty,
 )
 from tests.statistical import FALSE_FAIL_RATE
 
@@ -126,7 +126,7 @@ class TestDeltaMethod:
     def test_blocks_of_rows(self, monkeypatch):
         rows = ebm.exact(machine()).sample(400, 5)
         whole = standard_errors(tap, rows)
-        monkeypatch.setattr(delta_method, "BLOCK", 30)
+        monkeypatch.setattr(uncertainty, "BLOCK", 30)
         np.testing.assert_allclose(standard_errors(tap, rows), whole, rtol=1e-12)
 
     def test_refusals(self):
