@@ -391,7 +391,7 @@ class PseudolikelihoodProblem:
     def _log_pseudolikelihood(self, loss: ConditionalLoss, theta: Array) -> float:
         """Of the averaged couplings, without penalty."""
         if loss.tied:
-            return loss.penalty(theta) - loss.at(theta).value
+            return loss.penalty(theta) - loss.point(theta).value
         both = theta.copy()
         both[:, 1:] = (theta[:, 1:] + theta[:, 1:].T) / 2
         return -replace(loss, tied=True, l2=0.0, l2_biases=0.0).evaluate(both).value
