@@ -283,7 +283,7 @@ def test_yardstick_does_not_depend_on_how_many_sets_are_drawn_at_once(
 
 
 def test_a_yardstick_below_resolution_is_no_zero() -> None:
-    report = analyze(drawn(12, seed=2), names=NAMES, l2=0.01)
+    report = analyze(drawn(12, seed=2), names=NAMES, penalty=0.01)
     assert report.goodness is not None
     mean, deviation = expected_divergence(12, exact(machine()), 60, 0)
     assert mean is None
@@ -357,7 +357,7 @@ def test_both_codings_tell_the_same_story() -> None:
 @pytest.mark.parametrize("l2", [0.0, 0.1])
 def test_the_center_changes_the_biases_and_nothing_else(l2: float) -> None:
     rows = drawn(500)
-    plain, centered = analyze(rows, l2=l2), analyze(rows, l2=l2, center="mean")
+    plain, centered = analyze(rows, penalty=l2), analyze(rows, penalty=l2, center="mean")
     assert plain.to_dict() == centered.to_dict()
     assert np.allclose(centered.model.center, rows.mean(axis=0))
     assert not np.allclose(centered.model.biases, plain.model.biases)
@@ -386,7 +386,7 @@ def test_wrong_centers_and_spaces(space: Any, center: Any, message: str) -> None
 def test_more_units_than_can_be_fitted(l2: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analysis, "MAX_UNITS_SAMPLED", 32)
     rows = np.random.default_rng(2).integers(0, 2, size=(300, 33))
-    report = analyze(rows, center="mean", l2=l2)
+    report = analyze(rows, center="mean", penalty=l2)
     assert (
         report.result is report.fit is report.comparison is report.goodness is report.minima is None
     )
@@ -419,7 +419,7 @@ def test_few_rows_advise_no_penalty_where_there_is_none(monkeypatch: pytest.Monk
     report = analyze(rows)
     assert any("30 rows for 40 units" in warning for warning in report.warnings)
     assert "penalty" not in str(report)
-    small = analyze(rows[:4, :5], l2=0.1, l2_biases=0.1)
+    small = analyze(rows[:4, :5], penalty=ebm.Penalty(0.1, 0.1))
     assert any("penalty" in warning for warning in small.warnings)
 
 
@@ -443,7 +443,7 @@ def test_a_constant_unit_is_refused_or_penalized() -> None:
     rows[:, 2] = 1
     with pytest.raises(ConstantUnitError, match="'c'"):
         analyze(rows, names=NAMES)
-    report = analyze(rows, names=NAMES, l2=0.01, l2_biases=0.01)
+    report = analyze(rows, names=NAMES, penalty=ebm.Penalty(0.01, 0.01))
     assert report.inversion is report.comparison is None
     assert any("No mean-field inversion" in text and "'c'" in text for text in report.warnings)
     assert report.fit is not None
@@ -471,7 +471,8 @@ def test_a_penalized_model_is_not_that_of_maximum_entropy(
     penalty: dict[str, float], space: Any
 ) -> None:
     rows = drawn(1000)
-    report = analyze(rows if space is Binary else 2 * rows - 1, names=NAMES, space=space, **penalty)
+    coded = rows if space is Binary else 2 * rows - 1
+    report = analyze(coded, names=NAMES, space=space, penalty=ebm.Penalty(**penalty))
     s, e = report.fit, report.entropies
     assert s is not None
     assert s.penalized
@@ -510,7 +511,7 @@ def test_misfits_by_definition() -> None:
 def test_misfits_are_none_at_the_maximum_and_grow_with_the_penalty() -> None:
     sizes = []
     for l2 in (0.0, 1e-3, 1e-2, 1e-1):
-        s = analyze(drawn(1000), l2=l2).fit
+        s = analyze(drawn(1000), penalty=l2).fit
         assert s is not None
         assert s.pair_misfit is not None
         sizes.append(abs(s.pair_misfit.z))
@@ -602,7 +603,7 @@ def test_equal_and_opposite_columns_are_named_and_cured(complement: bool) -> Non
     report = analyze(rows, names=NAMES)
     assert any("'a'" in text and "'b'" in text for text in report.warnings)
     json.dumps(report.to_dict(), allow_nan=False)
-    penalized = analyze(rows, names=NAMES, l2=0.01)
+    penalized = analyze(rows, names=NAMES, penalty=0.01)
     assert penalized.couplings is not None
     assert abs(penalized.couplings.strongest[0].value) < 100
     assert penalized.fit is not None
@@ -622,7 +623,7 @@ def test_warnings_go_into_the_report_and_nowhere_else() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         table = Table(np.eye(6)[:4], tuple("abcdef"), 8, 4, ("Half of the rows are missing.",))
-        report = analyze(table, l2=0.1, l2_biases=0.1)
+        report = analyze(table, penalty=ebm.Penalty(0.1, 0.1))
     assert report.warnings[0] == "Half of the rows are missing."
     assert any("rows for 6 units" in text for text in report.warnings)
     assert "Half of the rows are missing." in str(report)
@@ -636,7 +637,7 @@ def test_warnings_of_others_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(analysis, "fit", noisy)
     with pytest.warns(RuntimeWarning, match="not ours"):
-        report = analyze(drawn(50), l2=0.1)
+        report = analyze(drawn(50), penalty=0.1)
     assert not report.warnings
 
 
@@ -655,12 +656,12 @@ def test_a_table_brings_its_names_and_its_notes() -> None:
 HARD = [
     pytest.param([[1], [0], [1]], {}, id="one unit"),
     pytest.param([[1, 0], [0, 1], [0, 0]], {}, id="two units"),
-    pytest.param([[1, 0, 1]], {"l2": 0.1, "l2_biases": 0.1}, id="one row"),
-    pytest.param([[1, 0], [1, 0]], {"l2": 0.1, "l2_biases": 0.1}, id="constant columns"),
+    pytest.param([[1, 0, 1]], {"penalty": ebm.Penalty(0.1, 0.1)}, id="one row"),
+    pytest.param([[1, 0], [1, 0]], {"penalty": ebm.Penalty(0.1, 0.1)}, id="constant columns"),
     pytest.param(
-        np.eye(33, dtype=int)[:8], {"l2": 0.1, "l2_biases": 0.1}, id="by chains, few rows"
+        np.eye(33, dtype=int)[:8], {"penalty": ebm.Penalty(0.1, 0.1)}, id="by chains, few rows"
     ),
-    pytest.param(np.array([[True, False], [False, True]]), {"l2": 1.0}, id="booleans"),
+    pytest.param(np.array([[True, False], [False, True]]), {"penalty": 1.0}, id="booleans"),
     pytest.param([[1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]], {"space": Spins}, id="spins"),
 ]
 

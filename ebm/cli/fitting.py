@@ -29,6 +29,7 @@ from ebm.cli.options import (
 )
 from ebm.errors import CodingError, ConstantUnitError, EbmError, require_extra
 from ebm.io import atomic_write, save
+from ebm.learning import Penalty
 from ebm.plotting import report_figure
 from ebm.report import MAX_UNITS_EXACT, MAX_UNITS_SAMPLED, Report, analyze
 from ebm.spaces import Binary, Spins
@@ -203,8 +204,7 @@ def _analyzed(
     report = analyze(
         table,
         space=space,
-        l2=arguments.l2,
-        l2_biases=arguments.l2_biases,
+        penalty=Penalty(arguments.l2, arguments.l2_biases),
         center="mean" if arguments.center == "mean" else 0.0,
         rng=arguments.seed,
         progress=n >= _SLOW_UNITS and sys.stderr.isatty(),

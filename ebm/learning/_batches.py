@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -84,8 +85,9 @@ class Rows:
 
         Updates in proportion to it count every row as its weight says.
         """
-        share = self.weights[rows].sum() * len(self) / batch_size
-        return self.take(rows), float(share)
+        share = float(self.weights[rows].sum() * len(self) / batch_size)
+        # Rounding of the weights is not worth a pass over the gradient.
+        return self.take(rows), 1.0 if math.isclose(share, 1, rel_tol=1e-12) else share
 
 
 def is_normalized(sample_size: float) -> bool:

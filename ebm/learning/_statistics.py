@@ -66,7 +66,7 @@ def _layered_difference(
             sums[k] += shares[side] @ v[side]
             means[k] += shares[side] @ h[side]
         shares[:cut] *= -1
-        if form.hidden_center is not None:
+        if form.hidden_center is not None and form.hidden_center.any():
             h -= form.hidden_center.astype(np.float32)
         h *= shares[:, None]
         products = v.T @ h if start == 0 else products + v.T @ h

@@ -6,6 +6,7 @@ couplings are parameters.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -58,9 +59,14 @@ def length(values: ArrayLike, name: str) -> int:
     return int(shape[0])
 
 
+def all_finite(array: Array) -> bool:
+    """Whether no entry is NaN or infinite; one product mostly tells."""
+    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
+
+
 def require_finite(array: Array, name: str) -> None:
     """Refuse NaN and infinities, naming the first place."""
-    if not np.isfinite(array).all():
+    if not all_finite(array):
         place = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
         raise ModelError(f"{name} must be finite, got {array[place]} at {place}")
 
@@ -120,7 +126,7 @@ def _require_both_orders(matrix: Any, name: str) -> None:
 
 
 def from_pairs(pairs: tuple[Indices, Indices], values: Array, diagonal: Array, like: Any) -> Any:
-    """The symmetric matrix of these pairs and this diagonal, stored as ``like``, read-only."""
+    """The symmetric matrix of ``values`` at ``pairs`` and this diagonal, as ``like``; read-only."""
     i, j = pairs
     n = len(diagonal)
     if is_sparse(like):

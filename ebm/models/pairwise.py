@@ -152,7 +152,7 @@ class PairwiseModel(Frozen, ParametricModel):
         matrix = self._with_pairs(theta[self.n :], own)
         vector = _couplings.read_only(theta[: self.n])
         numbers = dict(zip(self._numbers, (matrix, vector), strict=True))
-        if not np.isfinite(theta).all():
+        if not _couplings.all_finite(theta):
             # The checks of the class say which number is not.
             return self._replaced(**numbers)
         model = self._remade(**numbers)

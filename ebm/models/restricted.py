@@ -243,8 +243,12 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         ShapeError
             If ``theta`` has not p entries.
         """
-        visible, hidden, weights = self._split(theta, "theta")
-        return replace(self, weights=weights, visible_biases=visible, hidden_biases=hidden)
+        visible, hidden, weights = map(_couplings.read_only, self._split(theta, "theta"))
+        numbers = {"weights": weights, "visible_biases": visible, "hidden_biases": hidden}
+        if not all(map(_couplings.all_finite, numbers.values())):
+            # The checks of the class say which number is not.
+            return self._replaced(**numbers)
+        return self._remade(**numbers)
 
     def energy(self, states: ArrayLike) -> Array:
         """Effective energy of each visible state, (..., n) -> (...); [EBM] eq 17 completed.

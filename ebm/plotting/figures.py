@@ -56,7 +56,7 @@ def report_figure(report: Any) -> Figure:
     Examples
     --------
     >>> import ebm
-    >>> report = ebm.analyze([[0, 1, 0], [1, 1, 1], [0, 0, 1], [1, 0, 0]], l2=0.1)
+    >>> report = ebm.analyze([[0, 1, 0], [1, 1, 1], [0, 0, 1], [1, 0, 0]], penalty=0.1)
     >>> len(ebm.plotting.report_figure(report).axes) >= 6
     True
     """

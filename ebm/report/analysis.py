@@ -14,10 +14,17 @@ from ebm._progress import stage
 from ebm._randomness import RandomSource, generator
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import ExactEnsemble
-from ebm.errors import CodingError, ConstantUnitError, EbmWarning, FewSamplesWarning, LimitError
+from ebm.errors import (
+    CodingError,
+    ConstantUnitError,
+    EbmError,
+    EbmWarning,
+    FewSamplesWarning,
+    LimitError,
+)
 from ebm.inversion import mean_field
 from ebm.learning import FitResult, fit
-from ebm.learning.penalties import Penalty
+from ebm.learning.penalties import Penalty, as_penalty
 from ebm.report._printed import render
 from ebm.report._sections import sections_of
 from ebm.report.parts import Sections
@@ -79,8 +86,7 @@ class Report(Sections):
 def analyze(
     data: Any,
     *,
-    l2: float = 0.0,
-    l2_biases: float = 0.0,
+    penalty: Penalty | float | None = None,
     space: StateSpace | type[StateSpace] | None = None,
     center: ArrayLike | str = 0.0,
     names: Sequence[str] | None = None,
@@ -99,8 +105,8 @@ def analyze(
     ----------
     data : array_like, pandas.DataFrame, Table or WeightedStates, (n_rows, n_units)
         Rows are samples. The notes of a :class:`ebm.tables.Table` join the warnings of the report.
-    l2, l2_biases : float, default 0
-        Penalty of the fit on couplings and on biases, see :func:`ebm.fit`; the inversion has none.
+    penalty : Penalty or float, optional
+        ``ebm.Penalty(l2=…, l2_biases=…)`` of the fit, or its ``l2`` alone; the inversion has none.
     space : StateSpace or class, optional
         The coding; None means {0, 1}, ``ebm.Spins`` −1 and 1 (and an Ising model).
     center : float, array_like or "mean", default 0
@@ -137,21 +143,21 @@ def analyze(
     trouble: list[str] = []
     if isinstance(data, Table):
         data, names, notes = data.states, names or data.names, data.notes
-    penalty = l2, l2_biases
+    strengths = _strengths(as_penalty(penalty))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EbmWarning)
         if not isinstance(data, WeightedStates):
             data = Ensemble.from_data(data, space=space, names=names)
         place = _center(data, center)
         source = generator(rng)
-        result, route = _fitted(data, penalty, source, progress)
+        result, route = _fitted(data, strengths, source, progress)
         inversion: Any = None
         with stage(progress, "comparing the model with data and with other estimates"):
             try:
                 inversion = mean_field(data.moments())
             except ConstantUnitError as error:
                 trouble = [f"No mean-field inversion: {error}"]
-            sections = sections_of(data, result, inversion, penalty, source)
+            sections = sections_of(data, result, inversion, strengths, source)
     model: Any = inversion if result is None else result.model
     messages = _messages(caught, data, fitted=result is not None)
     notes = (*notes, *messages, *(result.warnings if result else ()), *trouble)
@@ -164,6 +170,16 @@ def analyze(
         warnings=tuple(dict.fromkeys(notes)),
         **sections,
     )
+
+
+def _strengths(penalty: Penalty) -> tuple[float, float]:
+    """l2 and l2_biases, all that the sections of a report understand."""
+    if penalty.l1 or penalty.free is not None or penalty.ties is not None:
+        raise EbmError(
+            "a report is on all parameters, with a penalty of squares: give "
+            "penalty=ebm.Penalty(l2=…, l2_biases=…); ebm.fit takes l1, free and ties"
+        )
+    return penalty.l2, penalty.l2_biases
 
 
 def _center(data: WeightedStates, center: ArrayLike | str) -> Any:

@@ -7,6 +7,7 @@ keeps nothing else between calls, so a chain that is stopped and taken up again 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -288,14 +289,14 @@ class LayerSweeper(TwoValued):
     def __init__(self, form: LayeredForm, space: FiniteSpace) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             origin = form.at_origin()
+            self._up: Any = np.ascontiguousarray(origin.weights, dtype=np.float32)
         dtype: Any = np.float32
-        if single_precision_suffices(origin.weights, origin.visible, origin.hidden):
+        if single_precision_suffices(self._up, origin.visible, origin.hidden):
             form = origin
         else:
             require_sums(form.weights, form.visible, form.hidden, name="the machine")
-            dtype = np.float64
+            dtype, self._up = np.float64, np.ascontiguousarray(form.weights)
         super().__init__(space, dtype)
-        self._up = np.ascontiguousarray(form.weights, dtype=dtype)
         self._visible, self._hidden = form.visible.astype(dtype), form.hidden.astype(dtype)
         self._centers = form.visible_center, form.hidden_center
 
@@ -341,9 +342,13 @@ def require_sums(
 def largest_sum(weights: Any, *biases: NDArray[Any] | None, enough: float) -> float:
     """The largest |b_i| + Σ_j |W_ij| of rows and columns, or a bound of it that is ``enough``."""
     sizes = [np.abs(part) for part in biases if part is not None]
-    largest = max(float(weights.max()), -float(weights.min()))
-    bound: float = largest * max(weights.shape) + max(float(part.max()) for part in sizes)
-    # A look at the largest weight is mostly enough.
+    largest_bias, length = max(float(part.max()) for part in sizes), max(weights.shape)
+    # Σ_j |W_ij| ≤ √m ‖W‖, one product, is mostly enough; else a look at the largest weight.
+    entries = weights.data if is_sparse(weights) else weights.ravel(order="K")
+    bound: float = math.sqrt(length * float(np.vdot(entries, entries))) + largest_bias
+    if bound <= enough:
+        return bound
+    bound = max(float(weights.max()), -float(weights.min())) * length + largest_bias
     if bound <= enough:
         return bound
     with np.errstate(over="ignore", invalid="ignore"):

@@ -91,8 +91,8 @@ def aligned(values: Any, name: str, *names: Names) -> Array:
     Axes of the same units are given the same object of names.
     """
     array = as_floats(values, name)
-    if array is values:
-        # An array of numpy has no labels.
+    if type(values) is np.ndarray:
+        # It has no labels.
         return array
     for axis, own in enumerate(names[: array.ndim]):
         # Axes of the same units are in one order: where one has no labels, those of the other.
