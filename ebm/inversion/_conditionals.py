@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._checkpoints import fingerprint
 from ebm._types import Array, Flags
 
 #: Entries of a block of rows: it stays in cache.
@@ -69,6 +70,18 @@ class ConditionalLoss:
     @cached_property
     def _points(self) -> dict[bytes, Evaluation]:
         return {}
+
+    def settings(self) -> dict[str, str]:
+        """Rows, penalty and what may change, in words: what runs that continue each other share."""
+        rows = " ".join(fingerprint(x) for x in (self.states, self.weights))
+        parts = (self.allowed, self.basis, self.linear, self.offset)
+        return {
+            "data": rows,
+            "l2": str(self.l2),
+            "l2_biases": str(self.l2_biases),
+            "node_wise": str(not self.tied),
+            "parameters": " ".join(fingerprint(part) for part in parts),
+        }
 
     def start(self) -> Array:
         """Independent units with the means of the rows, (n, n + 1)."""

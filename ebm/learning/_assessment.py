@@ -12,7 +12,13 @@ from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, LimitError, NoMaximumWarning, NotConvergedWarning, warn
 from ebm.information import FisherInformation
-from ebm.learning._existence import FLAT, empty_cells, empty_pairs, missing_maximum
+from ebm.learning._existence import (
+    FLAT,
+    empty_cells,
+    empty_pairs,
+    missing_maximum,
+    units_of_direction,
+)
 from ebm.learning._likelihood import (
     UNDETERMINED,
     LikelihoodLoss,
@@ -64,8 +70,7 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
         end = replace(end, reason="flat")
     errors, why = _standard_errors(loss, end, cells)
     if end.reason == "flat" and (cells or end.direction is not None):
-        growing = end.direction if errors is None or not errors.any() else np.isinf(errors)
-        units = [] if growing is None else loss.units_of(growing)
+        units = _growing(loss, end, errors)
         held = loss.penalty.holds_couplings
         notes = [missing_maximum(cells, units, loss.sample_size, held=held), *notes]
     elif end.fisher is None and end.reason != "interrupted":
@@ -156,6 +161,14 @@ def _vanishing(loss: LikelihoodLoss, end: _End) -> _End:
     return replace(end, reason="undetermined" if is_exact else "flat", direction=direction)
 
 
+def _growing(loss: LikelihoodLoss, end: _End, errors: Array | None) -> list[str]:
+    """Names of the units whose parameters have no bound."""
+    if errors is not None and errors.any():
+        # Errors are those of parameters, a direction is one of steps.
+        return units_of_direction(np.isinf(errors), loss.family.pairs, loss.family.space.labels)
+    return [] if end.direction is None else loss.units_of(end.direction)
+
+
 def _standard_errors(
     loss: LikelihoodLoss, end: _End, cells: list[str]
 ) -> tuple[Array | None, tuple[str, ...]]:
@@ -177,15 +190,22 @@ def _standard_errors(
             "likelihood has no maximum",
         )
     # L-BFGS may stop before an eigenvalue falls that low: the smallest counts in any case.
-    lowest = max(FLAT * values[-1], values[0])
+    growing = end.direction if loss.penalty.directions is not None else None
+    lowest = FLAT * values[-1] if growing is not None else max(FLAT * values[-1], values[0])
     held = values > lowest if is_flat else np.ones(len(values), dtype=bool)
-    # Columns: what one unit along each eigenvector changes in the model's parameters.
-    moves = np.asarray(loss.gauge @ (vectors / deviation[:, None]))
-    response = moves[:, held] / values[held] @ vectors[:, held].T
-    variance = np.einsum("ij,ij->i", response @ (fisher / scale), response)
-    errors = np.sqrt(np.maximum(variance, 0) / loss.sample_size)
+    # On a saturated model nothing is left of some variances.
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # Columns: what one unit along each eigenvector changes in the model's parameters.
+        moves = np.asarray(loss.gauge @ (vectors / deviation[:, None]))
+        response = moves[:, held] / values[held] @ vectors[:, held].T
+        variance = np.einsum("ij,ij->i", response @ (fisher / scale), response)
+        errors = np.sqrt(np.maximum(variance, 0) / loss.sample_size)
+    if np.isnan(errors).any():
+        return None, ("no standard errors: the model hardly varies along some parameters",)
     if is_flat:
-        moved = np.abs(moves[:, ~held]).max(axis=1)
+        # Of a feature that hardly varies the scaled curvature is one: the step says that it grows.
+        steps = moves[:, ~held] if growing is None else np.asarray(loss.gauge @ growing)[:, None]
+        moved = np.abs(steps).max(axis=1)
         errors[moved > 1e-3 * moved.max()] = math.inf
     if cells:
         errors[loss.family.space.n + empty_pairs(loss.data, loss.family.pairs)] = math.inf
