@@ -31,6 +31,8 @@ def as_floats(values: Any, name: str) -> Array:
         raise ModelError(f"{name} must hold numbers, got dates or times of type {array.dtype}")
     try:
         return np.asarray(array, dtype=np.float64)
+    except OverflowError as error:
+        raise ModelError(f"{name} must hold numbers below 1.8e308, got a larger one") from error
     except (TypeError, ValueError) as error:
         raise ModelError(f"{name} must hold numbers, got {array.dtype} objects") from error
 

@@ -7,12 +7,14 @@ in what is stored under its name and was not there at the start.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,21 @@ FORMAT_VERSION = 1
 _HEADER = "ebm_checkpoint"
 #: Updates at which schedules are compared.
 _PROBES = (0, 1, 10, 100, 1000, 10_000, 100_000)
+
+
+def checkpoint_path(checkpoint: Any, example: str = "fit.npz") -> Path:
+    """Where a checkpoint is kept, refused before any work if no file can be there."""
+    if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
+        raise EbmError(f"checkpoint must be the path of a file, got {checkpoint!r}")
+    path = Path(checkpoint)
+    if path.is_dir():
+        raise EbmError(
+            f"checkpoint must be the path of a file, {checkpoint!r} is a folder: give a file in "
+            f"it, such as {str(path / example)!r}"
+        )
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
+    return path
 
 
 def write_checkpoint(path: str | os.PathLike[str], settings: Mapping[str, str], state: Any) -> None:
@@ -70,7 +87,12 @@ def read_checkpoint(
     try:
         return _unpack(template, "state", arrays)
     except (KeyError, TypeError, ValueError) as error:
-        raise FileFormatError(f"{path} is a damaged checkpoint ({error}): remove it") from error
+        raise damaged(path, error) from error
+
+
+def damaged(path: str | os.PathLike[str], error: Exception) -> FileFormatError:
+    """What to say of a file that is a checkpoint and cannot be read."""
+    return FileFormatError(f"{path} is a damaged checkpoint ({error}): remove it")
 
 
 def as_table(records: Sequence[Any], kind: type[Any]) -> Array:
@@ -98,7 +120,8 @@ def fingerprints(settings: Any, *, leave_out: Sequence[str] = ()) -> dict[str, s
 def fingerprint(value: Any) -> str:
     """A setting in words, the same in every process.
 
-    Arrays by a digest, schedules by some of their values, other functions by their name.
+    Arrays by a digest, schedules by some of their values, functions by their name or, without one,
+    by what they do.
     """
     if isinstance(value, np.ndarray):
         digest = hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=8).hexdigest()
@@ -110,9 +133,33 @@ def fingerprint(value: Any) -> str:
             for name, part in own.items()
         }
         return f"{type(value).__name__}({', '.join(f'{k}={word}' for k, word in words.items())})"
+    if isinstance(value, partial):
+        settings = [fingerprint(part) for part in value.args]
+        settings += [f"{key}={fingerprint(part)}" for key, part in value.keywords.items()]
+        return f"{fingerprint(value.func)}({', '.join(settings)})"
     if callable(value):
-        return str(getattr(value, "__qualname__", type(value).__qualname__))
+        name = str(getattr(value, "__qualname__", type(value).__qualname__))
+        return f"{name} {_body(value)}" if name.endswith("<lambda>") else name
+    if type(value).__repr__ is object.__repr__:
+        # Its own words would be an address. Objects within objects are told by their class.
+        words = {
+            key: fingerprint(part)
+            if callable(part) or not hasattr(part, "__dict__")
+            else type(part)
+            for key, part in getattr(value, "__dict__", {}).items()
+        }
+        return (
+            f"{type(value).__qualname__}({', '.join(f'{k}={word}' for k, word in words.items())})"
+        )
     return str(value)
+
+
+def _body(function: Any) -> str:
+    """What a function without a name does, by a digest of its instructions and numbers."""
+    code = function.__code__
+    numbers = [value for value in code.co_consts if not hasattr(value, "co_code")]
+    words = repr((code.co_code, code.co_names, numbers)).encode()
+    return hashlib.blake2b(words, digest_size=8).hexdigest()
 
 
 #: Settings that are compared by digests, which say nothing to a reader.
@@ -120,6 +167,7 @@ _DIGESTS = {
     "start": "the parameters or centers of the model at the start differ",
     "data": "the rows, their order or their weights differ",
     "validation": "the validation rows differ, or only one of the fits has some",
+    "rng": "it was drawn from other random numbers, such as those of another seed",
 }
 
 
@@ -166,7 +214,11 @@ def _unpack(template: Any, name: str, arrays: Mapping[str, NDArray[Any]]) -> Any
     if isinstance(template, tuple | list):
         return type(template)(parts.values())
     array = arrays[name]
-    return array if isinstance(template, np.ndarray) else type(template)(array.item())
+    # What started as a whole number may have become a fraction, or an array.
+    if isinstance(template, np.ndarray) or array.ndim:
+        return array
+    value = array.item()
+    return value if isinstance(template, int) and value != int(value) else type(template)(value)
 
 
 def _others(

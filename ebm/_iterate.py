@@ -14,10 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ebm._checkpoints import as_table, fingerprint, from_table, read_checkpoint, write_checkpoint
+from ebm._checkpoints import (
+    as_table,
+    checkpoint_path,
+    damaged,
+    fingerprint,
+    from_table,
+    read_checkpoint,
+    write_checkpoint,
+)
 from ebm._jobs import is_inner, loop
 from ebm._types import Array
-from ebm.errors import EbmError
 
 #: Arrays by name: parameters, memory, chains, random streams, counters; nested where a part has
 #: parts of its own.
@@ -139,21 +146,18 @@ class _Store:
         """The state, laid out like that of a fresh start, and the history."""
         template = {"state": start, "history": as_table((), self.record_type)}
         stored = read_checkpoint(self.path, self.settings, template)
-        return stored["state"], from_table(stored["history"], self.record_type)
+        try:
+            return stored["state"], from_table(stored["history"], self.record_type)
+        except (TypeError, ValueError) as error:
+            raise damaged(self.path, error) from error
 
 
 def _store(checkpoint: Any, solver: Solver, loss: Any, theta: Array) -> _Store | None:
     """Where a run is kept, refused before any work if it is no file."""
     if checkpoint is None:
         return None
-    if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
-        raise EbmError(f"checkpoint must be the path of a file, got {checkpoint!r}")
-    path = Path(checkpoint)
-    if path.is_dir():
-        raise EbmError(
-            f"checkpoint must be the path of a file, {checkpoint!r} is a folder: give a file in "
-            f"it, such as {str(path / 'fit.npz')!r}"
-        )
+    path = checkpoint_path(checkpoint)
     start = {"start": fingerprint(theta)}
-    settings = {**loss.settings(), **start, "solver": type(solver).__name__, **solver.settings()}
+    kind = {"solver": type(solver).__name__}
+    settings = {**kind, **loss.settings(), **start, **solver.settings()}
     return _Store(path, settings, solver.record_type)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm._checkpoints import read_checkpoint, write_checkpoint
+from ebm._checkpoints import checkpoint_path, read_checkpoint, write_checkpoint
 
 Answer = Mapping[str, NDArray[Any]]
 
@@ -36,7 +36,7 @@ def run_jobs(
     for again; ``settings`` name what both runs must have in common. ``progress`` is called with the
     number of answers so far. Ctrl-C ends the whole, not one job.
     """
-    path = None if checkpoint is None else Path(checkpoint)
+    path = None if checkpoint is None else checkpoint_path(checkpoint, "answers.npz")
     answers: dict[int, Answer] = {}
     if path is not None and path.exists():
         answers = _read(path, settings or {})

@@ -221,3 +221,18 @@ def test_sparse_arrays_are_named() -> None:
     states = csr_array(np.eye(3))
     with pytest.raises(ModelError, match=r"sparse.*toarray"):
         ebm.fisher_information(ebm.IsingModel(np.zeros((2, 2)), np.zeros(2))).solve(states)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda value: ebm.Penalty(l2=value),
+        lambda value: ebm.Adam(value),
+        lambda value: ebm.learning.Decay(0.1, value),
+        lambda value: ebm.NaturalGradient(0.1, max_divergence=value),
+        lambda value: ebm.Newton(tolerance=value),
+    ],
+)
+def test_numbers_larger_than_any_float_are_refused(made: Any) -> None:
+    with pytest.raises(EbmError, match=r"must (be a positive number|hold numbers below 1\.8e308)"):
+        made(10**400)

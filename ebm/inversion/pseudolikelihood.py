@@ -20,6 +20,7 @@ from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import require_order
 from ebm.errors import (
+    CodingError,
     EbmError,
     EbmWarning,
     FewSamplesWarning,
@@ -120,14 +121,14 @@ class Pseudolikelihood:
         if penalty.l1:
             raise EbmError("l1 belongs to gradient steps on a likelihood, not to pseudo-likelihood")
         rows = read_rows(data)
-        require_order(rows.space, model.space)
+        _require_units(rows.space, model.space)
         problem = PseudolikelihoodProblem(model, rows, AppliedPenalty(model, penalty), self)
         if self.node_wise and problem.ways is not None:
             raise EbmError(
                 "node_wise regressions have all couplings and tie none: give a model with all "
                 "couplings and a penalty without free and ties, or node_wise=False"
             )
-        if not problem.penalty.holds_biases:
+        if not (problem.penalty.holds_biases or problem.penalty.is_tied):
             require_changing_units(rows.moments)
         return problem
 
@@ -248,11 +249,18 @@ def log_pseudolikelihood(model: Any, data: Any) -> float:
         # A single row has a value too.
         warnings.simplefilter("ignore", FewSamplesWarning)
         rows = read_rows(data, space=None if isinstance(data, Ensemble | Moments) else model.space)
-    require_order(rows.space, model.space)
+    _require_units(rows.space, model.space)
     spins = isinstance(model.space, Spins)
     inputs = machine.input(2 * rows.states - 1 if spins else rows.states) * (2 if spins else 1)
     margins = (2 * rows.states - 1) * inputs
     return -float(rows.weights @ np.logaddexp(0, -margins).sum(axis=1))
+
+
+def _require_units(rows: StateSpace, wanted: StateSpace) -> None:
+    """Refuse rows of other units; both two-valued codings will do."""
+    if rows.n != wanted.n:
+        raise CodingError(f"states of {wanted!r} are wanted, got rows over {rows!r}")
+    require_order(rows, wanted)
 
 
 @dataclass(frozen=True, eq=False)

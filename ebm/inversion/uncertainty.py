@@ -128,7 +128,8 @@ def bootstrap(
     executor : concurrent.futures.Executor, optional
         Executor that runs resamples side by side.
     checkpoint : path-like, optional
-        File that holds the resamples done; a bootstrap with the same seed goes on from it.
+        File that holds the resamples done; a bootstrap with the same seed goes on from it, also to
+        more resamples.
 
     Returns
     -------
@@ -168,8 +169,9 @@ def bootstrap(
         seeds = generator(rng).integers(0, 2**63, n_resamples)
         settings = {
             "method": fingerprint(method),
-            "data": f"{fingerprint(rows.states)} {fingerprint(rows.weights)}",
-            "rng": fingerprint(seeds),
+            "data": " ".join(fingerprint(x) for x in (rows.states, rows.weights, rows.sample_size)),
+            # With more resamples the first of them are the same.
+            "rng": fingerprint(seeds[:2]),
         }
         answers = run_jobs(
             job, seeds.tolist(), executor=executor, checkpoint=checkpoint, settings=settings

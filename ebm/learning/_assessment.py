@@ -11,7 +11,13 @@ from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, LimitError, NoMaximumWarning, NotConvergedWarning, warn
 from ebm.information import FisherInformation
-from ebm.learning._existence import FLAT, empty_cells, empty_pairs, missing_maximum
+from ebm.learning._existence import (
+    FLAT,
+    empty_cells,
+    empty_pairs,
+    missing_maximum,
+    units_of_direction,
+)
 from ebm.learning._likelihood import (
     UNDETERMINED,
     LikelihoodLoss,
@@ -43,10 +49,9 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
     # An empty cell of a coupled pair is proof, whatever the optimizer saw.
     if cells:
         reason = "flat"
-    errors, why = _standard_errors(loss, point, fisher, reason, cells)
+    errors, why = _standard_errors(loss, point, fisher, reason, direction, cells)
     if reason == "flat":
-        growing = direction if errors is None or not errors.any() else np.isinf(errors)
-        units = [] if growing is None else loss.units_of(growing)
+        units = _growing(loss, direction, errors)
         held = loss.penalty.holds_couplings
         notes = [missing_maximum(cells, units, loss.sample_size, held=held), *notes]
     elif fisher is None and reason != "interrupted":
@@ -120,8 +125,21 @@ def _require_possible_end(loss: PairLikelihoodLoss, point: Point, reason: str) -
         )
 
 
+def _growing(loss: LikelihoodLoss, direction: Array | None, errors: Array | None) -> list[str]:
+    """Names of the units whose parameters have no bound."""
+    if errors is not None and errors.any():
+        # Errors are those of parameters, a direction is one of steps.
+        return units_of_direction(np.isinf(errors), loss.family.pairs, loss.family.space.labels)
+    return [] if direction is None else loss.units_of(direction)
+
+
 def _standard_errors(
-    loss: LikelihoodLoss, point: Point, fisher: Array | None, reason: str, cells: list[str]
+    loss: LikelihoodLoss,
+    point: Point,
+    fisher: Array | None,
+    reason: str,
+    direction: Array | None,
+    cells: list[str],
 ) -> tuple[Array | None, tuple[str, ...]]:
     """√diag(A H⁻¹ F H⁻¹ Aᵀ / N) with H = F + Aᵀ ∂²R A, (p,), and why there are none."""
     is_pairwise, is_flat = isinstance(loss, PairLikelihoodLoss), reason == "flat"
@@ -138,15 +156,24 @@ def _standard_errors(
             "likelihood has no maximum",
         )
     # L-BFGS may stop before an eigenvalue falls that low: the smallest counts in any case.
-    lowest = max(FLAT * values[-1], values[0])
+    growing = direction if loss.penalty.is_tied else None
+    lowest = FLAT * values[-1] if growing is not None else max(FLAT * values[-1], values[0])
     is_bounded = values > lowest if is_flat else np.ones(len(values), dtype=bool)
-    # Columns: what one unit along each eigenvector changes in the model's parameters.
-    moves = np.asarray(loss.gauge @ (vectors / deviation[:, None]))
-    response = moves[:, is_bounded] / values[is_bounded] @ vectors[:, is_bounded].T
-    variance = np.einsum("ij,ij->i", response @ (fisher / scale), response)
-    errors = np.sqrt(np.maximum(variance, 0) / loss.sample_size)
+    # On a saturated model nothing is left of some variances.
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # Columns: what one unit along each eigenvector changes in the model's parameters.
+        moves = np.asarray(loss.gauge @ (vectors / deviation[:, None]))
+        response = moves[:, is_bounded] / values[is_bounded] @ vectors[:, is_bounded].T
+        variance = np.einsum("ij,ij->i", response @ (fisher / scale), response)
+        errors = np.sqrt(np.maximum(variance, 0) / loss.sample_size)
+    if np.isnan(errors).any():
+        return None, ("no standard errors: the model hardly varies along some parameters",)
     if is_flat:
-        moved = np.abs(moves[:, ~is_bounded]).max(axis=1)
+        # Of a feature that hardly varies the scaled curvature is one: the step says that it grows.
+        steps = (
+            moves[:, ~is_bounded] if growing is None else np.asarray(loss.gauge @ growing)[:, None]
+        )
+        moved = np.abs(steps).max(axis=1)
         errors[moved > 1e-3 * moved.max()] = math.inf
     if cells:
         errors[loss.family.space.n + empty_pairs(loss.data, loss.family.pairs)] = math.inf

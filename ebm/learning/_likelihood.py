@@ -368,7 +368,7 @@ def settings_of(family: Any, data: Any, penalty: AppliedPenalty) -> dict[str, st
     ]
     parts = (data.mean, data.covariance) if isinstance(data, Moments) else ()
     if hasattr(data, "states") and hasattr(data, "weights"):
-        parts = data.states, data.weights
+        parts = data.states, data.weights, getattr(data, "index", ()), data.sample_size
     return {
         "model": f"{type(family).__name__} over {family.space!r}",
         "number of parameters": str(len(family.parameters)),

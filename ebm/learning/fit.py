@@ -121,6 +121,8 @@ def fit(
 def _checked_loss(loss: Any) -> Loss:
     if loss is None:
         return Likelihood()
+    if isinstance(loss, type) and hasattr(loss, "of"):
+        raise EbmError(f"loss must be an object: write {loss.__name__}()")
     if isinstance(loss, type) or not callable(getattr(loss, "of", None)):
         advice = "ebm.Likelihood(ebm.PersistentChains())"
         raise EbmError(f"loss must be one such as {advice}, got {loss!r}")
@@ -136,9 +138,15 @@ def _checked_solver(solver: Any, problem: Any, loss: Loss) -> Any:
     if not isinstance(solver, problem.solvers) and not isinstance(
         loss, getattr(solver, "losses", ())
     ):
-        names = ", ".join(f"ebm.{kind.__name__}()" for kind in problem.solvers)
+        names = ", ".join(f"{_home(kind)}.{kind.__name__}()" for kind in problem.solvers)
         raise EbmError(f"solver must be one of {names} for this loss, got {solver!r}")
     return solver
+
+
+def _home(kind: type[Any]) -> str:
+    """Where users find a solver."""
+    package = ".".join(kind.__module__.split(".")[:2])
+    return "ebm" if package == "ebm.learning" else package
 
 
 def _named(model: Any, names: Any) -> Any:

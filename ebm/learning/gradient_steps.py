@@ -228,7 +228,7 @@ def _divergence(loss: Any, state: State, move: Array) -> DivergenceError:
 def _require_optimizer(optimizer: Any) -> None:
     if isinstance(optimizer, type):
         raise EbmError(f"optimizer must be an object: write {optimizer.__name__}(rate)")
-    if not (callable(getattr(optimizer, "start", None)) and hasattr(optimizer, "step")):
+    if not all(callable(getattr(optimizer, name, None)) for name in ("start", "step")):
         raise EbmError(
             "optimizer must have start and step, as ebm.Adam(0.001) or "
             f"ebm.GradientDescent(0.05); got {optimizer!r}"

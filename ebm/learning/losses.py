@@ -7,10 +7,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from ebm._arrays import as_finite
 from ebm._iterate import Run, iterate
 from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
-from ebm.ensembles import Moments
+from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, require_memory
@@ -176,6 +177,10 @@ class LikelihoodProblem:
             with entries(progress) as show:
                 run = self._run(solver, loss, theta, progress=show, **how)
             result = likelihood_result(loss, run)
+        if notes and result.converged:
+            # Biases that grow without bound have a small gradient, too.
+            message = f"{result.message.replace('converged', 'stopped', 1)}; the likelihood has no"
+            result = replace(result, converged=False, message=f"{message} maximum")
         return replace(result, warnings=(*result.warnings, *notes)) if notes else result
 
     def _loss(self) -> LikelihoodLoss:
@@ -258,11 +263,17 @@ def _knowing_log_partition(average: Any) -> Callable[[Any], Any]:
 
     def checked(model: Any) -> Any:
         ensemble = stateful.step(model, None, ())[0]
-        if getattr(ensemble, "log_partition", None) is None:
+        log_partition = getattr(ensemble, "log_partition", None)
+        if log_partition is None:
             raise EbmError(
                 "average must know ln Z: give a function from a model to an ensemble with "
                 f"log_partition, such as ebm.exact; got {type(ensemble).__name__}"
             )
+        as_finite(log_partition, "the log_partition of the average")
+        # Of an ensemble in the other two-valued coding the moments can be converted, no more.
+        is_converted = has_pairs(model) and isinstance(ensemble, Ensemble)
+        if is_converted and ensemble.space.named(None) != model.space.named(None):
+            return ensemble.moments()
         return ensemble
 
     return checked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -243,7 +244,8 @@ def require_rate(rate: Any) -> None:
 def require_positive(value: Any, name: str) -> None:
     """Refuse what is not a positive finite number."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not (number and math.isfinite(value) and value > 0):
+    # An integer may be larger than any float.
+    if not (number and 0 < value <= sys.float_info.max):
         raise EbmError(f"{name} must be a positive number, got {value!r}")
 
 

@@ -7,17 +7,21 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from ebm._arrays import as_number
+from ebm._arrays import as_floats, as_number, plain_array
 from ebm._types import Array, Flags
-from ebm.errors import EbmError, ShapeError
+from ebm.errors import EbmError, ShapeError, require_memory
 from ebm.model import Penalized
 
 __all__ = ["AppliedPenalty", "Penalty", "as_penalty"]
 
 #: A penalty beyond this says nothing more, and its square overflows.
 LARGEST_PENALTY = 1e100
+#: Part of a direction that lies outside of the others, below which it is one of theirs.
+DEPENDENT = 1e-10
+#: Memory that the directions of tied parameters may take, in bytes.
+MEMORY_LIMIT = 4 * 2.0**30
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +53,10 @@ class Penalty:
     Raises
     ------
     EbmError
-        If a strength is no number from 0 to 1e100, or nothing is left to change.
+        If a strength is no number from 0 to 1e100, ``free`` holds anything but True and False,
+        ``ties`` are no labels and no finite matrix, or nothing is left to change.
     ShapeError
-        If ``ties`` has more than two dimensions.
+        If ``free`` has not one axis, or ``ties`` neither one nor two.
 
     Examples
     --------
@@ -82,32 +87,83 @@ class Penalty:
                 )
             object.__setattr__(self, name, value)
         if self.free is not None:
-            object.__setattr__(self, "free", np.asarray(self.free, dtype=bool))
+            object.__setattr__(self, "free", _checked_free(self.free))
         if self.ties is not None:
-            ties = np.asarray(self.ties)
-            if ties.ndim not in {1, 2}:
-                raise ShapeError(f"ties must be labels (p,) or a matrix (p, q), got {ties.shape}")
-            object.__setattr__(self, "ties", ties)
+            object.__setattr__(self, "ties", _checked_ties(self.ties))
 
     def directions(self, n_parameters: int) -> Array | None:
         """A, the directions in which θ may go, (p, q); None where it may go anywhere."""
         if self.free is None and self.ties is None:
             return None
-        labels = np.arange(n_parameters) if self.ties is None else np.asarray(self.ties)
+        ties = np.arange(n_parameters) if self.ties is None else np.asarray(self.ties)
         free = np.ones(n_parameters, dtype=bool) if self.free is None else np.asarray(self.free)
-        for name, array in (("free", free), ("ties", labels)):
+        for name, array in (("free", free), ("ties", ties)):
             if array.shape[0] != n_parameters or (name == "free" and array.ndim != 1):
                 raise ShapeError(
                     f"{name} must have an entry for each of the {n_parameters} parameters of the "
                     f"model, got {array.shape}"
                 )
-        if labels.ndim == 1:
-            labels = (labels[:, None] == np.unique(labels)).astype(np.float64)
-        directions = np.where(free[:, None], labels.astype(np.float64), 0.0)
-        directions = directions[:, directions.any(axis=0)]
+        if ties.ndim == 1:
+            labels = np.unique(ties[free])
+            require_memory(
+                8.0 * n_parameters * len(labels),
+                MEMORY_LIMIT,
+                f"the {len(labels)} directions in which {n_parameters} parameters may change",
+                "tie or hold more of them, or take a model with fewer parameters",
+            )
+            directions = (free[:, None] & (ties[:, None] == labels)).astype(np.float64)
+        else:
+            directions = _independent(np.where(free[:, None], ties, 0.0))
         if not directions.shape[1]:
             raise EbmError("free and ties leave no parameter that may change")
         return directions
+
+
+def _checked_free(free: Any) -> Flags:
+    """One truth value for each parameter, (p,)."""
+    flags = plain_array(free, "free")
+    if not flags.ndim:
+        raise ShapeError(f"free must be flags (p,), one for each parameter, got {free!r}")
+    if flags.dtype.kind != "b" and not np.isin(as_floats(flags, "free"), (0, 1)).all():
+        raise EbmError("free must hold True and False, one for each parameter, not positions")
+    return flags.astype(bool)
+
+
+def _checked_ties(ties: Any) -> NDArray[Any]:
+    """Labels that can be told apart, (p,), or a finite matrix, (p, q)."""
+    array = plain_array(ties, "ties")
+    if array.ndim not in {1, 2}:
+        raise ShapeError(f"ties must be labels (p,) or a matrix (p, q), got {array.shape}")
+    if array.ndim == 2:
+        array = as_floats(array, "ties")
+        sizes = np.abs(array[array != 0])
+        if not ((sizes >= 1 / LARGEST_PENALTY) & (sizes <= LARGEST_PENALTY)).all():
+            raise EbmError(
+                f"ties must be a matrix of finite numbers, 0 or from {1 / LARGEST_PENALTY:g} to "
+                f"{LARGEST_PENALTY:g} in size"
+            )
+        return array
+    try:
+        # Neither None nor NaN is a label.
+        is_equal = bool((array == array).all() and len(np.unique(array)))
+    except TypeError:
+        is_equal = False
+    if not is_equal:
+        raise EbmError("ties must be labels of one kind, all numbers or all text, without NaN")
+    return array
+
+
+def _independent(directions: Array) -> Array:
+    """Columns that span all of them, none within the span of others, (p, q')."""
+    from scipy.linalg import qr
+
+    directions = directions[:, directions.any(axis=0)]
+    if not directions.shape[1]:
+        return directions
+    lengths = np.linalg.norm(directions, axis=0)
+    triangle, order = qr(directions / lengths, mode="r", pivoting=True)
+    sizes = np.abs(triangle.diagonal())
+    return directions[:, np.sort(order[: len(sizes)][sizes > DEPENDENT * sizes[0]])]
 
 
 def as_penalty(penalty: Any) -> Penalty:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ebm._arrays import as_integer
-from ebm._checkpoints import fingerprint, read_checkpoint
+from ebm._checkpoints import checkpoint_path, fingerprint, read_checkpoint
 from ebm._iterate import State, iterate
 from ebm._progress import progress_bar
 from ebm._randomness import RandomSource, generator
@@ -454,7 +453,7 @@ def _shown(training: _Training, wanted: bool) -> Iterator[Callable[[TrainingEntr
 
 def _key(rng: RandomSource, checkpoint: Any) -> int:
     """Seed of the start, the order of the rows and the rows of the records."""
-    if rng is None and checkpoint is not None and Path(checkpoint).is_file():
+    if rng is None and checkpoint is not None and checkpoint_path(checkpoint).is_file():
         stored = read_checkpoint(checkpoint, {}, {"state": {"key": 0}})
         return int(stored["state"]["key"])
     return int(generator(rng).integers(2**63))

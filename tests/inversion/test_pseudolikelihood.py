@@ -498,3 +498,65 @@ class TestSeparation:
         truth = machine(4, n=5, scale=4.0)
         result = pseudolikelihood(ebm.exact(truth))
         assert result.converged, result.message
+
+
+class TestCheckpoints:
+    ROWS = np.random.default_rng(8).integers(0, 2, (80, 4))
+    START = ebm.BoltzmannMachine(np.zeros((4, 4)), np.zeros(4))
+
+    def fit(self, path, rows=ROWS, **changes):
+        loss = ebm.inversion.Pseudolikelihood(changes.pop("node_wise", False))
+        return ebm.fit(self.START, rows, loss=loss, checkpoint=path, **changes)
+
+    @pytest.mark.parametrize("node_wise", [False, True])
+    @pytest.mark.parametrize("penalty", [None, 0.1])
+    def test_a_fit_goes_on_from_one_that_stopped(self, tmp_path, node_wise, penalty):
+        path = tmp_path / "fit.npz"
+        how = {"node_wise": node_wise, "penalty": penalty}
+        few = ebm.inversion.TruncatedNewton(max_iterations=1)
+        with pytest.warns(ebm.EbmWarning, match="stopped after 1 Newton steps"):
+            self.fit(path, solver=few, **how)
+        resumed, fresh = self.fit(path, **how), self.fit(tmp_path / "other.npz", **how)
+        np.testing.assert_array_equal(resumed.model.parameters, fresh.model.parameters)
+        assert resumed.history == fresh.history
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"rows": 1 - ROWS}, "another data"),
+            ({"penalty": 0.1}, "another l2"),
+            ({"node_wise": True}, "another node_wise"),
+            ({"penalty": ebm.Penalty(ties=[0, 1, 2, 3] + [4] * 6)}, "another "),
+        ],
+    )
+    def test_another_fit_is_refused(self, tmp_path, change, said):
+        path = tmp_path / "fit.npz"
+        self.fit(path)
+        with pytest.raises(EbmError, match=f"belongs to a fit with {said}"):
+            self.fit(path, **change)
+
+    def test_another_loss_is_refused_by_its_solver(self, tmp_path):
+        path = tmp_path / "fit.npz"
+        self.fit(path)
+        with pytest.raises(EbmError, match="another solver: TruncatedNewton there, Newton here"):
+            ebm.fit(self.START, self.ROWS, checkpoint=path)
+
+
+def test_the_solver_is_named_where_it_is_found():
+    with pytest.raises(EbmError, match=r"one of ebm\.inversion\.TruncatedNewton\(\)"):
+        ebm.fit(
+            TestCheckpoints.START,
+            TestCheckpoints.ROWS,
+            loss=ebm.inversion.Pseudolikelihood(),
+            solver=ebm.Newton(),
+        )
+    with pytest.raises(EbmError, match=r"loss must be an object: write Pseudolikelihood\(\)"):
+        ebm.fit(TestCheckpoints.START, TestCheckpoints.ROWS, loss=ebm.inversion.Pseudolikelihood)
+
+
+def test_rows_of_more_or_fewer_units_are_refused():
+    data = ebm.Ensemble.from_data(TestCheckpoints.ROWS[:, :3])
+    with pytest.raises(CodingError, match="got rows over Binary"):
+        ebm.fit(TestCheckpoints.START, data, loss=ebm.inversion.Pseudolikelihood())
+    with pytest.raises(CodingError, match="got rows over Binary"):
+        log_pseudolikelihood(TestCheckpoints.START, data)

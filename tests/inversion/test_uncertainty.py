@@ -232,3 +232,41 @@ def test_combinations_never_seen_have_errors(method):
     again = bootstrap(partial(method, pseudocount=1), rows, n_resamples=200, rng=1)
     assert np.isfinite(errors).all()
     assert np.median(np.abs(errors / again.standard_errors - 1)) < 0.25
+
+
+class TestCheckpointsOfABootstrap:
+    ROWS = np.random.default_rng(4).integers(0, 2, (60, 3))
+
+    def test_more_resamples_go_on(self, tmp_path):
+        path = tmp_path / "answers.npz"
+        bootstrap(tap, self.ROWS, n_resamples=5, rng=3, checkpoint=path)
+        longer = bootstrap(tap, self.ROWS, n_resamples=9, rng=3, checkpoint=path)
+        fresh = bootstrap(tap, self.ROWS, n_resamples=9, rng=3)
+        np.testing.assert_array_equal(longer.parameters, fresh.parameters)
+
+    @pytest.mark.parametrize(
+        ("method", "rows", "rng", "said"),
+        [
+            (partial(mean_field, pseudocount=2), ROWS, 3, "another method"),
+            (lambda data: mean_field(data), ROWS, 3, "another method"),
+            (partial(mean_field, pseudocount=1), np.tile(ROWS, (2, 1)), 3, "another data"),
+            (partial(mean_field, pseudocount=1), ROWS, 4, "another rng: .* another seed"),
+        ],
+    )
+    def test_answers_of_another_bootstrap_are_refused(self, tmp_path, method, rows, rng, said):
+        path = tmp_path / "answers.npz"
+        first = partial(mean_field, pseudocount=1)
+        bootstrap(first, self.ROWS, n_resamples=3, rng=3, checkpoint=path)
+        with pytest.raises(EbmError, match=said):
+            bootstrap(method, rows, n_resamples=3, rng=rng, checkpoint=path)
+
+    @pytest.mark.parametrize("checkpoint", ["", 1, b"a.npz", object()])
+    def test_a_checkpoint_is_a_path(self, checkpoint):
+        with pytest.raises(EbmError, match="checkpoint must be the path of a file"):
+            bootstrap(tap, self.ROWS, n_resamples=3, checkpoint=checkpoint)
+
+    def test_a_folder_is_none(self, tmp_path):
+        with pytest.raises(EbmError, match="is a folder"):
+            bootstrap(tap, self.ROWS, n_resamples=3, checkpoint=tmp_path)
+        with pytest.raises(FileNotFoundError, match="no such folder"):
+            bootstrap(tap, self.ROWS, n_resamples=3, checkpoint=tmp_path / "none" / "a.npz")

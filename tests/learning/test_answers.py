@@ -89,3 +89,38 @@ def test_ln_z_of_an_average_is_a_number():
 
     with pytest.raises(EbmError, match="log_partition of the average must hold numbers"):
         fit(START, ROWS, average=lambda model: Known(), n_epochs=2)
+
+
+def test_an_average_in_the_other_coding_gives_no_false_errors():
+    """Its moments are converted; its fourth moments are those of other features."""
+    wanted = ebm.fit(START, ROWS, solver=ebm.LBFGS())
+    result = fit(START, ROWS, average=lambda model: ebm.exact(model.to_spins()))
+    np.testing.assert_allclose(result.model.parameters, wanted.model.parameters, atol=1e-5)
+    assert result.standard_errors is None
+    with pytest.raises(EbmError, match="fourth moments"):
+        ebm.fit(
+            START,
+            ROWS,
+            loss=ebm.Likelihood(lambda model: ebm.exact(model.to_spins())),
+            solver=ebm.Newton(),
+        )
+
+
+def test_an_average_over_other_units_is_refused():
+    other = ebm.exact(ebm.BoltzmannMachine(np.zeros((2, 2)), np.zeros(2)))
+    with pytest.raises(ebm.errors.CodingError, match="cannot be converted"):
+        fit(START, ROWS, average=lambda model: other)
+
+
+class WithoutPartition:
+    """Moments and a ln Z that is no number."""
+
+    space, log_partition = START.space, float("nan")
+
+    def moments(self):
+        return ebm.exact(START).moments()
+
+
+def test_an_average_knows_a_finite_partition_function():
+    with pytest.raises(ModelError, match="log_partition of the average must be finite"):
+        ebm.fit(START, ROWS, loss=ebm.Likelihood(lambda model: WithoutPartition()))

@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import pytest
 
 import ebm
+from ebm._checkpoints import fingerprint
 from ebm.errors import EbmError, FileFormatError
 from ebm.learning import Decay
 from tests.learning.stepping import fit
@@ -228,3 +230,55 @@ def test_a_killed_run_leaves_a_whole_checkpoint(tmp_path):
         done = len(archive["state.history"])
     settings = {"optimizer": ebm.GradientDescent(0.05), "l2": 0.0, "n_epochs": done + 2}
     check_same(train(checkpoint=path, **settings), train(**settings))
+
+
+class Momentum:
+    """An optimizer of one's own, whose state starts as a number and becomes an array."""
+
+    def __init__(self, rate):
+        self.rate = rate
+
+    def start(self, theta):
+        return {"velocity": 0, "half_steps": 0}
+
+    def step(self, gradient, state):
+        velocity = 0.5 * state["velocity"] + gradient
+        half_steps = state["half_steps"] + 0.5
+        move = -self.rate * (1 + half_steps) * velocity
+        return move, {"velocity": velocity, "half_steps": half_steps}
+
+
+def test_an_optimizer_of_ones_own_goes_on_in_another_object(tmp_path):
+    path = tmp_path / "run.npz"
+    train(optimizer=Momentum(0.01), n_epochs=3, checkpoint=path)
+    resumed = train(optimizer=Momentum(0.01), n_epochs=7, checkpoint=path)
+    check_same(resumed, train(optimizer=Momentum(0.01), n_epochs=7))
+    with pytest.raises(EbmError, match=r"another optimizer: Momentum\(rate=0.01\) there, Mom"):
+        train(optimizer=Momentum(0.02), n_epochs=9, checkpoint=path)
+
+
+def test_rows_of_other_frequencies_are_other_data(tmp_path):
+    """The same distinct rows, as many in all."""
+    start = ebm.BoltzmannMachine(np.zeros((2, 2)), np.zeros(2))
+    once, twice = [[0, 0], [0, 1], [1, 0], [1, 1]], [[0, 0], [1, 1]]
+    how = {"solver": ebm.GradientSteps(n_epochs=1), "checkpoint": tmp_path / "run.npz"}
+    ebm.fit(start, once * 3 + twice, **how)
+    for rows in (once * 3 + [[0, 0]] * 2, 2 * (once * 3 + twice)):
+        with pytest.raises(EbmError, match="another data"):
+            ebm.fit(start, rows, **how)
+
+
+def test_a_history_that_is_no_table_is_damage(tmp_path):
+    path = tmp_path / "run.npz"
+    train(n_epochs=1, checkpoint=path)
+    arrays = dict(np.load(path))
+    np.savez(path, **arrays | {"state.history": np.array("x")})
+    with pytest.raises(FileFormatError, match="damaged checkpoint"):
+        train(checkpoint=path)
+
+
+def test_functions_without_a_name_are_told_apart():
+    one, same, other = lambda d: d + 1, lambda d: d + 1, lambda d: d + 2
+    assert fingerprint(one) == fingerprint(same) != fingerprint(other)
+    assert fingerprint(partial(max, 1)) != fingerprint(partial(max, 2))
+    assert fingerprint(partial(max, key=abs)) != fingerprint(partial(max))

@@ -444,6 +444,11 @@ def test_constant_columns_stay_finite():
     ):
         exact = ebm.fit(start, rows, penalty=0.1, solver=ebm.LBFGS(max_iterations=3))
     assert any("never change in the data" in note for note in exact.warnings)
+    small = ebm.RestrictedBoltzmannMachine([[0.1]], [0.0], [0.0])
+    with pytest.warns(NoMaximumWarning, match="unit '0' never changes in the data"):
+        exact = ebm.fit(small, [[1], [1]])
+    assert not exact.converged
+    assert exact.message.endswith("the likelihood has no maximum")
     fit(start, rows, average=ebm.PersistentChains(50), n_epochs=2, l2_biases=1e-3, rng=0)
     assert np.isfinite([epoch.rms_moment_error for epoch in result.history]).all()
     with pytest.raises(ConstantUnitError, match="units '0', '1' never change"):

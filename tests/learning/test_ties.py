@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 import ebm
-from ebm.errors import EbmError, ShapeError
+from ebm.errors import EbmError, NoMaximumWarning, ShapeError
 from ebm.learning.penalties import AppliedPenalty
 from tests import oracles
 
@@ -211,6 +211,23 @@ def test_chains_learn_along_the_ways_open_to_them():
     assert np.abs(difference).max() < 1
 
 
+@pytest.mark.parametrize("solver", [ebm.Newton(), ebm.LBFGS()])
+def test_columns_in_the_span_of_others_change_nothing(solver):
+    wanted = ebm.fit(MACHINE, ROWS, penalty=ebm.Penalty(ties=matrix(10)), solver=solver)
+    mixed = matrix(10) @ [[1, 0, 0, 1, 2, 1e-20], [0, 1, 0, 1, -1, 0], [0, 0, 1, 1, 0, 0]]
+    mixed = np.column_stack([np.zeros(10), mixed])
+    result = ebm.fit(MACHINE, ROWS, penalty=ebm.Penalty(ties=mixed), solver=solver)
+    assert result.converged
+    np.testing.assert_allclose(result.model.parameters, wanted.model.parameters, atol=1e-6)
+    np.testing.assert_allclose(result.standard_errors, wanted.standard_errors, atol=1e-6)
+
+
+def test_directions_too_many_to_hold_are_refused():
+    penalty = ebm.Penalty(free=np.ones(10**5, dtype=bool))
+    with pytest.raises(ebm.errors.LimitError, match="directions in which 100000 parameters"):
+        penalty.directions(10**5)
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("penalty", "error", "said"),
@@ -222,6 +239,17 @@ class TestRefusals:
             ({"ties": np.ones((9, 2))}, ShapeError, "ties must have an entry for each of the 10"),
             ({"ties": np.ones((2, 2, 2))}, ShapeError, "ties must be labels"),
             ({"ties": np.zeros((10, 2))}, EbmError, "leave no parameter that may change"),
+            ({"free": True}, ShapeError, r"free must be flags \(p,\)"),
+            ({"free": [[1], [1, 0]]}, ShapeError, "free must not be ragged"),
+            ({"free": np.arange(10)}, EbmError, "free must hold True and False"),
+            ({"free": np.full(10, np.nan)}, EbmError, "free must hold True and False"),
+            ({"free": ["no"] * 10}, ebm.errors.ModelError, "free must hold numbers, got text"),
+            ({"ties": [[1], [1, 0]]}, ShapeError, "ties must not be ragged"),
+            ({"ties": [None] * 10}, EbmError, "ties must be labels of one kind"),
+            ({"ties": [np.nan] + [1.0] * 9}, EbmError, "ties must be labels of one kind"),
+            ({"ties": np.full((10, 2), np.nan)}, EbmError, "ties must be a matrix of finite"),
+            ({"ties": np.full((10, 2), 1e200)}, EbmError, "ties must be a matrix of finite"),
+            ({"ties": [["a", "b"]] * 10}, ebm.errors.ModelError, "ties must hold numbers"),
         ],
     )
     @pytest.mark.parametrize("solver", [None, ebm.GradientSteps(n_epochs=1)])
@@ -253,3 +281,38 @@ def test_a_number_is_a_penalty_on_couplings():
     one = ebm.fit(MACHINE, ROWS, penalty=0.1).model.parameters
     other = ebm.fit(MACHINE, ROWS, penalty=ebm.Penalty(l2=0.1)).model.parameters
     assert np.array_equal(one, other)
+
+
+CONSTANT = np.column_stack([ROWS[:, :3], np.ones(len(ROWS), dtype=np.int8)])
+ALONE = ebm.BoltzmannMachine(np.zeros((4, 4)), np.zeros(4))
+
+
+class TestAUnitThatNeverChanges:
+    """Its bias is no matter where it is held, and has no maximum where it is free."""
+
+    @pytest.mark.parametrize("loss", [ebm.Likelihood(), ebm.inversion.Pseudolikelihood()])
+    def test_held_by_free(self, loss):
+        held = ebm.Penalty(free=[1, 1, 1, 0, 1, 1, 0, 1, 0, 0])
+        result = ebm.fit(ALONE, CONSTANT, penalty=held, loss=loss)
+        assert result.converged
+        assert not result.model.parameters[[3, 6, 8, 9]].any()
+
+    @pytest.mark.parametrize(
+        "free", [[1, 1, 1, 1, 1, 1, 0, 1, 0, 0], [1, 1, 1, 0, 1, 1, 1, 1, 1, 1]]
+    )
+    @pytest.mark.parametrize("loss", [ebm.Likelihood(), ebm.inversion.Pseudolikelihood()])
+    def test_free_to_grow(self, free, loss):
+        with pytest.warns(NoMaximumWarning, match="no maximum at finite parameters.*'3'"):
+            result = ebm.fit(ALONE, CONSTANT, penalty=ebm.Penalty(free=free), loss=loss)
+        assert not result.converged
+
+
+def test_a_saturated_start_gives_no_false_errors():
+    strong = ebm.BoltzmannMachine(1e3 * (1 - np.eye(4)), np.zeros(4))
+    biases = ebm.Penalty(free=[1] * 4 + [0] * 6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ebm.EbmWarning)
+        result = ebm.fit(strong, ROWS, penalty=biases, solver=ebm.Newton())
+    assert not result.converged
+    assert result.standard_errors is None or np.isfinite(result.standard_errors).all()
