@@ -6,14 +6,15 @@ diagonal. Tied regressions, B = Bᵀ, are the pseudo-likelihood of a machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._checkpoints import fingerprint
 from ebm._types import Array, Flags
 
 #: Entries of a block of rows: it stays in cache.
@@ -49,8 +50,7 @@ class ConditionalLoss:
     Over distinct rows in {0,1}, (m, n), with weights that sum to 1. Tied regressions have one B for
     both directions. The penalty on biases acts on θt + u, t (n + 1,), u (n,). Where not all
     parameters may change, steps lie within ``allowed``, flags (n, n + 1), or along the columns of
-    an orthonormal ``basis`` (n (n + 1), q). ``common`` is what runs must share that continue each
-    other.
+    an orthonormal ``basis`` (n (n + 1), q).
     """
 
     states: Array
@@ -62,11 +62,6 @@ class ConditionalLoss:
     offset: Array
     allowed: Flags | None = None
     basis: Array | None = None
-    common: Mapping[str, str] = field(default_factory=dict)
-
-    def settings(self) -> Mapping[str, str]:
-        """What a run that is taken up has in common with the one that was stopped."""
-        return self.common
 
     def point(self, theta: Array) -> Evaluation:
         """The loss at θ; the last few points are kept."""
@@ -80,6 +75,18 @@ class ConditionalLoss:
     @cached_property
     def _points(self) -> dict[bytes, Evaluation]:
         return {}
+
+    def settings(self) -> dict[str, str]:
+        """Rows, penalty and what may change, in words: what runs that continue each other share."""
+        rows = " ".join(fingerprint(x) for x in (self.states, self.weights))
+        parts = (self.allowed, self.basis, self.linear, self.offset)
+        return {
+            "data": rows,
+            "l2": str(self.l2),
+            "l2_biases": str(self.l2_biases),
+            "node_wise": str(not self.tied),
+            "parameters": " ".join(fingerprint(part) for part in parts),
+        }
 
     def start(self) -> Array:
         """Independent units with the means of the rows, (n, n + 1)."""
@@ -120,7 +127,7 @@ class ConditionalLoss:
 
     @cached_property
     def short_features(self) -> NDArray[np.float32]:
-        """The same in single precision: mostly enough for steps, as the next one mends errors."""
+        """Features in single precision: mostly enough for steps, as the next one mends errors."""
         return self.features.astype(np.float32)
 
     @cached_property

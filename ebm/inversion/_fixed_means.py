@@ -217,17 +217,17 @@ def _settled(equation: Equation, response: Array, start: Array) -> tuple[Array |
 
 def _refuse(equation: Equation, rest: Array) -> NoReturn:
     """Name the pairs where most is left."""
-    left = np.triu(np.abs(rest), 1)
-    i, j = np.unravel_index(np.argsort(left, axis=None)[: -SHOWN - 1 : -1], left.shape)
+    error = np.triu(np.abs(rest), 1)
+    i, j = np.unravel_index(np.argsort(error, axis=None)[: -SHOWN - 1 : -1], error.shape)
     pairs = shown_pairs(equation.ready.space.labels, i, j)
-    found = (
-        f"{left.max():.1e} is left, in units in which variances are 1, most for units {pairs}"
-        if np.isfinite(left).all()
+    remainder = (
+        f"{error.max():.1e} is left, in units in which variances are 1, most for units {pairs}"
+        if np.isfinite(error).all()
         else "they have no finite value anywhere near"
     )
     raise ConvergenceError(
-        f"the equations of order {equation.order} at fixed means were not solved: {found}; the "
+        f"the equations of order {equation.order} at fixed means were not solved: {remainder}; the "
         "couplings are strong for this order: take a lower one, fall_back=True, shrinkage=0.1, or "
         "ebm.inversion.pseudolikelihood",
-        residual=float(left.max()),
+        residual=float(error.max()),
     )

@@ -119,8 +119,8 @@ def prepared(
             f"moments must be Moments or an ensemble, got {type(moments).__name__}: "
             "for rows of data give ebm.Ensemble.from_data(rows)"
         )
-    given = moments.moments()
-    n = given.space.n
+    moments = moments.moments()
+    n = moments.space.n
     require_memory(
         matrices * 8.0 * n**2,
         MEMORY_LIMIT,
@@ -128,7 +128,7 @@ def prepared(
         "choose fewer units, or learn from rows: ebm.fit(model, rows, "
         "loss=ebm.Likelihood(ebm.PersistentChains()))",
     )
-    checked = given.two_valued()
+    checked = moments.two_valued()
     with single_threaded_blas():
         require_possible(checked, np.triu_indices(checked.space.n, 1))
     binary = checked.to(Binary)

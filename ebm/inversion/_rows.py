@@ -41,6 +41,12 @@ class DistinctRows:
             space=self.space, states=states, weights=self.weights, sample_size=size, n_rows=n_rows
         )
 
+    def resampled(self, counts: NDArray[Any]) -> WeightedStates:
+        """The rows with other counts, in the coding of the data."""
+        seen, total = counts > 0, float(counts.sum())
+        drawn = DistinctRows(self.space, self.states[seen], counts[seen] / total, total)
+        return drawn.ensemble()
+
     @cached_property
     def moments(self) -> Moments:
         """In {0,1}, with the names of the data."""
@@ -49,12 +55,6 @@ class DistinctRows:
         covariance = deviation.T @ (deviation * self.weights[:, None])
         space = Binary(self.space.n, names=self.space.names)
         return Moments(space, mean, (covariance + covariance.T) / 2, None, self.sample_size)
-
-    def resampled(self, counts: NDArray[Any]) -> WeightedStates:
-        """The rows with other counts, in the coding of the data."""
-        seen, total = counts > 0, float(counts.sum())
-        drawn = DistinctRows(self.space, self.states[seen], counts[seen] / total, total)
-        return drawn.ensemble()
 
 
 def read_rows(

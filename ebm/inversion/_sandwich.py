@@ -92,8 +92,10 @@ class _Influence:
         n = residuals.shape[1]
         moved = np.zeros((len(residuals), n + len(self._pairs[0])))
         for unit in range(n):
-            own, places = self._columns(unit)
-            change = self._unit_hessians[unit].solve(residuals[:, unit, None] * features[:, own])
+            columns, places = self._columns(unit)
+            change = self._unit_hessians[unit].solve(
+                residuals[:, unit, None] * features[:, columns]
+            )
             # A coupling is the average of two regressions.
             change[:, 1:] /= 2
             moved[:, places] += change
@@ -117,15 +119,14 @@ class _Influence:
 
     def _unit_hessian(self, unit: int) -> Array:
         """Of one regression, bias first, with its share of the penalty."""
-        own, _ = self._columns(unit)
-        features = self.loss.features[:, own]
+        columns, _ = self._columns(unit)
+        features = self.loss.features[:, columns]
         curvature = self.here.curvatures[:, unit, None]
         hessian = features.T @ (features * curvature)
-        linear = self.loss.linear[own]
+        linear = self.loss.linear[columns]
         hessian += self.loss.l2_biases * np.outer(linear, linear)
-        hessian[np.diag_indices(len(own))] += np.append(
-            0.0, np.full(len(own) - 1, 0.5 * self.loss.l2)
-        )
+        others = np.arange(1, len(columns))
+        hessian[others, others] += 0.5 * self.loss.l2
         return np.asarray(hessian)
 
     @cached_property

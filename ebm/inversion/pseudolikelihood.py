@@ -32,9 +32,13 @@ from ebm.inversion._rows import DistinctRows, read_rows
 from ebm.inversion._sandwich import sandwich_errors
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.learning import fit
-from ebm.learning._existence import empty_cells, gentle_penalty, require_changing_units
+from ebm.learning._existence import (
+    empty_cells,
+    gentle_penalty,
+    listed,
+    require_changing_units,
+)
 from ebm.learning._families import center_of, diagonal_input, has_pairs, pairs_of
-from ebm.learning._likelihood import settings_of
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.learning.result import FitResult
 from ebm.models import BoltzmannMachine, IsingModel
@@ -46,8 +50,6 @@ __all__ = ["Pseudolikelihood", "log_pseudolikelihood", "pseudolikelihood"]
 
 #: A gradient that rounding keeps from the tolerance is good enough below this.
 GOOD_ENOUGH = 1e-6
-#: Empty cells that a message names.
-MOST_CELLS = 4
 
 
 @dataclass(frozen=True)
@@ -245,16 +247,12 @@ def log_pseudolikelihood(model: Any, data: Any) -> float:
     with warnings.catch_warnings():
         # A single row has a value too.
         warnings.simplefilter("ignore", FewSamplesWarning)
-        rows = read_rows(data, space=None if _is_ensemble(data) else model.space)
+        rows = read_rows(data, space=None if isinstance(data, Ensemble | Moments) else model.space)
     require_order(rows.space, model.space)
     spins = isinstance(model.space, Spins)
     inputs = machine.input(2 * rows.states - 1 if spins else rows.states) * (2 if spins else 1)
     margins = (2 * rows.states - 1) * inputs
     return -float(rows.weights @ np.logaddexp(0, -margins).sum(axis=1))
-
-
-def _is_ensemble(data: Any) -> bool:
-    return isinstance(data, Ensemble | Moments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +273,7 @@ class PseudolikelihoodProblem:
     solvers = (TruncatedNewton,)
 
     def solver(self) -> TruncatedNewton:
-        """The one there is."""
+        """Truncated Newton steps, the only solver that suits."""
         return TruncatedNewton()
 
     def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
@@ -362,8 +360,6 @@ class PseudolikelihoodProblem:
             offset=-self._diagonal,
             allowed=allowed,
             basis=basis,
-            common=settings_of(self.family, self.rows, self.penalty)
-            | {"node_wise": str(self.conditions.node_wise)},
         )
 
     def _result(self, solver: TruncatedNewton, loss: ConditionalLoss, run: Run) -> FitResult:
@@ -412,8 +408,7 @@ class PseudolikelihoodProblem:
         steps = run.state["iteration"]
         cells = empty_cells(rows.moments, self.family.pairs, self.penalty)
         if cells:
-            more = f"; and {len(cells) - MOST_CELLS} more" if len(cells) > MOST_CELLS else ""
-            return False, _no_maximum("; ".join(cells[:MOST_CELLS]) + more, rows)
+            return False, _no_maximum(listed(cells), rows)
         if growing is not None and math.isinf(rows.sample_size):
             # All states have weight: there is a maximum, where probabilities are rounded.
             return False, (

@@ -126,7 +126,7 @@ def bootstrap(
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness.
     executor : concurrent.futures.Executor, optional
-        Where resamples run side by side.
+        Executor that runs resamples side by side.
     checkpoint : path-like, optional
         File that holds the resamples done; a bootstrap with the same seed goes on from it.
 

@@ -139,14 +139,14 @@ def _standard_errors(
         )
     # L-BFGS may stop before an eigenvalue falls that low: the smallest counts in any case.
     lowest = max(FLAT * values[-1], values[0])
-    held = values > lowest if is_flat else np.ones(len(values), dtype=bool)
+    is_bounded = values > lowest if is_flat else np.ones(len(values), dtype=bool)
     # Columns: what one unit along each eigenvector changes in the model's parameters.
     moves = np.asarray(loss.gauge @ (vectors / deviation[:, None]))
-    response = moves[:, held] / values[held] @ vectors[:, held].T
+    response = moves[:, is_bounded] / values[is_bounded] @ vectors[:, is_bounded].T
     variance = np.einsum("ij,ij->i", response @ (fisher / scale), response)
     errors = np.sqrt(np.maximum(variance, 0) / loss.sample_size)
     if is_flat:
-        moved = np.abs(moves[:, ~held]).max(axis=1)
+        moved = np.abs(moves[:, ~is_bounded]).max(axis=1)
         errors[moved > 1e-3 * moved.max()] = math.inf
     if cells:
         errors[loss.family.space.n + empty_pairs(loss.data, loss.family.pairs)] = math.inf

@@ -28,8 +28,8 @@ CONSTANT = 1e-14
 EMPTY = 1e-13
 #: Relative eigenvalue of the scaled Fisher information below which its direction is flat.
 FLAT = 1e-8
-#: Units that a message names.
-MOST_NAMES = 8
+#: Units, and pairs with empty cells, that a message names.
+MOST_NAMES, MOST_CELLS = 8, 4
 
 
 def constant_units(labels: Sequence[str], is_constant: Flags) -> str:
@@ -161,11 +161,17 @@ def units_of_direction(
     return [labels[unit] for unit in sorted(units)]
 
 
+def listed(cells: Sequence[str]) -> str:
+    """Sentences about empty cells, the first few of them."""
+    more = f"; and {len(cells) - MOST_CELLS} more pairs" if len(cells) > MOST_CELLS else ""
+    return "; ".join(cells[:MOST_CELLS]) + more
+
+
 def missing_maximum(
     cells: Sequence[str], units: Sequence[str], sample_size: float, *, held: bool = False
 ) -> str:
     """The sentence that says there is no maximum, and what to do."""
-    reason = "; ".join(cells[:4]) + (f"; and {len(cells) - 4} more pairs" if len(cells) > 4 else "")
+    reason = listed(cells)
     named = ", ".join(map(repr, units))
     if not reason:
         reason = f"some combination of {named or 'units'} never occurs"

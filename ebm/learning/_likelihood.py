@@ -73,10 +73,10 @@ class LikelihoodLoss:
         """The parameters given; where the loss is convex, zero if it is lower there, (p,)."""
         # The average refuses what is too large before anything is made of every parameter.
         theta = np.array(self.family.parameters)
-        given = self.point(theta, self.family)
+        as_given = self.point(theta, self.family)
         if not self.is_convex or self.penalty.is_tied:
             return theta
-        return theta if given.value <= self._bare.value else np.zeros_like(theta)
+        return theta if as_given.value <= self._bare.value else np.zeros_like(theta)
 
     @cached_property
     def _bare(self) -> Point:
@@ -108,7 +108,11 @@ class LikelihoodLoss:
 
     def log_likelihood(self, model: Any, ensemble: Any) -> float:
         """Mean ln p of a sample, −E_D[E(x; θ)] − ln Z, in nats."""
-        return -mean_energy(model, self.data) - float(ensemble.log_partition)
+        return -self.data_energy(model) - float(ensemble.log_partition)
+
+    def data_energy(self, model: Any) -> float:
+        """E_D[E(x; θ)]."""
+        return mean_energy(model, self.data)
 
     def misfit(self, model: Any, ensemble: Any) -> Array:
         """E_D[∂E/∂θ] − E_model[∂E/∂θ], [EBM] eq 7, the penalty left out, (p,)."""
@@ -207,29 +211,28 @@ class PairLikelihoodLoss(LikelihoodLoss):
             theta[:units] = np.log(mean / (1 - mean)) - diagonal
         return theta
 
-    def data_energy(self, model: Any) -> float:
-        """E_D[E(x; θ)] from the moments of the data."""
-        form = pairs_of(model).at_origin().dense()
-        pairs = float(np.vdot(form.matrix, self._second))
-        return float(form.constant - form.vector @ self.data.mean - 0.5 * pairs)
-
-    @cached_property
-    def _second(self) -> Array:
-        return self.data.second
-
-    def misfit(self, model: Any, ensemble: Any) -> Array:
-        """E_D[∂E/∂θ] − E_model[∂E/∂θ], the former the same at all parameters, (p,)."""
-        return np.asarray(self._data_average - model.mean_energy_gradient(ensemble))
-
-    @cached_property
-    def _data_average(self) -> Array:
-        return np.asarray(self.family.mean_energy_gradient(self.data))
-
     def _untied(self) -> Coordinates:
         return CenteredPairs(self.family, self.data.mean)
 
     def _variances(self) -> Array:
         return variances(self.family, self.data, self.data.mean, np.zeros(0))
+
+    def misfit(self, model: Any, ensemble: Any) -> Array:
+        """E_D[∂E/∂θ] − E_model[∂E/∂θ], the former the same at all parameters, (p,)."""
+        return self._data_average - gradient_of(model, ensemble)
+
+    def data_energy(self, model: Any) -> float:
+        """E_D[E(x; θ)] = E_D[E(x; 0)] + θ·E_D[∂E/∂θ]."""
+        return self._energy_at_zero + float(model.parameters @ self._data_average)
+
+    @cached_property
+    def _energy_at_zero(self) -> float:
+        origin = self.family.with_parameters(np.zeros_like(self.family.parameters))
+        return mean_energy(origin, self.data)
+
+    @cached_property
+    def _data_average(self) -> Array:
+        return gradient_of(self.family, self.data)
 
     def reach(self, direction: Array) -> float:
         """A bound on how far a step moves any energy, in nats."""

@@ -183,13 +183,12 @@ class SampledLikelihood:
     def start_state(self, rng: Any) -> dict[str, Any]:
         """The part of the state that the loss knows: chains, the order of the rows, measures."""
         words = generator(rng).integers(0, 2**64, 4, dtype=np.uint64)
-        own = np.random.Generator(np.random.PCG64([int(word) for word in words]))
-        chains = self.stateful.start(
-            self.family, self.data if self.rows is None else self.rows, own
-        )
+        random = np.random.Generator(np.random.PCG64([int(word) for word in words]))
+        rows = self.data if self.rows is None else self.rows
+        chains = self.stateful.start(self.family, rows, random)
         return {
             "chains": chains,
-            "rng": words_of(own),
+            "rng": words_of(random),
             "order": np.zeros(0, dtype=np.int64),
             "place": 0,
             "epochs": 0,
@@ -198,16 +197,14 @@ class SampledLikelihood:
             "mean": np.zeros(len(self.family.parameters)),
             "noise": 0.0,
             "entries": 0,
-            "calm": 0,
             "misfit": np.full(3, math.nan),
             "drawn": math.nan,
-            "change": 0.0,
         }
 
     def model(self, theta: Array) -> Any:
         """The family at θ; the last model is kept."""
-        held, model = self._last
-        if held is not theta:
+        last_theta, model = self._last
+        if last_theta is not theta:
             model = self.family.with_parameters(theta)
             self._last[:] = [theta, model]
         return model
@@ -285,16 +282,12 @@ class SampledLikelihood:
 
     def is_quiet(self, misfit: Array, drawn: float, tolerance: float) -> bool:
         """Whether nothing but noise, or nothing at all, is left of the gradient."""
-        largest, own, smoothed = misfit
+        largest, latest, smoothed = misfit
         if not self.follows_model:
             return False
         if math.isinf(drawn) and self.takes_all_rows:
             return bool(largest <= tolerance)
-        # Everything is noise beside the sampling error of a single row; and hidden units make
-        # saddles where moments agree and nothing is learnt yet.
-        if is_normalized(self.data.sample_size) or not self.is_pairwise:
-            return False
-        return bool(smoothed < NEGLIGIBLE and own < 2)
+        return bool(self._tells_noise and smoothed < NEGLIGIBLE and latest < 2)
 
     def log_likelihood(self, model: Any) -> float:
         """Mean ln p of a sample in nats; NaN where the average does not know ln Z."""
@@ -345,8 +338,10 @@ class SampledLikelihood:
             # The gradient goes to zero along a way to infinity, too.
             reason = "no maximum"
             sentence = f"{self._sentence(state, reason, history)}; the likelihood {verdict}"
-        elif reason == "epochs" and steps.n_epochs is None and self._can_converge:
-            warn(f"the fit has not converged: {sentence}; give more n_epochs", NotConvergedWarning)
+        elif reason == "epochs" and steps.n_epochs is None:
+            if self.follows_model and self._tells_noise:
+                message = f"the fit has not converged: {sentence}; give more n_epochs"
+                warn(message, NotConvergedWarning)
         model = self.model(state["theta"])
         batch = self.whole if self.rows is None else self._probe
         ensemble = self.sample(model, batch, state["chains"])[0]
@@ -360,25 +355,25 @@ class SampledLikelihood:
             gradient_norm=norm,
             misfit=norm,
             sample_size=self.data.sample_size,
-            fisher=None,
             ensemble=ensemble,
             history=history,
             warnings=notes,
         )
 
     @property
-    def _can_converge(self) -> bool:
-        """Whether anything but the number of epochs ends the training, with these rows."""
-        is_single = is_normalized(self.data.sample_size)
-        return self.is_pairwise and self.follows_model and not is_single
+    def _tells_noise(self) -> bool:
+        """Whether small misfits are a reason to stop, if the draws are those of the model."""
+        # Everything is noise beside the sampling error of a single row; and hidden units make
+        # saddles where moments agree and nothing is learnt yet.
+        return self.is_pairwise and not is_normalized(self.data.sample_size)
 
     def _sentence(self, state: State, reason: str, history: Any) -> str:
         """How the training ended."""
         epochs, updates = state["epochs"], state["updates"]
         error = history[-1].rms_moment_error if history else math.nan
-        left = f"moments off by {error:.2g} of their standard errors (root mean square)"
+        misfit = f"moments off by {error:.2g} of their standard errors (root mean square)"
         if math.isnan(error):
-            left = "how far the moments are off is not known"
+            misfit = "how far the moments are off is not known"
         how = {
             "converged": f"converged after {epochs} epochs",
             "no maximum": f"stopped after {epochs} epochs",
@@ -390,7 +385,7 @@ class SampledLikelihood:
                 f"nothing was learnt: the checkpoint is {epochs} epochs on, n_epochs = "
                 f"{self.n_epochs} is less; the model is that of the checkpoint"
             )
-        return f"{how}, {updates} updates: {left}"
+        return f"{how}, {updates} updates: {misfit}"
 
     def settings(self) -> dict[str, str]:
         """What a run that is taken up has in common with the one that was stopped."""

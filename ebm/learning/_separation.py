@@ -59,24 +59,21 @@ class Separation:
 def is_affine(model: Any, data: Ensemble) -> bool:
     """Whether energies are affine in the parameters, as far as a few rows tell."""
     states = next(iter(data.blocks()))[0][:FEW_ROWS]
-    here = np.asarray(model.energy_gradient(states))
+    gradient = np.asarray(model.energy_gradient(states))
     other = model.with_parameters(0.5 * model.parameters + 0.3)
-    return bool(np.allclose(other.energy_gradient(states), here, rtol=1e-9, atol=1e-9))
+    return bool(np.allclose(other.energy_gradient(states), gradient, rtol=1e-9, atol=1e-9))
 
 
 def doubt_of_maximum(
     model: Any, data: Any, penalty: AppliedPenalty
 ) -> tuple[Separation | None, str]:
     """What rows say of whether the likelihood has a maximum, and a sentence about it."""
-    if not isinstance(data, Ensemble) or not isinstance(model.space, FiniteSpace):
-        return None, ""
-    if math.isinf(data.sample_size):
+    are_rows = isinstance(data, Ensemble) and not math.isinf(data.sample_size)
+    if not (are_rows and isinstance(model.space, FiniteSpace)):
         return None, ""
     try:
         _require_few(model)
-        if not is_affine(model, data):
-            return None, ""
-        doubt = separation(model, data, penalty)
+        doubt = separation(model, data, penalty) if is_affine(model, data) else None
     except LimitError as error:
         return None, str(error)
     if doubt is None:
@@ -89,7 +86,6 @@ def doubt_of_maximum(
 
 def separation(model: Any, data: Ensemble, penalty: AppliedPenalty) -> Separation | None:
     """A direction of the parameters along which nothing bounds the likelihood of the rows."""
-    _require_few(model)
     rows = _distinct_rows(data)
     features = _Features(model)
     free = np.linalg.qr(penalty.unpenalized() * features.scale[:, None])[0]

@@ -102,6 +102,9 @@ class GradientSteps:
             "optimizer": loss.optimizer.start(coordinates),
             **begun,
             "updates": 0,
+            # Entries of the history in a row in which nothing but noise was left.
+            "calm": 0,
+            "change": 0.0,
             # For the next entry of the history: θ before it, and the sum of the gradients since.
             "before": theta,
             "total": np.zeros_like(theta),

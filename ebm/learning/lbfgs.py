@@ -150,7 +150,7 @@ def _wolfe_length(
     with warnings.catch_warnings():
         # That no length was found is the answer None.
         warnings.simplefilter("ignore")
-        found = line_search(
+        length = line_search(
             value_at, gradient_at, np.zeros_like(direction), unit * direction, gradient, maxiter=20
-        )
-    return None if found[0] is None else float(unit * found[0])
+        )[0]
+    return None if length is None else float(unit * length)

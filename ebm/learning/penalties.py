@@ -206,8 +206,10 @@ class AppliedPenalty:
         if not self:
             return open_ways
         is_held: Flags = (self._squares > 0) | (self._absolutes > 0)
-        held = np.array([self._on.transposed(is_held * self._on.of(way)) for way in open_ways.T])
-        values, vectors = np.linalg.eigh(held @ open_ways)
+        projected = np.array(
+            [self._on.transposed(is_held * self._on.of(way)) for way in open_ways.T]
+        )
+        values, vectors = np.linalg.eigh(projected @ open_ways)
         return np.asarray(open_ways @ vectors[:, values <= 1e-10 * values[-1]])
 
     @cached_property
