@@ -89,10 +89,11 @@ class Monitor:
             variance = (2 * ways - moved) ** 2 @ variance
             own, smoothed = gradient @ self._directions, mean @ self._directions
         deviation = np.sqrt(variance)
-        own, smoothed = own / deviation, smoothed / deviation
+        own /= deviation
+        smoothed /= deviation
         sampling = 1 / float(self._data.sample_size)
         return Misfit(
-            float(np.abs(own).max()),
+            float(max(own.max(), -own.min())),
             _rms(own, math.sqrt(sampling + 1 / drawn)),
             _rms(smoothed, math.sqrt(sampling + noise)),
         )
