@@ -93,10 +93,13 @@ class Monitor:
             variance = (2 * ways - moved) ** 2 @ variance
             last, smoothed = gradient @ self.directions, mean @ self.directions
         deviation = np.sqrt(variance)
-        last, smoothed = last / deviation, smoothed / deviation
+        last /= deviation
+        smoothed /= deviation
         sampling = 1 / float(self.data.sample_size)
         errors = math.sqrt(sampling + noise), math.sqrt(sampling + mean_noise)
-        return np.array([np.abs(last).max(), _rms(last, errors[0]), _rms(smoothed, errors[1])])
+        return np.array(
+            [max(last.max(), -last.min()), _rms(last, errors[0]), _rms(smoothed, errors[1])]
+        )
 
     def reconstruction(self, model: Any) -> float:
         """The reconstruction error of the probe; NaN for models without hidden units."""

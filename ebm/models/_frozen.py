@@ -34,13 +34,14 @@ class Frozen:
         return changed
 
     def _remade(self, **numbers: Any) -> Self:
-        """The same model with numbers, and what is known of them, that no check need look at."""
-        if not type(self).__module__.startswith(__package__):
-            # A subclass of a user's may hold more than it says.
+        """The same model with other numbers, read-only arrays that no check need look at."""
+        kind: Any = type(self)
+        if not kind.__module__.startswith(__package__):
+            # A subclass of a user's may hold more than its fields.
             return self._replaced(**numbers)
-        model, held = object.__new__(type(self)), vars(self)
-        names: Any = fields(self)  # type: ignore[arg-type]
-        vars(model).update({field.name: held[field.name] for field in names} | numbers)
+        model: Self = object.__new__(kind)
+        held = vars(self)
+        vars(model).update({field.name: held[field.name] for field in fields(kind)} | numbers)
         return model
 
     def equals(self, other: Any) -> bool:

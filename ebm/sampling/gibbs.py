@@ -342,15 +342,15 @@ def require_sums(
 def largest_sum(weights: Any, *biases: NDArray[Any] | None, enough: float) -> float:
     """The largest |b_i| + Σ_j |W_ij| of rows and columns, or a bound of it that is ``enough``."""
     sizes = [np.abs(part) for part in biases if part is not None]
-    largest_bias, length = max(float(part.max()) for part in sizes), max(weights.shape)
+    largest_bias = max(float(part.max()) for part in sizes)
+    length: int = max(weights.shape)
     # Σ_j |W_ij| ≤ √m ‖W‖, one product, is mostly enough; else a look at the largest weight.
-    entries = weights.data if is_sparse(weights) else weights.ravel(order="K")
-    bound: float = math.sqrt(length * float(np.vdot(entries, entries))) + largest_bias
-    if bound <= enough:
-        return bound
-    bound = max(float(weights.max()), -float(weights.min())) * length + largest_bias
-    if bound <= enough:
-        return bound
+    bound = math.inf if is_sparse(weights) else math.sqrt(length) * float(np.linalg.norm(weights))
+    if bound + largest_bias <= enough:
+        return bound + largest_bias
+    bound = max(float(weights.max()), -float(weights.min())) * length
+    if bound + largest_bias <= enough:
+        return bound + largest_bias
     with np.errstate(over="ignore", invalid="ignore"):
         sums = [
             np.asarray(abs(weights).sum(axis=1 - axis), dtype=np.float64).ravel() + part
