@@ -140,7 +140,8 @@ def fingerprint(value: Any) -> str:
     if callable(value):
         name = str(getattr(value, "__qualname__", type(value).__qualname__))
         return f"{name} {_body(value)}" if name.endswith("<lambda>") else name
-    if type(value).__repr__ is object.__repr__:
+    in_words: Any = type(value).__repr__
+    if in_words is object.__repr__:
         # Its own words would be an address. Objects within objects are told by their class.
         words = {
             key: fingerprint(part)

@@ -116,7 +116,7 @@ class Penalty:
             directions = _independent(np.where(free[:, None], ties, 0.0))
         if not directions.shape[1]:
             raise EbmError("free and ties leave no parameter that may change")
-        return directions
+        return np.asarray(directions)
 
 
 def _checked_free(free: Any) -> Flags:
@@ -159,7 +159,7 @@ def _independent(directions: Array) -> Array:
 
     directions = directions[:, directions.any(axis=0)]
     if not directions.shape[1]:
-        return directions
+        return np.asarray(directions)
     lengths = np.linalg.norm(directions, axis=0)
     triangle, order = qr(directions / lengths, mode="r", pivoting=True)
     sizes = np.abs(triangle.diagonal())
