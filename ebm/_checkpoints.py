@@ -146,7 +146,7 @@ def fingerprint(value: Any) -> str:
         words = {
             key: fingerprint(part)
             if callable(part) or not hasattr(part, "__dict__")
-            else type(part)
+            else type(part).__name__
             for key, part in getattr(value, "__dict__", {}).items()
         }
         return (
