@@ -140,12 +140,12 @@ def fingerprint(value: Any) -> str:
     if callable(value):
         name = str(getattr(value, "__qualname__", type(value).__qualname__))
         return f"{name} {_body(value)}" if name.endswith("<lambda>") else name
-    if type(value).__repr__ is object.__repr__:
+    if repr(value) == object.__repr__(value):
         # Its own words would be an address. Objects within objects are told by their class.
         words = {
-            key: fingerprint(part)
-            if callable(part) or not hasattr(part, "__dict__")
-            else type(part)
+            key: fingerprint(
+                part if callable(part) or not hasattr(part, "__dict__") else type(part)
+            )
             for key, part in getattr(value, "__dict__", {}).items()
         }
         return (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._checkpoints import checkpoint_path, read_checkpoint, write_checkpoint
+from ebm.errors import EbmError
 
 Answer = Mapping[str, NDArray[Any]]
 
@@ -36,12 +38,17 @@ def run_jobs(
     for again; ``settings`` name what both runs must have in common. ``progress`` is called with the
     number of answers so far. Ctrl-C ends the whole, not one job.
     """
+    if executor is not None and not isinstance(executor, Executor):
+        raise EbmError(
+            "executor must be one of concurrent.futures, such as ProcessPoolExecutor(), got "
+            f"{executor!r}"
+        )
     path = None if checkpoint is None else checkpoint_path(checkpoint, "answers.npz")
     answers: dict[int, Answer] = {}
     if path is not None and path.exists():
         answers = _read(path, settings or {})
     missing = [k for k in range(len(inputs)) if k not in answers]
-    with loop():
+    with loop(), _sent(function, executor):
         run: Callable[..., Iterator[Answer]] = map if executor is None else executor.map
         for k, answer in zip(missing, run(function, [inputs[k] for k in missing]), strict=True):
             answers[k] = answer
@@ -50,6 +57,23 @@ def run_jobs(
             if progress is not None:
                 progress(len(answers))
     return [answers[k] for k in range(len(inputs))]
+
+
+@contextmanager
+def _sent(function: Callable[[Any], Answer], executor: Executor | None) -> Iterator[None]:
+    """Say of what other processes cannot be given why they cannot."""
+    try:
+        yield
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        if isinstance(executor, ProcessPoolExecutor):
+            try:
+                pickle.dumps(function)
+            except (AttributeError, TypeError, pickle.PicklingError):
+                raise EbmError(
+                    f"other processes cannot be given this function ({error}): define it with def "
+                    "in a module, or take a ThreadPoolExecutor"
+                ) from error
+        raise
 
 
 @contextmanager

@@ -535,3 +535,18 @@ def test_ctrl_c_in_the_middle_of_an_import_is_an_interrupt() -> None:
     with pytest.raises(AttributeError), _Interrupts():
         raise AttributeError("no interrupt")
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_while_modules_are_loaded_is_a_sentence() -> None:
+    code = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'ebm.cli.command':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from ebm.cli import main\n"
+        "sys.exit(main([]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "ebm: interrupted\n")

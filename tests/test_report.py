@@ -695,3 +695,25 @@ def test_text_shows_the_numbers_of_the_record() -> None:
     ):
         assert number in text
     assert "NOT CONVERGED" not in text
+
+
+@pytest.mark.parametrize("section", ["goodness", "minima"])
+def test_an_interrupt_beside_the_fit_keeps_the_fit(
+    monkeypatch: pytest.MonkeyPatch, section: str
+) -> None:
+    def interrupt(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_sections, section, interrupt)
+    report = analyze(drawn())
+    assert report.result is not None
+    assert report.result.converged
+    assert (report.goodness, report.minima) == (None, None)
+    assert "Interrupted: sections that the fit does not need are left out" in report.warnings
+    assert "Interrupted" in str(report)
+
+
+def test_a_table_is_no_array() -> None:
+    table = Table(drawn(), tuple(NAMES), 3000, 0, (), "")
+    with pytest.raises(ebm.errors.ShapeError, match="of a Table give the states"):
+        fit(machine(), table)

@@ -1,5 +1,16 @@
 """The command line: ``ebm fit DATA``, ``ebm sample MODEL`` and ``ebm demo``."""
 
-from ebm.cli.command import main
+import sys
+from collections.abc import Sequence
 
 __all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; Ctrl-C ends it in a sentence also while modules are loaded."""
+    try:
+        from ebm.cli import command
+    except KeyboardInterrupt:
+        sys.stderr.write("ebm: interrupted\n")
+        return 130
+    return command.main(argv)

@@ -324,9 +324,11 @@ def _table(X: Any) -> NDArray[Any]:
     """Rows of data as one array of any type, (n_samples, n_units)."""
     given = readable(X, "data")
     if len(given.shape) != 2:
+        advice = "for one unit give X[:, None], for one sample X[None, :]"
+        if hasattr(X, "states"):
+            advice = f"of a {type(X).__name__} give the states, with its names"
         raise ShapeError(
-            f"data must have shape (n_samples, n_units), got {tuple(given.shape)}; "
-            "for one unit give X[:, None], for one sample X[None, :]"
+            f"data must have shape (n_samples, n_units), got {tuple(given.shape)}; {advice}"
         )
     if 0 in given.shape:
         raise ShapeError(

@@ -194,7 +194,12 @@ def _resampled(
     drawn = np.random.default_rng(seed)
     counts = drawn.multinomial(round(rows.sample_size), rows.weights / rows.weights.sum())
     try:
-        return {"parameters": _parameters_of(_quietly(method, rows.resampled(counts)), reference)}
+        parameters = _parameters_of(_quietly(method, rows.resampled(counts)), reference)
+        if parameters.shape != np.shape(reference.parameters):
+            raise EbmError(f"the model has {len(parameters)} parameters, not those of the first")
+        if not np.isfinite(parameters).all():
+            raise EbmError("the model has parameters that are not finite")
+        return {"parameters": parameters}
     except (EbmError, np.linalg.LinAlgError) as error:
         is_singular = isinstance(error, SingularCovarianceError | np.linalg.LinAlgError)
         name = SingularCovarianceError.__name__ if is_singular else type(error).__name__

@@ -366,7 +366,7 @@ def settings_of(family: Any, data: Any, penalty: AppliedPenalty) -> dict[str, st
         np.zeros(0) if getattr(form, name, None) is None else getattr(form, name)
         for name in ("center", "visible_center", "hidden_center")
     ]
-    parts = (data.mean, data.covariance) if isinstance(data, Moments) else ()
+    parts: tuple[Any, ...] = (data.mean, data.covariance) if isinstance(data, Moments) else ()
     if hasattr(data, "states") and hasattr(data, "weights"):
         parts = data.states, data.weights, getattr(data, "index", ()), data.sample_size
     return {

@@ -111,7 +111,7 @@ class Penalty:
                 f"the {len(labels)} directions in which {n_parameters} parameters may change",
                 "tie or hold more of them, or take a model with fewer parameters",
             )
-            directions = (free[:, None] & (ties[:, None] == labels)).astype(np.float64)
+            directions: Array = (free[:, None] & (ties[:, None] == labels)).astype(np.float64)
         else:
             directions = _independent(np.where(free[:, None], ties, 0.0))
         if not directions.shape[1]:

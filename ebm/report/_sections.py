@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ebm._jobs import interruptible
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import ExactEnsemble, exact
-from ebm.errors import FewSamplesWarning
+from ebm.errors import EbmWarning, FewSamplesWarning, warn
 from ebm.inversion import pseudolikelihood
 from ebm.landscape import local_minima
 from ebm.learning import FitResult
@@ -89,10 +90,7 @@ def sections_of(
             error = (fitted.log_likelihood_error or 0.0) / math.log(2)
         sections["entropies"] = entropies(data, value, error=error, reproduces=reproduces)
         if 1 < n <= MAX_UNITS_PSEUDOLIKELIHOOD and not fitted.interrupted:
-            quick = pseudolikelihood(data, penalty=Penalty(*penalty))
-            if quick.converged:
-                compared = compare_couplings(quick.model, model)
-                sections["comparison"] = replace(compared, kind="pseudo-likelihood")
+            sections |= _while_uninterrupted(lambda: _beside_chains(data, model, penalty))
         return sections
     worst = (fitted.rate_misfit, fitted.pair_misfit)
     reproduces = not fitted.penalized and all(abs(m.z) < _REPRODUCED for m in worst if m)
@@ -101,10 +99,34 @@ def sections_of(
         bounded = result.converged if errors is None else np.isfinite(errors)
         sections["comparison"] = compare_inversion(inversion, model, data, bounded)
     freedom = fitted.effective_parameters or fitted.n_parameters
-    sections["goodness"] = goodness(data, ensemble, freedom, rng)
-    if n <= MAX_UNITS_MINIMA:
-        sections["minima"] = minima(model, ensemble)
+    sections |= _while_uninterrupted(
+        lambda: (
+            {"goodness": goodness(data, ensemble, freedom, rng)}
+            | ({"minima": minima(model, ensemble)} if n <= MAX_UNITS_MINIMA else {})
+        )
+    )
     return sections
+
+
+def _while_uninterrupted(sections: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Sections beside the fit, or none of them after Ctrl-C: the fit is there."""
+    known: list[dict[str, Any]] = []
+    with interruptible():
+        known.append(sections())
+    if not known:
+        warn("Interrupted: sections that the fit does not need are left out", EbmWarning)
+    return known[0] if known else {}
+
+
+def _beside_chains(
+    data: WeightedStates, model: Any, penalty: tuple[float, float]
+) -> dict[str, Any]:
+    """Couplings by pseudo-likelihood beside those of a fit by chains."""
+    quick = pseudolikelihood(data, penalty=Penalty(*penalty))
+    if not quick.converged:
+        return {}
+    compared = compare_couplings(quick.model, model)
+    return {"comparison": replace(compared, kind="pseudo-likelihood")}
 
 
 def summarize_data(data: WeightedStates) -> DataSummary:

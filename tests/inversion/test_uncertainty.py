@@ -1,6 +1,8 @@
 """Sampling errors of inversions: the delta method and resampling against independent data sets."""
 
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -270,3 +272,33 @@ class TestCheckpointsOfABootstrap:
             bootstrap(tap, self.ROWS, n_resamples=3, checkpoint=tmp_path)
         with pytest.raises(FileNotFoundError, match="no such folder"):
             bootstrap(tap, self.ROWS, n_resamples=3, checkpoint=tmp_path / "none" / "a.npz")
+
+
+class TestWhatResamplesGive:
+    ROWS = np.random.default_rng(4).integers(0, 2, (60, 3))
+
+    @pytest.mark.parametrize("executor", ["threads", 1, ThreadPoolExecutor, []])
+    def test_an_executor_is_an_object_of_its_kind(self, executor):
+        with pytest.raises(EbmError, match=r"executor must be one of concurrent\.futures"):
+            bootstrap(tap, self.ROWS, n_resamples=3, executor=executor)
+
+    def test_what_cannot_go_to_other_processes_is_said(self):
+        with (
+            ProcessPoolExecutor(1) as executor,
+            pytest.raises(EbmError, match="define it with def"),
+        ):
+            bootstrap(lambda data: tap(data), self.ROWS, n_resamples=3, rng=0, executor=executor)
+
+    @pytest.mark.parametrize(
+        ("later", "said"), [(np.full(6, np.nan), "not finite"), (np.zeros(4), "4 parameters")]
+    )
+    def test_numbers_that_are_none_are_failures(self, later, said):
+        answers = iter([np.zeros(6), later, np.ones(6), np.zeros(6)])
+
+        def method(data):
+            return SimpleNamespace(parameters=next(answers))
+
+        result = bootstrap(method, self.ROWS, n_resamples=3, rng=0)
+        assert result.n_failed == 1
+        assert said in result.failures[0][0]
+        assert np.isfinite(result.standard_errors).all()
