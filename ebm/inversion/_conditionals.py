@@ -159,10 +159,6 @@ class ConditionalLoss:
             flat[:] = self.basis @ (self.basis.T @ flat)
         return matrix
 
-    def linear_part(self, step: Array) -> Array:
-        """What a step changes of the parameters that the penalty on biases acts on, (n,)."""
-        return np.asarray(step @ self.linear)
-
     def evaluate(self, theta: Array) -> Evaluation:
         """Value, gradient and curvatures at θ, one pass over the rows."""
         value, gradient = 0.0, np.zeros_like(theta)

@@ -128,8 +128,7 @@ class Pseudolikelihood:
                 "node_wise regressions have all couplings and tie none: give a model with all "
                 "couplings and a penalty without free and ties, or node_wise=False"
             )
-        if not (problem.penalty.holds_biases or problem.penalty.is_tied):
-            require_changing_units(rows.moments)
+        require_changing_units(rows.moments, problem.penalty)
         return problem
 
 

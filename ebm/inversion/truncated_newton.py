@@ -187,8 +187,9 @@ class TruncatedNewton(Search):
 
 def _is_free(loss: ConditionalLoss, step: Array) -> bool:
     """Whether no penalty will ever stop a step from being repeated."""
-    held = loss.l2_biases > 0 and np.abs(loss.linear_part(step)).max() > MISSED * _reach(step)
-    return loss.l2 == 0 and not held
+    # The penalty on biases acts on what a step changes of θt.
+    is_held = loss.l2_biases > 0 and np.abs(step @ loss.linear).max() > MISSED * _reach(step)
+    return loss.l2 == 0 and not is_held
 
 
 def _reach(step: Array) -> float:

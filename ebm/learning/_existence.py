@@ -40,8 +40,10 @@ def constant_units(labels: Sequence[str], is_constant: Flags) -> str:
     return f"units {shown(units)} never change" if units else ""
 
 
-def require_changing_units(moments: Moments) -> None:
-    """Refuse units that never change."""
+def require_changing_units(moments: Moments, penalty: AppliedPenalty | None = None) -> None:
+    """Refuse units that never change, unless a penalty holds their biases or ties may."""
+    if penalty is not None and (penalty.holds_biases or penalty.is_tied):
+        return
     mean = moments.to(Binary).mean
     constant = constant_units(moments.space.labels, np.minimum(mean, 1 - mean) < CONSTANT)
     if constant:

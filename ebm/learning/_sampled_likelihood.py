@@ -316,8 +316,7 @@ class SampledLikelihood:
         if self.is_pairwise:
             target = self.whole.two_valued()
             require_possible(target, family.pairs)
-            if not (penalty.holds_biases or penalty.is_tied):
-                require_changing_units(target)
+            require_changing_units(target, penalty)
             cells = empty_cells(target, family.pairs, penalty)
         verdict, message = "has no maximum", missing_maximum(cells, [], data.sample_size)
         if not cells:

@@ -203,8 +203,7 @@ class LikelihoodProblem:
         loss = PairLikelihoodLoss(self.family, target, average, self.penalty, self.data)
         # Before anything of size p² is made, for the limits of the average.
         loss.point(loss.start())
-        if not (self.penalty.holds_biases or self.penalty.is_tied):
-            require_changing_units(target)
+        require_changing_units(target, self.penalty)
         return loss
 
     def _run(self, given: Any, loss: LikelihoodLoss, theta: Any, **how: Any) -> Run:

@@ -328,19 +328,6 @@ class TestData:
         assert result.n_iterations == n_steps
         assert result.history[-1].log_likelihood == pytest.approx(result.log_pseudolikelihood)
 
-    def test_a_stopped_fit_goes_on_from_its_checkpoint(self, tmp_path):
-        family = ebm.BoltzmannMachine(np.zeros((5, 5)), np.zeros(5))
-        loss, path = ebm.inversion.Pseudolikelihood(), tmp_path / "fit.npz"
-        one = ebm.inversion.TruncatedNewton(max_iterations=1)
-        with pytest.warns(ebm.EbmWarning, match="larger max_iterations"):
-            ebm.fit(family, self.rows(), loss=loss, solver=one, checkpoint=path)
-        resumed = ebm.fit(family, self.rows(), loss=loss, checkpoint=path)
-        whole = ebm.fit(family, self.rows(), loss=loss)
-        assert resumed.model.equals(whole.model)
-        assert resumed.history == whole.history
-        with pytest.raises(EbmError, match=r"another l2: 0\.0 there, 0\.1 here"):
-            ebm.fit(family, self.rows(), loss=loss, penalty=0.1, checkpoint=path)
-
     def test_history(self):
         """Each entry is of one point: the first of independent units, the last of the result."""
         result = pseudolikelihood(self.rows())
