@@ -344,13 +344,15 @@ def largest_sum(weights: Any, *biases: NDArray[Any] | None, enough: float) -> fl
     sizes = [np.abs(part) for part in biases if part is not None]
     largest_bias = max(float(part.max()) for part in sizes)
     length: int = max(weights.shape)
-    # Σ_j |W_ij| ≤ √m ‖W‖, one product, is mostly enough; else a look at the largest weight.
-    bound = math.inf if is_sparse(weights) else math.sqrt(length) * float(np.linalg.norm(weights))
-    if bound + largest_bias <= enough:
-        return bound + largest_bias
-    bound = max(float(weights.max()), -float(weights.min())) * length
-    if bound + largest_bias <= enough:
-        return bound + largest_bias
+    if not is_sparse(weights):
+        # Σ_j |W_ij| ≤ √m ‖W‖, one product, is mostly enough; else a look at the largest weight.
+        with np.errstate(over="ignore", invalid="ignore"):
+            bound = math.sqrt(length) * float(np.linalg.norm(weights)) + largest_bias
+        if bound <= enough:
+            return bound
+    bound = max(float(weights.max()), -float(weights.min())) * length + largest_bias
+    if bound <= enough:
+        return bound
     with np.errstate(over="ignore", invalid="ignore"):
         sums = [
             np.asarray(abs(weights).sum(axis=1 - axis), dtype=np.float64).ravel() + part
