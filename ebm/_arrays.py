@@ -15,6 +15,8 @@ from ebm.errors import EbmError, ModelError, ShapeError
 
 def as_floats(values: Any, name: str) -> Array:
     """An argument as a float64 array (itself where it is one), without guessing what it means."""
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values
     if np.ma.is_masked(values):
         raise ModelError(f"{name} must have no masked entries: fill them in first")
     if hasattr(values, "toarray"):
@@ -67,6 +69,8 @@ def _detached(tensor: Any) -> Any:
 
 def as_number(value: Any, name: str) -> float:
     """An argument that is one real number, NaN and infinities included."""
+    if type(value) is float:
+        return value
     if value is None:
         raise ModelError(f"{name} must be a number, got None")
     array = as_floats(value, name)
@@ -77,8 +81,6 @@ def as_number(value: Any, name: str) -> float:
 
 def as_finite(value: Any, name: str) -> float:
     """A finite number as a float."""
-    if type(value) is float and math.isfinite(value):
-        return value
     number = as_number(value, name)
     if not math.isfinite(number):
         raise ModelError(f"{name} must be finite, got {number}")

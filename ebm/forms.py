@@ -85,7 +85,7 @@ class QuadraticForm:
 
     def dense(self) -> QuadraticForm:
         """The same form with its matrix as an array."""
-        return replace(self, matrix=dense(self.matrix))
+        return replace(self, matrix=dense(self.matrix)) if is_sparse(self.matrix) else self
 
     def linear_remainder(self) -> Array:
         """What rounding takes from the vector of :meth:`at_origin`, (d,), by fractions."""

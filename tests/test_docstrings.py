@@ -186,6 +186,19 @@ def test_internal_docstrings_have_no_sections():
     assert wordy == []
 
 
+def test_files_that_pages_name_exist():
+    """Maps and decisions go stale in silence otherwise."""
+    root, missing = PACKAGE.parent, []
+    files = [path.as_posix() for part in ("ebm", "tests") for path in (root / part).rglob("*.py")]
+    pages = [*(root / "docs" / "contributing").glob("*.md"), *root.glob("docs/decisions/*.md")]
+    for page in pages:
+        for name in re.findall(r"`([\w/]+\.py)[`:]", page.read_text("utf-8")):
+            if not any(file.endswith(f"/{name}") for file in files):
+                missing.append(f"{page.name}: {name}")
+    assert len(pages) > 20
+    assert missing == []
+
+
 def test_the_page_is_read_as_sphinx_reads_it():
     """A directive, a module with what it imports, and what is left out."""
     text = (

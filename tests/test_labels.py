@@ -315,8 +315,8 @@ def test_weights_of_samples_are_taken_by_the_labels_of_the_rows(rng, order):
         data = ebm.Ensemble.from_data(frame, sample_weight=series)
         np.testing.assert_array_equal(data.states, wanted.states)
         np.testing.assert_array_equal(data.weights, wanted.weights)
-    metric = ebm.information.relative_fisher(machine(rng), frame, weights=series)
-    other = ebm.information.relative_fisher(machine(rng), rows, weights=weights)
+    metric = ebm.information.relative_fisher(machine(rng), frame, sample_weight=series)
+    other = ebm.information.relative_fisher(machine(rng), rows, sample_weight=weights)
     assert metric.dense().shape == other.dense().shape
 
 
@@ -326,8 +326,8 @@ def test_the_metric_of_weighted_rows_is_that_of_the_rows_in_order():
     model, rows, weights = machine(rng), rng.integers(0, 2, (9, 4)), rng.random(9)
     frame = pd.DataFrame(rows, index=[f"row {k}" for k in range(9)], columns=NAMES)
     series = pd.Series(weights, frame.index).sample(frac=1, random_state=1)
-    wanted = ebm.information.relative_fisher(model, rows, weights=weights).dense()
-    own = ebm.information.relative_fisher(model, frame, weights=series).dense()
+    wanted = ebm.information.relative_fisher(model, rows, sample_weight=weights).dense()
+    own = ebm.information.relative_fisher(model, frame, sample_weight=series).dense()
     np.testing.assert_allclose(own, wanted, rtol=1e-14)
 
 

@@ -212,6 +212,8 @@ class Moments:
         >>> moments.to(ebm.Spins).mean
         array([0.5])
         """
+        if space is type(self.space):
+            return self
         if isinstance(space, type) and issubclass(space, StateSpace):
             space = space(self.space.n, names=self.space.names)
         if not isinstance(space, StateSpace):
@@ -234,7 +236,29 @@ class Moments:
             mean, covariance = mean[order], covariance[np.ix_(order, order)]
         elif self.space.names and not target.names:
             target = target.named(self.space.names)
-        return Moments(target, mean, covariance, self.log_partition, self.sample_size)
+        return moments_of(target, mean, covariance, self.log_partition, self.sample_size)
+
+
+def moments_of(
+    space: StateSpace,
+    mean: Array,
+    covariance: Array,
+    log_partition: float | None,
+    sample_size: float = math.inf,
+) -> Moments:
+    """Moments that need no check: finite float64 arrays of the right shapes, C symmetric."""
+    moments = object.__new__(Moments)
+    mean, covariance = mean.copy(), covariance.copy()
+    mean.setflags(write=False)
+    covariance.setflags(write=False)
+    vars(moments).update(
+        space=space,
+        mean=mean,
+        covariance=covariance,
+        log_partition=log_partition,
+        sample_size=sample_size,
+    )
+    return moments
 
 
 def _is_symmetric(matrix: Array) -> bool:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ebm._parallel import map_blocks, single_threaded_blas
-from ebm._types import Array
+from ebm._types import Array, Indices
 from ebm.enumeration._factors import CERTIFIED, FactorMatrices, Factors, log_lost_share
 from ebm.enumeration._halves import Halves
 from ebm.enumeration._log_weights import Scale
@@ -31,8 +31,6 @@ SINGLE_THREADED = 2**22
 
 #: Sums Σ p d_i d_j d_k d_l by the groups that the four indices belong to.
 Blocks = dict[tuple[int, int, int, int], Array]
-Place = tuple[slice, ...]
-Order = tuple[int, ...]
 
 
 def fourth_moments(
@@ -70,8 +68,8 @@ def fourth_moments_by_halves(halves: Halves, top: Scale, center: Array, n_jobs: 
     second = _about(halves.second, center, with_one=True)
 
     def of_block(index: int) -> tuple[_Products, Blocks]:
-        group, log_weights = halves.block(index)
-        p, first = np.exp(log_weights.about(top)), _about(group, center)
+        group, _, p = halves.weights(index, top)
+        first = _about(group, center)
         of_second = {(1, 1, 1, 1): _within(p.sum(axis=0), second)}
         return first, of_second | _across_two(p, 0, 1, (first, second))
 
@@ -140,21 +138,19 @@ def _across_three(
 
 def _assembled(blocks: Blocks, features: tuple[_Products, ...], total: float) -> Array:
     """The whole tensor, each block put in place under all permutations of its indices."""
-    widths = tuple(len(x.single) for x in features)
-    tensor = np.empty((sum(widths),) * 4)
-    for groups, block in blocks.items():
-        entries = block.reshape([widths[group] for group in groups]) / total
-        for place, order in _places(widths, groups):
-            tensor[place] = entries.transpose(order)
-    return tensor
+    entries = np.concatenate([block.ravel() for block in blocks.values()]) / total
+    return entries[_places(tuple(len(x.single) for x in features), tuple(blocks))]
 
 
-@lru_cache(maxsize=32)
-def _places(widths: tuple[int, ...], groups: tuple[int, ...]) -> list[tuple[Place, Order]]:
-    """The part of the tensor for each distinct arrangement of the groups, and the order of axes."""
-    edges = [0, *accumulate(widths)]
-    arrangements = {tuple(groups[k] for k in order): order for order in permutations(range(4))}
-    return [
-        (tuple(slice(edges[group], edges[group + 1]) for group in arrangement), order)
-        for arrangement, order in arrangements.items()
-    ]
+@lru_cache(maxsize=4)
+def _places(widths: tuple[int, ...], blocks: tuple[tuple[int, ...], ...]) -> Indices:
+    """Where among the entries of all blocks each entry of the tensor stands, (d, d, d, d)."""
+    edges, start = [0, *accumulate(widths)], 0
+    places = np.empty((edges[-1],) * 4, dtype=np.intp)
+    for groups in blocks:
+        shape = [widths[group] for group in groups]
+        block = np.arange(start, start := start + math.prod(shape)).reshape(shape)
+        for order in permutations(range(4)):
+            part = (slice(edges[groups[k]], edges[groups[k] + 1]) for k in order)
+            places[tuple(part)] = block.transpose(order)
+    return places

@@ -8,7 +8,6 @@ slower than the three products.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from functools import lru_cache
 from typing import TypeVar
 
@@ -44,6 +43,7 @@ class Halves:
         self.n_blocks = -(-self.n_first_states // ROWS)
         self.second = _group(self._space, self._n_first, space.n, 0, q**n_second)
         self._own_second = [own_log_weights(form, self.second) for form in forms]
+        self._only: tuple[Group, Scale, Array] | None = None
 
     def block(self, index: int) -> tuple[Group, Parts]:
         """States of the first half in one block, and −E for each joined to all of the second."""
@@ -60,16 +60,33 @@ class Halves:
 
     def map(self, of_block: Callable[[int], Result], n_jobs: int) -> Iterator[Result]:
         """What a function makes of each block, in their order on any number of threads."""
-        # One block is small, and the hold costs as much as its products.
-        with single_threaded_blas() if self.n_blocks > 1 else nullcontext():
+        if self.n_blocks == 1:
+            # One block is small, and the hold of BLAS costs as much as its products.
+            yield of_block(0)
+            return
+        with single_threaded_blas():
             yield from map_blocks(of_block, range(self.n_blocks), min(n_jobs, self.n_blocks))
+
+    def weights(self, index: int, scale: Scale | None = None) -> tuple[Group, Scale, Array]:
+        """States of the first half in one block, a scale, and exp(−E − scale) beside the second.
+
+        The scale is that of the largest weight of the block if none is given. An only block is
+        kept, as fourth moments are asked for after the sums.
+        """
+        if self._only is not None:
+            return self._only
+        first, log_weights = self.block(index)
+        scale = log_weights.top() if scale is None else scale
+        p = log_weights.about(scale, out=log_weights.leading)
+        answer = first, scale, np.exp(p, out=p)
+        if self.n_blocks == 1:
+            self._only = answer
+        return answer
 
     def sums(self, index: int) -> BlockSums:
         """Sums over one block."""
-        first, log_weights = self.block(index)
-        scale = log_weights.top()
-        p = log_weights.about(scale, out=log_weights.leading)
-        return BlockSums(scale, second_moments(np.exp(p, out=p), first.table, self.second.table))
+        first, scale, p = self.weights(index)
+        return BlockSums(scale, second_moments(p, first.table, self.second.table))
 
 
 @lru_cache(maxsize=8)

@@ -14,6 +14,8 @@ SECONDS_BY_HALVES = 5e-9
 SECONDS_BY_STREAMING = 8e-7
 #: Seconds per state and pair of features, for fourth moments in the log domain.
 SECONDS_BY_PAIRS = 2e-11
+#: Numbers of states are told apart up to here.
+MOST_STATES = 10**300
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def format_seconds(seconds: float) -> str:
 
 def number_of_states(space: FiniteSpace) -> float:
     """The size of a space as a float, at most 1e300: for estimates of cost."""
-    return float(min(space.size, 10**300))
+    return float(min(space.size, MOST_STATES))
 
 
 def describe_size(space: FiniteSpace) -> str:

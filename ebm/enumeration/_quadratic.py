@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
+from ebm.ensembles.moments import moments_of
 from ebm.enumeration._factors import Factors
 from ebm.enumeration._fourth_moments import MOST_BITS, fourth_moments, fourth_moments_by_halves
 from ebm.enumeration._halves import Halves, log_weights_about, sum_by_halves
@@ -56,9 +57,9 @@ class PairwiseEnumeration(ExactEnsemble):
         if len(self._forms) == 2:
             self._require_resolution()
         self._set_totals(totals, self._form.constant)
-        covariance = totals.second - np.outer(totals.mean, totals.mean)
+        covariance = totals.second - totals.mean[:, None] * totals.mean
         covariance = (covariance + covariance.T) / 2
-        self._moments = Moments(space, totals.mean, covariance, self.log_partition)
+        self._moments = moments_of(space, totals.mean, covariance, self.log_partition)
 
     def moments(self) -> Moments:
         """Means and covariances of the features, and ln Z; already known."""
@@ -132,13 +133,10 @@ class PairwiseEnumeration(ExactEnsemble):
         return fourth_moments_by_halves(self._halves, self._top, center, self._n_jobs)
 
     def _require(self, seconds_per_state: float) -> None:
-        size, q = number_of_states(self.space), len(self.space.values)
-        sizes = split_sizes(self.space.n, q, GROUP_BITS, UNDIVIDED_BITS)
-        a, b, c, fixed = (float(q) ** min(n_units, 64) for n_units in sizes)
         self._limits.require(
             f"enumerating {describe_size(self.space)}",
-            seconds_per_state * size / self._n_jobs,
-            8 * (b * c + (2 * a * b + 2 * a * c + b * c) * min(self._n_jobs, fixed)),
+            seconds_per_state * number_of_states(self.space) / self._n_jobs,
+            _memory_of_factors(self.space.n, len(self.space.values), self._n_jobs),
             "take fewer units; beyond enumeration there are ebm.sample and ebm.log_partition",
         )
 
@@ -180,6 +178,14 @@ class PairwiseEnumeration(ExactEnsemble):
             return features
         one_hot = features.reshape(len(features), self.space.n, -1)
         return np.asarray(self.space.values[one_hot.argmax(axis=2)])
+
+
+@lru_cache(maxsize=32)
+def _memory_of_factors(n: int, q: int, n_jobs: int) -> float:
+    """Bytes of the factors of n units of q values."""
+    sizes = split_sizes(n, q, GROUP_BITS, UNDIVIDED_BITS)
+    a, b, c, fixed = (float(q) ** min(n_units, 64) for n_units in sizes)
+    return 8 * (b * c + (2 * a * b + 2 * a * c + b * c) * min(n_jobs, fixed))
 
 
 def _choose_rows(weights: Array, rng: np.random.Generator) -> Indices:

@@ -25,7 +25,7 @@ def chain_fisher(
     layers: Sequence[Layer | SoftmaxLayer],
     inputs: ArrayLike,
     *,
-    weights: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     n_draws: int | None = None,
     rng: RandomSource = None,
 ) -> BlockDiagonalInformation:
@@ -43,7 +43,7 @@ def chain_fisher(
         vectors.
     inputs : array_like, (..., n_inputs)
         x.
-    weights : array_like, optional
+    sample_weight : array_like, optional
         Of the inputs; equal if not given.
     n_draws : int, optional
         Draws of all layers for each input. If not given every answer of the inner layers is
@@ -78,14 +78,14 @@ def chain_fisher(
     references = as_floats(inputs, "inputs")
     layers[0].augmented(references)
     references = references.reshape(-1, layers[0].weights.shape[1])
-    share = shares(weights, len(references))
+    share = shares(sample_weight, len(references))
     if n_draws is not None:
         copies = _copies(layers, len(references), n_draws)
         references, share = np.repeat(references, copies, axis=0), np.repeat(share, copies)
     stream = None if n_draws is None else generator(rng)
     blocks = []
     for number, layer in enumerate(layers):
-        blocks.append(relative_fisher(layer, references, weights=share))
+        blocks.append(relative_fisher(layer, references, sample_weight=share))
         if number + 1 < len(layers):
             inputs_above = layer.inputs(layer.augmented(references))
             if stream is not None:

@@ -199,11 +199,12 @@ def family_fisher(model: Any, ensemble: Any) -> Array:
 
 def pair_fisher(ensemble: Any, pairs: Any, center: Array) -> Array:
     """Covariance of (d_i, d_i d_j for the pairs), d = features − center, from fourth moments."""
-    fourth = ensemble.fourth_moments(center)
-    constant = len(center)
+    n = len(center)
+    fourth = ensemble.fourth_moments(center).reshape((n + 1) ** 2, (n + 1) ** 2)
     i, j = pairs
-    rows = np.concatenate([np.arange(constant), i])
-    columns = np.concatenate([np.full(constant, constant), j])
-    mean = fourth[rows, columns, constant, constant]
-    second = fourth[rows[:, None], columns[:, None], rows, columns]
-    return np.asarray(second - np.outer(mean, mean))
+    # Rows of products d_i d_j, the constant d_n = 1 among them.
+    products = np.concatenate([np.arange(n) * (n + 1) + n, i * (n + 1) + j])
+    mean = fourth[products, -1]
+    second = fourth[products[:, None], products]
+    second -= mean[:, None] * mean
+    return np.asarray(second)

@@ -41,7 +41,7 @@ class CoupledInformation(Metric):
         K of each reference.
     references : array_like, (R, D)
         x̃.
-    weights : array_like, (R,), optional
+    sample_weight : array_like, (R,), optional
         Of the references, in any unit; equal if not given.
 
     Raises
@@ -53,7 +53,7 @@ class CoupledInformation(Metric):
     """
 
     def __init__(
-        self, curvature: Curvature, references: ArrayLike, weights: ArrayLike | None = None
+        self, curvature: Curvature, references: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> None:
         self._curvature = curvature
         self._x = owned(as_floats(references, "references"))
@@ -62,7 +62,7 @@ class CoupledInformation(Metric):
                 f"references must have shape ({curvature.shape[0]}, D), a row for each row of the "
                 f"information of shape (R, m), got {self._x.shape} and {curvature.shape}"
             )
-        self._weights = shares(weights, len(self._x))
+        self._weights = shares(sample_weight, len(self._x))
         with np.errstate(over="ignore"):
             traces = curvature.diagonals().sum(axis=1) * (self._x**2).sum(axis=1)
         if not np.isfinite(traces).all():
@@ -140,7 +140,7 @@ class LayerInformation(CoupledInformation):
         ν of each unit at each reference.
     references : array_like, (R, D)
         x̃.
-    weights : array_like, (R,), optional
+    sample_weight : array_like, (R,), optional
         Of the references, in any unit; equal if not given.
 
     Raises
@@ -159,9 +159,9 @@ class LayerInformation(CoupledInformation):
     """
 
     def __init__(
-        self, information: ArrayLike, references: ArrayLike, weights: ArrayLike | None = None
+        self, information: ArrayLike, references: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> None:
-        super().__init__(IndependentCurvature(information), references, weights)
+        super().__init__(IndependentCurvature(information), references, sample_weight)
 
     @property
     def n_blocks(self) -> int:
@@ -273,17 +273,17 @@ class BlockDiagonalInformation(Metric):
         return list(zip(self.blocks, self.parts, strict=True))
 
 
-def shares(weights: ArrayLike | None, n: int) -> Array:
+def shares(sample_weight: ArrayLike | None, n: int) -> Array:
     """Weights of n references that sum to 1."""
     if n == 0:
         raise ShapeError("there must be at least one reference")
-    if weights is None:
+    if sample_weight is None:
         return np.full(n, 1 / n)
-    array = as_floats(weights, "weights").ravel()
+    array = as_floats(sample_weight, "sample_weight").ravel()
     largest = float(array.max(initial=0.0))
     if len(array) != n or not (array >= 0).all() or not 0 < largest < math.inf:
         raise ShapeError(
-            f"weights must be {n} finite numbers ≥ 0, not all zero, one for each reference; "
+            f"sample_weight must be {n} finite numbers ≥ 0, not all zero, one for each reference; "
             f"got {array}"
         )
     # Their sum could overflow.

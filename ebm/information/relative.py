@@ -31,7 +31,7 @@ __all__ = ["relative_fisher"]
 
 
 def relative_fisher(
-    subsystem: Any, given: ArrayLike | Ensemble, *, weights: ArrayLike | None = None
+    subsystem: Any, given: ArrayLike | Ensemble, *, sample_weight: ArrayLike | None = None
 ) -> Metric:
     """g^y(w) = E_{p(y|w,x)}[∂ln p ∂ln pᵀ], averaged over references x; [RFIM] Table 1.
 
@@ -49,7 +49,7 @@ def relative_fisher(
         machine, stand in two blocks.
     given : array_like, (..., n_inputs), or Ensemble
         References x; states of the model.
-    weights : array_like, optional
+    sample_weight : array_like, optional
         Of the references, in any unit; equal, or those of the ensemble, if not given.
 
     Returns
@@ -63,7 +63,7 @@ def relative_fisher(
     ModelError
         If there is no such subsystem, or references are not finite or too large to be squared.
     ShapeError
-        If references or weights have other shapes, or weights no positive sum.
+        If references or ``sample_weight`` have other shapes, or ``sample_weight`` no positive sum.
     CodingError
         If states are none of the model.
     MemoryLimitError
@@ -79,23 +79,25 @@ def relative_fisher(
            [0.    , 0.    , 0.    ],
            [0.1966, 0.    , 0.1966]])
     """
-    order = row_order(weights, given, "weights")
+    order = row_order(sample_weight, given, "sample_weight")
     if order is not None:
-        weights = as_floats(weights, "weights")[order]
+        sample_weight = as_floats(sample_weight, "sample_weight")[order]
     form = energy_form(subsystem)
     if isinstance(given, Ensemble):
         if form is not None:
             require_units(given, subsystem.space)
         given, own = _collected(given)
-        weights = own if weights is None else weights
+        sample_weight = own if sample_weight is None else sample_weight
     if isinstance(form, LayeredForm):
         states = subsystem.space.check(given)
         if form.visible_center is not None:
             states = states - form.visible_center
-        return relative_fisher(Layer(form.weights.T, form.hidden), states, weights=weights)
+        return relative_fisher(
+            Layer(form.weights.T, form.hidden), states, sample_weight=sample_weight
+        )
     machine = pair_machine(subsystem)
     if machine is not None:
-        return _of_conditionals(machine, given, weights)
+        return _of_conditionals(machine, given, sample_weight)
     if not isinstance(subsystem, Subsystem):
         raise ModelError(
             f"{type(subsystem).__name__} is no subsystem: give a Layer, SoftmaxLayer or TwoLayers "
@@ -104,12 +106,12 @@ def relative_fisher(
     x = subsystem.augmented(given)
     curvature = subsystem.curvature(x)
     if isinstance(curvature, IndependentCurvature):
-        return LayerInformation(curvature.diagonals(), x, weights)
-    return CoupledInformation(curvature, x, weights)
+        return LayerInformation(curvature.diagonals(), x, sample_weight)
+    return CoupledInformation(curvature, x, sample_weight)
 
 
 def _of_conditionals(
-    model: Any, given: ArrayLike, weights: ArrayLike | None
+    model: Any, given: ArrayLike, sample_weight: ArrayLike | None
 ) -> BlockDiagonalInformation:
     """Of p(x_α | all others), a block for each unit."""
     states = model.space.check(given).reshape(-1, model.n)
@@ -121,7 +123,7 @@ def _of_conditionals(
     for unit in range(model.n):
         # Without its own state, which is what is asked for.
         x = np.delete(d, 1 + unit, axis=1)
-        blocks.append(LayerInformation(information[:, [unit]], x, weights))
+        blocks.append(LayerInformation(information[:, [unit]], x, sample_weight))
     return BlockDiagonalInformation(blocks)
 
 

@@ -174,13 +174,17 @@ class ConditionalLoss:
             curvatures[rows] = weights * (other / total)
             other *= signs * weights
             gradient -= other.T @ features
-        penalized = theta @ self.linear + self.offset
-        value += 0.25 * self.l2 * float((theta[:, 1:] ** 2).sum())
-        value += 0.5 * self.l2_biases * float(penalized @ penalized)
+        value += self.penalty(theta)
         gradient += self._penalty_slope(theta)
         gradient += self.l2_biases * np.outer(self.offset, self.linear)
         gradient = self.within(gradient)
         return Evaluation(value, gradient, curvatures)
+
+    def penalty(self, theta: Array) -> float:
+        """¼ l2 Σ B² + ½ l2_biases |θt + u|²."""
+        linear = theta @ self.linear + self.offset
+        squares = 0.25 * self.l2 * (theta[:, 1:] ** 2).sum()
+        return float(squares + 0.5 * self.l2_biases * (linear @ linear))
 
     def curve(self, step: Array, curvatures: NDArray[np.floating[Any]]) -> Array:
         """Hessian times a step, in the precision of the curvatures."""

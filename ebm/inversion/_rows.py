@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ class DistinctRows:
             space=self.space, states=states, weights=self.weights, sample_size=size, n_rows=n_rows
         )
 
+    @cached_property
     def moments(self) -> Moments:
         """In {0,1}, with the names of the data."""
         mean = self.weights @ self.states

@@ -126,7 +126,7 @@ class Pseudolikelihood:
                 "couplings and a penalty without free and ties, or node_wise=False"
             )
         if not problem.penalty.holds_biases and problem.penalty.directions is None:
-            require_changing_units(rows.moments())
+            require_changing_units(rows.moments)
         return problem
 
 
@@ -415,6 +415,8 @@ class PseudolikelihoodProblem:
 
     def _log_pseudolikelihood(self, loss: ConditionalLoss, theta: Array) -> float:
         """Of the averaged couplings, without penalty."""
+        if loss.tied:
+            return loss.penalty(theta) - loss.at(theta).value
         both = theta.copy()
         both[:, 1:] = (theta[:, 1:] + theta[:, 1:].T) / 2
         return -replace(loss, tied=True, l2=0.0, l2_biases=0.0).evaluate(both).value
@@ -442,7 +444,7 @@ class PseudolikelihoodProblem:
         steps = run.state["iteration"]
         # Without a penalty an empty cell makes couplings grow without end.
         is_bare = not self.penalty and self.penalty.directions is None
-        cells = empty_cells(rows.moments(), self.family.pairs) if is_bare else []
+        cells = empty_cells(rows.moments, self.family.pairs) if is_bare else []
         if cells:
             more = f"; and {len(cells) - MOST_CELLS} more" if len(cells) > MOST_CELLS else ""
             return False, _no_maximum("; ".join(cells[:MOST_CELLS]) + more, rows)

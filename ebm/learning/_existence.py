@@ -96,7 +96,7 @@ def empty_cells(moments: Moments, pairs: tuple[Indices, Indices]) -> list[str]:
     i, j = pairs
     labels = moments.space.labels
     sentences = []
-    for k in empty_pairs(moments, pairs):
+    for k in np.flatnonzero(cells.any(axis=0)):
         first, second = repr(labels[i[k]]), repr(labels[j[k]])
         sentences.append(f"units {first} and {second} {_describe(cells[:, k])}")
     return sentences

@@ -48,6 +48,8 @@ REGULAR = 1e-3
 UNDETERMINED = 1e-12
 #: By how much rounding of exact moments may move a parameter.
 VISIBLE = 0.01
+#: Smallest variance of a feature that is divided by.
+TINY = float(np.finfo(float).tiny)
 #: Number of samples that exact moments stand for where errors are compared.
 EXACT = 1e14
 
@@ -230,8 +232,20 @@ class PairLikelihoodLoss(LikelihoodLoss):
     def data_energy(self, model: Any) -> float:
         """E_D[E(x; θ)] from the moments of the data."""
         form = pairs_of(model).at_origin().dense()
-        pairs = float(np.vdot(form.matrix, self.data.second))
+        pairs = float(np.vdot(form.matrix, self._second))
         return float(form.constant - form.vector @ self.data.mean - 0.5 * pairs)
+
+    @cached_property
+    def _second(self) -> Array:
+        return self.data.second
+
+    def misfit(self, model: Any, ensemble: Any) -> Array:
+        """E_D[∂E/∂θ] − E_model[∂E/∂θ], the former the same at all parameters, (p,)."""
+        return np.asarray(self._data_average - model.mean_energy_gradient(ensemble))
+
+    @cached_property
+    def _data_average(self) -> Array:
+        return np.asarray(self.family.mean_energy_gradient(self.data))
 
     def fisher(self, model: Any, ensemble: Any) -> Array:
         """Fisher information in centered parameters, or along the ways open to them, (q, q)."""
@@ -332,6 +346,11 @@ class Point:
         return self.loss.fisher(self.model, self.ensemble)
 
     @cached_property
+    def deviations(self) -> Array:
+        """Standard deviations of the features in these coordinates, (q,)."""
+        return deviations(self.fisher)
+
+    @cached_property
     def direction(self) -> Array:
         """The Newton step −H⁻¹ g, (q,)."""
         return -solve_scaled(self.loss.curvature(self.fisher), self.gradient)
@@ -360,11 +379,12 @@ class Point:
     def least_determined(self) -> Array | None:
         """The direction along which rounding moves parameters visibly, None if there is none."""
         hessian, idle = self.loss.curvature(self.fisher), self.loss.n_idle
-        scaled = _scaled(hessian)
+        deviation = deviations(hessian)
+        scaled = _scaled(hessian, deviation)
         if idle == len(hessian) or (idle == 0 and _is_regular(scaled)):
             return None
         values, vectors = np.linalg.eigh(scaled)
-        values, directions = values[idle:], vectors[:, idle:] / deviations(hessian)[:, None]
+        values, directions = values[idle:], vectors[:, idle:] / deviation[:, None]
         is_known = values[0] > UNDETERMINED * values[-1]
         if is_known and math.isinf(self.loss.sample_size):
             # Moments are rounded; H⁻¹ says how far that moves each parameter.
@@ -418,13 +438,12 @@ def settings_of(family: Any, data: Any, penalty: AppliedPenalty) -> dict[str, st
 
 def deviations(fisher: Array) -> Array:
     """Standard deviations of the features, the square roots of the diagonal, (q,)."""
-    return np.sqrt(np.maximum(fisher.diagonal(), np.finfo(float).tiny))
+    return np.sqrt(np.maximum(fisher.diagonal(), TINY))
 
 
-def _scaled(fisher: Array) -> Array:
+def _scaled(fisher: Array, deviation: Array) -> Array:
     """The Fisher information of features scaled to variance one."""
-    deviation = deviations(fisher)
-    return np.asarray(fisher / np.outer(deviation, deviation))
+    return np.asarray(fisher / (deviation[:, None] * deviation))
 
 
 def _is_regular(scaled: Array) -> bool:
@@ -437,7 +456,8 @@ def _is_regular(scaled: Array) -> bool:
 
 def solve_scaled(hessian: Array, gradient: Array) -> Array:
     """H⁻¹ g with the diagonal of H scaled to one first, and no eigenvalue below ``SINGULAR``."""
-    deviation, scaled = deviations(hessian), _scaled(hessian)
+    deviation = deviations(hessian)
+    scaled = _scaled(hessian, deviation)
     slopes = gradient / deviation
     if _is_regular(scaled):
         return np.asarray(np.linalg.solve(scaled, slopes) / deviation)

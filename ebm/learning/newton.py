@@ -15,7 +15,7 @@ from ebm._iterate import State
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array
 from ebm.errors import EbmError
-from ebm.learning._likelihood import Point, deviations
+from ebm.learning._likelihood import Point
 from ebm.learning.result import FitStep
 
 __all__ = ["Newton", "checked_tolerance"]
@@ -83,10 +83,9 @@ class Newton:
 
     def start(self, loss: Any, theta: Array, rng: Any) -> State:
         """At θ, no step taken; ``spread`` are the largest deviations of the features so far."""
-        spread = deviations(loss.point(theta).fisher)
         return {
             "theta": theta,
-            "spread": spread,
+            "spread": loss.point(theta).deviations,
             "iteration": 0,
             "length": 1.0,
             # Slope along the Newton step before the last full one.
@@ -115,7 +114,7 @@ class Newton:
         is_met = self._norm(here, state["spread"]) <= self.tolerance and here.is_low
         return {
             "theta": after.theta,
-            "spread": np.maximum(state["spread"], deviations(after.fisher)),
+            "spread": np.maximum(state["spread"], after.deviations),
             "iteration": state["iteration"] + 1,
             "length": length,
             "slope": here.slope if length == 1 else -math.inf,
@@ -156,7 +155,7 @@ class Newton:
     def _norm(self, here: Point, spread: Array) -> float:
         """Largest entry of the gradient, each in units of the deviation of its feature."""
         # Of a feature that hardly varies any more the gradient is rounding in its own units.
-        units = np.maximum(deviations(here.fisher), SATURATED * spread)
+        units = np.maximum(here.deviations, SATURATED * spread)
         return float(np.abs(here.gradient / units).max())
 
     def settings(self) -> dict[str, str]:

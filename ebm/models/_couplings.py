@@ -7,6 +7,7 @@ couplings are parameters.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,7 @@ def _require_both_orders(matrix: Any, name: str) -> None:
 
 
 def from_pairs(pairs: tuple[Indices, Indices], values: Array, diagonal: Array, like: Any) -> Any:
-    """The symmetric matrix with ``values`` at ``pairs`` and this diagonal, stored as ``like``."""
+    """The symmetric matrix of these pairs and this diagonal, stored as ``like``, read-only."""
     i, j = pairs
     n = len(diagonal)
     if is_sparse(like):
@@ -129,14 +130,23 @@ def from_pairs(pairs: tuple[Indices, Indices], values: Array, diagonal: Array, l
         return _assemble(rows, columns, np.append(values, diagonal[on_diagonal] / 2), n)
     matrix = np.diag(diagonal)
     matrix[i, j] = matrix[j, i] = values
+    matrix.setflags(write=False)
     return matrix
+
+
+@lru_cache(maxsize=8)
+def all_pairs(n: int) -> tuple[Indices, Indices]:
+    """Index arrays of all pairs i < j < n, row by row, read-only."""
+    i, j = np.triu_indices(n, 1)
+    i.setflags(write=False)
+    j.setflags(write=False)
+    return i, j
 
 
 def free_pairs(matrix: Any) -> tuple[Indices, Indices]:
     """Index arrays i < j of the couplings that are parameters, row by row."""
     if not is_sparse(matrix):
-        i, j = np.triu_indices(matrix.shape[0], 1)
-        return i, j
+        return all_pairs(matrix.shape[0])
     entries = matrix.tocoo()
     upper = entries.row < entries.col
     return entries.row[upper].astype(np.intp), entries.col[upper].astype(np.intp)

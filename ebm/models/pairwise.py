@@ -150,7 +150,14 @@ class PairwiseModel(Frozen, ParametricModel):
             raise ShapeError(f"theta must have shape ({p},), got {theta.shape}")
         own = _couplings.diagonal(self.coupling_matrix)
         matrix = self._with_pairs(theta[self.n :], own)
-        return self._replaced(**dict(zip(self._numbers, (matrix, theta[: self.n]), strict=True)))
+        vector = _couplings.read_only(theta[: self.n])
+        numbers = dict(zip(self._numbers, (matrix, vector), strict=True))
+        if not np.isfinite(theta).all():
+            # The checks of the class say which number is not.
+            return self._replaced(**numbers)
+        model = self._remade(**numbers)
+        vars(model)["pairs"] = self.pairs
+        return model
 
     def _with_pairs(self, values: Array, diagonal: Array) -> Any:
         return _couplings.from_pairs(self.pairs, values, diagonal, like=self.coupling_matrix)

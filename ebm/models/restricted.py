@@ -123,7 +123,7 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         data: Any,
         n_hidden: int,
         *,
-        weights: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         scale: float = 0.01,
         names: Sequence[str] | None = None,
         rng: RandomSource = None,
@@ -139,7 +139,7 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
             Rows of {0,1}.
         n_hidden : int
             Number of hidden units, m.
-        weights : array_like, (n_samples,), optional
+        sample_weight : array_like, (n_samples,), optional
             Frequencies of the rows.
         scale : float
             Standard deviation of the weights; without it all hidden units would stay alike.
@@ -171,7 +171,7 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         if scale < 0:
             raise ModelError(f"scale must be a standard deviation, 0 or more, got {scale}")
         if not isinstance(data, Ensemble):
-            data = Ensemble.from_data(data, sample_weight=weights, names=names)
+            data = Ensemble.from_data(data, sample_weight=sample_weight, names=names)
         mean = np.asarray(data.expectation(lambda x: x))
         edge = 1 / (2 * data.sample_size)
         mean = np.clip(mean, edge, 1 - edge) if edge < 0.5 else 0 * mean + 0.5

@@ -91,6 +91,9 @@ def aligned(values: Any, name: str, *names: Names) -> Array:
     Axes of the same units are given the same object of names.
     """
     array = as_floats(values, name)
+    if array is values:
+        # An array of numpy has no labels.
+        return array
     for axis, own in enumerate(names[: array.ndim]):
         # Axes of the same units are in one order: where one has no labels, those of the other.
         same = [axis, *(k for k in range(array.ndim) if k < len(names) and names[k] is own)]

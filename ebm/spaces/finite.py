@@ -9,13 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm._arrays import as_integer
+from ebm._arrays import as_integer, read_only
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
 from ebm.errors import ShapeError
 from ebm.spaces.space import StateSpace
 
 __all__ = ["Binary", "FiniteSpace", "Levels", "Spins"]
+
+ZERO_AND_ONE, MINUS_AND_PLUS_ONE = read_only([0.0, 1.0]), read_only([-1.0, 1.0])
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Binary(FiniteSpace):
     @property
     def values(self) -> Array:
         """The values 0 and 1."""
-        return np.array([0.0, 1.0])
+        return ZERO_AND_ONE
 
     def _valid(self, states: Array) -> Flags:
         return np.asarray((states == 0) | (states == 1))
@@ -166,7 +168,7 @@ class Spins(FiniteSpace):
     @property
     def values(self) -> Array:
         """The values −1 and 1."""
-        return np.array([-1.0, 1.0])
+        return MINUS_AND_PLUS_ONE
 
     def _valid(self, states: Array) -> Flags:
         return np.asarray((states == 1) | (states == -1))

@@ -169,7 +169,7 @@ class StateSpace(ABC):
 
     def named(self, names: Sequence[str] | None) -> Self:
         """The same space with these names (or none)."""
-        return replace(self, names=names)
+        return self if names is self.names else replace(self, names=names)
 
     def order_of(self, names: Sequence[str]) -> Indices:
         """Positions at which columns called ``names`` hold the units of this space.

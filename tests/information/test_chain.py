@@ -53,7 +53,7 @@ def by_paths():
 
 def test_the_joint_information_is_that_of_all_chains_of_answers():
     """Blocks and the zeros between them."""
-    found = chain_fisher(CHAIN, X, weights=WEIGHTS)
+    found = chain_fisher(CHAIN, X, sample_weight=WEIGHTS)
     joint, _ = by_paths()
     np.testing.assert_allclose(found.dense(), joint, rtol=1e-11, atol=1e-15)
     cross = joint.copy()
@@ -65,7 +65,7 @@ def test_the_joint_information_is_that_of_all_chains_of_answers():
 
 def test_that_of_the_predictive_distribution_is_another():
     """Its cross blocks do not vanish, and it is smaller."""
-    found = chain_fisher(CHAIN, X, weights=WEIGHTS).dense()
+    found = chain_fisher(CHAIN, X, sample_weight=WEIGHTS).dense()
     _, predictive = by_paths()
     assert np.abs(predictive[:8, 8:]).max() > 1e-3
     assert np.abs(predictive[8:12, 12:]).max() > 1e-2
@@ -75,13 +75,16 @@ def test_that_of_the_predictive_distribution_is_another():
 
 def test_draws_agree_with_all_answers():
     """Within five standard errors of the mean over draws of a block of the second layer."""
-    exact = chain_fisher(CHAIN, X, weights=WEIGHTS).dense()
+    exact = chain_fisher(CHAIN, X, sample_weight=WEIGHTS).dense()
     runs = np.array(
-        [chain_fisher(CHAIN, X, weights=WEIGHTS, n_draws=50, rng=k).dense() for k in range(40)]
+        [
+            chain_fisher(CHAIN, X, sample_weight=WEIGHTS, n_draws=50, rng=k).dense()
+            for k in range(40)
+        ]
     )
     error = runs.std(axis=0) / np.sqrt(len(runs))
     assert (np.abs(runs.mean(axis=0) - exact) < 5 * error + 1e-12).all()
-    again = chain_fisher(CHAIN, X, weights=WEIGHTS, n_draws=50, rng=0).dense()
+    again = chain_fisher(CHAIN, X, sample_weight=WEIGHTS, n_draws=50, rng=0).dense()
     np.testing.assert_array_equal(again, runs[0])
 
 

@@ -106,7 +106,7 @@ def test_is_a_scipy_operator(name):
 def test_no_eigenvalue_is_negative(drawn):
     """Whatever the layer."""
     layer, x, weights = drawn
-    dense = relative_fisher(layer, x, weights=weights).dense()
+    dense = relative_fisher(layer, x, sample_weight=weights).dense()
     values = np.linalg.eigvalsh(dense)
     assert values[0] >= -1e-13 * max(values[-1], 1e-300)
 
@@ -210,7 +210,7 @@ def test_damping_lost_in_rounding(damping):
 def test_arrays_of_the_caller_are_copied(kind):
     """What becomes of them later changes no metric."""
     x, weights = X.copy(), np.ones(len(X))
-    found = relative_fisher(kind(ROWS), x, weights=weights)
+    found = relative_fisher(kind(ROWS), x, sample_weight=weights)
     made = LayerInformation(weights[:, None], x)
     before, made_before = found.dense(), made.dense()
     assert x.flags.writeable

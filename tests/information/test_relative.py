@@ -133,16 +133,16 @@ class TestBatches:
     @given(subsystems.layers())
     def test_mean_over_references(self, drawn):
         layer, x, weights = drawn
-        found = relative_fisher(layer, x, weights=weights).dense()
+        found = relative_fisher(layer, x, sample_weight=weights).dense()
         each = [relative_fisher(layer, row).dense() for row in x]
         wanted = np.tensordot(weights / weights.sum(), each, axes=1)
         np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-13 * np.abs(wanted).max())
 
     def test_weights_of_any_size(self):
         x, layer = np.array([[1.0], [2.0]]), Layer([[0.3]])
-        wanted = relative_fisher(layer, x, weights=[1, 1]).dense()
+        wanted = relative_fisher(layer, x, sample_weight=[1, 1]).dense()
         for weights in ([1e308, 1e308], [1e-320, 1e-320], np.array([200, 200], np.uint8)):
-            found = relative_fisher(layer, x, weights=weights).dense()
+            found = relative_fisher(layer, x, sample_weight=weights).dense()
             np.testing.assert_allclose(found, wanted, rtol=1e-14)
 
     @given(subsystems.layers())
@@ -247,7 +247,7 @@ class TestEnergyModels:
         rbm = ebm.RestrictedBoltzmannMachine(rng.normal(size=(3, 2)), np.zeros(3), np.zeros(2))
         exact = ebm.exact(rbm)
         found = relative_fisher(rbm, exact).dense()
-        wanted = relative_fisher(rbm, exact.states, weights=exact.weights).dense()
+        wanted = relative_fisher(rbm, exact.states, sample_weight=exact.weights).dense()
         np.testing.assert_allclose(found, wanted, rtol=1e-13)
         with pytest.raises(CodingError):
             relative_fisher(rbm, ebm.exact(ebm.IsingModel(np.zeros((3, 3)), np.zeros(3))))
@@ -292,8 +292,8 @@ class TestArguments:
             (lambda: relative_fisher(Layer([[1.0]]), np.zeros((0, 1))), "at least one reference"),
             *[
                 (
-                    lambda w=w: relative_fisher(Layer([[1.0]]), [[1.0], [2.0]], weights=w),
-                    "weights must be 2 finite numbers",
+                    lambda w=w: relative_fisher(Layer([[1.0]]), [[1.0], [2.0]], sample_weight=w),
+                    "sample_weight must be 2 finite numbers",
                 )
                 for w in ([1.0, -1.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0], [1.0], [])
             ],
