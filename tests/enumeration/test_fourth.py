@@ -112,6 +112,6 @@ class TestCertificate:
         np.testing.assert_allclose(tensor[:-1, -1, -1, -1], 0.5, rtol=1e-9)
 
     def test_streaming_many_units_is_refused(self):
-        ensemble = ebm.exact(two_mode_adversary(), max_seconds=1e-4)
+        ensemble = ebm.exact(two_mode_adversary(), max_seconds=1e-4, n_jobs=1)
         with pytest.raises(EnumerationLimitError, match="do without standard errors"):
             ensemble.fourth_moments(np.zeros(13))
