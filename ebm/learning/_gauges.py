@@ -16,6 +16,8 @@ from ebm.learning._families import center_of, has_hidden_units, has_pairs, layer
 
 #: Part of the way the center of the hidden layer goes at each update.
 SLIDING = 0.01
+#: Entries of an outer product that are made at a time.
+BLOCK = 2**14
 
 
 class Gauge:
@@ -127,11 +129,12 @@ class TiedGauge(Gauge):
 
 
 def _add_outer(matrix: Array, rows: Array, columns: Array) -> None:
-    """matrix += rows columnsᵀ in place, one pass over it."""
-    from scipy.linalg.blas import dger
-
-    # The transpose of a C array is a Fortran array, on which BLAS works in place.
-    dger(1.0, columns, rows, a=matrix.T, overwrite_a=1, overwrite_x=0, overwrite_y=0)
+    """matrix += rows columnsᵀ in place, some rows at a time, so that products stay in cache."""
+    # BLAS has this in one call, but scipy's: its threads and those of numpy's BLAS would contend.
+    size = max(1, BLOCK // len(columns))
+    for start in range(0, len(rows), size):
+        part = slice(start, start + size)
+        matrix[part] += rows[part, None] * columns
 
 
 def gauge_of(
