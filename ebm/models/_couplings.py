@@ -172,13 +172,6 @@ def diagonal(matrix: Any) -> Array:
     return np.asarray(matrix.diagonal(), dtype=np.float64)
 
 
-def without_diagonal(matrix: Any) -> Any:
-    """The matrix with a zero diagonal, in the same storage."""
-    n = matrix.shape[0]
-    pairs = free_pairs(matrix)
-    return from_pairs(pairs, at_pairs(matrix, pairs), np.zeros(n), like=matrix)
-
-
 def apply(matrix: Any, states: Array) -> Array:
     """Σ_j A_ij x_j for a stack of states, (..., n) -> (..., n)."""
     flat = states.reshape(-1, states.shape[-1])
