@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any, TypeVar
 
@@ -23,6 +23,8 @@ Result = TypeVar("Result")
 _lock = threading.Lock()
 _holders = 0
 _limiter: Any = None
+#: What belongs to each thread: the pool that it shares, and the process that made it.
+_here = threading.local()
 
 
 def number_of_jobs(n_jobs: int | None = None) -> int:
@@ -86,6 +88,30 @@ def single_threaded_blas() -> Iterator[None]:
                 _limiter = None
 
 
+@contextmanager
+def shared_threads() -> Iterator[None]:
+    """Threads that all calls of :func:`map_blocks` within share, by the thread that calls them.
+
+    Starting threads costs as much as a sweep of a few hundred chains.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    if number_of_jobs() == 1 or _shared_pool() is not None:
+        yield
+        return
+    with ThreadPoolExecutor(number_of_jobs()) as pool:
+        _here.pool, _here.process = pool, os.getpid()
+        try:
+            yield
+        finally:
+            _here.pool = None
+
+
+def _shared_pool() -> Any:
+    """The pool that this thread shares; a forked child has none, as threads do not survive."""
+    return getattr(_here, "pool", None) if getattr(_here, "process", 0) == os.getpid() else None
+
+
 def map_blocks(
     function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int
 ) -> Iterator[Result]:
@@ -98,15 +124,19 @@ def map_blocks(
         yield from map(function, items)
         return
     from collections import deque
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-    function = warning_at_this_call(function)
-    # The pool lives for one call: nothing survives into a forked child.
+    function, shared = warning_at_this_call(function), _shared_pool()
+    # A pool of its own lives for one call. Of a shared one no more threads are taken than asked for.
+    ahead = 2 * n_jobs if shared is None else n_jobs
     pending: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(n_jobs) as pool:
-        for item in items:
-            pending.append(pool.submit(function, item))
-            if len(pending) >= 2 * n_jobs:
+    with ThreadPoolExecutor(n_jobs) if shared is None else nullcontext(shared) as pool:
+        try:
+            for item in items:
+                pending.append(pool.submit(function, item))
+                if len(pending) >= ahead:
+                    yield pending.popleft().result()
+            while pending:
                 yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
+        finally:
+            wait(pending)

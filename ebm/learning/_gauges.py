@@ -16,7 +16,7 @@ from ebm.learning._families import center_of, has_hidden_units, has_pairs, layer
 
 #: Part of the way the center of the hidden layer goes at each update.
 SLIDING = 0.01
-#: Entries of an outer product that are made at a time.
+#: Entries of a product that are made at a time.
 BLOCK = 2**14
 
 
@@ -88,9 +88,7 @@ class LayerGauge(Gauge):
     def gradient(self, gradient: Array, center: Array) -> Array:
         """∂L/∂U' = ∂L/∂U + (∂L/∂b)(ĥ − ĥ')ᵀ + (v̂ − m)(∂L/∂c)ᵀ."""
         b, c, u = self._split(gradient)
-        _add_outer(u, b, self._hidden - center)
-        if self._visible.any():
-            _add_outer(u, self._visible, c)
+        _add_product(u, np.stack([b, self._visible], axis=1), np.stack([self._hidden - center, c]))
         return gradient
 
     def moved(self, theta: Array, move: Array, center: Array) -> Array:
@@ -128,13 +126,12 @@ class TiedGauge(Gauge):
         return np.asarray(theta + self._directions @ move)
 
 
-def _add_outer(matrix: Array, rows: Array, columns: Array) -> None:
-    """matrix += rows columnsᵀ in place, some rows at a time, so that products stay in cache."""
+def _add_product(matrix: Array, left: Array, right: Array) -> None:
+    """matrix += left right in place, some rows at a time, so that products stay in cache."""
     # BLAS has this in one call, but scipy's: its threads and those of numpy's BLAS would contend.
-    size = max(1, BLOCK // len(columns))
-    for start in range(0, len(rows), size):
-        part = slice(start, start + size)
-        matrix[part] += rows[part, None] * columns
+    size = max(1, BLOCK // right.shape[1])
+    for start in range(0, len(matrix), size):
+        matrix[start : start + size] += left[start : start + size] @ right
 
 
 def gauge_of(

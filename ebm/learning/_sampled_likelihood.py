@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 from ebm._arrays import as_number
 from ebm._checkpoints import fingerprint
 from ebm._iterate import Run, State
+from ebm._parallel import shared_threads, single_threaded_blas
 from ebm._randomness import generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
@@ -175,6 +178,13 @@ class SampledLikelihood:
         return Monitor(self.family, self.whole, self._mean, self._probe, self.validation, ways)
 
     # -- the update ------------------------------------------------------------------------------
+
+    @contextmanager
+    def threads(self) -> Iterator[None]:
+        """How an update is spread over threads: by our own, where its products are in blocks."""
+        # Threads of BLAS that wait for the next product take the cores from what is between two.
+        with shared_threads(), single_threaded_blas() if self.is_rough else nullcontext():
+            yield
 
     def start(self) -> Array:
         """The parameters of the model given, (p,)."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._arrays import is_sparse
+from ebm._parallel import map_blocks, number_of_jobs
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.forms import LayeredForm
@@ -16,8 +17,10 @@ from ebm.learning._batches import Batch
 from ebm.learning._families import center_of, has_hidden_units, has_pairs, layers_of, pairs_of
 from ebm.sampling.gibbs import single_precision_suffices
 
-#: Hidden units of a batch, or derivatives by parameters, held at a time.
+#: Derivatives by parameters that are held at a time.
 CHUNK = 2**24
+#: Rows of a batch, and chains beside them, that one thread takes at a time.
+ROWS = 256
 
 
 def difference(model: Any, batch: Any, ensemble: Any, *, rough: bool) -> tuple[Array, Array]:
@@ -49,34 +52,37 @@ def _layered_difference(
     The rows r are those of the batch with s their weights, and those of the ensemble with −s.
     """
     n, m = weights.shape
-    inputs = form.at_origin().hidden.astype(np.float32)
-    sums, means = np.zeros((2, n)), np.zeros((2, m))
-    products: Any = 0.0
-    rows = max(1, CHUNK // m)
-    for start in range(0, max(len(batch.states), len(ensemble.states)), rows):
-        part = slice(start, start + rows)
+    inputs, center = form.at_origin().hidden.astype(np.float32), form.hidden_center
+    gradient, both = np.zeros(n + m + n * m), np.zeros(n + m)
+    products: Any = None
+
+    def of_rows(start: int) -> tuple[Any, Any, Any]:
+        """Sums of both sides over some rows of each, (2, n) and (2, m), and the products (n, m)."""
+        part = slice(start, start + ROWS)
         sides = batch.states[part], ensemble.states[part]
-        v = np.concatenate(sides, dtype=np.float32)
-        shares = np.concatenate([batch.weights[part], ensemble.weights[part]], dtype=np.float32)
+        v, cut = np.concatenate(sides, dtype=np.float32), len(sides[0])
+        shares = np.zeros((2, len(v)), dtype=np.float32)
+        shares[0, :cut], shares[1, cut:] = batch.weights[part], ensemble.weights[part]
         h = v @ weights
         h += inputs
         _sigmoid(h)
-        cut = len(sides[0])
-        for k, side in enumerate((slice(cut), slice(cut, None))):
-            sums[k] += shares[side] @ v[side]
-            means[k] += shares[side] @ h[side]
-        shares[:cut] *= -1
-        if form.hidden_center is not None and form.hidden_center.any():
-            h -= form.hidden_center.astype(np.float32)
-        h *= shares[:, None]
-        products = v.T @ h if start == 0 else products + v.T @ h
-    gradient = np.empty(n + m + n * m)
-    gradient[:n], gradient[n : n + m] = sums[1] - sums[0], means[1] - means[0]
+        sums = shares @ v, shares @ h
+        if center is not None and center.any():
+            h -= center.astype(np.float32)
+        h *= (shares[1] - shares[0])[:, None]
+        return *sums, v.T @ h
+
+    starts = range(0, max(len(batch.states), len(ensemble.states)), ROWS)
+    for visible, hidden, product in map_blocks(of_rows, starts, min(number_of_jobs(), len(starts))):
+        sums = np.concatenate([visible, hidden], axis=1)
+        gradient[: n + m] += sums[1] - sums[0]
+        both -= sums.sum(axis=0)
+        products = product if products is None else np.add(products, product, out=products)
     about = gradient[n + m :].reshape(n, m)
     about[:] = products
     if form.visible_center is not None and form.visible_center.any():
         about -= np.outer(form.visible_center, gradient[n : n + m])
-    return gradient, -np.concatenate([sums.sum(axis=0), means.sum(axis=0)])
+    return gradient, both
 
 
 def _sigmoid(inputs: NDArray[np.float32]) -> None:

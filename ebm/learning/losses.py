@@ -161,7 +161,7 @@ class LikelihoodProblem:
     def _by_gradient_steps(self, solver: GradientSteps, progress: bool, **how: Any) -> FitResult:
         loss = SampledLikelihood.of(self, solver)
         loss.doubts  # noqa: B018  (said before the work)
-        with entries(progress, loss.n_epochs) as show:
+        with entries(progress, loss.n_epochs) as show, loss.threads():
             run = iterate(solver, loss, loss.start(), progress=show, **how)
         return loss.result(solver, run)
 
