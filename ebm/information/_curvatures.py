@@ -1,6 +1,6 @@
-"""The information of a layer's answer about its inputs a, reference by reference.
+"""The information K of the outputs of a layer about its inputs a, for each reference x̃.
 
-For each reference a positive semi-definite K, (m, m): the metric of the weights is K ⊗ x̃x̃ᵀ.
+K is positive semi-definite, (m, m), and K ⊗ x̃x̃ᵀ is the metric of the weights.
 """
 
 from __future__ import annotations
@@ -15,15 +15,12 @@ from ebm._types import Array
 from ebm.errors import ModelError, ShapeError
 from ebm.information._solving import require_finite
 
-#: Numbers, of all references of a part together, that are held at a time.
+#: Largest number of elements of an array over some references that is held at a time.
 CHUNK = 2**22
 
 
 class Curvature(ABC):
-    """K for each of R references, (R, m, m), never made unless asked for.
-
-    ``shape`` is (R, m).
-    """
+    """K for each of R references, (R, m, m), without forming it; ``shape`` is (R, m)."""
 
     shape: tuple[int, int]
 
@@ -59,7 +56,7 @@ class Curvature(ABC):
 
 
 class IndependentCurvature(Curvature):
-    """K = diag ν: units that answer independently."""
+    """K = diag ν, of units that are independent given x."""
 
     def __init__(self, information: ArrayLike) -> None:
         self._nu = owned(as_floats(information, "information"))
@@ -97,7 +94,7 @@ class IndependentCurvature(Curvature):
 
 
 def owned(array: Array) -> Array:
-    """A copy of what a caller could change later, the array itself where it is closed."""
+    """A copy of an array that a caller could still change; a read-only array itself."""
     return array.copy() if array.flags.writeable else array
 
 
@@ -119,7 +116,7 @@ class SoftmaxCurvature(Curvature):
 
     def apply(self, vectors: Array) -> Array:
         """η (u − η·u)."""
-        # About the likeliest class: what is common to all drops out, and small means keep digits.
+        # Relative to the likeliest class: a common part drops out, and small means keep digits.
         about = vectors - np.take_along_axis(vectors, self._top[:, None], axis=1)
         mean = (self._eta * about).sum(axis=1, keepdims=True)
         return np.asarray(self._eta * (about - mean))
@@ -131,10 +128,10 @@ class SoftmaxCurvature(Curvature):
     def matrices(self, references: slice = slice(None)) -> Array:
         """diag η − ηηᵀ of some references."""
         eta = self._eta[references]
-        found = -eta[:, :, None] * eta[:, None, :]
+        k = -eta[:, :, None] * eta[:, None, :]
         units = np.arange(self.shape[1])
-        found[:, units, units] = self.diagonals()[references]
-        return np.asarray(found)
+        k[:, units, units] = self.diagonals()[references]
+        return np.asarray(k)
 
     def roots(self, weights: Array, references: slice = slice(None)) -> Array:
         """√η_l (c_l − c̄) with c̄ = Σ_l η_l c_l."""
