@@ -71,7 +71,7 @@ def solved_by_roots(roots: Array, vector: Array, damping: float) -> Array:
             residual = vector - roots.T @ (roots @ solution) - damping * solution
     if not np.linalg.norm(residual) <= np.linalg.norm(vector):
         raise _singular(damping)
-    return np.asarray(solution)
+    return solution
 
 
 def log_volume(cholesky: Any) -> float:

@@ -64,7 +64,7 @@ class EnsembleInformation(Metric):
 
     def _product(self, vector: Array) -> Array:
         if "_held" in self.__dict__:
-            return np.asarray(self._held @ vector)
+            return self._held @ vector
         slopes, weights = [], []
         for states, share in self._passes.blocks():
             slopes.append(np.asarray(self._model.energy_derivative(states, vector)))

@@ -63,7 +63,7 @@ class FisherInformation(Metric):
         return self._values.diagonal().copy()
 
     def _product(self, vector: Array) -> Array:
-        return np.asarray(self._values @ vector)
+        return self._values @ vector
 
     def _products(self, matrix: Array) -> Array:
         return self._product(matrix)

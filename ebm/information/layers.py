@@ -75,12 +75,12 @@ class CoupledInformation(Metric):
     def _product(self, vector: Array) -> Array:
         inputs = self._x @ vector.reshape(self._m, self._d).T
         answers = self._weights[:, None] * self._curvature.apply(inputs)
-        return np.asarray((answers.T @ self._x).ravel())
+        return (answers.T @ self._x).ravel()
 
     def diagonal(self) -> Array:
         """Σ_r w_r K_ii x̃_j², (m D,)."""
         weighted = self._weights[:, None] * self._curvature.diagonals()
-        return np.asarray((weighted.T @ self._x**2).ravel())
+        return (weighted.T @ self._x**2).ravel()
 
     def _matrix(self) -> Array:
         m, d = self._m, self._d
@@ -170,11 +170,11 @@ class LayerInformation(CoupledInformation):
 
     def block(self, unit: int) -> Array:
         """G_i of one unit, (D, D)."""
-        return np.asarray(self._x.T @ (self._shares(unit)[:, None] * self._x))
+        return self._x.T @ (self._shares(unit)[:, None] * self._x)
 
     def _shares(self, unit: int) -> Array:
         """w_r ν_ri of one unit, (R,)."""
-        return np.asarray(self._weights * self._curvature.diagonals()[:, unit])
+        return self._weights * self._curvature.diagonals()[:, unit]
 
     def _matrix(self) -> Array:
         matrix = np.zeros((self._m, self._d, self._m, self._d))
@@ -211,7 +211,7 @@ class LayerInformation(CoupledInformation):
 
     def _root(self, unit: int) -> Array:
         """R with G_i = RᵀR, (R, D)."""
-        return np.asarray(np.sqrt(self._shares(unit))[:, None] * self._x)
+        return np.sqrt(self._shares(unit))[:, None] * self._x
 
 
 class BlockDiagonalInformation(Metric):

@@ -168,7 +168,7 @@ class Metric(ABC):
     def _matrix(self) -> Array:
         """G as an array that belongs to the caller."""
         matrix = self.matmat(np.eye(self.shape[0]))
-        return np.asarray((matrix + matrix.T) / 2)
+        return (matrix + matrix.T) / 2
 
     def _solution(self, vector: Array, damping: float, tolerance: float) -> Array:
         if self.shape[0] <= MOST_FACTORED:

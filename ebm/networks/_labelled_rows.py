@@ -187,6 +187,19 @@ def labelled_rows(
     )
 
 
+def rows_for_network(
+    inputs: Any, labels: Any, n_inputs: int, settings: RowSettings
+) -> LabelledRows:
+    """Rows for a network with given inputs and classes; some classes may have no rows."""
+    rows = labelled_rows(inputs, labels, settings, classes_may_be_empty=True)
+    if rows.n_inputs != n_inputs:
+        raise ShapeError(
+            f"inputs must have {n_inputs} columns, got {rows.n_inputs}: one for each input of the "
+            "network"
+        )
+    return rows
+
+
 def _in_row_order(entries: Tensor, series: Any, inputs: Any, name: str) -> Tensor:
     """Entries in the order of the rows, by the index of a series and a frame of pandas."""
     order = row_order(series, inputs, name)

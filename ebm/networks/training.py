@@ -20,8 +20,8 @@ from ebm._iterate import State, iterate
 from ebm._progress import progress_bar
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
-from ebm.errors import EbmError, ModelError, ShapeError
-from ebm.networks._labelled_rows import Batches, LabelledRows, RowSettings, labelled_rows, subset
+from ebm.errors import EbmError, ModelError
+from ebm.networks._labelled_rows import Batches, LabelledRows, RowSettings, rows_for_network, subset
 from ebm.networks._tensors import like
 from ebm.networks._updates import (
     Measurement,
@@ -468,17 +468,8 @@ def _validation(action: MLPEnergy, validation: Any) -> LabelledRows | None:
         return None
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise ModelError("validation must be a pair (inputs, labels)")
+    settings = RowSettings(None, action.rows.n_classes, action.device, action.dtype)
     try:
-        rows = labelled_rows(
-            validation[0],
-            validation[1],
-            RowSettings(None, action.rows.n_classes, action.device, action.dtype),
-            classes_may_be_empty=True,
-        )
+        return rows_for_network(validation[0], validation[1], action.rows.n_inputs, settings)
     except EbmError as error:
         raise type(error)(f"validation {error}") from error
-    if rows.n_inputs != action.rows.n_inputs:
-        raise ShapeError(
-            f"validation inputs must have {action.rows.n_inputs} columns, got {rows.n_inputs}"
-        )
-    return rows

@@ -255,7 +255,7 @@ def test_bad_arguments():
         ebm.networks.series(nn.Linear(3, 3), rows(), LABELS, 2)
     with pytest.raises(ModelError, match="network must have parameters"):
         ebm.networks.series(nn.Sequential(nn.SiLU()), rows(), LABELS, 2)
-    with pytest.raises(ShapeError, match="inputs must have 3 columns for this network, got 2"):
+    with pytest.raises(ShapeError, match="inputs must have 3 columns, got 2"):
         ebm.networks.series(built, rows(2), LABELS, 2)
     with pytest.raises(CodingError, match="here 0 … 2, got 3"):
         ebm.networks.series(built, rows(), LABELS + 3, 2)

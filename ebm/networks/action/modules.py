@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ebm.errors import ModelError, ShapeError
-from ebm.networks._labelled_rows import RowSettings, labelled_rows
+from ebm.errors import ModelError
+from ebm.networks._labelled_rows import RowSettings, rows_for_network
 from ebm.networks._tensors import like
 from ebm.networks.action._energy import MLPEnergy, logits
 from ebm.networks.series.activations import ACTIVATIONS, Activation
@@ -163,13 +163,11 @@ def probabilities(action: MLPEnergy, theta: Any, inputs: Any) -> Any:
     array([[0.5, 0.5]])
     """
     blocks = action.blocks_of(action.one_vector(theta).detach())
-    n_classes, n_inputs = action.rows.n_classes, action.rows.n_inputs
-    settings = RowSettings(None, n_classes, action.device, action.dtype)
+    settings = RowSettings(None, action.rows.n_classes, action.device, action.dtype)
     labels = np.zeros(len(inputs), dtype=int)
-    rows = labelled_rows(inputs, labels, settings, classes_may_be_empty=True)
-    if rows.n_inputs != n_inputs:
-        raise ShapeError(f"inputs must have {n_inputs} columns, got {rows.n_inputs}")
-    parts = []
-    for block in rows.blocks(action.block_size()):
-        parts.append(logits(blocks, block.inputs, action.activation).softmax(-1))
+    rows = rows_for_network(inputs, labels, action.rows.n_inputs, settings)
+    parts = [
+        logits(blocks, block.inputs, action.activation).softmax(-1)
+        for block in rows.blocks(action.block_size())
+    ]
     return like(torch.cat(parts), theta)

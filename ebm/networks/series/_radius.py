@@ -40,7 +40,7 @@ class RowSum:
         """f_α − f_0 at complex t."""
         U, c, a = self._differences
         with np.errstate(all="ignore"):
-            return np.asarray(t[:, None] * (self.activation.on_ray(t, a) @ U.T + c))
+            return t[:, None] * (self.activation.on_ray(t, a) @ U.T + c)
 
     @cached_property
     def _differences(self) -> tuple[Array, Array, Array]:

@@ -432,13 +432,13 @@ def _softplus(x: Tensor) -> Tensor:
 
 
 def _softplus_continuation(x: ComplexArray) -> ComplexArray:
-    return np.asarray(np.log1p(np.exp(x)))
+    return np.log1p(np.exp(x))
 
 
 def _gelu_continuation(x: ComplexArray) -> ComplexArray:
     from scipy.special import erf
 
-    return np.asarray(0.5 * x * (1 + erf(x / math.sqrt(2))))
+    return 0.5 * x * (1 + erf(x / math.sqrt(2)))
 
 
 def _identity(x: Any) -> Any:

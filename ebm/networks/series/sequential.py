@@ -9,7 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from ebm.errors import MissingValueError, ModelError, ShapeError
-from ebm.networks._labelled_rows import Block, LabelledRows, RowSettings, labelled_rows, recomputed
+from ebm.networks._labelled_rows import (
+    Block,
+    LabelledRows,
+    RowSettings,
+    recomputed,
+    rows_for_network,
+)
 from ebm.networks._tensors import as_parameters, as_tensor
 from ebm.networks.series import power_series
 from ebm.networks.series._surprise import surprise_series
@@ -144,13 +150,7 @@ def _rows(network: nn.Sequential, inputs: Any, labels: Any, first: Tensor) -> La
     if not linear:
         raise ModelError("network must have a Linear layer, got none")
     settings = RowSettings(None, linear[-1].out_features, first.device, first.dtype)
-    rows = labelled_rows(inputs, labels, settings, classes_may_be_empty=True)
-    if rows.n_inputs != linear[0].in_features:
-        raise ShapeError(
-            f"inputs must have {linear[0].in_features} columns for this network, "
-            f"got {rows.n_inputs}"
-        )
-    return rows
+    return rows_for_network(inputs, labels, linear[0].in_features, settings)
 
 
 def _ray(
