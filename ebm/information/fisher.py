@@ -151,9 +151,9 @@ def fisher_information(
     require_units(average, model.space)
     if hasattr(average, "fourth_moments") and _is_small_family_of_pairs(model):
         return FisherInformation(family_fisher(model, average))
-    seen = EnsembleInformation(model, average)
+    visible = EnsembleInformation(model, average)
     if not joint:
-        return seen
+        return visible
     form: Any = energy_form(model)
     parameters = np.concatenate([form.visible, form.hidden, form.weights.ravel()])
     if not np.array_equal(model.parameters, parameters):
@@ -161,7 +161,7 @@ def fisher_information(
             f"the parameters of {type(model).__name__} must be those of its layered_form, visible "
             "and hidden biases and then the rows of weights: leave joint out"
         )
-    return JointInformation(hidden_order(form), seen, relative_fisher(model, average))
+    return JointInformation(hidden_order(form), visible, relative_fisher(model, average))
 
 
 def _is_small_family_of_pairs(model: Any) -> bool:

@@ -74,7 +74,7 @@ def marginal_covariance(model: Any, joint: Ensemble | None) -> Array:
         index = np.asarray(model.space.index(states[:, keep]), dtype=np.intp)
         probability += np.bincount(index, weights, int(size))
         np.add.at(gradient, index, weights[:, None] * energy_gradients(whole, states, p))
-    seen = probability > 0
+    possible = probability > 0
     mean = gradient.sum(axis=0)
-    deviation = gradient[seen] / probability[seen, None] - mean
-    return np.asarray(deviation.T @ (deviation * probability[seen, None]))
+    deviation = gradient[possible] / probability[possible, None] - mean
+    return np.asarray(deviation.T @ (deviation * probability[possible, None]))

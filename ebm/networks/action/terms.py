@@ -179,7 +179,8 @@ def _cumulant_terms(
     for choice in itertools.product(*(parts[k].items() for k in powers)):
         names, factors = zip(*choice, strict=True)
         centered = [F - F.mean(1, keepdim=True) for F in factors]
-        yield _joined(names), (_cumulant(centered) * weights).sum() / multiplicity
+        name = "".join(sorted("".join(names), key="UaWbc".index))
+        yield name, (_cumulant(centered) * weights).sum() / multiplicity
 
 
 def _cumulant(x: list[Tensor]) -> Tensor:
@@ -198,10 +199,6 @@ def _partitions(n: int) -> list[tuple[int, ...]]:
         itertools.combinations_with_replacement(range(1, n), j) for j in range(2, n + 1)
     )
     return [powers for powers in choices if sum(powers) == n]
-
-
-def _joined(names: tuple[str, ...]) -> str:
-    return "".join(sorted("".join(names), key="UaWbc".index))
 
 
 def _parts(action: MLPEnergy, theta: Parameters, inputs: Tensor, order: int) -> list[Parts]:

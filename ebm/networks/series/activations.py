@@ -405,10 +405,6 @@ def identity_derivatives(order: int) -> tuple[Fraction, ...]:
     return tuple(Fraction(k == 1) for k in range(order + 1))
 
 
-def _silu_series(x: Tensor) -> Tensor:
-    return power_series.product(x, power_series.sigmoid(x))
-
-
 def _softplus_series(x: Tensor) -> Tensor:
     return power_series.integral(x, power_series.sigmoid(x), _softplus(x[0]))
 
@@ -431,10 +427,6 @@ def _softplus(x: Tensor) -> Tensor:
     return torch.logaddexp(x, torch.zeros_like(x))
 
 
-def _softplus_continuation(x: ComplexArray) -> ComplexArray:
-    return np.log1p(np.exp(x))
-
-
 def _gelu_continuation(x: ComplexArray) -> ComplexArray:
     from scipy.special import erf
 
@@ -448,7 +440,13 @@ def _identity(x: Any) -> Any:
 _gelu = torch.nn.functional.gelu
 #: Function, derivatives at 0, series, distance of the singularity, continuation.
 _FACTS: dict[str, tuple[Any, ...]] = {
-    "silu": (silu, silu_derivatives, _silu_series, math.pi, silu),
+    "silu": (
+        silu,
+        silu_derivatives,
+        lambda x: power_series.product(x, power_series.sigmoid(x)),
+        math.pi,
+        silu,
+    ),
     "relu": (torch.relu, None, _relu_series),
     "formal_relu": (_identity, identity_derivatives, _identity, math.inf, _identity),
     "tanh": (tanh, tanh_derivatives, power_series.tanh, math.pi / 2, tanh),
@@ -458,7 +456,7 @@ _FACTS: dict[str, tuple[Any, ...]] = {
         softplus_derivatives,
         _softplus_series,
         math.pi,
-        _softplus_continuation,
+        lambda x: np.log1p(np.exp(x)),
     ),
     "gelu": (_gelu, gelu_derivatives, _gelu_series, math.inf, _gelu_continuation),
     "identity": (_identity, identity_derivatives, _identity, math.inf, _identity),

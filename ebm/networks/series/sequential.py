@@ -125,13 +125,16 @@ def _first_parameter(network: Any) -> Tensor:
             f"network must be a torch.nn.Sequential, got {type(network).__name__}: give its layers "
             "one by one"
         )
-    every: list[Tensor] = list(network.parameters())
-    if not every:
+    parameters: list[Tensor] = list(network.parameters())
+    if not parameters:
         raise ModelError("network must have parameters, got none")
-    kinds = {(p.dtype, p.device) for p in every}
+    kinds = {f"{p.dtype} on {p.device}" for p in parameters}
     if len(kinds) > 1:
-        raise ModelError("network must have all parameters in one dtype and on one device")
-    return every[0]
+        raise ModelError(
+            "network must have all parameters in one dtype and on one device, got "
+            f"{' and '.join(sorted(kinds))}: use network.to(dtype=…, device=…)"
+        )
+    return parameters[0]
 
 
 def _is_plain(module: Any, kind: type[nn.Module]) -> bool:
@@ -145,8 +148,8 @@ def _is_plain(module: Any, kind: type[nn.Module]) -> bool:
 
 
 def _rows(network: nn.Sequential, inputs: Any, labels: Any, first: Tensor) -> LabelledRows:
-    every = (module for _, module in network.named_modules(remove_duplicate=False))
-    linear = [module for module in every if isinstance(module, nn.Linear)]
+    modules = (module for _, module in network.named_modules(remove_duplicate=False))
+    linear = [module for module in modules if isinstance(module, nn.Linear)]
     if not linear:
         raise ModelError("network must have a Linear layer, got none")
     settings = RowSettings(None, linear[-1].out_features, first.device, first.dtype)
