@@ -424,8 +424,8 @@ def subset(rows: LabelledRows, most: int, source: np.random.Generator) -> Stored
             start += len(whole.labels)
         block = Block(*(torch.cat(parts) for parts in zip(*parts, strict=True)))
     weights = block.weights / block.weights.sum()
-    shares = torch.zeros(rows.n_classes, dtype=torch.float64, device="cpu")
-    shares.index_add_(0, block.labels.cpu(), weights.cpu().to(torch.float64))
+    on_host = block.labels.cpu(), weights.cpu().to(torch.float64)
+    shares = _class_probabilities(*on_host, rows.n_classes, may_be_empty=True)
     return StoredRows(
         len(chosen),
         rows.n_inputs,

@@ -265,7 +265,7 @@ def test_bad_arguments():
     with pytest.raises(ShapeError, match=r"direction\['0\.weight'\] must have shape \(4, 3\)"):
         ebm.networks.series(built, rows(), LABELS, 2, direction=wrong)
     mixed = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 3).double())
-    with pytest.raises(ModelError, match="one dtype and on one device, got torch.float32"):
+    with pytest.raises(ModelError, match=r"in one dtype and on one device, got torch\.float32"):
         ebm.networks.series(mixed, rows(), LABELS, 2)
     with pytest.raises(ModelError, match=r"the series overflows torch\.float64 from order 2 on"):
         ebm.networks.series(built, rows(), LABELS, 4, direction=np.full(31, 1e200))
