@@ -7,15 +7,19 @@ annealing, expansions, messages, graphs and Fisher information know a user's mod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from ebm._arrays import as_finite, dense, is_sparse
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError
+from ebm.model import checked_energy
 from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
 
 __all__ = [
@@ -30,6 +34,11 @@ __all__ = [
 
 #: Energies of pairwise models must stay below this, in units of k_B T.
 LARGEST_ENERGY = 1e300
+#: States at which the form of a user's model is compared with its energy, beside two extreme ones.
+COMPARED = 8
+#: Largest difference of both, in units of the sum of the magnitudes of all parts of the energy:
+#: single precision passes, and parts that cancel leave their rounding.
+ROUNDING = 1e-6
 
 Units = tuple[int, ...]
 
@@ -286,6 +295,9 @@ def offered_form(model: Any) -> type[EnergyForm] | None:
 def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
     """The energy of a model as a form, the model's answer checked; None where it offers none.
 
+    The form of a user's own model is compared with its ``energy`` at ten states: all units at the
+    lowest value, all at the highest, and eight states drawn at random, the same ones each time.
+
     Parameters
     ----------
     model : EnergyModel
@@ -299,8 +311,8 @@ def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
     Raises
     ------
     ModelError
-        If a form has another shape or space than it must have, is not finite, or its matrix not
-        symmetric.
+        If a form has another shape or space than it must have, is not finite, its matrix is not
+        symmetric, or it gives a state another energy than ``model.energy``, the constant included.
 
     Examples
     --------
@@ -315,11 +327,13 @@ def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
     if kind is None:
         return None
     method, check = _OFFERS[kind]
-    answer = getattr(model, method)()
-    if isinstance(answer, kind) and answer.is_checked:
-        return answer
-    checked: EnergyForm = check(answer, f"{type(model).__name__}.{method}", model.space)
-    return checked
+    form = getattr(model, method)()
+    if not (isinstance(form, kind) and form.is_checked):
+        form = check(form, f"{type(model).__name__}.{method}", model.space)
+    # Tests compare those of the library's own models.
+    if not type(model).__module__.startswith("ebm."):
+        _require_own_energy(model, form, method)
+    return form
 
 
 def summable_form(model: Any) -> Any:
@@ -331,6 +345,79 @@ def summable_form(model: Any) -> Any:
         if isinstance(form, LayeredForm) and not all(np.isfinite(x).all() for x in form):
             raise ModelError(f"{type(model).__name__}.layered_form must be finite, got NaN or inf")
     return form
+
+
+#: Frozen models whose form was compared with their energy, by identity.
+_COMPARED: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+_FORMULAS: dict[type[EnergyForm], str] = {
+    QuadraticForm: "E = −½ Σ A_ij f_i f_j − Σ v_i f_i + k, where each pair stands in A at (i, j) "
+    "and at (j, i) and counts once",
+    LayeredForm: "E = −ln Σ_h exp(v·Uh + b·v + c·h) + k, the hidden units summed out",
+    TermForm: "E = −Σ_A J_A Π x_i − ν(K) + k",
+}
+
+
+def _require_own_energy(model: Any, form: EnergyForm, method: str) -> None:
+    """Refuse a form that gives some state another energy than the model itself."""
+    if _COMPARED.get(id(model)) is model:
+        return
+    space, name, states = model.space, type(model).__name__, _compared_states(model.space)
+    energies = checked_energy(model, states)
+    with np.errstate(over="ignore", invalid="ignore"):
+        by_form, magnitudes = (_energies(form, space, states, size) for size in (False, True))
+        gaps = energies - by_form
+        allowed = ROUNDING * (magnitudes + ROUNDING * magnitudes.max())
+        # Energies that overflow are refused by those who sum them.
+        wrong = np.flatnonzero(np.isfinite(by_form) & ~(np.abs(gaps) <= allowed))
+    if len(wrong):
+        k = wrong[0]
+        remedy = f"look for a sign or a factor of 2 in {_FORMULAS[type(form)]}"
+        if np.isfinite(gaps).all() and np.ptp(gaps) <= 2 * allowed.max():
+            remedy = f"add {gaps[k]:.10g} to the constant of the form"
+        raise ModelError(
+            f"{name}.{method} gives the state {states[k]} the energy {by_form[k]:.10g}, and "
+            f"{name}.energy gives it {energies[k]:.10g}; both must agree, constants included: "
+            f"{remedy}"
+        )
+    settings = getattr(type(model), "__dataclass_params__", None)
+    if settings is not None and settings.frozen:
+        # A class without weak references is compared each time.
+        with suppress(TypeError):
+            _COMPARED[id(model)] = model
+
+
+@lru_cache(maxsize=16)
+def _compared_states(space: StateSpace) -> Array:
+    """States drawn from a fixed stream; of a finite space first its lowest and its highest."""
+    states = space.random(COMPARED, 0)
+    if not isinstance(space, FiniteSpace):
+        return states
+    return np.concatenate([np.full((2, space.n), space.values[[0, -1], None]), states])
+
+
+def _energies(form: EnergyForm, space: StateSpace, states: Array, size: bool) -> Array:
+    """E by a form of states (m, n), (m,); with ``size`` the sum of the magnitudes of its parts."""
+    part: Callable[[Any], Any] = abs if size else lambda number: number
+    features, constant, sign = space.features(states), part(form.constant), 1 if size else -1
+    if isinstance(form, QuadraticForm):
+        about = part(features if form.center is None else features - form.center)
+        pairs = 0.5 * ((about @ part(form.matrix)) * about).sum(axis=1)
+        return np.asarray(constant + sign * (pairs + part(features) @ part(form.vector)))
+    if isinstance(form, LayeredForm):
+        u = part(form.weights)
+        about = states if form.visible_center is None else part(states - form.visible_center)
+        free = np.logaddexp(0, about @ u + part(form.hidden)).sum(axis=1)
+        center = 0.0 if form.hidden_center is None else about @ (u @ part(form.hidden_center))
+        return np.asarray(constant + center + sign * (states @ part(form.visible) + free))
+    total = np.zeros(len(states))
+    if form.count is not None:
+        total += part(form.count[(states > 0).sum(axis=1)])
+    for length in set(map(len, form.terms)):
+        units = [key for key in form.terms if len(key) == length]
+        products = part(states[:, np.array(units, dtype=np.intp)].prod(axis=-1))
+        total += products @ part(np.array([form.terms[key] for key in units]))
+    return np.asarray(constant + sign * total)
 
 
 def _checked_quadratic(answer: Any, name: str, space: StateSpace) -> QuadraticForm:

@@ -13,7 +13,7 @@ from ebm._parallel import map_blocks, number_of_jobs, single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags, Words
 from ebm.errors import ModelError, ShapeError
-from ebm.forms import offered_form
+from ebm.forms import energy_form
 from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.sampling._streams import block_slices
 from ebm.sampling.gibbs import Sampler, Sweeper
@@ -112,7 +112,7 @@ def side_by_side(states: Array, n_chains: int) -> Array:
 
 def is_allowed(model: EnergyModel, states: Array) -> Flags:
     """Whether each state has a finite energy, as all of a form have, (chain,)."""
-    if offered_form(model) is not None:
+    if energy_form(model) is not None:
         return np.ones(len(states), dtype=bool)
     return np.isfinite(checked_energy(model, states))
 
