@@ -180,3 +180,14 @@ def checked_energy(model: EnergyModel, states: Array) -> Array:
             "energies must be finite, or +inf to forbid a state"
         )
     return energies
+
+
+def checked_slopes(model: Any, states: Array) -> Array:
+    """∂E/∂x at ``states`` of a continuous model, (..., n), with the model's answer checked."""
+    name = f"{type(model).__name__}.state_gradient"
+    slopes = as_floats(model.state_gradient(states.copy()), name)
+    if slopes.shape != states.shape:
+        raise ModelError(
+            f"{name} must map states {states.shape} to the same shape, got {slopes.shape}"
+        )
+    return slopes

@@ -26,8 +26,6 @@ from ebm.information._solving import (
 __all__ = ["Metric"]
 
 
-#: Largest matrix that ``dense`` makes, in bytes.
-MEMORY_LIMIT = 4 * 2**30
 #: Largest number of parameters whose matrix is made where only a solution was asked for.
 MOST_FACTORED = 2000
 
@@ -222,7 +220,6 @@ class Metric(ABC):
         p = self.shape[0]
         require_memory(
             8.0 * p * p,
-            MEMORY_LIMIT,
             f"the matrix of an information metric of {p} parameters",
             "use its products and solve, which make no matrix",
         )

@@ -25,8 +25,6 @@ from ebm.spaces._labels import agreed_names, aligned
 __all__ = ["RestrictedBoltzmannMachine"]
 
 
-#: Memory that the weights of the joint machine may take, in bytes.
-MEMORY_LIMIT = 4 * 2.0**30
 #: Hidden units of states held at a time.
 CHUNK = 2**20
 
@@ -413,7 +411,6 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         size = n + self.n_hidden
         require_memory(
             3 * 8.0 * size**2,
-            MEMORY_LIMIT,
             f"the weights between all of {size} units",
             "stay with the restricted machine, whose weights join its layers alone",
         )

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from ebm._arrays import as_floats, as_integer, as_number
 from ebm._progress import ticker
 from ebm._types import Array, Flags
-from ebm.errors import ModelError, PoorMixingWarning, ShapeError, require_memory, warn
-from ebm.model import checked_energy, checked_space
+from ebm.errors import MEMORY_LIMIT, ModelError, PoorMixingWarning, ShapeError, require_memory, warn
+from ebm.model import checked_energy, checked_slopes
 from ebm.sampling._chains import GivenStart, side_by_side
 from ebm.sampling._streams import SeededRun
 from ebm.sampling.samples import (
@@ -29,9 +29,6 @@ from ebm.spaces import Reals
 from ebm.spaces._labels import refuse_labels
 
 __all__ = ["HamiltonianMonteCarlo", "Langevin", "walk"]
-
-#: Largest array of draws that is kept, in bytes.
-MEMORY_LIMIT = 8 * 2**30
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +176,7 @@ class _Walk:
     ) -> None:
         self._model, self._sampler, self._source = model, sampler, source
         self.states, self.n_accepted = states, np.zeros(len(states))
-        self._energies, self._slopes = checked_energy(model, states), self._gradient(states)
+        self._energies, self._slopes = checked_energy(model, states), checked_slopes(model, states)
         if not np.isfinite(self._energies).all():
             raise ModelError("initial must hold states of finite energy, one is forbidden (+inf)")
         self._require_slopes(self._slopes, self._energies)
@@ -214,7 +211,7 @@ class _Walk:
             # back to its start: the model need not see such states again.
             alive &= np.isfinite(x).all(-1)
             x = np.where(alive[:, None], x, self.states)
-            slopes = self._gradient(x)
+            slopes = checked_slopes(self._model, x)
             if np.isnan(slopes).any():
                 self._require_slopes(slopes, checked_energy(self._model, x))
                 alive &= ~np.isnan(slopes).any(-1)
@@ -222,15 +219,6 @@ class _Walk:
                 slopes = np.where(alive[:, None], slopes, self._slopes)
             momenta = momenta - (0.5 if k == n_steps - 1 else 1) * step * slopes
         return x, slopes, momenta, alive
-
-    def _gradient(self, states: Array) -> Array:
-        name = f"{type(self._model).__name__}.state_gradient"
-        slopes = as_floats(self._model.state_gradient(states.copy()), name)
-        if slopes.shape != states.shape:
-            raise ModelError(
-                f"{name} must map states {states.shape} to the same shape, got {slopes.shape}"
-            )
-        return slopes
 
     def _require_slopes(self, slopes: Array, energies: Array) -> None:
         if (np.isnan(slopes).any(-1) & np.isfinite(energies)).any():
@@ -240,7 +228,7 @@ class _Walk:
 
 def _checked(model: Any, sampler: HamiltonianMonteCarlo) -> Reals:
     """The space of a model that such chains can move in."""
-    space = checked_space(model)
+    space = model.space
     if not isinstance(space, Reals) or not callable(getattr(model, "state_gradient", None)):
         raise ModelError(
             f"{type(model).__name__} must have a space ebm.Reals(n), got {space!r}, and a method "
@@ -304,9 +292,9 @@ def _require_memory(shape: tuple[int, ...], n_draws: int) -> None:
     """Of what is recorded of the chains together, (chain, …), at every draw."""
     require_memory(
         8.0 * math.prod(shape) * n_draws,
-        MEMORY_LIMIT,
         f"{shape[0]} chains of {n_draws} draws of {math.prod(shape[1:])} numbers",
         "record something smaller by observe, or draw fewer",
+        limit=2 * MEMORY_LIMIT,
     )
 
 

@@ -26,8 +26,6 @@ from ebm.networks.natural_gradient._recording import ForwardPass, Recorder
 __all__ = ["Damping", "LayerMetrics", "RelativeNaturalGradient"]
 
 Schedule = float | Callable[[int], float]
-#: Largest metrics and inverses that are made, in bytes.
-MEMORY_LIMIT = 4 * 2**30
 #: What a step asks for, checked again where it has changed.
 SETTINGS = ("lr", "period", "decay", "damping", "weight_decay", "damping_kind")
 
@@ -469,7 +467,6 @@ def _layer_metrics(model: nn.Module, settings: LayerMetrics) -> list[LayerMetric
         total += metric.n_bytes
         require_memory(
             total,
-            MEMORY_LIMIT,
             f"the metrics and inverses up to layer {metric.layer.name!r} ({metric.kind})",
             f"give blocks={{{metric.layer.name!r}: 'shared'}}",
         )
