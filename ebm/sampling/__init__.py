@@ -2,7 +2,8 @@
 
 from ebm.sampling.annealing import AnnealedSamples, Annealing, log_partition
 from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size, split_r_hat
-from ebm.sampling.gibbs import Gibbs, Metropolis
+from ebm.sampling._streams import uniforms
+from ebm.sampling.gibbs import Gibbs, Metropolis, Sweeper
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
 from ebm.sampling.sample import sample
 from ebm.sampling.samples import (
@@ -27,9 +28,11 @@ __all__ = [
     "ParallelTempering",
     "Samples",
     "SamplingRun",
+    "Sweeper",
     "autocorrelation_time",
     "effective_sample_size",
     "log_partition",
     "sample",
     "split_r_hat",
+    "uniforms",
 ]

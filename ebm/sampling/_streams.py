@@ -29,7 +29,28 @@ def new_streams(rng: RandomSource, n_blocks: int) -> Words:
 
 
 def uniforms(stream: Words, shape: tuple[int, ...]) -> Array:
-    """Uniform numbers in (0, 1) from a stream, which moves on."""
+    """Uniform numbers in (0, 1) from the stream of a block of chains, which moves on.
+
+    Parameters
+    ----------
+    stream : ndarray of uint64, (4, lanes)
+        What :meth:`ebm.sampling.Sweeper.advance` is given: xoshiro256++ generators side by side.
+    shape : tuple of int
+        Shape of the array.
+
+    Returns
+    -------
+    ndarray
+        Independent numbers of 52 random bits each, neither 0 nor 1.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> machine = ebm.BoltzmannMachine([[0, 1], [1, 0]], [0, 0])
+    >>> final = ebm.sample(machine, n_draws=1, rng=0).final
+    >>> ebm.sampling.uniforms(final.streams[0], (2, 3)).shape
+    (2, 3)
+    """
     from ebm._kernels.heat_bath import fill_words
 
     count = int(np.prod(shape))

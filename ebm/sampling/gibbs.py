@@ -23,7 +23,7 @@ from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.sampling._streams import uniforms
 from ebm.spaces import Binary, FiniteSpace, Levels, Spins
 
-__all__ = ["Gibbs", "Metropolis", "Sampler"]
+__all__ = ["Gibbs", "Metropolis", "Sampler", "Sweeper"]
 
 Work = NDArray[Any]
 
@@ -135,22 +135,42 @@ def checked_sampler(sampler: Any, *, carries_copies: bool = True) -> Any:
 
 
 class Sweeper(ABC):
-    """How a block of chains advances."""
+    """Moves a block of chains of one model; what ``sweeper(model, n_chains)`` of a sampler returns.
+
+    :func:`ebm.sample` loads the states of a block of chains, advances them in place, and reads
+    them. The layout between ``load`` and ``read`` belongs to the sweeper: the states themselves
+    unless both are overridden. A sweeper keeps nothing else between calls, so that chains which are
+    stopped and taken up again remain the same chains.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ebm
+    >>> class Coins(ebm.sampling.Sweeper):
+    ...     def advance(self, work, stream, n_sweeps):
+    ...         work[:] = ebm.sampling.uniforms(stream, work.shape) < 0.5
+    >>> class Coin:
+    ...     def sweeper(self, model, n_chains):
+    ...         return Coins()
+    >>> free = ebm.TabularModel(np.zeros(8), ebm.Binary(3))
+    >>> ebm.sample(free, Coin(), n_draws=1, n_chains=2, rng=0).chains.shape
+    (2, 1, 3)
+    """
 
     #: Hidden copies that each chain carries along; states then are (chains, 1 + n_copies, n).
     n_copies = 0
 
-    @abstractmethod
-    def load(self, states: Array) -> Work:
+    def load(self, states: Array) -> Any:
         """States (chains, n) in the coding of the model, in the layout of the sweeper."""
+        return np.array(states, dtype=np.float64)
 
-    @abstractmethod
-    def read(self, work: Work) -> NDArray[Any]:
+    def read(self, work: Any) -> NDArray[Any]:
         """The inverse of :meth:`load`, of any type that holds the values exactly."""
+        return np.array(work)
 
     @abstractmethod
-    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
-        """Advance all chains in place by whole sweeps."""
+    def advance(self, work: Any, stream: Words, n_sweeps: int) -> None:
+        """Advance all chains of a layout in place by whole sweeps, by numbers from ``stream``."""
 
 
 class TwoValued(Sweeper):
@@ -361,19 +381,7 @@ def largest_sum(weights: Any, *biases: NDArray[Any] | None, enough: float) -> fl
     return float(np.max([part.max() for part in sums]))
 
 
-class _Plain(Sweeper):
-    """Layout: the states themselves, (chains, n)."""
-
-    def load(self, states: Array) -> Array:
-        """A copy of the states."""
-        return np.array(states, dtype=np.float64)
-
-    def read(self, work: Array) -> Array:
-        """The inverse of :meth:`load`."""
-        return work.copy()
-
-
-class EnergySweeper(_Plain):
+class EnergySweeper(Sweeper):
     """Heat bath: each unit in turn takes a value with its probability given all others."""
 
     def __init__(self, model: EnergyModel, space: FiniteSpace) -> None:
@@ -393,7 +401,7 @@ class EnergySweeper(_Plain):
         return checked_energy(self._model, trial)
 
 
-class LevelsSweeper(_Plain):
+class LevelsSweeper(Sweeper):
     """Heat bath of units with q unordered values and pair energies."""
 
     def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
@@ -420,7 +428,7 @@ class LevelsSweeper(_Plain):
                 one_hot[:, unit] = np.eye(q)[chosen]
 
 
-class MetropolisSweeper(_Plain):
+class MetropolisSweeper(Sweeper):
     """Metropolis: units in turn are offered another value and take it by the energy's change."""
 
     def __init__(self, model: EnergyModel, space: FiniteSpace) -> None:
