@@ -2,8 +2,7 @@
 
 from ebm.sampling.annealing import AnnealedSamples, Annealing, log_partition
 from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size, split_r_hat
-from ebm.sampling._streams import uniforms
-from ebm.sampling.gibbs import Gibbs, Metropolis, Sweeper
+from ebm.sampling.gibbs import Gibbs, Metropolis, Sweeper, uniforms
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
 from ebm.sampling.sample import sample
 from ebm.sampling.samples import (

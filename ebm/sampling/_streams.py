@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._randomness import RandomSource, generator
-from ebm._types import Array, Words
+from ebm._types import Words
 from ebm.errors import RepeatedNumbersWarning, warn
 
 #: Chains that share a stream and the calls of one thread.
@@ -26,38 +26,6 @@ def new_streams(rng: RandomSource, n_blocks: int) -> Words:
     children = generator(rng).spawn(n_blocks)
     words = [child.integers(0, 2**64, (4, LANES), dtype=np.uint64) for child in children]
     return np.array(words)
-
-
-def uniforms(stream: Words, shape: tuple[int, ...]) -> Array:
-    """Uniform numbers in (0, 1) from the stream of a block of chains, which moves on.
-
-    Parameters
-    ----------
-    stream : ndarray of uint64, (4, lanes)
-        What :meth:`ebm.sampling.Sweeper.advance` is given: xoshiro256++ generators side by side.
-    shape : tuple of int
-        Shape of the array.
-
-    Returns
-    -------
-    ndarray
-        Independent numbers of 52 random bits each, neither 0 nor 1.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> machine = ebm.BoltzmannMachine([[0, 1], [1, 0]], [0, 0])
-    >>> final = ebm.sample(machine, n_draws=1, rng=0).final
-    >>> ebm.sampling.uniforms(final.streams[0], (2, 3)).shape
-    (2, 3)
-    """
-    from ebm._kernels.heat_bath import fill_words
-
-    count = int(np.prod(shape))
-    words = np.empty(-(-count // LANES) * LANES, dtype=np.uint64)
-    fill_words(stream, words)
-    values = ((words[:count] >> np.uint64(12)) + 0.5) * 2.0**-52
-    return np.asarray(values.reshape(shape))
 
 
 def block_slices(n_chains: int) -> list[slice]:

@@ -20,10 +20,10 @@ from ebm._types import Array, Indices, Words
 from ebm.errors import ModelError
 from ebm.forms import LARGEST_ENERGY, LayeredForm, QuadraticForm, energy_form
 from ebm.model import EnergyModel, checked_energy, checked_space
-from ebm.sampling._streams import uniforms
+from ebm.sampling._streams import LANES
 from ebm.spaces import Binary, FiniteSpace, Levels, Spins
 
-__all__ = ["Gibbs", "Metropolis", "Sampler", "Sweeper"]
+__all__ = ["Gibbs", "Metropolis", "Sampler", "Sweeper", "uniforms"]
 
 Work = NDArray[Any]
 
@@ -171,6 +171,38 @@ class Sweeper(ABC):
     @abstractmethod
     def advance(self, work: Any, stream: Words, n_sweeps: int) -> None:
         """Advance all chains of a layout in place by whole sweeps, by numbers from ``stream``."""
+
+
+def uniforms(stream: Words, shape: tuple[int, ...]) -> Array:
+    """Uniform numbers in (0, 1) from the stream of a block of chains, which moves on.
+
+    Parameters
+    ----------
+    stream : ndarray of uint64, (4, lanes)
+        What :meth:`ebm.sampling.Sweeper.advance` is given: xoshiro256++ generators side by side.
+    shape : tuple of int
+        Shape of the array.
+
+    Returns
+    -------
+    ndarray
+        Independent numbers of 52 random bits each, neither 0 nor 1.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> machine = ebm.BoltzmannMachine([[0, 1], [1, 0]], [0, 0])
+    >>> final = ebm.sample(machine, n_draws=1, rng=0).final
+    >>> ebm.sampling.uniforms(final.streams[0], (2, 3)).shape
+    (2, 3)
+    """
+    from ebm._kernels.heat_bath import fill_words
+
+    count = int(np.prod(shape))
+    words = np.empty(-(-count // LANES) * LANES, dtype=np.uint64)
+    fill_words(stream, words)
+    values = ((words[:count] >> np.uint64(12)) + 0.5) * 2.0**-52
+    return np.asarray(values.reshape(shape))
 
 
 class TwoValued(Sweeper):

@@ -15,8 +15,7 @@ from ebm.errors import EbmError, ModelError
 from ebm.forms import QuadraticForm, offered_form
 from ebm.model import EnergyModel, checked_energy
 from ebm.models._library import library_model
-from ebm.sampling._streams import uniforms
-from ebm.sampling.gibbs import Gibbs, Sampler, Sweeper, checked_sampler
+from ebm.sampling.gibbs import Gibbs, Sampler, Sweeper, checked_sampler, uniforms
 from ebm.spaces import StateSpace
 
 __all__ = ["ParallelTempering"]
