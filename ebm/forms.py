@@ -1,7 +1,7 @@
-"""Forms of an energy: what a model offers, by one method, to be taken by every fast way there is.
+"""Forms of an energy: quadratic, layered, or a sum of products of units.
 
-A form is a value, and methods match on it, never on the class of a model: exact sums, Gibbs sweeps,
-annealing, expansions, messages, graphs and Fisher information know a user's model by its form.
+A model offers one of them by a method. Exact sums, Gibbs sweeps, annealing, expansions, messages,
+graphs and Fisher information match on the form, never on the class of a model.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ class QuadraticForm:
     """E = −½ Σ A_ij (f_i − c_i)(f_j − c_j) − Σ v_i f_i + k over f = ``space.features(states)``.
 
     A model offers it by a method ``quadratic_form()``, which may also return the triple (A, v, k)
-    of a form at center 0. Taken apart as a triple, a form is the one at center 0, A dense.
+    of a form at center 0. Unpacking a form gives this triple, with A dense.
 
     Parameters
     ----------
     matrix : ndarray or scipy.sparse, (d, d)
-        A, symmetric.
+        Symmetric couplings A.
     vector : ndarray, (d,)
-        v.
+        Linear coefficients v.
     constant : float
-        k in units of k_B T.
+        Constant k in units of k_B T.
     center : ndarray, (d,), optional
-        c, about which v holds no sums of large couplings; None is 0.
+        Center c, 0 if not given. About a suitable center v holds no sums of large couplings.
     is_checked : bool
-        Whether whoever made the form vouches for its numbers; others are checked at each use.
+        True skips the checks of shape, symmetry and finiteness, for numbers already checked.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class QuadraticForm:
         return replace(self, matrix=dense(self.matrix)) if is_sparse(self.matrix) else self
 
     def linear_remainder(self) -> Array:
-        """What rounding takes from the vector of :meth:`at_origin`, (d,), by fractions."""
+        """The rounding error of the vector of :meth:`at_origin`, (d,), in rational arithmetic."""
         origin = self.at_origin().vector
         return _exact_remainder(origin, self.vector, self.matrix, self.center)
 
@@ -144,7 +144,7 @@ class QuadraticForm:
 
 @dataclass(frozen=True)
 class Bernoulli:
-    """Units of {0,1} as a layer: Γ(I) = ln(1 + e^I) is ln Σ_h e^{Ih}, its slope their mean.
+    """A layer of {0,1} units, Γ(I) = ln Σ_h e^{Ih} = ln(1 + e^I); their mean is Γ′(I).
 
     Examples
     --------
@@ -157,25 +157,25 @@ class Bernoulli:
 
 @dataclass(frozen=True, eq=False)
 class LayeredForm:
-    """E(v, h) = −(v−v̂)·U(h−ĥ) − b·v − c·h + k over two layers, h to be summed out.
+    """E(v, h) = −(v−v̂)·U(h−ĥ) − b·v − c·h + k over two layers, of which h is summed out.
 
     A model over {0,1}^n offers it by a method ``layered_form()``, which may also return
-    (U, b, c, k), a form at centers 0. Taken apart, a form is the one at centers 0.
+    (U, b, c, k), a form at centers 0. Unpacking a form gives these four numbers.
 
     Parameters
     ----------
     weights : ndarray, (n, m)
-        U.
+        Couplings U between the layers.
     visible, hidden : ndarray, (n,) and (m,)
-        b and c.
+        Biases b and c.
     constant : float
-        k in units of k_B T.
+        Constant k in units of k_B T.
     visible_center, hidden_center : ndarray, (n,) and (m,), optional
-        v̂ and ĥ; None is 0.
+        Centers v̂ and ĥ, 0 if not given.
     visible_units, hidden_units : Bernoulli
-        The generating functions of both layers; there is one kind so far.
+        Generating functions of the two layers; {0,1} is the only kind so far.
     is_checked : bool
-        Whether whoever made the form vouches for its numbers.
+        True skips the checks of shape and finiteness, for numbers already checked.
 
     Examples
     --------
@@ -235,7 +235,7 @@ class LayeredForm:
         )
 
     def linear_remainder(self) -> tuple[Array, Array]:
-        """What rounding takes from the vectors of :meth:`at_origin`, (n,) and (m,)."""
+        """The rounding errors of the vectors of :meth:`at_origin`, (n,) and (m,)."""
         origin, u = self.at_origin(), self.weights
         return (
             _exact_remainder(origin.visible, self.visible, u, self.hidden_center),
@@ -247,19 +247,18 @@ class LayeredForm:
 class TermForm:
     """E(x) = −Σ_A J_A Π_{i∈A} x_i − ν(K) + k over {0,1} or ±1, K the number of active units.
 
-    A model offers it by a method ``term_form()``. A quadratic form is the special case of terms of
-    two units at most.
+    A model offers it by a method ``term_form()``.
 
     Parameters
     ----------
     terms : mapping of tuple of int to float
-        J by units.
+        Coefficients J_A, keyed by the units of the term A.
     constant : float
-        k in units of k_B T.
+        Constant k in units of k_B T.
     count : ndarray, (n + 1,), optional
-        ν(0), …, ν(n); None is 0.
+        The values ν(0), …, ν(n), 0 if not given.
     is_checked : bool
-        Whether whoever made the form vouches for its numbers.
+        True skips the checks of units and finiteness, for numbers already checked.
 
     Examples
     --------
@@ -284,7 +283,7 @@ EnergyForm = QuadraticForm | LayeredForm | TermForm
 
 
 def offered_form(model: Any) -> type[EnergyForm] | None:
-    """The kind of form that a model offers, without making it; None where it offers none."""
+    """The kind of form that a model offers, without making it; None if it offers none."""
     for kind, (method, _) in _OFFERS.items():
         # A class has methods, and no numbers.
         if callable(getattr(model, method, None)) and not isinstance(model, type):
@@ -293,7 +292,7 @@ def offered_form(model: Any) -> type[EnergyForm] | None:
 
 
 def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
-    """The energy of a model as a form, the model's answer checked; None where it offers none.
+    """The energy of a model as a checked form; None if the model offers none.
 
     The form of a user's own model is compared with its ``energy`` at ten states: all units at the
     lowest value, all at the highest, and eight states drawn at random, the same ones each time.

@@ -1,4 +1,4 @@
-"""Couplings as networkx graphs and back; strict about what comes in."""
+"""Pairwise models as networkx graphs, and back."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def to_graph(model: EnergyModel) -> Any:
     -------
     networkx.Graph
         Nodes are the unit names, or 0, …, n−1 without names, with the attribute ``bias`` or
-        ``field``, and ``center`` and ``self_coupling`` where any of these is not zero; edges have
+        ``field``, and ``center`` and ``self_coupling`` if any of these is not zero; edges have
         the attribute ``weight``. ``graph.graph`` holds ``offset``, ``class`` and ``sparse``.
 
     Raises
@@ -95,11 +95,11 @@ def from_graph(
         Each edge with the attribute ``weight``; the nodes, in their order, with ``bias`` (for an
         Ising model ``field``), or none of them.
     cls : class, optional
-        ``ebm.BoltzmannMachine`` or ``ebm.IsingModel``. None means what the graph says in its
-        attribute ``class``, a Boltzmann machine where it says nothing.
+        ``ebm.BoltzmannMachine`` or ``ebm.IsingModel``; by default the attribute ``class`` of the
+        graph, or a Boltzmann machine if it has none.
     sparse : bool, optional
-        Whether the edges alone are parameters, not all pairs. None means what the graph says in
-        its attribute ``sparse``, dense where it says nothing.
+        Whether the edges alone are parameters, not all pairs; by default the attribute ``sparse``
+        of the graph, or False if it has none.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Markov chains that leave a model's distribution unchanged, and what can be trusted of them."""
+"""Markov chains that leave a model's distribution unchanged, and their diagnostics."""
 
 from ebm.sampling.annealing import AnnealedSamples, Annealing, log_partition
 from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size, split_r_hat

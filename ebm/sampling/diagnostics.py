@@ -1,7 +1,7 @@
-"""How far draws from Markov chains can be trusted.
+"""Convergence diagnostics of Markov chains.
 
 Every function takes series (chain, draw) or stacks of them (chain, draw, …), and gives NaN for a
-series that never changes: nothing can be learnt from it.
+series that never changes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def split_r_hat(series: ArrayLike) -> Array:
     Returns
     -------
     ndarray, (…)
-        R̂ of each series; NaN where a series never changes.
+        R̂ of each series; NaN if a series never changes.
 
     Examples
     --------

@@ -1,8 +1,7 @@
 """Gibbs and Metropolis: how chains move over finite spaces, and the sweeps that move them.
 
-Samplers are frozen settings. A sweeper takes the states of a block of chains into its own layout,
-the one in which its updates are fast, advances them there by whole sweeps, and gives them back. It
-keeps nothing else between calls, so a chain that is stopped and taken up again is the same chain.
+A sampler is a frozen value of settings; its sweeper loads the states of a block of chains into the
+layout in which updates are fast, and advances them there by whole sweeps.
 """
 
 from __future__ import annotations
@@ -53,13 +52,13 @@ class Sampler(Protocol):
 class Gibbs:
     """Heat bath: every unit in turn takes a value drawn from its distribution given all others.
 
-    Models with a ``quadratic_form`` (dense or sparse) or a ``layered_form`` (layer by layer), the
-    library's and a user's own, have compiled or vectorized sweeps; any other finite model is swept
-    through its ``energy``, rightly but slowly. Where some states are forbidden (E = +∞), changes
-    of one unit must lead from each allowed state to every other.
+    Models with a ``quadratic_form`` (dense or sparse) or a ``layered_form`` (layer by layer) have
+    compiled or vectorized sweeps; those of any other finite model evaluate its ``energy`` for each
+    update, which is slow. If some states are forbidden (E = +∞), changes of one unit must lead from
+    each allowed state to every other.
 
-    Log-odds are summed in single precision where it keeps three decimals of them,
-    |b_i| + Σ_j |W_ij| below about 8000, and in double precision beyond, some times slower.
+    Log-odds are summed in single precision where it keeps three decimals, |b_i| + Σ_j |W_ij| below
+    about 8000, and in double precision beyond, at several times the cost.
 
     Examples
     --------
@@ -70,7 +69,7 @@ class Gibbs:
     """
 
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
-        """The fastest sweep that is right for a model."""
+        """The fastest sweep for the form of a model."""
         space = _finite_space(model)
         form = energy_form(model)
         if isinstance(form, LayeredForm):
@@ -84,11 +83,11 @@ class Gibbs:
 
 @dataclass(frozen=True)
 class Metropolis:
-    """Every unit in turn is offered another of its values and takes it with min(1, exp(−ΔE)).
+    """Another value is proposed for every unit in turn, accepted with min(1, exp(−ΔE)).
 
-    One offer in four, drawn at random, is left out: with moves of equal energy always taken and
-    units in a fixed order, two free spins would otherwise visit two of their four states. For any
-    finite model, through ``energy``. Where some states are forbidden (E = +∞), changes of one unit
+    One proposal in four, drawn at random, is left out: with moves of equal energy always accepted
+    and units in a fixed order, two free spins would visit only two of their four states. It serves
+    any finite model, by its ``energy``. If some states are forbidden (E = +∞), changes of one unit
     must lead from each allowed state to every other.
 
     Examples

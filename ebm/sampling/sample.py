@@ -83,31 +83,31 @@ def sample(
         (..., n), which is ∂E/∂x. One with a method ``flat_directions`` that names some is refused:
         exp(−E) has no finite integral.
     sampler : Gibbs, Metropolis, ParallelTempering, Langevin or HamiltonianMonteCarlo, optional
-        How the chains move; the last two over ``ebm.Reals``. ``ebm.Gibbs()`` if not given.
+        Transition kernel, ``ebm.Gibbs()`` if not given; the last two are for ``ebm.Reals``. An
+        object with a method ``sweeper`` serves as well, see :class:`ebm.sampling.Sweeper`.
     n_draws : int
         Draws kept from each chain.
     n_chains : int
-        Number of chains; those of ``initial`` where it has several.
+        Number of chains; ignored if ``initial`` holds several.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of randomness. A loop of single steps needs one Generator for all of them, or
+        Source of randomness. A loop of short runs needs one Generator for all of them, or
         ``samples.final`` as ``initial``: with an integer it ends in one state or in a cycle. Chains
-        that are taken up bring their own random numbers; of ``rng`` come then only copies that they
-        lack.
+        that are continued have their own streams; ``rng`` then draws only the copies they lack.
     burn_in : int, optional
-        Sweeps (n site updates each), over R^n transitions, before the first draw: 100, or 0 when
-        chains are taken up.
-    initial : array_like, (n,) or (n_chains, n), or what ``samples.final`` is, optional
-        Where to start: states, or ``samples.final`` to go on as if the chains had never stopped.
-        Independent uniform states if not given, over R^n standard normal ones.
+        Sweeps of n updates each before the first draw, over R^n transitions: 100 if not given, or 0
+        when chains are continued.
+    initial : array_like, (n,) or (n_chains, n), or ``samples.final``, optional
+        States to start from, or ``samples.final`` to continue the same chains. Independent uniform
+        states if not given; over R^n, standard normal ones.
     run : ebm.sampling.SamplingRun, optional
-        What is kept, ``thin`` and ``observe``, and how the work is done, ``progress`` and
-        ``n_jobs``; the path of the chains does not depend on it.
+        Which draws are kept, ``thin`` and ``observe``, and how the work is done, ``progress`` and
+        ``n_jobs``.
 
     Returns
     -------
     Samples or ContinuousSamples
-        An ensemble with its own errors, ``.chains`` (chain, draw, unit) and ``.final``; over R^n
-        what was recorded, ``.values`` (chain, draw, …), with its errors and ``.final``.
+        An ensemble with Monte-Carlo errors, ``.chains`` (chain, draw, unit) and ``.final``; over
+        R^n the recorded ``.values`` (chain, draw, …), with their errors and ``.final``.
 
     Raises
     ------
@@ -115,15 +115,15 @@ def sample(
         If a count is not a positive integer, ``initial`` does not fit, or ``observe`` changes the
         shape of what it returns.
     ModelError
-        If ``sampler`` is none, or the model has not what it needs: a finite space, or a gradient
-        that is a number wherever the energy is finite.
+        If ``sampler`` is no sampler, or the model lacks what it needs: a finite space, or a
+        gradient that is a number wherever the energy is finite.
     MemoryLimitError
         If the draws would take more than 8 GiB.
 
     Warns
     -----
     RepeatedNumbersWarning
-        In the third run of a row with the same seed, each from states where the one before ended.
+        In the third of successive runs with one seed, each from states where the last one ended.
     PoorMixingWarning
         Over R^n, if a chain accepted none of 20 proposals or more; or if chains disagree: split
         R-hat above 1.1 in 100 draws or more, 400 in all.

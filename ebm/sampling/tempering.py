@@ -1,4 +1,4 @@
-"""Parallel tempering: hot copies of each chain that cross barriers and hand their states down."""
+"""Parallel tempering: copies of each chain at higher temperatures, which exchange states."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class ParallelTempering:
     betas : sequence of float
         Inverse temperatures of the copies below 1, falling. The draws are those of the chain at 1.
     sampler : Sampler, optional
-        How each copy moves; ``ebm.Gibbs()`` if not given.
+        Transition kernel of each copy; ``ebm.Gibbs()`` if not given.
 
     Raises
     ------
     EbmError
         If ``betas`` do not fall from below 1 to 0 or more.
     ModelError
-        If ``sampler`` is none, or carries copies itself.
+        If ``sampler`` is no sampler, or carries copies itself.
 
     Examples
     --------

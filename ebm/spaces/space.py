@@ -1,4 +1,4 @@
-"""What every state space knows, and the space of real coordinates."""
+"""State spaces in general, and the space of real coordinates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BLOCK = 2**20
 
 @dataclass(frozen=True)
 class StateSpace(ABC):
-    """Where states live: ``n`` units, each with a value, optionally each with a name.
+    """The set of states of ``n`` units, which may have names.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class StateSpace(ABC):
 
     @abstractmethod
     def random(self, n_states: int, rng: RandomSource = None) -> Array:
-        """Independent states without preference, (n_states, n)."""
+        """Independent states, uniform or, over R^n, standard normal, (n_states, n)."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class StateSpace(ABC):
         return self.n
 
     def features(self, states: ArrayLike) -> Array:
-        """What moments are taken of: the states themselves, (..., n) -> (..., n_features)."""
+        """Features, whose moments are taken: here the states, (..., n) -> (..., n_features)."""
         return self.check(states)
 
     def check(self, states: ArrayLike) -> Array:
@@ -92,7 +92,7 @@ class StateSpace(ABC):
         ----------
         states : array_like, (..., n)
             One state or any stack of states: an array, scipy.sparse rows, a tensor, a data frame or
-            a row of one. What has labels is taken by the names of the units.
+            a row of one. Labelled states are ordered by the names of the units.
 
         Returns
         -------
@@ -132,16 +132,16 @@ class StateSpace(ABC):
         Returns
         -------
         ndarray, (..., m)
-            What the function gives for all states; no float64 copy of all of them is made.
+            Values for all states; no float64 copy of all of them is made.
 
         Raises
         ------
         ShapeError
-            As :meth:`check`.
+            As in :meth:`check`.
         CodingError
-            As :meth:`check`.
+            As in :meth:`check`.
         MissingValueError
-            As :meth:`check`.
+            As in :meth:`check`.
 
         Examples
         --------
@@ -290,7 +290,7 @@ class Reals(StateSpace):
     n : int
         Number of coordinates.
     names : sequence of str, optional
-        Their names.
+        Names of the coordinates.
 
     Examples
     --------
