@@ -123,15 +123,15 @@ class QuadraticForm:
         (f − c)² = (a + b − 2c) f + c² − ab.
         """
         low, high = (float(value) for value in space.values)
-        own = np.asarray(self.matrix.diagonal(), dtype=np.float64)
-        if not own.any():
+        diagonal = np.asarray(self.matrix.diagonal(), dtype=np.float64)
+        if not diagonal.any():
             return self
-        center = np.zeros(len(own)) if self.center is None else self.center
+        center = np.zeros(len(diagonal)) if self.center is None else self.center
         return replace(
             self,
             matrix=_without_diagonal(self.matrix),
-            vector=self.vector + 0.5 * (low + high - 2 * center) * own,
-            constant=self.constant - 0.5 * float(own @ (center**2 - low * high)),
+            vector=self.vector + 0.5 * (low + high - 2 * center) * diagonal,
+            constant=self.constant - 0.5 * float(diagonal @ (center**2 - low * high)),
         )
 
     def _center_terms(self, center: Array | None) -> tuple[Any, float]:

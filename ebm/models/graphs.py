@@ -134,11 +134,11 @@ def from_graph(
                 f"parameter is {linear!r}): give another cls, or rename or delete the attribute"
             )
     offset = _number(graph.graph.get("offset", 0.0), "the offset of the graph")
-    vector, own = _at_nodes(graph, linear), _at_nodes(graph, "self_coupling")
+    vector, diagonal = _at_nodes(graph, linear), _at_nodes(graph, "self_coupling")
     further = {"center": _at_nodes(graph, "center")} if cls is BoltzmannMachine else {}
     like_sparse = bool(graph.graph.get("sparse", False)) if sparse is None else sparse
     return cls(
-        _matrix(graph, own, sparse=like_sparse),
+        _matrix(graph, diagonal, sparse=like_sparse),
         vector,
         offset=offset,
         names=_names(graph),
@@ -201,7 +201,7 @@ def _at_nodes(graph: Any, name: str) -> Array:
     return np.array([_number(data[node][name], f"{name} of node {node!r}") for node in data])
 
 
-def _matrix(graph: Any, own: Array, *, sparse: bool) -> Any:
+def _matrix(graph: Any, diagonal: Array, *, sparse: bool) -> Any:
     """The couplings with this diagonal, dense or CSR."""
     position = {node: k for k, node in enumerate(graph.nodes)}
     rows, columns, weights = [], [], []
@@ -223,8 +223,8 @@ def _matrix(graph: Any, own: Array, *, sparse: bool) -> Any:
     if sparse:
         from scipy.sparse import csr_array
 
-        like = csr_array((len(own), len(own)))
-    return _couplings.from_pairs(pairs, np.array(weights), own, like=like)
+        like = csr_array((len(diagonal), len(diagonal)))
+    return _couplings.from_pairs(pairs, np.array(weights), diagonal, like=like)
 
 
 def _number(value: Any, what: str) -> float:

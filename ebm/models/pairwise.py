@@ -148,8 +148,8 @@ class PairwiseModel(Frozen, ParametricModel):
         p = self.n + len(self.pairs[0])
         if theta.shape != (p,):
             raise ShapeError(f"theta must have shape ({p},), got {theta.shape}")
-        own = _couplings.diagonal(self.coupling_matrix)
-        matrix = self._with_pairs(theta[self.n :], own)
+        diagonal = _couplings.diagonal(self.coupling_matrix)
+        matrix = self._with_pairs(theta[self.n :], diagonal)
         vector = _couplings.read_only(theta[: self.n])
         numbers = dict(zip(self._numbers, (matrix, vector), strict=True))
         if not _couplings.all_finite(theta):
@@ -243,12 +243,12 @@ class PairwiseModel(Frozen, ParametricModel):
         >>> ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0]).input([1, -1])
         array([-0.5,  1. ])
         """
-        own, center = _couplings.diagonal(self.coupling_matrix), self.feature_center
-        constant = self._vector + (np.mean(self.space.values) - center) * own
+        diagonal, center = _couplings.diagonal(self.coupling_matrix), self.feature_center
+        constant = self._vector + (np.mean(self.space.values) - center) * diagonal
 
         def inputs(x: Array) -> Array:
             d = x - center
-            return np.asarray(_couplings.apply(self.coupling_matrix, d) - own * d + constant)
+            return np.asarray(_couplings.apply(self.coupling_matrix, d) - diagonal * d + constant)
 
         return self.space.map(inputs, states)
 

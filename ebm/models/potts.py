@@ -89,11 +89,11 @@ class PottsModel(Frozen, ParametricModel):
             raise ShapeError(f"fields must have shape (n, q), got {fields.shape}")
         _couplings.require_finite(fields, "fields")
         space = Levels(*fields.shape, names=names)
-        given = aligned(self.couplings, "couplings", names, names, levels, levels)
+        couplings = aligned(self.couplings, "couplings", names, names, levels, levels)
         self._freeze(
             space=space,
             names=space.names,
-            couplings=_level_couplings.symmetric(given, space, "couplings"),
+            couplings=_level_couplings.symmetric(couplings, space, "couplings"),
             fields=_couplings.read_only(fields),
             offset=as_finite(self.offset, "offset"),
         )
@@ -228,8 +228,8 @@ class PottsModel(Frozen, ParametricModel):
     @property
     def parameters(self) -> Array:
         """h_i(a), then J_ij(a, b) for i < j, no last values, of ``last_state_zero()``; (p,)."""
-        own = self._reduced
-        return _level_couplings.to_vector(own.couplings, own.fields, self.pairs)
+        reduced = self._reduced
+        return _level_couplings.to_vector(reduced.couplings, reduced.fields, self.pairs)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -308,11 +308,11 @@ class PottsModel(Frozen, ParametricModel):
             Entries 0 or −1.
         """
         features = self.space.features(states)
-        kept = features.reshape(*features.shape[:-1], self.n, self.q)[..., :-1]
+        not_last = features.reshape(*features.shape[:-1], self.n, self.q)[..., :-1]
         i, j = self.pairs
-        both = kept[..., i, :, None] * kept[..., j, None, :]
+        both = not_last[..., i, :, None] * not_last[..., j, None, :]
         shape = (*features.shape[:-1], -1)
-        return -np.concatenate([kept.reshape(shape), both.reshape(shape)], axis=-1)
+        return -np.concatenate([not_last.reshape(shape), both.reshape(shape)], axis=-1)
 
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
         """direction · ∂E/∂θ, (..., n) -> (...); memory does not grow with p."""

@@ -95,8 +95,8 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
             ("hidden_center", self.hidden_center, 0),
         )
         space = Binary(n, names=names)
-        names, given = space.names, self.weights
-        dense = given.toarray() if is_sparse(given) else given
+        names = space.names
+        dense = self.weights.toarray() if is_sparse(self.weights) else self.weights
         weights = aligned(dense, "weights", names, hidden)
         if weights.shape != (n, m):
             raise ShapeError(

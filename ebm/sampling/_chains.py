@@ -64,13 +64,13 @@ def started(model: EnergyModel, start: GivenStart) -> tuple[ChainState, SeededRu
 
 def _taken_up(model: EnergyModel, chains: ChainState) -> ChainState:
     """A copy of chains that are to go on, once they are known to be over states of this model."""
-    space, own = model.space, chains.space
+    space, former = model.space, chains.space
     try:
         states = space.check(chains.states)
-        if own is not None and own.named(None) != space.named(None):
-            raise CodingError(f"its states are of {own!r}, those of the model of {space!r}")
-        if own is not None and own.names and space.names and own.names != space.names:
-            raise NamesError(f"its units are {own.names}, those of the model {space.names}")
+        if former is not None and former.named(None) != space.named(None):
+            raise CodingError(f"its states are of {former!r}, those of the model of {space!r}")
+        if former is not None and former.names and space.names and former.names != space.names:
+            raise NamesError(f"its units are {former.names}, those of the model {space.names}")
     except EbmError as error:
         raise type(error)(f"initial holds chains of another model: {error}") from error
     n_blocks, shape = len(block_slices(len(states))), np.shape(chains.streams)

@@ -357,9 +357,9 @@ def _of_pairs(model: Any, rng: np.random.Generator) -> CouplingPath:
     states = _pilot(model, rng)
     low, high = model.space.values
     # Couplings of units to themselves stay along the path.
-    own, center = _couplings.diagonal(model.coupling_matrix), model.feature_center
-    below, above = (0.5 * own * (value - center) ** 2 for value in (low, high))
-    others = _couplings.apply(model.coupling_matrix, states - center) - own * (states - center)
+    diagonal, center = _couplings.diagonal(model.coupling_matrix), model.feature_center
+    below, above = (0.5 * diagonal * (value - center) ** 2 for value in (low, high))
+    others = _couplings.apply(model.coupling_matrix, states - center) - diagonal * (states - center)
     inputs = (high - low) * (others + model.parameters[: model.n]) + above - below
     odds = _log_odds(_sigmoid(inputs))
     fields = (odds - above + below) / (high - low)

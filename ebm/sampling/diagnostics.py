@@ -125,8 +125,8 @@ def _summed_autocorrelation(values: Array) -> Array:
     rho[0] = np.where(total > 0, 1.0, np.nan)
     # Sums of neighbors are positive and fall for a reversible chain; noise starts where not.
     pairs = rho[: length // 2 * 2].reshape(length // 2, 2, *rho.shape[1:]).sum(axis=1)
-    kept = np.cumprod(pairs > 0, axis=0).astype(bool)
-    falling = np.minimum.accumulate(np.where(kept, pairs, 0.0), axis=0)
+    positive = np.cumprod(pairs > 0, axis=0).astype(bool)
+    falling = np.minimum.accumulate(np.where(positive, pairs, 0.0), axis=0)
     return np.asarray(np.where(np.isnan(rho[0]), np.nan, 2 * falling.sum(axis=0) - 1))
 
 

@@ -274,8 +274,8 @@ class PairSweeper(TwoValued):
                 sites = slice(start, min(start + SITES, n))
                 part = fields[: sites.stop - start]
                 np.matmul(self._weights[sites], work, out=part)
-                own = self._weights[sites, sites]
-                update_sites(part, self._biases[sites], own, stream, work[sites])
+                among = self._weights[sites, sites]
+                update_sites(part, self._biases[sites], among, stream, work[sites])
         return None
 
     def _advance_in_double(self, work: Work, stream: Words, n_sweeps: int) -> None:
@@ -437,12 +437,12 @@ class LevelsSweeper(Sweeper):
 
     def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
         n, q = space.n, len(space.values)
-        form, own = form.at_origin().dense(), np.arange(n)
+        form, units = form.at_origin().dense(), np.arange(n)
         require_sums(form.matrix, form.vector, name="the model")
         couplings = form.matrix.reshape(n, q, n, q).copy()
         # A unit's coupling to its own value is part of its field.
         self._fields = form.vector.reshape(n, q) + 0.5 * np.einsum("iaia->ia", couplings)
-        couplings[own, :, own, :] = 0
+        couplings[units, :, units, :] = 0
         self._couplings = couplings.reshape(n, q, n * q)
         self._space = space
 

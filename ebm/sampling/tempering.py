@@ -105,16 +105,16 @@ class TemperingSweeper(Sweeper):
 
     def _swap(self, work: Any, cold: int, stream: Words) -> None:
         sweepers, models = self._sweepers[cold : cold + 2], self._models[cold : cold + 2]
-        own = [
+        states = [
             np.asarray(sweeper.read(work[cold + k]), float) for k, sweeper in enumerate(sweepers)
         ]
         gain = sum(
-            checked_energy(model, own[k]) - checked_energy(model, own[1 - k])
+            checked_energy(model, states[k]) - checked_energy(model, states[1 - k])
             for k, model in enumerate(models)
         )
-        taken = np.log(uniforms(stream, (len(own[0]),))) < gain
+        taken = np.log(uniforms(stream, (len(states[0]),))) < gain
         for k, sweeper in enumerate(sweepers):
-            mixed = np.where(taken[:, None], own[1 - k], own[k])
+            mixed = np.where(taken[:, None], states[1 - k], states[k])
             work[cold + k] = sweeper.load(mixed)
 
 
