@@ -1,7 +1,7 @@
-"""Threads: one pool of our own outside, BLAS on one thread inside.
+"""Threads: one pool outside, BLAS on one thread inside.
 
-Two thread pools on the same cores slow each other down many times over, so matrix products of the
-size met here are made by single-threaded BLAS calls on the threads of :func:`map_blocks`.
+Two thread pools on the same cores slow each other down many times over, so matrix products are made
+by single-threaded BLAS calls on the threads of :func:`map_blocks`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ _limiter: Any = None
 
 
 def number_of_jobs(n_jobs: int | None = None) -> int:
-    """How many threads to use.
-
-    None means the cores this process may run on, or ``OMP_NUM_THREADS`` where that is smaller.
-    """
+    """The number of threads: ``n_jobs``, else the cores of this process or ``OMP_NUM_THREADS``."""
     if n_jobs is not None:
         return as_integer(n_jobs, "n_jobs")
     if hasattr(os, "sched_getaffinity"):
@@ -53,7 +50,7 @@ def _controller_with(scipy_loaded: bool) -> Any:
 
 
 def _change_limit(change: Callable[[], Any]) -> Any:
-    """Change BLAS limits from whatever thread comes first or last; the result of ``change``."""
+    """The result of a change of BLAS limits, from any thread."""
     # threadpoolctl 3.8 lets only the thread that limited OpenBLAS first change it again, unless
     # its hold is cleared.
     clears = [

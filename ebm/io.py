@@ -25,7 +25,7 @@ from ebm.models import (
 from ebm.models._conversions import arrays_of_terms, terms_of_arrays
 from ebm.spaces import Binary, Levels, Reals, Spins, StateSpace
 
-__all__ = ["atomic_write", "load", "save"]
+__all__ = ["load", "save"]
 
 FORMAT_VERSION = 1
 _HEADER = "ebm_model"

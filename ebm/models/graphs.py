@@ -57,7 +57,8 @@ def to_graph(model: EnergyModel) -> Any:
     machine = pair_machine(model)
     if machine is None:
         raise ModelError(
-            f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}"
+            f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}: "
+            "give a model of two-valued units with a quadratic_form"
         )
     import networkx
 
@@ -130,8 +131,8 @@ def from_graph(
     for name in _FOREIGN[cls]:
         if any(name in data for _, data in graph.nodes(data=True)):
             raise ModelError(
-                f"the nodes have the attribute {name!r}, which {cls.__name__} has not (its linear "
-                f"parameter is {linear!r}): give another cls, or rename or delete the attribute"
+                f"the nodes have the attribute {name!r}, which {cls.__name__} does not have (its "
+                f"linear parameter is {linear!r}): give another cls, or rename or delete it"
             )
     offset = _number(graph.graph.get("offset", 0.0), "the offset of the graph")
     vector, diagonal = _at_nodes(graph, linear), _at_nodes(graph, "self_coupling")

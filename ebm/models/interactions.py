@@ -252,7 +252,8 @@ class InteractionModel(Frozen, ParametricModel):
         form, space = energy_form(model), model.space
         if not (isinstance(form, QuadraticForm) and isinstance(space, Binary | Spins)):
             raise ModelError(
-                f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}"
+                f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}: "
+                "give a model of two-valued units with a quadratic_form"
             )
         form = form.folded(space).at_origin()
         pairs = _couplings.free_pairs(form.matrix)
