@@ -275,6 +275,20 @@ def test_rounding_is_no_contradiction(size):
     energy_form(offering(machine, quadratic_form=tuple(machine.quadratic_form())))
 
 
+def test_a_subclass_is_compared_where_it_says_something_else():
+    class Same(ebm.IsingModel):
+        pass
+
+    class Other(ebm.IsingModel):
+        def energy(self, states):
+            return 2 * super().energy(states)
+
+    numbers = [[0, 0.5], [0.5, 0]], [0.1, 0.2]
+    assert isinstance(energy_form(Same(*numbers)), QuadraticForm)
+    with pytest.raises(ModelError, match=r"Other\.quadratic_form gives the state"):
+        ebm.exact(Other(*numbers))
+
+
 def test_a_frozen_model_is_compared_once():
     calls = []
 
