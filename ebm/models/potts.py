@@ -111,11 +111,10 @@ class PottsModel(Frozen, ParametricModel):
         """Number of values of each unit."""
         return self.space.q
 
-    @cached_property
+    @property
     def pairs(self) -> tuple[Indices, Indices]:
         """Index arrays i < j of all pairs of units."""
-        i, j = np.triu_indices(self.n, 1)
-        return i, j
+        return _couplings.all_pairs(self.n)
 
     @cached_property
     def _matrix(self) -> Array:
