@@ -190,8 +190,13 @@ def require_extra(module: str, extra: str) -> ModuleType:
         ) from error
 
 
-def require_memory(n_bytes: float, limit: float, what: str, remedy: str) -> None:
-    """Refuse an allocation above a limit before it is made."""
+#: Bytes that arrays made for one answer may take, unless their caller says otherwise.
+MEMORY_LIMIT = 4 * 2.0**30
+
+
+def require_memory(n_bytes: float, what: str, remedy: str, *, limit: float | None = None) -> None:
+    """Refuse an allocation above a limit before it is made; ``MEMORY_LIMIT`` if none is given."""
+    limit = MEMORY_LIMIT if limit is None else limit
     if n_bytes > limit:
         raise MemoryLimitError(
             f"{what} would take {format_bytes(n_bytes)}, "

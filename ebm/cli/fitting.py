@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ebm import datasets
+from ebm._files import atomic_write
 from ebm._text import wrapped
 from ebm.cli import drawing
 from ebm.cli.options import (
@@ -28,7 +29,7 @@ from ebm.cli.options import (
     three_names,
 )
 from ebm.errors import CodingError, ConstantUnitError, EbmError, require_extra
-from ebm.io import atomic_write, save
+from ebm.io import save
 from ebm.learning import Penalty
 from ebm.plotting import report_figure
 from ebm.report import MAX_UNITS_EXACT, MAX_UNITS_SAMPLED, Report, analyze

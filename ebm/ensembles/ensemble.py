@@ -47,9 +47,6 @@ __all__ = [
 #: A function of states (m, n) with one value, or array of values, for each: (m,) or (m, …).
 Observable = Callable[[Array], ArrayLike]
 
-#: Largest covariance matrix that is made, in bytes.
-MEMORY_LIMIT = 4 * 2**30
-
 
 class Ensemble(ABC):
     """Anything that averages can be taken over: exact enumeration, samples, data.
@@ -123,7 +120,6 @@ class Ensemble(ABC):
         k = mean.size
         require_memory(
             8.0 * k**2,
-            MEMORY_LIMIT,
             f"the covariance of {k} observables",
             "take fewer observables at a time",
         )
@@ -147,7 +143,6 @@ class Ensemble(ABC):
         d = self.space.n_features
         require_memory(
             8.0 * d * d,
-            MEMORY_LIMIT,
             f"the covariance of {d} features",
             "choose fewer units; are the data transposed (rows must be samples)?",
         )

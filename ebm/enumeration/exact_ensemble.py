@@ -178,9 +178,9 @@ class ExactEnsemble(Ensemble):
         n_draws = as_integer(n_draws, "n_draws")
         require_memory(
             16.0 * n_draws * self.space.n,
-            self._limits.max_memory,
             f"{n_draws} draws of {self.space.n} units",
             "draw fewer at a time, or raise max_memory",
+            limit=self._limits.max_memory,
         )
         stream = generator(rng)
         logs = self._block_log_weights

@@ -14,7 +14,6 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.errors import ModelError, ShapeError, require_memory
 from ebm.information.layers import BlockDiagonalInformation, shares
-from ebm.information.metric import MEMORY_LIMIT
 from ebm.information.relative import relative_fisher
 from ebm.information.subsystems import Layer, SoftmaxLayer
 
@@ -118,7 +117,6 @@ def _copies(layers: Sequence[Any], n_references: int, n_draws: Any) -> int:
     copies = as_integer(n_draws, "n_draws")
     require_memory(
         8.0 * n_references * copies * max(max(layer.weights.shape) for layer in layers),
-        MEMORY_LIMIT,
         f"{copies:.3g} draws for each of {n_references} inputs",
         "take fewer draws",
     )
@@ -148,7 +146,6 @@ def _answers(layer: Any, inputs: Array, share: Array) -> tuple[Array, Array]:
     m, (low, high) = layer.n_units, values
     require_memory(
         8.0 * (len(inputs) + m) * 2.0**m,
-        MEMORY_LIMIT,
         f"the probabilities of all states of {m} units given {len(inputs)} references",
         "give n_draws to draw states",
     )

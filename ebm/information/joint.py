@@ -12,7 +12,7 @@ from ebm.enumeration import exact
 from ebm.errors import require_memory
 from ebm.forms import LayeredForm
 from ebm.information.ensemble_information import energy_gradients
-from ebm.information.metric import MEMORY_LIMIT, Metric
+from ebm.information.metric import Metric
 
 
 class JointInformation(Metric):
@@ -65,7 +65,6 @@ def marginal_covariance(model: Any, joint: Ensemble | None) -> Array:
     p, size = len(whole.parameters), float(model.space.size)
     require_memory(
         8.0 * size * (p + 1),
-        MEMORY_LIMIT,
         f"the mean derivatives by {p} parameters given each state of {len(keep)} units",
         "keep fewer units",
     )

@@ -24,7 +24,7 @@ from ebm.information._solving import (
     solved,
     solved_by_roots,
 )
-from ebm.information.metric import MEMORY_LIMIT, MOST_FACTORED, Metric
+from ebm.information.metric import MOST_FACTORED, Metric
 
 __all__ = ["BlockDiagonalInformation", "CoupledInformation", "LayerInformation"]
 
@@ -202,7 +202,7 @@ class LayerInformation(CoupledInformation):
             if self._has_few(damping):
                 return sum(log_volume_by_roots(self._root(unit), damping) for unit in units)
             what = f"a block of {self._d} parameters"
-            require_memory(8.0 * self._d**2, MEMORY_LIMIT, what, "take fewer inputs")
+            require_memory(8.0 * self._d**2, what, "take fewer inputs")
             return sum(log_volume(factor(self.block(unit), damping)) for unit in units)
 
     def _has_few(self, damping: float) -> bool:

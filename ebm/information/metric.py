@@ -25,8 +25,6 @@ from ebm.information._solving import (
 
 __all__ = ["Metric"]
 
-#: Largest matrix that ``dense`` forms, in bytes.
-MEMORY_LIMIT = 4 * 2**30
 #: Largest number of parameters for which a solution forms and factors the matrix.
 MOST_FACTORED = 2000
 
@@ -216,7 +214,6 @@ class Metric(ABC):
         p = self.shape[0]
         require_memory(
             8.0 * p * p,
-            MEMORY_LIMIT,
             f"the matrix of an information metric of {p} parameters",
             "use its products and solve, which make no matrix",
         )

@@ -20,7 +20,7 @@ from ebm.information.layers import (
     CoupledInformation,
     LayerInformation,
 )
-from ebm.information.metric import MEMORY_LIMIT, Metric
+from ebm.information.metric import Metric
 from ebm.information.responses import Sigmoid, Tanh
 from ebm.information.subsystems import Layer, Subsystem
 from ebm.models._library import pair_machine
@@ -139,7 +139,6 @@ def _collected(ensemble: Ensemble) -> tuple[Array, Array]:
 def _require_memory(n_references: float, width: int) -> None:
     require_memory(
         8.0 * n_references * width,
-        MEMORY_LIMIT,
         f"{n_references:.3g} references of {width} numbers",
         "give samples, or fewer of them",
     )

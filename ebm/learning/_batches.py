@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 
 from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
-from ebm.errors import require_memory
+from ebm.errors import MEMORY_LIMIT, require_memory
 from ebm.spaces import StateSpace
 
-#: Largest copy of the rows that is made, in bytes; most rows that repeats are written out to.
-MEMORY_LIMIT = 8 * 2**30
 MOST_ROWS = 2**27
 
 
@@ -53,7 +51,8 @@ class Rows:
     @classmethod
     def of(cls, data: Ensemble) -> Rows:
         """The rows behind an ensemble: repeats are written out where all frequencies are whole."""
-        states, weights = collected(data, MEMORY_LIMIT, f"the rows of {data!r}", "give fewer rows")
+        what, limit = f"the rows of {data!r}", 2 * MEMORY_LIMIT
+        states, weights = collected(data, limit, what, "give fewer rows")
         index = np.arange(len(states))
         if data.sample_size <= MOST_ROWS:
             counts = weights * data.sample_size
@@ -105,6 +104,6 @@ def collected(data: Ensemble, limit: float, what: str, remedy: str) -> tuple[NDA
     n_bytes = 0.0
     for block, shares in data.blocks():
         n_bytes += block.nbytes
-        require_memory(n_bytes, limit, what, remedy)
+        require_memory(n_bytes, what, remedy, limit=limit)
         blocks.append((block, shares))
     return np.concatenate([x for x, _ in blocks]), np.concatenate([w for _, w in blocks])

@@ -38,8 +38,6 @@ __all__ = ["Likelihood", "Loss", "Problem"]
 NEWTON_UNITS = 28
 #: Largest number of states times squared number of parameters for which other families do.
 NEWTON_WORK = 4e9
-#: Memory that matrices over all parameters may take, in bytes.
-MEMORY_LIMIT = 4 * 2.0**30
 
 
 class Problem(Protocol):
@@ -195,7 +193,6 @@ class LikelihoodProblem:
             p = len(self.family.parameters)
             require_memory(
                 3 * 8.0 * p**2,
-                MEMORY_LIMIT,
                 f"the scaling of {p} parameters",
                 "take fewer units, or weights that are a sparse matrix of the pairs wanted",
             )

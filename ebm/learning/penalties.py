@@ -20,8 +20,6 @@ __all__ = ["AppliedPenalty", "Penalty", "as_penalty"]
 LARGEST_PENALTY = 1e100
 #: Part of a direction that lies outside of the others, below which it is one of theirs.
 DEPENDENT = 1e-10
-#: Memory that the directions of tied parameters may take, in bytes.
-MEMORY_LIMIT = 4 * 2.0**30
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +105,6 @@ class Penalty:
             labels = np.unique(ties[free])
             require_memory(
                 8.0 * n_parameters * len(labels),
-                MEMORY_LIMIT,
                 f"the {len(labels)} directions in which {n_parameters} parameters may change",
                 "tie or hold more of them, or take a model with fewer parameters",
             )

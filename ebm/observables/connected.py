@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.enumeration import exact
-from ebm.errors import ShapeError, require_memory
+from ebm.errors import MEMORY_LIMIT, ShapeError, require_memory
 from ebm.models import BoltzmannMachine
 from ebm.observables.activity import activity, affordable_machine_of
 from ebm.spaces import Binary
@@ -16,8 +16,6 @@ from ebm.spaces import Binary
 __all__ = ["central_pairs", "central_triples", "third_moments", "triples"]
 
 Indices = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
-
-_MEMORY_LIMIT = 2.0**30
 
 
 def triples(n: int) -> Indices:
@@ -78,7 +76,8 @@ def third_moments(ensemble: Ensemble) -> Array:
     array([0.5])
     """
     n = ensemble.space.n
-    require_memory(8.0 * n**3, _MEMORY_LIMIT, f"triple moments of {n} units", "choose fewer units")
+    what, limit = f"triple moments of {n} units", MEMORY_LIMIT / 4
+    require_memory(8.0 * n**3, what, "choose fewer units", limit=limit)
     machine = affordable_machine_of(ensemble, "triple moments")
     table = _third_by_passing(ensemble) if machine is None else _third_by_conditioning(machine)
     return table[triples(n)]

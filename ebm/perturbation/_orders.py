@@ -27,7 +27,7 @@ Wanted = Literal["ln Z", "the means", "the covariance", "the covariances of pair
 #: A step of the biases so small that its square is nothing beside a number: derivatives are exact.
 STEP = 1e-30
 #: Bytes allowed for all triples.
-MEMORY_LIMIT = 2**25
+TRIPLES_LIMIT = 2**25
 
 
 class Orders(NamedTuple):
@@ -118,9 +118,9 @@ def third_cumulants(machine: BoltzmannMachine, order: int, max_seconds: float) -
     require_covariance_order(order, "third cumulants")
     require_memory(
         8.0 * n**3,
-        MEMORY_LIMIT,
         f"third cumulants of {n} units",
         "take fewer units, or estimate those you need from ebm.sample",
+        limit=TRIPLES_LIMIT,
     )
     program = compile_program(order + 1)
     # Complex from the start: products are accumulated in place.

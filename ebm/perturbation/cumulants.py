@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats, as_integer
 from ebm._types import Array
-from ebm.errors import LimitError, ModelError, ShapeError, require_memory
+from ebm.errors import MEMORY_LIMIT, LimitError, ModelError, ShapeError, require_memory
 
 __all__ = [
     "as_number_of_indices",
@@ -35,8 +35,8 @@ __all__ = [
 MOST_CUMULANTS = 100
 #: Below this s² = (1−2σ)² polynomials in s² lose fewer digits than those in σ(1−σ).
 NEAR_HALF = 0.4
-#: Bytes allowed for one dense tensor, and axes that numpy allows.
-MEMORY_LIMIT, MOST_AXES = 2**30, 64
+#: Axes that numpy allows.
+MOST_AXES = 64
 #: Most indices of a central moment: it sums 715 partitions at eight.
 MOST_INDICES = 8
 
@@ -295,9 +295,9 @@ def require_room(n: int, k: int) -> None:
         raise LimitError(f"a tensor has at most {MOST_AXES} indices, got {k}")
     require_memory(
         8.0 * float(n) ** k,
-        MEMORY_LIMIT,
         f"a dense tensor of {n}^{k} numbers",
         "take fewer units or a lower order",
+        limit=MEMORY_LIMIT / 4,
     )
 
 

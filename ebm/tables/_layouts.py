@@ -20,8 +20,8 @@ from ebm.errors import (
 from ebm.tables._columns import choose_columns, default_names, require_distinct
 from ebm.tables._raw_table import RawTable
 
-#: Bytes of a table, and of one cell of it: two copies as float64 and two masks.
-MEMORY_LIMIT, _CELL_BYTES = 4 * 2.0**30, 18
+#: Bytes of one cell of a table: two copies as float64 and two masks.
+_CELL_BYTES = 18
 #: Names of the three columns of a long table: who answered, what was asked, the answer.
 _ROLES = (
     frozenset({"id", "person", "subject", "respondent", "participant", "student", "user"}),
@@ -56,7 +56,6 @@ def pivoted(raw: RawTable, roles: Sequence[str], path: Path) -> RawTable:
     units, columns = _places(raw.labels(unit))
     require_memory(
         _CELL_BYTES * len(samples) * len(units),
-        MEMORY_LIMIT,
         f"the table of {len(samples)} {raw.names[sample]!r} and {len(units)} {raw.names[unit]!r}",
         "give layout= the columns of the sample, the unit and the value, or split the file",
     )

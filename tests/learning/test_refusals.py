@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 import ebm
+from ebm import errors
 from ebm.errors import (
     EnumerationLimitError,
     LimitError,
     MemoryLimitError,
     NotConvergedWarning,
 )
-from ebm.learning import _statistics, losses
+from ebm.learning import _statistics
 
 
 def large_machine():
@@ -128,11 +129,11 @@ def test_the_joint_machine_of_two_large_layers_is_refused():
 
 
 def test_the_limit_on_matrices_is_the_one_stated(monkeypatch):
-    monkeypatch.setattr(losses, "MEMORY_LIMIT", 3 * 8.0 * 465**2)
+    monkeypatch.setattr(errors, "MEMORY_LIMIT", 3 * 8.0 * 465**2)
     start, rows = ebm.BoltzmannMachine(np.zeros((30, 30)), np.zeros(30)), level_rows(30, 2, 500)
     with pytest.raises(LimitError, match="max_seconds"):
         ebm.fit(start, rows, loss=ebm.Likelihood(lambda model: ebm.exact(model, max_seconds=1e-9)))
-    monkeypatch.setattr(losses, "MEMORY_LIMIT", 3 * 8.0 * 464**2)
+    monkeypatch.setattr(errors, "MEMORY_LIMIT", 3 * 8.0 * 464**2)
     with pytest.raises(MemoryLimitError, match="465 parameters"):
         ebm.fit(start, rows)
 

@@ -302,7 +302,7 @@ def class_moments(action: MLPEnergy, degree: int, *, max_bytes: float = 2**30) -
         n_bytes = 8.0 * m * float(e) ** degree
     except OverflowError:
         n_bytes = math.inf
-    require_memory(n_bytes, max_bytes, f"J of degree {degree}", "raise max_bytes")
+    require_memory(n_bytes, f"J of degree {degree}", "raise max_bytes", limit=max_bytes)
     shares = rows.class_probabilities
     total = torch.zeros(m, e, e ** (degree - 1), dtype=torch.float64, device="cpu")
     # Outer powers of so few rows at a time that they take no more memory than J itself.

@@ -26,8 +26,6 @@ from ebm.networks.natural_gradient._recording import ForwardPass, Recorder
 __all__ = ["Damping", "LayerMetrics", "RelativeNaturalGradient"]
 
 Schedule = float | Callable[[int], float]
-#: Largest size of all metrics and inverses, in bytes.
-MEMORY_LIMIT = 4 * 2**30
 #: Settings of a step, which are checked again after a change.
 SETTINGS = ("lr", "period", "decay", "damping", "weight_decay", "damping_kind")
 
@@ -472,7 +470,6 @@ def _layer_metrics(model: nn.Module, settings: LayerMetrics) -> list[LayerMetric
         total += metric.n_bytes
         require_memory(
             total,
-            MEMORY_LIMIT,
             f"the metrics and inverses up to layer {metric.layer.name!r} ({metric.kind})",
             f"give blocks={{{metric.layer.name!r}: 'shared'}}",
         )

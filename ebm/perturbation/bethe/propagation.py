@@ -33,8 +33,6 @@ from ebm.spaces import Binary, FiniteSpace
 
 __all__ = ["BetheSolution", "bethe", "bethe_solutions"]
 
-#: Bytes allowed for a covariance of all pairs, and for what it takes to find it.
-MEMORY_LIMIT = 4 * 2.0**30
 #: How much farther than the response with settled variances the true one is taken to be.
 FACTOR = 1.5
 
@@ -273,7 +271,6 @@ class BetheSolution(Approximation):
         n = self._graph.n
         require_memory(
             24.0 * n * n,
-            MEMORY_LIMIT,
             f"the covariance of all pairs of {n} units",
             "use pair_covariance, those of coupled units",
         )
