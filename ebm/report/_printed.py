@@ -16,14 +16,14 @@ from ebm.report.parts import Coupling, FitSummary, Sections
 _MAX_COUPLINGS = 10
 _MAX_MINIMA = 10
 _MAX_NAMED_RATES = 30
-#: A misfit below so many standard errors is none.
+#: Misfits below this, in standard errors, are rounding.
 _SMALL = 0.001
 
 Lines = Iterator[str]
 
 
 def render(report: Sections) -> str:
-    """The sections that there are, parted by empty lines."""
+    """The sections that are known, separated by empty lines."""
     parts = (
         _trouble, _data, _fit, _entropies, _couplings, _comparison, _goodness, _minima, _warnings,
     )  # fmt: skip
@@ -32,7 +32,7 @@ def render(report: Sections) -> str:
 
 
 def _trouble(report: Sections) -> Lines:
-    """What must be read first."""
+    """Failure to converge, before everything else."""
     if report.fit is not None and not report.fit.converged:
         yield from wrapped(
             f"NOT CONVERGED: {report.fit.message}. What follows about the model is about the point "
@@ -84,7 +84,7 @@ def _fit(report: Sections) -> Lines:
 
 
 def _misfits(s: FitSummary) -> Lines:
-    """How far a model that is not the maximum of the likelihood is from the data."""
+    """Misfits of a model that is not the exact maximum of the likelihood."""
     if s.penalized:
         yield from wrapped(
             "A penalized model does not reproduce all rates and pairs of the data, so it is not "
@@ -98,7 +98,7 @@ def _misfits(s: FitSummary) -> Lines:
 
 
 def _no_fit(report: Sections) -> Lines:
-    """What an inversion in place of a fit means."""
+    """Limitations of an inversion in place of a fit."""
     if report.couplings is None:
         return
     yield from wrapped(
@@ -138,7 +138,7 @@ def _entropies(report: Sections) -> Lines:
 
 
 def _share(report: Sections) -> Lines:
-    """The share of the structure that pairs hold, and why it is left out or impossible."""
+    """(S₁ − S₂)/(S₁ − S), or the reason why it is left out or outside of 0 to 1."""
     s = report.entropies
     if s.model is None:
         return
@@ -211,7 +211,7 @@ def _comparison(report: Sections) -> Lines:
         yield labelled("  worst pair", _pair(s.worst))
         yield labelled("    fit, quick answer", f"{s.worst_exact:+.4f}, {s.worst_mean_field:+.4f}")
     if s.log_likelihood is not None:
-        # Nothing where the quick model was not enumerated.
+        # The model of the inversion was enumerated.
         yield labelled("log-likelihood per row", f"{s.log_likelihood:.6f} nats")
         yield labelled("rates of its model, rms error", _in_errors(s.rate_error, s.rate_z))
         yield labelled("covariances, rms error", _in_errors(s.covariance_error, s.covariance_z))
@@ -282,7 +282,7 @@ def _is_penalized(report: Sections) -> bool:
 
 
 def _kind(report: Sections) -> str:
-    """What the fit of the report is."""
+    """The kind of the fit."""
     if _is_penalized(report):
         return "penalized fit"
     is_estimate = report.fit is not None and report.fit.log_likelihood_error is not None
