@@ -54,7 +54,7 @@ class Difference:
 def differences(
     route: Moments, reference: Moments
 ) -> tuple[Difference, Difference | None, Difference | None]:
-    """Means, covariances, and correlations of pairs that change in both routes; None without any."""
+    """Means, covariances, correlations of pairs that change in both routes; None without any."""
     routes, n = (route, reference), reference.space.n
     pairs = i, j = np.triu_indices(n, 1)
     is_common = _joint_events(*routes)[pairs] >= FEWEST_EVENTS

@@ -257,7 +257,7 @@ def couplings_of(model: Any, standard_errors: Array | None = None) -> Couplings:
 def compare_inversion(
     inversion: Any, fitted: Any, data: WeightedStates, bounded: ArrayLike = True
 ) -> InversionComparison:
-    """Couplings of the mean-field inversion minus those of the fit, its exact moments minus the data.
+    """Couplings of the inversion minus those of the fit, and its exact moments minus the data.
 
     Only couplings that are ``bounded``, (n_pairs,), are compared.
     """

@@ -1,4 +1,4 @@
-"""Numbers cut in two: one threshold, one for each column, and what each side holds."""
+"""Thresholds of tables, and notes and doubts on the values on each side of them."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ Threshold = float | str | Sequence[float | str] | Mapping[str, float | str]
 _AVERAGES: Mapping[str, Callable[[Any], Any]] = {"mean": np.mean, "median": np.median}
 #: Whole numbers that surveys write for "no answer".
 _CODE = re.compile("-[0-9]+|9*[6-9]|99+|88+|77+|66+")
-#: Different values that are told, and cells that show whether there are more.
+#: Largest number of distinct values listed, and cells of a first look for more of them.
 _MAX_VALUES, _SAMPLE = 12, 4096
 _MAX_SHOWN = 6
 
 
 def binarize(values: ArrayLike, threshold: ArrayLike) -> NDArray[np.int8]:
-    """Cut values in two: x = 1 where value > threshold, 0 elsewhere.
+    """Threshold values: x = 1 where value > threshold, 0 elsewhere.
 
     Parameters
     ----------
     values : array_like
         Numbers of any shape.
     threshold : float or array_like
-        The cut; a value equal to it becomes 0. An array holds one for each column, such as
-        ``values.mean(axis=0)``.
+        Threshold; a value equal to it becomes 0. An array holds one threshold for each column, such
+        as ``values.mean(axis=0)``.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def binarize(values: ArrayLike, threshold: ArrayLike) -> NDArray[np.int8]:
     Raises
     ------
     CodingError
-        If the threshold is not a finite number, or one for each column.
+        If the threshold is neither a finite number nor one for each column.
     MissingValueError
         If a value is NaN.
 

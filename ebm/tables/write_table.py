@@ -1,4 +1,4 @@
-"""Tables out: rows of integers with named columns, such that they are read back as they were."""
+"""Writing rows of integers with named columns such that they are read back unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ebm.tables._delimited_text import header_of
 
 __all__ = ["SUFFIXES", "text_blocks", "write_table"]
 
-#: What can be written, as the suffixes of :func:`write_table`.
+#: Suffixes of the files that :func:`write_table` writes.
 SUFFIXES = (".csv", ".tsv", ".npy", ".npz")
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _ROWS_PER_BLOCK = 2**14
@@ -31,24 +31,24 @@ def write_table(
     *,
     overwrite: bool = False,
 ) -> None:
-    r"""Write rows of integers, such as draws of a model, to a file that ``read_table`` reads back.
+    r"""Write rows of integers, such as draws of a model, to a file for ``read_table``.
 
     Parameters
     ----------
     path : str or path-like
-        ``.csv`` or ``.tsv`` with a line of names, ``.npz`` with arrays ``states`` and ``names``, or
-        ``.npy``, which holds no names.
+        File of type ``.csv`` or ``.tsv``, with a line of names, ``.npz``, with arrays ``states``
+        and ``names``, or ``.npy``, without names.
     states : array_like, (n_rows, n_columns)
-        Integers, of any numeric type.
+        Integers of any numeric type.
     names : sequence of str, optional
-        One for each column; ``"column 0"``, … if not given.
+        Names of the columns; default ``"column 0"``, ``"column 1"``, ….
     overwrite : bool, default False
-        Replace a file that is there.
+        Replace an existing file.
 
     Raises
     ------
     FileFormatError
-        If the suffix is not one of these, or names would not be read as names from text.
+        If the suffix is another, or a text file would not be read back with the same names.
 
     Examples
     --------
