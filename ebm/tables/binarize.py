@@ -150,21 +150,19 @@ def _few(values: Any) -> bool:
 
 def codes_doubt(values: NDArray[Any], names: Sequence[str]) -> str:
     """A sentence on whole numbers such as 99 or −1 far outside of the others of their column."""
-    counts: dict[int, int] = {}
-    where: dict[int, list[str]] = {}
+    counts: dict[int, dict[str, int]] = {}
     for name, column in zip(names, values.T, strict=True):
         for code, count in _codes(column):
-            counts[code] = counts.get(code, 0) + count
-            where.setdefault(code, []).append(name)
-    if not where:
+            counts.setdefault(code, {})[name] = count
+    if not counts:
         return ""
-    told = []
-    for code, columns in list(where.items())[:_MAX_SHOWN]:
+    listed = []
+    for code, columns in list(counts.items())[:_MAX_SHOWN]:
         more = f" and {len(columns) - 1} more columns" if len(columns) > 1 else ""
-        told.append(f"{code} ({counts[code]} times, in {columns[0]!r}{more})")
+        listed.append(f"{code} ({sum(columns.values())} times, in {next(iter(columns))!r}{more})")
     return (
-        f"far from the other values of a column: {', '.join(told)}. If these are codes for 'no "
-        f"answer', say missing={list(where)}"
+        f"far from the other values of a column: {', '.join(listed)}. If these are codes for 'no "
+        f"answer', say missing={list(counts)}"
     )
 
 

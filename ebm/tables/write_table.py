@@ -16,7 +16,7 @@ from ebm.errors import CodingError, FileFormatError, NamesError, ShapeError
 from ebm.tables._columns import default_names, require_distinct
 from ebm.tables._delimited_text import header_of
 
-__all__ = ["SUFFIXES", "text_blocks", "write_table"]
+__all__ = ["require_suffix", "text_blocks", "write_table"]
 
 #: Suffixes of the files that :func:`write_table` writes.
 SUFFIXES = (".csv", ".tsv", ".npy", ".npz")
@@ -59,11 +59,7 @@ def write_table(
     'a,b\n0,1\n1,1\n'
     """
     path = Path(path)
-    kind = path.suffix.lower()
-    if kind not in SUFFIXES:
-        raise FileFormatError(
-            f"{path} has the suffix {path.suffix or 'none'}, wanted {', '.join(SUFFIXES)}"
-        )
+    kind = require_suffix(path)
     rows, columns = _checked(states, names)
     if kind in _DELIMITERS:
         blocks = text_blocks(rows, columns, _DELIMITERS[kind])
@@ -74,6 +70,16 @@ def write_table(
             np.savez(file, states=rows, names=np.array(columns))
         else:
             file.writelines(blocks)
+
+
+def require_suffix(path: Path) -> str:
+    """The suffix of a table in lower case; others than ``SUFFIXES`` are refused."""
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise FileFormatError(
+            f"{path} has the suffix {path.suffix or 'none'}, wanted {', '.join(SUFFIXES)}"
+        )
+    return suffix
 
 
 def text_blocks(states: ArrayLike, names: Sequence[str], delimiter: str = ",") -> Iterator[bytes]:
