@@ -195,7 +195,7 @@ def check_outputs(
         raise OSError(errno.EBADF, "is closed, name a file with --out", "the standard output")
     for index, path in enumerate(paths):
         if str(path) == "-":
-            raise FileFormatError("outputs go to files, '-' is none: name a file")
+            raise FileFormatError("an output must be a file, '-' is none: name a file")
         if path in paths[:index] or (source is not None and path.resolve() == source.resolve()):
             raise FileFormatError(f"{path} is named twice: give every file its own name")
         require_writable(path, overwrite=force)

@@ -35,7 +35,7 @@ def _trouble(report: Sections) -> Lines:
     """Failure to converge, before everything else."""
     if report.fit is not None and not report.fit.converged:
         yield from wrapped(
-            f"NOT CONVERGED: {report.fit.message}. What follows about the model is about the point "
+            f"NOT CONVERGED: {report.fit.message}. All results on the model refer to the point "
             "where the search stopped" + (", see the warnings below." if report.warnings else "."),
             "",
         )
@@ -104,15 +104,15 @@ def _no_fit(report: Sections) -> Lines:
     yield from wrapped(
         f"The couplings {_letter(report)} below are first-order estimates, often about twice too "
         "large where units are strongly coupled or rare. Their ± is the error of sampling alone, "
-        "and does not say how far first order is from the truth."
+        "without that of first order."
     )
     yield from wrapped(
-        "The model of this report is this inversion and not a fit: its rates and pairs are not "
-        "those of the data. ebm.sample can draw from it."
+        "The model of this report is this inversion and not a fit: it does not reproduce the rates "
+        "and pairs of the data. ebm.sample can draw from it."
     )
     yield from wrapped(
-        "Left out, because they take an enumeration: likelihood, entropy, moments and local minima "
-        "of the model."
+        "Left out, because they require an enumeration: likelihood, entropy, moments and local "
+        "minima of the model."
     )
 
 
@@ -153,7 +153,7 @@ def _share(report: Sections) -> Lines:
         if 2 * n_patterns > n_rows:
             yield from wrapped(
                 f"I2/I_N is left out: with {n_patterns} patterns in {n_rows:g} rows the entropy of "
-                "the data says how many rows there are, not how much structure."
+                "the data reflects the number of rows, not the correlations."
             )
         return
     share = s.captured_corrected
@@ -164,8 +164,8 @@ def _share(report: Sections) -> Lines:
         above = share is not None and share > 1
         yield from wrapped(
             f"The true S is at most {'S2' if above else 'S1'}. Here the sampling error of S is "
-            "larger than that difference: too few rows to tell the fraction"
-            f"{' from 1' if above else ''}."
+            "larger than that difference: too few rows to "
+            f"{'distinguish the fraction from 1' if above else 'determine the fraction'}."
         )
 
 
@@ -200,7 +200,7 @@ def _comparison(report: Sections) -> Lines:
     if s.n_compared < s.n_couplings:
         yield from wrapped(
             f"{s.n_couplings - s.n_compared} of {s.n_couplings} couplings left out: the data do "
-            "not bound them, and they would grow for as long as the search goes on."
+            "not bound them, so that their values depend on where the search ended."
         )
     if s.rms_difference is not None:
         yield labelled("couplings, rms difference", f"{s.rms_difference:.4f}")
@@ -238,8 +238,8 @@ def _goodness(report: Sections) -> Lines:
         yield from wrapped(f"worst: {', '.join(s.worst_triple)}: {s.worst_triple_z:+.1f}", "    ")
     elif report.summary.n_units > MAX_UNITS:
         yield from wrapped(
-            f"Left out above {MAX_UNITS} units, where they would take too long: connected triples, "
-            "and in the figure P(K) of the model."
+            f"Left out above {MAX_UNITS} units, where they take too long: connected triples, "
+            "and P(K) of the model in the figure."
         )
 
 

@@ -223,13 +223,13 @@ def _remedy(missing: Flags, names: Sequence[str]) -> str:
     if fewest == len(names):
         return "every row lacks something and every column too: fill the cells in"
     emptiest = [names[index] for index in order[: min(fewest, _MAX_SHOWN)]]
-    said = f"exclude={emptiest} leaves {n_complete} complete rows"
+    advice = f"exclude={emptiest} leaves {n_complete} complete rows"
     if fewest > _MAX_SHOWN:
         share = f"{n_complete} of {len(missing)} rows are complete"
-        said = f"{share} without the {fewest} emptiest, {', '.join(map(repr, emptiest))}, …"
+        advice = f"{share} without the {fewest} emptiest, {', '.join(map(repr, emptiest))}, …"
     return (
-        "no row is complete, so that none would be left without those. "
-        f"Leave columns out first: {said}"
+        "no row is complete, so that dropping rows would leave none. "
+        f"Leave columns out first: {advice}"
     )
 
 
