@@ -117,9 +117,8 @@ def long_doubt(raw: RawTable) -> str:
 def digits_apart(raw: RawTable, lines: Sequence[str]) -> RawTable:
     """Lines of equally many digits 0 and 1, at least one of which starts with 0, as columns."""
     width = len(lines[0])
-    if width < 2 or not all(len(line) == width and re.fullmatch("[01]+", line) for line in lines):
-        return raw
-    if all(line[0] == "1" for line in lines):
+    are_digits = all(len(line) == width and re.fullmatch("[01]{2,}", line) for line in lines)
+    if not are_digits or all(line[0] == "1" for line in lines):
         return raw
     digits = np.frombuffer("".join(lines).encode(), dtype=np.uint8).reshape(-1, width)
     note = f"Lines of {width} digits without delimiters were read as {width} columns."

@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -82,9 +83,10 @@ def require_suffix(path: Path) -> str:
     return suffix
 
 
-def text_blocks(states: ArrayLike, names: Sequence[str], delimiter: str = ",") -> Iterator[bytes]:
-    """A text table in UTF-8, the line of names first, then a block of rows at a time."""
-    rows, columns = _checked(states, names)
+def text_blocks(
+    rows: NDArray[Any], columns: tuple[str, ...], delimiter: str = ","
+) -> Iterator[bytes]:
+    """Integers (n_rows, n_columns) as text in UTF-8: the line of names, then blocks of rows."""
     header = _text([columns], delimiter)
     if header_of(header + _text(rows[:1].tolist(), delimiter)) != columns:
         raise FileFormatError(
