@@ -18,7 +18,7 @@ from ebm.effective._inclusion_exclusion import subsets, subtract_parts
 from ebm.effective._kept_units import kept_positions
 from ebm.effective._traced_groups import connected_groups
 from ebm.enumeration._limits import describe_size, number_of_states
-from ebm.enumeration._log_weights import Parts, Resolution, Resolved, cut_form, of_form, resolved
+from ebm.enumeration._log_weights import Parts, Resolved, cut_form, of_form, resolved
 from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import QuadraticForm, offered_form, summable_form
 from ebm.model import EnergyModel, checked_energy, checked_space
@@ -320,11 +320,8 @@ class TraceByProducts:
 
     def __init__(self, model: Any, keep: Indices, traced: Indices) -> None:
         self._space: Any = model.space
-        form = summable_form(model)
-        forms = cut_form(form)
-        form = form.at_origin().dense()
-        self._constant = form.constant
-        self._resolution = Resolution.of(form.matrix / 2, form.vector)
+        self._cut = cut_form(summable_form(model))
+        form, forms, _ = self._cut
         self._width = self._space.value_features.shape[1]
         rows = self._features(keep)
         self._own = tuple(
@@ -353,13 +350,11 @@ class TraceByProducts:
     def energy(self, states: Array) -> Array:
         """E_eff of a block of kept states."""
         leading, rest = self.log_weights(states)
-        return np.asarray(self._constant - (leading + rest))
+        return np.asarray(self._cut.whole.constant - (leading + rest))
 
     def resolved(self) -> Resolved | None:
         """constant − E_eff of kept states in two parts, where energies need them."""
-        if len(self._own) == 1:
-            return None
-        return Resolved(self.log_weights, self._constant, self._resolution)
+        return self._cut.resolved(self.log_weights)
 
     def _groups_of_one_size(self, matrix: Array, traced: Indices) -> Iterator[Indices]:
         """Traced units linked, directly or through others: (n_groups, size) for each size."""

@@ -43,7 +43,6 @@ class BlockedEnumeration(ExactEnsemble):
             totals = combine(self._block_sums())
         if totals.log_relative == -np.inf:
             raise ModelError("every state has energy +inf: there is no distribution")
-        self._top = totals.top_scale
         # About the lowest energy, a constant in the energy costs no digits.
         self._set_totals(totals, 0.0 if self._resolved is None else self._resolved.constant)
 
@@ -62,13 +61,6 @@ class BlockedEnumeration(ExactEnsemble):
         if self._resolved is None:
             return Parts(-checked_energy(self.model, states))
         return self._resolved.log_weights(states)
-
-    def _relative_energies(self, states: Array) -> Array:
-        """E of checked states counted from the ground."""
-        if self._resolved is None:
-            return super()._relative_energies(states)
-        log_weights = self._resolved.log_weights(states.reshape(-1, self.space.n))
-        return -log_weights.about(self._top).reshape(states.shape[:-1])
 
     def moments(self) -> Moments:
         """Means and covariances of the features; computed once, by a pass over all states."""

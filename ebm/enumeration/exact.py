@@ -5,11 +5,12 @@ from __future__ import annotations
 from ebm._parallel import number_of_jobs
 from ebm.enumeration._blocked import BlockedEnumeration
 from ebm.enumeration._limits import Limits
-from ebm.enumeration._quadratic import PairwiseEnumeration
+from ebm.enumeration._log_weights import cut_form, cut_layers
+from ebm.enumeration._quadratic import PairwiseEnumeration, require_products
 from ebm.enumeration._two_layers import RestrictedEnumeration
 from ebm.enumeration.exact_ensemble import ExactEnsemble
 from ebm.errors import ModelError
-from ebm.forms import LayeredForm, QuadraticForm, offered_form
+from ebm.forms import LayeredForm, QuadraticForm, offered_form, summable_form
 from ebm.model import EnergyModel, checked_space
 from ebm.spaces import Binary, FiniteSpace
 
@@ -74,10 +75,14 @@ def exact(
         raise ModelError(
             f"exact enumeration needs a finite space, {type(model).__name__} lives on {space!r}"
         )
-    # The form itself is not made before its cost is known.
     kind = offered_form(model)
     if kind is QuadraticForm:
-        return PairwiseEnumeration(model, space, limits, number_of_jobs(n_jobs))
+        jobs = number_of_jobs(n_jobs)
+        # The form itself is not made before its cost is known.
+        require_products(space, limits, jobs)
+        cut = cut_form(summable_form(model))
+        return PairwiseEnumeration(model, space, cut, limits, jobs)
     if kind is LayeredForm and isinstance(space, Binary):
-        return RestrictedEnumeration(model, space, limits, number_of_jobs(n_jobs))
+        layers = cut_layers(summable_form(model))
+        return RestrictedEnumeration(model, space, layers, limits, number_of_jobs(n_jobs))
     return BlockedEnumeration(model, space, limits)

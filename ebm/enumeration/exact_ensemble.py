@@ -14,6 +14,7 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
 from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
+from ebm.enumeration._log_weights import Resolved, Scale
 from ebm.enumeration._products import Totals
 from ebm.errors import require_memory
 from ebm.model import EnergyModel, checked_energy
@@ -49,8 +50,11 @@ class ExactEnsemble(Ensemble):
     kind = "exact"
 
     _limits: Limits
-    #: An energy near the lowest one, and ln Z with energies counted from there: sums of large
-    #: numbers that nearly cancel are never taken.
+    #: Log weights whose differences are exact, where energies are too large for plain sums.
+    _resolved: Resolved | None
+    #: The largest log weight or a bound of it, the energy that this is, and ln Z with energies
+    #: counted from there: sums of large numbers that nearly cancel are never taken.
+    _top: Scale
     _ground: float
     _log_relative: float
     #: Log weight of each block of states that draws are made from, up to a common constant.
@@ -118,7 +122,10 @@ class ExactEnsemble(Ensemble):
 
     def _relative_energies(self, states: Array) -> Array:
         """E of checked states (..., n) counted from the ground, (...)."""
-        return checked_energy(self.model, states) - self._ground
+        if self._resolved is None:
+            return checked_energy(self.model, states) - self._ground
+        log_weights = self._resolved.log_weights(states.reshape(-1, self.space.n))
+        return -log_weights.about(self._top).reshape(states.shape[:-1])
 
     def _mean_relative_energy(self) -> float:
         """⟨E⟩ counted from the ground."""
@@ -126,6 +133,7 @@ class ExactEnsemble(Ensemble):
 
     def _set_totals(self, totals: Totals, constant: float) -> None:
         """Take over sums of exp(−E), a constant in the energy left out."""
+        self._top = totals.top_scale
         self._ground = float(constant - totals.top_scale)
         self._log_relative = totals.log_relative
         self.log_partition = totals.log_relative - self._ground
