@@ -1,4 +1,4 @@
-"""The pivot of the library: what an average is taken over, and data as the simplest case of it."""
+"""Ensembles, over which averages are taken; data are the simplest of them."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ MEMORY_LIMIT = 4 * 2**30
 
 
 class Ensemble(ABC):
-    """Anything that averages can be taken over: exact enumeration, samples, data.
+    """States with weights over which averages are taken: an exact enumeration, samples, or data.
 
-    One member has to be written, ``blocks``; the others have defaults from it and are overridden
-    where a route knows better.
+    A subclass provides ``blocks``, from which all other members follow; it overrides those for
+    which it has a faster or more accurate way.
 
     Examples
     --------
@@ -75,10 +75,10 @@ class Ensemble(ABC):
 
     @abstractmethod
     def blocks(self) -> Iterator[tuple[Array, Array]]:
-        """Blocks of states (m, n) and weights (m,); all weights together sum to 1."""
+        """Blocks of states (m, n) and weights (m,), which over all blocks sum to 1."""
 
     def expectation(self, f: Observable) -> Array:
-        """E[f(x)] of any observable, one pass over the blocks.
+        """E[f(x)] of any observable, by one pass over the blocks.
 
         Parameters
         ----------
@@ -88,8 +88,8 @@ class Ensemble(ABC):
         Returns
         -------
         ndarray
-            E[f], in the shape of one value. States of weight zero count zero, even where f is
-            infinite.
+            E[f], in the shape of one value. States of weight zero contribute nothing, even where
+            f is infinite.
 
         Raises
         ------
@@ -105,9 +105,9 @@ class Ensemble(ABC):
         return np.asarray(total)
 
     def covariance(self, f: Observable) -> Array:
-        """Cov[f, f] of a vector observable, (k, k); of a scalar one its variance.
+        """Cov[f, f] of a vector observable, (k, k), or the variance of a scalar one.
 
-        Two passes, the mean first, so that a large mean costs no digits.
+        A first pass takes the mean, so that a large mean costs no digits.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class Ensemble(ABC):
         Returns
         -------
         ndarray
-            (k, k), or a number where f is scalar.
+            Of shape (k, k), or () where f is scalar.
         """
         mean = self.expectation(f)
         k = mean.size
@@ -135,7 +135,7 @@ class Ensemble(ABC):
         return np.asarray(total if mean.ndim else total[0, 0])
 
     def estimate(self, f: Observable) -> Estimate:
-        """E[f(x)] with its standard error √(Var f / sample_size), zero where exact."""
+        """E[f(x)] with its standard error √(Var f / sample_size), which is zero if exact."""
         value = self.expectation(f)
         if math.isinf(self.sample_size):
             return Estimate(value[()], np.zeros_like(value)[()])
@@ -143,7 +143,7 @@ class Ensemble(ABC):
         return Estimate(value[()], np.sqrt(square / self.sample_size)[()])
 
     def moments(self) -> Moments:
-        """Means and covariances of the features of the space."""
+        """Means and covariances of the features of the space, and ln Z where it is known."""
         d = self.space.n_features
         require_memory(
             8.0 * d * d,
@@ -185,30 +185,30 @@ class Ensemble(ABC):
         sample_weight: ArrayLike | None = None,
         names: Sequence[str] | None = None,
     ) -> WeightedStates:
-        """Data as an ensemble: rows are samples, columns are units.
+        """The ensemble of data whose rows are samples and whose columns are units.
 
         Parameters
         ----------
         X : array_like, scipy.sparse, tensor or data frame, (n_samples, n_units)
-            Numbers of any type. A frame brings its column names.
+            Numbers of any type. Column names of a frame become the names of the units.
         space : StateSpace or class, optional
-            The coding, ``ebm.Binary`` if not given: others must be asked for. Columns of a frame
-            are brought into the order of the names of a space.
+            The coding, by default ``ebm.Binary``; no other coding is inferred from the numbers.
+            Columns of a frame are put into the order of the names of a space.
         sample_weight : array_like, (n_samples,), optional
-            Frequencies of the rows: weight 2 equals the row twice, weight 0 equals its absence. A
-            series beside a frame is taken by the labels of the rows.
+            Frequencies of the rows, by default 1: a weight of 2 equals the row twice, a weight of
+            0 its absence. A series beside a frame is aligned by the labels of the rows.
         names : sequence of str, optional
-            Unit names, where ``X`` has none.
+            Names of the units, if ``X`` has none.
 
         Returns
         -------
         WeightedStates
-            The distinct rows, equal ones counted together.
+            The distinct rows and their relative frequencies.
 
         Raises
         ------
         ShapeError
-            If ``X`` has not two axes, or ``sample_weight`` not one entry for each row.
+            If ``X`` does not have two axes, or ``sample_weight`` not one entry for each row.
         CodingError
             If a value does not belong to the coding.
         MissingValueError
@@ -255,7 +255,7 @@ class Ensemble(ABC):
 class WeightedStates(Ensemble):
     """Distinct states with their relative frequencies.
 
-    Made by :meth:`Ensemble.from_data`. Duplicate rows are data: they are counted, never dropped.
+    Made by :meth:`Ensemble.from_data`, which counts equal rows together.
 
     Parameters
     ----------
@@ -266,9 +266,9 @@ class WeightedStates(Ensemble):
     weights : ndarray, (n_patterns,)
         Relative frequencies, summing to 1.
     sample_size : float
-        Sum of the frequencies of the rows, which is their number where none were given.
+        Sum of the frequencies of the rows, by default their number.
     n_rows : int
-        Number of rows read.
+        Number of rows that were read.
 
     Examples
     --------
@@ -296,15 +296,15 @@ class WeightedStates(Ensemble):
             yield self.states[block].astype(np.float64), self.weights[block]
 
     def entropy(self, base: float | None = None) -> float:
-        """Plug-in entropy −Σ p ln p of the frequencies, in nats, or in the given base.
+        """Plug-in entropy −Σ p ln p of the relative frequencies.
 
-        Biased low by about (K − 1)/(2N) nats for K occupied patterns and N samples
+        It is biased low by about (K − 1)/(2N) nats for K occupied patterns and N samples
         :cite:`miller1955`.
 
         Parameters
         ----------
         base : float, optional
-            2 for bits.
+            Base of the logarithm: e unless given, so that the entropy is in nats; 2 for bits.
 
         Returns
         -------

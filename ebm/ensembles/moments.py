@@ -1,4 +1,4 @@
-"""What averages give: estimates with their errors, means and covariances in a stated coding."""
+"""Estimates with their errors, and means and covariances in a stated coding."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["Estimate", "Moments"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its standard error; zero error means exact.
+    """A value with its standard error.
 
     Parameters
     ----------
     value : float or ndarray
-        The estimate.
+        The estimated value.
     standard_error : float or ndarray
-        One standard deviation of its sampling error, in the same units.
+        One standard deviation of its sampling error, in the same units; 0 if it is exact.
 
     Examples
     --------
@@ -54,21 +54,22 @@ class Estimate:
 class Moments:
     """Means and covariances of the features of a space.
 
-    m_i = E[f_i],  C_ij = E[f_i f_j] − m_i m_j with 1/N (ddof = 0), f the states themselves for
-    two-valued units.
+    m_i = E[f_i],  C_ij = E[f_i f_j] − m_i m_j with 1/N (ddof = 0). The features f of two-valued
+    units are the states themselves.
 
     Parameters
     ----------
     space : StateSpace
-        The coding the moments are in.
+        The coding of the units.
     mean : array_like, (n_features,)
         m.
     covariance : array_like, (n_features, n_features)
-        C, symmetric. A frame and a series of means are taken by their labels, names of the units.
+        C, symmetric. A frame, like a series of means, is aligned by its labels, which are names of
+        the units.
     log_partition : float, optional
-        ln Z of the model they come from, if known.
+        ln Z of the model, if known.
     sample_size : float
-        Number of samples behind them; ``inf`` for exact ones.
+        Number of samples that were averaged over; ``inf`` for exact moments.
 
     Raises
     ------
@@ -93,7 +94,7 @@ class Moments:
     covariance: Any
     log_partition: float | None = None
     sample_size: float = math.inf
-    #: What tables call them.
+    #: Their heading in tables.
     kind = "moments"
 
     def __post_init__(self) -> None:
@@ -136,7 +137,7 @@ class Moments:
         return names
 
     def moments(self) -> Moments:
-        """These moments: they stand wherever an ensemble is asked for its moments."""
+        """These moments themselves, which therefore serve as an ensemble."""
         return self
 
     @property
@@ -146,7 +147,7 @@ class Moments:
 
     @property
     def correlation(self) -> Array:
-        """Pearson correlations C_ij / √(C_ii C_jj); 0 beside a constant unit."""
+        """Pearson correlations C_ij / √(C_ii C_jj), 0 with a unit of variance 0."""
         deviation = np.sqrt(np.maximum(np.diag(self.covariance), 0))
         scale = np.where(deviation > 0, deviation, np.inf)
         correlation = self.covariance / np.outer(scale, scale)
@@ -154,9 +155,9 @@ class Moments:
         return np.asarray(correlation)
 
     def two_valued(self) -> Moments:
-        """These moments, once they are known to be those of two-valued units.
+        """These moments, checked to be those of two-valued units.
 
-        x² = x makes the variance m(1 − m) in {0,1}, and s² = 1 makes it 1 − m² in ±1.
+        Their variances must be m(1 − m) in {0,1}, where x² = x, and 1 − m² in ±1, where s² = 1.
 
         Returns
         -------
@@ -166,7 +167,7 @@ class Moments:
         Raises
         ------
         CodingError
-            If the space is not two-valued, or the variances are not those of its means, as with
+            If the space is not two-valued, or a variance is not that of its mean, as with
             ``numpy.cov``, which divides by N − 1.
         """
         if not isinstance(self.space, Binary | Spins):
@@ -186,17 +187,17 @@ class Moments:
         return self
 
     def to(self, space: StateSpace | type[StateSpace]) -> Moments:
-        """The same moments in another two-valued coding, exactly: s = 2x − 1.
+        """The same moments in another two-valued coding, s = 2x − 1.
 
         Parameters
         ----------
         space : StateSpace or class
-            ``ebm.Binary`` or ``ebm.Spins``, or a space; units are realigned by name.
+            ``ebm.Binary``, ``ebm.Spins``, or a space of theirs, to whose names units are aligned.
 
         Returns
         -------
         Moments
-            Means 2m − 1 and covariances 4C for spins, and back.
+            Means 2m − 1 and covariances 4C of spins, or the inverse of this map.
 
         Raises
         ------

@@ -98,7 +98,7 @@ class PairwiseEnumeration(ExactEnsemble):
 
     @property
     def weights(self) -> Array:
-        """The full distribution in the order of ``space.states_at``, (size,); one pass."""
+        """Probabilities of all states in the order of ``space.states_at``, (size,)."""
         self._require_streaming(f"the distribution over {describe_size(self.space)}", 2)
         return np.exp(log_weights_about(self._halves, self._top) - self._log_relative)
 

@@ -1,4 +1,4 @@
-"""The exact ensemble of a finite model: every member exact, each stating what it costs."""
+"""The exact ensemble of a finite model."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class ExactEnsemble(Ensemble):
     Attributes
     ----------
     model : EnergyModel
-        The model enumerated.
+        The model that was enumerated.
     space : FiniteSpace
-        Its states.
+        The space of its states.
     log_partition : float
-        ln Z, known since the ensemble was made.
+        ln Z.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class ExactEnsemble(Ensemble):
         return -self.log_partition
 
     def log_probability(self, states: ArrayLike) -> Array:
-        """Log probabilities ln p(x) = −E(x) − ln Z in nats; one evaluation of the energy.
+        """Log probabilities ln p(x) = −E(x) − ln Z in nats, (..., n) -> (...).
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class ExactEnsemble(Ensemble):
         Returns
         -------
         ndarray, (...)
-            −inf for a forbidden state.
+            ln p, which is −inf where the energy is +inf.
 
         Examples
         --------
@@ -95,21 +95,21 @@ class ExactEnsemble(Ensemble):
         return -self.space.map(self._relative_energies, states) - self._log_relative
 
     def mean_energy(self) -> float:
-        """⟨E⟩ in units of k_B T; a pass over all states unless the model is pairwise."""
+        """⟨E⟩ in units of k_B T, by a pass over all states unless the model is pairwise."""
         return self._ground + self._mean_relative_energy()
 
     def entropy(self, base: float | None = None) -> float:
-        """S = ln Z + ⟨E⟩ in nats, or in another base; costs what ``mean_energy`` costs.
+        """Entropy S = ln Z + ⟨E⟩, at the cost of :meth:`mean_energy`.
 
         Parameters
         ----------
         base : float, optional
-            2 for bits.
+            Base of the logarithm: e unless given, so that S is in nats; 2 for bits.
 
         Returns
         -------
         float
-            The entropy.
+            S, never negative.
 
         Examples
         --------
@@ -141,36 +141,36 @@ class ExactEnsemble(Ensemble):
 
     @property
     def states(self) -> Array:
-        """All states in the order of ``space.states_at``, (size, n); memory 8 n · size bytes."""
+        """All states in the order of ``space.states_at``, (size, n), of 8 n · size bytes."""
         self._require_streaming(f"the table of all {describe_size(self.space)}", self.space.n)
         return self.space.states_at(np.arange(int(self.space.size)))
 
     @property
     def weights(self) -> Array:
-        """The full distribution in the order of ``space.states_at``, (size,); one pass."""
+        """Probabilities of all states in the order of ``space.states_at``, (size,)."""
         self._require_streaming(f"the distribution over {describe_size(self.space)}", 2)
         return np.concatenate([weights for _, weights in self.blocks()])
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
-        """All states (m, n) and their probabilities (m,), block by block; memory constant."""
+        """All states (m, n) and their probabilities (m,), block by block at constant memory."""
         self._require_streaming(f"streaming {describe_size(self.space)}", 0)
         for states in self.space.enumerate():
             yield states, np.exp(self.log_probability(states))
 
     def sample(self, n_draws: int, rng: RandomSource = None) -> Array:
-        """Independent exact draws; memory constant, the blocks drawn from are rebuilt.
+        """Independent draws from p(x).
 
         Parameters
         ----------
         n_draws : int
-            How many states.
+            Number of draws.
         rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
             Source of randomness.
 
         Returns
         -------
         ndarray, (n_draws, n)
-            The states.
+            States in the coding of the space.
 
         Raises
         ------
