@@ -1,4 +1,4 @@
-"""Effective energies: units summed out exactly, what is left a model again; [EBM] §2."""
+"""Effective energies of some units, the others summed out exactly; [EBM] §2."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from ebm.spaces import Binary, FiniteSpace, Spins
 
 __all__ = ["MarginalModel", "marginalize"]
 
-
 #: Joint states of kept and traced units held at a time.
 CHUNK = 2**18
 #: Bytes of one interaction, and seconds to add or subtract one energy.
@@ -44,24 +43,25 @@ SECONDS_BY_ENERGY = 2e-7
 
 
 def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> MarginalModel:
-    """Sum units out: E_eff(v) = −ln Σ_h exp(−E(v, h)), [EBM] eq 8, exactly.
+    """The effective energy E_eff(v) = −ln Σ_h exp(−E(v, h)) of some units; [EBM] eq 8.
 
-    All constants are kept: p(v) ∝ exp(−E_eff(v)) with the same ln Z as the joint model (Theorem 7).
+    The sum is exact and keeps all constants: p(v) = exp(−E_eff(v))/Z with the Z of the joint model,
+    [EBM] eq 9.
 
     Parameters
     ----------
     model : EnergyModel
-        Over a finite space. In a pairwise model traced units that do not interact given the kept
-        ones are summed separately, so that a layer of m hidden units costs 2m terms, not 2^m; of
-        another model every state of the traced units is visited.
+        The joint model, over a finite space. In a pairwise model, units that are independent given
+        the kept ones are summed separately, so that a layer of m hidden units costs 2m terms
+        instead of 2^m; in other models every state of the units summed out is visited.
     keep : sequence of int or str
-        The units to keep, by number or by name, in the order wanted. Of a restricted machine the
-        units are the visible ones; ``rbm.joint()`` has those of both layers.
+        The units to keep, by number or by name, in the order of the result. Those of a restricted
+        machine are its visible units; ``rbm.joint()`` has the units of both layers.
 
     Returns
     -------
     MarginalModel
-        A model of the kept units.
+        The model of the kept units.
 
     Raises
     ------
@@ -70,9 +70,9 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
     ShapeError
         If ``keep`` is no sequence of different units.
     NamesError
-        If a name is not there.
+        If no unit has one of the names.
     EnumerationLimitError
-        If one energy would take longer than 60 s, or more than 4 GiB.
+        If a single energy would take longer than 60 s, or more than 4 GiB.
 
     Examples
     --------
@@ -92,14 +92,14 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MarginalModel(EnergyModel):
-    """Some units of a model, the others summed out; made by :func:`marginalize`.
+    """The model of some units of another, the others summed out; made by :func:`marginalize`.
 
     Parameters
     ----------
     model : EnergyModel
         The joint model.
     keep : tuple of int
-        Its units that are kept, in the order of ``space``.
+        The units of ``model`` that are kept, in the order of ``space``.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class MarginalModel(EnergyModel):
         )
 
     def narrowed(self, kept: tuple[int, ...]) -> MarginalModel:
-        """Some of the kept units, by their places, the others summed out as well."""
+        """The model of some of the kept units, given by their places in ``keep``."""
         return MarginalModel(self.model, tuple(self.keep[i] for i in kept))
 
     def __repr__(self) -> str:
@@ -141,7 +141,7 @@ class MarginalModel(EnergyModel):
         return trace(self.model, kept, traced)
 
     def energy(self, states: ArrayLike) -> Array:
-        """Effective energy −ln Σ_h exp(−E(v, h)) of each state, (..., n) -> (...).
+        """Effective energies −ln Σ_h exp(−E(v, h)), (..., n) -> (...).
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class MarginalModel(EnergyModel):
         Returns
         -------
         ndarray, (...)
-            In units of k_B T; ``+inf`` where the joint model forbids every completion.
+            E_eff in units of k_B T, ``+inf`` where E(v, h) is so for every h.
         """
 
         def energies(v: Array) -> Array:
@@ -161,7 +161,7 @@ class MarginalModel(EnergyModel):
         return self.space.map(energies, states)
 
     def resolved_log_weights(self) -> Resolved | None:
-        """Log weights whose differences are exact, where energies are too large for plain sums."""
+        """Log weights whose differences are exact, or None where those of energies are."""
         trace = self._trace.resolved()
         if trace is None:
             return None
@@ -178,7 +178,7 @@ class MarginalModel(EnergyModel):
         return (states[start : start + rows] for start in range(0, len(states), rows))
 
     def scaled(self, beta: float) -> MarginalModel:
-        """The marginal of the joint model at β times its energy; not β times this energy.
+        """The effective energy at β times the joint energy, which is not β times this energy.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class MarginalModel(EnergyModel):
         Returns
         -------
         MarginalModel
-            Of the same units.
+            The model of the same units.
 
         Raises
         ------
@@ -203,15 +203,15 @@ class MarginalModel(EnergyModel):
     def interactions(self, max_order: int | None = None) -> InteractionModel:
         """The effective energy as interactions of 1, 2, … units, exact at full order.
 
-        Inclusion–exclusion: over {0,1} J_A = −Σ_{B⊆A} (−1)^{|A|−|B|} E(1_B), over ±1
-        J_A = −⟨E(s) Π_{i∈A} s_i⟩ over all s alike.
+        Over {0,1} inclusion–exclusion gives J_A = −Σ_{B⊆A} (−1)^{|A|−|B|} E(1_B); over ±1
+        J_A = −2^{−n} Σ_s E(s) Π_{i∈A} s_i.
 
         Parameters
         ----------
         max_order : int, optional
-            Leave out terms of more units; None keeps all 2^n. Over {0,1} the truncated model is
-            right wherever at most so many units are 1, and only those states are visited; over ±1
-            it is the least-squares fit to the energies.
+            Largest number of units in a term; by default all 2^n terms are computed. Over {0,1} the
+            truncated energy is exact for states with at most so many units at 1, and only those are
+            visited; over ±1 it is the least-squares fit to the energies of all states.
 
         Returns
         -------
@@ -225,7 +225,7 @@ class MarginalModel(EnergyModel):
         ShapeError
             If ``max_order`` is not a positive integer.
         EnumerationLimitError
-            If there are too many.
+            If they would take longer than 60 s, or more than 4 GiB.
 
         Examples
         --------

@@ -322,22 +322,22 @@ class WeightedStates(Ensemble):
 
 def _table(X: Any) -> NDArray[Any]:
     """Rows of data as one array of any type, (n_samples, n_units)."""
-    given = readable(X, "data")
-    if len(given.shape) != 2:
+    table = readable(X, "data")
+    if len(table.shape) != 2:
         advice = "for one unit give X[:, None], for one sample X[None, :]"
         if hasattr(X, "states"):
             advice = f"of a {type(X).__name__} give the states, with its names"
         raise ShapeError(
-            f"data must have shape (n_samples, n_units), got {tuple(given.shape)}; {advice}"
+            f"data must have shape (n_samples, n_units), got {tuple(table.shape)}; {advice}"
         )
-    if 0 in given.shape:
+    if 0 in table.shape:
         raise ShapeError(
-            f"data must have at least one row and one column, got {tuple(given.shape)}"
+            f"data must have at least one row and one column, got {tuple(table.shape)}"
         )
     labels = held_labels(X, 1)
     if labels is not None:
-        checked_names(labels, given.shape[1])
-    return dense(given)
+        checked_names(labels, table.shape[1])
+    return dense(table)
 
 
 def _resolved(
@@ -345,10 +345,10 @@ def _resolved(
 ) -> tuple[StateSpace, Indices | None]:
     """The space of the data, and the order in which to take the columns."""
     labels = held_labels(X, 1)
-    own = None if labels is None else as_names(labels)
+    column_names = None if labels is None else as_names(labels)
     counted = labels is not None and only_count(labels)
-    wanted = own if names is None else as_names(names)
-    if own is not None and not counted and wanted != own:
+    wanted = column_names if names is None else as_names(names)
+    if column_names is not None and not counted and wanted != column_names:
         raise NamesError("names must not be given beside a frame that has other column names")
     if space is None:
         space = Binary
@@ -427,16 +427,16 @@ def require_units(ensemble: Any, space: StateSpace) -> None:
             f"an ensemble of states is wanted, got {type(ensemble).__name__}: give "
             "ebm.exact(model) or ebm.Ensemble.from_data(rows)"
         )
-    own = ensemble.space
-    if own.named(None) != space.named(None):
-        raise CodingError(f"states of {space!r} are wanted, got an ensemble over {own!r}")
-    require_order(own, space)
+    given_space = ensemble.space
+    if given_space.named(None) != space.named(None):
+        raise CodingError(f"states of {space!r} are wanted, got an ensemble over {given_space!r}")
+    require_order(given_space, space)
 
 
-def require_order(own: StateSpace, wanted: StateSpace) -> None:
+def require_order(given_space: StateSpace, wanted: StateSpace) -> None:
     """Refuse units of other names than those wanted, or in another order."""
-    if own.names and wanted.names and own.names != wanted.names:
-        raise NamesError(f"the units must be {wanted.names} in this order, got {own.names}")
+    if given_space.names and wanted.names and given_space.names != wanted.names:
+        raise NamesError(f"the units must be {wanted.names} in this order, got {given_space.names}")
 
 
 def observed(f: Observable, states: Array) -> Array:

@@ -181,8 +181,8 @@ def _third_by_conditioning(machine: BoltzmannMachine) -> Array:
     # The last two units are never the first of a triple.
     for i in range(n - 2):
         rest = np.delete(np.arange(n), i)
-        given = BoltzmannMachine(matrix[np.ix_(rest, rest)], vector[rest] + matrix[rest, i])
-        total[i][np.ix_(rest, rest)] = mean[i] * exact(given).moments().second
+        conditional = BoltzmannMachine(matrix[np.ix_(rest, rest)], vector[rest] + matrix[rest, i])
+        total[i][np.ix_(rest, rest)] = mean[i] * exact(conditional).moments().second
     return total
 
 
