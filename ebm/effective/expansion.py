@@ -206,7 +206,7 @@ class EffectiveExpansion:
         For units that are not coupled among themselves it is a bound: the sum over units of the
         largest remainder of the series of ln(1 + e^{c+g}) over all possible g. For coupled ones it
         is :attr:`ebm.perturbation.Expansion.log_partition_error` at the states with the largest
-        inputs. It also bounds the error of ln Z of :meth:`interactions`.
+        inputs. The error of ln Z of :meth:`interactions` is not larger.
 
         Parameters
         ----------

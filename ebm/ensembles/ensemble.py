@@ -40,6 +40,7 @@ __all__ = [
     "Observable",
     "WeightedStates",
     "observed",
+    "require_ensemble",
     "require_order",
     "require_units",
 ]
@@ -420,13 +421,18 @@ def _counted(
     return rows[first], counts.astype(np.float64)
 
 
-def require_units(ensemble: Any, space: StateSpace) -> None:
-    """Refuse what is no ensemble over the units of a space, in this coding and order."""
+def require_ensemble(ensemble: Any) -> None:
+    """Refuse what is no ensemble."""
     if not isinstance(ensemble, Ensemble):
         raise ModelError(
             f"an ensemble of states is wanted, got {type(ensemble).__name__}: give "
             "ebm.exact(model) or ebm.Ensemble.from_data(rows)"
         )
+
+
+def require_units(ensemble: Any, space: StateSpace) -> None:
+    """Refuse what is no ensemble over the units of a space, in this coding and order."""
+    require_ensemble(ensemble)
     given_space = ensemble.space
     if given_space.named(None) != space.named(None):
         raise CodingError(f"states of {space!r} are wanted, got an ensemble over {given_space!r}")

@@ -32,7 +32,7 @@ from ebm.forms import QuadraticForm
 from ebm.model import EnergyModel
 from ebm.spaces import FiniteSpace
 
-__all__ = ["PairwiseEnumeration", "require_products"]
+__all__ = ["PairwiseEnumeration", "require_affordable"]
 
 #: Largest space whose states are summed in the log domain, a single block of :class:`Halves`.
 SMALL = 2**12
@@ -137,7 +137,8 @@ class PairwiseEnumeration(ExactEnsemble):
                 totals, self._with_potential = certified
                 self._parts = parts
                 return totals
-        _require(self.space, self._limits, self._n_jobs, SECONDS_BY_HALVES * len(self._forms))
+        by_halves = SECONDS_BY_HALVES * len(self._forms)
+        require_affordable(self.space, self._limits, self._n_jobs, by_halves)
         return sum_by_halves(self._halves, self._n_jobs)
 
     def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
@@ -169,12 +170,10 @@ class PairwiseEnumeration(ExactEnsemble):
         return np.asarray(self.space.values[one_hot.argmax(axis=2)])
 
 
-def require_products(space: FiniteSpace, limits: Limits, n_jobs: int) -> None:
-    """Refuse a pairwise model of too many states, of which no more than the space is known."""
-    _require(space, limits, n_jobs, SECONDS_BY_PRODUCTS)
-
-
-def _require(space: FiniteSpace, limits: Limits, n_jobs: int, seconds_per_state: float) -> None:
+def require_affordable(
+    space: FiniteSpace, limits: Limits, n_jobs: int, seconds_per_state: float = SECONDS_BY_PRODUCTS
+) -> None:
+    """Refuse a pairwise model over too many states; its form need not be known."""
     limits.require(
         f"enumerating {describe_size(space)}",
         seconds_per_state * number_of_states(space) / n_jobs,

@@ -6,7 +6,7 @@ from ebm._parallel import number_of_jobs
 from ebm.enumeration._blocked import BlockedEnumeration
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._log_weights import cut_form, cut_layers
-from ebm.enumeration._quadratic import PairwiseEnumeration, require_products
+from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
 from ebm.enumeration._two_layers import RestrictedEnumeration
 from ebm.enumeration.exact_ensemble import ExactEnsemble
 from ebm.errors import ModelError
@@ -80,7 +80,7 @@ def exact(
     if kind is QuadraticForm:
         jobs = number_of_jobs(n_jobs)
         # The form itself is not made before its cost is known.
-        require_products(space, limits, jobs)
+        require_affordable(space, limits, jobs)
         cut = cut_form(summable_form(model))
         return PairwiseEnumeration(model, space, cut, limits, jobs)
     if kind is LayeredForm and isinstance(space, Binary):

@@ -12,7 +12,7 @@ from ebm._arrays import as_floats
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array
 from ebm.ensembles import Ensemble
-from ebm.ensembles.ensemble import Observable, observed
+from ebm.ensembles.ensemble import Observable, observed, require_ensemble
 from ebm.errors import ModelError, ShapeError
 from ebm.models._couplings import require_finite
 from ebm.perturbation.cumulants import (
@@ -143,11 +143,7 @@ def joint_cumulants(ensemble: Ensemble, f: Observable, order: int) -> Array:
            [-0.0625 ,  0.     ]])
     """
     order = as_number_of_indices(order, "order")
-    if not isinstance(ensemble, Ensemble):
-        raise ModelError(
-            f"an ensemble of states is wanted, got {type(ensemble).__name__}: give "
-            "ebm.exact(model) or ebm.Ensemble.from_data(rows)"
-        )
+    require_ensemble(ensemble)
     if not callable(f):
         raise ModelError(f"f must be a function of states, got {f!r}")
 

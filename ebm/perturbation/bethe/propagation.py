@@ -225,10 +225,10 @@ class BetheSolution(Approximation):
             return 0.0
         if self._graph.n > MOST_UNITS:
             other = self._witness.pair_covariance(self.pairs)
-        elif self._settled_covariance is None:
+        elif self._other_covariance is None:
             return math.inf
         else:
-            other = (self._settled_covariance + self._of_other_states)[self.pairs]
+            other = self._other_covariance[self.pairs]
         return max(relative_distance(self._pair_covariance, other), self._mean_doubt.error)
 
     @cached_property
@@ -241,10 +241,9 @@ class BetheSolution(Approximation):
         """
         if self._graph.is_forest:
             return 0.0
-        if self._settled_covariance is None:
+        if self._other_covariance is None:
             return math.inf
-        other = self._settled_covariance + self._of_other_states
-        distance = distance_off_diagonal(self._covariance, other)
+        distance = distance_off_diagonal(self._covariance, self._other_covariance)
         return max(FACTOR * distance, self._mean_doubt.error)
 
     @cached_property
@@ -296,21 +295,21 @@ class BetheSolution(Approximation):
             return read_only(self._scale**2 * response(self.beliefs))
 
     @cached_property
-    def _settled_covariance(self) -> Array | None:
-        """The linear response that has the variances of the means; None at a saddle."""
+    def _other_covariance(self) -> Array | None:
+        """Another estimate of the covariance, (n, n); None at a saddle.
+
+        It is the linear response that has the variances of the means, and what the covariance
+        between all states adds.
+        """
         inverse = inverse_correlations(self.beliefs)
         if inverse is None or self._is_saddle:
             return None
         deviation = self._scale * np.sqrt(self.beliefs.variance)
         try:
-            return np.asarray(with_unit_diagonal(inverse) * np.outer(deviation, deviation))
+            settled = with_unit_diagonal(inverse) * np.outer(deviation, deviation)
         except ConvergenceError:
             return None
-
-    @property
-    def _of_other_states(self) -> Array:
-        """What the covariance of all states has beyond the linear response of this one."""
-        return self._witness.covariance - self._response
+        return settled + (self._witness.covariance - self._response)
 
     @cached_property
     def _is_saddle(self) -> bool:
