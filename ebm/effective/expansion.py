@@ -265,7 +265,7 @@ def _require_feasible(groups: Sequence[TracedGroup], order: int, max_seconds: fl
 
 
 def _terms_of_kept(machine: BoltzmannMachine, kept: Indices) -> Terms:
-    """What the kept units have among themselves; the constant under the empty key."""
+    """Interactions among the kept units alone, the constant under the empty key."""
     weights = machine.weights
     among = weights[kept][:, kept] if is_sparse(weights) else weights[np.ix_(kept, kept)]
     alone = BoltzmannMachine(
@@ -276,7 +276,7 @@ def _terms_of_kept(machine: BoltzmannMachine, kept: Indices) -> Terms:
 
 
 def _add(orders: list[Terms], group: TracedGroup, order: int) -> None:
-    """What summing out a group adds to −E at each order.
+    """Add to −E, order by order, the terms of a group that is summed out.
 
     Order k of ln Σ_h is a polynomial of k units, known from the states with at most k units at 1.
     """

@@ -33,7 +33,7 @@ CHUNK = 2**18
 #: Bytes of one interaction, and seconds to add or subtract one energy.
 BYTES_PER_TERM = 400.0
 SECONDS_PER_SUM = 1e-6
-#: What one energy, and all interactions, may take.
+#: Limits of one energy, and of all interactions.
 MOST_SECONDS, MOST_BYTES = 60.0, 4 * 2.0**30
 #: Traced states held at a time for each kept state.
 TRACED_CHUNK = 2**10

@@ -38,6 +38,7 @@ from ebm.spaces._reading import dense, readable
 __all__ = [
     "Ensemble",
     "Observable",
+    "StoredStates",
     "WeightedStates",
     "observed",
     "require_ensemble",
@@ -71,7 +72,7 @@ class Ensemble(ABC):
     space: StateSpace
     #: inf for exact ensembles, Σ weights for data, the effective number for samples.
     sample_size: float = math.inf
-    #: What tables call this kind of route to the moments.
+    #: Heading in tables.
     kind = "ensemble"
 
     @abstractmethod
@@ -252,8 +253,22 @@ class Ensemble(ABC):
         )
 
 
+class StoredStates(Ensemble):
+    """An ensemble whose states (m, n) and weights (m,) are stored."""
+
+    states: NDArray[Any]
+    weights: Array
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """Blocks of states (m, n) and their weights (m,)."""
+        rows = max(1, 2**22 // self.space.n)
+        for start in range(0, len(self.states), rows):
+            block = slice(start, start + rows)
+            yield self.states[block].astype(np.float64), self.weights[block]
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class WeightedStates(Ensemble):
+class WeightedStates(StoredStates):
     """Distinct states with their relative frequencies.
 
     Made by :meth:`Ensemble.from_data`, which counts equal rows together.
@@ -288,13 +303,6 @@ class WeightedStates(Ensemble):
 
     def __repr__(self) -> str:
         return f"WeightedStates({self.n_rows} rows, {len(self.states)} distinct, {self.space!r})"
-
-    def blocks(self) -> Iterator[tuple[Array, Array]]:
-        """Blocks of distinct states (m, n) and their frequencies (m,)."""
-        rows = max(1, 2**22 // self.space.n)
-        for start in range(0, len(self.states), rows):
-            block = slice(start, start + rows)
-            yield self.states[block].astype(np.float64), self.weights[block]
 
     def entropy(self, base: float | None = None) -> float:
         """Plug-in entropy −Σ p ln p of the relative frequencies.

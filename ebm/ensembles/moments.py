@@ -122,7 +122,7 @@ class Moments:
             raise ModelError(f"sample_size must be positive, got {self.sample_size}")
 
     def _agreed_names(self) -> Sequence[str] | None:
-        """What the axes of mean and covariance are labelled by, the names of the units."""
+        """Names of the units, by which the axes of mean and covariance are labelled."""
         if self.space.n_features != self.space.n:
             for name in ("mean", "covariance"):
                 refuse_labels(getattr(self, name), name, "of space.features")

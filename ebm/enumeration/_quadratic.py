@@ -84,7 +84,7 @@ class PairwiseEnumeration(ExactEnsemble):
         return float(energy / total)
 
     def _require_resolution(self) -> None:
-        """Refuse states whose weight beside the lowest one cannot be told."""
+        """Refuse energies whose rounding leaves the weights of low states undetermined."""
         if self._resolution.suffices:
             return
         gap = self._resolution.gap

@@ -42,7 +42,7 @@ SECONDS_BY_ENERGY = 4e-8
 
 
 class LayerMoments(NamedTuple):
-    """E[v] (n,), E[h] (m,) and E[v hᵀ] (n, m): all that the learning rule asks of the model."""
+    """E[v] (n,), E[h] (m,) and E[v hᵀ] (n, m), the averages of the learning rule."""
 
     visible_mean: Array
     hidden_mean: Array
@@ -106,7 +106,7 @@ class RestrictedEnumeration(ExactEnsemble):
         return self._own_moments if self.layer == "visible" else self._other_moments
 
     def hidden_moments(self) -> Moments:
-        """Means and covariances of the hidden units over {0,1}^m; the mirror image of moments."""
+        """Means and covariances of the hidden units over {0,1}^m, as :meth:`moments`."""
         return self._own_moments if self.layer == "hidden" else self._other_moments
 
     def layer_moments(self) -> LayerMoments:
@@ -124,7 +124,7 @@ class RestrictedEnumeration(ExactEnsemble):
         return LayerMoments(other, self._totals.mean, products.T)
 
     def _require_resolution(self, resolution: Resolution) -> None:
-        """Refuse states of either layer whose weight beside the lowest one cannot be told."""
+        """Refuse energies whose rounding leaves the weights of low states undetermined."""
         if resolution.suffices:
             return
         near = 0

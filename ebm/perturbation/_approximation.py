@@ -1,4 +1,4 @@
-"""What every approximation answers: ln Z, means and covariances, each with a doubt of its own."""
+"""ln Z, means and covariances of an approximation, each with an estimate of its error."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ebm.errors import SeriesWarning, warn
 from ebm.perturbation.bethe._witness import Witness
 from ebm.spaces import FiniteSpace
 
-#: Estimated error above which a number is doubted: in nats, in standard deviations of a unit, or
-#: relative to the number, whichever it is measured in.
+#: Estimated error above which a quantity is uncertain: in nats, in standard deviations of a unit,
+#: or relative to the quantity, according to its unit.
 LIMIT = 0.1
 
 
 class Doubt(NamedTuple):
-    """A number, its estimated error, and what that is measured in."""
+    """A quantity, its estimated error, and the unit of that."""
 
     what: str
     error: float
@@ -37,7 +37,7 @@ class Doubt(NamedTuple):
 
 
 def warn_of(doubts: Iterable[Doubt], reason: str, remedy: str) -> None:
-    """One warning that names all numbers whose error is above the limit, if there are any."""
+    """One warning that names all quantities whose error is above the limit, if there are any."""
     large = [str(doubt) for doubt in doubts if not doubt.error <= LIMIT]
     if large:
         *others, last = large

@@ -97,7 +97,7 @@ def moments_of_cumulants(cumulants: ArrayLike) -> Array:
 
 
 def _of_fewer(kappa: Array, m: Array, k: int) -> Any:
-    """What cumulants of orders 1 … k contribute to the moment of order k + 1."""
+    """The contribution of cumulants of orders 1 … k to the moment of order k + 1."""
     return sum(math.comb(k, j) * kappa[j] * m[k - j - 1] for j in range(k))
 
 

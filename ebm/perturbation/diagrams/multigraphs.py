@@ -191,7 +191,7 @@ def _all_diagrams(n_edges: int) -> tuple[Diagram, ...]:
 
 
 def _with_edge(matrix: Matrix, a: int, b: int) -> Matrix:
-    """One more edge; a vertex is added where b is none yet."""
+    """One more edge between a and b; b may be a new vertex."""
     n = max(len(matrix), b + 1)
     rows = [[*row, *[0] * (n - len(row))] for row in matrix]
     rows += [[0] * n for _ in range(n - len(matrix))]
@@ -224,7 +224,7 @@ def _canonical(matrix: Matrix) -> tuple[Matrix, int]:
             met[form] = met.get(form, 0) + weight
             continue
         for twins in _twin_classes(matrix, cell):
-            # Twins change places by an automorphism: one of them speaks for all.
+            # An automorphism exchanges twins, so that one of them represents all.
             chosen = twins[0]
             split = tuple(
                 2 * color + (color == colors[chosen] and v != chosen)
@@ -236,7 +236,7 @@ def _canonical(matrix: Matrix) -> tuple[Matrix, int]:
 
 
 def _refined(matrix: Matrix, colors: tuple[int, ...]) -> tuple[int, ...]:
-    """Colors told apart by the colors around them, until nothing more comes apart."""
+    """Colors refined by the colors of the neighbors, until they no longer change."""
     while True:
         around = [
             (colors[v], tuple(sorted((m, colors[u]) for u, m in enumerate(row) if m)))
@@ -258,7 +258,7 @@ def _first_open_cell(colors: tuple[int, ...]) -> list[int]:
 
 
 def _twin_classes(matrix: Matrix, cell: list[int]) -> list[list[int]]:
-    """The cell in classes of vertices with the same edges to everybody else."""
+    """The cell in classes of vertices with the same edges to all other vertices."""
     classes: list[list[int]] = []
     for v in cell:
         for twins in classes:
