@@ -237,9 +237,9 @@ class EffectiveExpansion:
     def _reason(self, order: int) -> str:
         units = [self.labels[k] for group in self.groups for k in group.units[group.drives >= 1]]
         if not units:
-            return f"the units summed out are driven strongly for order {order}"
+            return f"the inputs of the units summed out are strong for order {order}"
         return (
-            "the series does not converge for all states of the kept units, they drive "
+            "the series does not converge for all states of the kept units, which drive "
             f"{'unit' if len(units) == 1 else 'units'} {shown(units)} of the joint model up to "
             f"{self.drive:.3g} times the radius √(c² + π²)"
         )

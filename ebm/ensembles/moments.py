@@ -219,25 +219,24 @@ class Moments:
             space = space(self.space.n, names=self.space.names)
         if not isinstance(space, StateSpace):
             raise CodingError(f"space must be a space such as ebm.Spins, got {space!r}")
-        target = space
-        if target == self.space:
+        if space == self.space:
             return self
-        two_valued = isinstance(self.space, Binary | Spins) and isinstance(target, Binary | Spins)
-        if target.n != self.space.n or not (two_valued or type(target) is type(self.space)):
-            raise CodingError(f"moments over {self.space!r} cannot be converted to {target!r}")
+        two_valued = isinstance(self.space, Binary | Spins) and isinstance(space, Binary | Spins)
+        if space.n != self.space.n or not (two_valued or type(space) is type(self.space)):
+            raise CodingError(f"moments over {self.space!r} cannot be converted to {space!r}")
         mean, covariance = self.mean, self.covariance
-        if isinstance(self.space, Binary) and isinstance(target, Spins):
+        if isinstance(self.space, Binary) and isinstance(space, Spins):
             mean, covariance = 2 * mean - 1, 4 * covariance
-        elif isinstance(self.space, Spins) and isinstance(target, Binary):
+        elif isinstance(self.space, Spins) and isinstance(space, Binary):
             mean, covariance = (1 + mean) / 2, covariance / 4
-        if self.space.names and target.names and self.space.names != target.names:
+        if self.space.names and space.names and self.space.names != space.names:
             if not two_valued:
                 raise CodingError("only moments of two-valued units can be realigned by name")
-            order = target.order_of(self.space.names)
+            order = space.order_of(self.space.names)
             mean, covariance = mean[order], covariance[np.ix_(order, order)]
-        elif self.space.names and not target.names:
-            target = target.named(self.space.names)
-        return moments_of(target, mean, covariance, self.log_partition, self.sample_size)
+        elif self.space.names and not space.names:
+            space = space.named(self.space.names)
+        return moments_of(space, mean, covariance, self.log_partition, self.sample_size)
 
 
 def moments_of(

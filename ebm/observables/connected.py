@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm._types import Array
+from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble, Moments
 from ebm.enumeration import exact
 from ebm.errors import ShapeError, require_memory
@@ -15,12 +15,10 @@ from ebm.spaces import Binary
 
 __all__ = ["central_pairs", "central_triples", "third_moments", "triples"]
 
-Indices = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
-
 _MEMORY_LIMIT = 2.0**30
 
 
-def triples(n: int) -> Indices:
+def triples(n: int) -> tuple[Indices, Indices, Indices]:
     """Index arrays i < j < k of all triples of n units, each (n(n−1)(n−2)/6,).
 
     Parameters
