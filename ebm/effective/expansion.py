@@ -201,27 +201,12 @@ class EffectiveExpansion:
         return InteractionModel(_sorted(terms), self.space, offset=offset)
 
     def energy_error(self, order: int | None = None) -> float:
-        """Estimated largest error, over the kept states, of the energy up to an order, in nats.
+        """Estimated largest error in nats, over the kept states, of the energy up to an order.
 
-        For units that are not coupled among themselves it is a bound: the sum over units of the
-        largest remainder of the series of ln(1 + e^{c+g}) over all possible g. For coupled ones it
+        Of units that are not coupled among themselves it is a bound: the sum over units of the
+        largest remainder of the series of ln(1 + e^{c+g}) over all possible g. Of coupled ones it
         is :attr:`ebm.perturbation.Expansion.log_partition_error` at the states with the largest
-        inputs. The error of ln Z of :meth:`interactions` is not larger.
-
-        Parameters
-        ----------
-        order : int, optional
-            From 0 to K, by default K.
-
-        Returns
-        -------
-        float
-            The error, zero if no unit was summed out.
-
-        Raises
-        ------
-        ShapeError
-            If ``order`` is above K.
+        inputs. The error of ln Z of :meth:`interactions` is not larger. The default order is K.
         """
         order = self._checked(order)
         return math.fsum(group.remainder(order) for group in self.groups)

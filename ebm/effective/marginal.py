@@ -141,18 +141,7 @@ class MarginalModel(EnergyModel):
         return trace(self.model, kept, traced)
 
     def energy(self, states: ArrayLike) -> Array:
-        """Effective energies −ln Σ_h exp(−E(v, h)), (..., n) -> (...).
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            States of the kept units.
-
-        Returns
-        -------
-        ndarray, (...)
-            E_eff in units of k_B T, ``+inf`` where E(v, h) is so for every h.
-        """
+        """E_eff(v) = −ln Σ_h exp(−E(v, h)) in units of k_B T, (..., n) -> (...); it may be +inf."""
 
         def energies(v: Array) -> Array:
             parts = [self._trace.energy(part) for part in self._blocks(v.reshape(-1, self.space.n))]
@@ -179,16 +168,6 @@ class MarginalModel(EnergyModel):
 
     def scaled(self, beta: float) -> MarginalModel:
         """The effective energy at β times the joint energy, which is not β times this energy.
-
-        Parameters
-        ----------
-        beta : float
-            Factor of the joint energy.
-
-        Returns
-        -------
-        MarginalModel
-            The model of the same units.
 
         Raises
         ------

@@ -107,19 +107,9 @@ class Ensemble(ABC):
         return np.asarray(total)
 
     def covariance(self, f: Observable) -> Array:
-        """Cov[f, f] of a vector observable, (k, k), or the variance of a scalar one.
+        """Cov[f, f], (k, k), of f from states (m, n) to values (m, k), or Var f of values (m,).
 
         A first pass takes the mean, so that a large mean costs no digits.
-
-        Parameters
-        ----------
-        f : callable
-            Maps states (m, n) to values (m,) or (m, k).
-
-        Returns
-        -------
-        ndarray
-            Of shape (k, k), or () where f is scalar.
         """
         mean = self.expectation(f)
         k = mean.size
@@ -305,20 +295,10 @@ class WeightedStates(StoredStates):
         return f"WeightedStates({self.n_rows} rows, {len(self.states)} distinct, {self.space!r})"
 
     def entropy(self, base: float | None = None) -> float:
-        """Plug-in entropy −Σ p ln p of the relative frequencies.
+        """Plug-in entropy −Σ p ln p of the frequencies in nats, or with a base of 2 in bits.
 
         It is biased low by about (K − 1)/(2N) nats for K occupied patterns and N samples
         :cite:`miller1955`.
-
-        Parameters
-        ----------
-        base : float, optional
-            Base of the logarithm: e unless given, so that the entropy is in nats; 2 for bits.
-
-        Returns
-        -------
-        float
-            −Σ p ln p, never negative.
 
         Examples
         --------

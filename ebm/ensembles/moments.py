@@ -159,11 +159,6 @@ class Moments:
 
         Their variances must be m(1 − m) in {0,1}, where x² = x, and 1 − m² in ±1, where s² = 1.
 
-        Returns
-        -------
-        Moments
-            These moments, unchanged.
-
         Raises
         ------
         CodingError

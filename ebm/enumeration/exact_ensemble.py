@@ -73,17 +73,7 @@ class ExactEnsemble(Ensemble):
         return -self.log_partition
 
     def log_probability(self, states: ArrayLike) -> Array:
-        """Log probabilities ln p(x) = −E(x) − ln Z in nats, (..., n) -> (...).
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            States in the coding of the space.
-
-        Returns
-        -------
-        ndarray, (...)
-            ln p, which is −inf where the energy is +inf.
+        """ln p(x) = −E(x) − ln Z in nats, (..., n) -> (...); −inf where the energy is +inf.
 
         Examples
         --------
@@ -99,17 +89,7 @@ class ExactEnsemble(Ensemble):
         return self._ground + self._mean_relative_energy()
 
     def entropy(self, base: float | None = None) -> float:
-        """Entropy S = ln Z + ⟨E⟩, at the cost of :meth:`mean_energy`.
-
-        Parameters
-        ----------
-        base : float, optional
-            Base of the logarithm: e unless given, so that S is in nats; 2 for bits.
-
-        Returns
-        -------
-        float
-            S, never negative.
+        """Entropy S = ln Z + ⟨E⟩ in nats, or with a base of 2 in bits.
 
         Examples
         --------

@@ -44,7 +44,8 @@ def expand(
     """ln Z, means and covariances as power series in the couplings, to order K in each.
 
     ln Z = Σ_α ln(1 + e^{b_α}) + Σ_G (1/S) Σ_sites Π_edges W Π_vertices κ_degree, over connected
-    multigraphs G; means and covariances are its derivatives with respect to b, [EBM] §4.
+    multigraphs G and with σ − x̂ for κ_1; means and covariances are its derivatives with respect to
+    b, [EBM] §4.
 
     The order counts couplings between different units; a diagonal of W is first absorbed into the
     biases and the offset, exactly. Each quantity is computed when it is first used: ln Z costs
@@ -172,19 +173,9 @@ class Expansion(Approximation):
         return self._orders("the covariances of pairs").covariance
 
     def density_ratio_terms(self, states: ArrayLike) -> Array:
-        """Orders 0 … K of p(x)/p_0(x) = exp(q − Σ_k L_k).
+        """Orders 0 … K of p(x)/p_0(x) = exp(q − Σ_k L_k), (..., n) -> (K + 1, ...).
 
         q = ½ Σ W_αβ (x_α−x̂_α)(x_β−x̂_β) is of order 1, and L_k is order k of ln Z.
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            States in the coding of ``space``.
-
-        Returns
-        -------
-        ndarray, (K + 1, ...)
-            The terms, of which that of order 0 is 1.
         """
         q = self._pair_energies(states)
         exponents = np.zeros((self.order, *q.shape))
@@ -236,10 +227,7 @@ class Expansion(Approximation):
     def pade(self) -> float:
         """ln Z by the Padé approximant of its series.
 
-        Returns
-        -------
-        float
-            ln Z. A :class:`ebm.errors.SeriesWarning` is issued if ``pade_error`` is above 0.1.
+        A :class:`ebm.errors.SeriesWarning` is issued if ``pade_error`` is above 0.1.
 
         Raises
         ------
@@ -257,13 +245,8 @@ class Expansion(Approximation):
     def borel_pade(self) -> float:
         """ln Z by the Padé approximant of its Borel transform.
 
-        At order 6 its range of couplings is about a third larger than that of the plain sum.
-
-        Returns
-        -------
-        float
-            ln Z. A :class:`ebm.errors.SeriesWarning` is issued if ``borel_pade_error`` is above
-            0.1.
+        At order 6 its range of couplings is about a third larger than that of the plain sum. A
+        :class:`ebm.errors.SeriesWarning` is issued if ``borel_pade_error`` is above 0.1.
 
         Raises
         ------
@@ -308,22 +291,12 @@ class Expansion(Approximation):
         return self._third_cumulants[1]
 
     def density_ratio(self, states: ArrayLike) -> Array:
-        """p(x)/p_0(x) to order K, where p_0 are the independent units of order 0; [EBM] eq 31.
+        """p(x)/p_0(x) to order K, (..., n) -> (...); [EBM] eq 31.
 
-        The series is 1 + ½ Σ W_αβ [(x_α−x̂_α)(x_β−x̂_β) − (σ_α−x̂_α)(σ_β−x̂_β)] + …; its sum may be
-        negative.
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            States in the coding of ``space``.
-
-        Returns
-        -------
-        ndarray, (...)
-            The ratio, whose mean over p_0 is 1 at every order. A
-            :class:`ebm.errors.SeriesWarning` is issued if ``density_ratio_error`` is above a tenth
-            of the ratio, or above 0.1 where the ratio is below 1.
+        p_0 are the independent units of order 0. The series is
+        1 + ½ Σ W_αβ [(x_α−x̂_α)(x_β−x̂_β) − (σ_α−x̂_α)(σ_β−x̂_β)] + …; its mean over p_0 is 1 at every
+        order, and its sum may be negative. A :class:`ebm.errors.SeriesWarning` is issued if
+        ``density_ratio_error`` is above a tenth of the ratio, or above 0.1 where that is below 1.
         """
         ratio: Array = self.density_ratio_terms(states).sum(axis=0)
         error = self.density_ratio_error(states)
@@ -336,16 +309,6 @@ class Expansion(Approximation):
 
         The distance to p/p_0 = exp(q + ln Z_0 − ln Z), with ln Z from the states of
         ``log_partition_error``.
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            States in the coding of ``space``.
-
-        Returns
-        -------
-        ndarray, (...)
-            The estimated errors.
         """
         rise = self._witness.log_partition - self.log_partition_terms[0]
         exact = np.exp(self._pair_energies(states) - rise)

@@ -83,15 +83,7 @@ class Diagram:
     def legs(self, vertex: int) -> tuple[int, ...]:
         """Numbers of edges from a vertex to each component that is left when it is removed.
 
-        Parameters
-        ----------
-        vertex : int
-            Number of the vertex.
-
-        Returns
-        -------
-        tuple of int
-            In increasing order. Their sum is the degree; of an articulation there are several.
+        They increase, and add up to the degree; at an articulation there are several.
 
         Examples
         --------
