@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +11,16 @@ from numpy.typing import NDArray
 
 from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
+from ebm.ensembles.ensemble import StoredStates
 from ebm.errors import MEMORY_LIMIT, require_memory
 from ebm.spaces import StateSpace
 
+#: Most rows that repeated rows are written out to.
 MOST_ROWS = 2**27
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Batch(Ensemble):
+class Batch(StoredStates):
     """Some states with weights that sum to 1, in any order, repeats included."""
 
     space: StateSpace
@@ -29,13 +30,6 @@ class Batch(Ensemble):
 
     def __repr__(self) -> str:
         return f"Batch({len(self.states)} states, {self.space!r})"
-
-    def blocks(self) -> Iterator[tuple[Array, Array]]:
-        """The states in parts of bounded size, with their weights."""
-        rows = max(1, 2**22 // self.space.n)
-        for start in range(0, len(self.states), rows):
-            part = slice(start, start + rows)
-            yield self.states[part].astype(np.float64), self.weights[part]
 
 
 @dataclass(frozen=True, eq=False)

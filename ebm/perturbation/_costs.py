@@ -1,4 +1,4 @@
-"""What work costs, and the refusal of what costs too much, before it begins."""
+"""Estimates of time and memory, and the refusal of work above a limit before it begins."""
 
 from __future__ import annotations
 

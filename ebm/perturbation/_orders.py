@@ -24,7 +24,7 @@ from ebm.perturbation.diagrams._program import Derivatives
 
 Wanted = Literal["ln Z", "the means", "the covariance", "the covariances of pairs"]
 
-#: A step of the biases so small that its square is nothing beside a number: derivatives are exact.
+#: A step of the biases whose square is below rounding, so that derivatives are exact.
 STEP = 1e-30
 #: Bytes allowed for all triples.
 TRIPLES_LIMIT = 2**25
@@ -48,7 +48,7 @@ class Orders(NamedTuple):
 
 
 def orders_of(machine: BoltzmannMachine, order: int, wanted: Wanted, max_seconds: float) -> Orders:
-    """What is wanted, and what comes with it, to order K; the machine is without diagonal."""
+    """The orders 0 … K of what is ``wanted``; the machine is without diagonal."""
     by_couplings = wanted.startswith("the covariance")
     if by_couplings:
         require_covariance_order(order, "the covariance")
