@@ -7,7 +7,7 @@ model ◀── inversion · fit ──── Ensemble / Moments ◀── data 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ebm import errors
+from ebm import errors, units
 from ebm.ensembles import Ensemble, Estimate, Moments, WeightedStates
 from ebm.errors import EbmError, EbmWarning
 from ebm.model import EnergyModel, ParametricModel
@@ -130,6 +130,7 @@ __all__ = [
     "sample",
     "save",
     "to_graph",
+    "units",
 ]
 
 #: Modules that are imported when one of their names is first used, so that ``import ebm`` is quick.

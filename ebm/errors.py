@@ -27,6 +27,7 @@ __all__ = [
     "ModelError",
     "NamesError",
     "NoMaximumWarning",
+    "NormalizationError",
     "NotConvergedWarning",
     "PoorMixingWarning",
     "PoorWeightsWarning",
@@ -79,6 +80,10 @@ class SingularCovarianceError(EbmError):
 
 class ModelError(EbmError):
     """A model does not keep the contract of :class:`ebm.EnergyModel`."""
+
+
+class NormalizationError(ModelError):
+    """An energy that has no distribution: exp(−E) has no finite sum over all states."""
 
 
 class ConvergenceError(EbmError):

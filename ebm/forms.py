@@ -17,10 +17,12 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from ebm._arrays import as_finite, dense, is_sparse
+from ebm._normalization import require_sum
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError
 from ebm.model import checked_energy
 from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
+from ebm.units import Bernoulli, Unit
 
 __all__ = [
     "Bernoulli",
@@ -41,6 +43,7 @@ COMPARED = 8
 ROUNDING = 1e-6
 
 Units = tuple[int, ...]
+ZERO_ONE = Bernoulli()
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,25 +145,13 @@ class QuadraticForm:
         return applied, float(center @ applied)
 
 
-@dataclass(frozen=True)
-class Bernoulli:
-    """A layer of {0,1} units, Γ(I) = ln Σ_h e^{Ih} = ln(1 + e^I); their mean is Γ′(I).
-
-    Examples
-    --------
-    >>> import ebm
-    >>> rbm = ebm.RestrictedBoltzmannMachine([[2.0], [1.0]], [0.0, 0.5], [-1.0])
-    >>> rbm.layered_form().hidden_units
-    Bernoulli()
-    """
-
-
 @dataclass(frozen=True, eq=False)
 class LayeredForm:
     """E(v, h) = −(v−v̂)·U(h−ĥ) − b·v − c·h + k over two layers, of which h is summed out.
 
-    A model over {0,1}^n offers it by a method ``layered_form()``, which may also return
-    (U, b, c, k), a form at centers 0. Unpacking a form gives these four numbers.
+    Units have the measures of ``visible_units`` and ``hidden_units``, whose own energies belong to
+    E. A model offers the form by a method ``layered_form()``, over {0,1}^n also as (U, b, c, k) at
+    centers 0. Unpacking a form gives these four numbers.
 
     Parameters
     ----------
@@ -172,8 +163,8 @@ class LayeredForm:
         Constant k in units of k_B T.
     visible_center, hidden_center : ndarray, (n,) and (m,), optional
         Centers v̂ and ĥ, 0 if not given.
-    visible_units, hidden_units : Bernoulli
-        Generating functions of the two layers; {0,1} is the only kind so far.
+    visible_units, hidden_units : Unit
+        Generating functions of the two layers, {0,1} units if not given.
     is_checked : bool
         True skips the checks of shape and finiteness, for numbers already checked.
 
@@ -191,13 +182,18 @@ class LayeredForm:
     constant: float
     visible_center: Array | None = None
     hidden_center: Array | None = None
-    visible_units: Bernoulli = Bernoulli()
-    hidden_units: Bernoulli = Bernoulli()
+    visible_units: Unit = ZERO_ONE
+    hidden_units: Unit = ZERO_ONE
     is_checked: bool = field(default=False, repr=False)
 
     def __iter__(self) -> Iterator[Any]:
         origin = self.at_origin()
         return iter((origin.weights, origin.visible, origin.hidden, origin.constant))
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether both layers are of {0,1} units."""
+        return self.visible_units == self.hidden_units == ZERO_ONE
 
     def at_origin(self) -> LayeredForm:
         """The same energy about 0: b − Uĥ, c − v̂U and k − v̂·Uĥ."""
@@ -353,7 +349,8 @@ _COMPARED: WeakValueDictionary[int, Any] = WeakValueDictionary()
 _FORMULAS: dict[type[EnergyForm], str] = {
     QuadraticForm: "E = −½ Σ A_ij f_i f_j − Σ v_i f_i + k, where each pair stands in A at (i, j) "
     "and at (j, i) and counts once",
-    LayeredForm: "E = −ln Σ_h exp(v·Uh + b·v + c·h) + k, the hidden units summed out",
+    LayeredForm: "E = −ln Σ_h exp(v·Uh + b·v + c·h) + k, the hidden units summed out, with the own "
+    "energies of all units",
     TermForm: "E = −Σ_A J_A Π x_i − ν(K) + k",
 }
 
@@ -405,11 +402,15 @@ def _energies(form: EnergyForm, space: StateSpace, states: Array, size: bool) ->
         pairs = 0.5 * ((about @ part(form.matrix)) * about).sum(axis=1)
         return np.asarray(constant + sign * (pairs + part(features) @ part(form.vector)))
     if isinstance(form, LayeredForm):
-        u = part(form.weights)
-        about = states if form.visible_center is None else part(states - form.visible_center)
-        free = np.logaddexp(0, about @ u + part(form.hidden)).sum(axis=1)
-        center = 0.0 if form.hidden_center is None else about @ (u @ part(form.hidden_center))
-        return np.asarray(constant + center + sign * (states @ part(form.visible) + free))
+        u = form.weights
+        about = states if form.visible_center is None else states - form.visible_center
+        free = part(form.hidden_units.log_partition(about @ u + form.hidden)).sum(axis=1)
+        # Inputs round as their largest parts do.
+        free += (part(about) @ part(u) + part(form.hidden)).sum(axis=1) if size else 0.0
+        own = constant + form.visible_units.energy(states).sum(axis=1)
+        if form.hidden_center is not None:
+            own = own + part(about) @ (part(u) @ part(form.hidden_center))
+        return np.asarray(own + sign * (part(states) @ part(form.visible) + free))
     total = np.zeros(len(states))
     if form.count is not None:
         total += part(form.count[(states > 0).sum(axis=1)])
@@ -459,15 +460,21 @@ def _require_bounded(form: QuadraticForm, name: str) -> None:
 
 
 def _checked_layers(answer: Any, name: str, space: StateSpace) -> LayeredForm:
-    if not isinstance(space, Binary):
-        raise ModelError(f"{name} needs the space ebm.Binary({space.n}), got {space!r}")
     centers: dict[str, Any] = {}
+    kinds: dict[str, Any] = {"visible_units": ZERO_ONE, "hidden_units": ZERO_ONE}
     if isinstance(answer, LayeredForm):
-        kinds = answer.visible_units, answer.hidden_units
-        if kinds != (Bernoulli(), Bernoulli()):
-            raise ModelError(f"{name} must be over units of {{0,1}} in both layers, got {kinds}")
+        kinds = {kind: getattr(answer, kind) for kind in kinds}
+        if not all(isinstance(units, Unit) for units in kinds.values()):
+            raise ModelError(
+                f"{name} must have units of {{0,1}}, ebm.units.Bernoulli(), or others of ebm.units "
+                f"in both layers, got {kinds}"
+            )
         centers = {k: getattr(answer, k) for k in ("visible_center", "hidden_center")}
         answer = answer.weights, answer.visible, answer.hidden, answer.constant
+    home = kinds["visible_units"].space
+    if home is None or not isinstance(space, home):
+        wanted = "one that can be visible" if home is None else f"ebm.{home.__name__}({space.n})"
+        raise ModelError(f"{name} needs the space {wanted}, got {space!r}")
     try:
         arrays = [np.asarray(x, dtype=np.float64) for x in answer]
         weights, visible, hidden, constant = arrays
@@ -489,7 +496,11 @@ def _checked_layers(answer: Any, name: str, space: StateSpace) -> LayeredForm:
                 )
     if not all(np.isfinite(array).all() for array in arrays):
         raise ModelError(f"{name} must be finite, got NaN or inf")
-    return LayeredForm(weights, visible, hidden, float(constant), **centers, is_checked=True)
+    form = LayeredForm(
+        weights, visible, hidden, float(constant), **centers, **kinds, is_checked=True
+    )
+    require_sum(form)
+    return form
 
 
 def _checked_terms(answer: Any, name: str, space: StateSpace) -> TermForm:

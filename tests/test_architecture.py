@@ -24,6 +24,8 @@ RUNGS = (
     "_jobs",
     "_iterate",
     "spaces",
+    "units",
+    "_normalization",
     "_kernels",
     "model ensembles",
     "forms",
@@ -52,7 +54,7 @@ PUBLIC = """
     datasets
     effective errors exact fisher_information fit from_graph information inversion load
     local_minima log_partition marginalize networks perturbation plotting read_table sample save
-    to_graph
+    to_graph units
 """
 
 #: What `import ebm` must leave alone.

@@ -20,9 +20,9 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.errors import PrecisionError
-from ebm.forms import LayeredForm, QuadraticForm, TermForm, offered_form, summable_form
+from ebm.forms import LayeredForm, QuadraticForm, TermForm, summable_form
 from ebm.models._terms import Products
-from ebm.spaces import Binary, FiniteSpace
+from ebm.spaces import FiniteSpace
 
 #: A log weight: a float, or its exact value.
 Scale = float | Fraction
@@ -233,12 +233,10 @@ def resolved(model: Any) -> Resolved | None:
         answer: Resolved | None = model.resolved_log_weights()
         return answer
     space = model.space
-    if offered_form(model) is LayeredForm and not isinstance(space, Binary):
-        return None
     match summable_form(model):
         case QuadraticForm() as form:
             return resolved_form(cut_form(form), space)
-        case LayeredForm() as form:
+        case LayeredForm() as form if form.is_binary:
             return resolved_layers(cut_layers(form))
         case TermForm() as form:
             return _resolved_terms(form, space)

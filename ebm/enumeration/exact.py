@@ -12,7 +12,9 @@ from ebm.enumeration.exact_ensemble import ExactEnsemble
 from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm, offered_form, summable_form
 from ebm.model import EnergyModel, checked_space
+from ebm.models._layers import pairs_of_layers
 from ebm.spaces import Binary, FiniteSpace
+from ebm.units import Gaussian
 
 __all__ = ["exact"]
 
@@ -29,7 +31,8 @@ def exact(
     A pairwise model (one with ``quadratic_form``) of 2^n states costs three matrix products, about
     0.1 ns per state and thread, at constant memory; a restricted machine of n visible and m hidden
     units about 0.4 ns for each of the 2^min(n, m) states of its smaller layer and each unit of the
-    other; any other finite model one ``energy`` per state.
+    other, with Gaussian hidden units as a pairwise model; any other finite model one ``energy`` per
+    state. Of Gaussian visible units beside two-valued hidden ones the hidden states are summed.
 
     Parameters
     ----------
@@ -83,7 +86,11 @@ def exact(
         require_affordable(space, limits, jobs)
         cut = cut_form(summable_form(model))
         return PairwiseEnumeration(model, space, cut, limits, jobs)
-    if kind is LayeredForm and isinstance(space, Binary):
-        layers = cut_layers(summable_form(model))
-        return RestrictedEnumeration(model, space, layers, limits, number_of_jobs(n_jobs))
+    if kind is LayeredForm:
+        form, jobs = summable_form(model), number_of_jobs(n_jobs)
+        if form.is_binary and isinstance(space, Binary):
+            return RestrictedEnumeration(model, space, cut_layers(form), limits, jobs)
+        if isinstance(form.hidden_units, Gaussian):
+            require_affordable(space, limits, jobs)
+            return PairwiseEnumeration(model, space, cut_form(pairs_of_layers(form)), limits, jobs)
     return BlockedEnumeration(model, space, limits)

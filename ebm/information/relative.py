@@ -26,6 +26,7 @@ from ebm.information.subsystems import Layer, Subsystem
 from ebm.models._library import pair_machine
 from ebm.spaces import Spins
 from ebm.spaces._labels import row_order
+from ebm.units import Bernoulli
 
 __all__ = ["relative_fisher"]
 
@@ -44,7 +45,7 @@ def relative_fisher(
     subsystem : Subsystem or model
         - ``Layer``, ``SoftmaxLayer`` or ``TwoLayers``;
         - a restricted Boltzmann machine, for p(h | v): a layer of sigm units with x̃ = (v−v̂, 1) and
-          parameters U_1β, …, U_nβ, c_β of each hidden unit β;
+          parameters U_1β, …, U_nβ, c_β of each hidden unit β; of other units Var[h | v] x̃x̃ᵀ;
         - a Boltzmann machine or an Ising model, for p(x_α | all others) of each unit α, sigm or
           tanh, with parameters b_α and W_αβ for all β ≠ α. W_αβ and W_βα, a single parameter of
           the machine, occur in two blocks.
@@ -93,6 +94,10 @@ def relative_fisher(
         states = subsystem.space.check(given)
         if form.visible_center is not None:
             states = states - form.visible_center
+        if form.hidden_units != Bernoulli():
+            x = states.reshape(-1, len(form.visible))
+            variances = form.hidden_units.variance(x @ form.weights + form.hidden)
+            return LayerInformation(variances, np.column_stack([x, np.ones(len(x))]), sample_weight)
         return relative_fisher(
             Layer(form.weights.T, form.hidden), states, sample_weight=sample_weight
         )

@@ -23,11 +23,12 @@ def has_pairs(model: Any) -> bool:
 
 
 def has_hidden_units(model: Any) -> bool:
-    """Whether the parameters are those of two layers, (b, c, rows of U), one layer summed out."""
+    """Whether the parameters are those of two {0,1} layers, (b, c, rows of U), one summed out."""
     if offered_form(model) is not LayeredForm or not hasattr(model, "parameters"):
         return False
-    n, m = layers_of(model).weights.shape
-    return bool(len(model.parameters) == n + m + n * m)
+    form = layers_of(model)
+    n, m = form.weights.shape
+    return form.is_binary and bool(len(model.parameters) == n + m + n * m)
 
 
 def moments_alone(model: Any) -> ModelError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 from ebm._arrays import as_integer
 from ebm._iterate import State
 from ebm._types import Array
+from ebm.errors import NormalizationError
 from ebm.learning._search import Search
 from ebm.learning.result import FitStep
 
@@ -80,7 +82,11 @@ class LBFGS(Search):
             return np.asarray(scaling.T @ loss.point(theta + scaling @ move).slopes)
 
         def value_at(move: Array) -> float:
-            return float(loss.point(theta + scaling @ move).value)
+            try:
+                return float(loss.point(theta + scaling @ move).value)
+            except NormalizationError:
+                # No distribution there: the line search turns back.
+                return math.inf
 
         gradient = gradient_at(np.zeros(scaling.shape[1]))
         moves, changes = state["moves"], state["changes"]
@@ -93,9 +99,10 @@ class LBFGS(Search):
             length = _wolfe_length(value_at, gradient_at, direction, gradient, is_first=True)
         if length is None:
             # Rounding of values hides the way down; gradients are known better.
-            is_better = np.abs(gradient_at(direction)).max() < 0.5 * np.abs(gradient).max()
             is_level = value_at(direction) <= value_at(0 * direction) + loss.point(theta).noise
-            if not (is_better and is_level):
+            if not (
+                is_level and np.abs(gradient_at(direction)).max() < 0.5 * np.abs(gradient).max()
+            ):
                 return {**state, "is_stuck": True}
             length = 1.0
         move = length * direction

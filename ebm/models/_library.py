@@ -11,7 +11,8 @@ from ebm.models.interactions import InteractionModel
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.models.potts import PottsModel
 from ebm.models.restricted import RestrictedBoltzmannMachine
-from ebm.spaces import Binary, Levels, Spins
+from ebm.spaces import Binary, FiniteSpace, Levels, Spins
+from ebm.units import Bernoulli, Gaussian, Spin
 
 
 def library_model(model: Any) -> Any:
@@ -39,6 +40,7 @@ def library_model(model: Any) -> Any:
                 visible_center=0.0 if form.visible_center is None else form.visible_center,
                 hidden_center=0.0 if form.hidden_center is None else form.hidden_center,
                 offset=form.constant,
+                units=(form.visible_units, form.hidden_units),
                 names=space.names,
             )
         case TermForm() if form.count is None:
@@ -64,8 +66,14 @@ def pair_machine(model: Any) -> BoltzmannMachine | IsingModel | None:
 
 
 def joint_machine(model: Any) -> BoltzmannMachine | IsingModel | None:
-    """The same with the units of a hidden layer, the visible ones first."""
+    """The same with the units of a hidden layer, the visible ones first; Gaussian ones summed out.
+
+    None where hidden units are of another kind that is not two-valued.
+    """
     if offered_form(model) is LayeredForm:
         layered: RestrictedBoltzmannMachine = library_model(model)
-        return layered.joint()
+        if isinstance(layered.hidden_units, Gaussian) and isinstance(layered.space, FiniteSpace):
+            return layered.pairwise()
+        is_joint = layered.units in {(Bernoulli(), Bernoulli()), (Spin(), Spin())}
+        return layered.joint() if is_joint else None
     return pair_machine(model)

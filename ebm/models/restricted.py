@@ -1,4 +1,4 @@
-"""The restricted Boltzmann machine, its hidden layer summed out; [EBM] Example 11."""
+"""Machines of two layers, the hidden one summed out; [EBM] Example 11 for {0,1} units."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_finite, as_integer, is_sparse
+from ebm._normalization import require_sum
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
@@ -18,9 +19,16 @@ from ebm.forms import LayeredForm
 from ebm.model import ParametricModel
 from ebm.models import _couplings
 from ebm.models._frozen import Frozen
-from ebm.models.pairwise import BoltzmannMachine
-from ebm.spaces import Binary
+from ebm.models._layers import (
+    LayerConditionals,
+    checked_units,
+    gaussian_layer_averages,
+    pairs_of_layers,
+)
+from ebm.models.pairwise import BoltzmannMachine, IsingModel
+from ebm.spaces import StateSpace
 from ebm.spaces._labels import agreed_names, aligned
+from ebm.units import Bernoulli, Gaussian, Spin
 
 __all__ = ["RestrictedBoltzmannMachine"]
 
@@ -30,11 +38,13 @@ CHUNK = 2**20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RestrictedBoltzmannMachine(Frozen, ParametricModel):
+class RestrictedBoltzmannMachine(LayerConditionals, Frozen, ParametricModel):
     """E(v, h) = −Σ_αβ U_αβ (v_α−v̂_α)(h_β−ĥ_β) − b·v − c·h + offset; [EBM] eq 16.
 
-    Its states are the visible units v ∈ {0,1}^n and its energy is the effective one,
+    Its states are the visible units v and its energy is the effective one,
     E_eff(v) = −ln Σ_h exp(−E(v, h)), with every constant, so that ln Z is that of both layers.
+    Units are {0,1} unless ``units`` names others; their own energies, such as Σγh²/2, are then
+    added to E, and the sum over real ones is an integral.
 
     Parameters
     ----------
@@ -48,6 +58,9 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         Centers v̂ and ĥ, any real vectors.
     offset : float
         A constant in the energy, not a parameter.
+    units : pair of Unit
+        Those of the visible layer, Bernoulli, Spin or Gaussian of ``ebm.units``, and those of the
+        hidden one, of any kind.
     names : sequence of str, optional
         Names of the visible units; by default the labels of frames and series.
 
@@ -56,7 +69,10 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
     ShapeError
         If the shapes do not agree.
     ModelError
-        If a number is not finite.
+        If a number is not finite, or ``units`` are none.
+    NormalizationError
+        If exp(−E) has no finite sum over both layers: an exponential unit at max_v I ≥ λ, or real
+        units in both layers with too large weights.
     NamesError
         If labels are not the names, or those of the hidden units differ between arguments.
 
@@ -74,8 +90,9 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
     visible_center: Any = field(default=0.0, kw_only=True)
     hidden_center: Any = field(default=0.0, kw_only=True)
     offset: float = field(default=0.0, kw_only=True)
+    units: Any = field(default=(Bernoulli(), Bernoulli()), kw_only=True)
     names: Sequence[str] | None = field(default=None, kw_only=True)
-    space: Binary = field(init=False)
+    space: StateSpace = field(init=False)
 
     _linear = ("weights", "visible_biases", "hidden_biases", "offset")
 
@@ -94,7 +111,8 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
             ("hidden_biases", self.hidden_biases, 0),
             ("hidden_center", self.hidden_center, 0),
         )
-        space = Binary(n, names=names)
+        units = checked_units(self.units)
+        space = units[0].space(n, names=names)
         names = space.names
         dense = self.weights.toarray() if is_sparse(self.weights) else self.weights
         weights = aligned(dense, "weights", names, hidden)
@@ -106,6 +124,7 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         _couplings.require_finite(weights, "weights")
         self._freeze(
             space=space,
+            units=units,
             names=names,
             weights=_couplings.read_only(weights),
             visible_biases=_couplings.vector(self.visible_biases, n, "visible_biases", names),
@@ -114,6 +133,7 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
             hidden_center=_couplings.vector(self.hidden_center, m, "hidden_center", hidden),
             offset=as_finite(self.offset, "offset"),
         )
+        require_sum(self.layered_form())
 
     @classmethod
     def for_data(
@@ -178,7 +198,9 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         return cls(drawn, log_odds, np.zeros(n_hidden), names=data.space.names)
 
     def __repr__(self) -> str:
-        return f"RestrictedBoltzmannMachine(n={self.n}, n_hidden={self.n_hidden}, {self.space!r})"
+        kinds = "" if self._is_binary else f", {'–'.join(type(u).__name__ for u in self.units)}"
+        size = f"n={self.n}, n_hidden={self.n_hidden}, {self.space!r}"
+        return f"RestrictedBoltzmannMachine({size}{kinds})"
 
     @property
     def n(self) -> int:
@@ -199,36 +221,47 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
             self.offset,
             self.visible_center,
             self.hidden_center,
+            self.visible_units,
+            self.hidden_units,
             is_checked=True,
         )
 
     @property
     def parameters(self) -> Array:
-        """b, then c, then the rows of U, (n + m + n m,)."""
-        return np.concatenate([self.visible_biases, self.hidden_biases, self.weights.ravel()])
+        """b, then c, then the rows of U, (n + m + n m,); of Gaussian visible units then γ, (n,).
+
+        Settings of hidden units are none: any change of them is one of weights, biases and offset.
+        """
+        parts = [self.visible_biases, self.hidden_biases, self.weights.ravel()]
+        return np.concatenate([*parts, self._precisions])
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """Such as ``"b[0]"``, ``"c[1]"`` and ``"U[0, 1]"``, in the order of ``parameters``."""
+        """Such as ``"b[0]"``, ``"c[1]"`` and ``"U[0, 1]"``, in the order of ``parameters``.
+
+        The precisions of Gaussian visible units are ``"gamma[0]"``, ….
+        """
         visible, hidden = self.space.labels, range(self.n_hidden)
         return (
             *(f"b[{a}]" for a in visible),
             *(f"c[{b}]" for b in hidden),
             *(f"U[{a}, {b}]" for a in visible for b in hidden),
+            *(f"gamma[{a}]" for a, _ in zip(visible, self._precisions, strict=False)),
         )
 
     @property
     def is_coupling(self) -> Flags:
-        """False for the biases, True for the weights, (p,)."""
+        """False for the biases and precisions, True for the weights, (p,)."""
         biases = self.n + self.n_hidden
-        return np.arange(biases + self.weights.size) >= biases
+        places = np.arange(biases + self.weights.size + self._precisions.size)
+        return np.asarray((places >= biases) & (places < biases + self.weights.size))
 
     def with_parameters(self, theta: ArrayLike) -> Self:
         """The same model at other parameters; centers, offset and names stay.
 
         Parameters
         ----------
-        theta : array_like, (n + m + n m,)
+        theta : array_like, (p,)
             In the order of ``parameters``.
 
         Returns
@@ -240,9 +273,18 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         ------
         ShapeError
             If ``theta`` does not have p entries.
+        NormalizationError
+            If exp(−E) has no finite sum there.
         """
-        visible, hidden, weights = map(_couplings.read_only, self._split(theta, "theta"))
+        visible, hidden, weights, precisions = map(
+            _couplings.read_only, self._split(theta, "theta")
+        )
         numbers = {"weights": weights, "visible_biases": visible, "hidden_biases": hidden}
+        if not self._is_binary:
+            units = self.units
+            if precisions.size:
+                units = Gaussian(precisions), self.hidden_units
+            return self._replaced(**numbers, units=units)
         if not all(map(_couplings.all_finite, numbers.values())):
             # The checks of the class say which number is not.
             return self._replaced(**numbers)
@@ -251,8 +293,9 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
     def energy(self, states: ArrayLike) -> Array:
         """Effective energy of each visible state, (..., n) -> (...); [EBM] eq 17 completed.
 
-        E_eff(v) = −b·v + (v−v̂)·Uĥ − Σ_β s₊(c_β + Σ_α U_αβ(v_α−v̂_α)) + offset with
-        s₊(x) = ln(1 + eˣ), right for inputs of any size. The source drops −v̂·Uĥ.
+        E_eff(v) = −b·v + (v−v̂)·Uĥ − Σ_β Γ(c_β + Σ_α U_αβ(v_α−v̂_α)) + Σ_α u(v_α) + offset with
+        Γ(x) = ln(1 + eˣ) for {0,1} units, right for inputs of any size, and u the own energy of the
+        visible units, γv²/2 of Gaussian ones and else 0. The source drops −v̂·Uĥ.
 
         Parameters
         ----------
@@ -268,54 +311,16 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
 
         def energies(v: Array) -> Array:
             linear = (v - self.visible_center) @ driven - v @ self.visible_biases
-            return np.asarray(linear - self._softplus_sums(v) + self.offset)
+            if self._precisions.size:
+                linear += self.visible_units.energy(v).sum(axis=-1)
+            return np.asarray(linear - self._log_partition_sums(v) + self.offset)
 
         return self.space.map(energies, states)
 
-    def hidden_input(self, states: ArrayLike) -> Array:
-        """Log-odds of the hidden units, c_β + Σ_α U_αβ (v_α−v̂_α), (..., n) -> (..., m)."""
-        return self.space.map(
-            lambda v: (v - self.visible_center) @ self.weights + self.hidden_biases, states
-        )
-
-    def visible_input(self, hidden: ArrayLike) -> Array:
-        """Log-odds of the visible units, b_α + Σ_β U_αβ (h_β−ĥ_β), (..., m) -> (..., n)."""
-        return Binary(self.n_hidden).map(
-            lambda h: (h - self.hidden_center) @ self.weights.T + self.visible_biases, hidden
-        )
-
-    def hidden_conditional(self, states: ArrayLike) -> Array:
-        """p(h_β = 1 | v) = σ(hidden_input), (..., n) -> (..., m).
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            Visible states.
-
-        Returns
-        -------
-        ndarray, (..., m)
-            Probabilities; the hidden units are independent given v.
-
-        Examples
-        --------
-        >>> import ebm
-        >>> machine = ebm.RestrictedBoltzmannMachine([[2.0], [-1.0]], [0.5, 0.0], [-1.0])
-        >>> machine.hidden_conditional([1, 0]).round(4)
-        array([0.7311])
-        """
-        from scipy.special import expit
-
-        return np.asarray(expit(self.hidden_input(states)))
-
-    def visible_conditional(self, hidden: ArrayLike) -> Array:
-        """p(v_α = 1 | h) = σ(visible_input), (..., m) -> (..., n)."""
-        from scipy.special import expit
-
-        return np.asarray(expit(self.visible_input(hidden)))
-
     def energy_gradient(self, states: ArrayLike) -> Array:
-        """∂E_eff/∂θ = E_{h|v}[∂E/∂θ] = −(v, σ, (v−v̂)(σ−ĥ)ᵀ), σ = p(h = 1 | v); [EBM] eq 10.
+        """∂E_eff/∂θ = E_{h|v}[∂E/∂θ] = −(v, σ, (v−v̂)(σ−ĥ)ᵀ), σ = E[h | v]; [EBM] eq 10.
+
+        The derivatives by the precisions of Gaussian visible units are ½v².
 
         Parameters
         ----------
@@ -324,13 +329,16 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
 
         Returns
         -------
-        ndarray, (..., n + m + n m)
+        ndarray, (..., p)
             In the order of ``parameters``.
         """
         v = self.space.check(states)
         h = self.hidden_conditional(v)
         outer = (v - self.visible_center)[..., :, None] * (h - self.hidden_center)[..., None, :]
-        return -np.concatenate([v, h, outer.reshape(*v.shape[:-1], -1)], axis=-1)
+        parts = [v, h, outer.reshape(*v.shape[:-1], -1)]
+        if self._precisions.size:
+            parts.append(-0.5 * v**2)
+        return -np.concatenate(parts, axis=-1)
 
     def mean_energy_gradient(self, average: Any) -> Array:
         """E[∂E_eff/∂θ], (p,), one matrix product for each block of states; [EBM] eq 11.
@@ -343,7 +351,7 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
 
         Returns
         -------
-        ndarray, (n + m + n m,)
+        ndarray, (p,)
             In the order of ``parameters``; no array of p numbers for each state is made.
 
         Raises
@@ -353,29 +361,35 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         """
         is_own = getattr(average, "model", None) is self
         if is_own and hasattr(average, "layer_moments"):
-            return self._gradient_from_layers(*average.layer_moments())
+            return self._gradient_from_layers(average, *average.layer_moments())
+        if is_own and isinstance(self.hidden_units, Gaussian):
+            return self._gradient_from_layers(average, *gaussian_layer_averages(self, average))
         if not hasattr(average, "blocks"):
             raise ModelError(
                 f"{type(self).__name__} does not learn from moments alone, got "
                 f"{type(average).__name__}: give ebm.Ensemble.from_data(rows)"
             )
         v_mean, h_mean, products = np.zeros(self.n), np.zeros(self.n_hidden), 0.0 * self.weights
+        squares = 0.0 * self._precisions
         for states, weights in self._chunks(average):
             v = self.space.check(states)
             h = self.hidden_conditional(v)
             v_mean += weights @ v
             h_mean += weights @ h
             products += ((v - self.visible_center) * weights[:, None]).T @ (h - self.hidden_center)
-        return -np.concatenate([v_mean, h_mean, products.ravel()])
+            if squares.size:
+                squares += weights @ v**2
+        return -np.concatenate([v_mean, h_mean, products.ravel(), -0.5 * squares])
 
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
         """Σ_k direction_k ∂E_eff/∂θ_k, (..., n) -> (...); no (..., p) array is made."""
-        visible, hidden, weights = self._split(direction, "direction")
+        visible, hidden, weights, precisions = self._split(direction, "direction")
 
         def derivatives(v: Array) -> Array:
             h = self.hidden_conditional(v)
             across = ((v - self.visible_center) @ weights) * (h - self.hidden_center)
-            return np.asarray(-(v @ visible) - h @ hidden - across.sum(axis=-1))
+            slopes = -(v @ visible) - h @ hidden - across.sum(axis=-1)
+            return np.asarray(slopes + 0.5 * v**2 @ precisions if precisions.size else slopes)
 
         return self.space.map(derivatives, states)
 
@@ -386,17 +400,20 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
             for start in range(0, len(states), rows):
                 yield states[start : start + rows], weights[start : start + rows]
 
-    def joint(self) -> BoltzmannMachine:
+    def joint(self) -> BoltzmannMachine | IsingModel:
         """The Boltzmann machine of both layers, [EBM] eq 19: W = [[0, U], [Uᵀ, 0]].
 
         Returns
         -------
-        BoltzmannMachine
+        BoltzmannMachine or IsingModel
             On n + m units, the visible ones first, with the same ln Z. Where the visible units
-            have names, the hidden ones are called ``"h0"``, ``"h1"``, …
+            have names, the hidden ones are called ``"h0"``, ``"h1"``, … Two layers of ±1 units are
+            an Ising model.
 
         Raises
         ------
+        ModelError
+            If the units are of other kinds, or of different kinds in the two layers.
         MemoryLimitError
             If its (n + m)² weights would take too much memory.
 
@@ -410,6 +427,11 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         """
         n = self.n
         size = n + self.n_hidden
+        if self.units not in {(Bernoulli(), Bernoulli()), (Spin(), Spin())}:
+            raise ModelError(
+                "a joint machine needs two layers of Bernoulli or two of Spin units, got "
+                f"{self!r}: stay with its methods, or sum Gaussian hidden units out by pairwise()"
+            )
         require_memory(
             3 * 8.0 * size**2,
             f"the weights between all of {size} units",
@@ -418,6 +440,10 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         weights = np.zeros((size, size))
         weights[:n, n:] = self.weights
         weights[n:, :n] = self.weights.T
+        if self.visible_units == Spin():
+            form = self.layered_form().at_origin()
+            fields = np.concatenate([form.visible, form.hidden])
+            return IsingModel(weights, fields, offset=form.constant, names=self._joint_names())
         return BoltzmannMachine(
             weights,
             np.concatenate([self.visible_biases, self.hidden_biases]),
@@ -426,6 +452,43 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
             names=self._joint_names(),
         )
 
+    def pairwise(self) -> BoltzmannMachine | IsingModel:
+        """The pairwise model of the visible units that Gaussian hidden units make of them.
+
+        E_eff(v) = −½ (v−v̂)·J(v−v̂) − (b − Uĥ + Uγ⁻¹c)·v + constant with the effective couplings
+        J = U γ⁻¹ Uᵀ; for patterns ξ = U of ±1 units this is the Hopfield model.
+
+        Returns
+        -------
+        BoltzmannMachine or IsingModel
+            With the same energies, constants included, the diagonal of J as its own.
+
+        Raises
+        ------
+        ModelError
+            If the hidden units are not Gaussian, or the visible ones not two-valued.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> units = ebm.units.Spin(), ebm.units.Gaussian(precision=4.0)
+        >>> patterns = [[1.0], [1.0], [-1.0]]
+        >>> memory = ebm.RestrictedBoltzmannMachine(patterns, [0, 0, 0], [0], units=units)
+        >>> memory.pairwise().couplings[0]
+        array([ 0.25,  0.25, -0.25])
+        """
+        form = pairs_of_layers(self.layered_form())
+        if self.visible_units == Bernoulli():
+            return BoltzmannMachine(
+                form.matrix,
+                form.vector,
+                center=self.visible_center,
+                offset=form.constant,
+                names=self.names,
+            )
+        form = form.at_origin()
+        return IsingModel(form.matrix, form.vector, offset=form.constant, names=self.names)
+
     def transposed(self) -> RestrictedBoltzmannMachine:
         """The machine with its layers exchanged: the hidden units become the states.
 
@@ -433,6 +496,11 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         -------
         RestrictedBoltzmannMachine
             With the same joint energy and ln Z. Its units have no names.
+
+        Raises
+        ------
+        ModelError
+            If the hidden units are of a kind that cannot be visible.
         """
         return RestrictedBoltzmannMachine(
             self.weights.T,
@@ -441,6 +509,7 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
             visible_center=self.hidden_center,
             hidden_center=self.visible_center,
             offset=self.offset,
+            units=self.units[::-1],
         )
 
     def recentered(
@@ -483,31 +552,36 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
 
     def scaled(self, beta: float) -> Self:
         """The machine whose *joint* energy is βE(v, h); its effective energy is not βE_eff(v)."""
-        return super().scaled(beta)
+        beta = as_finite(beta, "beta")
+        numbers = {name: beta * getattr(self, name) for name in self._linear}
+        return self._replaced(**numbers, units=tuple(units.scaled(beta) for units in self.units))
 
-    def _gradient_from_layers(self, v: Array, h: Array, products: Array) -> Array:
-        """The mean gradient from E[v], E[h] and E[v hᵀ]."""
+    def _gradient_from_layers(self, average: Any, v: Array, h: Array, products: Array) -> Array:
+        """The mean gradient from E[v], E[h] and E[v hᵀ], and the moments of real units."""
         about = products - np.outer(self.visible_center, h) - np.outer(v, self.hidden_center)
         about += np.outer(self.visible_center, self.hidden_center)
-        return np.asarray(-np.concatenate([v, h, about.ravel()]))
+        squares = np.diag(average.moments().second) if self._precisions.size else np.empty(0)
+        return np.asarray(-np.concatenate([v, h, about.ravel(), -0.5 * squares]))
 
-    def _split(self, theta: ArrayLike, name: str) -> tuple[Array, Array, Array]:
-        """A vector of parameters as its parts b (n,), c (m,) and U (n, m)."""
+    def _split(self, theta: ArrayLike, name: str) -> tuple[Array, Array, Array, Array]:
+        """A vector of parameters as its parts b (n,), c (m,), U (n, m) and γ, (n,) or (0,)."""
         theta = _couplings.parameter_vector(theta, self, name)
         n, m = self.n, self.n_hidden
-        if theta.shape != (n + m + n * m,):
-            raise ShapeError(f"{name} must have shape ({n + m + n * m},), got {theta.shape}")
-        visible, hidden, weights = np.split(theta, [n, n + m])
-        return visible, hidden, weights.reshape(n, m)
+        p = n + m + n * m + self._precisions.size
+        if theta.shape != (p,):
+            raise ShapeError(f"{name} must have shape ({p},), got {theta.shape}")
+        visible, hidden, weights, precisions = np.split(theta, [n, n + m, n + m + n * m])
+        return visible, hidden, weights.reshape(n, m), precisions
 
-    def _softplus_sums(self, v: Array) -> Array:
-        """Σ_β ln(1 + e^f_β) of the hidden inputs, a bounded number of them at a time."""
+    def _log_partition_sums(self, v: Array) -> Array:
+        """Σ_β Γ(f_β) of the hidden inputs, a bounded number of them at a time."""
         flat = v.reshape(-1, self.n)
         values = np.empty(len(flat))
         rows = max(1, CHUNK // self.n_hidden)
         for start in range(0, len(flat), rows):
             part = slice(start, start + rows)
-            values[part] = np.logaddexp(0, self.hidden_input(flat[part])).sum(axis=-1)
+            inputs = self.hidden_input(flat[part])
+            values[part] = self.hidden_units.log_partition(inputs).sum(axis=-1)
         return values.reshape(v.shape[:-1])
 
     def _joint_names(self) -> tuple[str, ...] | None:

@@ -299,7 +299,9 @@ def path_to(model: EnergyModel, rng: np.random.Generator) -> CouplingPath | Temp
         raise ModelError(f"annealing needs a finite space, got {space!r}")
     kind = offered_form(model)
     if kind is LayeredForm:
-        return _of_layers(library_model(model), rng)
+        layered = library_model(model)
+        is_binary = layered.layered_form().is_binary
+        return _of_layers(layered, rng) if is_binary else _of_units(layered, rng)
     if kind is not QuadraticForm:
         return TemperedPath(model)
     machine = library_model(model)
@@ -381,12 +383,35 @@ def _of_layers(model: Any, rng: np.random.Generator) -> CouplingPath:
     return CouplingPath(model, start, visible, log_partition - model.offset)
 
 
-def _pilot(model: Any, rng: np.random.Generator) -> Array:
-    """States of a few chains that were annealed quickly, (chains, n)."""
+def _of_units(model: Any, rng: np.random.Generator) -> CouplingPath:
+    """The same with hidden units of any kind, each at its mean input over the pilot chains.
+
+    Inputs at which a unit exists are an interval, which holds the means as well.
+    """
+    states = _pilot(model, rng, keeps_units=True)
+    inputs = model.hidden_input(states)
+    hidden = model.hidden_units.sample(inputs, rng)
+    low, high = model.space.values
+    odds = _log_odds(_sigmoid((high - low) * model.visible_input(hidden)))
+    visible = odds / (high - low)
+    start = np.zeros_like(model.parameters)
+    start[: model.n + model.n_hidden] = np.concatenate([visible, inputs.mean(axis=0)])
+    log_partition = float(model.visible_units.log_partition(visible).sum()) - model.offset
+    log_partition += float(model.hidden_units.log_partition(inputs.mean(axis=0)).sum())
+    return CouplingPath(model, start, odds, log_partition)
+
+
+def _pilot(model: Any, rng: np.random.Generator, *, keeps_units: bool = False) -> Array:
+    """States of a few chains that were annealed quickly, (chains, n).
+
+    With ``keeps_units`` all but the own energies of the units is scaled, without which real ones
+    would not exist.
+    """
     states = model.space.random(PILOT_CHAINS, rng)
     chains = ChainState(states, new_streams(rng, len(block_slices(PILOT_CHAINS))))
     for beta in np.linspace(0, 1, PILOT_STEPS):
-        chains = advance(model.scaled(float(beta)), Gibbs(), chains, 1)
+        part = model.with_parameters(beta * model.parameters) if keeps_units else None
+        chains = advance(part or model.scaled(float(beta)), Gibbs(), chains, 1)
     return np.asarray(chains.states)
 
 

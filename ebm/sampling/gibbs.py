@@ -52,10 +52,10 @@ class Sampler(Protocol):
 class Gibbs:
     """Heat bath: every unit in turn takes a value drawn from its distribution given all others.
 
-    Models with a ``quadratic_form`` (dense or sparse) or a ``layered_form`` (layer by layer) have
-    compiled or vectorized sweeps; those of any other finite model evaluate its ``energy`` for each
-    update, which is slow. If some states are forbidden (E = +∞), changes of one unit must lead from
-    each allowed state to every other.
+    Models with a ``quadratic_form`` (dense or sparse) or a ``layered_form`` (layer by layer, real
+    units among them) have compiled or vectorized sweeps; those of any other finite model evaluate
+    its ``energy`` for each update, which is slow. If some states are forbidden (E = +∞), changes of
+    one unit must lead from each allowed state to every other.
 
     Log-odds are summed in single precision where it keeps three decimals, |b_i| + Σ_j |W_ij| below
     about 8000, and in double precision beyond, at several times the cost.
@@ -70,8 +70,10 @@ class Gibbs:
 
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
         """The fastest sweep for the form of a model."""
-        space = _finite_space(model)
         form = energy_form(model)
+        if isinstance(form, LayeredForm) and not form.is_binary:
+            return UnitsSweeper(form)
+        space = _finite_space(model)
         if isinstance(form, LayeredForm):
             return LayerSweeper(form, space)
         if isinstance(form, QuadraticForm) and isinstance(space, Binary | Spins):
@@ -365,6 +367,27 @@ class LayerSweeper(TwoValued):
             moved = hidden if hidden_center is None else hidden - hidden_center
             np.matmul(moved, self._up.T, out=down)
             update_layer(down, self._visible, stream, work)
+
+
+class UnitsSweeper(Sweeper):
+    """Two layers of any units, each drawn from its inputs: hidden given visible, then back.
+
+    In double precision about the centers of the form.
+    """
+
+    def __init__(self, form: LayeredForm) -> None:
+        self._form = form
+        self._visible_center: Any = 0.0 if form.visible_center is None else form.visible_center
+        self._hidden_center: Any = 0.0 if form.hidden_center is None else form.hidden_center
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sweeps v → h → v."""
+        form, shape = self._form, (len(work), len(self._form.hidden))
+        for _ in range(n_sweeps):
+            inputs = (work - self._visible_center) @ form.weights + form.hidden
+            hidden = form.hidden_units.quantile(inputs, uniforms(stream, shape))
+            inputs = (hidden - self._hidden_center) @ form.weights.T + form.visible
+            work[:] = form.visible_units.quantile(inputs, uniforms(stream, work.shape))
 
 
 def single_precision_suffices(

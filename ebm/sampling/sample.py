@@ -176,8 +176,10 @@ def _swept(
     start, seeds = started(model, given)
     n_chains = len(start.states)
     sweeper = sampler.sweeper(model, n_chains)
-    # A byte for each value, unless there are more levels than it holds.
-    kind = np.min_scalar_type(-len(space.values) if isinstance(space, FiniteSpace) else 1.0)
+    # A byte for each value, unless there are more levels than it holds; reals as they are.
+    kind = np.dtype(np.float64)
+    if isinstance(space, FiniteSpace):
+        kind = np.min_scalar_type(-len(space.values))
     require_memory(
         float(n_chains) * n_draws * space.n * kind.itemsize,
         f"{n_chains} chains of {n_draws} draws of {space.n} units",

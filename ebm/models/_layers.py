@@ -1,0 +1,176 @@
+"""Layers of units that are given by their generating functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ebm._types import Array
+from ebm.errors import ModelError
+from ebm.forms import LayeredForm, QuadraticForm
+from ebm.spaces import Binary, Reals, Spins, StateSpace
+from ebm.units import Bernoulli, Gaussian, Unit
+
+
+class LayerConditionals:
+    """What two layers of a machine say of each other: inputs, and means given the other layer."""
+
+    weights: Any
+    visible_biases: Any
+    hidden_biases: Any
+    visible_center: Any
+    hidden_center: Any
+    units: Any
+    space: StateSpace
+
+    @property
+    def visible_units(self) -> Unit:
+        """The kind of the visible units."""
+        visible: Unit = self.units[0]
+        return visible
+
+    @property
+    def hidden_units(self) -> Unit:
+        """The kind of the hidden units."""
+        hidden: Unit = self.units[1]
+        return hidden
+
+    def hidden_input(self, states: ArrayLike) -> Array:
+        """Inputs of the hidden units, c_β + Σ_α U_αβ (v_α−v̂_α), (..., n) -> (..., m).
+
+        Of {0,1} units they are the log-odds.
+        """
+        return self.space.map(
+            lambda v: (v - self.visible_center) @ self.weights + self.hidden_biases, states
+        )
+
+    def visible_input(self, hidden: ArrayLike) -> Array:
+        """Inputs of the visible units, b_α + Σ_β U_αβ (h_β−ĥ_β), (..., m) -> (..., n)."""
+
+        def inputs(h: Array) -> Array:
+            self.hidden_units.require_values(h)
+            return np.asarray((h - self.hidden_center) @ self.weights.T + self.visible_biases)
+
+        return (self.hidden_units.space or Reals)(len(self.hidden_biases)).map(inputs, hidden)
+
+    def hidden_conditional(self, states: ArrayLike) -> Array:
+        """E[h_β | v] = Γ′(hidden_input), (..., n) -> (..., m); p(h_β = 1 | v) of {0,1} units.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            Visible states.
+
+        Returns
+        -------
+        ndarray, (..., m)
+            Means; the hidden units are independent given v.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> machine = ebm.RestrictedBoltzmannMachine([[2.0], [-1.0]], [0.5, 0.0], [-1.0])
+        >>> machine.hidden_conditional([1, 0]).round(4)
+        array([0.7311])
+        """
+        return np.asarray(self.hidden_units.mean(self.hidden_input(states)))
+
+    def visible_conditional(self, hidden: ArrayLike) -> Array:
+        """E[v_α | h] = Γ′(visible_input), (..., m) -> (..., n); p(v_α = 1 | h) of {0,1} units."""
+        return np.asarray(self.visible_units.mean(self.visible_input(hidden)))
+
+    def state_gradient(self, states: ArrayLike) -> Array:
+        """∂E_eff/∂v = γv − b − U (E[h|v] − ĥ) of Gaussian visible units, (..., n) -> (..., n).
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            Visible states.
+
+        Returns
+        -------
+        ndarray, (..., n)
+            What Langevin and Hamiltonian chains follow.
+
+        Raises
+        ------
+        ModelError
+            If the visible units are not real.
+        """
+        if not self._precisions.size:
+            raise ModelError(f"only real states have a gradient, these are of {self.space!r}")
+
+        def slopes(v: Array) -> Array:
+            pulls = (self.hidden_conditional(v) - self.hidden_center) @ self.weights.T
+            return np.asarray(self._precisions * v - self.visible_biases - pulls)
+
+        return self.space.map(slopes, states)
+
+    @property
+    def _is_binary(self) -> bool:
+        """Whether both layers are of {0,1} units."""
+        return bool(self.units == (Bernoulli(), Bernoulli()))
+
+    @property
+    def _precisions(self) -> Array:
+        """γ of Gaussian visible units, (n,); else none, (0,)."""
+        if isinstance(self.visible_units, Gaussian):
+            return np.broadcast_to(self.visible_units.precisions, len(self.visible_biases))
+        return np.empty(0)
+
+
+def checked_units(units: Any) -> tuple[Any, Unit]:
+    """The kinds of the visible and the hidden units, the former one that has a space."""
+    try:
+        visible, hidden = units
+    except (TypeError, ValueError):
+        visible = hidden = None
+    if not (isinstance(visible, Unit) and isinstance(hidden, Unit)):
+        raise ModelError(
+            "units must be those of the visible and of the hidden layer, such as "
+            f"(ebm.units.Spin(), ebm.units.Gaussian(1.0)), got {units!r}"
+        )
+    if visible.space is None:
+        raise ModelError(
+            "visible units must be Bernoulli, Spin or Gaussian, whose states are a space, got "
+            f"{visible!r}"
+        )
+    return visible, hidden
+
+
+def pairs_of_layers(form: LayeredForm) -> QuadraticForm:
+    """The energies of two-valued visible units, Gaussian hidden ones integrated out.
+
+    −½ (v−v̂)·Uγ⁻¹Uᵀ(v−v̂) − (b − Uĥ + Uγ⁻¹c)·v + k − v̂·Uĥ + v̂·Uγ⁻¹c − ½c·γ⁻¹c − ½Σ ln(2π/γ).
+    """
+    units = form.hidden_units
+    if not (isinstance(units, Gaussian) and form.visible_units.space in {Binary, Spins}):
+        raise ModelError(
+            "pairs are what Gaussian hidden units make of two-valued visible ones, got "
+            f"{type(form.visible_units).__name__} and {type(units).__name__} units"
+        )
+    u, c = form.weights, form.hidden
+    shares = units.mean(u)
+    driven = shares @ c
+    if form.hidden_center is not None:
+        driven = driven - u @ form.hidden_center
+    constant = form.constant - float(units.log_partition(c).sum())
+    if form.visible_center is not None:
+        constant += float(form.visible_center @ driven)
+    return QuadraticForm(
+        shares @ u.T, form.visible + driven, constant, form.visible_center, is_checked=True
+    )
+
+
+def gaussian_layer_averages(machine: Any, average: Any) -> tuple[Array, Array, Array]:
+    """E[v], E[h] and E[v hᵀ] of Gaussian hidden units from moments of the visible ones.
+
+    E[h|v] = (c + Uᵀ(v−v̂))/γ is linear in v.
+    """
+    moments, units = average.moments(), machine.hidden_units
+    mean, slopes = np.asarray(moments.mean), units.mean(machine.weights)
+    at_zero = units.mean(machine.hidden_biases) - machine.visible_center @ slopes
+    products = moments.second @ slopes + np.outer(mean, at_zero)
+    return mean, at_zero + mean @ slopes, products
