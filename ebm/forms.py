@@ -22,7 +22,7 @@ from ebm._types import Array
 from ebm.errors import EbmError, ModelError
 from ebm.model import checked_energy
 from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
-from ebm.units import Bernoulli, Unit
+from ebm.units import Bernoulli, Spin, Unit
 
 __all__ = [
     "Bernoulli",
@@ -150,8 +150,8 @@ class LayeredForm:
     """E(v, h) = −(v−v̂)·U(h−ĥ) − b·v − c·h + k over two layers, of which h is summed out.
 
     Units have the measures of ``visible_units`` and ``hidden_units``, whose own energies belong to
-    E. A model offers the form by a method ``layered_form()``, over {0,1}^n also as (U, b, c, k) at
-    centers 0. Unpacking a form gives these four numbers.
+    E. A model offers the form by a method ``layered_form()``, with {0,1} hidden units also as
+    (U, b, c, k) at centers 0. Unpacking a form gives these four numbers.
 
     Parameters
     ----------
@@ -461,7 +461,11 @@ def _require_bounded(form: QuadraticForm, name: str) -> None:
 
 def _checked_layers(answer: Any, name: str, space: StateSpace) -> LayeredForm:
     centers: dict[str, Any] = {}
-    kinds: dict[str, Any] = {"visible_units": ZERO_ONE, "hidden_units": ZERO_ONE}
+    kinds: dict[str, Any] = {
+        # Four numbers say nothing of the units: the visible ones are those of the space.
+        "visible_units": Spin() if isinstance(space, Spins) else ZERO_ONE,
+        "hidden_units": ZERO_ONE,
+    }
     if isinstance(answer, LayeredForm):
         kinds = {kind: getattr(answer, kind) for kind in kinds}
         if not all(isinstance(units, Unit) for units in kinds.values()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from ebm.models import (
 )
 from ebm.models._conversions import arrays_of_terms, terms_of_arrays
 from ebm.spaces import Binary, Levels, Reals, Spins, StateSpace
+from ebm.units import Bernoulli, Exponential, Gaussian, ReLU, Spin, Uniform, Unit
 
 __all__ = ["load", "save"]
 
@@ -31,6 +33,9 @@ FORMAT_VERSION = 1
 _HEADER = "ebm_model"
 _SPACES: dict[str, type[StateSpace]] = {
     space.__name__: space for space in (Binary, Levels, Reals, Spins)
+}
+_UNITS: dict[str, type[Unit]] = {
+    unit.__name__: unit for unit in (Bernoulli, Exponential, Gaussian, ReLU, Spin, Uniform)
 }
 _FIELDS: dict[type[EnergyModel], tuple[str, ...]] = {
     BoltzmannMachine: ("weights", "biases", "center", "offset"),
@@ -80,11 +85,15 @@ def save(model: EnergyModel, path: str | os.PathLike[str], *, overwrite: bool = 
             f"models of class {type(model).__name__} cannot be saved, only {', '.join(_CLASSES)}: "
             "save its parameters with numpy.savez and rebuild it from them"
         )
-    header = {
+    header: dict[str, Any] = {
         "format_version": FORMAT_VERSION,
         "class": type(model).__name__,
         "space": _space_record(model.space),
     }
+    if isinstance(model, RestrictedBoltzmannMachine):
+        header["units"] = [
+            {"class": type(unit).__name__, **_settings(unit)} for unit in model.units
+        ]
     arrays: dict[str, Any] = {}
     for name in _FIELDS[type(model)]:
         arrays |= _field_arrays(name, getattr(model, name))
@@ -128,6 +137,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         belongs: dict[str, Any] = {"space": space}
         if model not in (InteractionModel, TabularModel):
             belongs = {"names": space.names}
+        if "units" in header:
+            belongs["units"] = tuple(map(_unit, header["units"]))
         return model(**fields, **belongs)
     except Exception as error:
         reason = str(error) if isinstance(error, EbmError) else f"missing or wrong {error}"
@@ -144,6 +155,16 @@ def _space_record(space: StateSpace) -> dict[str, Any]:
 def _space(record: Mapping[str, Any]) -> StateSpace:
     arguments = dict(record)
     return _SPACES[arguments.pop("class")](**arguments)
+
+
+def _settings(unit: Unit) -> dict[str, Any]:
+    """The settings of a unit, numbers that JSON holds to the last bit."""
+    return {setting.name: getattr(unit, setting.name) for setting in dataclasses.fields(unit)}
+
+
+def _unit(record: Mapping[str, Any]) -> Unit:
+    settings = dict(record)
+    return _UNITS[settings.pop("class")](**settings)
 
 
 def _field_arrays(name: str, value: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ebm._arrays import as_number
 from ebm.errors import EnumerationLimitError, ShapeError, format_bytes
-from ebm.spaces import FiniteSpace
+from ebm.spaces import FiniteSpace, StateSpace
 
 #: Seconds per state on one thread, for refusals; of the right order on any current machine.
 SECONDS_BY_PRODUCTS = 2.5e-10
@@ -65,6 +65,8 @@ def number_of_states(space: FiniteSpace) -> float:
     return float(min(space.size, MOST_STATES))
 
 
-def describe_size(space: FiniteSpace) -> str:
+def describe_size(space: StateSpace) -> str:
     """The number of states as a power, such as ``"2^60 states"``."""
+    if not isinstance(space, FiniteSpace):
+        return f"the states of {space!r}"
     return f"{len(space.values)}^{space.n} states"

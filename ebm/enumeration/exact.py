@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ebm._parallel import number_of_jobs
 from ebm.enumeration._blocked import BlockedEnumeration
+from ebm.enumeration._gaussian_layer import GaussianMixture, is_mixture
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._log_weights import cut_form, cut_layers
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
@@ -37,7 +38,7 @@ def exact(
     Parameters
     ----------
     model : EnergyModel
-        A model over a finite space.
+        A model over a finite space, or of a Gaussian layer with two-valued hidden units.
     max_seconds : float
         Work that would take more seconds is refused before it begins.
     max_memory : float
@@ -75,6 +76,8 @@ def exact(
     """
     space = checked_space(model)
     limits = Limits(max_seconds, max_memory)
+    if is_mixture(model):
+        return GaussianMixture(model, limits, number_of_jobs(n_jobs))
     if not isinstance(space, FiniteSpace):
         raise ModelError(
             f"exact enumeration needs a finite space, {type(model).__name__} lives on {space!r}"
