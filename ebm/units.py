@@ -41,8 +41,8 @@ class Unit(ABC):
     --------
     >>> import ebm
     >>> unit = ebm.units.Exponential(rate=2.0)
-    >>> unit.mean(1.5), unit.variance(1.5)
-    (np.float64(2.0), np.float64(4.0))
+    >>> unit.mean([0.0, 1.5]), unit.variance([0.0, 1.5])
+    (array([0.5, 2. ]), array([0.25, 4.  ]))
     """
 
     #: The space of a visible layer of such units; None where there is none.
@@ -289,8 +289,8 @@ class Exponential(Unit):
     Examples
     --------
     >>> import ebm
-    >>> ebm.units.Exponential(2.0).log_partition(1.0)
-    np.float64(-0.0)
+    >>> ebm.units.Exponential(2.0).mean([-2.0, 0.0, 1.0])
+    array([0.25, 0.5 , 1.  ])
     """
 
     rate: Any = 1.0

@@ -74,20 +74,7 @@ class GaussianMixture(ExactEnsemble):
         return self._moments
 
     def sample(self, n_draws: int, rng: RandomSource = None) -> Array:
-        """Independent draws from p(v), (n_draws, n).
-
-        Parameters
-        ----------
-        n_draws : int
-            Number of draws.
-        rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        ndarray, (n_draws, n)
-            Real states.
-        """
+        """Independent draws from p(v), of a hidden state first and of v given it, (n_draws, n)."""
         n_draws, stream = as_integer(n_draws, "n_draws"), generator(rng)
         require_memory(
             32.0 * n_draws * self.space.n,

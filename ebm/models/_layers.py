@@ -152,15 +152,16 @@ def pairs_of_layers(form: LayeredForm) -> QuadraticForm:
             f"{type(form.visible_units).__name__} and {type(units).__name__} units"
         )
     u, c = form.weights, form.hidden
-    shares = units.mean(u)
-    driven = shares @ c
+    # A product with its own transpose is symmetric to the last bit.
+    roots = u / np.sqrt(units.precisions)
+    driven = units.mean(u) @ c
     if form.hidden_center is not None:
         driven = driven - u @ form.hidden_center
     constant = form.constant - float(units.log_partition(c).sum())
     if form.visible_center is not None:
         constant += float(form.visible_center @ driven)
     return QuadraticForm(
-        shares @ u.T, form.visible + driven, constant, form.visible_center, is_checked=True
+        roots @ roots.T, form.visible + driven, constant, form.visible_center, is_checked=True
     )
 
 
