@@ -8,12 +8,13 @@ from ebm.enumeration._gaussian_layer import GaussianMixture, is_mixture
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._log_weights import cut_form, cut_layers
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
+from ebm.enumeration._recoded_layers import RecodedEnumeration
 from ebm.enumeration._two_layers import RestrictedEnumeration
 from ebm.enumeration.exact_ensemble import ExactEnsemble
 from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm, offered_form, summable_form
 from ebm.model import EnergyModel, checked_space
-from ebm.models._layers import pairs_of_layers
+from ebm.models._layers import are_two_valued, pairs_of_layers
 from ebm.spaces import Binary, FiniteSpace
 from ebm.units import Gaussian
 
@@ -93,6 +94,8 @@ def exact(
         form, jobs = summable_form(model), number_of_jobs(n_jobs)
         if form.is_binary and isinstance(space, Binary):
             return RestrictedEnumeration(model, space, cut_layers(form), limits, jobs)
+        if are_two_valued(form):
+            return RecodedEnumeration(model, space, form, limits, jobs)
         if isinstance(form.hidden_units, Gaussian):
             require_affordable(space, limits, jobs)
             return PairwiseEnumeration(model, space, cut_form(pairs_of_layers(form)), limits, jobs)

@@ -11,7 +11,7 @@ from ebm._types import Array
 from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm
 from ebm.spaces import Binary, Reals, Spins, StateSpace
-from ebm.units import Bernoulli, Gaussian, Unit
+from ebm.units import Bernoulli, Gaussian, Spin, Unit
 
 
 class LayerConditionals:
@@ -138,6 +138,42 @@ def checked_units(units: Any) -> tuple[Any, Unit]:
             f"{visible!r}"
         )
     return visible, hidden
+
+
+def are_two_valued(form: LayeredForm) -> bool:
+    """Whether both layers are of {0,1} or of ±1 units."""
+    return {form.visible_units, form.hidden_units} <= {Bernoulli(), Spin()}
+
+
+def binary_layers(form: LayeredForm) -> LayeredForm:
+    """The same energy of two-valued units over x, x' ∈ {0,1}, v = l + s x and h = l' + s' x'.
+
+    U → s s' U, b → s b, c → s' c, v̂ → (v̂−l)/s, ĥ → (ĥ−l')/s', k → k − l Σb − l' Σc.
+    """
+    (low, scale), (hidden_low, hidden_scale) = map(steps, (form.visible_units, form.hidden_units))
+    if form.is_binary:
+        return form
+    n, m = form.weights.shape
+    centers = (
+        np.zeros(n) if form.visible_center is None else form.visible_center,
+        np.zeros(m) if form.hidden_center is None else form.hidden_center,
+    )
+    moved = low * float(form.visible.sum()) + hidden_low * float(form.hidden.sum())
+    return LayeredForm(
+        scale * hidden_scale * form.weights,
+        scale * form.visible,
+        hidden_scale * form.hidden,
+        form.constant - moved,
+        (centers[0] - low) / scale,
+        (centers[1] - hidden_low) / hidden_scale,
+        is_checked=True,
+    )
+
+
+def steps(units: Unit) -> tuple[float, float]:
+    """The lower value of two-valued units, and how far the upper one is above it."""
+    low, high = (-1.0, 1.0) if units == Spin() else (0.0, 1.0)
+    return low, high - low
 
 
 def pairs_of_layers(form: LayeredForm) -> QuadraticForm:

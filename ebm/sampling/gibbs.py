@@ -19,6 +19,7 @@ from ebm._types import Array, Indices, Words
 from ebm.errors import ModelError
 from ebm.forms import LARGEST_ENERGY, LayeredForm, QuadraticForm, energy_form
 from ebm.model import EnergyModel, checked_energy, checked_space
+from ebm.models._layers import are_two_valued, binary_layers
 from ebm.sampling._streams import LANES
 from ebm.spaces import Binary, FiniteSpace, Levels, Spins
 
@@ -71,11 +72,11 @@ class Gibbs:
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
         """The fastest sweep for the form of a model."""
         form = energy_form(model)
-        if isinstance(form, LayeredForm) and not form.is_binary:
+        if isinstance(form, LayeredForm) and not are_two_valued(form):
             return UnitsSweeper(form)
         space = _finite_space(model)
         if isinstance(form, LayeredForm):
-            return LayerSweeper(form, space)
+            return LayerSweeper(binary_layers(form), space)
         if isinstance(form, QuadraticForm) and isinstance(space, Binary | Spins):
             return pair_sweeper(form, space, n_chains)
         if isinstance(form, QuadraticForm) and isinstance(space, Levels):

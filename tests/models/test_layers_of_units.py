@@ -582,3 +582,45 @@ class TestBothLayers:
         by_chains = ebm.fit(start, rows, loss=chains, solver=steps, rng=0).model
         reached = ebm.exact(by_chains).log_probability(data).mean()
         assert reached > exact.log_probability(data).mean() - 0.02
+
+
+class TestSpins:
+    """Layers of ±1 units are summed and swept as {0,1} units."""
+
+    @pytest.mark.parametrize(
+        ("visible", "hidden"), [(Spin(), Spin()), (Spin(), Bernoulli()), (Bernoulli(), Spin())]
+    )
+    @pytest.mark.parametrize("shape", [(5, 3), (3, 5)])
+    def test_all_that_the_ensemble_knows_is_that_of_all_states(self, visible, hidden, shape):
+        rbm = drawn_machine(visible, hidden, *shape)
+        ensemble, (log_z, p) = ebm.exact(rbm), oracles.distribution(rbm)
+        states = oracles.all_states(rbm.space)
+        assert ensemble.log_partition == pytest.approx(log_z, rel=1e-13)
+        np.testing.assert_allclose(np.exp(ensemble.log_probability(states)), p, rtol=1e-11)
+        np.testing.assert_allclose(ensemble.weights, p, rtol=1e-11)
+        np.testing.assert_array_equal(ensemble.states, states)
+        np.testing.assert_allclose(
+            ensemble.moments().covariance, oracles.moments(rbm)[1], atol=1e-12
+        )
+        assert ensemble.mean_energy() == pytest.approx(p @ rbm.energy(states), rel=1e-12)
+        assert ensemble.entropy() == pytest.approx(-p @ np.log(p), rel=1e-12)
+        means = rbm.hidden_conditional(states)
+        np.testing.assert_allclose(ensemble.hidden_moments().mean, p @ means, atol=1e-12)
+        second = np.einsum("s,si,sj->ij", p, means, means) - np.outer(p @ means, p @ means)
+        second += np.diag(p @ rbm.hidden_units.variance(rbm.hidden_input(states)))
+        np.testing.assert_allclose(ensemble.hidden_moments().covariance, second, atol=1e-12)
+        drawn = ensemble.sample(40_000, rng=1)
+        deviation = np.sqrt(ensemble.moments().covariance.diagonal())
+        gap = np.abs(drawn.mean(axis=0) - ensemble.moments().mean) / deviation
+        assert gap.max() < 0.02
+
+    def test_the_smaller_layer_is_enough(self):
+        rng = np.random.default_rng(0)
+        rbm = ebm.RestrictedBoltzmannMachine(
+            rng.normal(0, 0.2, (200, 8)),
+            rng.normal(0, 0.1, 200),
+            rng.normal(0, 0.1, 8),
+            units=(Spin(), Spin()),
+        )
+        turned = ebm.exact(rbm.transposed())
+        assert ebm.exact(rbm).log_partition == pytest.approx(turned.log_partition, rel=1e-13)
