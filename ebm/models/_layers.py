@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._types import Array
+from ebm.ensembles import Ensemble
 from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm
 from ebm.spaces import Binary, Reals, Spins, StateSpace
@@ -138,6 +139,32 @@ def checked_units(units: Any) -> tuple[Any, Unit]:
             f"{visible!r}"
         )
     return visible, hidden
+
+
+def independent_layer(units: Unit, data: Ensemble) -> tuple[Unit, Array]:
+    """Visible units and biases, (n,), with the means of data, kept off the corners by 1/(2N).
+
+    Gaussian units have their variances too, at least 1/N of the mean one.
+    """
+    mean, size = np.asarray(data.expectation(lambda x: x)), data.sample_size
+    if isinstance(units, Gaussian):
+        variance = np.asarray(data.expectation(lambda x: (x - mean) ** 2))
+        precision = 1 / np.maximum(variance, variance.mean() / size)
+        return Gaussian(precision), precision * mean
+    low, scale = steps(units)
+    mean, edge = (mean - low) / scale, 1 / (2 * size)
+    mean = np.clip(mean, edge, 1 - edge) if edge < 0.5 else 0 * mean + 0.5
+    return units, (np.log(mean) - np.log1p(-mean)) / scale
+
+
+def joint_names(machine: Any) -> tuple[str, ...] | None:
+    """The names of the visible units, and names of the hidden ones, none of them taken."""
+    if machine.names is None:
+        return None
+    prefix, hidden = "h", range(len(machine.hidden_biases))
+    while any(f"{prefix}{b}" in machine.names for b in hidden):
+        prefix += "_"
+    return (*machine.names, *(f"{prefix}{b}" for b in hidden))
 
 
 def are_two_valued(form: LayeredForm) -> bool:

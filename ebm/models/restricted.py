@@ -23,6 +23,8 @@ from ebm.models._layers import (
     LayerConditionals,
     checked_units,
     gaussian_layer_averages,
+    independent_layer,
+    joint_names,
     pairs_of_layers,
 )
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
@@ -143,24 +145,29 @@ class RestrictedBoltzmannMachine(LayerConditionals, Frozen, ParametricModel):
         *,
         sample_weight: ArrayLike | None = None,
         scale: float = 0.01,
+        units: Any = (Bernoulli(), Bernoulli()),  # noqa: B008  (frozen values)
         names: Sequence[str] | None = None,
         rng: RandomSource = None,
     ) -> Self:
         """A machine to start learning from: independent visible units, hardly coupled.
 
         The visible biases are the log-odds of the means of the data, kept 1/(2N) away from 0 and
-        1; the weights are normal with deviation ``scale``; the hidden biases are 0.
+        1, for ±1 units half of them; Gaussian visible units have the means and variances of the
+        data, whatever precision is given. The weights are normal with deviation ``scale``; the
+        hidden biases are 0.
 
         Parameters
         ----------
         data : array_like, DataFrame or Ensemble
-            Rows of {0,1}.
+            Rows of {0,1}, or of what the visible units are.
         n_hidden : int
             Number of hidden units, m.
         sample_weight : array_like, (n_samples,), optional
             Frequencies of the rows.
         scale : float
             Standard deviation of the weights; equal hidden units would stay equal.
+        units : pair of Unit
+            Those of the visible and of the hidden layer.
         names : sequence of str, optional
             Names of the visible units, if the data have none.
         rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
@@ -176,7 +183,7 @@ class RestrictedBoltzmannMachine(LayerConditionals, Frozen, ParametricModel):
         ShapeError
             If ``n_hidden`` is not a positive integer.
         ModelError
-            If ``scale`` is negative or not finite.
+            If ``scale`` is negative or not finite, or ``units`` are none.
 
         Examples
         --------
@@ -188,14 +195,14 @@ class RestrictedBoltzmannMachine(LayerConditionals, Frozen, ParametricModel):
         n_hidden, scale = as_integer(n_hidden, "n_hidden"), as_finite(scale, "scale")
         if scale < 0:
             raise ModelError(f"scale must be a standard deviation, 0 or more, got {scale}")
+        visible, hidden = checked_units(units)
         if not isinstance(data, Ensemble):
-            data = Ensemble.from_data(data, sample_weight=sample_weight, names=names)
-        mean = np.asarray(data.expectation(lambda x: x))
-        edge = 1 / (2 * data.sample_size)
-        mean = np.clip(mean, edge, 1 - edge) if edge < 0.5 else 0 * mean + 0.5
-        drawn = generator(rng).normal(0, scale, (len(mean), n_hidden))
-        log_odds = np.log(mean) - np.log1p(-mean)
-        return cls(drawn, log_odds, np.zeros(n_hidden), names=data.space.names)
+            space = visible.space
+            data = Ensemble.from_data(data, space=space, sample_weight=sample_weight, names=names)
+        visible, biases = independent_layer(visible, data)
+        drawn = generator(rng).normal(0, scale, (len(biases), n_hidden))
+        names, none = data.space.names, np.zeros(n_hidden)
+        return cls(drawn, biases, none, units=(visible, hidden), names=names)
 
     def __repr__(self) -> str:
         kinds = "" if self._is_binary else f", {'–'.join(type(u).__name__ for u in self.units)}"
@@ -443,13 +450,13 @@ class RestrictedBoltzmannMachine(LayerConditionals, Frozen, ParametricModel):
         if self.visible_units == Spin():
             form = self.layered_form().at_origin()
             fields = np.concatenate([form.visible, form.hidden])
-            return IsingModel(weights, fields, offset=form.constant, names=self._joint_names())
+            return IsingModel(weights, fields, offset=form.constant, names=joint_names(self))
         return BoltzmannMachine(
             weights,
             np.concatenate([self.visible_biases, self.hidden_biases]),
             center=np.concatenate([self.visible_center, self.hidden_center]),
             offset=self.offset,
-            names=self._joint_names(),
+            names=joint_names(self),
         )
 
     def pairwise(self) -> BoltzmannMachine | IsingModel:
@@ -583,11 +590,3 @@ class RestrictedBoltzmannMachine(LayerConditionals, Frozen, ParametricModel):
             inputs = self.hidden_input(flat[part])
             values[part] = self.hidden_units.log_partition(inputs).sum(axis=-1)
         return values.reshape(v.shape[:-1])
-
-    def _joint_names(self) -> tuple[str, ...] | None:
-        if self.names is None:
-            return None
-        prefix = "h"
-        while any(f"{prefix}{b}" in self.names for b in range(self.n_hidden)):
-            prefix += "_"
-        return (*self.names, *(f"{prefix}{b}" for b in range(self.n_hidden)))

@@ -624,3 +624,28 @@ class TestSpins:
         )
         turned = ebm.exact(rbm.transposed())
         assert ebm.exact(rbm).log_partition == pytest.approx(turned.log_partition, rel=1e-13)
+
+
+class TestForData:
+    def test_independent_units_start_at_the_means_of_the_data(self):
+        rng = np.random.default_rng(0)
+        spins = rng.choice([-1, 1], (200, 3), p=[0.3, 0.7])
+        start = ebm.RestrictedBoltzmannMachine.for_data(
+            spins, 2, scale=0.0, units=(Spin(), Gaussian(1.0)), rng=0
+        )
+        np.testing.assert_allclose(ebm.exact(start).moments().mean, spins.mean(axis=0))
+        assert start.units == (Spin(), Gaussian(1.0))
+        constant = np.column_stack([spins[:, :1], np.ones(200)])
+        start = ebm.RestrictedBoltzmannMachine.for_data(constant, 1, units=(Spin(), Spin()), rng=0)
+        assert np.isfinite(start.visible_biases).all()
+
+    def test_real_units_have_the_variances_too(self):
+        rows = np.random.default_rng(0).normal([1.0, -2.0], [0.5, 3.0], (300, 2))
+        start = ebm.RestrictedBoltzmannMachine.for_data(
+            rows, 2, scale=0.0, units=(Gaussian(), Bernoulli()), rng=0
+        )
+        moments = ebm.exact(start).moments()
+        np.testing.assert_allclose(moments.mean, rows.mean(axis=0))
+        np.testing.assert_allclose(moments.covariance.diagonal(), rows.var(axis=0))
+        with pytest.raises(CodingError):
+            ebm.RestrictedBoltzmannMachine.for_data(rows, 2, units=(Spin(), Spin()))

@@ -17,8 +17,10 @@ from ebm.sampling.gibbs import (
     MetropolisSweeper,
     PairSweeper,
     SparseSweeper,
+    UnitsSweeper,
 )
 from ebm.sampling.tempering import TemperingSweeper
+from ebm.units import Bernoulli, Exponential, Gaussian, ReLU, Spin, Uniform
 from tests.user_models import TwoMembers
 
 GIBBS, METROPOLIS = ebm.Gibbs(), ebm.Metropolis()
@@ -54,6 +56,23 @@ def layers(strength=1.0):
         visible_center=rng.uniform(0.3, 0.7, 5),
         hidden_center=rng.uniform(0.3, 0.7, 4),
     )
+
+
+def layers_of(hidden, visible, size):
+    """Layers of other units, with couplings of about ``size``."""
+
+    def make(strength=1.0):
+        rng = np.random.default_rng(3)
+        return ebm.RestrictedBoltzmannMachine(
+            strength * size * rng.choice([-1, 1], size=(5, 4)),
+            rng.normal(0, 0.2, 5),
+            rng.normal(0, 0.2, 4),
+            visible_center=rng.uniform(-0.2, 0.2, 5),
+            hidden_center=rng.uniform(-0.2, 0.2, 4),
+            units=(visible, hidden),
+        )
+
+    return make
 
 
 def levels(strength=1.0):
@@ -138,6 +157,12 @@ KERNELS = {
     "sparse, double": Kernel(PairSweeper, sparse_pairs, settings=ALWAYS_DOUBLE),
     "layers": Kernel(LayerSweeper, layers),
     "layers, double": Kernel(LayerSweeper, layers, settings=ALWAYS_DOUBLE),
+    "layers, spins": Kernel(LayerSweeper, layers_of(Spin(), Spin(), 0.5)),
+    "layers, spins and binary": Kernel(LayerSweeper, layers_of(Bernoulli(), Spin(), 0.9)),
+    "layers, Gaussian": Kernel(UnitsSweeper, layers_of(Gaussian(1.3), Spin(), 0.5)),
+    "layers, ReLU": Kernel(UnitsSweeper, layers_of(ReLU(1.3), Spin(), 0.7)),
+    "layers, exponential": Kernel(UnitsSweeper, layers_of(Exponential(4.0), Spin(), 0.55)),
+    "layers, uniform": Kernel(UnitsSweeper, layers_of(Uniform(), Bernoulli(), 3.0)),
     "levels": Kernel(LevelsSweeper, levels),
     "many-body": Kernel(EnergySweeper, many_body),
     "user's own": Kernel(EnergySweeper, users_own),
