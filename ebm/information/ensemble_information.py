@@ -58,7 +58,7 @@ class EnsembleInformation(Metric):
         # The default of energy_derivative makes an array of p numbers for each state.
         makes_array = type(model).energy_derivative is ParametricModel.energy_derivative
         self._pieces = Pieces(ensemble, max(1, CHUNK // p))
-        self._passes = self._pieces if makes_array else ensemble
+        self._passes = self._pieces if makes_array else Pieces(ensemble, CHUNK)
         # Over the states alone: chains too short for error bars have a covariance, too.
         mean = np.asarray(model.mean_energy_gradient(self._pieces), dtype=np.float64)
         self._mean = require_finite(mean, f"the mean of {type(model).__name__}.energy_gradient")
@@ -114,7 +114,7 @@ def energy_gradients(model: Any, states: Array, p: int) -> Array:
 
 
 class Pieces(Ensemble):
-    """An ensemble whose blocks hold few enough states."""
+    """An ensemble whose blocks hold few enough states, and none of weight zero."""
 
     def __init__(self, ensemble: Ensemble, rows: int) -> None:
         self._whole, self._rows = ensemble, rows
@@ -123,6 +123,10 @@ class Pieces(Ensemble):
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """The same states and weights in the same order."""
         for states, weights in self._whole.blocks():
+            # A forbidden state has no derivative.
+            seen = weights > 0
+            if not seen.all():
+                states, weights = states[seen], weights[seen]
             for start in range(0, len(states), self._rows):
                 part = slice(start, start + self._rows)
                 yield states[part], weights[part]

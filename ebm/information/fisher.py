@@ -101,7 +101,8 @@ def fisher_information(
         of a parametric model; its parameters are those of the joint model.
     average : Ensemble, optional
         What to average over, samples for example; None means exact enumeration of the model. For a
-        restricted machine visible states, for a marginal states of the joint model.
+        restricted machine visible states; for a marginal states of the kept units, or of all units
+        of the joint model.
     joint : bool
         Whether to count the hidden units of a restricted machine as seen.
 
@@ -134,7 +135,7 @@ def fisher_information(
     """
     model: Any = source.model if isinstance(source, ExactEnsemble) else source
     if isinstance(getattr(model, "model", None), ParametricModel) and hasattr(model, "keep"):
-        return _of_kept_units(model, average, joint)
+        return _of_kept_units(source, model, average, joint)
     if not isinstance(model, ParametricModel):
         raise ModelError(f"{type(model).__name__} has no parameters: it is no ebm.ParametricModel")
     if joint and offered_form(model) is not LayeredForm:
@@ -160,13 +161,29 @@ def fisher_information(
     return JointInformation(hidden_order(form), seen, relative_fisher(model, average))
 
 
-def _of_kept_units(model: Any, average: Ensemble | None, joint: bool) -> Metric:
+def _of_kept_units(source: Any, model: Any, average: Any, joint: bool) -> Metric:
     """That of a marginal, in the parameters of the joint model."""
-    if average is not None:
-        require_units(average, model.model.space)
+    whole = model.model
     if joint:
-        return fisher_information(model.model, average)
+        if average is not None:
+            require_units(average, whole.space)
+        return fisher_information(whole, average)
+    if average is None:
+        average = source if isinstance(source, ExactEnsemble) else exact(model)
+    if _is_over_kept_units(model, average):
+        require_units(average, model.space)
+        return EnsembleInformation(model, average)
+    require_units(average, whole.space)
     return FisherInformation(marginal_covariance(model, average))
+
+
+def _is_over_kept_units(model: Any, average: Any) -> bool:
+    """Whether states of an average are those of a marginal, not those of its joint model."""
+    n_kept: int = model.space.n
+    if n_kept < model.model.space.n:
+        return getattr(average, "space", model.model.space).n == n_kept
+    # Nothing is summed out, and only the order of the units may tell.
+    return isinstance(average, ExactEnsemble) and average.model is model
 
 
 def _is_small_family_of_pairs(model: Any) -> bool:

@@ -9,17 +9,8 @@ import numpy as np
 from ebm._types import Array
 from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
-from ebm.spaces import Binary, Spins
-
-
-def has_pairs(model: Any) -> bool:
-    """Whether moments of pairs are all that is learnt from.
-
-    Then the energy is a quadratic form of two-valued units, and the parameters are its vector v,
-    then the couplings A_ij of the pairs ``model.pairs``, index arrays i < j.
-    """
-    is_quadratic = offered_form(model) is QuadraticForm
-    return is_quadratic and isinstance(model.space, Binary | Spins) and hasattr(model, "pairs")
+from ebm.forms import has_pairs as has_pairs
+from ebm.spaces import Spins
 
 
 def has_hidden_units(model: Any) -> bool:
