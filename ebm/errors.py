@@ -36,6 +36,7 @@ __all__ = [
     "ShapeError",
     "SingularCovarianceError",
     "StuckUnitWarning",
+    "SymmetricStartWarning",
 ]
 
 Item = TypeVar("Item")
@@ -153,6 +154,10 @@ class NoMaximumWarning(EbmWarning):
 
 class NotConvergedWarning(EbmWarning):
     """A fit ended before its maximum."""
+
+
+class SymmetricStartWarning(EbmWarning):
+    """A fit begins where units that are summed out do nothing, or all the same."""
 
 
 class SeriesWarning(EbmWarning):

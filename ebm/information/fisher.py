@@ -181,7 +181,7 @@ def _is_over_kept_units(model: Any, average: Any) -> bool:
     """Whether states of an average are those of a marginal, not those of its joint model."""
     n_kept: int = model.space.n
     if n_kept < model.model.space.n:
-        return getattr(average, "space", model.model.space).n == n_kept
+        return bool(getattr(average, "space", model.model.space).n == n_kept)
     # Nothing is summed out, and only the order of the units may tell.
     return isinstance(average, ExactEnsemble) and average.model is model
 

@@ -50,6 +50,11 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
     if cells:
         reason = "flat"
     errors, why = _standard_errors(loss, point, fisher, reason, direction, cells)
+    rank = loss.gauge.shape[1] if loss.penalty.is_tied else None
+    if fisher is not None:
+        rank = loss.rank(point, fisher)
+        if not loss.is_convex and rank < len(fisher):
+            errors, why = _without_rank(loss, errors, rank, len(fisher), why)
     if reason == "flat":
         units = _growing(loss, direction, errors)
         held = loss.penalty.holds_couplings
@@ -77,6 +82,7 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
         misfit=float(np.abs(loss.scaling.T @ misfit).max(initial=0)),
         sample_size=loss.sample_size,
         errors=errors,
+        degrees_of_freedom=rank,
         fisher=None if fisher is None else FisherInformation(fisher),
         ensemble=point.ensemble,
         history=run.history,
@@ -178,6 +184,20 @@ def _standard_errors(
     if cells:
         errors[loss.family.space.n + empty_pairs(loss.data, loss.family.pairs)] = math.inf
     return errors, ()
+
+
+def _without_rank(
+    loss: LikelihoodLoss, errors: Array | None, rank: int, p: int, why: tuple[str, ...]
+) -> tuple[Array | None, tuple[str, ...]]:
+    """Errors of parameters that hidden units leave open: none, unless a penalty holds them."""
+    told = (
+        f"the Fisher information of {p} parameters has rank {rank}: along {p - rank} directions of "
+        "parameters the distribution of the units seen does not change to first order"
+    )
+    if loss.penalty and errors is not None:
+        return errors, (*why, f"{told}; there the penalty alone holds them")
+    start = "no standard errors: some direction of parameters changes nothing; "
+    return None, (f"{start}{told}, and AIC and BIC charge {rank}",)
 
 
 def _sentence(reason: str, steps: int, norm_at_end: float, is_exact: bool) -> str:

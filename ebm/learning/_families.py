@@ -10,6 +10,7 @@ from ebm._types import Array
 from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.forms import has_pairs as has_pairs
+from ebm.model import ParametricModel
 from ebm.spaces import Spins
 
 
@@ -19,6 +20,12 @@ def has_hidden_units(model: Any) -> bool:
         return False
     n, m = layers_of(model).weights.shape
     return bool(len(model.parameters) == n + m + n * m)
+
+
+def joint_model(model: Any) -> Any:
+    """The joint model whose parameters a marginal has, (v, h) -> E; None of any other model."""
+    joint = getattr(model, "model", None)
+    return joint if isinstance(joint, ParametricModel) and hasattr(model, "traced") else None
 
 
 def moments_alone(model: Any) -> ModelError:

@@ -22,7 +22,7 @@ from ebm.errors import PrecisionError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.learning._coordinates import CenteredPairs, Coordinates, OwnParameters
 from ebm.learning._existence import units_of_direction
-from ebm.learning._families import diagonal_input, pairs_of
+from ebm.learning._families import diagonal_input, joint_model, pairs_of
 from ebm.learning._separation import idle_directions, is_affine, units_moved
 from ebm.learning._statistics import gradient_of, gradient_variances, mean_energy, variances
 from ebm.learning.penalties import AppliedPenalty
@@ -44,6 +44,8 @@ SINGULAR = 1e-13
 REGULAR = 1e-3
 #: Relative eigenvalue of the scaled Hessian below which parameters along it are rounding.
 UNDETERMINED = 1e-12
+#: Deviation of a feature, as a share of its mean, that is rounding.
+CONSTANT = 1e-10
 #: By how much rounding of exact moments may move a parameter.
 VISIBLE = 0.01
 #: Smallest variance of a feature that is divided by.
@@ -152,6 +154,26 @@ class LikelihoodLoss:
         """Aᵀ F A, (q, q)."""
         return self.coordinates.fisher(model, ensemble)
 
+    def rank(self, point: Point, fisher: Array) -> int:
+        """Number of steps that change the distribution: the rank of the Fisher information.
+
+        Of energies affine in the parameters it is the same everywhere, and is taken where no
+        allowed state has lost its share.
+        """
+        if self.is_convex:
+            point = self._bare
+            fisher = self.fisher(point.model, point.ensemble)
+        mean = np.asarray(self.gauge.T @ gradient_of(point.model, point.ensemble))
+        variance = np.maximum(fisher.diagonal(), 0)
+        # What is constant but for rounding has no part in it.
+        varies = variance > (CONSTANT * np.maximum(np.abs(mean), np.sqrt(variance))) ** 2
+        if not varies.any():
+            return 0
+        scaled = _scaled(fisher, np.sqrt(np.where(varies, variance, 1.0)))[np.ix_(varies, varies)]
+        values = np.linalg.eigvalsh(scaled)
+        rank = int((values > UNDETERMINED * values[-1]).sum())
+        return int(min(rank, getattr(self.family.space, "size", math.inf) - 1))
+
     def curvature(self, fisher: Array) -> Array:
         """Aᵀ (F + ∂²R/∂θ²) A; the Hessian of L for energies affine in θ, (q, q)."""
         return fisher + self._penalty_curvature if self.penalty else fisher
@@ -210,6 +232,10 @@ class PairLikelihoodLoss(LikelihoodLoss):
             diagonal = diagonal_input(pairs_of(self.family), self.family.space)
             theta[:units] = np.log(mean / (1 - mean)) - diagonal
         return theta
+
+    def rank(self, point: Point, fisher: Array) -> int:
+        """Pairs of units are independent features."""
+        return len(fisher)
 
     def _untied(self) -> Coordinates:
         return CenteredPairs(self.family, self.data.mean)
@@ -361,7 +387,10 @@ class Point:
 
 def settings_of(family: Any, data: Any, penalty: AppliedPenalty) -> dict[str, str]:
     """Model, data and penalty in words, most telling first."""
-    form = energy_form(family) if offered_form(family) in {QuadraticForm, LayeredForm} else None
+    joint = joint_model(family)
+    whole = family if joint is None else joint
+    form = energy_form(whole) if offered_form(whole) in {QuadraticForm, LayeredForm} else None
+    of = "" if joint is None else f" of {type(joint).__name__} over {joint.space!r}, {family.keep}"
     centers = [
         np.zeros(0) if getattr(form, name, None) is None else getattr(form, name)
         for name in ("center", "visible_center", "hidden_center")
@@ -370,7 +399,7 @@ def settings_of(family: Any, data: Any, penalty: AppliedPenalty) -> dict[str, st
     if hasattr(data, "states") and hasattr(data, "weights"):
         parts = data.states, data.weights, getattr(data, "index", ()), data.sample_size
     return {
-        "model": f"{type(family).__name__} over {family.space!r}",
+        "model": f"{type(family).__name__} over {family.space!r}{of}",
         "number of parameters": str(len(family.parameters)),
         "centers": fingerprint(np.concatenate(centers)),
         "data": " ".join(fingerprint(np.asarray(part)) for part in parts),

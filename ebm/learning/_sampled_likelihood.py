@@ -356,6 +356,7 @@ class SampledLikelihood:
         ensemble = self.sample(model, batch, state["chains"])[0]
         likelihood = self._likelihood(model, ensemble)
         norm = history[-1].gradient_norm if history else math.nan
+        directions = self.penalty.directions
         return FitResult(
             model=model,
             converged=reason == "converged",
@@ -367,6 +368,7 @@ class SampledLikelihood:
             ensemble=ensemble,
             history=history,
             warnings=notes,
+            degrees_of_freedom=directions.shape[1] if directions is not None else None,
         )
 
     @property

@@ -25,6 +25,7 @@ from ebm.learning._families import has_pairs, moments_alone
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
 from ebm.learning._sampled_likelihood import SampledLikelihood
 from ebm.learning._separation import is_saturated
+from ebm.learning._symmetric_start import symmetric_start_notes
 from ebm.learning.averages import StatefulAverage, as_stateful, has_memory
 from ebm.learning.gradient_steps import GradientSteps
 from ebm.learning.lbfgs import LBFGS
@@ -141,6 +142,11 @@ class LikelihoodProblem:
 
     def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
         """The fitted model."""
+        notes = symmetric_start_notes(self.family)
+        result = self._solved(solver, progress=progress, **how)
+        return replace(result, warnings=(*result.warnings, *notes)) if notes else result
+
+    def _solved(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
         if isinstance(solver, GradientSteps):
             return self._by_gradient_steps(solver, progress, **how)
         if has_memory(self.average):

@@ -124,6 +124,10 @@ class FitResult:
         gave.
     errors : ndarray, (p,), callable or None
         The standard errors, or what computes them.
+    degrees_of_freedom : int or None
+        Directions of parameters along which the distribution changes: the rank of the Fisher
+        information within ``free`` and ``ties``, at most the number of states less one. None where
+        the Fisher information is not at hand.
 
     Examples
     --------
@@ -148,6 +152,7 @@ class FitResult:
     log_pseudolikelihood: float | None = None
     regressions: Array | None = None
     errors: Array | Callable[[], Array] | None = None
+    degrees_of_freedom: int | None = None
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "not converged"
@@ -196,14 +201,14 @@ class FitResult:
 
     @property
     def aic(self) -> float:
-        """Akaike's criterion 2p − 2Nℓ; ℓ in nats per sample."""
-        return 2 * self.n_parameters - 2 * self._finite_sample_size() * self._likelihood()
+        """Akaike's criterion 2d − 2Nℓ; ℓ in nats per sample, d ``degrees_of_freedom`` or else p."""
+        return 2 * self._charged - 2 * self._finite_sample_size() * self._likelihood()
 
     @property
     def bic(self) -> float:
-        """Schwarz's criterion p ln N − 2Nℓ; ℓ in nats per sample."""
+        """Schwarz's criterion d ln N − 2Nℓ; ℓ in nats per sample, d as in ``aic``."""
         n = self._finite_sample_size()
-        return self.n_parameters * math.log(n) - 2 * n * self._likelihood()
+        return self._charged * math.log(n) - 2 * n * self._likelihood()
 
     def to_frame(self) -> Any:
         """Parameters with their standard errors as a pandas frame (needs the extra ``data``).
@@ -224,6 +229,12 @@ class FitResult:
         names = getattr(model, "parameter_names", range(self.n_parameters))
         index = require_extra("pandas", "data").Index(names, name="parameter")
         return require_extra("pandas", "data").DataFrame(columns, index=index)
+
+    @property
+    def _charged(self) -> int:
+        """Parameters that the criteria charge."""
+        known = self.degrees_of_freedom
+        return self.n_parameters if known is None else known
 
     def _likelihood(self) -> float:
         if self.log_likelihood is None:
