@@ -21,6 +21,8 @@ from ebm.sampling.gibbs import single_precision_suffices
 CHUNK = 2**24
 #: Share of a second moment below which a variance is its rounding.
 ROUNDING = 1e-14
+#: Variance beside the largest of another feature that stands for zero.
+NOTHING = 1e-24
 #: Rows of a batch, and chains beside them, that one thread takes at a time.
 ROWS = 256
 
@@ -132,7 +134,8 @@ def gradient_variances(model: Any, data: Ensemble) -> Array:
             part = slice(start, start + rows)
             square = square + weights[part] @ np.asarray(model.energy_gradient(states[part])) ** 2
     spread = np.asarray(square - model.mean_energy_gradient(data) ** 2)
-    return np.where(spread > ROUNDING * square, spread, 1.0)
+    is_known = spread > np.maximum(ROUNDING * square, NOTHING * spread.max(initial=0))
+    return np.where(is_known, spread, 1.0)
 
 
 def reconstruction_error(model: Any, batch: Ensemble) -> float:
