@@ -198,9 +198,7 @@ def test_a_lost_second_derivative_of_the_energy_is_seen():
     lost = lost - marginal.model.mean_energy_hessian(marginal.completed(average))
     wanted = np.trace(loss_hessian(marginal, data))
     assert abs(np.trace(lost)) > 0.1
-    with pytest.raises(
-        ModelError, match="WithoutHessian depend on its parameters"
-    ):
+    with pytest.raises(ModelError, match="WithoutHessian depend on its parameters"):
         loss_hessian(ebm.marginalize(WithoutHessian([0.3, -0.4, 0.2]), [0, 1]), data)
     assert wanted == pytest.approx(2.8279522891, abs=1e-10)
 
@@ -215,8 +213,11 @@ def test_the_information_of_what_is_seen_has_at_most_the_rank_of_its_distributio
     assert ebm.fisher_information(marginal, joint=True).trace() > 1.3 * np.trace(fisher)
 
 
-@given(strategies.pairwise_models(min_units=3, max_units=5), st.data())
-@settings(max_examples=15)
+@given(
+    strategies.pairwise_models(min_units=3, max_units=5) | strategies.potts_models(),
+    st.data(),
+)
+@settings(max_examples=20, deadline=None)
 def test_groups_of_traced_units_are_sums_over_their_states(model, data):
     units = data.draw(st.permutations(range(model.space.n)))
     keep = units[: data.draw(st.integers(1, model.space.n))]
@@ -301,8 +302,38 @@ def test_many_hidden_units_need_no_joint_states():
     for average in (data, ebm.exact(marginal)):
         wanted = rbm.mean_energy_gradient(ebm.exact(rbm) if average is not data else data)
         np.testing.assert_allclose(marginal.mean_energy_gradient(average)[own], wanted, atol=1e-11)
-    with pytest.raises(EnumerationLimitError, match="joint states"):
-        ebm.marginalize(FormAndGradient(rbm.joint()), range(8)).energy_gradient(rows)
+        own_model = ebm.marginalize(FormAndGradient(rbm.joint()), range(8))
+        average = average if average is data else ebm.exact(own_model)
+        found = own_model.mean_energy_gradient(average)[own]
+        np.testing.assert_allclose(found, wanted, atol=1e-11)
+
+
+def test_too_many_states_of_traced_units_are_refused():
+    machine = GradientAlone(ebm.BoltzmannMachine(np.zeros((22, 22)), np.zeros(22)))
+    rows = np.zeros((5000, 6))
+    with pytest.raises(EnumerationLimitError, match=r"3\.28e\+08 joint states.*keep more units"):
+        ebm.marginalize(machine, range(6)).energy_gradient(rows)
+
+
+def test_hidden_levels_without_couplings_among_them_need_no_joint_states():
+    """3^30 of them."""
+    rng = np.random.default_rng(0)
+    couplings = np.zeros((32, 32, 3, 3))
+    couplings[:2, 2:] = 0.3 * rng.normal(size=(2, 30, 3, 3))
+    couplings += couplings.transpose(1, 0, 3, 2)
+    model = ebm.PottsModel(couplings, rng.normal(size=(32, 3)))
+    marginal = ebm.marginalize(model, [0, 1])
+    states = oracles.all_states(marginal.space)
+    weights = np.exp(-marginal.energy(states))
+    wanted = weights @ marginal.energy_gradient(states) / weights.sum()
+    found = marginal.mean_energy_gradient(ebm.exact(marginal))
+    np.testing.assert_allclose(found, wanted, atol=1e-13)
+    # Couplings among hidden units would make one group of them all.
+    is_free = np.append(np.ones(64), np.repeat(model.pairs[0] < 2, 4))
+    step = is_free * np.sin(np.arange(len(wanted)))
+    up, down = (marginal.with_parameters(model.parameters + h * step) for h in (1e-5, -1e-5))
+    slope = (up.energy(states) - down.energy(states)) / 2e-5
+    np.testing.assert_allclose(marginal.energy_derivative(states, step), slope, atol=1e-8)
 
 
 def test_large_weights_leave_the_means_exact():

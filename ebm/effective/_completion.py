@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import as_floats
-from ebm._types import Array, Indices
+from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import ModelError, ShapeError, require_memory
-from ebm.forms import energy_form
 
 #: Numbers of joint states, their features or their derivatives, that are held at a time.
 CHUNK = 2**22
@@ -136,42 +135,3 @@ def gradients(model: Any, states: Array, p: int) -> Array:
     if not np.isfinite(values).all():
         raise ModelError(f"{name} must be finite where energies are, got NaN or inf")
     return values
-
-
-class PairSlopes:
-    """E[∂E/∂θ|v] of a family of pairs from means m and covariances inside of groups.
-
-    −∂E/∂θ is (m_i, (m_i − c_i)(m_j − c_j) + Cov_ij): no state of the traced units is visited.
-    """
-
-    def __init__(self, model: Any) -> None:
-        form: Any = energy_form(model)
-        self._pairs, self._n = model.pairs, model.space.n
-        self._center = np.zeros(self._n) if form.center is None else form.center
-
-    def gradient(self, means: Array, inside: list[tuple[Indices, Array]]) -> Array:
-        """(k, p)."""
-        (i, j), n = self._pairs, self._n
-        deviation = means - self._center
-        slopes = np.concatenate([means, deviation[:, i] * deviation[:, j]], axis=1)
-        place = np.full((n, n), -1)
-        place[i, j] = place[j, i] = n + np.arange(len(i))
-        for columns, spread in inside:
-            first, second = np.triu_indices(columns.shape[1], 1)
-            places = place[columns[:, first], columns[:, second]]
-            is_free = places >= 0
-            slopes[:, places[is_free]] += spread[:, :, first, second][:, is_free]
-        return -slopes
-
-    def derivative(
-        self, means: Array, inside: list[tuple[Indices, Array]], direction: Array
-    ) -> Array:
-        """Σ_k direction_k E[∂E/∂θ_k|v], (k,)."""
-        (i, j), n = self._pairs, self._n
-        matrix, deviation = np.zeros((n, n)), means - self._center
-        matrix[i, j] = matrix[j, i] = direction[n:]
-        total = means @ direction[:n] + 0.5 * ((deviation @ matrix) * deviation).sum(axis=1)
-        for columns, spread in inside:
-            within = matrix[columns[:, :, None], columns[:, None, :]]
-            total += 0.5 * np.einsum("kgcd,gcd->k", spread, within)
-        return np.asarray(-total)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -13,18 +14,18 @@ from ebm._types import Array, Flags
 from ebm.effective._completion import (
     CHUNK,
     CompletedEnsemble,
-    PairSlopes,
     conditional_covariance,
     conditional_means,
     gradients,
     require_completions,
 )
+from ebm.effective._pairwise_slopes import FormSlopes, PairSlopes, pairwise_slopes
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, number_of_states
 from ebm.errors import EnumerationLimitError
-from ebm.forms import QuadraticForm, has_pairs, offered_form
+from ebm.forms import QuadraticForm, offered_form
 from ebm.model import ParametricModel, Penalized
 from ebm.perturbation._costs import require_within
 from ebm.spaces import FiniteSpace
@@ -91,15 +92,15 @@ class TracedParameters(ParametricModel):
         ModelError
             If the joint model forbids every completion of a state.
         EnumerationLimitError
-            If the states of the traced units are too many; those of a Boltzmann machine or Ising
-            model are taken group by group.
+            If the states of the traced units are too many. In pairwise models those of each group
+            of coupled units count, in others all.
         """
         marginal: Any = self
         p = len(self.parameters)
 
         def means(v: Array) -> Array:
-            if has_pairs(self.model):
-                return PairSlopes(self.model).gradient(*marginal._trace.completed(v))
+            if self._slopes is not None:
+                return self._slopes.gradient(*marginal._trace.completed(v))
             return conditional_means(
                 marginal._every_state, v, lambda x: gradients(self.model, x, p), p
             )
@@ -112,9 +113,9 @@ class TracedParameters(ParametricModel):
         joint, step = self.model, np.asarray(direction, dtype=np.float64)
 
         def slopes(v: Array) -> Array:
-            if has_pairs(joint):
+            if self._slopes is not None:
                 means, inside = marginal._trace.completed(v)
-                return PairSlopes(joint).derivative(means, inside, step)
+                return self._slopes.derivative(means, inside, step)
             return conditional_means(
                 marginal._every_state, v, lambda x: joint.energy_derivative(x, step), 1
             )
@@ -164,7 +165,12 @@ class TracedParameters(ParametricModel):
             By the joint model's own ``mean_energy_gradient``, so that pairwise models need means
             and covariances of the completed states, and no state of the traced units.
         """
-        return np.asarray(self.model.mean_energy_gradient(self.completed(average)))
+        completed = self.completed(average)
+        takes_states = type(self.model).mean_energy_gradient is ParametricModel.mean_energy_gradient
+        if takes_states and isinstance(completed, CompletedEnsemble) and self._slopes is not None:
+            # The default would visit every state of the traced units.
+            return self._slopes.mean(completed.moments())
+        return np.asarray(self.model.mean_energy_gradient(completed))
 
     def mean_energy_hessian(self, average: Any) -> Array:
         """E_{q(v)}[∂²E_eff/∂θ²] = E_{q(v)} (E_{h|v}[∂²E/∂θ²] − Cov_{h|v}[∂E/∂θ]), (p, p).
@@ -194,13 +200,18 @@ class TracedParameters(ParametricModel):
                 )
         return np.asarray(total)
 
+    @cached_property
+    def _slopes(self) -> PairSlopes | FormSlopes | None:
+        """Means of derivatives without traced states, where the joint model is pairwise."""
+        return pairwise_slopes(self.model)
+
     def _by_blocks(
         self, means: Callable[[Array], Array], states: ArrayLike, shape: tuple[int, ...]
     ) -> Array:
         """A mean over p(h|v) at each state, an array of some shape, a bounded number at a time."""
         marginal: Any = self
         size = math.prod(shape)
-        if not has_pairs(self.model):
+        if self._slopes is None:
             self._require_every_state(math.prod(np.shape(states)[:-1]), size)
         rows = max(1, CHUNK // max(marginal._trace.n_terms, size, self.model.space.n_features))
 
