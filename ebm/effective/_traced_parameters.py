@@ -148,7 +148,8 @@ class TracedParameters(ParametricModel):
             return average
         require_units(average, self.space)
         if isinstance(average, ExactEnsemble) and average.model is self and self._is_cheaper_whole:
-            return exact(joint)
+            limits = average._limits
+            return exact(joint, max_seconds=limits.max_seconds, max_memory=limits.max_memory)
         return CompletedEnsemble(joint, average, marginal._trace, marginal._every_state)
 
     def mean_energy_gradient(self, average: Any) -> Array:
