@@ -13,18 +13,11 @@ from ebm.errors import EbmError, LimitError, NoMaximumWarning, NotConvergedWarni
 from ebm.information import FisherInformation
 from ebm.learning._existence import (
     FLAT,
-    empty_cells,
     empty_pairs,
     missing_maximum,
     units_of_direction,
 )
-from ebm.learning._likelihood import (
-    UNDETERMINED,
-    LikelihoodLoss,
-    PairLikelihoodLoss,
-    Point,
-    deviations,
-)
+from ebm.learning._likelihood import UNDETERMINED, LikelihoodLoss, Point, deviations
 from ebm.learning._separation import doubt_of_maximum, vanishing_direction
 from ebm.learning.result import FitResult
 
@@ -42,10 +35,8 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
         fisher, note = information_at(loss, point)
     notes = [note] if note else []
     reason, direction = _ending(loss, point, run.reason, fisher)
-    cells: list[str] = []
-    if isinstance(loss, PairLikelihoodLoss):
-        _require_possible_end(loss, point, run.reason)
-        cells = empty_cells(loss.data, loss.family.pairs, loss.penalty)
+    _require_possible_end(loss, point, run.reason)
+    cells = loss.empty_cells
     # An empty cell of a coupled pair is proof, whatever the optimizer saw.
     if cells:
         reason = "flat"
@@ -86,16 +77,22 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
 
 def information_at(loss: LikelihoodLoss, point: Point) -> tuple[Array | None, str]:
     """The Fisher information where it is formed without being asked for, or why it is not."""
-    if isinstance(loss, PairLikelihoodLoss):
-        if not hasattr(point.ensemble, "fourth_moments"):
+    reasons = [loss.missing_information(point)]
+    if not loss.is_pairwise:
+        if not point.is_exact:
             kind = type(point.ensemble).__name__
-            return None, f"no standard errors: {kind} has no fourth moments"
-    elif not point.is_exact or len(point.theta) > MOST_PARAMETERS:
-        return None, "no standard errors: they need an exact average and few parameters"
-    try:
-        return point.fisher, ""
-    except LimitError as error:
-        return None, f"no standard errors: {error}"
+            reasons.append(f"they need an exact average of the model, {kind} is none")
+        if len(point.theta) > MOST_PARAMETERS:
+            reasons.append(
+                f"they need at most {MOST_PARAMETERS} parameters, not {len(point.theta)}"
+            )
+    why = "; ".join(filter(None, reasons))
+    if not why:
+        try:
+            return point.fisher, ""
+        except LimitError as error:
+            why = str(error)
+    return None, f"no standard errors: {why}"
 
 
 def _ending(
@@ -106,7 +103,7 @@ def _ending(
         return reason, point.direction
     if reason == "undetermined":
         return reason, point.least_determined
-    is_untied = not (isinstance(loss, PairLikelihoodLoss) or loss.penalty.is_tied)
+    is_untied = not (loss.is_pairwise or loss.penalty.is_tied)
     if reason in {"converged", "rounding"} and fisher is not None and is_untied and loss.is_convex:
         # Some ends are so far out that Newton steps from there are rounding.
         direction = vanishing_direction(loss.family, fisher, point.slopes, loss.penalty)
@@ -115,10 +112,10 @@ def _ending(
     return reason, None
 
 
-def _require_possible_end(loss: PairLikelihoodLoss, point: Point, reason: str) -> None:
+def _require_possible_end(loss: LikelihoodLoss, point: Point, reason: str) -> None:
     """Refuse moments under which a sample becomes likelier than certain."""
     falls_for_ever = reason == "unbounded" and isinstance(loss.rows, Moments)
-    if falls_for_ever or point.log_likelihood > 1e-9:
+    if loss.is_pairwise and (falls_for_ever or point.log_likelihood > 1e-9):
         raise EbmError(
             "no distribution has these moments: a sample would become likelier than certain; take "
             "all of them from the same samples"
@@ -142,7 +139,7 @@ def _standard_errors(
     cells: list[str],
 ) -> tuple[Array | None, tuple[str, ...]]:
     """√diag(A H⁻¹ F H⁻¹ Aᵀ / N) with H = F + Aᵀ ∂²R A, (p,), and why there are none."""
-    is_pairwise, is_flat = isinstance(loss, PairLikelihoodLoss), reason == "flat"
+    is_pairwise, is_flat = loss.is_pairwise, reason == "flat"
     if fisher is None:
         return None, ()
     if is_pairwise and math.isinf(loss.sample_size):

@@ -21,7 +21,7 @@ from ebm.enumeration import ExactEnsemble
 from ebm.errors import PrecisionError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.learning._coordinates import CenteredPairs, Coordinates, OwnParameters
-from ebm.learning._existence import units_of_direction
+from ebm.learning._existence import empty_cells, units_of_direction
 from ebm.learning._families import diagonal_input, pairs_of
 from ebm.learning._separation import idle_directions, is_affine, units_moved
 from ebm.learning._statistics import gradient_of, gradient_variances, mean_energy, variances
@@ -66,6 +66,9 @@ class LikelihoodLoss:
     penalty: AppliedPenalty
     #: What was learnt from, where ``data`` are its moments.
     rows: Any
+
+    #: Whether moments of pairs are all that is learnt from.
+    is_pairwise = False
 
     # -- where to begin --------------------------------------------------------------------------
 
@@ -152,6 +155,10 @@ class LikelihoodLoss:
         """Aᵀ F A, (q, q)."""
         return self.coordinates.fisher(model, ensemble)
 
+    def missing_information(self, point: Point) -> str:
+        """Why the Fisher information at a point cannot be had; empty if it can."""
+        return ""
+
     def curvature(self, fisher: Array) -> Array:
         """Aᵀ (F + ∂²R/∂θ²) A; the Hessian of L for energies affine in θ, (q, q)."""
         return fisher + self._penalty_curvature if self.penalty else fisher
@@ -166,6 +173,11 @@ class LikelihoodLoss:
     def is_convex(self) -> bool:
         """Whether energies are affine in the parameters, as far as a few rows tell."""
         return is_affine(self.family, self.data)
+
+    @cached_property
+    def empty_cells(self) -> list[str]:
+        """Sentences about combinations of values of two units whose absence leaves no maximum."""
+        return []
 
     @property
     def sample_size(self) -> float:
@@ -192,6 +204,7 @@ class PairLikelihoodLoss(LikelihoodLoss):
 
     data: Moments
     is_convex = True
+    is_pairwise = True
 
     def start(self) -> Array:
         """The independent model with the means of the data, kept off the corners, (p,)."""
@@ -233,6 +246,17 @@ class PairLikelihoodLoss(LikelihoodLoss):
     @cached_property
     def _data_average(self) -> Array:
         return gradient_of(self.family, self.data)
+
+    def missing_information(self, point: Point) -> str:
+        """That covariances of pairs need moments of four units."""
+        if hasattr(point.ensemble, "fourth_moments"):
+            return ""
+        return f"{type(point.ensemble).__name__} has no fourth moments"
+
+    @cached_property
+    def empty_cells(self) -> list[str]:
+        """A sentence for each pair of units with a combination of values that never occurs."""
+        return empty_cells(self.data, self.family.pairs, self.penalty)
 
     def reach(self, direction: Array) -> float:
         """A bound on how far a step moves any energy, in nats."""

@@ -169,8 +169,7 @@ class LikelihoodProblem:
         notes = constant_units_notes(self.family, self.data, held=self.penalty.holds_biases)
         loss = self._loss()
         # Exact sums of pairwise models run on threads of their own.
-        is_pairwise = isinstance(loss, PairLikelihoodLoss)
-        with single_threaded_blas() if is_pairwise else nullcontext():
+        with single_threaded_blas() if loss.is_pairwise else nullcontext():
             theta = loss.start()
             if isinstance(solver, Newton):
                 _require_hessian(loss, loss.point(theta))
@@ -232,8 +231,8 @@ class LikelihoodProblem:
 def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
     """Newton steps where they cost little and lead somewhere: few states, no saturated start."""
     start = loss.point(theta)
-    if isinstance(loss, PairLikelihoodLoss):
-        is_small = loss.family.space.n <= NEWTON_UNITS and hasattr(start.ensemble, "fourth_moments")
+    if loss.is_pairwise:
+        is_small = loss.family.space.n <= NEWTON_UNITS and not loss.missing_information(start)
         return Newton() if is_small else LBFGS()
     space, p = loss.family.space, len(theta)
     if not start.is_exact or space.size * p**2 > NEWTON_WORK or not loss.is_convex:
@@ -249,7 +248,7 @@ def _require_hessian(loss: LikelihoodLoss, start: Any) -> None:
             "Newton steps need energies that are affine in the parameters, those of "
             f"{type(loss.family).__name__} are not: give solver=ebm.LBFGS()"
         )
-    if isinstance(loss, PairLikelihoodLoss) and not hasattr(start.ensemble, "fourth_moments"):
+    if loss.missing_information(start):
         raise EbmError(
             "Newton steps need an average that knows fourth moments, such as ebm.exact, "
             f"{type(start.ensemble).__name__} does not: give solver=ebm.LBFGS()"
