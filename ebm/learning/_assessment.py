@@ -8,7 +8,7 @@ import numpy as np
 
 from ebm._iterate import Run
 from ebm._types import Array
-from ebm.ensembles import Moments
+from ebm.ensembles import Ensemble, Moments
 from ebm.errors import EbmError, LimitError, NoMaximumWarning, NotConvergedWarning, warn
 from ebm.information import FisherInformation
 from ebm.learning._existence import (
@@ -52,6 +52,9 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
         notes = [note, *notes] if note else notes
     norm = float(run.history[-1].gradient_norm) if run.history else math.nan
     sentence = _sentence(reason, len(run.history) - 1, norm, point.is_exact)
+    if reason == "undetermined" and direction is not None:
+        named = ", ".join(map(repr, loss.units_of(direction)))
+        sentence = f"{sentence}; the direction is one of the parameters of {named}"
     if reason in NO_MAXIMUM:
         warn(notes[0], NoMaximumWarning)
     elif reason in {"iterations", "rounding", "undetermined", "unbounded"}:
@@ -101,15 +104,25 @@ def _ending(
     """Why the search ended, and the direction of steps along which the loss falls for ever."""
     if reason == "flat":
         return reason, point.direction
-    if reason == "undetermined":
-        return reason, point.least_determined
-    is_untied = not (loss.is_pairwise or loss.penalty.is_tied)
-    if reason in {"converged", "rounding"} and fisher is not None and is_untied and loss.is_convex:
-        # Some ends are so far out that Newton steps from there are rounding.
-        direction = vanishing_direction(loss.family, fisher, point.slopes, loss.penalty)
-        if direction is not None:
-            return "undetermined" if math.isinf(loss.sample_size) else "flat", direction
-    return reason, None
+    least = point.least_determined if reason == "undetermined" else None
+    is_tied = loss.penalty.is_tied
+    is_asked = fisher is not None and loss.is_convex and (is_tied or not loss.is_pairwise)
+    if fisher is None or not is_asked or reason not in {"converged", "rounding", "undetermined"}:
+        return reason, least
+    # Some ends are so far out that Newton steps from there are rounding.
+    fisher = loss.coordinates.of_model(fisher, point.model, point.ensemble)
+    direction = vanishing_direction(loss.family, fisher, point.slopes, loss.penalty)
+    if direction is None:
+        return reason, least
+    is_certain = not math.isinf(loss.sample_size)
+    if is_tied:
+        # Parameters that are held may freeze a model whose likelihood has a maximum.
+        doubt = doubt_of_maximum(loss.family, loss.rows, loss.penalty)[0]
+        if doubt is None and is_certain and isinstance(loss.rows, Ensemble):
+            return reason, least
+        is_certain = doubt is not None and doubt.is_certain
+        direction = np.linalg.lstsq(loss.gauge, direction)[0]
+    return "flat" if is_certain else "undetermined", direction
 
 
 def _require_possible_end(loss: LikelihoodLoss, point: Point, reason: str) -> None:
