@@ -20,20 +20,21 @@ __all__ = ["LBFGS"]
 
 @dataclass(frozen=True)
 class LBFGS(Search):
-    """Steps along −B ∂L/∂θ, B the inverse curvature that the last gradients show.
+    """Steps along −B ∂L/∂θ with B the inverse curvature estimated from the last gradients.
 
-    For models with too many parameters or states for Newton steps, and for energies that are not
-    affine in the parameters :cite:`liu1989`. Parameters are scaled by the standard deviations of
-    their features; each step ends where the strong Wolfe conditions hold.
+    The method is meant for models with too many parameters or states for Newton steps, and for
+    energies that are not affine in the parameters :cite:`liu1989`. Parameters are scaled by the
+    standard deviations of their features; the length of each step obeys the strong Wolfe
+    conditions.
 
     Parameters
     ----------
     tolerance : float
         Largest gradient accepted, in units of the standard deviations of the features.
     max_iterations : int
-        Most steps.
+        Largest number of steps.
     memory : int
-        Pairs of steps and changes of the gradient that are kept.
+        Number of steps, with the changes of the gradient along them, that B is made from.
 
     Raises
     ------

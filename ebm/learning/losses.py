@@ -77,15 +77,16 @@ class Likelihood:
     Parameters
     ----------
     average : callable or StatefulAverage
-        The second term: from a model to an ensemble. One that knows ln Z serves Newton steps and
-        L-BFGS; ``lambda model: ebm.exact(model, max_seconds=600)`` lifts a limit of enumeration.
-        Chains that go on from update to update, ``ebm.PersistentChains()``, and
-        ``ebm.ContrastiveDivergence()`` need no ln Z and serve gradient steps, as any ensemble does.
+        A function from a model to an ensemble over which the second term is taken. Newton steps and
+        L-BFGS need ensembles with ``log_partition``, as those of ``ebm.exact``;
+        ``lambda model: ebm.exact(model, max_seconds=600)`` raises a limit of enumeration. Gradient
+        steps take any ensemble, as well as ``ebm.PersistentChains()``, chains that go on from
+        update to update, and ``ebm.ContrastiveDivergence()``.
 
     Raises
     ------
     ModelError
-        If ``average`` is neither.
+        If ``average`` is neither a function nor an object with ``start`` and ``step``.
 
     Examples
     --------
@@ -103,21 +104,21 @@ class Likelihood:
         as_stateful(self.average)
 
     def of(self, model: Any, data: Any, penalty: Penalty) -> Problem:
-        """The likelihood of a model on data; exact solvers and gradient steps see one problem.
+        """The problem of maximum likelihood for a model and data, which :func:`ebm.fit` solves.
 
         Parameters
         ----------
         model : ParametricModel
-            The family, and where gradient steps begin.
+            The family; gradient steps begin at its parameters.
         data : Ensemble or Moments
-            What to learn from.
+            The samples, or for pairwise families their moments.
         penalty : Penalty
-            Of the parameters.
+            The penalty of the parameters.
 
         Returns
         -------
         Problem
-            What :func:`ebm.fit` solves.
+            An object with ``solvers``, ``solver()`` and ``solve``.
         """
         return LikelihoodProblem(model, data, self.average, AppliedPenalty(model, penalty))
 

@@ -37,18 +37,17 @@ LEAST_DAMPING, MOST_DAMPING = 1e-6, 1e6
 class Newton(Search):
     """Newton steps θ ← θ − H⁻¹ ∂L/∂θ, shortened where the loss does not fall.
 
-    The Hessian H is the Fisher information Cov[∂E/∂θ] with the curvature of the penalty, exact for
-    energies affine in θ; other families are refused. Near the optimum the gradient is squared with
-    every step. On a model so saturated that H is nearly singular and no part of the Newton step
-    lowers the loss, a multiple of the variances of the features over the data is added to H, as
-    small a one as lowers it.
+    The Hessian H is the Fisher information Cov[∂E/∂θ] plus the curvature of the penalty, which is
+    exact for energies affine in θ; other families are refused. Convergence is quadratic. Where a
+    saturated model makes H nearly singular and no part of the Newton step lowers the loss, the
+    smallest multiple of the variances of the features over the data that suffices is added to H.
 
     Parameters
     ----------
     tolerance : float
         Largest gradient accepted, in units of the standard deviations of the features.
     max_iterations : int
-        Most steps.
+        Largest number of steps.
 
     Raises
     ------
