@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ebm._iterate import Run
+from ebm._jobs import interruptible
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import EbmError, LimitError, NoMaximumWarning, NotConvergedWarning, warn
@@ -30,11 +31,13 @@ MOST_PARAMETERS = 1000
 def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
     """The fitted model with its errors and the verdict on the maximum."""
     point = loss.point(run.state["theta"])
-    fisher, note = None, ""
-    if run.reason != "interrupted" or "fisher" in vars(point):
-        fisher, note = information_at(loss, point)
+    fisher, note, direction = None, "no standard errors: interrupted", None
+    reason = run.reason
+    if reason != "interrupted" or "fisher" in vars(point):
+        with interruptible():
+            fisher, note = information_at(loss, point)
+            reason, direction = _ending(loss, point, run.reason, fisher)
     notes = [note] if note else []
-    reason, direction = _ending(loss, point, run.reason, fisher)
     _require_possible_end(loss, point, run.reason)
     cells = loss.empty_cells
     # An empty cell of a coupled pair is proof, whatever the optimizer saw.
@@ -46,7 +49,9 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
         held = loss.penalty.holds_couplings
         notes = [missing_maximum(cells, units, loss.sample_size, held=held), *notes]
     elif fisher is None and reason != "interrupted":
-        doubt, note = doubt_of_maximum(loss.family, loss.rows, loss.penalty)
+        doubt, note = None, "whether the likelihood has a maximum is not known: interrupted"
+        with interruptible():
+            doubt, note = doubt_of_maximum(loss.family, loss.rows, loss.penalty)
         if doubt is not None:
             reason = "flat" if doubt.is_certain else "doubtful"
         notes = [note, *notes] if note else notes

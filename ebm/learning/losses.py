@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ebm._arrays import as_finite
 from ebm._iterate import Run, iterate
+from ebm._jobs import interruptible
 from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
 from ebm.ensembles import Ensemble, Moments
@@ -221,7 +222,11 @@ class LikelihoodProblem:
         # Newton steps from there tell a maximum from a way to infinity.
         how = {**how, "checkpoint": None, "rng": None}
         tolerance = Newton.tolerance if given is None else solver.tolerance
-        last = iterate(Newton(tolerance, solver.max_iterations), loss, end.theta, **how)
+        last = None
+        with interruptible():
+            last = iterate(Newton(tolerance, solver.max_iterations), loss, end.theta, **how)
+        if last is None:
+            return replace(run, reason="interrupted")
         *before, end_entry = run.history
         first, *others = last.history
         steps = (replace(first, step=end_entry.step), *others)
