@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import as_integer, as_number, read_only
-from ebm._checkpoints import fingerprint
+from ebm._checkpoints import damaged, fingerprint
 from ebm._jobs import Answer, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
@@ -180,7 +180,15 @@ def bootstrap(
             job, seeds.tolist(), executor=executor, checkpoint=checkpoint, settings=settings
         )
     parameters = [answer["parameters"] for answer in answers if "parameters" in answer]
-    failures = _reasons(answer for answer in answers if "parameters" not in answer)
+    others = [answer for answer in answers if "parameters" not in answer]
+    if checkpoint is not None:
+        wanted = np.shape(reference.parameters)
+        for k, part in enumerate(parameters):
+            if part.shape != wanted:
+                raise damaged(checkpoint, f"parameters {k} have shape {part.shape}, not {wanted}")
+        if not all({"failure", "reason"} <= set(answer) for answer in others):
+            raise damaged(checkpoint, "parameters are missing")
+    failures = _reasons(others)
     if len(parameters) < 2:
         raise EbmError(
             f"only {len(parameters)} of {n_resamples} resamples gave a model; most often: "
