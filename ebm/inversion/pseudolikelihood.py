@@ -39,7 +39,13 @@ from ebm.learning._existence import (
     listed,
     require_changing_units,
 )
-from ebm.learning._families import center_of, diagonal_input, has_pairs, pairs_of
+from ebm.learning._families import (
+    center_of,
+    diagonal_input,
+    has_pairs,
+    pairs_of,
+    require_own_pairs,
+)
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.learning.result import FitResult
 from ebm.models import BoltzmannMachine, IsingModel
@@ -114,10 +120,18 @@ class Pseudolikelihood:
             If the penalty has an l1, or free or tied parameters together with ``node_wise``.
         """
         if not has_pairs(model):
+            name = type(model).__name__
+            if pair_machine(model) is not None:
+                raise ModelError(
+                    f"{name} does not say which couplings are its parameters: to be fitted by "
+                    "pseudo-likelihood, its parameters must be the vector v and the couplings A_ij "
+                    "of its quadratic_form, and its attribute pairs the index arrays (i, j), i < j"
+                )
             raise ModelError(
-                f"{type(model).__name__} has no pseudo-likelihood here: give a pairwise model of "
+                f"{name} has no pseudo-likelihood here: give a pairwise model of "
                 "two-valued units, such as ebm.BoltzmannMachine or ebm.IsingModel"
             )
+        require_own_pairs(model)
         if penalty.l1:
             raise EbmError("l1 belongs to gradient steps on a likelihood, not to pseudo-likelihood")
         rows = read_rows(data)

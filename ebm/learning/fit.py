@@ -8,7 +8,8 @@ from typing import Any
 
 from ebm._randomness import RandomSource
 from ebm.ensembles import Ensemble, Moments
-from ebm.errors import EbmError, ModelError
+from ebm.errors import EbmError, FewSamplesWarning, ModelError, warn
+from ebm.learning._batches import is_normalized
 from ebm.learning.losses import Likelihood, Loss
 from ebm.learning.penalties import Penalty, as_penalty
 from ebm.learning.result import FitResult
@@ -117,7 +118,23 @@ def fit(
     solver = _checked_solver(solver, problem, loss)
     if rng is not None and not getattr(solver, "draws", False):
         raise EbmError(f"rng belongs to gradient steps: this fit draws no numbers, got rng={rng!r}")
-    return problem.solve(solver, rng=rng, checkpoint=checkpoint, progress=progress)
+    result = problem.solve(solver, rng=rng, checkpoint=checkpoint, progress=progress)
+    notes = _normalized_notes(data)
+    return replace(result, warnings=(*result.warnings, *notes)) if notes else result
+
+
+def _normalized_notes(data: Ensemble | Moments) -> tuple[str, ...]:
+    """Say of weights that sum to one that they stand for a single sample."""
+    n_rows = getattr(data, "n_rows", 1)
+    if n_rows < 2 or not is_normalized(data.sample_size):
+        return ()
+    message = (
+        f"the weights of {n_rows} rows sum to {data.sample_size:.3g}: as frequencies, all "
+        "rows count as one sample, to which standard errors, AIC, BIC and the end of gradient "
+        "steps refer; multiply them by the number of samples"
+    )
+    warn(message, FewSamplesWarning)
+    return (message,)
 
 
 def _checked_loss(loss: Any) -> Loss:

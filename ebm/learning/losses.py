@@ -22,7 +22,7 @@ from ebm.learning._existence import (
     require_changing_units,
     require_possible,
 )
-from ebm.learning._families import has_pairs, moments_alone
+from ebm.learning._families import has_pairs, moments_alone, require_own_pairs
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
 from ebm.learning._sampled_likelihood import SampledLikelihood
 from ebm.learning._separation import is_saturated
@@ -121,6 +121,8 @@ class Likelihood:
         Problem
             An object with ``solvers``, ``solver()`` and ``solve``.
         """
+        if has_pairs(model):
+            require_own_pairs(model)
         return LikelihoodProblem(model, data, self.average, AppliedPenalty(model, penalty))
 
 

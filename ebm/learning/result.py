@@ -229,8 +229,8 @@ class FitResult:
     def _likelihood(self) -> float:
         if self.log_likelihood is None:
             raise EbmError(
-                "AIC and BIC need the log-likelihood, and ln Z of this fit is not known: estimate "
-                "it, or fit with loss=ebm.Likelihood()"
+                "AIC and BIC need the log-likelihood, and this fit never knew ln Z: estimate it, "
+                "or fit with loss=ebm.Likelihood()"
             )
         return self.log_likelihood
 
