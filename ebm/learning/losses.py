@@ -224,10 +224,10 @@ class LikelihoodProblem:
         # Newton steps from there tell a maximum from a way to infinity.
         how = {**how, "checkpoint": None, "rng": None}
         tolerance = Newton.tolerance if given is None else solver.tolerance
-        last = None
+        last = Run(run.state, (), "interrupted")
         with interruptible():
             last = iterate(Newton(tolerance, solver.max_iterations), loss, end.theta, **how)
-        if last is None:
+        if not last.history:
             return replace(run, reason="interrupted")
         *before, end_entry = run.history
         first, *others = last.history

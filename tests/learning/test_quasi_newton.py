@@ -203,3 +203,14 @@ def test_an_interrupt_after_the_last_step_leaves_a_result(place, monkeypatch):
             n_resamples=3,
             rng=0,
         )
+
+
+@pytest.mark.parametrize("seed", [0, 4, 12, 24])
+def test_where_values_are_rounding_slopes_lead_on(seed):
+    rng = np.random.default_rng(seed)
+    parts = rng.normal(0, 1.5, (4, 2)), rng.normal(size=4), rng.normal(size=2)
+    rows = ebm.exact(ebm.RestrictedBoltzmannMachine(*parts)).sample(300, rng=seed)
+    start = ebm.RestrictedBoltzmannMachine.for_data(rows, 2, rng=seed)
+    result = ebm.fit(start, rows)
+    assert result.converged, result.message
+    assert result.gradient_norm <= 1e-7
