@@ -24,6 +24,9 @@ from ebm.spaces import Binary, Spins
 
 __all__ = ["FisherInformation", "fisher_information", "pair_fisher"]
 
+#: A covariance of pairs of features of order one below this is rounding.
+ROUNDING = 1e-12
+
 
 class FisherInformation(Metric):
     """A Fisher information that is stored as a matrix, (p, p).
@@ -189,7 +192,9 @@ def family_fisher(model: Any, ensemble: Any) -> Array:
     np.subtract.at(one, i, two * (low - center[j])[:, None])
     np.subtract.at(one, j, two * (low - center[i])[:, None])
     by_features = np.concatenate([one, two])
-    return np.asarray(by_features.T @ pair_fisher(ensemble, (i, j), center) @ by_features)
+    fisher = np.asarray(by_features.T @ pair_fisher(ensemble, (i, j), center) @ by_features)
+    # Of a saturated model rounding is all that is left, which is not symmetric.
+    return fisher if np.abs(fisher).max() > ROUNDING else (fisher + fisher.T) / 2
 
 
 def pair_fisher(ensemble: Any, pairs: Any, center: Array) -> Array:
