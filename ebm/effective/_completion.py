@@ -14,8 +14,6 @@ from ebm.errors import ModelError, ShapeError, require_memory
 
 #: Numbers of joint states, their features or their derivatives, that are held at a time.
 CHUNK = 2**22
-#: Largest covariance matrix that is made, in bytes.
-MEMORY_LIMIT = 4 * 2.0**30
 
 
 class CompletedEnsemble(Ensemble):
@@ -44,9 +42,7 @@ class CompletedEnsemble(Ensemble):
         if not callable(getattr(self._trace, "completed", None)):
             return super().moments()
         d = self.space.n_features
-        require_memory(
-            8.0 * d * d, MEMORY_LIMIT, f"the covariance of {d} features", "choose fewer units"
-        )
+        require_memory(8.0 * d * d, f"the covariance of {d} features", "choose fewer units")
         mean, covariance, shift = np.zeros(d), np.zeros((d, d)), None
         for states, weights in self._kept(max(d, self._trace.n_terms)):
             means, inside = self._trace.completed(states)

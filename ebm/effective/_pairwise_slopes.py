@@ -17,16 +17,13 @@ from ebm.errors import require_memory
 from ebm.forms import QuadraticForm, energy_form, has_pairs, offered_form
 from ebm.spaces import Binary, Levels, Spins
 
-#: Bytes that derivatives by parameters at states of two changed units may take.
-MOST_BYTES = 4 * 2.0**30
-
 #: Features of groups of traced units (n_groups, c), and Cov[f|v] inside, (k, n_groups, c, c).
 Inside = list[tuple[Indices, Array]]
 
 
 def pairwise_slopes(model: Any) -> PairSlopes | FormSlopes | None:
     """The slopes of a pairwise family; None of other models."""
-    if has_pairs(model):
+    if has_pairs(model) and len(model.parameters) == model.space.n + len(model.pairs[0]):
         return PairSlopes(model)
     is_known = isinstance(model.space, Binary | Spins | Levels)
     return FormSlopes(model) if is_known and offered_form(model) is QuadraticForm else None
@@ -93,7 +90,6 @@ class FormSlopes:
         n_states = 1 + len(units) + len(self._pairs[0])
         require_memory(
             8.0 * p * min(n_states, max(p, CHUNK // p)),
-            MOST_BYTES,
             f"the derivatives by {p} parameters at {n_states} states",
             "keep more units, or take fewer parameters",
         )

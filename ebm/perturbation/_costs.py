@@ -1,11 +1,11 @@
-"""What work costs, and the refusal of what costs too much, before it begins."""
+"""Estimates of time and memory, and the refusal of work above a limit before it begins."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ebm.enumeration._limits import format_seconds
-from ebm.errors import LimitError, format_bytes, require_memory
+from ebm.errors import MEMORY_LIMIT, LimitError, format_bytes, require_memory
 from ebm.models._couplings import dense, is_sparse
 from ebm.perturbation.diagrams._algebra import DenseAlgebra
 from ebm.perturbation.diagrams._program import Algebra, Program
@@ -15,8 +15,6 @@ from ebm.perturbation.diagrams._sparse import SparseAlgebra
 SECONDS = 5e-11
 #: Multiplications of the sum over four sites in units of n⁴, without and with its derivatives.
 FOUR_SITES, FOUR_SITES_DERIVATIVES = 0.09, 0.5
-#: Bytes allowed for the matrices of a program.
-MEMORY_LIMIT = 8 * 2.0**30
 
 
 def affordable_algebra(
@@ -38,9 +36,9 @@ def affordable_algebra(
     n, products = weights.shape[0], program.count("product")
     require_memory(
         8.0 * n * n * (products + 3 + derivatives * (2 * program.order + products)),
-        MEMORY_LIMIT,
         f"{what} of {n} coupled units",
         "take a lower order, or sparse weights",
+        limit=2 * MEMORY_LIMIT,
     )
     multiplications = float(products * n**3 * (1 + 2 * program.order * derivatives))
     if program.count("four"):

@@ -1,4 +1,4 @@
-"""Diagrams into one shared program of a handful of matrix products.
+"""Compilation of diagrams into one program of a few matrix products.
 
 Parallel edges become elementwise products. A vertex at the end of one edge is summed by a
 matrix-vector product, and its neighbor's weight takes the result; a vertex between two others is
@@ -153,7 +153,7 @@ def _last_edge(expressions: Expressions, vectors: Vectors, edges: Edges) -> Iter
 
 
 def _four_sites(expressions: Expressions, vectors: Vectors, edges: Edges) -> int:
-    """The complete graph of four sites, all alike: nothing else is left up to order 6."""
+    """The complete graph of four sites with equal edges, the only irreducible one up to order 6."""
     matrices = {expressions.hadamard(factors) for factors in edges.values()}
     weights = {expressions.times(factors) for factors in vectors.values()}
     (matrix,), (weight,) = matrices, weights

@@ -21,9 +21,9 @@ from typing import Any
 #:   ("four", M, u)             Σ_ijkl u_i u_j u_k u_l M_ij M_ik M_il M_jk M_jl M_kl
 Node = tuple[Any, ...]
 
-#: What one more of a kind costs: products are what matters, and n⁴ above all.
+#: Relative costs of operations, dominated by products, and by n⁴ most of all.
 PRICE = {"four": 10**12, "product": 10**8, "hadamard": 10**4, "apply": 10**2}
-#: What each W in a product adds: of two products the one of fewer edges will serve more often.
+#: Cost of each W in a product: of two products that of fewer edges is shared by more diagrams.
 PRICE_OF_EDGE = 10**6
 
 
@@ -75,7 +75,7 @@ class Expressions:
         return self.product(self._mirrored(arguments))
 
     def is_symmetric(self, matrix: int) -> bool:
-        """Whether the expression says so."""
+        """Whether a matrix is symmetric by its expression."""
         return self.transposed(matrix) == matrix
 
     def _least(self, kind: str, arguments: list[int], mirrored: list[int]) -> int:
