@@ -171,7 +171,9 @@ def _of_kept_units(source: Any, model: Any, average: Any, joint: bool) -> Metric
         if average is not None:
             require_units(average, whole.space)
         return fisher_information(whole, average)
-    if average is None:
+    is_whole = isinstance(average, ExactEnsemble) and average.model is whole
+    if average is None or (is_whole and isinstance(model, ParametricModel)):
+        # States of the kept units are fewer than joint ones.
         average = source if isinstance(source, ExactEnsemble) else exact(model)
     if _is_over_kept_units(model, average):
         require_units(average, model.space)

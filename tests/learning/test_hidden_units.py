@@ -92,6 +92,19 @@ def test_gradient_steps_with_an_exact_average_go_the_same_way():
     assert by_steps.log_likelihood == pytest.approx(by_sums.log_likelihood, abs=2e-4)
 
 
+def test_the_exact_joint_ensemble_is_an_average_as_well():
+    """Its ln Z is that of the marginal, and matrix products sum it."""
+    start = boltzmann()
+    data = elsewhere(start, 500)
+    whole = ebm.Likelihood(lambda marginal: ebm.exact(marginal.model))
+    ends = [ebm.fit(start, data, loss=loss) for loss in (None, whole)]
+    assert ends[1].log_likelihood == pytest.approx(ends[0].log_likelihood, abs=1e-9)
+    assert ends[1].degrees_of_freedom == ends[0].degrees_of_freedom
+    steps = ebm.GradientSteps(n_epochs=20)
+    by_steps = [ebm.fit(start, data, loss=loss, solver=steps) for loss in (None, whole)]
+    np.testing.assert_allclose(*(end.model.parameters for end in by_steps), atol=1e-10)
+
+
 def test_a_model_known_by_energies_and_gradients_alone_learns_the_same():
     start = boltzmann()
     data = elsewhere(start, 500)
