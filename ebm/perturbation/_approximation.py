@@ -14,7 +14,7 @@ from ebm._arrays import read_only
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.errors import SeriesWarning, warn
-from ebm.perturbation.bethe._witness import Witness
+from ebm.perturbation._second_opinion import SecondOpinion
 from ebm.spaces import FiniteSpace
 
 #: Estimated error above which a number is doubted: in nats, in standard deviations of a unit, or
@@ -73,7 +73,7 @@ class Approximation(ABC):
 
     @property
     @abstractmethod
-    def _witness(self) -> Witness: ...
+    def _witness(self) -> SecondOpinion: ...
 
     @property
     @abstractmethod

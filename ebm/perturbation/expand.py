@@ -1,4 +1,4 @@
-"""Expansions of a pairwise model in powers of its couplings; [EBM] §4, to any order there."""
+"""Expansions of a model in powers of its couplings; [EBM] §4, to any order there."""
 
 from __future__ import annotations
 
@@ -12,24 +12,18 @@ from numpy.typing import ArrayLike
 from ebm._arrays import as_integer, as_seconds, read_only
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
-from ebm.errors import SingularCovarianceError
-from ebm.models import BoltzmannMachine
-from ebm.models._couplings import apply, is_sparse
+from ebm.errors import EbmError, SingularCovarianceError
 from ebm.perturbation import _summation
 from ebm.perturbation._approximation import Approximation, Doubt
 from ebm.perturbation._canonical_machine import expanded_machine
-from ebm.perturbation._orders import (
-    Orders,
-    Wanted,
-    fill_repeated,
-    orders_of,
-    third_cumulants,
-)
-from ebm.perturbation.bethe._coupling_graph import coupling_graph
-from ebm.perturbation.bethe._witness import Witness
+from ebm.perturbation._orders import Orders, Wanted, fill_repeated, third_cumulants
+from ebm.perturbation._second_opinion import SecondOpinion
+from ebm.perturbation._series import MachineSeries, Series, series_of
+from ebm.perturbation.clusters._centered_terms import centered_terms
+from ebm.perturbation.clusters._orders import require_cluster_order
 from ebm.perturbation.diagrams._contraction import require_order
 from ebm.perturbation.plefka.solutions import plefka
-from ebm.spaces import Binary, FiniteSpace, Spins
+from ebm.spaces import Binary, FiniteSpace
 
 __all__ = ["Expansion", "expand"]
 
@@ -46,25 +40,35 @@ def expand(
     ln Z = Σ_α ln(1 + e^{b_α}) + Σ_G (1/S) Σ_sites Π_edges W Π_vertices κ_degree, over connected
     multigraphs G; means and covariances are its derivatives with respect to b, [EBM] §4.
 
+    Units of more levels, and terms of more units, are expanded about the independent units of
+    their mean field, about which every term V_A is centered: order k of ln Z is the sum of the
+    joint cumulants κ(V_A, …, V_B) / Π m! over multisets of k terms, a term being in them m times.
+    A multiset counts if it hangs together and every unit is in two of its terms. Order 1 are
+    [EBM] eqs 31–36 for any discrete energy: p_1/p_0 = Σ_A V_A, means as they are, and the
+    covariance E_0[f f' V].
+
     An order counts couplings of different units: a diagonal of W is first folded into biases and
     offset, exactly. Nothing is computed before it is asked for: ln Z costs least, means a few times
     that, and the covariance of order K as much as the means of order K + 1.
 
     Parameters
     ----------
-    model : BoltzmannMachine, IsingModel or RestrictedBoltzmannMachine
-        Dense or sparse couplings. An Ising model is expanded about s = 0, in its J, and answers in
-        spins; a restricted machine is expanded with both its layers.
+    model : EnergyModel
+        A Boltzmann machine or an Ising model with dense or sparse couplings, a restricted machine,
+        a Potts model, terms of any number of two-valued units, or any model that offers such a
+        form. An Ising model is expanded about s = 0, in its J, and answers in spins; a restricted
+        machine is expanded with both its layers.
     order : int
         K, 1 to 6. ln Z and means go up to 6, the covariance of order K takes the diagrams of ln Z
         of order K + 1 and goes up to 5.
     center : None, "independent", "mean" or array_like, (n,)
-        x̂. None keeps the center of the model. Another center writes the same distribution with
-        other biases b + W(x̂' − x̂), and so makes another series of the same sum: a center near the
-        means is worth two orders against one far from them, such as 0. "independent" takes
-        x̂ = σ(b'), the naive mean-field equation: order 1 of ln Z is gone, and order 2 begins with
-        the Onsager term. At strong couplings, where that equation polarizes, 1/2 is better. "mean"
-        takes the means of order 2 of :func:`plefka`, which do as well as those of the model.
+        x̂. None keeps the center of the model, the mean field where it has none. Another center
+        writes the same distribution with other biases b + W(x̂' − x̂), and so makes another series
+        of the same sum: a center near the means is worth two orders against one far from them, such
+        as 0. "independent" takes x̂ = σ(b'), the naive mean-field equation: order 1 of ln Z is gone,
+        and order 2 begins with the Onsager term. At strong couplings, where that equation
+        polarizes, 1/2 is better. "mean" takes the means of order 2 of :func:`plefka`, which do as
+        well as those of the model.
     max_seconds : float
         Time that an answer may take before it is refused.
 
@@ -76,13 +80,14 @@ def expand(
     Raises
     ------
     EbmError
-        If ``order`` or ``max_seconds`` is not positive, or ``center`` is an unknown word.
+        If ``order`` or ``max_seconds`` is not positive, or ``center`` is an unknown word, or one
+        for a model without a center.
     LimitError
         If ``order`` is above 6.
     ModelError
         If the model is another, or ``center`` is not finite.
     ConvergenceError
-        If ``center="mean"`` finds no means.
+        If ``center="mean"`` finds no means, or a mean field does not settle.
 
     Examples
     --------
@@ -93,12 +98,26 @@ def expand(
     '-6e-06'
     """
     order = as_integer(order, "order")
-    require_order(order)
     max_seconds = as_seconds(max_seconds)
+    terms = centered_terms(model)
+    if terms is not None:
+        require_cluster_order(order)
+        _require_mean_field(center, model)
+        return Expansion(terms, order, terms.space, max_seconds)
+    require_order(order)
     if isinstance(center, str) and center == "mean":
         center = plefka(model, 2).point.mean
     machine, space = expanded_machine(model, center)
     return Expansion(machine, order, space, max_seconds)
+
+
+def _require_mean_field(center: Any, model: Any) -> None:
+    """Terms of other models are centered at the mean field and nowhere else."""
+    if center is not None and not (isinstance(center, str) and center == "independent"):
+        raise EbmError(
+            f'center must be None or "independent" for {type(model).__name__}, got {center!r}: '
+            "its terms are centered at the mean field of its units"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,7 +131,7 @@ class Expansion(Approximation):
     ----------
     machine : BoltzmannMachine
         What is expanded: without diagonal, at the center chosen. Order 0 are independent units with
-        its biases.
+        its biases. Of other models the independent units of the mean field, and terms between them.
     order : int
         K, the last order of every series here: of ln Z, of the means, and of the covariance.
     space : FiniteSpace
@@ -128,7 +147,7 @@ class Expansion(Approximation):
     Spins(n=2, names=None)
     """
 
-    machine: BoltzmannMachine
+    machine: Any
     order: int
     space: FiniteSpace
     max_seconds: float = 60.0
@@ -138,8 +157,8 @@ class Expansion(Approximation):
 
     @property
     def pairs(self) -> tuple[Indices, Indices]:
-        """Index arrays i < j of the couplings."""
-        return self.machine.pairs
+        """Index arrays i < j of the couplings, of features where units have several."""
+        return self._series.pairs
 
     @cached_property
     def log_partition_terms(self) -> Array:
@@ -168,14 +187,15 @@ class Expansion(Approximation):
     def pair_covariance_terms(self) -> Array:
         """Orders 0 … K of the covariances of ``pairs``, (K + 1, n_pairs)."""
         i, j = self.pairs
-        if not is_sparse(self.machine.weights):
+        if not self._series.has_sparse_pairs:
             return self.covariance_terms[:, i, j]
         return self._orders("the covariances of pairs").covariance
 
     def density_ratio_terms(self, states: ArrayLike) -> Array:
         """Orders 0 … K of p(x)/p_0(x).
 
-        The series of exp(q − Σ_k L_k), q = ½ Σ W_αβ (x_α−x̂_α)(x_β−x̂_β) and L_k order k of ln Z.
+        The series of exp(q − Σ_k L_k), q = ½ Σ W_αβ (x_α−x̂_α)(x_β−x̂_β), or Σ_A V_A, and L_k
+        order k of ln Z.
 
         Parameters
         ----------
@@ -187,7 +207,7 @@ class Expansion(Approximation):
         ndarray, (K + 1, ...)
             Order 0 is 1.
         """
-        q = self._pair_energies(states)
+        q = self._exponents(states)
         exponents = np.zeros((self.order, *q.shape))
         exponents[0] = q
         exponents -= self.log_partition_terms[1:].reshape(-1, *[1] * q.ndim)
@@ -294,6 +314,8 @@ class Expansion(Approximation):
         ------
         LimitError
             If the order is above 5, or there are more units.
+        EbmError
+            If units have more levels, or terms more units.
         """
         self._warn(Doubt("third cumulants", self.third_cumulants_error))
         return self._third_cumulants[0]
@@ -346,18 +368,19 @@ class Expansion(Approximation):
             Not negative.
         """
         rise = self._witness.log_partition - self.log_partition_terms[0]
-        exact = np.exp(self._pair_energies(states) - rise)
+        exact = np.exp(self._exponents(states) - rise)
         return np.asarray(np.abs(self.density_ratio_terms(states).sum(axis=0) - exact))
 
-    def _pair_energies(self, states: ArrayLike) -> Array:
+    @cached_property
+    def _series(self) -> Series:
+        return series_of(self.machine, self.space)
+
+    def _exponents(self, states: ArrayLike) -> Array:
         """q, (..., n) -> (...)."""
-        x = self.space.check(states)
-        d = ((x + 1) / 2 if isinstance(self.space, Spins) else x) - self.machine.center
-        return np.asarray(0.5 * (d * apply(self.machine.weights, d)).sum(axis=-1))
+        return self._series.exponents(self.space.check(states))
 
     def _orders(self, wanted: Wanted) -> Orders:
-        orders = orders_of(self.machine, self.order, wanted, self.max_seconds)
-        return orders.in_spins() if isinstance(self.space, Spins) else orders
+        return self._series.orders(self.order, wanted, self.max_seconds)
 
     @cached_property
     def _with_means(self) -> Orders:
@@ -389,10 +412,15 @@ class Expansion(Approximation):
 
     @cached_property
     def _inverse_sum(self) -> Array:
-        return _summation.sum_by_inverse(self.covariance_terms)
+        return self._series.sum_by_inverse(self.covariance_terms)
 
     @cached_property
     def _third_cumulants(self) -> tuple[Array, float]:
+        if not isinstance(self._series, MachineSeries):
+            raise EbmError(
+                "third cumulants are those of two-valued units in pairs: take joint_cumulants of "
+                "samples"
+            )
         cumulants = third_cumulants(self.machine, self.order, self.max_seconds)
         is_binary = isinstance(self.space, Binary)
         scale, mean = (1.0, self._mean) if is_binary else (2.0, (1 + self._mean) / 2)
@@ -400,20 +428,18 @@ class Expansion(Approximation):
         return read_only(scale**3 * cumulants), max(misfit, self.covariance_error)
 
     def _with_variances(self, covariance: Array) -> Array:
-        """A copy with the diagonal that two-valued units of these means have."""
-        mean, result = self._mean, covariance.copy()
-        variances = mean * (1 - mean) if isinstance(self.space, Binary) else 1 - mean**2
-        np.fill_diagonal(result, variances)
-        return read_only(result)
+        """A copy with the variances that units of these means have."""
+        return read_only(self._series.with_variances(covariance, self._mean))
 
     @cached_property
-    def _witness(self) -> Witness:
-        return Witness(self.space, coupling_graph(self.machine)[0])
+    def _witness(self) -> SecondOpinion:
+        return self._series.witness(self.order, self.max_seconds)
 
     def _error_beside(self, covariance: Array, other: Array) -> float:
         """The larger one of the error by the witness and half of the distance to another sum."""
         by_states = self._witness.error_of_covariance(covariance)
-        return max(by_states, 0.5 * _summation.distance_off_diagonal(covariance, other))
+        width = self._series.width
+        return max(by_states, 0.5 * _summation.distance_off_diagonal(covariance, other, width))
 
     @property
     def _advice(self) -> tuple[str, str]:

@@ -347,8 +347,7 @@ def test_orders_beyond_the_limit():
 @pytest.mark.parametrize(
     "model",
     [
-        ebm.PottsModel(np.zeros((2, 2, 3, 3)), np.zeros((2, 3))),
-        ebm.InteractionModel({(0, 1, 2): 1.0}, ebm.Binary(3)),
+        ebm.TabularModel(np.zeros(4), ebm.Binary(2)),
         np.eye(3),
         None,
     ],
