@@ -8,6 +8,7 @@ from ebm.enumeration._limits import format_seconds
 from ebm.errors import LimitError, format_bytes, require_memory
 from ebm.models._couplings import dense, is_sparse
 from ebm.perturbation.diagrams._algebra import DenseAlgebra
+from ebm.perturbation.diagrams._contraction import ORDER_WITHOUT_HUBS
 from ebm.perturbation.diagrams._program import Algebra, Program
 from ebm.perturbation.diagrams._sparse import SparseAlgebra
 
@@ -15,6 +16,9 @@ from ebm.perturbation.diagrams._sparse import SparseAlgebra
 SECONDS = 5e-11
 #: Multiplications of the sum over four sites in units of n⁴, without and with its derivatives.
 FOUR_SITES, FOUR_SITES_DERIVATIVES = 0.09, 0.5
+#: The same of one path around each site, without derivatives and for those of each order, and of
+#: what is elementwise at one hub, in units of n³.
+PATH, PATH_DERIVATIVES, AROUND = 1.0, 2.0, 10.0
 #: Bytes allowed for the matrices of a program.
 MEMORY_LIMIT = 8 * 2.0**30
 
@@ -45,11 +49,17 @@ def affordable_algebra(
     multiplications = float(products * n**3 * (1 + 2 * program.order * derivatives))
     if program.count("four"):
         multiplications += (FOUR_SITES + FOUR_SITES_DERIVATIVES * derivatives) * n**4
+    cores = program.count("hub")
+    if cores:
+        n_orders = 1 + derivatives * (program.order - ORDER_WITHOUT_HUBS)
+        paths = PATH + derivatives * PATH_DERIVATIVES * (n_orders - 1)
+        multiplications += program.count("path") * paths * n**4 + cores * n_orders * AROUND * n**3
     seconds = SECONDS * multiplications
     if seconds > max_seconds:
+        why = f", for {cores} diagrams with cores of four or five sites" if cores else ""
         raise LimitError(
-            f"{what} of {n} coupled units would take about {format_seconds(seconds)}; allowed are "
-            f"{format_seconds(max_seconds)}: raise max_seconds, take a lower order, or sparse "
+            f"{what} of {n} coupled units would take about {format_seconds(seconds)}{why}; allowed "
+            f"are {format_seconds(max_seconds)}: raise max_seconds, take a lower order, or sparse "
             "weights"
         )
     return DenseAlgebra(dense(weights))
