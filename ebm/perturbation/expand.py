@@ -59,11 +59,12 @@ def expand(
         form. An Ising model is expanded about s = 0, in its J, and answers in spins; a restricted
         machine is expanded with both its layers.
     order : int
-        K. Of two-valued units in pairs ln Z and means go up to 8, the covariance of order K takes
-        the diagrams of ln Z of order K + 1 and goes up to 7; orders 7 and 8 of ln Z hold 23 diagrams
-        that take n⁴ operations, dense up to about n = 300. Of others it is 6; of levels ln Z to
-        order 4, means to 3 and covariances to 2 are products of matrices, all else sums over sets of
-        terms, which are counted, and refused where there are too many.
+        K. Of two-valued units in pairs ln Z and means go up to 8; the covariance of order K takes
+        the diagrams of ln Z of order K + 1 and goes up to 7. Orders 7 and 8 of ln Z hold 23
+        diagrams of n⁴ operations, which dense couplings afford to about n = 300. Of other models
+        the highest order is 6: of levels ln Z to order 4, means to 3 and covariances to 2 are
+        products of matrices, all else is summed over sets of terms, and refused where those are
+        too many.
     center : None, "independent", "mean" or array_like, (n,)
         x̂. None keeps the center of the model, the mean field where it has none. Another center
         writes the same distribution with other biases b + W(x̂' − x̂), and so makes another series

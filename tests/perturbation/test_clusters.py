@@ -14,6 +14,8 @@ from ebm.perturbation.bethe._witness import Witness
 from ebm.perturbation.clusters import _orders
 from ebm.perturbation.clusters._centered_terms import centered_terms
 from ebm.perturbation.clusters._pair_products import PairProducts
+from tests.cluster_error_estimates import collected
+from tests.error_estimates import counted
 from tests.oracles import all_states
 
 pytestmark = pytest.mark.filterwarnings("ignore::ebm.errors.SeriesWarning")
@@ -202,6 +204,14 @@ class TestFirstOrder:
 
 
 class TestErrors:
+    def test_wrong_numbers_are_warned_of_and_right_ones_are_not(self):
+        """By the rates that tests/cluster_error_estimates.py prints."""
+        found = collected(range(18), orders=(2, 3))
+        n, off, missed, false, _ = np.sum([counted(those) for those in found.values()], axis=0)
+        assert 0.15 * n < off < 0.8 * n
+        assert missed <= 0.03 * n
+        assert false <= 0.15 * n
+
     def test_trees_of_tables_are_summed_exactly(self):
         """So that what is estimated is the error itself."""
         chain = np.zeros((4, 4, 3, 3))

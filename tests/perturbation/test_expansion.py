@@ -336,11 +336,11 @@ def test_orders_of_numpy_are_orders():
 def test_orders_beyond_the_limit():
     """Of ln Z at once, of the covariance when it is asked for."""
     model = machine(4, 1.0, seed=0)
-    with pytest.raises(LimitError, match="limit is order 6"):
-        expand(model, 7)
-    highest = expand(model, 6)
-    assert len(highest.mean_terms) == 7
-    with pytest.raises(LimitError, match="take order 5 or less"):
+    with pytest.raises(LimitError, match="limit is order 8"):
+        expand(model, 9)
+    highest = expand(model, 8)
+    assert len(highest.mean_terms) == 9
+    with pytest.raises(LimitError, match="take order 7 or less"):
         highest.covariance  # noqa: B018
 
 

@@ -5,8 +5,8 @@ matrix-vector product, and its neighbor's weight takes the result; a vertex betw
 summed by a matrix product, which becomes an edge between them. What is left is one edge, or a core:
 at order 6 the complete graph of four sites, at orders 7 and 8 also with unequal edges in 3 and 20
 diagrams, one of them with a fifth site, a wheel. In a core every site i of one kind, the hub, is
-taken in turn, and what is around it is summed by a product of matrices. Of all orders in which a diagram can be taken down that
-way, the one that shares most with the diagrams before it is kept.
+taken in turn, and what is around it is summed by a product of matrices. Of all orders in which a
+diagram can be taken down that way, the one that shares most with the diagrams before it is kept.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _last_edge(expressions: Expressions, vectors: Vectors, edges: Edges) -> Iter
 
 
 def _core(expressions: Expressions, vectors: Vectors, edges: Edges) -> Iterator[int]:
-    """The complete graph of four sites, all alike or not, or a wheel: nothing else up to order 8."""
+    """The complete graph of four sites, all alike or not, or a wheel: all there is to order 8."""
     matrices = {expressions.hadamard(factors) for factors in edges.values()}
     weights = {expressions.times(factors) for factors in vectors.values()}
     if len(vectors) == 4 and len(matrices) == len(weights) == 1:

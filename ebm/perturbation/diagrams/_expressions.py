@@ -24,7 +24,14 @@ from typing import Any
 Node = tuple[Any, ...]
 
 #: What one more of a kind costs: products are what matters, and n⁴ above all.
-PRICE = {"four": 10**12, "path": 10**12, "hub": 10**10, "product": 10**8, "hadamard": 10**4, "apply": 10**2}
+PRICE = {
+    "four": 10**12,
+    "path": 10**12,
+    "hub": 10**10,
+    "product": 10**8,
+    "hadamard": 10**4,
+    "apply": 10**2,
+}
 #: What each W in a product adds: of two products the one of fewer edges will serve more often.
 PRICE_OF_EDGE = 10**6
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ebm._types import Indices
 from ebm.models._couplings import is_sparse
 from ebm.perturbation.diagrams._algebra import DenseAlgebra, MatrixAdjoint, Product
-from ebm.perturbation.diagrams._hubs import Hub, Path
 from ebm.perturbation.diagrams._expressions import Expressions, Node, inputs
+from ebm.perturbation.diagrams._hubs import Hub, Path
 from ebm.perturbation.diagrams._sparse import SparseAlgebra
 
 Array = NDArray[Any]
@@ -102,7 +102,7 @@ class Program:
                     values[number] = row
                 continue
             if self.nodes[group[0]][0] == "hub":
-                hubs = [self._hub(values, number) for number in group]
+                hubs = [self.hub(values, number) for number in group]
                 for number, value in zip(group, algebra.hubs(hubs), strict=True):
                     values[number] = value
                 continue
@@ -116,7 +116,7 @@ class Program:
         is_symmetric, is_mirrored = number in self.symmetric, number in self.mirrored
         return Product(values[left], values[middle], values[right], is_symmetric, is_mirrored)
 
-    def _hub(self, values: Sequence[Any], number: int) -> Hub:
+    def hub(self, values: Sequence[Any], number: int) -> Hub:
         """The factors of a sum over a hub."""
         return Hub(*(values[item] for item in self.nodes[number][1:]))
 
@@ -303,7 +303,7 @@ class _Backwards:
         asked = [number for number in group if self.numbers[number]]
         if not asked:
             return
-        hubs = [self.program._hub(self.values, number) for number in asked]
+        hubs = [self.program.hub(self.values, number) for number in asked]
         factors = [dict(self.numbers[number]) for number in asked]
         changes = self.algebra.hubs_adjoint(hubs, factors)
         for number in asked:
@@ -319,7 +319,7 @@ class _Backwards:
 
     def _parts(self, number: int) -> list[int]:
         """Vectors and matrices that a hub is made of, those of its paths included."""
-        parts = []
+        parts: list[int] = []
         for item in self.nodes[number][1:]:
             parts += self.nodes[item][1:] if self.nodes[item][0] == "path" else [item]
         return parts

@@ -85,7 +85,8 @@ class SparseAlgebra:
     ) -> tuple[Any, Array, Any]:
         """Derivatives of A diag(v) B, each on the pattern of what it belongs to."""
         left, middle, right = _stored(factors.left), factors.middle, _stored(factors.right)
-        g, to_left, to_right = adjoint.matrix, None, None
+        # That of a transpose comes by columns.
+        g, to_left, to_right = adjoint.matrix.tocsr(), None, None
         if factors.is_symmetric:
             g = ((g + g.T) / 2).tocsr()
         if factors.is_mirrored:
