@@ -137,6 +137,24 @@ class TestOrders:
         expected = [4.4862009784, 0, 0.0350003821, 0.0036711198, 0.0016998092]
         np.testing.assert_allclose(expansion.log_partition_terms, expected, atol=6e-11)
 
+    def test_the_printed_fourth_order_at_fixed_probabilities(self):
+        """Γ_4: L_4 without double edges that meet, each pair less (Var_i A_ij + Var_j A_ji)/8."""
+        terms = centered_terms(printed_potts())
+        p, couplings = terms.probability, terms.couplings
+        a = np.einsum("ijst,jt->ijs", couplings**2, p)
+
+        def covariance(i, x, y):
+            return p[i] @ (x * y) - (p[i] @ x) * (p[i] @ y)
+
+        meeting = sum(
+            covariance(i, a[i, j], a[i, k]) / 4
+            for i in range(4)
+            for j, k in combinations([u for u in range(4) if u != i], 2)
+        )
+        own = sum(covariance(i, a[i, j], a[i, j]) / 8 for i in range(4) for j in range(4))
+        fourth = PairProducts(couplings, p).log_partition(4)[3] - meeting - own
+        np.testing.assert_allclose(fourth, -0.0053251, atol=6e-8)
+
     def test_the_fourth_order_needs_all_of_its_parts(self):
         """Closed walks that turn back at once, and double edges that meet at a unit."""
         terms = centered_terms(printed_potts())
@@ -337,6 +355,11 @@ class TestRefusals:
         model = terms_of(16, (3,), 0.1, ebm.Spins)
         with pytest.raises(LimitError, match=r"ln Z to order 5: about .* linked sets of 5 of \d+"):
             expand(model, 5).log_partition_terms  # noqa: B018
+
+    def test_a_term_of_many_units_is_refused_before_it_is_centered(self):
+        model = ebm.InteractionModel({tuple(range(30)): 1.0}, ebm.Spins(30))
+        with pytest.raises(LimitError, match="of up to 30 units each"):
+            expand(model, 2)
 
     def test_an_energy_of_the_number_of_active_units_is_no_sum_of_terms(self):
         class Counted(ebm.EnergyModel):

@@ -129,7 +129,8 @@ def log_marginals(weights: Array) -> Array:
     marginals = np.empty((n_tables, k, q))
     for axis in range(k):
         rows = np.moveaxis(weights, axis + 1, 1).reshape(n_tables, q, -1)
-        marginals[:, axis] = np.logaddexp.reduce(rows, axis=2)
+        largest = rows.max(axis=2, initial=-np.inf)
+        marginals[:, axis] = np.log(np.exp(rows - largest[:, :, None]).sum(axis=2)) + largest
     return marginals
 
 

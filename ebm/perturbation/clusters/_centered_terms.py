@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ebm._types import Array, Indices
-from ebm.errors import ConvergenceError, ModelError
+from ebm.errors import ConvergenceError, LimitError, ModelError
 from ebm.forms import QuadraticForm, TermForm, energy_form, offered_form
 from ebm.models._library import library_model
 from ebm.perturbation._fixed_point import DampedSteps, damped
@@ -31,6 +32,8 @@ from ebm.spaces import FiniteSpace, Levels
 ROUNDS, TOLERANCE = 5000, 1e-14
 #: Terms smaller than this, in units of what they are differences of, are none.
 ROUNDING = 8 * np.finfo(np.float64).eps
+#: Parts that terms may have when centered, 2^k each.
+MOST_PARTS = 2.0**21
 DAMPING = DampedSteps(shrink=0.7, least=0.02, growth=1.05)
 
 
@@ -245,6 +248,7 @@ def _centered_products(model: Any, form: TermForm, space: FiniteSpace) -> Center
     low, high = map(float, space.values)
     given = {tuple(sorted(key)): float(value) for key, value in form.terms.items() if value}
     constant = form.constant - given.pop((), 0.0)
+    _require_few_parts(given)
 
     def fields(m: Array) -> Array:
         result = np.zeros(space.n)
@@ -281,6 +285,17 @@ def _centered_products(model: Any, form: TermForm, space: FiniteSpace) -> Center
         given,
         constant,
     )
+
+
+def _require_few_parts(given: Mapping[tuple[int, ...], float]) -> None:
+    """Refuse terms of so many units that their subsets, or tables of them, are out of reach."""
+    n_parts = sum(2.0 ** len(key) for key in given)
+    if n_parts > MOST_PARTS:
+        largest = max(map(len, given))
+        raise LimitError(
+            f"the terms, of up to {largest} units each, have {n_parts:.1g} parts when centered; "
+            f"allowed are {MOST_PARTS:.1g}: use ebm.sample"
+        )
 
 
 def _mean_field(update: Any, start: Array) -> Array:
