@@ -1,4 +1,4 @@
-"""Energy-based models, p(x) ∝ exp(−E(x)), with the exact answer beside every approximation.
+"""Energy-based models, p(x) ∝ exp(−E(x)), with exact and approximate averages and inference.
 
 model ── exact ──────────────▶ Ensemble / Moments           (the forward problem)
 model ◀── inversion · fit ──── Ensemble / Moments ◀── data  (the inverse problem)
@@ -132,48 +132,31 @@ __all__ = [
     "to_graph",
 ]
 
-#: What is done with models is imported when first asked for, so that the import stays quick.
+#: Modules that are imported when one of their names is first used, so that ``import ebm`` is quick.
 _HOMES = {
-    "ebm.comparison": ("compare",),
-    "ebm.effective": ("MarginalModel", "marginalize"),
-    "ebm.enumeration": ("ExactEnsemble", "exact"),
-    "ebm.information": ("fisher_information",),
-    "ebm.io": ("load", "save"),
-    "ebm.landscape": ("local_minima",),
+    "ebm.comparison": "compare",
+    "ebm.effective": "MarginalModel marginalize",
+    "ebm.enumeration": "ExactEnsemble exact",
+    "ebm.information": "fisher_information",
+    "ebm.io": "load save",
+    "ebm.landscape": "local_minima",
     "ebm.learning": (
-        "Adam",
-        "ContrastiveDivergence",
-        "FitResult",
-        "GradientDescent",
-        "GradientSteps",
-        "LBFGS",
-        "Likelihood",
-        "NaturalGradient",
-        "Newton",
-        "Penalty",
-        "PersistentChains",
-        "fit",
+        "Adam ContrastiveDivergence FitResult GradientDescent GradientSteps LBFGS Likelihood"
+        " NaturalGradient Newton Penalty PersistentChains fit"
     ),
-    "ebm.report": ("analyze",),
+    "ebm.report": "analyze",
     "ebm.sampling": (
-        "Annealing",
-        "Gibbs",
-        "HamiltonianMonteCarlo",
-        "Langevin",
-        "Metropolis",
-        "ParallelTempering",
-        "Samples",
-        "log_partition",
-        "sample",
+        "Annealing Gibbs HamiltonianMonteCarlo Langevin Metropolis ParallelTempering Samples"
+        " log_partition sample"
     ),
-    "ebm.tables": ("read_table",),
+    "ebm.tables": "read_table",
 }
-#: Packages that are there as attributes, whatever was imported before.
+#: Packages that are attributes of ``ebm`` without an import of their own.
 _PACKAGES = frozenset(
     "comparison datasets effective enumeration information inversion landscape learning models"
     " networks observables perturbation plotting report sampling tables".split()
 )
-_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -102,7 +102,7 @@ def as_integer(value: Any, name: str, least: int = 1) -> int:
 
 
 def as_flag(value: Any, name: str) -> bool:
-    """A setting that is True or False; text is neither, whatever it says."""
+    """A setting that is True or False, not text."""
     if not isinstance(value, bool | np.bool_):
         raise EbmError(f"{name} must be True or False, got {value!r}")
     return bool(value)
@@ -133,7 +133,7 @@ def in_base(nats: float, base: float | None) -> float:
 
 
 def read_only(array: Any) -> Array:
-    """The array itself, closed: it is kept, and given out again."""
+    """The array itself, made read-only."""
     array = np.asarray(array)
     array.setflags(write=False)
     return array  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,17 +15,10 @@ from ebm.errors import FileFormatError
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[BinaryIO]:
-    """Open a file that appears under its name only when it is complete.
-
-    After an error inside the block nothing has changed.
-    """
-    # Links are followed, so that they stay links.
+    """Open a file that gets its name when it is complete; after an error nothing has changed."""
+    # The target of a link is replaced, not the link.
     path = Path(os.path.realpath(path))
-    require_replaceable(path)
-    if path.exists() and not overwrite:
-        raise FileExistsError(errno.EEXIST, "the file exists, pass overwrite=True", str(path))
-    if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
+    require_writable(path, overwrite=overwrite)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with part.open("xb") as file:
@@ -37,16 +30,20 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
         part.unlink(missing_ok=True)
 
 
-def require_replaceable(path: Path) -> None:
-    """Refuse a directory, and what else is no regular file, which nothing replaces."""
+def require_writable(path: Path, *, overwrite: bool) -> None:
+    """Refuse directories, devices, existing files unless ``overwrite``, and missing folders."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "a directory, name a file in it", str(path))
     if path.exists() and not path.is_file():
         raise FileExistsError(errno.EEXIST, "not a regular file, nothing replaces it", str(path))
+    if path.exists() and not overwrite:
+        raise FileExistsError(errno.EEXIST, "the file exists, pass overwrite=True", str(path))
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
 
 
 def require_version(path: str | os.PathLike[str], version: int, newest: int) -> None:
-    """Refuse a file that a later version of this library wrote."""
+    """Refuse a file written by a later version of this library."""
     if version > newest:
         raise FileFormatError(
             f"{path} has format version {version}, this version of ebm reads up to {newest}: "

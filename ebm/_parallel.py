@@ -1,7 +1,7 @@
-"""Threads: one pool of our own outside, BLAS on one thread inside.
+"""Threads: one pool outside, BLAS on one thread inside.
 
-Two thread pools on the same cores slow each other down many times over, so matrix products of the
-size met here are made by single-threaded BLAS calls on the threads of :func:`map_blocks`.
+Two thread pools on the same cores slow each other down many times over, so matrix products are made
+by single-threaded BLAS calls on the threads of :func:`map_blocks`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ _here = threading.local()
 
 
 def number_of_jobs(n_jobs: int | None = None) -> int:
-    """How many threads to use.
-
-    None means the cores this process may run on, or ``OMP_NUM_THREADS`` where that is smaller.
-    """
+    """The number of threads: ``n_jobs``, else the cores of this process or ``OMP_NUM_THREADS``."""
     if n_jobs is not None:
         return as_integer(n_jobs, "n_jobs")
     if hasattr(os, "sched_getaffinity"):
@@ -55,7 +52,7 @@ def _controller_with(scipy_loaded: bool) -> Any:
 
 
 def _change_limit(change: Callable[[], Any]) -> Any:
-    """Change BLAS limits from whatever thread comes first or last; the result of ``change``."""
+    """The result of a change of BLAS limits, from any thread."""
     # threadpoolctl 3.8 lets only the thread that limited OpenBLAS first change it again, unless
     # its hold is cleared.
     clears = [
@@ -127,7 +124,7 @@ def map_blocks(
     from concurrent.futures import Future, ThreadPoolExecutor, wait
 
     function, shared = warning_at_this_call(function), _shared_pool()
-    # A pool of its own lives for one call. Of a shared one no more threads are taken than asked for.
+    # A pool of its own lives for one call; of a shared one only so many threads are kept busy.
     ahead = 2 * n_jobs if shared is None else n_jobs
     pending: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(n_jobs) if shared is None else nullcontext(shared) as pool:

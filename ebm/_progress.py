@@ -1,4 +1,4 @@
-"""Progress of long work on the standard error stream: tqdm's bar, or a line where it is missing."""
+"""Progress of long work on the standard error stream: tqdm's bar, or a line without it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ProgressLine:
         self._shown += _PATIENCE - _INTERVAL
 
     def update(self, n: int = 1) -> None:
-        """So many steps more."""
+        """Count further steps, and show them."""
         self.n += n
         now = time.perf_counter()
         if now - self._shown >= _INTERVAL and sys.stderr.isatty():
@@ -35,7 +35,7 @@ class ProgressLine:
         self._more = "".join(f", {name} {value}" for name, value in values.items())
 
     def close(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._width:
             self._write("")
             print(end="\r", file=sys.stderr, flush=True)
@@ -52,7 +52,7 @@ class ProgressLine:
 
 
 def progress_bar(total: int, unit: str, done: int = 0) -> Any:
-    """A bar with ``n``, ``update(n)``, ``set_postfix`` and ``close``: tqdm's where it is there."""
+    """A bar with ``n``, ``update(n)``, ``set_postfix`` and ``close``: tqdm's if it is installed."""
     try:
         from tqdm import tqdm
     except ImportError:
@@ -61,7 +61,7 @@ def progress_bar(total: int, unit: str, done: int = 0) -> Any:
 
 
 def ticker(wanted: bool, total: int, unit: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """What to call after each step, and at the end."""
+    """Functions to call after each step, and at the end."""
     if not wanted:
         return (lambda: None), (lambda: None)
     bar = progress_bar(total, unit)
@@ -70,7 +70,7 @@ def ticker(wanted: bool, total: int, unit: str) -> tuple[Callable[[], Any], Call
 
 @contextmanager
 def entries(wanted: bool, n_epochs: int | None = None) -> Iterator[Callable[[Any], None] | None]:
-    """What is called with each entry of a history: a line each, a bar where there are epochs."""
+    """A function that shows each entry of a history: as a line, or on a bar of epochs."""
     if not wanted:
         yield None
         return
@@ -91,7 +91,7 @@ def entries(wanted: bool, n_epochs: int | None = None) -> Iterator[Callable[[Any
 
 @contextmanager
 def stage(wanted: bool, what: str) -> Iterator[None]:
-    """Say on a terminal what is going on where no steps can be counted; gone at the end."""
+    """Show on a terminal work whose steps cannot be counted, until it ends."""
     shown = f"{what} …" if wanted and sys.stderr.isatty() else ""
     print(shown, end="", file=sys.stderr, flush=True)
     try:

@@ -1,4 +1,4 @@
-"""Texts for people: lines of at most 80 columns, tables, short names, numbers with their errors."""
+"""Text of reports: lines of at most 80 columns, tables, short names, numbers with errors."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Sequence
 
 WIDTH = 80
-#: Columns of a label before its value.
+#: Width of a label before its value.
 _LABEL = 34
-#: A line holds a label, or numbers, and two names of this length.
+#: Longest name such that two of them fit into a line with a label or numbers.
 _LONGEST_NAME = 20
 
 
@@ -18,18 +18,18 @@ def one_line(text: str) -> str:
 
 
 def short(name: str) -> str:
-    """A name in one line, without its end if it is long."""
+    """A name in one line, truncated to 20 characters."""
     line = one_line(name)
     return line if len(line) <= _LONGEST_NAME else f"{line[: _LONGEST_NAME - 1]}…"
 
 
 def number(value: float | None, digits: int = 3, unknown: str = "-") -> str:
-    """A number with so many significant digits."""
+    """A number with a given number of significant digits."""
     return unknown if value is None else f"{value:.{digits}g}"
 
 
 def with_error(value: float, error: float | None, decimals: int = 4) -> str:
-    """A value, with its standard error where there is one."""
+    """A value, with its standard error if known."""
     text = f"{value:.{decimals}f}"
     return text if error is None else f"{text} ± {error:.{decimals}f}"
 
@@ -40,7 +40,7 @@ def labelled(label: str, value: str) -> str:
 
 
 def wrapped(text: str, first: str = "  ") -> list[str]:
-    """Lines of a sentence, the others indented as far as the first."""
+    """Lines of a sentence, indented as far as ``first``."""
     return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=" " * len(first))
 
 
@@ -55,7 +55,7 @@ def table(
 
 
 def columns(cells: Sequence[str], indent: int = 4, gap: int = 3) -> list[str]:
-    """Cells side by side, as many to a line as fit."""
+    """Cells in rows, as many in a line as fit."""
     width = max(map(len, cells)) + gap
     per_line = max(1, (WIDTH - indent) // width)
     padded = [f"{cell:<{width}}" for cell in cells]

@@ -1,21 +1,25 @@
-"""Forms of an energy: what a model offers, by one method, to be taken by every fast way there is.
+"""Forms of an energy: quadratic, layered, or a sum of products of units.
 
-A form is a value, and methods match on it, never on the class of a model: exact sums, Gibbs sweeps,
-annealing, expansions, messages, graphs and Fisher information know a user's model by its form.
+A model offers one of them by a method. Exact sums, Gibbs sweeps, annealing, expansions, messages,
+graphs and Fisher information match on the form, never on the class of a model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from ebm._arrays import as_finite, dense, is_sparse
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError
+from ebm.model import checked_energy
 from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
 
 __all__ = [
@@ -30,6 +34,11 @@ __all__ = [
 
 #: Energies of pairwise models must stay below this, in units of k_B T.
 LARGEST_ENERGY = 1e300
+#: States at which the form of a user's model is compared with its energy, beside two extreme ones.
+COMPARED = 8
+#: Largest difference of both, in units of the sum of the magnitudes of all parts of the energy:
+#: single precision passes, and parts that cancel leave their rounding.
+ROUNDING = 1e-6
 
 Units = tuple[int, ...]
 
@@ -39,20 +48,20 @@ class QuadraticForm:
     """E = −½ Σ A_ij (f_i − c_i)(f_j − c_j) − Σ v_i f_i + k over f = ``space.features(states)``.
 
     A model offers it by a method ``quadratic_form()``, which may also return the triple (A, v, k)
-    of a form at center 0. Taken apart as a triple, a form is the one at center 0, A dense.
+    of a form at center 0. Unpacking a form gives this triple, with A dense.
 
     Parameters
     ----------
     matrix : ndarray or scipy.sparse, (d, d)
-        A, symmetric.
+        Symmetric couplings A.
     vector : ndarray, (d,)
-        v.
+        Linear coefficients v.
     constant : float
-        k in units of k_B T.
+        Constant k in units of k_B T.
     center : ndarray, (d,), optional
-        c, about which v holds no sums of large couplings; None is 0.
+        Center c, 0 if not given. About a suitable center v holds no sums of large couplings.
     is_checked : bool
-        Whether whoever made the form vouches for its numbers; others are checked at each use.
+        True skips the checks of shape, symmetry and finiteness, for numbers already checked.
 
     Examples
     --------
@@ -88,7 +97,7 @@ class QuadraticForm:
         return replace(self, matrix=dense(self.matrix)) if is_sparse(self.matrix) else self
 
     def linear_remainder(self) -> Array:
-        """What rounding takes from the vector of :meth:`at_origin`, (d,), by fractions."""
+        """The rounding error of the vector of :meth:`at_origin`, (d,), in rational arithmetic."""
         origin = self.at_origin().vector
         return _exact_remainder(origin, self.vector, self.matrix, self.center)
 
@@ -114,15 +123,15 @@ class QuadraticForm:
         (f − c)² = (a + b − 2c) f + c² − ab.
         """
         low, high = (float(value) for value in space.values)
-        own = np.asarray(self.matrix.diagonal(), dtype=np.float64)
-        if not own.any():
+        diagonal = np.asarray(self.matrix.diagonal(), dtype=np.float64)
+        if not diagonal.any():
             return self
-        center = np.zeros(len(own)) if self.center is None else self.center
+        center = np.zeros(len(diagonal)) if self.center is None else self.center
         return replace(
             self,
             matrix=_without_diagonal(self.matrix),
-            vector=self.vector + 0.5 * (low + high - 2 * center) * own,
-            constant=self.constant - 0.5 * float(own @ (center**2 - low * high)),
+            vector=self.vector + 0.5 * (low + high - 2 * center) * diagonal,
+            constant=self.constant - 0.5 * float(diagonal @ (center**2 - low * high)),
         )
 
     def _center_terms(self, center: Array | None) -> tuple[Any, float]:
@@ -135,7 +144,7 @@ class QuadraticForm:
 
 @dataclass(frozen=True)
 class Bernoulli:
-    """Units of {0,1} as a layer: Γ(I) = ln(1 + e^I) is ln Σ_h e^{Ih}, its slope their mean.
+    """A layer of {0,1} units, Γ(I) = ln Σ_h e^{Ih} = ln(1 + e^I); their mean is Γ′(I).
 
     Examples
     --------
@@ -148,25 +157,25 @@ class Bernoulli:
 
 @dataclass(frozen=True, eq=False)
 class LayeredForm:
-    """E(v, h) = −(v−v̂)·U(h−ĥ) − b·v − c·h + k over two layers, h to be summed out.
+    """E(v, h) = −(v−v̂)·U(h−ĥ) − b·v − c·h + k over two layers, of which h is summed out.
 
     A model over {0,1}^n offers it by a method ``layered_form()``, which may also return
-    (U, b, c, k), a form at centers 0. Taken apart, a form is the one at centers 0.
+    (U, b, c, k), a form at centers 0. Unpacking a form gives these four numbers.
 
     Parameters
     ----------
     weights : ndarray, (n, m)
-        U.
+        Couplings U between the layers.
     visible, hidden : ndarray, (n,) and (m,)
-        b and c.
+        Biases b and c.
     constant : float
-        k in units of k_B T.
+        Constant k in units of k_B T.
     visible_center, hidden_center : ndarray, (n,) and (m,), optional
-        v̂ and ĥ; None is 0.
+        Centers v̂ and ĥ, 0 if not given.
     visible_units, hidden_units : Bernoulli
-        The generating functions of both layers; there is one kind so far.
+        Generating functions of the two layers; {0,1} is the only kind so far.
     is_checked : bool
-        Whether whoever made the form vouches for its numbers.
+        True skips the checks of shape and finiteness, for numbers already checked.
 
     Examples
     --------
@@ -226,7 +235,7 @@ class LayeredForm:
         )
 
     def linear_remainder(self) -> tuple[Array, Array]:
-        """What rounding takes from the vectors of :meth:`at_origin`, (n,) and (m,)."""
+        """The rounding errors of the vectors of :meth:`at_origin`, (n,) and (m,)."""
         origin, u = self.at_origin(), self.weights
         return (
             _exact_remainder(origin.visible, self.visible, u, self.hidden_center),
@@ -238,19 +247,18 @@ class LayeredForm:
 class TermForm:
     """E(x) = −Σ_A J_A Π_{i∈A} x_i − ν(K) + k over {0,1} or ±1, K the number of active units.
 
-    A model offers it by a method ``term_form()``. A quadratic form is the special case of terms of
-    two units at most.
+    A model offers it by a method ``term_form()``.
 
     Parameters
     ----------
     terms : mapping of tuple of int to float
-        J by units.
+        Coefficients J_A, keyed by the units of the term A.
     constant : float
-        k in units of k_B T.
+        Constant k in units of k_B T.
     count : ndarray, (n + 1,), optional
-        ν(0), …, ν(n); None is 0.
+        The values ν(0), …, ν(n), 0 if not given.
     is_checked : bool
-        Whether whoever made the form vouches for its numbers.
+        True skips the checks of units and finiteness, for numbers already checked.
 
     Examples
     --------
@@ -275,7 +283,7 @@ EnergyForm = QuadraticForm | LayeredForm | TermForm
 
 
 def offered_form(model: Any) -> type[EnergyForm] | None:
-    """The kind of form that a model offers, without making it; None where it offers none."""
+    """The kind of form that a model offers, without making it; None if it offers none."""
     for kind, (method, _) in _OFFERS.items():
         # A class has methods, and no numbers.
         if callable(getattr(model, method, None)) and not isinstance(model, type):
@@ -284,7 +292,10 @@ def offered_form(model: Any) -> type[EnergyForm] | None:
 
 
 def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
-    """The energy of a model as a form, the model's answer checked; None where it offers none.
+    """The energy of a model as a checked form; None if the model offers none.
+
+    The form of a user's own model is compared with its ``energy`` at ten states: all units at the
+    lowest value, all at the highest, and eight states drawn at random, the same ones each time.
 
     Parameters
     ----------
@@ -299,8 +310,8 @@ def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
     Raises
     ------
     ModelError
-        If a form has another shape or space than it must have, is not finite, or its matrix not
-        symmetric.
+        If a form has another shape or space than it must have, is not finite, its matrix is not
+        symmetric, or it gives a state another energy than ``model.energy``, the constant included.
 
     Examples
     --------
@@ -315,11 +326,14 @@ def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
     if kind is None:
         return None
     method, check = _OFFERS[kind]
-    answer = getattr(model, method)()
-    if isinstance(answer, kind) and answer.is_checked:
-        return answer
-    checked: EnergyForm = check(answer, f"{type(model).__name__}.{method}", model.space)
-    return checked
+    offer = getattr(model, method)
+    form = offer()
+    if not (isinstance(form, kind) and form.is_checked):
+        form = check(form, f"{type(model).__name__}.{method}", model.space)
+    # Tests compare those that the library defines.
+    if not (offer.__module__.startswith("ebm.") and model.energy.__module__.startswith("ebm.")):
+        _require_own_energy(model, form, method)
+    return form
 
 
 def summable_form(model: Any) -> Any:
@@ -331,6 +345,79 @@ def summable_form(model: Any) -> Any:
         if isinstance(form, LayeredForm) and not all(np.isfinite(x).all() for x in form):
             raise ModelError(f"{type(model).__name__}.layered_form must be finite, got NaN or inf")
     return form
+
+
+#: Frozen models whose form was compared with their energy, by identity.
+_COMPARED: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+_FORMULAS: dict[type[EnergyForm], str] = {
+    QuadraticForm: "E = −½ Σ A_ij f_i f_j − Σ v_i f_i + k, where each pair stands in A at (i, j) "
+    "and at (j, i) and counts once",
+    LayeredForm: "E = −ln Σ_h exp(v·Uh + b·v + c·h) + k, the hidden units summed out",
+    TermForm: "E = −Σ_A J_A Π x_i − ν(K) + k",
+}
+
+
+def _require_own_energy(model: Any, form: EnergyForm, method: str) -> None:
+    """Refuse a form that gives some state another energy than the model itself."""
+    if _COMPARED.get(id(model)) is model:
+        return
+    space, name, states = model.space, type(model).__name__, _compared_states(model.space)
+    energies = checked_energy(model, states)
+    with np.errstate(over="ignore", invalid="ignore"):
+        by_form, magnitudes = (_energies(form, space, states, size) for size in (False, True))
+        gaps = energies - by_form
+        allowed = ROUNDING * (magnitudes + ROUNDING * magnitudes.max())
+        # Energies that overflow are refused by those who sum them.
+        wrong = np.flatnonzero(np.isfinite(by_form) & ~(np.abs(gaps) <= allowed))
+    if len(wrong):
+        k = wrong[0]
+        remedy = f"look for a sign or a factor of 2 in {_FORMULAS[type(form)]}"
+        if np.isfinite(gaps).all() and np.ptp(gaps) <= 2 * allowed.max():
+            remedy = f"add {gaps[k]:.10g} to the constant of the form"
+        raise ModelError(
+            f"{name}.{method} gives the state {states[k]} the energy {by_form[k]:.10g}, and "
+            f"{name}.energy gives it {energies[k]:.10g}; both must agree, constants included: "
+            f"{remedy}"
+        )
+    settings = getattr(type(model), "__dataclass_params__", None)
+    if settings is not None and settings.frozen:
+        # A class without weak references is compared each time.
+        with suppress(TypeError):
+            _COMPARED[id(model)] = model
+
+
+@lru_cache(maxsize=16)
+def _compared_states(space: StateSpace) -> Array:
+    """States drawn from a fixed stream; of a finite space first its lowest and its highest."""
+    states = space.random(COMPARED, 0)
+    if not isinstance(space, FiniteSpace):
+        return states
+    return np.concatenate([np.full((2, space.n), space.values[[0, -1], None]), states])
+
+
+def _energies(form: EnergyForm, space: StateSpace, states: Array, size: bool) -> Array:
+    """E by a form of states (m, n), (m,); with ``size`` the sum of the magnitudes of its parts."""
+    part: Callable[[Any], Any] = abs if size else lambda number: number
+    features, constant, sign = space.features(states), part(form.constant), 1 if size else -1
+    if isinstance(form, QuadraticForm):
+        about = part(features if form.center is None else features - form.center)
+        pairs = 0.5 * ((about @ part(form.matrix)) * about).sum(axis=1)
+        return np.asarray(constant + sign * (pairs + part(features) @ part(form.vector)))
+    if isinstance(form, LayeredForm):
+        u = part(form.weights)
+        about = states if form.visible_center is None else part(states - form.visible_center)
+        free = np.logaddexp(0, about @ u + part(form.hidden)).sum(axis=1)
+        center = 0.0 if form.hidden_center is None else about @ (u @ part(form.hidden_center))
+        return np.asarray(constant + center + sign * (states @ part(form.visible) + free))
+    total = np.zeros(len(states))
+    if form.count is not None:
+        total += part(form.count[(states > 0).sum(axis=1)])
+    for length in set(map(len, form.terms)):
+        units = [key for key in form.terms if len(key) == length]
+        products = part(states[:, np.array(units, dtype=np.intp)].prod(axis=-1))
+        total += products @ part(np.array([form.terms[key] for key in units]))
+    return np.asarray(constant + sign * total)
 
 
 def _checked_quadratic(answer: Any, name: str, space: StateSpace) -> QuadraticForm:

@@ -25,7 +25,7 @@ from ebm.models import (
 from ebm.models._conversions import arrays_of_terms, terms_of_arrays
 from ebm.spaces import Binary, Levels, Reals, Spins, StateSpace
 
-__all__ = ["atomic_write", "load", "save"]
+__all__ = ["load", "save"]
 
 FORMAT_VERSION = 1
 _HEADER = "ebm_model"
@@ -56,16 +56,16 @@ def save(model: EnergyModel, path: str | os.PathLike[str], *, overwrite: bool = 
     Parameters
     ----------
     model : EnergyModel
-        Of any class of this library that has parameters, or a TabularModel; dense or sparse.
+        A model of any parametric class of this library, dense or sparse, or a TabularModel.
     path : str or path-like
-        Where to write, taken as it is: no suffix is added.
+        The file to write; no suffix is added.
     overwrite : bool, default False
-        Replace a file that is there. Until the new one is complete the old one stays.
+        Replace an existing file, which stays until the new one is complete.
 
     Raises
     ------
     FileFormatError
-        If the model is of a class of your own.
+        If the class of the model is not one of the library.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The energy landscape: states that no single change improves; [EBM] Theorem 4."""
+"""The local minima of an energy; [EBM] Theorem 4."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ TIE = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class LocalMinima:
-    """Local minima of an energy, lowest first.
+    """Local minima of an energy, in the order of their energies.
 
     Parameters
     ----------
     states : ndarray, (n_minima, n)
-        States that no change of a single unit improves.
+        States whose energy no change of a single unit lowers.
     energies : ndarray, (n_minima,)
-        Their energies E in units of k_B T, in increasing order.
+        Their energies E in units of k_B T.
 
     Examples
     --------
@@ -59,31 +59,30 @@ class LocalMinima:
 def local_minima(
     model: EnergyModel, *, max_seconds: float = 60.0, max_memory: float = 2.0**30
 ) -> LocalMinima:
-    """All states whose energy no change of a single unit lowers: the local maxima of p.
+    """Local minima of the energy, which are the local maxima of p; [EBM] Theorem 4.
 
-    E(x) ≤ E(x′) for every x′ that differs from x in one unit; states of equal energy beside each
-    other all count.
+    They are the states x with E(x) ≤ E(x′) for every x′ that differs from x in one unit.
 
     Parameters
     ----------
     model : EnergyModel
-        Over a finite space of at most 2^24 states or so: every energy is held.
+        A model over a finite space of up to about 2^24 states, whose energies are all stored.
     max_seconds : float
-        Refuse, before any work, what would take longer.
+        Work that would take more seconds is refused before it begins.
     max_memory : float
-        Refuse, before any work, what would take more bytes.
+        Work that would take more bytes is refused before it begins.
 
     Returns
     -------
     LocalMinima
-        States and energies, lowest energy first.
+        States and energies, the lowest energy first.
 
     Raises
     ------
     ModelError
         If the space is not finite.
     EnumerationLimitError
-        If it would take longer than ``max_seconds``, or more than ``max_memory`` bytes.
+        If a limit would be exceeded.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The interfaces of models: what a user writes, and what more each part of the library asks for."""
+"""Interfaces of models: what a user writes, and what further parts of the library require."""
 
 from __future__ import annotations
 
@@ -119,12 +119,12 @@ class ParametricModel(EnergyModel):
     def is_coupling(self) -> Flags:
         """Which parameters couple units, (p,): those that the penalty of a fit acts on.
 
-        All of them, unless a model knows better.
+        All of them, unless a model overrides this property.
         """
         return np.ones(len(self.parameters), dtype=bool)
 
     def penalized(self) -> Penalized:
-        """What penalties act on: the parameters themselves, unless a gauge is left in them."""
+        """The numbers that a penalty acts on: the parameters, unless a gauge is left in them."""
         return Penalized(np.asarray, np.asarray, np.asarray(self.is_coupling, dtype=bool))
 
     def mean_energy_gradient(self, average: Any) -> Array:
@@ -133,7 +133,7 @@ class ParametricModel(EnergyModel):
         Parameters
         ----------
         average : Ensemble
-            What to average over. Models that need only its moments override this method.
+            The ensemble to average over. Models that need only its moments override this method.
 
         Returns
         -------
@@ -180,3 +180,17 @@ def checked_energy(model: EnergyModel, states: Array) -> Array:
             "energies must be finite, or +inf to forbid a state"
         )
     return energies
+
+
+def checked_slopes(model: Any, states: Array) -> Array:
+    """Checked ∂E/∂x at states (m, n) of a continuous model; NaN only where E is not finite."""
+    name = f"{type(model).__name__}.state_gradient"
+    slopes = as_floats(model.state_gradient(states.copy()), name)
+    if slopes.shape != states.shape:
+        raise ModelError(
+            f"{name} must map states {states.shape} to the same shape, got {slopes.shape}"
+        )
+    undefined = np.isnan(slopes).any(-1)
+    if undefined.any() and np.isfinite(checked_energy(model, states)[undefined]).any():
+        raise ModelError(f"{name} must not be NaN at a state of finite energy")
+    return slopes

@@ -3,10 +3,10 @@ The action of a small classifier, and its power series
 ======================================================
 
 The cross entropy of a network with one hidden layer is an energy over its parameters θ, the action
-S. Along the line t θ it is a power series in t whose coefficients are sums over the data that can
-be written out. How far does the series reach? It is followed from the start of a training to the
-minimum θ*, with its radius of convergence and with what [ACT] takes for its main terms: S ≈ ln M +
-the part of each order that is linear in U and free of the biases, near θ*.
+S. Along the line t θ it is a power series in t whose coefficients are explicit sums over the data.
+The series and its radius of convergence are computed from the start of a training to the minimum
+θ*, and compared with the main terms of [ACT]: S ≈ ln M + the part of each order that is linear in U
+and independent of the biases, near θ*.
 """
 
 import argparse
@@ -43,7 +43,7 @@ parser.add_argument("--seed", type=int, default=0, help="of the start and of the
 options = parser.parse_args(sys.argv[1:])
 
 # %%
-# Two systems of the same network: one to learn from, one to expand. By default they are the same,
+# The network is trained on one set of rows and expanded on another. By default both are the same,
 # all 1797 digits of 64 pixels, with 64 hidden units. With ``--full`` the first has 20 000 images of
 # Fashion-MNIST, standardized and padded to 32 × 32, and the second the first 2000 of them.
 
@@ -64,14 +64,14 @@ action = SoftmaxMLPAction(z, m, width)
 learnt = SoftmaxMLPAction(inputs, labels, width) if options.full else action
 
 # %%
-# Train it by Adam, and keep θ at a dozen steps.
+# Training by Adam, with θ recorded at a dozen steps.
 
 start = torch.as_tensor(initial_parameters(learnt, options.seed), dtype=learnt.dtype)
 path = {0: start.double()}
 
 
 def recording(network):
-    """Adam that keeps the parameters after some steps."""
+    """Adam that records the parameters after some steps."""
     optimizer = torch.optim.Adam(network.parameters())
 
     def keep(*_):
@@ -92,8 +92,8 @@ trained = path[kept_steps[-1]]
 print(f"S(θ*) = {action.action(trained):.5f} after {kept_steps[-1]} steps, S(0) = ln 10 = 2.30259")
 
 # %%
-# At θ*: the first coefficients, the terms of the second and third by name, and the radius. Beside
-# it stands π/max|a|, the singularity of SiLU, which is a bound on the radius and no estimate of it.
+# At θ*: the first coefficients, the terms of second and third order by name, and the radius, with
+# its bound π/max|a| from the singularity of SiLU.
 
 ORDERS = (2, 4, 8, 12)
 
@@ -112,11 +112,11 @@ for order in (2, 3):
 print(f"radius of convergence {expansion.radius:.3f}, π/max|a| = {expansion.bound:.3f}")
 
 # %%
-# Along the training: errors at t = 1 of the series cut after some orders, and of the main terms.
-# These can be summed to all orders, to ln M + E[⟨f⟩ − f_m] at b = c = 0: the mean of the logits
-# less that of the right class. By Jensen's inequality it is at most the S of that network, and
-# nothing keeps it above zero: that is done by the cumulants of f over the classes, left out here.
-# The radius is that of all rows in the series; ``expansion.radius`` looks at the worst 200 only.
+# Along the training: errors at t = 1 of the truncated series and of the main terms. The sum of the
+# latter to all orders is ln M + E[⟨f⟩ − f_m] at b = c = 0, the mean of the logits minus that of the
+# correct class. By Jensen's inequality it is at most S of that network, and it can be negative,
+# since the cumulants of f over the classes are left out. The radius is that of all rows in the
+# series; ``expansion.radius`` uses the worst 200 only.
 
 
 def all_main_terms(theta, s=1.0):
@@ -147,9 +147,10 @@ print(f"all main terms at θ*: {mains[-1]:.2f}; with 1/(n+1)!, as [ACT] prints t
 print(f"π/max|a| is {(bound / radius).min():.2f} to {(bound / radius).max():.2f} times the radius")
 
 # %%
-# Left, the line from zero to the minimum. Right, the training: t = 1 leaves the circle long before
-# the minimum, and from there order 12 is farther off than order 2. The main terms follow S down to
-# about 1.9; where it is .5 they are below zero, and at the minimum they are off by nine times ln M.
+# Left, the line from zero to the minimum. Right, the training: t = 1 leaves the circle of
+# convergence long before the minimum; from there the error of order 12 exceeds that of order 2. The
+# main terms follow S down to about 1.9; at S = 0.5 they are negative, and at the minimum their
+# error is nine times ln M.
 
 figure = plt.figure(figsize=(10, 4.6), layout="constrained")
 grid = figure.add_gridspec(3, 2)

@@ -4,9 +4,9 @@ Where the truncated action has no minimum
 
 The second order of the action along c is ½ cᵀPc with P = δ/M − 1/M². [ACT] infers from det P ≤ 0
 that P is not positive semi-definite, so that c = 0 is no minimum. Its eigenvalues say otherwise.
-What makes θ = 0 a saddle point is the other term of second order, bilinear in U and W. Along
-explicit lines the truncated action goes to −∞, while S never falls below the conditional entropy
-of the labels.
+θ = 0 is a saddle point because of the other term of second order, bilinear in U and W. Along
+explicit lines the truncated action tends to −∞, while S is bounded from below by the conditional
+entropy of the labels.
 """
 
 import argparse
@@ -32,8 +32,8 @@ except ImportError as missing:
     sys.exit(f"{missing}: this example needs the extra docs, pip install 'ebm-framework[docs]'")
 
 # %%
-# P has the eigenvalue 1/M on all vectors of sum 0, and 0 along (1, …, 1), the shift of all logits
-# that softmax does not see. So det P = 0, whatever the signs of the other eigenvalues.
+# P has the eigenvalue 1/M on all vectors of sum 0, and 0 along (1, …, 1), a shift of all logits
+# that leaves the softmax unchanged. Hence det P = 0, although no eigenvalue is negative.
 
 argparse.ArgumentParser().parse_args(sys.argv[1:])
 for M in range(2, 11):
@@ -72,7 +72,7 @@ print(f"zero {np.sum(abs(curvatures) <= 1e-9)} of {len(curvatures)}")
 #
 # 1. U = −JWᵀ with any W, and b = c = 0: S_2 = −(s_1/M) Σ (JWᵀ)².
 # 2. Hidden units in pairs w, −w with equal U, so that the odd part of the activation drops out, and
-#    with it S_2 and, for SiLU, S_4. With U_α = −D_α[(Wz)²], S_3 = −(s_2/2) Σ U², which goes to −∞
+#    with it S_2 and, for SiLU, S_4. With U_α = −D_α[(Wz)²], S_3 = −(s_2/2) Σ U², which tends to −∞
 #    on one side and to +∞ on the other.
 # 3. c alone.
 
@@ -111,6 +111,6 @@ plt.show()
 
 # %%
 # On the first line the sums to order 2 and 3 have no lower bound. On the second one S_2 and S_4 are
-# 0 and the sums to order 3 and 4 are the same cubic. Along c, where the second order has its
-# minimum at 0, it is the third and the fourth order that are unbounded: the one is odd, the other
-# is negative for this c. S is positive on all three lines; H(m|z) = 0, as no two images are equal.
+# 0, and the sums to order 3 and 4 are the same cubic. Along c the second order has its minimum at
+# 0, but the third and the fourth order are unbounded: the former is odd, the latter negative for
+# this c. S is positive on all three lines; H(m|z) = 0, since no two images are equal.

@@ -3,10 +3,10 @@ Which terms make up the second and third order of the action
 ============================================================
 
 [ACT] finds that, at the trained minimum θ*, one term dominates each order of the series of the
-action of a softmax-MLP: UW in S₂ and UWW in S₃. It says that this is so because these sums have the
-most summands while U, c, W and b are of one scale, and that it is over where the number E of inputs
-is small. Here dominance is a number, the share of a term: its value over the sum of the absolute
-values of all terms of its order. A share of ±1 is a term that is alone; beyond ±0.9 it dominates.
+action of a softmax-MLP: UW in S₂ and UWW in S₃. It attributes this to the number of summands, with
+U, c, W and b of one scale, and expects no dominance for a small number E of inputs. Here dominance
+is measured by the share of a term, its value over the sum of the absolute values of all terms of
+its order. A share of ±1 means that all other terms vanish; beyond ±0.9 the term dominates.
 """
 
 import argparse
@@ -31,20 +31,20 @@ parser.add_argument("--scaling", default="standardized", choices=["standardized"
 options = parser.parse_args(sys.argv[1:])
 
 # %%
-# Data with as many rows in each class, so that terms which only unequal classes cause vanish (c in
-# S₁, Ub in S₂, Ubb in S₃); SiLU has s₀ = 0. Pixels are standardized by one mean and one deviation.
+# Classes have equal numbers of rows, so that terms due to unequal classes vanish (c in S₁, Ub in
+# S₂, Ubb in S₃); SiLU has s₀ = 0. Pixels are standardized by one mean and one deviation.
 # Inputs are averages over tiles ("pool"), or Rx with a Gaussian matrix R ("project"), which gives
 # any E. By default: 8×8 digits, 120 rows of each class to learn and 50 to test, pooled. With
 # ``--full``: Fashion-MNIST, 2000 and 1000 rows of each class, projected, and pooled for some E.
 
 
 def balanced(labels, first, last):
-    """Places of the rows first … last − 1 of each class."""
+    """Indices of the rows first … last − 1 of each class."""
     return np.concatenate([np.flatnonzero(labels == m)[first:last] for m in range(10)])
 
 
 def load_images():
-    """Images and labels to learn from, and to test on."""
+    """Images and labels for training and for testing."""
     if options.full:
         data = fashion_mnist()
         train = balanced(data.labels, 0, options.rows)
@@ -68,14 +68,14 @@ else:
     TRAINING = {"lr": 3e-3, "batch_size": 100, "n_epochs": 60}
 
 # %%
-# θ* is where the test loss was lowest at the end of an epoch of Adam, [ACT]'s "best fit", and the
-# orders are those of the test rows, as there. Two references tell what the number of summands does
-# alone: the start, where torch puts all entries at random, and θ* with the entries of each of its
-# four blocks shuffled, so that their sizes stay and what they have learnt is lost.
+# θ* is the point of lowest test loss at the end of an epoch of Adam, the "best fit" of [ACT], and
+# the orders are those of the test rows, as there. Two references show the effect of the number of
+# summands alone: the random start of torch, and θ* with the entries of each of its four blocks
+# shuffled, which preserves their sizes and destroys their correlations.
 
 
 def shares(action, theta):
-    """Of UW in S₂, and of UWW in S₃."""
+    """Shares of UW in S₂, and of UWW in S₃."""
     forms = closed_forms(action, theta, 3)
     orders = {"UW": forms.at_order(2), "UWW": forms.at_order(3)}
     return np.array([terms[name] / sum(map(abs, terms.values())) for name, terms in orders.items()])
@@ -96,13 +96,13 @@ def measure(kind, size, width, seed):
     result = action.minimize(start, solver=steps, validation=(made[1], test_labels), rng=seed)
     rng = np.random.default_rng(seed)
     lost = [np.abs(shares(test, shuffled(test, result.theta, rng))) for _ in range(3)]
-    found = np.array([shares(test, start), shares(test, result.theta), np.mean(lost, axis=0)])
+    values = np.array([shares(test, start), shares(test, result.theta), np.mean(lost, axis=0)])
     sizes = [np.sqrt(np.mean(np.square(x))) for x in test.unflatten(result.theta)]
     epoch = result.best_step * TRAINING["n_epochs"] // result.n_steps
     text = [f"{kind:7} {size:5} {width:5} {seed:5} {epoch:5} {test.action(result.theta):7.3f} "]
-    text += [f"{a:7.3f} {b:9.6f} {c:7.3f}  " for a, b, c in found.T]
+    text += [f"{a:7.3f} {b:9.6f} {c:7.3f}  " for a, b, c in values.T]
     print(*text, " ".join(f"{size:.3f}" for size in sizes), flush=True)
-    return found
+    return values
 
 
 DATA = (images, test_images)
@@ -114,13 +114,13 @@ draws = np.array([[measure(*key, seed) for key in keys] for seed in SEEDS])
 table = {key: draws[:, k] for k, key in enumerate(keys)}
 
 # %%
-# S₂ is UW alone, for the fewest inputs too, and the more strictly the wider the network: above,
-# what is left to the other terms. Below, the share of UWW in S₃ with its sign: no dominance with 4
-# inputs, more than 0.95 with 64. Shuffled entries have smaller shares throughout: the number of
-# summands alone does not make them. With ``--full`` the share of UWW is negative in narrow networks
-# and positive in wide ones with many inputs, and between them, where it changes its sign, UWW
-# dominates nothing. Lines are means over seeds, bands reach from the least to the largest; crosses
-# (of ``--full``): pooled inputs.
+# UW dominates S₂ even for the fewest inputs, and the more so the wider the network; the upper panel
+# shows the share of the other terms. The lower panel shows the share of UWW in S₃ with its sign: no
+# dominance with 4 inputs, more than 0.95 with 64. Shuffled entries have smaller shares throughout,
+# so that the number of summands alone does not explain them. With ``--full`` the share of UWW is
+# negative in narrow networks and positive in wide ones with many inputs; UWW does not dominate
+# where the sign changes. Lines are means over seeds, bands extend from the smallest to the largest;
+# crosses (of ``--full``) are pooled inputs.
 
 figure, axes = plt.subplots(2, 2, figsize=(9, 6.4), sharex="col", sharey="row")
 figure.set_layout_engine("constrained")

@@ -1,11 +1,11 @@
 """
-Stopping where the gradients part
-=================================
+Stopping where the gradients are orthogonal
+===========================================
 
-[ACT] eq 7 ends a training where ∇S_T·∇S_E = 0: beyond it a step down the action S_T of the training
-rows goes up on the held-out ones, S_E. For gradient descent that is a step of Δθ ∝ −∇S_T; other
-optimizers move along something else, and what tells is the sign of ∇S_E·Δθ. Where do the two change
-sign, where is the minimum of S_E, and what does it cost to stop at either?
+[ACT] eq 7 ends a training where ∇S_T·∇S_E = 0: beyond it a step Δθ ∝ −∇S_T of gradient descent on
+the action S_T of the training rows increases the action S_E of held-out rows. Other optimizers step
+in other directions, for which the sign of ∇S_E·Δθ decides. The signs of both are compared with the
+minimum of S_E, and the costs of stopping at either are measured.
 """
 
 import argparse
@@ -42,8 +42,8 @@ def natural(network):
 
 
 # %%
-# Rates are constant. Numbers of steps are for the fewest rows; the more rows, the later is the
-# minimum. Records are an odd number of steps apart, to see both sides of an oscillation.
+# Rates are constant. Numbers of steps are for the fewest rows; the minimum is later for more rows.
+# Records are an odd number of steps apart, so that both sides of an oscillation occur in them.
 
 if full:
     images, labels = (clothes := fashion_mnist()).images, clothes.labels
@@ -51,7 +51,7 @@ if full:
     N_HELD_OUT, N_HIDDEN, GROWTH, N_SEEDS, BATCH = 1000, 32, 0.9, 2, 50
     RATES, STEPS = (0.1, 0.3, 0.03, 0.005, 0.3, 0.2), (1200, 400, 500, 150, 450, 800)
 else:
-    # Features are made of bytes; the mean of these pixels happens to be that of Fashion-MNIST.
+    # ``features`` expects bytes; the mean of these pixels is close to that of Fashion-MNIST.
     images, labels = (load_digits().images * 15).astype(np.uint8), load_digits().target
     DATA = {(64, "pool"): (100, 200, 400)}
     N_HELD_OUT, N_HIDDEN, GROWTH, N_SEEDS, BATCH = 500, 16, 0.7, 2, 20
@@ -59,7 +59,7 @@ else:
 
 
 def methods(E):
-    """With all rows in a step, but for the last two: one training with two kinds of records."""
+    """With all rows in a step, except for the last two, one training with two kinds of records."""
     small, large, momentum, adam, rngd, sgd = np.array(RATES) * 8 / np.sqrt(E)
     return {
         "gradient descent": Method("sgd", small, None, STEPS[0], 9, COLORS[0]),
@@ -73,14 +73,14 @@ def methods(E):
 
 
 def rows(E, kind, n, seed):
-    """Rows to learn from, their labels, and the same held out; other ones for each seed."""
+    """Training rows with labels, and held-out ones, for each seed."""
     chosen = np.random.default_rng(seed).permutation(len(images))[: n + N_HELD_OUT]
     x, y = features(images[chosen], kind, E, scaling="standardized"), labels[chosen].astype(int)
     return x[:n], y[:n], x[n:], y[n:]
 
 
 def train(method, data, n, seed, patience=None):
-    """A training with records that are made of all rows."""
+    """A training with records over all rows."""
     x, y, *held_out = rows(*data, n, seed)
     n_steps = round(method.steps * (n / DATA[data][0]) ** GROWTH)
     action = SoftmaxMLPAction(x, y, N_HIDDEN, settings=RowSettings(n_classes=10))
@@ -96,28 +96,28 @@ def train(method, data, n, seed, patience=None):
 
 
 # %%
-# Stops: the first record with ∇S_T·∇S_E ≤ 0; and the first with ∇S_E·Δθ ≥ 0 there and at the p − 1
-# records before (``patience=p``). Costs are S_E there, or that of the θ which ``minimize`` gives
-# back (the best up to the stop), less the lowest S_E of the run; without a stop, at its end. Where
-# S_E falls to the end, not to stop is right.
+# Stops are the first record with ∇S_T·∇S_E ≤ 0, and the first of p records in a row with
+# ∇S_E·Δθ ≥ 0 (``patience=p``). The cost is S_E at the stop, or at the θ that ``minimize`` returns
+# (the best up to the stop), minus the lowest S_E of the run; without a stop, S_E at its end. Where
+# S_E decreases to the end, no stop is correct.
 
 PATIENCES = (1, 2, 5)
 RULES = ("∇S_T·∇S_E ≤ 0", *(f"∇S_E·Δθ ≥ 0, p = {p}" for p in PATIENCES))
 
 
 def measured(result):
-    """Step and S_E of the minimum; then step (infinite for never) and cost of each stop."""
+    """Step and S_E of the minimum; then step (infinite without a stop) and cost of each stop."""
     step, S = result.curve("step"), result.curve("validation_action")
     calm, last = result.curve("update_product") >= 0, len(S) - 1
     signs = [result.curve("gradient_product") <= 0]
     signs += [np.convolve(calm, np.ones(p))[: len(S)] > p - 0.5 for p in PATIENCES]
-    found = [(step[S.argmin()], S.min())]
+    outcomes = [(step[S.argmin()], S.min())]
     never = np.inf if S.argmin() < 0.97 * last else step[S.argmin()]
     for sign in signs:
         end = np.argmax(sign) if sign.any() else last
-        reached = S[: end + 1].min() if len(found) > 1 else S[end]
-        found.append((step[end] if sign.any() else never, reached - S.min()))
-    return np.array(found)
+        reached = S[: end + 1].min() if len(outcomes) > 1 else S[end]
+        outcomes.append((step[end] if sign.any() else never, reached - S.min()))
+    return np.array(outcomes)
 
 
 runs, shown = {}, None
@@ -142,11 +142,12 @@ stopped = train(methods(data[0])["Adam"], data, sizes[0], 0, patience=2).n_steps
 print(f"minimize(patience=2) stops Adam after {stopped} steps: {runs[data, 'Adam'][0, 3, 0]:.0f}")
 
 # %%
-# Gradient descent at a rate at which S_T always falls does as claimed, as it must: to first order
-# S_E changes by −rate ∇S_T·∇S_E. So does momentum. At a large rate steps swing across the steepest
-# directions, and the sign can change early. Adam and the natural gradient go elsewhere: ∇S_T·∇S_E
-# can change its sign early, late or never, and ∇S_E·Δθ does in time. With mini-batches signs are
-# noise, at every step more than over 25, where two in a row never come early.
+# Gradient descent at a rate at which S_T always decreases confirms the claim, since S_E changes by
+# −rate ∇S_T·∇S_E to first order, and momentum does too. At a large rate the steps oscillate along
+# the steepest directions, and the sign can change early. Adam and the natural gradient step in
+# other directions: ∇S_T·∇S_E can change its sign early, late or never, while ∇S_E·Δθ changes it in
+# time. With mini-batches the signs are noisy, at every step more than over 25 steps, where
+# two records in a row are never early.
 
 figure = plt.figure(figsize=(12.5, 4.9), layout="constrained")
 grid = figure.add_gridspec(2, 3)

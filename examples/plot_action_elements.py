@@ -1,6 +1,6 @@
 """
-What the action is made of at the trained minimum
-=================================================
+Elements of the action at the trained minimum
+=============================================
 
 The main terms of S_2 and S_3 are sums over the elements of J_αγ (UW)_αγ and of
 J_αγδ Σ_β U_αβ W_βγ W_βδ, where J is the mean of inputs, or of their products, less the one in
@@ -39,15 +39,15 @@ LINES = [COLORS[k] for k in (0, 5, 1, 4)]
 
 
 class Elements:
-    """The elements on given inputs; those of third order at random triples (α, γ, δ)."""
+    """The elements for given inputs; those of third order at random triples (α, γ, δ)."""
 
     def __init__(self, z, labels, n_hidden):
         balanced = 1 / np.bincount(labels)[labels]
         self.action = SoftmaxMLPAction(
             z, labels, n_hidden, settings=RowSettings(sample_weight=balanced)
         )
-        # Inputs that are the same in all images have J_αγ = 0 and are left out; where they are not
-        # zero they still enter J_αγδ.
+        # Inputs that are equal in all images have J_αγ = 0 and are left out; those that are not
+        # zero still enter J_αγδ.
         self.varied, self.used = np.flatnonzero(np.ptp(z, axis=0)), np.flatnonzero(z.any(axis=0))
         self.J = class_moments(self.action, 1)[:, self.varied]
         rng, classes = np.random.default_rng(0), np.unique(labels)
@@ -77,7 +77,7 @@ class Elements:
 
 def describe(name, x):
     """Print moments and signs of elements; z-scores are those of independent normal draws."""
-    # Pixels that are never on together have products 0 exactly, which have no sign.
+    # Products of pixels that are never on together are exactly 0 and have no sign.
     x, n = x.ravel(), np.count_nonzero(x)
     share, weight = np.sum(x < 0) / n, -x[x < 0].sum() / abs(x).sum()
     error = f" ± {np.sqrt(share * (1 - share) / n):.1%}" if name == "J·UWW" else ""
@@ -90,22 +90,22 @@ def describe(name, x):
 
 
 def report(elements, theta):
-    """Print and return what is found at θ; the mean over the triples is checked by the sum."""
-    found = elements.at(theta)
+    """Print and return the elements at θ; the mean over the triples is compared with the sum."""
+    arrays = elements.at(theta)
     for name in ("UW", "J·UW", "J·UWW"):
-        describe(name, found[name])
-    correlation = np.corrcoef(found["J"].ravel(), found["UW"].ravel())[0, 1]
+        describe(name, arrays[name])
+    correlation = np.corrcoef(arrays["J"].ravel(), arrays["UW"].ravel())[0, 1]
     terms = {k: f"{term:+.3f}" for k, term in closed_forms(elements.action, theta, 3).terms.items()}
     # UWW is 1/(4M) times the sum over M E² triples.
-    x = found["J·UWW"] * len(elements.used) ** 2 / 4
+    x = arrays["J·UWW"] * len(elements.used) ** 2 / 4
     print(f"  J, UW correlated by {correlation:+.2f}, UW {terms['UW']}, cc {terms['cc']}, ", end="")
     print(f"UWW {terms['UWW']}, by the triples {x.mean():+.3f} ± {x.std() / len(x) ** 0.5:.3f}")
-    return found
+    return arrays
 
 
 # %%
-# The network: digits, 64-256-10, SiLU, classes of equal weight, Adam. As a script with ``--full``:
-# Fashion-MNIST, 1024-2048-10, some ten minutes on two cores.
+# The network has 64-256-10 units with SiLU and learns the digits, with classes of equal weight, by
+# Adam. With ``--full``: Fashion-MNIST, 1024-2048-10, about ten minutes on two cores.
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--full", action="store_true", help="Fashion-MNIST, E = 1024, H = 2048")
@@ -132,16 +132,16 @@ for kind, seed, epochs in RUNS:
     describe("J", elements.J)
     report(elements, theta)
     for done, until in itertools.pairwise((0, *epochs)):
-        # Adam starts anew at each stage.
+        # The memory of Adam starts at zero at each stage.
         steps = TorchSteps(n_epochs=until - done, batch_size=batch_size)
         rng = np.random.default_rng([seed, until])
         result = minimize(elements.action, theta, solver=steps, validation=tested, rng=rng)
         theta, accuracy = result.last_theta, result.history[-1].validation_accuracy
         print(f"{kind}, seed {seed}, {until} epochs: S = {elements.action.action(theta):.4f}")
         print(f"  accuracy {accuracy:.3f} on 2000 test images\n" if full else "", end="")
-        found = report(elements, theta)
+        arrays = report(elements, theta)
         if seed == 0:
-            drawn[f"{kind}, {until} epochs"] = found
+            drawn[f"{kind}, {until} epochs"] = arrays
 
 # %%
 # Histograms in units of the standard deviation, and the Gaussian with that deviation about 0.
@@ -149,9 +149,9 @@ for kind, seed, epochs in RUNS:
 figure, axes = plt.subplots(1, 4, figsize=(11, 3.6), sharey=True, layout="constrained")
 edges = np.linspace(-8, 8, 65)
 for ax, name in zip(axes, ("J", "UW", "J·UW", "J·UWW"), strict=True):
-    for color, (label, found) in zip(LINES, drawn.items(), strict=False):
-        counts, _ = np.histogram(found[name] / found[name].std(), edges)
-        density = np.where(counts, counts / found[name].size / np.diff(edges), np.nan)
+    for color, (label, arrays) in zip(LINES, drawn.items(), strict=False):
+        counts, _ = np.histogram(arrays[name] / arrays[name].std(), edges)
+        density = np.where(counts, counts / arrays[name].size / np.diff(edges), np.nan)
         ax.step(edges[1:], density, color=color, lw=1.2, label=label)
     ax.plot(edges, stats.norm.pdf(edges), "k--", lw=1, label="Gaussian")
     ax.set(title=f"elements of {name}", yscale="log", ylim=(1e-5, 5), xlabel="in deviations")
@@ -160,7 +160,8 @@ figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols
 plt.show()
 
 # %%
-# On the digits J has a peak at 0 that no Gaussian has, the pixels near the margin; UW is closer to
-# one. The products J·UW are mostly negative, by number and still more by weight, since training
-# turns UW against J. So are the products J·UWW, where [ACT] has the opposite sign. With ``--full``
-# that sign is found for standardized pixels, by a small majority, and not for random features.
+# On the digits J is not Gaussian: pixels near the margin cause a peak at 0. UW is closer to a
+# Gaussian. The products J·UW are mostly negative, by number and still more by weight, since
+# training turns UW against J. The products J·UWW are mostly negative too, contrary to [ACT]. With
+# ``--full`` they are mostly positive for standardized pixels, by a small majority, but not for
+# random features.

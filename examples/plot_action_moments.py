@@ -2,10 +2,10 @@
 The range of J, by preprocessing
 ================================
 
-J_αγ = E[z_γ] − E[z_γ|α], the mean of an input less the one in class α, is what the main term of
-second order sees of the data. [ACT] states that its elements lie in −0.1 … 0.075, without saying
-how images become inputs. J is linear in the inputs, so that its range is a statement on their
-scale: here it is measured for several preprocessings.
+The main term of second order depends on the data through J_αγ = E[z_γ] − E[z_γ|α], the mean of an
+input minus its mean in class α. [ACT] states that its elements lie in −0.1 … 0.075, without
+specifying the preprocessing of the images. J is linear in the inputs, so that its range depends on
+their scale. Here it is measured for several preprocessings.
 """
 
 import argparse
@@ -29,12 +29,12 @@ LOWEST, HIGHEST = -0.1, 0.075
 
 
 def J_of(z, labels):
-    # J asks only for the rows of the system.
+    # J needs only the rows of the system.
     return class_moments(SoftmaxMLPAction(z, labels, n_hidden=1), 1)
 
 
 # %%
-# By default 8 × 8 digits, as they are (E = 64) or as 1024 random features gelu(Rx + r) of length 1,
+# By default 8 × 8 digits, unchanged (E = 64) or as 1024 random features gelu(Rx + r) of length 1,
 # for several R. As a script with ``--full``: Fashion-MNIST, E = 1024 with a margin of zeros.
 
 parser = argparse.ArgumentParser()
@@ -59,16 +59,16 @@ KINDS = {
     ),
 }
 
-found = {}
+sources = {}
 for name, settings in KINDS.items():
     draws = n_draws if "kind" in settings else 1
-    found[name] = [J_of(features(images, rng=draw, **settings), labels) for draw in range(draws)]
-    low, high = np.array([(J.min(), J.max()) for J in found[name]]).T
-    print(f"{name}: E = {found[name][0].shape[1]}, draws {draws}")
+    sources[name] = [J_of(features(images, rng=draw, **settings), labels) for draw in range(draws)]
+    low, high = np.array([(J.min(), J.max()) for J in sources[name]]).T
+    print(f"{name}: E = {sources[name][0].shape[1]}, draws {draws}")
     print(
         f"  lowest {low.min():.3f} … {low.max():.3f}, highest {high.min():.3f} … {high.max():.3f}"
     )
-    J = np.concatenate(found[name])
+    J = np.concatenate(sources[name])
     outside = np.mean((J < LOWEST) | (J > HIGHEST))
     print(
         f"  deviation {J.std():.4f}, that is {J.std() * np.sqrt(J.shape[1]):.2f}/√E, skewness "
@@ -80,7 +80,7 @@ for name, settings in KINDS.items():
 # Histograms; the stated range is shaded, and each draw of the random features is one line.
 
 figure, axes = plt.subplots(2, 3, figsize=(11, 5.6), layout="constrained")
-for ax, (name, draws) in zip(axes.flat, found.items(), strict=True):
+for ax, (name, draws) in zip(axes.flat, sources.items(), strict=True):
     most = max(abs(J).max() for J in draws)
     edges = np.linspace(-1, 1, 62) * max(1.05 * most, 0.15)
     ax.axvspan(
@@ -99,7 +99,7 @@ figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center
 plt.show()
 
 # %%
-# The pixels of the digits leave the range in all four scalings. Inputs of length 1 have elements of
-# J with a deviation of a third to a half of 1/√E, pixels and random features alike, so that their
-# number decides: it is about 0.05 with 64 of them and 0.01 with 1024, and then J lies in the range,
-# or leaves it by a few thousandths.
+# For the pixels of the digits J exceeds the range in all four scalings. For inputs of length 1,
+# pixels and random features alike, the elements of J have a standard deviation of a third to a half
+# of 1/√E: about 0.05 for E = 64 and 0.01 for E = 1024, where J lies in the range or exceeds it by a
+# few thousandths.

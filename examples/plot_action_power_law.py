@@ -4,9 +4,9 @@ Optimized loss against the size of the model
 
 [ACT] §2.3 notices "that the power law between the model size and the optimized loss appears only
 when E has been large enough". Networks of many widths H are trained on inputs of several dimensions
-E, and the action of the training rows, S_T, and of held-out rows, S_E, is held against the number d
-of parameters. A power law is a straight line of ln S in ln d: it fails where a parabola fits better
-beyond the scatter between seeds.
+E, and the action of the training rows, S_T, and of held-out rows, S_E, is plotted against the
+number d of parameters. A power law is a straight line of ln S in ln d; it is rejected where a
+parabola fits better beyond the scatter between seeds.
 """
 
 import argparse
@@ -32,9 +32,9 @@ parser.add_argument("--save", help="a file for the table of losses")
 options = parser.parse_args(sys.argv[1:])
 
 # %%
-# Images are pooled to smaller E, and padded to larger. Adam with mini-batches has a rate that falls
-# linearly to zero. At first all widths train for half the time with two rates; the better one, by
-# S_T, then trains for the whole time, with every seed of start and batches.
+# Images are pooled to smaller E and padded to larger E. The rate of Adam with mini-batches
+# decreases linearly to zero. All widths first train for half the time with two rates; the better
+# one by S_T is used for the whole time, with every seed of start and batches.
 
 if options.full:
     data = fashion_mnist()
@@ -46,7 +46,7 @@ if options.full:
 else:
     digits = load_digits()
     order = np.random.default_rng(0).permutation(len(digits.images))
-    # Features are made of bytes; the mean of these pixels happens to be that of Fashion-MNIST.
+    # ``features`` expects bytes; the mean of these pixels is close to that of Fashion-MNIST.
     images, labels = (digits.images[order] * 15).astype(np.uint8), digits.target[order]
     held_out, images, labels = (images[1000:], labels[1000:]), images[:1000], labels[:1000]
     KINDS, WIDTHS = dict.fromkeys((4, 16, 64), "pool"), 2 ** np.arange(1, 7)
@@ -93,14 +93,14 @@ if options.save:
 
 # %%
 # Straight lines ln S = A − a ln d and parabolas, one for each seed, over some ranges of H: means of
-# the coefficients, and standard errors over the seeds. They leave out H = 2, as two units hardly
-# tell ten classes apart. Local exponents −Δln S/Δln d are those of the first and of the last
-# doubling of H; the misfit is the largest distance of a mean of ln S from the line, and is also
-# given in standard errors of such means.
+# the coefficients, and standard errors over the seeds. They omit H = 2, since two units hardly
+# distinguish ten classes. Local exponents −Δln S/Δln d are those of the first and of the last
+# doubling of H; the misfit is the largest distance of a mean of ln S from the line, also given in
+# standard errors of such means.
 
 
 def spread(values):
-    """Mean over seeds, and its standard error."""
+    """Mean over seeds and its standard error."""
     return values.mean(-1), values.std(-1, ddof=1) / np.sqrt(values.shape[-1])
 
 
@@ -124,11 +124,11 @@ for (q, name), (e, E), chosen in cases:
 
 # %%
 # For the digits there is no power law over more than a factor of four in H. At E = 4 the loss
-# flattens, as classes overlap in four numbers. At E = 16 and 64 lines miss S_T by 0.1 and more in
-# ln S: wide networks come to fit all rows, S_T then has no minimum but 0 to go to, and what is
-# reached is a matter of time. At H = 32 and 64 twice the training takes about half of it or more.
-# S_E flattens at every E. The key states an exponent where neither the misfit nor the curvature
-# reaches three standard errors.
+# flattens, since the classes overlap in four inputs. At E = 16 and 64 the misfit of S_T is 0.1 and
+# more in ln S: wide networks fit all rows, the infimum of S_T is then 0, and the value reached
+# depends on the training time; at H = 32 and 64 twice the time lowers it by about half or more. S_E
+# flattens at every E. The key states an exponent where neither the misfit nor the curvature reaches
+# three standard errors.
 
 figure, axes = plt.subplots(
     2, 2, figsize=(10, 6), sharex=True, layout="constrained", height_ratios=(3, 1)

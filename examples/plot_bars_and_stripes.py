@@ -2,9 +2,10 @@
 Bars and stripes: exact gradients, persistent chains, contrastive divergence
 ============================================================================
 
-Every 3 × 3 image of whole rows or whole columns: 14 patterns, which a restricted Boltzmann machine
-with four hidden units can nearly learn by heart. It is small enough to know the likelihood exactly
-at every step, so the three ways to follow its gradient can be judged by what they are meant to do.
+The data are all 3 × 3 images of complete rows or complete columns, 14 patterns, which a restricted
+Boltzmann machine with four hidden units can nearly reproduce. The machine is so small that its
+likelihood is known exactly at every step, which allows a comparison of three estimates of the
+gradient by the likelihood they reach.
 """
 
 import argparse
@@ -21,7 +22,7 @@ BOUND = -4 * np.log(8) - 12 * np.log(16)  # two patterns occur twice
 
 
 class Watched:
-    """An average of ``ebm.fit`` that notes the exact likelihood of every model it is given.
+    """An average for ``ebm.fit`` that records the exact likelihood of every model.
 
     Any object with these two members is an average; the state belongs to the route inside.
     """
@@ -43,7 +44,7 @@ class Watched:
 
 
 class Exact:
-    """Exact enumeration, as a route without anything to remember."""
+    """Exact enumeration, as an average without a state."""
 
     def start(self, model, data, rng):
         return ()
@@ -60,7 +61,7 @@ ROUTES = {
 
 
 def learn(route, centering, n_updates, seed):
-    """The total log-likelihood in nats, noted every 50 updates."""
+    """The total log-likelihood in nats, recorded every 50 updates."""
     rng = np.random.default_rng(seed)
     start = ebm.RestrictedBoltzmannMachine(rng.normal(0, 0.01, (9, 4)), np.zeros(9), np.zeros(4))
     steps = ebm.GradientSteps(
@@ -73,31 +74,31 @@ def learn(route, centering, n_updates, seed):
 
 def trials(n_trials, n_updates):
     """Curves by route and gauge, (n_trials, n_updates / 50)."""
-    found = {}
+    likelihoods = {}
     for name, route in ROUTES.items():
         for centering in (False, True):
             curves = [learn(route, centering, n_updates, seed) for seed in range(n_trials)]
-            found[name, centering] = np.array(curves)
-            best = found[name, centering].max(axis=1)
+            likelihoods[name, centering] = np.array(curves)
+            best = likelihoods[name, centering].max(axis=1)
             label = f"{name}, {'centered' if centering else 'as coded'}"
             print(f"{label:26} best {best.mean():6.1f} ± {best.std():.1f}", flush=True)
-    return found
+    return likelihoods
 
 
 # %%
-# One trial each and few updates are enough to see the difference that the gauge makes. Run as a
-# script with ``--full``, it makes ten trials of 50 000 updates (about an hour on one core).
+# One trial each and few updates suffice to show the effect of the gauge. As a script with
+# ``--full``: ten trials of 50 000 updates, about an hour on one core.
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--full", action="store_true", help="ten trials of 50 000 updates")
 full = parser.parse_args(sys.argv[1:]).full
 n_trials, n_updates = (10, 50_000) if full else (1, 3000)
-found = trials(n_trials, n_updates)
+likelihoods = trials(n_trials, n_updates)
 
 figure, axes = plt.subplots(1, 3, figsize=(9, 3.4), sharey=True, layout="constrained")
 for ax, name in zip(axes, ROUTES, strict=True):
     for centering, color in ((False, INDEPENDENT), (True, MODEL)):
-        curves = found[name, centering]
+        curves = likelihoods[name, centering]
         updates = 50 * np.arange(curves.shape[1])
         ax.plot(updates, curves.T, color=color, lw=0.8)
         ax.plot([], [], color=color, label="centered" if centering else "as coded")
@@ -109,8 +110,8 @@ figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
 plt.show()
 
 # %%
-# With ``--full``, best total log-likelihood on the way, mean and deviation over ten trials, where
-# the most that any model can have is −41.6:
+# With ``--full``, highest total log-likelihood during learning, mean and deviation over ten trials;
+# the upper bound for any model is −41.6:
 #
 # ============== ============ ============
 # route          as coded     centered

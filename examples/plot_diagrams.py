@@ -4,8 +4,8 @@ Every diagram to fourth order
 
 Around independent units, ln Z of a Boltzmann machine is a sum over connected diagrams: a coupling
 for each edge, a cumulant of the unit for each vertex, a sum over units for each vertex, and a
-symmetry factor. Here they all are, drawn by networkx, each with its factor and its value for one
-machine of eight units.
+symmetry factor. The figure shows all of them, drawn by networkx, with their factors and their
+values for a machine of eight units.
 """
 
 import string
@@ -24,7 +24,7 @@ machine = ebm.BoltzmannMachine(weights + weights.T, rng.normal(0, 1, 8), center=
 
 
 def value(diagram, machine):
-    """One diagram, its sums over units done one index at a time by einsum."""
+    """The value of one diagram, summed over one index at a time by einsum."""
     probability = 1 / (1 + np.exp(-machine.biases))
     cumulants = bernoulli_cumulants(probability, 8)
     cumulants[0] -= machine.center  # a vertex at the end of one edge
@@ -36,8 +36,8 @@ def value(diagram, machine):
 
 
 # %%
-# The diagrams of each order add up to the order of the expansion, which computes them all together
-# from a handful of matrix products.
+# The diagrams of each order sum to the order of the expansion, which computes all of them together
+# by a few matrix products.
 
 expansion = expand(machine, 4)
 for order in range(1, 5):
@@ -49,7 +49,7 @@ exact = ebm.exact(machine).log_partition
 print(f"sum of orders 0 to 4: {expansion.log_partition:.6f}, exact: {exact:.6f}")
 
 # %%
-# Parallel edges are bent apart. S is the number of ways in which half-edges can be exchanged
+# Parallel edges are drawn as arcs. S is the number of ways in which half-edges can be exchanged
 # without changing the diagram.
 
 

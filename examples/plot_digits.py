@@ -1,11 +1,10 @@
 """
-An RBM learns digits, and its likelihood is known
-=================================================
+Exact likelihood of an RBM that learns digits
+=============================================
 
-Scikit-learn's 1797 images of 8 × 8 pixels, made binary. Likelihoods of restricted Boltzmann
-machines are said to be out of reach; with 16 hidden units this one's is a sum over 65 536 states of
-the hidden layer, done in a fraction of a second, and says how good the chains of the learning rule
-were.
+The data are the 1797 images of 8 × 8 pixels of scikit-learn, thresholded. The likelihood of a
+restricted Boltzmann machine with 16 hidden units is a sum over 65 536 states of the hidden layer,
+which takes a fraction of a second and shows the quality of learning by chains.
 """
 
 import sys
@@ -25,8 +24,8 @@ order = np.random.default_rng(0).permutation(len(images))
 train, held_out = images[order[:1500]], images[order[1500:]]
 
 # %%
-# Visible biases start at the log-odds of the pixels, weights small. A hundred persistent chains
-# follow the model; steps are taken in the gauge centered at the means of data and model.
+# Visible biases start at the log-odds of the pixels, and weights are small. A hundred persistent
+# chains sample the model; steps are taken in the gauge centered at the means of data and model.
 
 start = ebm.RestrictedBoltzmannMachine.for_data(train, 16, rng=0)
 steps = ebm.GradientSteps(
@@ -46,9 +45,9 @@ for ax, quantity in zip(
 plt.show()
 
 # %%
-# The reconstruction error falls whatever happens to the likelihood, and energies of held-out images
-# rise above those of the images learnt from as the model begins to know some by heart. Here is the
-# likelihood itself, beside that of independent pixels.
+# The reconstruction error decreases whether or not the likelihood increases. The energies of
+# held-out images rise above those of the training images when the model overfits. The likelihood
+# is compared with that of independent pixels.
 
 exact = ebm.exact(result.model)
 before = ebm.exact(start)
@@ -59,10 +58,10 @@ for name, rows in (("learnt from", train), ("held out", held_out)):
     )
 
 # %%
-# What the hidden units look at, images of the data, and draws from the model: independent ones,
-# from the exact distribution of the hidden layer, and the last states of Gibbs chains. Chains are
-# quick to leave their start and slow to change digit; the largest split R-hat of the pixels says
-# whether that was enough.
+# The weights of the hidden units, images of the data, and draws from the model: independent ones
+# from the exact distribution of the hidden layer, and the last states of Gibbs chains. Chains leave
+# their start quickly and change the digit slowly; the largest split R-hat of the pixels shows
+# whether they have mixed.
 
 samples = ebm.sample(result.model, n_draws=500, n_chains=64, burn_in=500, rng=2)
 print(f"largest R-hat {np.nanmax(samples.r_hat):.3f}")

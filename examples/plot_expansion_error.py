@@ -1,11 +1,11 @@
 """
-Where the expansion stops being true, and whether it knows
-==========================================================
+Errors of the expansion and their estimates
+===========================================
 
-A power series in the couplings is finite, smooth and plausible beyond its radius of convergence,
-and wrong there. Every sum therefore carries an estimate of its own error: the distance to what
-belief propagation says of all its states, or to another sum of the same series. Here that of the
-covariance is held against exact enumeration, for growing couplings.
+A truncated power series in the couplings is finite and smooth beyond its radius of convergence, but
+wrong. Every sum therefore has an estimate of its error: the distance to the result of belief
+propagation, or to another summation of the same series. Here the errors of the covariance are
+compared with exact enumeration for increasing couplings.
 """
 
 import warnings
@@ -40,8 +40,8 @@ def distance(moments, truth):
 
 
 # %%
-# True relative errors of the covariance, of the plain sum and of the inverse series, and the
-# estimate, for six machines at each strength.
+# True relative errors of the covariance, for the plain sum and for the inverse series, and their
+# estimates, for six machines at each strength.
 
 log_errors = np.empty((6, len(strengths), n_machines))
 shape = len(orders), len(strengths), n_machines
@@ -65,8 +65,8 @@ with warnings.catch_warnings():
 # %%
 # Medians over the six machines, for ln Z and for the covariance, where dashed lines are the inverse
 # series; the gray line is an error of a tenth. In the last panel each point is one machine at one
-# order. Above the horizontal line the expansion warns; right of the vertical line it is off by more
-# than a tenth. Misses would be in the lower right corner.
+# order. The expansion warns above the horizontal line; right of the vertical line its error exceeds
+# a tenth. Missing warnings would be in the lower right corner.
 
 figure, (first, left, right) = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
 colors = plt.get_cmap("viridis")(np.linspace(0, 0.9, 6))

@@ -1,11 +1,10 @@
 """
-First-order inversion against the truth
-=======================================
+Error of the first-order inversion
+==================================
 
 Near zero coupling the covariance of two units is proportional to their coupling, and
-W = C / (variance × variance) inverts the relation (eq 38 of the theory page). How far does it
-reach? Take a machine, compute its exact moments, invert them, and compare with the couplings that
-made them, while the couplings grow.
+W = C / (variance × variance) inverts the relation ([EBM] eq 38). Here the exact moments of a
+machine are inverted and the result is compared with its couplings, at increasing strength.
 """
 
 import matplotlib.pyplot as plt
@@ -28,9 +27,9 @@ def moments_at(strength):
 
 
 # %%
-# The error of the inversion, and the error of an exact fit to the same moments, set by the
-# tolerance of the fit. A formula that is right to first order leaves an error of second order:
-# slope 2 on logarithmic axes, until the expansion breaks down.
+# The error of the inversion, and that of an exact fit to the same moments, which is set by the
+# tolerance of the fit. The error of a first-order formula is of second order, with slope 2 on
+# logarithmic axes, until the expansion breaks down.
 
 strengths = np.geomspace(0.01, 10, 25)
 first_order, exact_fit = [], []
@@ -47,8 +46,8 @@ print(f"slope at weak coupling: {slope:.3f}")
 assert abs(slope - 2) < 0.1
 
 # %%
-# At strength 0.5 the points lie near the diagonal; at 3 the formula, which looks at one pair at a
-# time, credits direct couplings with correlations that pass through other units.
+# At strength 0.5 the points lie near the diagonal. At 3 the formula, which uses one pair at a time,
+# attributes correlations mediated by other units to direct couplings.
 
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(10.5, 3.7), layout="constrained")
 rms = strengths * np.sqrt(np.mean(shape[pairs] ** 2))

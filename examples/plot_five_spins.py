@@ -2,8 +2,7 @@
 Five spins, exactly
 ===================
 
-Five spins on a ring with one frustrated bond: small enough to see the whole distribution at once.
-Everything below is a sum over all 32 states, nothing is sampled.
+Five spins form a ring with one frustrated bond. All results below are sums over all 32 states.
 """
 
 import matplotlib.pyplot as plt
@@ -33,9 +32,8 @@ assert np.isclose(np.log(weights.sum()), exact.log_partition)
 assert np.allclose(weights @ exact.states / weights.sum(), moments.mean)
 
 # %%
-# A conditional probability needs no sum: p(s_i = 1 | rest) = σ(2 Σ_j J_ij s_j + 2 h_i). The same
-# machine written with {0,1} units gives it as ``conditional``, and so does the table of 32
-# probabilities.
+# A conditional probability needs no sum: p(s_i = 1 | rest) = σ(2 Σ_j J_ij s_j + 2 h_i). It agrees
+# with ``conditional`` of the same machine in {0,1} units, and with the table of 32 probabilities.
 
 machine = ring.to_binary()
 state = np.array([1, 0, 1, 1, 0])
@@ -51,7 +49,7 @@ print(f"p(x_2 = 1 | rest) = {machine.conditional(state)[2]:.4f}")
 # it is a local maximum of the probability.
 
 minima = ebm.local_minima(ring)
-found = ring.space.index(minima.states)
+lowest = ring.space.index(minima.states)
 
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(9.5, 4.2), width_ratios=[2.3, 1], layout="constrained"
@@ -60,18 +58,20 @@ n_up = (exact.states > 0).sum(axis=1)
 position = n_up.astype(float)
 for count in range(6):
     members = np.flatnonzero(n_up == count)
-    # A state and the one with all spins turned stand mirrored.
+    # A state and its spin-flipped state are drawn as mirror images.
     spread = np.linspace(-0.33, 0.33, len(members)) if len(members) > 1 else np.zeros(1)
     position[members] += spread if count < 3 else spread[::-1]
 for a, b in zip(*np.nonzero(np.triu(exact.states @ exact.states.T == 3)), strict=True):
     left.plot(position[[a, b]], energies[[a, b]], color="0.85", linewidth=0.6, zorder=0)
 size = 600 * exact.weights + 8
 left.scatter(position, energies, s=size, color=COLORS[0], label="states")
-left.scatter(position[found], energies[found], s=size[found], color=COLORS[1], label="local minima")
+left.scatter(
+    position[lowest], energies[lowest], s=size[lowest], color=COLORS[1], label="local minima"
+)
 beside = {"textcoords": "offset points", "va": "center"}
-for k in found:
+for k in lowest:
     arrows = "".join("↑" if s > 0 else "↓" for s in exact.states[k])
-    # Below a minimum there is nothing, but for one that has another state there.
+    # Labels are below minima, except for one that has another state there.
     place, ha = ((9, 0), "left") if n_up[k] == 3 else ((0, -16), "center")
     left.annotate(arrows, (position[k], energies[k]), place, ha=ha, **beside)
 left.set(xlabel="number of up spins", ylabel="energy / $k_BT$")

@@ -1,11 +1,11 @@
 """
-Where each inversion stands
-===========================
+Comparison of inversion methods
+===============================
 
-Nine ways from data to couplings, on systems whose couplings are known: a spin glass where every
-pair is coupled (SK), and 4 × 4 lattices with couplings of one sign and of random signs. The error
-is γ = √(Σ ΔJ² / Σ J²); 15 000 independent samples; lines are medians over draws of the couplings,
-bands reach from the least to the largest.
+Nine methods infer couplings from 15 000 independent samples of systems with known couplings: a spin
+glass in which every pair is coupled (SK), and 4 × 4 lattices with couplings of one sign and of
+random signs. The error is γ = √(Σ ΔJ² / Σ J²). Lines are medians over draws of the couplings, bands
+extend from the smallest to the largest.
 """
 
 import argparse
@@ -69,15 +69,15 @@ METHODS = {
 
 
 def error(method, data, model):
-    """γ, infinite where the method has no answer, which it says by an error."""
+    """γ, infinite where the method raises an error."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ebm.EbmWarning)
-            found = METHODS[method](data).couplings[PAIRS]
+            estimate = METHODS[method](data).couplings[PAIRS]
     except ebm.EbmError:
         return np.inf
     truth = model.couplings[PAIRS]
-    return np.sqrt(((found - truth) ** 2).sum() / (truth**2).sum())
+    return np.sqrt(((estimate - truth) ** 2).sum() / (truth**2).sum())
 
 
 def errors(system, strengths, n_draws, seed=0):
@@ -114,15 +114,15 @@ for system, table in tables.items():
         print(f"  {name:22} {'  '.join(shown)}")
 
 # %%
-# With weak couplings sampling noise is all there is, and all methods are alike but the first-order
-# one, which leaves out the inverse of the covariance matrix. With strong ones the formulas fail one
-# after the other, and where one has no answer it says so: its line ends. What looks at all samples,
-# not only at their moments up to second order, goes on. (Methods that agree are drawn over each
-# other, the later on top, dashed and smaller.)
+# At weak couplings sampling noise dominates, and all methods agree except first order and
+# independent pairs, which do not invert the covariance matrix. At strong couplings the formulas
+# fail one after the other; a line ends where its method raises an error. Methods that use all
+# samples, beyond moments of second order, continue. (Lines that coincide are drawn over each other,
+# the later on top, dashed and smaller.)
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 4.6), sharey=True, layout="constrained")
 largest = max(table[np.isfinite(table)].max() for table in tables.values())
-# The two that look at one pair at a time have one color.
+# The two methods that use one pair at a time have one color.
 colors = [COLORS[k] for k in (0, 1, 2, 3, 4, 0, 5, 7, 6)]
 for k, (name, color, marker) in enumerate(zip(METHODS, colors, [*MARKERS, "x"], strict=True)):
     line = {"color": color, "marker": marker, "ms": 6 - 0.3 * k, "lw": 1.2}
@@ -138,8 +138,8 @@ figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right", frameon
 plt.show()
 
 # %%
-# The same for recorded neurons, where no true couplings are known: differences from the maximum of
-# the likelihood, over the couplings between ten cells.
+# For ten recorded neurons, whose true couplings are not known: differences from the maximum of the
+# likelihood.
 
 cells = ebm.datasets.spikes()
 data = ebm.Ensemble.from_data(cells.states, names=cells.names)
@@ -149,9 +149,9 @@ for name, method in METHODS.items():
     if name == "maximum likelihood":
         continue
     try:
-        found = method(data).weights[pairs]
+        estimate = method(data).weights[pairs]
     except ebm.EbmError as failure:
         print(f"{name:22} no answer: {str(failure)[:50]}…")
     else:
-        gamma = np.sqrt(((found - best) ** 2).sum() / (best**2).sum())
+        gamma = np.sqrt(((estimate - best) ** 2).sum() / (best**2).sum())
         print(f"{name:22} γ = {gamma:.3f}")

@@ -2,10 +2,10 @@
 Plain, centered and natural gradient from a bad start
 =====================================================
 
-The same Boltzmann machine and the same restricted machine learn the same data from the same bad
-start, on exact gradients, along three directions: the gradient in the coding of the data, the
-gradient in the gauge centered at the means, and the natural gradient, F⁻¹ times either, which does
-not depend on how the model is parametrized. Each takes the largest of a few rates that is stable.
+A Boltzmann machine and a restricted machine learn the same data from the same unfavorable start
+with exact gradients, along three directions: the gradient in the coding of the data, the gradient
+in the gauge centered at the means, and the natural gradient, F⁻¹ times either, which does not
+depend on the parametrization. Each direction uses the best stable rate of a few.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ restricted = ebm.RestrictedBoltzmannMachine(
 )
 
 PLAIN = [ebm.GradientDescent(rate) for rate in (0.1, 0.2, 0.5, 1, 2, 5, 10)]
-# Far from where the metric was taken long steps mean nothing: they are bounded in nats.
+# The metric is local, so that the length of steps is bounded, in nats.
 NATURAL = [
     ebm.NaturalGradient(rate, damping=damping, max_divergence=bound)
     for rate in (0.1, 0.3, 1.0)
@@ -48,26 +48,26 @@ def learn(start, optimizer, centering):
 
 
 def best_of(start, name):
-    """The settings that end highest, or are there first, their result and their curve."""
+    """The optimizer with the highest final likelihood, or the fastest; its result and its curve."""
     optimizers, centering = DIRECTIONS[name]
     learnt = [(optimizer, learn(start, optimizer, centering)) for optimizer in optimizers]
-    kept = [(optimizer, *pair) for optimizer, pair in learnt if pair is not None]
-    return max(kept, key=lambda found: (round(found[2][-1, 1], 6), found[2][:, 1].mean()))
+    ends = [(optimizer, *pair) for optimizer, pair in learnt if pair is not None]
+    return max(ends, key=lambda end: (round(end[2][-1, 1], 6), end[2][:, 1].mean()))
 
 
 # %%
-# Distance of the likelihood from the maximum that L-BFGS reaches from the best end. For the
-# Boltzmann machine, whose likelihood is concave, there is one maximum, and natural steps come down
-# on it as Newton's do, to rounding. A restricted machine has saddles and more than one maximum.
+# Distance of the likelihood from the maximum that L-BFGS reaches from the best final point. The
+# likelihood of the Boltzmann machine is concave with one maximum, to which natural steps converge
+# as Newton steps do, up to rounding. That of a restricted machine has saddles and several maxima.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 starts = {"Boltzmann machine": machine, "restricted machine, 4 hidden": restricted}
 for ax, (title, start) in zip(axes, starts.items(), strict=True):
-    found = {name: best_of(start, name) for name in DIRECTIONS}
-    highest = max((result for _, result, _ in found.values()), key=lambda r: r.log_likelihood)
+    best = {name: best_of(start, name) for name in DIRECTIONS}
+    highest = max((result for _, result, _ in best.values()), key=lambda r: r.log_likelihood)
     top = ebm.fit(highest.model, rows).log_likelihood
-    for color, (name, (optimizer, _, points)) in zip(COLORS, found.items(), strict=False):
-        # What is within rounding of the maximum has no place on this axis.
+    for color, (name, (optimizer, _, points)) in zip(COLORS, best.items(), strict=False):
+        # Distances within rounding are left out of the logarithmic axis.
         gap = np.where(top - points[:, 1] > ROUNDING, top - points[:, 1], np.nan)
         ax.loglog(points[:, 0], gap, color=color, label=f"{name}, rate {optimizer.rate:g}")
         left = top - points[-1, 1]

@@ -1,10 +1,10 @@
 """
-Your own model in two methods
-=============================
+A model of your own
+===================
 
-A model is a state space and an energy. This one is a gas on a 4 × 4 square lattice whose particles
-may not sit side by side: the energy is −μ for each particle and +∞ for a forbidden state. These two
-members are all that exact enumeration, entropies, draws and landscapes ask for.
+A model consists of a state space and an energy, which suffice for exact enumeration, entropies,
+draws and landscapes. This one is a gas on a 4 × 4 square lattice without neighboring particles: the
+energy is −μ for each particle, and +∞ for a forbidden state.
 """
 
 import matplotlib.pyplot as plt
@@ -33,7 +33,7 @@ class HardSquares(ebm.EnergyModel):
 
 
 # %%
-# At μ = 0 every allowed state has the same weight, so Z counts them. The number of independent
+# At μ = 0 all allowed states have the same weight, and Z is their number. The number of independent
 # sets of the 4 × 4 grid, counted row by row with a transfer matrix, is 1234.
 
 gas = ebm.exact(HardSquares(0.0))
@@ -42,7 +42,7 @@ assert round(float(np.exp(gas.log_partition))) == 1234
 
 # %%
 # For μ > 0 a local minimum of the energy is a state to which no particle can be added. Only two of
-# them, the two colors of the checkerboard, are the densest packing; most are stuck on the way.
+# them, the sublattices of the checkerboard, have the highest density.
 
 minima = ebm.local_minima(HardSquares(3.0))
 n_particles = minima.states.sum(axis=1)

@@ -2,10 +2,10 @@
 Relative natural gradient beside SGD, momentum and Adam
 =======================================================
 
-Small relu networks learn to classify images with four optimizers, each at its best rate of a grid:
+Small ReLU networks learn to classify images with four optimizers, each at its best rate of a grid:
 plain SGD, SGD with momentum 0.9, Adam, and the relative natural gradient of [RFIM] with its
-defaults. All start at the same weights and have the same batches of 50 rows and the same penalty
-½·10⁻³ Σ W². Compared are curves against epochs, and against the time that training took.
+defaults. All have the same initial weights, batches of 50 rows and penalty ½·10⁻³ Σ W². Curves are
+compared against epochs and against the training time.
 """
 
 import argparse
@@ -36,7 +36,7 @@ BATCH, PENALTY, LAST = 50, 1e-3, 3
 
 
 def penalized(model):
-    """Groups of parameters for optimizers of torch: matrices have the penalty."""
+    """Groups of parameters for optimizers of torch; the penalty acts on matrices."""
     matrices, others = ([p for p in model.parameters() if p.ndim == n] for n in (2, 1))
     return [{"params": matrices, "weight_decay": PENALTY}, {"params": others}]
 
@@ -52,7 +52,7 @@ QUANTITIES = ("seconds", "entropy", "penalty", "validation", "test")
 
 
 def parts_of(name, device):
-    """Rows and labels to learn from, to choose rates by, and for the last numbers."""
+    """Rows and labels for training, for the choice of rates, and for the test."""
     rng = np.random.default_rng(0)
     if name == "digits":
         x, y = load_digits(return_X_y=True)
@@ -81,7 +81,7 @@ def network(sizes, norm, seed):
 
 
 def epoch(model, optimizer, rows, order):
-    """Learn from all rows once; the seconds it took, of processor time if there is no GPU."""
+    """One pass over all rows; returns its seconds, of processor time without a GPU."""
     x, y = rows
     clock = time.perf_counter if x.is_cuda else time.process_time
     start = clock()
@@ -96,7 +96,7 @@ def epoch(model, optimizer, rows, order):
 
 @torch.no_grad()
 def measured(model, parts):
-    """The quantities but the first; the last two are accuracies."""
+    """All quantities except the seconds; the last two are accuracies."""
     model.eval()
     answers = [(model(x), y) for x, y in parts]
     model.train()
@@ -106,7 +106,7 @@ def measured(model, parts):
 
 
 def train(run, parts):
-    """The quantities after each epoch; nan from where learning diverged on."""
+    """The quantities after each epoch, NaN from the epoch at which learning diverged."""
     model = network(run["sizes"], run["norm"], run["seed"]).to(run["device"])
     optimizer = METHODS[run["method"]][0](model, run["rate"])
     orders = torch.Generator().manual_seed(run["seed"])
@@ -121,8 +121,8 @@ def train(run, parts):
 
 
 # %%
-# As a script with ``--full``: Fashion-MNIST and four networks. The file has a line for each run
-# that is done, and an interrupted comparison goes on from there.
+# As a script with ``--full``: Fashion-MNIST and four networks. The file of results has a line for
+# each completed run, from which an interrupted comparison continues.
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--full", action="store_true", help="Fashion-MNIST, four networks")
@@ -130,7 +130,7 @@ parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
 parser.add_argument("--results", type=Path, default=Path("relative_natural_gradient.jsonl"))
 options = parser.parse_args(sys.argv[1:])
 torch.set_num_threads(1)
-# Weights of dead units decay, and what Adam keeps of them; numbers below 1e-38 take it much longer.
+# Weights of dead units and their averages in Adam decay below 1e-38, where arithmetic is slow.
 torch.set_flush_denormal(True)
 
 data, size, n_epochs = ("fashion", 784, 8) if options.full else ("digits", 64, 20)
@@ -142,7 +142,7 @@ known = {json.dumps(record.pop("run")): record for record in map(json.loads, lin
 
 
 def result(run):
-    """What ``train`` found, once and for all."""
+    """The result of ``train``, computed once."""
     key = json.dumps(run)
     if key not in known:
         known[key] = train(run, parts)
@@ -156,9 +156,9 @@ def best_rate(run, low, high):
     """The best of a grid that grows until its best is not at an edge, and the grid."""
     while True:
         rates = {k: float(f"{10 ** (k / 2):.2g}") for k in range(low, high + 1)}
-        found = {k: result({**run, "rate": rate})["validation"] for k, rate in rates.items()}
-        # Averaged, as it goes up and down from epoch to epoch; 0 where learning diverged.
-        scores = {k: np.nan_to_num(np.mean(found[k][-LAST:])) for k in rates}
+        histories = {k: result({**run, "rate": rate})["validation"] for k, rate in rates.items()}
+        # Averaged, since it fluctuates from epoch to epoch; 0 where learning diverged.
+        scores = {k: np.nan_to_num(np.mean(histories[k][-LAST:])) for k in rates}
         best = max(scores, key=scores.get)
         if low < best < high:
             return rates[best], rates.values()
@@ -171,14 +171,14 @@ def curves(sizes, norm, method):
     run.update(n_epochs=n_epochs, device=options.device)
     run["rate"], tried = best_rate(run, *METHODS[method][1:])
     records = [result({**run, "seed": seed}) for seed in (1, 2, 3)]
-    found = {name: np.array([r[name] for r in records]) for name in QUANTITIES}
-    ends = {name: values[:, -LAST:].mean(axis=1) for name, values in found.items()}
+    histories = {name: np.array([r[name] for r in records]) for name in QUANTITIES}
+    ends = {name: values[:, -LAST:].mean(axis=1) for name, values in histories.items()}
     ends["with the penalty"] = ends["entropy"] + ends["penalty"]
     print(f"  {method}, rate {run['rate']:g} of {', '.join(f'{r:g}' for r in tried)}")
     for name in ("entropy", "with the penalty", "validation", "test"):
         values = np.sort(ends[name])
         print(f"    {name:16} {np.median(values):.4f} [{values[0]:.4f}, {values[-1]:.4f}]")
-    return found
+    return histories
 
 
 tables = {}
@@ -186,16 +186,16 @@ for width, norm in itertools.product(widths, (False, True)):
     sizes = (size, width, width, width, 10)
     title = "-".join(map(str, sizes)) + (", batch normalization" if norm else "")
     print(title)
-    found = tables[title] = {method: curves(sizes, norm, method) for method in METHODS}
-    seconds = {method: np.median(curve["seconds"]) for method, curve in found.items()}
+    histories = tables[title] = {method: curves(sizes, norm, method) for method in METHODS}
+    seconds = {method: np.median(curve["seconds"]) for method, curve in histories.items()}
     ratios = (f"{method} {s:.3g} ({s / seconds['SGD']:.1f})" for method, s in seconds.items())
     print(f"  seconds an epoch (beside SGD): {', '.join(ratios)}", flush=True)
 
 # %%
-# Lines are medians over three seeds other than that of the grid, bands go from least to largest. On
-# the digits relative natural gradient learns as fast as any against epochs if there is batch
-# normalization, and slower than all if not. An epoch takes three to four times as long as with SGD,
-# so it is behind against seconds. Test accuracies are all between 0.96 and 0.99.
+# Lines are medians over three seeds other than that of the grid, bands extend from the smallest to
+# the largest. On the digits the relative natural gradient needs as few epochs as any other with
+# batch normalization, and the most without it. An epoch takes three to four times as long as with
+# SGD, so that it is slower in time. Test accuracies are all between 0.96 and 0.99.
 
 LINES = [COLORS[k] for k in (6, 5, 4, 0)]
 CLOCK = "processor" if options.device == "cpu" else "wall"
@@ -213,10 +213,10 @@ def draw(axes, curve, **style):
 
 figure = plt.figure(figsize=(11, 0.5 + 4 * len(widths)), layout="constrained")
 pieces = figure.subfigures(len(widths), 2, squeeze=False).flat
-for part, (title, found) in zip(pieces, tables.items(), strict=True):
+for part, (title, histories) in zip(pieces, tables.items(), strict=True):
     part.suptitle(title, fontsize="medium")
     axes = part.subplots(2, 2, sharex="col", sharey="row")
-    for (method, curve), color in zip(found.items(), LINES, strict=True):
+    for (method, curve), color in zip(histories.items(), LINES, strict=True):
         draw(axes, curve, color=color, label=method)
     axes[0, 0].set(yscale=scale, ylabel="training cross entropy\n(nats)")
     axes[1, 0].set(ylabel="validation accuracy", xlabel="epochs")

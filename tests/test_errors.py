@@ -46,10 +46,10 @@ def test_a_missing_package_names_the_extra():
 
 def test_memory_is_refused_before_it_is_taken():
     """Both numbers, what it is for, and what to do; exactly the limit is allowed."""
-    errors.require_memory(2**30, 2**30, "the table", "use fewer rows")
+    errors.require_memory(2**30, "the table", "use fewer rows", limit=2**30)
     words = "the table would take 1.5 GiB, the limit is 1 GiB: use fewer rows"
     with pytest.raises(errors.MemoryLimitError, match=words):
-        errors.require_memory(3 * 2**29, 2**30, "the table", "use fewer rows")
+        errors.require_memory(3 * 2**29, "the table", "use fewer rows", limit=2**30)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Forms of an energy: what a user's own model offers is all that fast methods ask for."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -152,6 +152,176 @@ def test_what_a_model_answers_is_checked(method, answer, said):
     own = offering(ebm.BoltzmannMachine(np.zeros((2, 2)), np.zeros(2)), **{method: answer})
     with pytest.raises(ModelError, match=said):
         energy_form(own)
+
+
+def contradicted(kind):
+    """A model of pairs whose energy is not that of its form."""
+    inner = ebm.IsingModel([[0, 0.4, 0.2], [0.4, 0, 0.3], [0.2, 0.3, 0]], [0.1, -0.2, 0.3])
+    matrix, vector, _ = energy_form(inner)
+    forms_by_kind = {
+        "sign": (-matrix, vector, 0.0),
+        "sign of the vector": (matrix, -vector, 0.0),
+        "factor 2": (2 * matrix, vector, 0.0),
+        "one pair": (matrix + 1e-3 * (np.eye(3)[[1, 0, 2]] - np.diag([0, 0, 1])), vector, 0.0),
+        "constant": (matrix, vector, 0.25),
+    }
+    own = OwnPairs(inner, np.eye(6))
+    own.quadratic_form = lambda: forms_by_kind[kind]
+    return own
+
+
+ENTRIES = {
+    "exact": ebm.exact,
+    "sample": lambda m: ebm.sample(m, n_draws=2, rng=0),
+    "sample by Metropolis": lambda m: ebm.sample(m, ebm.Metropolis(), n_draws=2, rng=0),
+    "sample by tempering": lambda m: ebm.sample(m, ebm.ParallelTempering(), n_draws=2, rng=0),
+    "log_partition": lambda m: ebm.log_partition(m, rng=0),
+    "fit": lambda m: ebm.fit(m, [[1, 1, -1], [1, -1, 1], [-1, 1, 1], [-1, -1, -1]]),
+    "fit by chains": lambda m: ebm.fit(
+        m,
+        [[1, 1, -1], [1, -1, 1], [-1, 1, 1], [-1, -1, -1]],
+        loss=ebm.Likelihood(ebm.PersistentChains(4)),
+        solver=ebm.GradientSteps(n_epochs=1),
+        rng=0,
+    ),
+    "expand": lambda m: ebm.perturbation.expand(m, 2),
+    "plefka": lambda m: ebm.perturbation.plefka(m, 2),
+    "bethe": ebm.perturbation.bethe,
+    "marginalize": lambda m: ebm.exact(ebm.marginalize(m, keep=[0, 1])),
+    "fisher_information": ebm.fisher_information,
+    "local_minima": ebm.local_minima,
+    "to_graph": ebm.to_graph,
+    "pseudo-likelihood": lambda m: ebm.inversion.log_pseudolikelihood(m, [[1, 1, 1]]),
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("kind", ["sign", "factor 2", "one pair", "constant"])
+def test_a_form_that_contradicts_the_energy_is_refused_everywhere(entry, kind):
+    with pytest.raises(ModelError, match=r"OwnPairs\.quadratic_form gives the state \[.*both must"):
+        ENTRIES[entry](contradicted(kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("sign", r"state \[-1. -1. -1.\] the energy 1.1, .* gives it -0.7; .* a factor of 2 in E"),
+        ("sign of the vector", "look for a sign"),
+        ("constant", "add -0.25 to the constant"),
+    ],
+)
+def test_a_contradiction_is_named(kind, said):
+    with pytest.raises(ModelError, match=said):
+        energy_form(contradicted(kind))
+
+
+@pytest.mark.parametrize("average", [ebm.exact, ebm.PersistentChains(8)])
+def test_a_contradiction_that_the_start_does_not_show(average):
+    """At zero couplings their sign is not seen; at the next point of a fit it is."""
+
+    class Mirrored(OwnPairs):
+        def with_parameters(self, theta):
+            return Mirrored(self.inner.with_parameters(theta), self.mixing)
+
+        def quadratic_form(self):
+            matrix, vector, constant = self.inner.quadratic_form()
+            return -matrix, vector, constant
+
+    start = Mirrored(ebm.IsingModel(np.zeros((3, 3)), np.zeros(3)), np.eye(6))
+    rows = np.concatenate([oracles.all_states(start.space), [[1, 1, 1], [1, 1, -1]]])
+    solver = ebm.GradientSteps(n_epochs=5)
+    with pytest.raises(ModelError, match="both must agree"):
+        ebm.fit(start, rows, loss=ebm.Likelihood(average), solver=solver, rng=0)
+
+
+def test_other_forms_that_contradict_the_energy():
+    rbm = ebm.RestrictedBoltzmannMachine([[2.0], [-1.0]], [0.5, 0.0], [-1.0], hidden_center=0.5)
+    triple = ebm.InteractionModel({(0, 1, 2): 0.5, (1,): 0.2}, ebm.Spins(3))
+    potts = ebm.PottsModel(np.multiply.outer([[0, 1], [1, 0]], np.eye(3)), np.zeros((2, 3)))
+    layers, pairs = rbm.layered_form(), potts.quadratic_form()
+    contradictions = [
+        (rbm, {"layered_form": replace(layers, hidden=2 * layers.hidden)}),
+        # One that the energies of visible units do not show is none: it is exact in both layers.
+        (rbm, {"layered_form": replace(layers, weights=-layers.weights)}),
+        (rbm, {"layered_form": replace(layers, hidden_center=None)}),
+        (triple, {"term_form": TermForm({(0, 1, 2): -0.5, (1,): 0.2}, 0.0)}),
+        (triple, {"term_form": TermForm(triple.terms, 0.0, np.array([0, 0, 0, 1.0]))}),
+        (potts, {"quadratic_form": (2 * pairs.matrix, pairs.vector, 0.0)}),
+        # A state that is forbidden has no form.
+        (ebm.TabularModel([0, 0, 0, np.inf], ebm.Binary(2)),
+         {"quadratic_form": (np.zeros((2, 2)), np.zeros(2), 0.0)}),
+    ]  # fmt: skip
+    for model, answer in contradictions:
+        with pytest.raises(ModelError, match="both must agree"):
+            energy_form(offering(model, **answer))
+
+
+@pytest.mark.parametrize("size", [1e-8, 1.0, 1e12])
+def test_rounding_is_no_contradiction(size):
+    """Single precision, and large couplings that cancel about a center."""
+    weights = size * np.random.default_rng(0).normal(size=(40, 40))
+    weights += weights.T
+    machine = ebm.BoltzmannMachine(weights, np.ones(40), center=0.5)
+
+    class InSinglePrecision(TwoMembers):
+        def energy(self, states):
+            w, d = weights.astype(np.float32), (states - 0.5).astype(np.float32)
+            return -0.5 * ((d @ w) * d).sum(-1) - states.sum(-1).astype(np.float32)
+
+        def quadratic_form(self):
+            return self._model.quadratic_form().at_origin()
+
+    energy_form(InSinglePrecision(machine))
+    energy_form(offering(machine, quadratic_form=tuple(machine.quadratic_form())))
+
+
+def test_a_subclass_is_compared_where_it_says_something_else():
+    class Same(ebm.IsingModel):
+        pass
+
+    class Other(ebm.IsingModel):
+        def energy(self, states):
+            return 2 * super().energy(states)
+
+    numbers = [[0, 0.5], [0.5, 0]], [0.1, 0.2]
+    assert isinstance(energy_form(Same(*numbers)), QuadraticForm)
+    with pytest.raises(ModelError, match=r"Other\.quadratic_form gives the state"):
+        ebm.exact(Other(*numbers))
+
+
+def test_a_frozen_model_is_compared_once():
+    calls = []
+
+    class Counting(TwoMembers):
+        def energy(self, states):
+            calls.append(len(states))
+            return super().energy(states)
+
+        def quadratic_form(self):
+            return self._model.quadratic_form()
+
+    @dataclass(frozen=True, eq=False)
+    class Frozen(ebm.EnergyModel):
+        inner: object
+
+        def energy(self, states):
+            return self.inner.energy(states)
+
+        def quadratic_form(self):
+            return self.inner.quadratic_form()
+
+        @property
+        def space(self):
+            return self.inner.space
+
+    inner = Counting(ebm.IsingModel([[0, 1], [1, 0]], [0, 0]))
+    model = Frozen(inner)
+    for _ in range(3):
+        energy_form(model)
+    assert calls == [forms.COMPARED + 2]
+    energy_form(inner)
+    energy_form(inner)
+    assert len(calls) == 3
 
 
 def test_numbers_of_the_library_are_not_checked_again(monkeypatch):

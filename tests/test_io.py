@@ -16,8 +16,9 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 import ebm
+from ebm._files import atomic_write
 from ebm.errors import EbmError, FileFormatError
-from ebm.io import atomic_write, load, save
+from ebm.io import load, save
 from ebm.model import EnergyModel
 from ebm.models import BoltzmannMachine, IsingModel, TabularModel
 from ebm.spaces import Binary, Levels, Spins

@@ -7,7 +7,7 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; Ctrl-C ends it in a sentence also while modules are loaded."""
+    """Run the command line; Ctrl-C ends it without a traceback, also while modules are loaded."""
     try:
         from ebm.cli import command
     except KeyboardInterrupt:

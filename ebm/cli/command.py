@@ -1,4 +1,4 @@
-"""The command ``ebm``: its commands, its exit codes, and how it says what went wrong."""
+"""The program ``ebm``: its commands, exit codes and error messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     arguments = _parser().parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
-        # A narrow terminal encoding must not stop a report.
+        # A terminal encoding without some characters must not stop a report.
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     try:
         with _Interrupts():
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complain(text: str) -> None:
-    """A sentence on the standard error stream, in the place of a line of progress on a terminal."""
+    """A sentence on the standard error stream, which replaces a line of progress on a terminal."""
     start = "\r\x1b[K" if sys.stderr.isatty() else ""
     print(f"{start}ebm: {text}", file=sys.stderr)
 
@@ -49,9 +49,9 @@ def _complain(text: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ebm",
-        description="Fit a Boltzmann machine to binary data, exactly, report on it, and draw from "
-        "it.",
-        epilog="Exit codes: 0 all went well; 1 a fit did not converge or chains did not mix; 2 an "
+        description="Fit a Boltzmann machine to binary data, report on the fit, and draw from the "
+        "model.",
+        epilog="Exit codes: 0 success; 1 a fit did not converge or chains did not mix; 2 an "
         "error; 130 interrupted by Ctrl-C.",
     )
     parser.add_argument("--version", action="version", version=f"ebm {__version__}")
@@ -63,14 +63,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _open_closed_streams() -> None:
-    """Give streams that were closed before the start (``>&-``) somewhere to go."""
+    """Open the null device for streams that were closed before the start (``>&-``)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
 
 
 class _Interrupts:
-    """Ctrl-C stays a KeyboardInterrupt where it was met in the middle of an import."""
+    """Ctrl-C during an import raises KeyboardInterrupt, not an error about half a module."""
 
     _met = False
 
@@ -92,7 +92,7 @@ class _Interrupts:
 
 
 def _sentence(error: BaseException) -> str:
-    """What went wrong, in one line."""
+    """The message of an error in one line."""
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return where + error.strerror[0].lower() + error.strerror[1:]

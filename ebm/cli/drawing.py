@@ -23,27 +23,27 @@ from ebm.tables._columns import default_names
 from ebm.tables.write_table import text_blocks
 
 _MIXED, _NOT_MIXED = 0, 1
-#: Chains whose R-hat is above this have not forgotten where they started.
+#: Chains with a larger R-hat have not mixed.
 _LARGEST_R_HAT = 1.1
-#: An enumeration that takes longer gives way to chains.
+#: An enumeration that takes longer is replaced by chains.
 _SECONDS = 5.0
 _CHAINS, _BURN_IN, _THIN = 4, 100, 1
 
 _OPTIONS = (
     ("-n N", count, "rows to draw (default 1000)"),
-    ("-o --out draws.csv", Path, "where to write them (.csv .tsv .npy .npz); CSV to the standard "
+    ("-o --out draws.csv", Path, "file for the draws (.csv .tsv .npy .npz); CSV to the standard "
      "output without it"),
     ("--chains C", count, f"number of chains (default {_CHAINS})"),
     ("--burn-in S", non_negative, f"sweeps before the first draw (default {_BURN_IN})"),
     ("--thin S", count, f"sweeps from one draw of a chain to the next (default {_THIN})"),
-    ("--seed N", non_negative, "of the random numbers; a fresh one, which is said, without it"),
+    ("--seed N", non_negative, "seed of the random numbers; random by default, and printed"),
     ("--force", None, "overwrite the output file"),
 )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Rows (n_rows, n) in the coding of a model, and whether chains have run long enough."""
+    """Rows (n_rows, n) in the coding of a model, and whether the chains have mixed."""
 
     states: NDArray[Any]
     names: tuple[str, ...]
@@ -55,10 +55,10 @@ def add_sample(commands: Any) -> None:
     command = commands.add_parser(
         "sample",
         help="draw from a saved model",
-        description="Draw from a model that ebm fit --out, or ebm.save, has written. The draws are "
-        f"independent and exact where an enumeration takes less than about {_SECONDS:g} seconds, "
-        "and those of Gibbs chains elsewhere, or where options of chains are given.",
-        epilog=f"Exit codes: 0 all went well; 1 chains have not mixed (R-hat above "
+        description="Draw from a model written by ebm fit --out or ebm.save. The draws are "
+        f"independent and exact where an enumeration takes less than about {_SECONDS:g} seconds; "
+        "otherwise, or with options of chains, they come from Gibbs chains.",
+        epilog=f"Exit codes: 0 success; 1 chains have not mixed (R-hat above "
         f"{_LARGEST_R_HAT}); 2 an error; 130 interrupted by Ctrl-C.",
     )
     command.add_argument("model", type=Path, metavar="MODEL", help="the .npz file of a model")
@@ -80,8 +80,8 @@ def _sample(arguments: argparse.Namespace) -> int:
 def draw(model: Any, n_rows: int, seed: int, **settings: int | None) -> Draws:
     """Rows of a model, from an enumeration where it is quick, from chains elsewhere.
 
-    Chains are taken too where one of ``n_chains``, ``burn_in`` and ``thin`` is given. How the rows
-    were drawn is said on the standard error stream.
+    Any of ``n_chains``, ``burn_in`` and ``thin`` selects chains. The method is printed on the
+    standard error stream.
     """
     asked_for = {name: value for name, value in settings.items() if value is not None}
     names = tuple(model.space.names or default_names(model.space.n))
@@ -107,7 +107,7 @@ def draw(model: Any, n_rows: int, seed: int, **settings: int | None) -> Draws:
 
 
 def _mixed(samples: Samples, names: tuple[str, ...]) -> bool:
-    """Whether the chains agree, with a sentence on how well."""
+    """Whether the chains agree; R-hat and effective sample size are printed."""
     if samples.chains.shape[1] < 4:
         tell("fewer than 4 draws of each chain: whether the chains agree cannot be said")
         return True

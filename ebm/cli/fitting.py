@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ebm import datasets
+from ebm._files import atomic_write
 from ebm._text import wrapped
 from ebm.cli import drawing
 from ebm.cli.options import (
@@ -28,7 +29,7 @@ from ebm.cli.options import (
     three_names,
 )
 from ebm.errors import CodingError, ConstantUnitError, EbmError, require_extra
-from ebm.io import atomic_write, save
+from ebm.io import save
 from ebm.learning import Penalty
 from ebm.plotting import report_figure
 from ebm.report import MAX_UNITS_EXACT, MAX_UNITS_SAMPLED, Report, analyze
@@ -37,7 +38,7 @@ from ebm.tables import Table, read_table
 from ebm.tables.binarize import codes_doubt
 
 _CONVERGED, _NOT_CONVERGED, _INTERRUPTED = 0, 1, 130
-#: From so many units on a fit takes long enough to show its iterations, and minutes.
+#: Smallest numbers of units for which a fit shows its iterations, and takes minutes.
 _SLOW_UNITS, _VERY_SLOW_UNITS = 22, 29
 
 _HOW_TO_DRAW = "To see these numbers drawn: ebm demo --figure report.png"
@@ -66,16 +67,16 @@ _LAYOUTS = (
 _PENALTIES = (
     ("--l2 X", penalty, "penalty on couplings, X/2 times the sum of their squares; 1/rows is a "
      "mild one"),
-    ("--l2-biases X", penalty, "the same for biases; needed only if a column never changes"),
+    ("--l2-biases X", penalty, "the same for biases; needed if a column never changes"),
 )  # fmt: skip
 _OUTPUTS = (
     ("-o --out model.npz", Path, "write the model"),
     ("--figure report.png", Path, "draw the report"),
     ("--json report.json", Path, "write the numbers"),
-    ("--samples N", count, "draw N rows from the model that is written; needs --samples-out"),
-    ("--samples-out draws.csv", Path, "where to write them (.csv .tsv .npy .npz); as many as the "
-     "data have by default"),
-    ("--seed N", non_negative, "for all that is drawn from the model (default 0)"),
+    ("--samples N", count, "draw N rows from the fitted model; needs --samples-out"),
+    ("--samples-out draws.csv", Path, "file for these rows (.csv .tsv .npy .npz); by default as "
+     "many rows as the data have"),
+    ("--seed N", non_negative, "seed of all draws from the model (default 0)"),
     ("--force", None, "overwrite output files"),
 )  # fmt: skip
 
@@ -120,7 +121,7 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
 
 
 def _fit(arguments: argparse.Namespace) -> int:
-    """The exit code of a fit that was reported and written."""
+    """Fit, report and write; the exit code."""
     if arguments.samples and not arguments.samples_out:
         raise EbmError("--samples needs a file to write to: --samples-out draws.csv")
     check_outputs(
@@ -135,9 +136,8 @@ def _fit(arguments: argparse.Namespace) -> int:
     try:
         say(report, *how)
     finally:
-        # What is asked for in files does not depend on who reads the output.
+        # Files are written even if the output is no longer read.
         _write(report, arguments)
-    # A fit that was interrupted is reported and written as far as it came.
     if report.fit is None or report.fit.converged:
         return _CONVERGED
     return _INTERRUPTED if report.fit.interrupted else _NOT_CONVERGED
@@ -165,7 +165,7 @@ def _fit_file(arguments: argparse.Namespace) -> Report:
 
 
 def _advice(table: Table, is_spins: bool) -> str:
-    """What to do about numbers in another coding, besides what the space of states says."""
+    """Advice on data in another coding, beyond the message of the state space."""
     values = np.unique(table.states)
     if is_spins and np.isin(values, (0, 1)).all():
         return ""
@@ -225,7 +225,7 @@ def _write(report: Report, arguments: argparse.Namespace) -> None:
         with atomic_write(arguments.figure, overwrite=arguments.force) as file:
             figure.savefig(file, format=kind, dpi=200)
         require_extra("matplotlib.pyplot", "plot").close(figure)
-    # Last, so that the other files are there.
+    # The other files are written first.
     for path in (arguments.out, arguments.samples_out):
         if path is not None and report.model is None:
             raise EbmError(f"there is no model to write to {path}: see the warnings above")

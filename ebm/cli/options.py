@@ -1,4 +1,4 @@
-"""What both commands share: options as values, messages that name options, and where to write."""
+"""Values of options, messages that name options, and checks of outputs, for all commands."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ebm._files import require_replaceable
+from ebm._files import require_writable
 from ebm.errors import FileFormatError, require_extra
 from ebm.report import Report
 from ebm.tables._columns import listed
-from ebm.tables.write_table import SUFFIXES
+from ebm.tables.write_table import require_suffix
 
 #: Options that stand for arguments of the library and take their values.
 KEYWORDS: Mapping[str, str] = {
@@ -43,9 +43,9 @@ _SWITCHES: Mapping[str, Callable[[Any], str | None]] = {
 _LIST = r"""\[(?:[^]'"]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*\]"""
 _VALUE = rf"{_LIST}|'[^']*'|ebm\.\w+|True|False|…|[+-]?[0-9][0-9.]*(?:e[+-]?[0-9]+)?"
 _ARGUMENT = re.compile(rf"(?<![\w.'\"])({'|'.join([*KEYWORDS, *_SWITCHES])})(?: = |=)({_VALUE})?")
-#: What the library says of zeros and ones that were called spins.
+#: Advice of the library for zeros and ones read as spins.
 _OTHER_CODING = "use space=ebm.Binary, or recode as 2 * x - 1"
-#: A penalty as the library writes it.
+#: A penalty as written in messages of the library.
 _WRITTEN_PENALTY = re.compile(r"(?:penalty=)?ebm\.Penalty\(([^()]*)\)")
 #: A penalty that is named without a value.
 _PENALTY = re.compile(r"(?<=penalty )(\()?(l2_biases|l2)\b(?! ?=)")
@@ -134,7 +134,7 @@ count = partial(integer, least=1)
 
 
 def in_options(text: str) -> str:
-    """A message with the arguments that it names as options, ready to be pasted into a shell."""
+    """A message whose arguments of the library are written as options, as for a shell."""
     text = text.replace(_OTHER_CODING, "leave out --spins")
     text = _WRITTEN_PENALTY.sub(r"\1", text)
     text = _PENALTY.sub(lambda match: f"{match[1] or ''}{KEYWORDS[match[2]]}", text)
@@ -186,29 +186,23 @@ def check_outputs(
     figure: Path | None = None,
     table: Path | None = None,
 ) -> None:
-    """Refuse, before any work, outputs that could not be written afterwards, or none at all.
+    """Refuse in advance outputs that cannot be written, or a closed standard output without files.
 
-    ``source`` is read and no output; ``figure`` is the one that is drawn, ``table`` that of draws.
+    ``source`` is the input; ``figure`` and ``table`` are the outputs for the figure and the draws.
     """
     paths = [path for path in outputs if path is not None]
     if sys.__stdout__ is None and not paths:
         raise OSError(errno.EBADF, "is closed, name a file with --out", "the standard output")
     for index, path in enumerate(paths):
         if str(path) == "-":
-            raise FileFormatError("outputs go to files, '-' is none: name a file")
+            raise FileFormatError("an output must be a file, '-' is none: name a file")
         if path in paths[:index] or (source is not None and path.resolve() == source.resolve()):
             raise FileFormatError(f"{path} is named twice: give every file its own name")
-        require_replaceable(path)
-        if path.exists() and not force:
-            raise FileExistsError(17, "the file exists, --force overwrites it", str(path))
-        if not path.absolute().parent.is_dir():
-            raise FileNotFoundError(2, "no such folder", str(path.parent))
+        require_writable(path, overwrite=force)
     if figure is not None:
         _check_figure(figure)
-    if table is not None and table.suffix.lower() not in SUFFIXES:
-        raise FileFormatError(
-            f"{table} has the suffix {table.suffix or 'none'}, wanted {', '.join(SUFFIXES)}"
-        )
+    if table is not None:
+        require_suffix(table)
 
 
 def _check_figure(path: Path) -> None:
@@ -224,14 +218,14 @@ def _check_figure(path: Path) -> None:
 
 
 def say(*lines: object) -> None:
-    """Lines to the standard output; silence once its reader has seen enough."""
+    """Print lines; nothing once the reader has closed the pipe."""
     with _standard_output():
         for line in lines:
             print(line)
 
 
 def write_bytes(blocks: Iterable[bytes]) -> None:
-    """Bytes to the standard output, until they end or its reader has seen enough."""
+    """Write bytes to the standard output until the reader closes the pipe."""
     with _standard_output():
         sys.stdout.buffer.writelines(blocks)
 
@@ -242,8 +236,8 @@ def _standard_output() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except OSError as error:
-        # What is still in the buffer goes nowhere: it would be an error at exit.
+        # What is still in the buffer would raise an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        # A reader that has seen enough is no error: there may be files to write.
+        # After a closed pipe there may be files to write.
         if not isinstance(error, BrokenPipeError):
             raise

@@ -1,4 +1,4 @@
-"""How far two sets of moments of the same units are apart, in numbers and in standard errors."""
+"""Differences of two sets of moments of the same units, in numbers and in standard errors."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ class Difference:
     Parameters
     ----------
     largest, rms : float
-        Largest modulus and root mean square.
+        Largest modulus and root mean square of the differences.
     where : tuple of str
-        The unit, or the pair, with the largest.
+        Unit, or pair, of the largest difference.
     largest_z, rms_z : float or None
-        Those of differences divided by their standard errors, √(σ²/N + σ²/N′) with σ the deviation
-        of one sample, the larger one of both routes: rare events that were not drawn have errors
-        all the same. None where both routes have no sampling error.
+        Largest modulus and root mean square of the differences divided by their standard errors,
+        √(σ²/N + σ²/N′), where σ is the larger of the standard deviations of a sample in the two
+        routes, so that events not drawn in one of them have errors too. None if neither route has
+        a sampling error.
     n_rare : int
-        Pairs left out of these two: in one of the routes fewer than five samples are expected with
-        both units in their rarer states, and their number is nothing like normal.
+        Pairs left out of ``largest_z`` and ``rms_z`` because in one of the routes fewer than five
+        samples are expected with both units in their rarer states, whose number is not normally
+        distributed.
     """
 
     largest: float
@@ -52,7 +54,7 @@ class Difference:
 def differences(
     route: Moments, reference: Moments
 ) -> tuple[Difference, Difference | None, Difference | None]:
-    """Of means, covariances, and correlations of pairs that change in both; None without any."""
+    """Means, covariances, correlations of pairs that change in both routes; None without any."""
     routes, n = (route, reference), reference.space.n
     pairs = i, j = np.triu_indices(n, 1)
     is_common = _joint_events(*routes)[pairs] >= FEWEST_EVENTS
@@ -112,7 +114,7 @@ def _correlations(moments: Moments, i: Index, j: Index) -> tuple[Array, Array]:
 
 def _joint_events(*routes: Moments) -> Array:
     """Samples to expect with both units of a pair in their rarer states, (n, n)."""
-    # In the route with the fewest; as many as the rates, or the pair in either route, say.
+    # The larger share of both routes, independent or not, times the smaller sample size.
     share = np.zeros_like(routes[0].covariance)
     for moments in (route.to(Binary) for route in routes):
         is_mostly_on = moments.mean > 0.5
@@ -136,11 +138,10 @@ def _difference(
     largest_z = rms_z = None
     n_rare = 0
     if any(math.isfinite(moments.sample_size) for moments in routes):
-        # What hardly changed in a few samples has an error all the same: that which the other route
-        # says.
+        # A unit that hardly changes in few samples has the error of the other route.
         sigma = np.maximum(deviation, other)
         errors = np.hypot(*(sigma / math.sqrt(moments.sample_size) for moments in routes))
-        # No difference is none, however exactly it is known.
+        # A difference of zero is zero in any error.
         with np.errstate(divide="ignore", invalid="ignore"):
             z = np.where(size > 0, size / errors, 0.0)[is_common]
         n_rare = len(size) - len(z)

@@ -1,4 +1,4 @@
-"""The function :func:`ebm.compare` and the table it gives."""
+"""The function :func:`ebm.compare` and its table."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "Route", "compare"]
 
-#: Kinds of moments, as they are called in a route.
+#: Kinds of moments, named as the fields of a route.
 _KINDS = ("means", "covariances", "correlations")
 
 
 @dataclass(frozen=True)
 class Route:
-    """One route to the moments, and how far it is from the reference.
+    """One route to the moments, and its differences from the reference.
 
     Parameters
     ----------
     name : str
-        What it is called.
+        Name of the route.
     sample_size : float
-        Samples behind it; inf where it has no sampling error.
+        Number of samples; inf without sampling error.
     log_partition, log_partition_difference : float or None
-        ln Z and ln Z − ln Z of the reference; None where one is unknown.
+        ln Z, and ln Z minus that of the reference; None where unknown.
     means, covariances, correlations : Difference or None
         Route minus reference, in the coding of the reference, over units and pairs of units. None
-        where there is no pair, or none whose units change.
+        where there is no pair or, for correlations, none whose units change.
     relative_covariance_error : float or None
-        ‖C − C′‖ / ‖C′‖ with C′ of the reference; None where C′ = 0.
+        ‖C − C′‖ / ‖C′‖, where C′ is the covariance of the reference; None for C′ = 0.
     """
 
     name: str
@@ -54,18 +54,18 @@ class Route:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Routes to the same moments beside the first of them; made by :func:`ebm.compare`.
+    """Differences of several routes to the same moments from the first; see :func:`ebm.compare`.
 
-    ``print(comparison)`` shows the table, ``comparison[name]`` is one route.
+    ``print(comparison)`` prints a table, ``comparison[name]`` is one route.
 
     Parameters
     ----------
     space : StateSpace
-        That of the reference; all differences are in its coding.
+        State space of the reference; all differences are in its coding.
     routes : tuple of Route
-        In the order given; the first is the reference, whose differences are 0.
+        The routes in the order given; the first is the reference, whose differences are 0.
     moments : tuple of Moments
-        Theirs, in this space.
+        Moments of the routes, in ``space``.
     """
 
     space: StateSpace
@@ -74,11 +74,11 @@ class Comparison:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the routes are called."""
+        """Names of the routes."""
         return tuple(route.name for route in self.routes)
 
     def __getitem__(self, name: str) -> Route:
-        """A route by its name."""
+        """The route of this name."""
         for route in self.routes:
             if route.name == name:
                 return route
@@ -96,7 +96,7 @@ class Comparison:
         Returns
         -------
         pandas.DataFrame
-            Columns such as ``means_largest`` and ``means_rms_z``; NaN for what is unknown.
+            Columns such as ``means_largest`` and ``means_rms_z``; NaN where unknown.
         """
         pandas = require_extra("pandas", "data")
         records = [_flat(route) for route in self.routes]
@@ -109,7 +109,7 @@ class Comparison:
         Returns
         -------
         matplotlib.figure.Figure
-            Three panels and one of all root mean square differences; needs the extra ``plot``.
+            Three panels, and one of the root mean square differences; needs the extra ``plot``.
         """
         from ebm.plotting import comparison_figure
 
@@ -117,31 +117,30 @@ class Comparison:
 
 
 def compare(*moments: Any, names: Sequence[str] | None = None) -> Comparison:
-    r"""Put routes to the same moments side by side; the first is the reference for all others.
+    r"""Compare several routes to the same moments with the first of them, the reference.
 
     Parameters
     ----------
     *moments : Moments, Ensemble, FitResult, or anything with ``moments()``
         Two or more routes over the same two-valued units: exact ensembles, samples, data,
-        expansions; or the result of a fit, for the model it found. Codings {0,1} and ±1 may be
-        mixed, all are converted to that of the first; units that have names are realigned by name.
+        expansions, or the result of a fit, which stands for the fitted model. Codings {0,1} and ±1
+        are converted to that of the first route; named units are realigned by name.
     names : sequence of str, optional
-        One name for each route. What kind of route it is if not given: ``"exact"``, ``"samples"``,
-        ``"data"``, …
+        One name for each route; by default its kind, ``"exact"``, ``"samples"``, ``"data"``, ….
 
     Returns
     -------
     Comparison
-        Differences in numbers and in standard errors, ``str()`` of which is a table.
+        Differences in numbers and in standard errors; ``str()`` of it is a table.
 
     Raises
     ------
     ShapeError
         If there are fewer than two routes.
     ModelError
-        If something has no moments, such as a model.
+        If an argument has no moments, such as a model.
     CodingError
-        If a route is over other units, or these are not two-valued.
+        If the routes have different units, or units that are not two-valued.
 
     Examples
     --------
@@ -171,7 +170,7 @@ def compare(*moments: Any, names: Sequence[str] | None = None) -> Comparison:
 
 
 def _names(moments: Sequence[Any], names: Sequence[str] | None) -> list[str]:
-    """The names given, or what kind of route each is, numbered where there are several."""
+    """The names given, or the kinds of the routes, numbered where a kind occurs repeatedly."""
     if names is None:
         kinds = [str(getattr(route, "kind", type(route).__name__)) for route in moments]
         return [
@@ -195,7 +194,7 @@ def _moments(route: Any, name: str) -> Moments:
     moments = make() if callable(make) else None
     if not isinstance(moments, Moments):
         raise ModelError(
-            f"route {name!r} has no moments: give Moments, or what has them, such as "
+            f"route {name!r} has no moments: give Moments, or an object that has them, such as "
             "ebm.exact(model), ebm.sample(model, n_draws=1000) or ebm.Ensemble.from_data(rows)"
         )
     return moments
@@ -228,7 +227,7 @@ def _route(name: str, moments: Moments, reference: Moments) -> Route:
 
 
 def _flat(route: Route) -> dict[str, Any]:
-    """A route as one row: its differences as columns of their own."""
+    """A route as one row with a column for each number of its differences."""
     row: dict[str, Any] = {}
     for key, value in asdict(route).items():
         if key in _KINDS:
@@ -281,7 +280,7 @@ def _column(route: Route, *, is_reference: bool) -> list[str]:
             cells += ["-"] * 5
             continue
         if is_reference:
-            # A route has no distance from itself to measure in errors.
+            # The reference has no differences in standard errors.
             difference = replace(difference, largest_z=None, rms_z=None, n_rare=0)
         sizes = (difference.largest, difference.largest_z, difference.rms, difference.rms_z)
         cells += [number(size) for size in sizes]

@@ -1,4 +1,4 @@
-"""Data bundled with the library or found on the disk, and patterns that tests have in common."""
+"""Data bundled with the library or read from the disk, and patterns of known likelihood."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows of data with what a reader must know about them.
+    """Rows of data with their origin.
 
     Parameters
     ----------
-    states : ndarray of int8, shape (n_rows, n_units)
+    states : ndarray of int8, (n_rows, n_units)
         The data, read-only.
     names : tuple of str
         One name per unit.
     description : str
-        What was measured.
+        The measurement in a sentence.
     source : str
-        Where the data come from.
+        Reference to the publication of the data.
     license : str
-        Under which terms they are passed on.
+        Terms of redistribution.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def spikes() -> Dataset:
     Returns
     -------
     Dataset
-        States, shape (40000, 10): 1 where a cell fired in a time bin.
+        With states of shape (40000, 10): 1 where a cell fired in a time bin.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Fashion-MNIST, read from files that are on this machine already, and features made of images."""
+"""Fashion-MNIST, read from files on this machine, and features computed from images."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class FashionMNIST:
     images : ndarray of uint8, (60000, 28, 28)
         Grey values of the training images, 0 (background) … 255.
     labels : ndarray of uint8, (60000,)
-        Their classes, 0 … 9.
+        Classes of the training images, 0 … 9.
     test_images, test_labels : ndarray of uint8, (10000, 28, 28) and (10000,)
         Grey values and classes of the test images.
     class_names : tuple of str
-        What the classes show.
+        Kind of clothing of each class.
     source, license : str
-        Where the data come from, and their terms.
+        Reference to the publication, and the terms of redistribution.
     """
 
     images: NDArray[np.uint8] = field(repr=False)
@@ -76,18 +76,17 @@ class FashionMNIST:
 
 
 def fashion_mnist(folder: str | os.PathLike[str] | None = None) -> FashionMNIST:
-    """Fashion-MNIST from the disk; nothing is ever downloaded.
+    """Read Fashion-MNIST from the disk; nothing is ever downloaded.
 
-    The four idx files, compressed or not, are looked for in ``folder``, or else in a folder
-    ``fashion-mnist`` of the environment variable ``EBM_DATA`` (or there itself), of the cache
-    folder ``~/.cache/ebm``, and of ``share/datasets`` below ``sys.prefix``, ``/usr/local`` and
-    ``/usr``, where Debian's package ``dataset-fashion-mnist`` puts them. The SHA-256 of their
-    decompressed content is checked.
+    The four idx files, compressed or not, are sought in the folder named by the environment
+    variable ``EBM_DATA``, and in a folder ``fashion-mnist`` below that, below ``~/.cache/ebm``, and
+    below ``share/datasets`` in ``sys.prefix``, ``/usr/local`` and ``/usr``, where Debian's package
+    ``dataset-fashion-mnist`` installs them. The SHA-256 of their decompressed content is checked.
 
     Parameters
     ----------
     folder : path-like, optional
-        The only place to look.
+        The only folder to search, if given.
 
     Returns
     -------
@@ -97,9 +96,9 @@ def fashion_mnist(folder: str | os.PathLike[str] | None = None) -> FashionMNIST:
     Raises
     ------
     FileNotFoundError
-        If no folder has all four files; the message says how to get them.
+        If no folder has all four files; the message says how to obtain them.
     FileFormatError
-        If a file has other content.
+        If the content of a file is damaged or that of another file.
 
     Examples
     --------
@@ -109,15 +108,15 @@ def fashion_mnist(folder: str | os.PathLike[str] | None = None) -> FashionMNIST:
     ...
     FileNotFoundError: Fashion-MNIST was not found in no/such/folder: install Debian's package ...
     """
-    found = _found([Path(folder)] if folder is not None else list(_folders()))
-    images, labels, test_images, test_labels = (_read(path, name) for name, path in found.items())
+    paths = _paths([Path(folder)] if folder is not None else list(_folders()))
+    images, labels, test_images, test_labels = (_read(path, name) for name, path in paths.items())
     return FashionMNIST(images, labels, test_images, test_labels)
 
 
 def _folders() -> Iterator[Path]:
-    own = os.environ.get("EBM_DATA")
-    if own:
-        yield from (Path(own) / FOLDER, Path(own))
+    chosen = os.environ.get("EBM_DATA")
+    if chosen:
+        yield from (Path(chosen) / FOLDER, Path(chosen))
     cache = os.environ.get("XDG_CACHE_HOME")
     # Where there is no home folder, expanduser leaves the path as it is.
     yield (Path(cache) if cache else Path(os.path.expanduser("~/.cache"))) / "ebm" / FOLDER
@@ -125,15 +124,13 @@ def _folders() -> Iterator[Path]:
         yield Path(prefix) / "share" / "datasets" / FOLDER
 
 
-def _found(folders: list[Path]) -> dict[str, Path]:
-    """The first folder with all files, as paths by their names."""
+def _paths(folders: list[Path]) -> dict[str, Path]:
+    """The four files of the first folder that has them all, by their names."""
     for folder in folders:
-        choices = {name: (folder / name, folder / f"{name}.gz") for name in DIGESTS}
-        found = {
-            name: path for name, paths in choices.items() for path in paths[::-1] if path.is_file()
-        }
-        if len(found) == len(DIGESTS):
-            return found
+        choices = {name: (folder / f"{name}.gz", folder / name) for name in DIGESTS}
+        paths = {name: path for name, both in choices.items() for path in both if path.is_file()}
+        if len(paths) == len(DIGESTS):
+            return paths
     raise FileNotFoundError(
         f"Fashion-MNIST was not found in {', '.join(map(str, folders))}: install Debian's package "
         f"dataset-fashion-mnist, or put its four files ({', '.join(DIGESTS)}, as they are or with "
@@ -143,7 +140,7 @@ def _found(folders: list[Path]) -> dict[str, Path]:
 
 
 def _read(path: Path, name: str) -> NDArray[np.uint8]:
-    """The array in an idx file whose content is known."""
+    """The array in an idx file, once its digest is that of :data:`DIGESTS`."""
     try:
         content = path.read_bytes()
         content = gzip.decompress(content) if path.suffix == ".gz" else content
@@ -171,29 +168,31 @@ def features(
     rng: RandomSource = None,
     dtype: DTypeLike = np.float32,
 ) -> NDArray[np.floating]:
-    """Rows z of E features each, made of grey images in three stated steps.
+    """Rows z of E features each, computed from grey images in three steps.
 
-    First the pixels x = grey/255 are scaled: ``"raw"`` leaves them in [0, 1], ``"standardized"``
-    takes (x − 0.2860) / 0.3530, the mean and the deviation of the training images of Fashion-MNIST.
-    Then each image becomes a row: ``"pad"`` adds a margin of zeros; ``"pool"`` averages square
-    tiles; ``"project"`` is z = Rx, R_ij ~ N(0, 1/n_pixels); ``"random"`` is z = gelu(Rx + r), R and
-    r uniform in ±1/√n_pixels, an untrained layer. Last, ``unit_norm`` divides each row by |z|.
+    1. The pixels x = grey/255 are scaled: ``"raw"`` leaves them in [0, 1], ``"standardized"`` takes
+       (x − 0.2860) / 0.3530, with the mean and the standard deviation of the training images of
+       Fashion-MNIST.
+    2. Each image becomes a row: ``"pad"`` adds a margin of zeros; ``"pool"`` averages square tiles;
+       ``"project"`` takes z = Rx, R_ij ~ N(0, 1/n_pixels); ``"random"`` takes z = gelu(Rx + r) with
+       R and r uniform in ±1/√n_pixels, an untrained layer.
+    3. ``unit_norm`` divides each row by |z|.
 
     Parameters
     ----------
     images : array_like of uint8, (N, s, s)
         Grey values 0 … 255.
     kind : {"pad", "pool", "project", "random"}
-        How a row is made.
+        Map from an image to a row.
     size : int
-        E. A square of at least s² when padding; a square whose side divides that of the images,
-        padded to the next power of two where it does not divide s, when pooling.
+        E. ``"pad"`` needs a square of at least s²; ``"pool"`` a square whose side divides s, or
+        else the next power of two, to which the images are then padded.
     scaling : {"raw", "standardized"}
-        How the pixels are scaled.
+        Scaling of the pixels.
     unit_norm : bool
-        Whether rows have length 1; one that is zero stays zero.
+        Whether rows are scaled to length 1; a row of zeros stays as it is.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of R: give the same seed for training and test images.
+        Source of R and r: give the same seed for training and test images.
     dtype : dtype
         Floating-point type of the rows.
 
@@ -207,7 +206,7 @@ def features(
     CodingError
         If the images are not uint8.
     ShapeError
-        If they are no squares, or ``size`` cannot be had from them.
+        If the images are not square, or do not allow ``size``.
     ModelError
         If ``kind`` or ``scaling`` is none of those above, or ``dtype`` is no floating-point type.
 

@@ -1,4 +1,4 @@
-"""Small sets of binary patterns whose best likelihood is known."""
+"""Small sets of binary patterns whose largest likelihood is known."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ebm.errors import EbmError
 
 __all__ = ["bars_and_stripes", "shifting_bar"]
 
-#: Rows of 2^(n+1) patterns beyond this are no small set.
+#: Largest n of bars and stripes, which are 2^(n+1) images.
 LARGEST_SIDE = 12
 
 
 def bars_and_stripes(n: int) -> NDArray[np.int8]:
-    """Every n × n image of whole rows, then every one of whole columns, coded {0, 1}.
+    """All n × n images of uniform rows, then all of uniform columns, coded {0, 1}.
 
-    The empty and the full image are in both halves, so that the best mean log-likelihood of a
-    row is −(n + 1 − 2^(1−n)) ln 2: for n = 3 all 16 rows together have −41.59 nats.
+    The empty and the full image occur twice, so that the largest mean log-likelihood of an image is
+    −(n + 1 − 2^(1−n)) ln 2; for n = 3 that of all 16 images together is −41.59 nats.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def bars_and_stripes(n: int) -> NDArray[np.int8]:
     Returns
     -------
     ndarray of int8, (2^(n+1), n²)
-        One image a row.
+        One image per row.
 
     Raises
     ------
@@ -53,19 +53,19 @@ def bars_and_stripes(n: int) -> NDArray[np.int8]:
 
 
 def shifting_bar(n: int, length: int = 1) -> NDArray[np.int8]:
-    """A bar of ones at each place of a ring of zeros, coded {0, 1}.
+    """A bar of ones at each position on a ring of zeros, coded {0, 1}.
 
     Parameters
     ----------
     n : int
-        Units on the ring, from 2 to 4096.
+        Number of units on the ring, from 2 to 4096.
     length : int
-        Ones in the bar, from 1 to n − 1.
+        Number of ones in the bar, from 1 to n − 1.
 
     Returns
     -------
     ndarray of int8, (n, n)
-        One place a row; the best mean log-likelihood of a row is −ln n.
+        One position per row; the largest mean log-likelihood of a row is −ln n.
 
     Raises
     ------

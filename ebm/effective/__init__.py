@@ -1,4 +1,4 @@
-"""Effective theory: units summed out, exactly or by cumulants, what is left a model again."""
+"""Effective theory: models of some units, the others summed out exactly or by cumulants."""
 
 from ebm.effective.expansion import EffectiveExpansion, expand
 from ebm.effective.marginal import MarginalModel, marginalize

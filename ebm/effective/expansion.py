@@ -1,4 +1,4 @@
-"""Effective theory order by order: units summed out by the cumulants of what drives them."""
+"""Effective energies order by order in the couplings to the units that are summed out."""
 
 from __future__ import annotations
 
@@ -47,52 +47,52 @@ def expand(
     *,
     max_seconds: float = 60.0,
 ) -> EffectiveExpansion:
-    """Sum units out in powers of their couplings: E_eff(v) = Σ_k E_k(v), interactions each.
+    """The effective energy E_eff(v) = Σ_k E_k(v) in powers of the couplings to units summed out.
 
-    Hidden units that are not coupled among themselves, driven by
-    g_β(v) = Σ_α U_αβ (v_α − v̂_α), give ln Σ_h = Σ_β [ s₊(c_β) − ĥ_β g_β + Σ_k κ_k(c_β) g_β^k/k! ]:
-    [EBM] §2 with the cumulants κ_k of §4. To second order the kept units are a Boltzmann machine
-    W = Σ_β κ_2 U_αβ U_α'β with its diagonal, biases b + U(σ(c) − ĥ) at center v̂; since v² = v every
-    order feeds terms of fewer units too. Coupled ones are summed by connected diagrams, a coupling
-    among them counting one order like one to a kept unit.
+    Hidden units that are not coupled among themselves and have the inputs c_β + g_β(v),
+    g_β = Σ_α U_αβ (v_α − v̂_α), contribute Σ_β [ s₊(c_β) − ĥ_β g_β + Σ_k κ_k(c_β) g_β^k/k! ] to
+    ln Σ_h exp(−E): [EBM] §2 with the cumulants κ_k of §4. To second order the kept units are a
+    Boltzmann machine with W_αα' = Σ_β κ_2(c_β) U_αβ U_α'β, diagonal included, and biases
+    b + U(σ(c) − ĥ) at center v̂; since v² = v, every order contributes to terms of fewer units too.
+    Hidden units coupled among themselves are summed by connected diagrams, in which each coupling
+    counts as one order.
 
     Parameters
     ----------
     model : RestrictedBoltzmannMachine, BoltzmannMachine or IsingModel
-        The joint model. Its centers choose the point of the expansion, an Ising model is expanded
-        in its J.
+        The joint model. Its centers are the point of the expansion; an Ising model is expanded in
+        its J about s = 0.
     keep : sequence of int or str, or None
-        The units to keep as in :func:`ebm.marginalize`; None keeps all units of ``model.space``, so
-        of a restricted machine the visible ones.
+        The units to keep as in :func:`ebm.marginalize`; None keeps all units of ``model.space``,
+        which are the visible ones of a restricted machine.
     order : int
-        K. Up to 20, or 6 where traced units are coupled among themselves.
+        K, up to 20, or to 6 if units summed out are coupled among themselves.
     max_seconds : float
-        Time that it may take before it is refused.
+        An expansion that would take longer is refused before it begins.
 
     Returns
     -------
     EffectiveExpansion
-        Orders 0 … K, constants included; ``.interactions()`` is their sum.
+        Orders 0 … K, constants included.
 
     Raises
     ------
     EbmError
         If ``order`` is not a positive integer, or ``max_seconds`` not a positive number.
     ModelError
-        If the model is another.
+        If the model is not one of these.
     ShapeError
         If ``keep`` is no sequence of different units.
     NamesError
-        If a name is not there.
+        If no unit has one of the names.
     LimitError
-        If the order is too high, or there would be too many interactions; it says how many.
+        If ``order`` is too high, or there would be too many interactions.
 
     Notes
     -----
-    The series of a hidden unit converges where abs(g_β) < √(c_β² + π²); ``drive`` is the largest
-    quotient of both. Where hidden units are coupled among themselves it counts all that drives a
-    unit, as a rule of thumb. How far off an order is says ``energy_error``, and a
-    :class:`ebm.errors.SeriesWarning` of ``interactions()``.
+    The series of a hidden unit converges for abs(g_β) < √(c_β² + π²), and ``drive`` is the largest
+    quotient of the two. If hidden units are coupled among themselves, their inputs from each other
+    are included in g_β, and ``drive`` is a rule of thumb.
 
     Examples
     --------
@@ -134,12 +134,12 @@ class EffectiveExpansion:
     Parameters
     ----------
     orders : tuple of InteractionModel
-        E_0, E_1, …, E_K of the kept units in their coding. E_0 holds what the kept units have
-        without the traced ones, and ln Z of these. Terms that vanish are left out.
+        E_0, E_1, …, E_K of the kept units in their coding. E_0 is the energy of the kept units
+        alone, less ln Z of the others alone. Terms that vanish are left out.
     groups : tuple of TracedGroup
         The units summed out.
     labels : tuple of str
-        What the units of the joint model are called.
+        Names of the units of the joint model, or their numbers.
     """
 
     orders: tuple[InteractionModel, ...]
@@ -156,15 +156,15 @@ class EffectiveExpansion:
 
     @property
     def drive(self) -> float:
-        """Largest abs(g_β)/√(c_β² + π²) of a traced unit over all kept states.
+        """Largest abs(g_β)/√(c_β² + π²) of a unit summed out over all kept states.
 
-        Below 1 the series converges, the faster the smaller it is.
+        The series converges if it is below 1.
         """
         return max((float(group.drives.max()) for group in self.groups), default=0.0)
 
     @property
     def space(self) -> Binary | Spins:
-        """That of the kept units."""
+        """The space of the kept units."""
         return self.orders[0].space
 
     def interactions(self, order: int | None = None) -> InteractionModel:
@@ -173,19 +173,19 @@ class EffectiveExpansion:
         Parameters
         ----------
         order : int, optional
-            From 0 to K; None takes all.
+            From 0 to K, by default K.
 
         Returns
         -------
         InteractionModel
-            Its terms have up to so many units, or two where kept units are coupled; its ln Z is
-            that of the joint model to this order. A :class:`ebm.errors.SeriesWarning` says when
-            ``energy_error`` is above 0.1, and which units are driven beyond their radius.
+            Terms of at most ``order`` units, and the couplings of kept units; its ln Z is that of
+            the joint model to this order. A :class:`ebm.errors.SeriesWarning` is issued if
+            ``energy_error`` is above 0.1; it names the units whose series does not converge.
 
         Raises
         ------
         ShapeError
-            If there is no such order.
+            If ``order`` is above K.
         """
         order = self._checked(order)
         warn_of(
@@ -201,27 +201,12 @@ class EffectiveExpansion:
         return InteractionModel(_sorted(terms), self.space, offset=offset)
 
     def energy_error(self, order: int | None = None) -> float:
-        """Estimated largest error, over the kept states, of the energy up to an order, in nats.
+        """Estimated largest error in nats, over the kept states, of the energy up to an order.
 
-        Of free units the sum of what is left of each, ln(1 + e^{c+g}) less its series, at the worst
-        g that kept states can make: a bound. Of coupled ones that of
-        :attr:`ebm.perturbation.Expansion.log_partition_error` at the states that drive them most.
-        ln Z of :meth:`interactions` is not off by more.
-
-        Parameters
-        ----------
-        order : int, optional
-            From 0 to K; None is K.
-
-        Returns
-        -------
-        float
-            Zero if nothing was summed out.
-
-        Raises
-        ------
-        ShapeError
-            If there is no such order.
+        Of units that are not coupled among themselves it is a bound: the sum over units of the
+        largest remainder of the series of ln(1 + e^{c+g}) over all possible g. Of coupled ones it
+        is :attr:`ebm.perturbation.Expansion.log_partition_error` at the states with the largest
+        inputs. The error of ln Z of :meth:`interactions` is not larger. The default order is K.
         """
         order = self._checked(order)
         return math.fsum(group.remainder(order) for group in self.groups)
@@ -237,9 +222,9 @@ class EffectiveExpansion:
     def _reason(self, order: int) -> str:
         units = [self.labels[k] for group in self.groups for k in group.units[group.drives >= 1]]
         if not units:
-            return f"the units summed out are driven strongly for order {order}"
+            return f"the inputs of the units summed out are strong for order {order}"
         return (
-            "the series does not converge for all states of the kept units, they drive "
+            "the series does not converge for all states of the kept units, which drive "
             f"{'unit' if len(units) == 1 else 'units'} {shown(units)} of the joint model up to "
             f"{self.drive:.3g} times the radius √(c² + π²)"
         )
@@ -265,7 +250,7 @@ def _require_feasible(groups: Sequence[TracedGroup], order: int, max_seconds: fl
 
 
 def _terms_of_kept(machine: BoltzmannMachine, kept: Indices) -> Terms:
-    """What the kept units have among themselves; the constant under the empty key."""
+    """Interactions among the kept units alone, the constant under the empty key."""
     weights = machine.weights
     among = weights[kept][:, kept] if is_sparse(weights) else weights[np.ix_(kept, kept)]
     alone = BoltzmannMachine(
@@ -276,7 +261,7 @@ def _terms_of_kept(machine: BoltzmannMachine, kept: Indices) -> Terms:
 
 
 def _add(orders: list[Terms], group: TracedGroup, order: int) -> None:
-    """What summing out a group adds to −E at each order.
+    """Add to −E, order by order, the terms of a group that is summed out.
 
     Order k of ln Σ_h is a polynomial of k units, known from the states with at most k units at 1.
     """

@@ -1,4 +1,4 @@
-"""Effective energies: units summed out exactly, what is left a model again; [EBM] §2."""
+"""Effective energies of some units, the others summed out exactly; [EBM] §2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ebm.effective._inclusion_exclusion import subsets, subtract_parts
 from ebm.effective._kept_units import kept_positions
 from ebm.effective._traced_groups import connected_groups
 from ebm.enumeration._limits import describe_size, number_of_states
-from ebm.enumeration._log_weights import Parts, Resolution, Resolved, cut_form, of_form, resolved
+from ebm.enumeration._log_weights import Parts, Resolved, cut_form, of_form, resolved
 from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import QuadraticForm, offered_form, summable_form
 from ebm.model import EnergyModel, checked_energy, checked_space
@@ -28,13 +28,12 @@ from ebm.spaces import Binary, FiniteSpace, Spins
 
 __all__ = ["MarginalModel", "marginalize"]
 
-
 #: Joint states of kept and traced units held at a time.
 CHUNK = 2**18
 #: Bytes of one interaction, and seconds to add or subtract one energy.
 BYTES_PER_TERM = 400.0
 SECONDS_PER_SUM = 1e-6
-#: What one energy, and all interactions, may take.
+#: Limits of one energy, and of all interactions.
 MOST_SECONDS, MOST_BYTES = 60.0, 4 * 2.0**30
 #: Traced states held at a time for each kept state.
 TRACED_CHUNK = 2**10
@@ -44,24 +43,25 @@ SECONDS_BY_ENERGY = 2e-7
 
 
 def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> MarginalModel:
-    """Sum units out: E_eff(v) = −ln Σ_h exp(−E(v, h)), [EBM] eq 8, exactly.
+    """The effective energy E_eff(v) = −ln Σ_h exp(−E(v, h)) of some units; [EBM] eq 8.
 
-    All constants are kept: p(v) ∝ exp(−E_eff(v)) with the same ln Z as the joint model (Theorem 7).
+    The sum is exact and keeps all constants: p(v) = exp(−E_eff(v))/Z with the Z of the joint model,
+    [EBM] eq 9.
 
     Parameters
     ----------
     model : EnergyModel
-        Over a finite space. In a pairwise model traced units that do not interact given the kept
-        ones are summed separately, so that a layer of m hidden units costs 2m terms, not 2^m; of
-        another model every state of the traced units is visited.
+        The joint model, over a finite space. In a pairwise model, units that are independent given
+        the kept ones are summed separately, so that a layer of m hidden units costs 2m terms
+        instead of 2^m; in other models every state of the units summed out is visited.
     keep : sequence of int or str
-        The units to keep, by number or by name, in the order wanted. Of a restricted machine the
-        units are the visible ones; ``rbm.joint()`` has those of both layers.
+        The units to keep, by number or by name, in the order of the result. Those of a restricted
+        machine are its visible units; ``rbm.joint()`` has the units of both layers.
 
     Returns
     -------
     MarginalModel
-        A model of the kept units.
+        The model of the kept units.
 
     Raises
     ------
@@ -70,9 +70,9 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
     ShapeError
         If ``keep`` is no sequence of different units.
     NamesError
-        If a name is not there.
+        If no unit has one of the names.
     EnumerationLimitError
-        If one energy would take longer than 60 s, or more than 4 GiB.
+        If a single energy would take longer than 60 s, or more than 4 GiB.
 
     Examples
     --------
@@ -92,14 +92,14 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MarginalModel(EnergyModel):
-    """Some units of a model, the others summed out; made by :func:`marginalize`.
+    """The model of some units of another, the others summed out; made by :func:`marginalize`.
 
     Parameters
     ----------
     model : EnergyModel
         The joint model.
     keep : tuple of int
-        Its units that are kept, in the order of ``space``.
+        The units of ``model`` that are kept, in the order of ``space``.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class MarginalModel(EnergyModel):
         )
 
     def narrowed(self, kept: tuple[int, ...]) -> MarginalModel:
-        """Some of the kept units, by their places, the others summed out as well."""
+        """The model of some of the kept units, given by their places in ``keep``."""
         return MarginalModel(self.model, tuple(self.keep[i] for i in kept))
 
     def __repr__(self) -> str:
@@ -141,18 +141,7 @@ class MarginalModel(EnergyModel):
         return trace(self.model, kept, traced)
 
     def energy(self, states: ArrayLike) -> Array:
-        """Effective energy −ln Σ_h exp(−E(v, h)) of each state, (..., n) -> (...).
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            States of the kept units.
-
-        Returns
-        -------
-        ndarray, (...)
-            In units of k_B T; ``+inf`` where the joint model forbids every completion.
-        """
+        """E_eff(v) = −ln Σ_h exp(−E(v, h)) in units of k_B T, (..., n) -> (...); it may be +inf."""
 
         def energies(v: Array) -> Array:
             parts = [self._trace.energy(part) for part in self._blocks(v.reshape(-1, self.space.n))]
@@ -161,7 +150,7 @@ class MarginalModel(EnergyModel):
         return self.space.map(energies, states)
 
     def resolved_log_weights(self) -> Resolved | None:
-        """Log weights whose differences are exact, where energies are too large for plain sums."""
+        """Log weights whose differences are exact, or None where those of energies are."""
         trace = self._trace.resolved()
         if trace is None:
             return None
@@ -178,17 +167,7 @@ class MarginalModel(EnergyModel):
         return (states[start : start + rows] for start in range(0, len(states), rows))
 
     def scaled(self, beta: float) -> MarginalModel:
-        """The marginal of the joint model at β times its energy; not β times this energy.
-
-        Parameters
-        ----------
-        beta : float
-            Factor of the joint energy.
-
-        Returns
-        -------
-        MarginalModel
-            Of the same units.
+        """The effective energy at β times the joint energy, which is not β times this energy.
 
         Raises
         ------
@@ -203,15 +182,15 @@ class MarginalModel(EnergyModel):
     def interactions(self, max_order: int | None = None) -> InteractionModel:
         """The effective energy as interactions of 1, 2, … units, exact at full order.
 
-        Inclusion–exclusion: over {0,1} J_A = −Σ_{B⊆A} (−1)^{|A|−|B|} E(1_B), over ±1
-        J_A = −⟨E(s) Π_{i∈A} s_i⟩ over all s alike.
+        Over {0,1} inclusion–exclusion gives J_A = −Σ_{B⊆A} (−1)^{|A|−|B|} E(1_B); over ±1
+        J_A = −2^{−n} Σ_s E(s) Π_{i∈A} s_i.
 
         Parameters
         ----------
         max_order : int, optional
-            Leave out terms of more units; None keeps all 2^n. Over {0,1} the truncated model is
-            right wherever at most so many units are 1, and only those states are visited; over ±1
-            it is the least-squares fit to the energies.
+            Largest number of units in a term; by default all 2^n terms are computed. Over {0,1} the
+            truncated energy is exact for states with at most so many units at 1, and only those are
+            visited; over ±1 it is the least-squares fit to the energies of all states.
 
         Returns
         -------
@@ -225,7 +204,7 @@ class MarginalModel(EnergyModel):
         ShapeError
             If ``max_order`` is not a positive integer.
         EnumerationLimitError
-            If there are too many.
+            If they would take longer than 60 s, or more than 4 GiB.
 
         Examples
         --------
@@ -320,11 +299,8 @@ class TraceByProducts:
 
     def __init__(self, model: Any, keep: Indices, traced: Indices) -> None:
         self._space: Any = model.space
-        form = summable_form(model)
-        forms = cut_form(form)
-        form = form.at_origin().dense()
-        self._constant = form.constant
-        self._resolution = Resolution.of(form.matrix / 2, form.vector)
+        self._cut = cut_form(summable_form(model))
+        form, forms, _ = self._cut
         self._width = self._space.value_features.shape[1]
         rows = self._features(keep)
         self._own = tuple(
@@ -353,13 +329,11 @@ class TraceByProducts:
     def energy(self, states: Array) -> Array:
         """E_eff of a block of kept states."""
         leading, rest = self.log_weights(states)
-        return np.asarray(self._constant - (leading + rest))
+        return np.asarray(self._cut.whole.constant - (leading + rest))
 
     def resolved(self) -> Resolved | None:
         """constant − E_eff of kept states in two parts, where energies need them."""
-        if len(self._own) == 1:
-            return None
-        return Resolved(self.log_weights, self._constant, self._resolution)
+        return self._cut.resolved(self.log_weights)
 
     def _groups_of_one_size(self, matrix: Array, traced: Indices) -> Iterator[Indices]:
         """Traced units linked, directly or through others: (n_groups, size) for each size."""

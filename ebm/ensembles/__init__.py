@@ -1,4 +1,4 @@
-"""Ensembles, the pivot of the library, and the moments and estimates they give."""
+"""Ensembles, over which averages are taken, and their moments and estimates."""
 
 from ebm.ensembles.ensemble import Ensemble, WeightedStates
 from ebm.ensembles.moments import Estimate, Moments

@@ -1,4 +1,4 @@
-"""The pivot of the library: what an average is taken over, and data as the simplest case of it."""
+"""Ensembles, over which averages are taken; data are the simplest of them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ from ebm.spaces._reading import dense, readable
 __all__ = [
     "Ensemble",
     "Observable",
+    "StoredStates",
     "WeightedStates",
     "observed",
+    "require_ensemble",
     "require_order",
     "require_units",
 ]
@@ -47,15 +49,12 @@ __all__ = [
 #: A function of states (m, n) with one value, or array of values, for each: (m,) or (m, …).
 Observable = Callable[[Array], ArrayLike]
 
-#: Largest covariance matrix that is made, in bytes.
-MEMORY_LIMIT = 4 * 2**30
-
 
 class Ensemble(ABC):
-    """Anything that averages can be taken over: exact enumeration, samples, data.
+    """States with weights over which averages are taken: an exact enumeration, samples, or data.
 
-    One member has to be written, ``blocks``; the others have defaults from it and are overridden
-    where a route knows better.
+    A subclass provides ``blocks``, from which all other members follow; it overrides those for
+    which it has a faster or more accurate way.
 
     Examples
     --------
@@ -70,15 +69,15 @@ class Ensemble(ABC):
     space: StateSpace
     #: inf for exact ensembles, Σ weights for data, the effective number for samples.
     sample_size: float = math.inf
-    #: What tables call this kind of route to the moments.
+    #: Heading in tables.
     kind = "ensemble"
 
     @abstractmethod
     def blocks(self) -> Iterator[tuple[Array, Array]]:
-        """Blocks of states (m, n) and weights (m,); all weights together sum to 1."""
+        """Blocks of states (m, n) and weights (m,), which over all blocks sum to 1."""
 
     def expectation(self, f: Observable) -> Array:
-        """E[f(x)] of any observable, one pass over the blocks.
+        """E[f(x)] of any observable, by one pass over the blocks.
 
         Parameters
         ----------
@@ -88,8 +87,8 @@ class Ensemble(ABC):
         Returns
         -------
         ndarray
-            E[f], in the shape of one value. States of weight zero count zero, even where f is
-            infinite.
+            E[f], in the shape of one value. States of weight zero contribute nothing, even where
+            f is infinite.
 
         Raises
         ------
@@ -105,25 +104,14 @@ class Ensemble(ABC):
         return np.asarray(total)
 
     def covariance(self, f: Observable) -> Array:
-        """Cov[f, f] of a vector observable, (k, k); of a scalar one its variance.
+        """Cov[f, f], (k, k), of f from states (m, n) to values (m, k), or Var f of values (m,).
 
-        Two passes, the mean first, so that a large mean costs no digits.
-
-        Parameters
-        ----------
-        f : callable
-            Maps states (m, n) to values (m,) or (m, k).
-
-        Returns
-        -------
-        ndarray
-            (k, k), or a number where f is scalar.
+        A first pass takes the mean, so that a large mean costs no digits.
         """
         mean = self.expectation(f)
         k = mean.size
         require_memory(
             8.0 * k**2,
-            MEMORY_LIMIT,
             f"the covariance of {k} observables",
             "take fewer observables at a time",
         )
@@ -135,7 +123,7 @@ class Ensemble(ABC):
         return np.asarray(total if mean.ndim else total[0, 0])
 
     def estimate(self, f: Observable) -> Estimate:
-        """E[f(x)] with its standard error √(Var f / sample_size), zero where exact."""
+        """E[f(x)] with its standard error √(Var f / sample_size), which is zero if exact."""
         value = self.expectation(f)
         if math.isinf(self.sample_size):
             return Estimate(value[()], np.zeros_like(value)[()])
@@ -143,11 +131,10 @@ class Ensemble(ABC):
         return Estimate(value[()], np.sqrt(square / self.sample_size)[()])
 
     def moments(self) -> Moments:
-        """Means and covariances of the features of the space."""
+        """Means and covariances of the features of the space, and ln Z where it is known."""
         d = self.space.n_features
         require_memory(
             8.0 * d * d,
-            MEMORY_LIMIT,
             f"the covariance of {d} features",
             "choose fewer units; are the data transposed (rows must be samples)?",
         )
@@ -185,30 +172,30 @@ class Ensemble(ABC):
         sample_weight: ArrayLike | None = None,
         names: Sequence[str] | None = None,
     ) -> WeightedStates:
-        """Data as an ensemble: rows are samples, columns are units.
+        """The ensemble of data whose rows are samples and whose columns are units.
 
         Parameters
         ----------
         X : array_like, scipy.sparse, tensor or data frame, (n_samples, n_units)
-            Numbers of any type. A frame brings its column names.
+            Numbers of any type. Column names of a frame become the names of the units.
         space : StateSpace or class, optional
-            The coding, ``ebm.Binary`` if not given: others must be asked for. Columns of a frame
-            are brought into the order of the names of a space.
+            The coding, by default ``ebm.Binary``; no other coding is inferred from the numbers.
+            Columns of a frame are put into the order of the names of a space.
         sample_weight : array_like, (n_samples,), optional
-            Frequencies of the rows: weight 2 equals the row twice, weight 0 equals its absence. A
-            series beside a frame is taken by the labels of the rows.
+            Frequencies of the rows, by default 1: a weight of 2 equals the row twice, a weight of
+            0 its absence. A series beside a frame is aligned by the labels of the rows.
         names : sequence of str, optional
-            Unit names, where ``X`` has none.
+            Names of the units, if ``X`` has none.
 
         Returns
         -------
         WeightedStates
-            The distinct rows, equal ones counted together.
+            The distinct rows and their relative frequencies.
 
         Raises
         ------
         ShapeError
-            If ``X`` has not two axes, or ``sample_weight`` not one entry for each row.
+            If ``X`` does not have two axes, or ``sample_weight`` not one entry for each row.
         CodingError
             If a value does not belong to the coding.
         MissingValueError
@@ -251,11 +238,25 @@ class Ensemble(ABC):
         )
 
 
+class StoredStates(Ensemble):
+    """An ensemble whose states (m, n) and weights (m,) are stored."""
+
+    states: NDArray[Any]
+    weights: Array
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """Blocks of states (m, n) and their weights (m,)."""
+        rows = max(1, 2**22 // self.space.n)
+        for start in range(0, len(self.states), rows):
+            block = slice(start, start + rows)
+            yield self.states[block].astype(np.float64), self.weights[block]
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class WeightedStates(Ensemble):
+class WeightedStates(StoredStates):
     """Distinct states with their relative frequencies.
 
-    Made by :meth:`Ensemble.from_data`. Duplicate rows are data: they are counted, never dropped.
+    Made by :meth:`Ensemble.from_data`, which counts equal rows together.
 
     Parameters
     ----------
@@ -266,9 +267,9 @@ class WeightedStates(Ensemble):
     weights : ndarray, (n_patterns,)
         Relative frequencies, summing to 1.
     sample_size : float
-        Sum of the frequencies of the rows, which is their number where none were given.
+        Sum of the frequencies of the rows, by default their number.
     n_rows : int
-        Number of rows read.
+        Number of rows that were read.
 
     Examples
     --------
@@ -288,28 +289,11 @@ class WeightedStates(Ensemble):
     def __repr__(self) -> str:
         return f"WeightedStates({self.n_rows} rows, {len(self.states)} distinct, {self.space!r})"
 
-    def blocks(self) -> Iterator[tuple[Array, Array]]:
-        """Blocks of distinct states (m, n) and their frequencies (m,)."""
-        rows = max(1, 2**22 // self.space.n)
-        for start in range(0, len(self.states), rows):
-            block = slice(start, start + rows)
-            yield self.states[block].astype(np.float64), self.weights[block]
-
     def entropy(self, base: float | None = None) -> float:
-        """Plug-in entropy −Σ p ln p of the frequencies, in nats, or in the given base.
+        """Plug-in entropy −Σ p ln p of the frequencies in nats, or with a base of 2 in bits.
 
-        Biased low by about (K − 1)/(2N) nats for K occupied patterns and N samples
+        It is biased low by about (K − 1)/(2N) nats for K occupied patterns and N samples
         :cite:`miller1955`.
-
-        Parameters
-        ----------
-        base : float, optional
-            2 for bits.
-
-        Returns
-        -------
-        float
-            −Σ p ln p, never negative.
 
         Examples
         --------
@@ -322,22 +306,22 @@ class WeightedStates(Ensemble):
 
 def _table(X: Any) -> NDArray[Any]:
     """Rows of data as one array of any type, (n_samples, n_units)."""
-    given = readable(X, "data")
-    if len(given.shape) != 2:
+    table = readable(X, "data")
+    if len(table.shape) != 2:
         advice = "for one unit give X[:, None], for one sample X[None, :]"
         if hasattr(X, "states"):
             advice = f"of a {type(X).__name__} give the states, with its names"
         raise ShapeError(
-            f"data must have shape (n_samples, n_units), got {tuple(given.shape)}; {advice}"
+            f"data must have shape (n_samples, n_units), got {tuple(table.shape)}; {advice}"
         )
-    if 0 in given.shape:
+    if 0 in table.shape:
         raise ShapeError(
-            f"data must have at least one row and one column, got {tuple(given.shape)}"
+            f"data must have at least one row and one column, got {tuple(table.shape)}"
         )
     labels = held_labels(X, 1)
     if labels is not None:
-        checked_names(labels, given.shape[1])
-    return dense(given)
+        checked_names(labels, table.shape[1])
+    return dense(table)
 
 
 def _resolved(
@@ -345,10 +329,10 @@ def _resolved(
 ) -> tuple[StateSpace, Indices | None]:
     """The space of the data, and the order in which to take the columns."""
     labels = held_labels(X, 1)
-    own = None if labels is None else as_names(labels)
+    column_names = None if labels is None else as_names(labels)
     counted = labels is not None and only_count(labels)
-    wanted = own if names is None else as_names(names)
-    if own is not None and not counted and wanted != own:
+    wanted = column_names if names is None else as_names(names)
+    if column_names is not None and not counted and wanted != column_names:
         raise NamesError("names must not be given beside a frame that has other column names")
     if space is None:
         space = Binary
@@ -420,23 +404,28 @@ def _counted(
     return rows[first], counts.astype(np.float64)
 
 
-def require_units(ensemble: Any, space: StateSpace) -> None:
-    """Refuse what is no ensemble over the units of a space, in this coding and order."""
+def require_ensemble(ensemble: Any) -> None:
+    """Refuse what is no ensemble."""
     if not isinstance(ensemble, Ensemble):
         raise ModelError(
             f"an ensemble of states is wanted, got {type(ensemble).__name__}: give "
             "ebm.exact(model) or ebm.Ensemble.from_data(rows)"
         )
-    own = ensemble.space
-    if own.named(None) != space.named(None):
-        raise CodingError(f"states of {space!r} are wanted, got an ensemble over {own!r}")
-    require_order(own, space)
 
 
-def require_order(own: StateSpace, wanted: StateSpace) -> None:
+def require_units(ensemble: Any, space: StateSpace) -> None:
+    """Refuse what is no ensemble over the units of a space, in this coding and order."""
+    require_ensemble(ensemble)
+    given_space = ensemble.space
+    if given_space.named(None) != space.named(None):
+        raise CodingError(f"states of {space!r} are wanted, got an ensemble over {given_space!r}")
+    require_order(given_space, space)
+
+
+def require_order(given_space: StateSpace, wanted: StateSpace) -> None:
     """Refuse units of other names than those wanted, or in another order."""
-    if own.names and wanted.names and own.names != wanted.names:
-        raise NamesError(f"the units must be {wanted.names} in this order, got {own.names}")
+    if given_space.names and wanted.names and given_space.names != wanted.names:
+        raise NamesError(f"the units must be {wanted.names} in this order, got {given_space.names}")
 
 
 def observed(f: Observable, states: Array) -> Array:

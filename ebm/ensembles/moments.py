@@ -1,4 +1,4 @@
-"""What averages give: estimates with their errors, means and covariances in a stated coding."""
+"""Estimates with their errors, and means and covariances in a stated coding."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["Estimate", "Moments"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its standard error; zero error means exact.
+    """A value with its standard error.
 
     Parameters
     ----------
     value : float or ndarray
-        The estimate.
+        The estimated value.
     standard_error : float or ndarray
-        One standard deviation of its sampling error, in the same units.
+        One standard deviation of its sampling error, in the same units; 0 if it is exact.
 
     Examples
     --------
@@ -54,21 +54,22 @@ class Estimate:
 class Moments:
     """Means and covariances of the features of a space.
 
-    m_i = E[f_i],  C_ij = E[f_i f_j] − m_i m_j with 1/N (ddof = 0), f the states themselves for
-    two-valued units.
+    m_i = E[f_i],  C_ij = E[f_i f_j] − m_i m_j with 1/N (ddof = 0). The features f of two-valued
+    units are the states themselves.
 
     Parameters
     ----------
     space : StateSpace
-        The coding the moments are in.
+        The coding of the units.
     mean : array_like, (n_features,)
         m.
     covariance : array_like, (n_features, n_features)
-        C, symmetric. A frame and a series of means are taken by their labels, names of the units.
+        C, symmetric. A frame, like a series of means, is aligned by its labels, which are names of
+        the units.
     log_partition : float, optional
-        ln Z of the model they come from, if known.
+        ln Z of the model, if known.
     sample_size : float
-        Number of samples behind them; ``inf`` for exact ones.
+        Number of samples that were averaged over; ``inf`` for exact moments.
 
     Raises
     ------
@@ -93,7 +94,7 @@ class Moments:
     covariance: Any
     log_partition: float | None = None
     sample_size: float = math.inf
-    #: What tables call them.
+    #: Their heading in tables.
     kind = "moments"
 
     def __post_init__(self) -> None:
@@ -121,7 +122,7 @@ class Moments:
             raise ModelError(f"sample_size must be positive, got {self.sample_size}")
 
     def _agreed_names(self) -> Sequence[str] | None:
-        """What the axes of mean and covariance are labelled by, the names of the units."""
+        """Names of the units, by which the axes of mean and covariance are labelled."""
         if self.space.n_features != self.space.n:
             for name in ("mean", "covariance"):
                 refuse_labels(getattr(self, name), name, "of space.features")
@@ -136,7 +137,7 @@ class Moments:
         return names
 
     def moments(self) -> Moments:
-        """These moments: they stand wherever an ensemble is asked for its moments."""
+        """These moments themselves, which therefore serve as an ensemble."""
         return self
 
     @property
@@ -146,7 +147,7 @@ class Moments:
 
     @property
     def correlation(self) -> Array:
-        """Pearson correlations C_ij / √(C_ii C_jj); 0 beside a constant unit."""
+        """Pearson correlations C_ij / √(C_ii C_jj), 0 with a unit of variance 0."""
         deviation = np.sqrt(np.maximum(np.diag(self.covariance), 0))
         scale = np.where(deviation > 0, deviation, np.inf)
         correlation = self.covariance / np.outer(scale, scale)
@@ -154,19 +155,14 @@ class Moments:
         return np.asarray(correlation)
 
     def two_valued(self) -> Moments:
-        """These moments, once they are known to be those of two-valued units.
+        """These moments, checked to be those of two-valued units.
 
-        x² = x makes the variance m(1 − m) in {0,1}, and s² = 1 makes it 1 − m² in ±1.
-
-        Returns
-        -------
-        Moments
-            These moments, unchanged.
+        Their variances must be m(1 − m) in {0,1}, where x² = x, and 1 − m² in ±1, where s² = 1.
 
         Raises
         ------
         CodingError
-            If the space is not two-valued, or the variances are not those of its means, as with
+            If the space is not two-valued, or a variance is not that of its mean, as with
             ``numpy.cov``, which divides by N − 1.
         """
         if not isinstance(self.space, Binary | Spins):
@@ -186,17 +182,17 @@ class Moments:
         return self
 
     def to(self, space: StateSpace | type[StateSpace]) -> Moments:
-        """The same moments in another two-valued coding, exactly: s = 2x − 1.
+        """The same moments in another two-valued coding, s = 2x − 1.
 
         Parameters
         ----------
         space : StateSpace or class
-            ``ebm.Binary`` or ``ebm.Spins``, or a space; units are realigned by name.
+            ``ebm.Binary``, ``ebm.Spins``, or a space of theirs, to whose names units are aligned.
 
         Returns
         -------
         Moments
-            Means 2m − 1 and covariances 4C for spins, and back.
+            Means 2m − 1 and covariances 4C of spins, or the inverse of this map.
 
         Raises
         ------
@@ -218,25 +214,24 @@ class Moments:
             space = space(self.space.n, names=self.space.names)
         if not isinstance(space, StateSpace):
             raise CodingError(f"space must be a space such as ebm.Spins, got {space!r}")
-        target = space
-        if target == self.space:
+        if space == self.space:
             return self
-        two_valued = isinstance(self.space, Binary | Spins) and isinstance(target, Binary | Spins)
-        if target.n != self.space.n or not (two_valued or type(target) is type(self.space)):
-            raise CodingError(f"moments over {self.space!r} cannot be converted to {target!r}")
+        two_valued = isinstance(self.space, Binary | Spins) and isinstance(space, Binary | Spins)
+        if space.n != self.space.n or not (two_valued or type(space) is type(self.space)):
+            raise CodingError(f"moments over {self.space!r} cannot be converted to {space!r}")
         mean, covariance = self.mean, self.covariance
-        if isinstance(self.space, Binary) and isinstance(target, Spins):
+        if isinstance(self.space, Binary) and isinstance(space, Spins):
             mean, covariance = 2 * mean - 1, 4 * covariance
-        elif isinstance(self.space, Spins) and isinstance(target, Binary):
+        elif isinstance(self.space, Spins) and isinstance(space, Binary):
             mean, covariance = (1 + mean) / 2, covariance / 4
-        if self.space.names and target.names and self.space.names != target.names:
+        if self.space.names and space.names and self.space.names != space.names:
             if not two_valued:
                 raise CodingError("only moments of two-valued units can be realigned by name")
-            order = target.order_of(self.space.names)
+            order = space.order_of(self.space.names)
             mean, covariance = mean[order], covariance[np.ix_(order, order)]
-        elif self.space.names and not target.names:
-            target = target.named(self.space.names)
-        return moments_of(target, mean, covariance, self.log_partition, self.sample_size)
+        elif self.space.names and not space.names:
+            space = space.named(self.space.names)
+        return moments_of(space, mean, covariance, self.log_partition, self.sample_size)
 
 
 def moments_of(

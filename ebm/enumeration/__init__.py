@@ -1,7 +1,6 @@
-"""Exact sums over all states, and how they are kept affordable.
+"""Exact sums over all states.
 
-The function :func:`ebm.exact` lives here; the package has another name so that ``ebm.exact`` is
-always the function.
+The package is not named after :func:`ebm.exact`, so that ``ebm.exact`` is always the function.
 """
 
 from ebm.enumeration.exact import exact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
@@ -43,14 +43,13 @@ class BlockedEnumeration(ExactEnsemble):
             totals = combine(self._block_sums())
         if totals.log_relative == -np.inf:
             raise ModelError("every state has energy +inf: there is no distribution")
-        self._top = totals.top_scale
         # About the lowest energy, a constant in the energy costs no digits.
         self._set_totals(totals, 0.0 if self._resolved is None else self._resolved.constant)
 
     def _block_sums(self) -> Iterator[BlockSums]:
         """Σ exp(−E) over each block; a block without weight counts from below all others."""
-        for indices in self._indices():
-            log_weights = self._log_weights(self.space.states_at(indices))
+        for block in range(-(-int(self.space.size) // BLOCK)):
+            log_weights = self._log_weights(self._states(block))
             top = log_weights.top()
             if top == -np.inf:
                 yield BlockSums(np.finfo(np.float64).min, np.zeros((1, 1)))
@@ -63,22 +62,18 @@ class BlockedEnumeration(ExactEnsemble):
             return Parts(-checked_energy(self.model, states))
         return self._resolved.log_weights(states)
 
-    def _relative_energies(self, states: Array) -> Array:
-        """E of checked states counted from the ground."""
-        if self._resolved is None:
-            return super()._relative_energies(states)
-        log_weights = self._resolved.log_weights(states.reshape(-1, self.space.n))
-        return -log_weights.about(self._top).reshape(states.shape[:-1])
+    def _states(self, block: int) -> Array:
+        """States of a block in lexicographic order, (m, n)."""
+        start = block * BLOCK
+        return self.space.states_at(np.arange(start, min(start + BLOCK, int(self.space.size))))
 
     def moments(self) -> Moments:
         """Means and covariances of the features; computed once, by a pass over all states."""
-        if not hasattr(self, "_moments"):
-            self._moments = super().moments()
         return self._moments
 
-    def _indices(self) -> Any:
-        size = int(self.space.size)
-        return (np.arange(k, min(k + BLOCK, size)) for k in range(0, size, BLOCK))
+    @cached_property
+    def _moments(self) -> Moments:
+        return super().moments()
 
     def _seconds(self) -> float:
         """Time of the whole pass: a nominal rate, or the measured one where the pass is long."""
@@ -91,8 +86,7 @@ class BlockedEnumeration(ExactEnsemble):
         return size * 4 / BLOCK * (time.perf_counter() - start)
 
     def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
-        indices = np.arange(block * BLOCK, min((block + 1) * BLOCK, int(self.space.size)))
-        states = self.space.states_at(indices)
+        states = self._states(block)
         log_weights = self._log_weights(states)
         drawn = choose(np.exp(log_weights.about(log_weights.top())), n_draws, rng)
         return np.asarray(states[drawn])

@@ -47,7 +47,7 @@ class FactorMatrices(NamedTuple):
 
 
 class Factors:
-    """What the factor matrices of one model, its constant left out, are made from."""
+    """The factor matrices of one model, its constant left out, for any state of the fixed units."""
 
     def __init__(self, form: QuadraticForm, parts: Split, *, with_potential: bool) -> None:
         a, b, c, fixed = self.parts = parts

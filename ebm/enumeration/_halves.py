@@ -59,7 +59,7 @@ class Halves:
         return first, Parts(*parts)
 
     def map(self, of_block: Callable[[int], Result], n_jobs: int) -> Iterator[Result]:
-        """What a function makes of each block, in their order on any number of threads."""
+        """Values of a function of each block, in their order on any number of threads."""
         if self.n_blocks == 1:
             # One block is small, and the hold of BLAS costs as much as its products.
             yield of_block(0)

@@ -1,4 +1,4 @@
-"""What enumeration may cost, and the refusal of what would cost more."""
+"""Limits of time and memory of an enumeration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECONDS_BY_HALVES = 5e-9
 SECONDS_BY_STREAMING = 8e-7
 #: Seconds per state and pair of features, for fourth moments in the log domain.
 SECONDS_BY_PAIRS = 2e-11
-#: Numbers of states are told apart up to here.
+#: Largest number of states in estimates.
 MOST_STATES = 10**300
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from ebm.spaces import Binary, FiniteSpace
 
 #: A log weight: a float, or its exact value.
 Scale = float | Fraction
+Form = TypeVar("Form", bound=QuadraticForm | LayeredForm)
 
 #: Largest sum of all |w| that is left to plain sums, which round energies by some 1e-11.
 ORDINARY = 2.0**17
@@ -88,11 +90,6 @@ class Parts(NamedTuple):
         return Parts(*(np.stack(np.broadcast_arrays(*pair), axis=-1) for pair in pairs)).log_sum(-1)
 
 
-def is_ordinary(bound: float) -> bool:
-    """Whether plain sums of numbers with so large a sum of |w| will do."""
-    return bound <= ORDINARY
-
-
 class Resolution(NamedTuple):
     """How well differences of energies are known.
 
@@ -109,6 +106,10 @@ class Resolution(NamedTuple):
         bound = sum(float(np.abs(array).sum()) for array in arrays)
         count = sum(array.size for array in arrays)
         return cls(bound, count**2 * math.ldexp(bound, -BITS - 53))
+
+    def is_ordinary(self, constant: float) -> bool:
+        """Whether plain sums of these numbers and a constant will do."""
+        return self.bound + abs(constant) <= ORDINARY
 
     @property
     def suffices(self) -> bool:
@@ -137,37 +138,60 @@ class Resolution(NamedTuple):
         )
 
 
-def cut_form(form: QuadraticForm) -> tuple[QuadraticForm, ...]:
-    """A form at the origin, dense, or the sum of a leading form and a rest, without constants.
+class Resolved(NamedTuple):
+    """Log weights constant − E of states, (r, n) -> (r,), in two parts, and how far they go."""
 
-    The rest holds what rounding takes from the vector when the center moves.
+    log_weights: Callable[[Array], Parts]
+    constant: float
+    resolution: Resolution
+
+
+class Cut(NamedTuple, Generic[Form]):
+    """A form at the origin, dense, and the parts that log weights are sums of.
+
+    One part is the form itself, two are a leading form and a rest, without constants; the rest
+    holds what rounding takes from the vectors when the center moves.
     """
-    origin = form.at_origin().dense()
+
+    whole: Form
+    parts: tuple[Form, ...]
+    resolution: Resolution
+
+    def resolved(self, log_weights: Callable[[Array], Parts]) -> Resolved | None:
+        """The log weights where they come in two parts, else None."""
+        if len(self.parts) == 1:
+            return None
+        return Resolved(log_weights, self.whole.constant, self.resolution)
+
+
+def cut_form(form: QuadraticForm) -> Cut[QuadraticForm]:
+    """A quadratic form cut in two where plain sums would round its energies."""
+    whole = form.at_origin().dense()
     # Half the matrix is what energies sum.
-    resolution = Resolution.of(origin.matrix / 2, origin.vector)
-    if is_ordinary(resolution.bound + abs(origin.constant)):
-        return (origin,)
-    matrices, vectors = resolution.cut(origin.matrix / 2), resolution.cut(origin.vector)
-    return (
-        QuadraticForm(2 * matrices[0], vectors[0], 0.0),
-        QuadraticForm(2 * matrices[1], vectors[1] + form.linear_remainder(), 0.0),
-    )
+    resolution = Resolution.of(whole.matrix / 2, whole.vector)
+    if resolution.is_ordinary(whole.constant):
+        return Cut(whole, (whole,), resolution)
+    matrices, vectors = resolution.cut(whole.matrix / 2), resolution.cut(whole.vector)
+    leading = QuadraticForm(2 * matrices[0], vectors[0], 0.0)
+    rest = QuadraticForm(2 * matrices[1], vectors[1] + form.linear_remainder(), 0.0)
+    return Cut(whole, (leading, rest), resolution)
 
 
-def cut_layers(form: LayeredForm) -> tuple[LayeredForm, ...]:
-    """A layered form at the origin in one part or two, as :func:`cut_form`."""
-    origin = form.at_origin()
-    weights, visible, hidden, constant = origin
+def cut_layers(form: LayeredForm) -> Cut[LayeredForm]:
+    """A layered form cut in two where plain sums would round its energies."""
+    whole = form.at_origin()
+    weights, visible, hidden, constant = whole
     resolution = Resolution.of(weights, visible, hidden)
-    if is_ordinary(resolution.bound + abs(constant)):
-        return (origin,)
+    if resolution.is_ordinary(constant):
+        return Cut(whole, (whole,), resolution)
     cut = resolution.cut
     leading, rest = zip(cut(weights), cut(visible), cut(hidden), strict=True)
-    own, other = form.linear_remainder()
-    return (
+    to_visible, to_hidden = form.linear_remainder()
+    parts = (
         LayeredForm(*leading, 0.0),
-        LayeredForm(rest[0], rest[1] + own, rest[2] + other, 0.0),
+        LayeredForm(rest[0], rest[1] + to_visible, rest[2] + to_hidden, 0.0),
     )
+    return Cut(whole, parts, resolution)
 
 
 def of_form(forms: tuple[QuadraticForm, ...], features: Array) -> Parts:
@@ -203,46 +227,44 @@ def of_layers(forms: tuple[LayeredForm, ...], states: Array) -> Parts:
     return Parts(*sums)
 
 
-class Resolved(NamedTuple):
-    """Log weights constant − E of states, (r, n) -> (r,), in two parts, and how far they go."""
-
-    log_weights: Callable[[Array], Parts]
-    constant: float
-    resolution: Resolution
-
-
 def resolved(model: Any) -> Resolved | None:
     """Log weights in two parts of a model of the library whose energies are not ordinary."""
     if callable(getattr(model, "resolved_log_weights", None)):
-        own: Resolved | None = model.resolved_log_weights()
-        return own
+        answer: Resolved | None = model.resolved_log_weights()
+        return answer
     space = model.space
     if offered_form(model) is LayeredForm and not isinstance(space, Binary):
         return None
     match summable_form(model):
         case QuadraticForm() as form:
-            parts = cut_form(form)
-            matrix, vector, constant = form
-            resolution = Resolution.of(matrix / 2, vector)
-            if len(parts) == 2:
-                return Resolved(lambda x: of_form(parts, space.features(x)), constant, resolution)
+            return resolved_form(cut_form(form), space)
         case LayeredForm() as form:
-            layers = cut_layers(form)
-            *numbers, constant = form
-            if len(layers) == 2:
-                resolution = Resolution.of(*numbers)
-                return Resolved(lambda x: of_layers(layers, x), constant, resolution)
+            return resolved_layers(cut_layers(form))
         case TermForm() as form:
-            return _of_terms(form, space)
+            return _resolved_terms(form, space)
     return None
 
 
-def _of_terms(form: TermForm, space: FiniteSpace) -> Resolved | None:
+def resolved_form(cut: Cut[QuadraticForm], space: FiniteSpace) -> Resolved | None:
+    """Log weights of states of a space whose features a quadratic form is over."""
+    return cut.resolved(partial(_of_states, cut.parts, space))
+
+
+def _of_states(forms: tuple[QuadraticForm, ...], space: FiniteSpace, states: Array) -> Parts:
+    return of_form(forms, space.features(states))
+
+
+def resolved_layers(cut: Cut[LayeredForm]) -> Resolved | None:
+    """Log weights of states of the visible layer."""
+    return cut.resolved(partial(of_layers, cut.parts))
+
+
+def _resolved_terms(form: TermForm, space: FiniteSpace) -> Resolved | None:
     coefficients = np.array(list(form.terms.values()), dtype=np.float64)
     count = np.zeros(space.n + 1) if form.count is None else form.count
     # The number of active units chooses one of its values.
     resolution = Resolution.of(coefficients, np.atleast_1d(np.abs(count).max()))
-    if is_ordinary(resolution.bound + abs(form.constant)):
+    if resolution.is_ordinary(form.constant):
         return None
     products = Products(form.terms)
     leading, rest = zip(resolution.cut(coefficients), resolution.cut(count), strict=True)

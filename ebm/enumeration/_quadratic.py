@@ -24,15 +24,15 @@ from ebm.enumeration._limits import (
     describe_size,
     number_of_states,
 )
-from ebm.enumeration._log_weights import Resolution, cut_form, of_form
+from ebm.enumeration._log_weights import Cut, resolved_form
 from ebm.enumeration._products import Totals, borrowed_buffers, sum_certified
 from ebm.enumeration._splitting import GROUP_BITS, UNDIVIDED_BITS, Split, split, split_sizes
 from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
-from ebm.forms import summable_form
+from ebm.forms import QuadraticForm
+from ebm.model import EnergyModel
 from ebm.spaces import FiniteSpace
 
-__all__ = ["PairwiseEnumeration"]
-
+__all__ = ["PairwiseEnumeration", "require_affordable"]
 
 #: Largest space whose states are summed in the log domain, a single block of :class:`Halves`.
 SMALL = 2**12
@@ -43,20 +43,24 @@ DRAWS_AT_ONCE = 2**12
 class PairwiseEnumeration(ExactEnsemble):
     """Z, means and covariances from three matrix products for each block of states."""
 
-    def __init__(self, model: Any, space: FiniteSpace, limits: Limits, n_jobs: int) -> None:
+    def __init__(
+        self,
+        model: EnergyModel,
+        space: FiniteSpace,
+        cut: Cut[QuadraticForm],
+        limits: Limits,
+        n_jobs: int,
+    ) -> None:
         self.model, self.space, self._limits, self._n_jobs = model, space, limits, n_jobs
-        self._require(SECONDS_BY_PRODUCTS)
-        form = summable_form(model)
-        self._forms = cut_form(form)
-        self._form = self._forms[0] if len(self._forms) == 1 else form.at_origin().dense()
+        self._form, self._forms, self._resolution = cut
+        self._resolved = resolved_form(cut, space)
         #: None where only sums in the log domain are certain.
         self._parts: Split | None = None
         self._with_potential = False
         totals = self._sum()
-        self._top = totals.top_scale
-        if len(self._forms) == 2:
-            self._require_resolution()
         self._set_totals(totals, self._form.constant)
+        if self._resolved is not None:
+            self._require_resolution()
         covariance = totals.second - totals.mean[:, None] * totals.mean
         covariance = (covariance + covariance.T) / 2
         self._moments = moments_of(space, totals.mean, covariance, self.log_partition)
@@ -65,15 +69,9 @@ class PairwiseEnumeration(ExactEnsemble):
         """Means and covariances of the features, and ln Z; already known."""
         return self._moments
 
-    def _relative_energies(self, states: Array) -> Array:
-        """E of checked states counted from the ground."""
-        if len(self._forms) == 1:
-            return super()._relative_energies(states)
-        return -of_form(self._forms, self.space.features(states)).about(self._top)
-
     def _mean_relative_energy(self) -> float:
         """⟨E⟩ counted from the ground, from the moments; by another pass at large energies."""
-        if len(self._forms) == 1:
+        if self._resolved is None:
             pairs = float(np.vdot(self._form.matrix, self._moments.second))
             return float(self._top) - float(self._form.vector @ self._moments.mean) - 0.5 * pairs
 
@@ -86,14 +84,13 @@ class PairwiseEnumeration(ExactEnsemble):
         return float(energy / total)
 
     def _require_resolution(self) -> None:
-        """Refuse states whose weight beside the lowest one cannot be told."""
-        resolution = Resolution.of(self._form.matrix / 2, self._form.vector)
-        if resolution.suffices:
+        """Refuse energies whose rounding leaves the weights of low states undetermined."""
+        if self._resolution.suffices:
             return
+        gap = self._resolution.gap
         blocks = (self._halves.block(k)[1] for k in range(self._halves.n_blocks))
-        near = (np.count_nonzero(x.about(self._top) > -resolution.gap) for x in blocks)
-        if sum(near) > 1:
-            raise resolution.refused()
+        if sum(np.count_nonzero(x.about(self._top) > -gap) for x in blocks) > 1:
+            raise self._resolution.refused()
 
     @cached_property
     def _halves(self) -> Halves:
@@ -101,7 +98,7 @@ class PairwiseEnumeration(ExactEnsemble):
 
     @property
     def weights(self) -> Array:
-        """The full distribution in the order of ``space.states_at``, (size,); one pass."""
+        """Probabilities of all states in the order of ``space.states_at``, (size,)."""
         self._require_streaming(f"the distribution over {describe_size(self.space)}", 2)
         return np.exp(log_weights_about(self._halves, self._top) - self._log_relative)
 
@@ -132,23 +129,16 @@ class PairwiseEnumeration(ExactEnsemble):
         )
         return fourth_moments_by_halves(self._halves, self._top, center, self._n_jobs)
 
-    def _require(self, seconds_per_state: float) -> None:
-        self._limits.require(
-            f"enumerating {describe_size(self.space)}",
-            seconds_per_state * number_of_states(self.space) / self._n_jobs,
-            _memory_of_factors(self.space.n, len(self.space.values), self._n_jobs),
-            "take fewer units; beyond enumeration there are ebm.sample and ebm.log_partition",
-        )
-
     def _sum(self) -> Totals:
-        if len(self._forms) == 1 and self.space.size > SMALL:
+        if self._resolved is None and self.space.size > SMALL:
             parts = split(self.space)
             certified = sum_certified(self._form, parts, self._n_jobs)
             if certified is not None:
                 totals, self._with_potential = certified
                 self._parts = parts
                 return totals
-        self._require(SECONDS_BY_HALVES * len(self._forms))
+        by_halves = SECONDS_BY_HALVES * len(self._forms)
+        require_affordable(self.space, self._limits, self._n_jobs, by_halves)
         return sum_by_halves(self._halves, self._n_jobs)
 
     def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
@@ -178,6 +168,18 @@ class PairwiseEnumeration(ExactEnsemble):
             return features
         one_hot = features.reshape(len(features), self.space.n, -1)
         return np.asarray(self.space.values[one_hot.argmax(axis=2)])
+
+
+def require_affordable(
+    space: FiniteSpace, limits: Limits, n_jobs: int, seconds_per_state: float = SECONDS_BY_PRODUCTS
+) -> None:
+    """Refuse a pairwise model over too many states; its form need not be known."""
+    limits.require(
+        f"enumerating {describe_size(space)}",
+        seconds_per_state * number_of_states(space) / n_jobs,
+        _memory_of_factors(space.n, len(space.values), n_jobs),
+        "take fewer units; beyond enumeration there are ebm.sample and ebm.log_partition",
+    )
 
 
 @lru_cache(maxsize=32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.enumeration._layer_sums import LayerWeights, Workspace, block_bits
 from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
-from ebm.enumeration._log_weights import Resolution, cut_layers, inputs_of, of_layers
+from ebm.enumeration._log_weights import Cut, Resolution, inputs_of, resolved_layers
 from ebm.enumeration._products import BlockSums, combine, in_chunks
 from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
-from ebm.forms import summable_form
+from ebm.forms import LayeredForm
+from ebm.model import EnergyModel
 from ebm.spaces import Binary
 
 __all__ = ["LayerMoments", "RestrictedEnumeration"]
@@ -41,7 +42,7 @@ SECONDS_BY_ENERGY = 4e-8
 
 
 class LayerMoments(NamedTuple):
-    """E[v] (n,), E[h] (m,) and E[v hᵀ] (n, m): all that the learning rule asks of the model."""
+    """E[v] (n,), E[h] (m,) and E[v hᵀ] (n, m), the averages of the learning rule."""
 
     visible_mean: Array
     hidden_mean: Array
@@ -63,24 +64,23 @@ class RestrictedEnumeration(ExactEnsemble):
 
     def __init__(
         self,
-        model: Any,
+        model: EnergyModel,
         space: Binary,
+        cut: Cut[LayeredForm],
         limits: Limits,
         n_jobs: int,
         *,
         layer: Literal["visible", "hidden"] | None = None,
     ) -> None:
         self.model, self.space, self._limits = model, space, limits
-        centered = summable_form(model)
-        form = centered.at_origin()
-        n, self._n_hidden = form.weights.shape
+        self._resolved = resolved_layers(cut)
+        n, self._n_hidden = cut.whole.weights.shape
         self.layer = layer or ("visible" if n <= self._n_hidden else "hidden")
-        #: In one part or two, of the visible layer.
-        self._forms = cut_layers(centered)
-        forms = self._forms
+        forms = cut.parts
         if self.layer == "hidden":
             forms = tuple(part.transposed() for part in forms)
-        self._enumerated = forms
+        #: In one part or two, the enumerated layer first.
+        self._forms = forms
         self._k, self._n_other = forms[0].weights.shape
         own_space = Binary(self._k)
         self._n_states = number_of_states(own_space)
@@ -93,9 +93,9 @@ class RestrictedEnumeration(ExactEnsemble):
         self._require(f"enumerating {self._what} in the log domain", self._in_log_domain)
         with self._blas():
             self._totals = combine(in_chunks(self._sums, self._layer.n_blocks, self._n_jobs))
-        if len(forms) == 2:
-            self._require_resolution(Resolution.of(*(x for x in form if np.ndim(x))))
-        self._set_totals(self._totals, form.constant)
+        self._set_totals(self._totals, cut.whole.constant)
+        if self._resolved is not None:
+            self._require_resolution(cut.resolution)
 
     def moments(self) -> Moments:
         """Means and covariances of the visible units, and ln Z.
@@ -106,7 +106,7 @@ class RestrictedEnumeration(ExactEnsemble):
         return self._own_moments if self.layer == "visible" else self._other_moments
 
     def hidden_moments(self) -> Moments:
-        """Means and covariances of the hidden units over {0,1}^m; the mirror image of moments."""
+        """Means and covariances of the hidden units over {0,1}^m, as :meth:`moments`."""
         return self._own_moments if self.layer == "hidden" else self._other_moments
 
     def layer_moments(self) -> LayerMoments:
@@ -124,7 +124,7 @@ class RestrictedEnumeration(ExactEnsemble):
         return LayerMoments(other, self._totals.mean, products.T)
 
     def _require_resolution(self, resolution: Resolution) -> None:
-        """Refuse states of either layer whose weight beside the lowest one cannot be told."""
+        """Refuse energies whose rounding leaves the weights of low states undetermined."""
         if resolution.suffices:
             return
         near = 0
@@ -132,17 +132,10 @@ class RestrictedEnumeration(ExactEnsemble):
             close = np.flatnonzero(logs.ravel() > -resolution.gap)
             near += len(close)
             # Given the lowest state, each unit of the other layer must be on or off.
-            inputs = inputs_of(self._enumerated, self._layer.states(block)[close])
+            inputs = inputs_of(self._forms, self._layer.states(block)[close])
             near += int(np.count_nonzero(np.abs(inputs.leading + inputs.rest) < resolution.gap))
         if near > 1:
             raise resolution.refused()
-
-    def _relative_energies(self, states: Array) -> Array:
-        """E_eff of visible states counted from the ground."""
-        if len(self._forms) == 1:
-            return super()._relative_energies(states)
-        log_weights = of_layers(self._forms, states.reshape(-1, self.space.n))
-        return -log_weights.about(self._totals.top_scale).reshape(states.shape[:-1])
 
     def _mean_relative_energy(self) -> float:
         """⟨E_eff⟩ counted from the ground, a pass over the visible states."""

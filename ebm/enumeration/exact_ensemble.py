@@ -1,4 +1,4 @@
-"""The exact ensemble of a finite model: every member exact, each stating what it costs."""
+"""The exact ensemble of a finite model."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
 from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
+from ebm.enumeration._log_weights import Resolved, Scale
 from ebm.enumeration._products import Totals
 from ebm.errors import require_memory
 from ebm.model import EnergyModel, checked_energy
@@ -28,11 +29,11 @@ class ExactEnsemble(Ensemble):
     Attributes
     ----------
     model : EnergyModel
-        The model enumerated.
+        The model that was enumerated.
     space : FiniteSpace
-        Its states.
+        The space of its states.
     log_partition : float
-        ln Z, known since the ensemble was made.
+        ln Z.
 
     Examples
     --------
@@ -49,8 +50,11 @@ class ExactEnsemble(Ensemble):
     kind = "exact"
 
     _limits: Limits
-    #: An energy near the lowest one, and ln Z with energies counted from there: sums of large
-    #: numbers that nearly cancel are never taken.
+    #: Log weights whose differences are exact, where energies are too large for plain sums.
+    _resolved: Resolved | None
+    #: The largest log weight or a bound of it, the energy that this is, and ln Z with energies
+    #: counted from there: sums of large numbers that nearly cancel are never taken.
+    _top: Scale
     _ground: float
     _log_relative: float
     #: Log weight of each block of states that draws are made from, up to a common constant.
@@ -69,17 +73,7 @@ class ExactEnsemble(Ensemble):
         return -self.log_partition
 
     def log_probability(self, states: ArrayLike) -> Array:
-        """Log probabilities ln p(x) = −E(x) − ln Z in nats; one evaluation of the energy.
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            States in the coding of the space.
-
-        Returns
-        -------
-        ndarray, (...)
-            −inf for a forbidden state.
+        """ln p(x) = −E(x) − ln Z in nats, (..., n) -> (...); −inf where the energy is +inf.
 
         Examples
         --------
@@ -91,21 +85,11 @@ class ExactEnsemble(Ensemble):
         return -self.space.map(self._relative_energies, states) - self._log_relative
 
     def mean_energy(self) -> float:
-        """⟨E⟩ in units of k_B T; a pass over all states unless the model is pairwise."""
+        """⟨E⟩ in units of k_B T, by a pass over all states unless the model is pairwise."""
         return self._ground + self._mean_relative_energy()
 
     def entropy(self, base: float | None = None) -> float:
-        """S = ln Z + ⟨E⟩ in nats, or in another base; costs what ``mean_energy`` costs.
-
-        Parameters
-        ----------
-        base : float, optional
-            2 for bits.
-
-        Returns
-        -------
-        float
-            The entropy.
+        """Entropy S = ln Z + ⟨E⟩ in nats, or with a base of 2 in bits.
 
         Examples
         --------
@@ -118,7 +102,10 @@ class ExactEnsemble(Ensemble):
 
     def _relative_energies(self, states: Array) -> Array:
         """E of checked states (..., n) counted from the ground, (...)."""
-        return checked_energy(self.model, states) - self._ground
+        if self._resolved is None:
+            return checked_energy(self.model, states) - self._ground
+        log_weights = self._resolved.log_weights(states.reshape(-1, self.space.n))
+        return -log_weights.about(self._top).reshape(states.shape[:-1])
 
     def _mean_relative_energy(self) -> float:
         """⟨E⟩ counted from the ground."""
@@ -126,6 +113,7 @@ class ExactEnsemble(Ensemble):
 
     def _set_totals(self, totals: Totals, constant: float) -> None:
         """Take over sums of exp(−E), a constant in the energy left out."""
+        self._top = totals.top_scale
         self._ground = float(constant - totals.top_scale)
         self._log_relative = totals.log_relative
         self.log_partition = totals.log_relative - self._ground
@@ -133,36 +121,36 @@ class ExactEnsemble(Ensemble):
 
     @property
     def states(self) -> Array:
-        """All states in the order of ``space.states_at``, (size, n); memory 8 n · size bytes."""
+        """All states in the order of ``space.states_at``, (size, n), of 8 n · size bytes."""
         self._require_streaming(f"the table of all {describe_size(self.space)}", self.space.n)
         return self.space.states_at(np.arange(int(self.space.size)))
 
     @property
     def weights(self) -> Array:
-        """The full distribution in the order of ``space.states_at``, (size,); one pass."""
+        """Probabilities of all states in the order of ``space.states_at``, (size,)."""
         self._require_streaming(f"the distribution over {describe_size(self.space)}", 2)
         return np.concatenate([weights for _, weights in self.blocks()])
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
-        """All states (m, n) and their probabilities (m,), block by block; memory constant."""
+        """All states (m, n) and their probabilities (m,), block by block at constant memory."""
         self._require_streaming(f"streaming {describe_size(self.space)}", 0)
         for states in self.space.enumerate():
             yield states, np.exp(self.log_probability(states))
 
     def sample(self, n_draws: int, rng: RandomSource = None) -> Array:
-        """Independent exact draws; memory constant, the blocks drawn from are rebuilt.
+        """Independent draws from p(x).
 
         Parameters
         ----------
         n_draws : int
-            How many states.
+            Number of draws.
         rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
             Source of randomness.
 
         Returns
         -------
         ndarray, (n_draws, n)
-            The states.
+            States in the coding of the space.
 
         Raises
         ------
@@ -178,9 +166,9 @@ class ExactEnsemble(Ensemble):
         n_draws = as_integer(n_draws, "n_draws")
         require_memory(
             16.0 * n_draws * self.space.n,
-            self._limits.max_memory,
             f"{n_draws} draws of {self.space.n} units",
             "draw fewer at a time, or raise max_memory",
+            limit=self._limits.max_memory,
         )
         stream = generator(rng)
         logs = self._block_log_weights

@@ -1,4 +1,4 @@
-"""Information metrics of energy models and of parts of models."""
+"""Fisher information of energy models and of parts of models, as linear operators."""
 
 from ebm.information.chain import chain_fisher
 from ebm.information.ensemble_information import EnsembleInformation

@@ -1,6 +1,6 @@
-"""The information of a layer's answer about its inputs a, reference by reference.
+"""The information K of the outputs of a layer about its inputs a, for each reference x̃.
 
-For each reference a positive semi-definite K, (m, m): the metric of the weights is K ⊗ x̃x̃ᵀ.
+K is positive semi-definite, (m, m), and K ⊗ x̃x̃ᵀ is the metric of the weights.
 """
 
 from __future__ import annotations
@@ -15,15 +15,12 @@ from ebm._types import Array
 from ebm.errors import ModelError, ShapeError
 from ebm.information._solving import require_finite
 
-#: Numbers, of all references of a part together, that are held at a time.
+#: Largest number of elements of an array over some references that is held at a time.
 CHUNK = 2**22
 
 
 class Curvature(ABC):
-    """K for each of R references, (R, m, m), never made unless asked for.
-
-    ``shape`` is (R, m).
-    """
+    """K for each of R references, (R, m, m), without forming it; ``shape`` is (R, m)."""
 
     shape: tuple[int, int]
 
@@ -46,7 +43,7 @@ class Curvature(ABC):
     def pulled(self, weights: Array, references: slice = slice(None)) -> Array:
         """cᵀKc of some references, (r, k, k)."""
         roots = self.roots(weights, references)
-        return np.asarray(roots.transpose(0, 2, 1) @ roots)
+        return roots.transpose(0, 2, 1) @ roots
 
     def pulled_diagonals(self, weights: Array) -> Array:
         """The diagonals of cᵀKc, (R, k)."""
@@ -59,7 +56,7 @@ class Curvature(ABC):
 
 
 class IndependentCurvature(Curvature):
-    """K = diag ν: units that answer independently."""
+    """K = diag ν, of units that are independent given x."""
 
     def __init__(self, information: ArrayLike) -> None:
         self._nu = owned(as_floats(information, "information"))
@@ -71,7 +68,7 @@ class IndependentCurvature(Curvature):
 
     def apply(self, vectors: Array) -> Array:
         """ν u, element by element."""
-        return np.asarray(self._nu * vectors)
+        return self._nu * vectors
 
     def diagonals(self) -> Array:
         """ν, (R, m)."""
@@ -79,25 +76,25 @@ class IndependentCurvature(Curvature):
 
     def matrices(self, references: slice = slice(None)) -> Array:
         """diag ν of some references."""
-        return np.asarray(self._nu[references, :, None] * np.eye(self.shape[1]))
+        return self._nu[references, :, None] * np.eye(self.shape[1])
 
     def roots(self, weights: Array, references: slice = slice(None)) -> Array:
         """√ν_l c_l."""
-        return np.asarray(np.sqrt(self._nu[references])[:, :, None] * weights)
+        return np.sqrt(self._nu[references])[:, :, None] * weights
 
     def pulled(self, weights: Array, references: slice = slice(None)) -> Array:
         """Σ_l ν_l c_l c_lᵀ of some references."""
         m, k = weights.shape
         squares = (weights[:, :, None] * weights[:, None, :]).reshape(m, k * k)
-        return np.asarray((self._nu[references] @ squares).reshape(-1, k, k))
+        return (self._nu[references] @ squares).reshape(-1, k, k)
 
     def pulled_diagonals(self, weights: Array) -> Array:
         """Σ_l ν_l c_l², (R, k)."""
-        return np.asarray(self._nu @ weights**2)
+        return self._nu @ weights**2
 
 
 def owned(array: Array) -> Array:
-    """A copy of what a caller could change later, the array itself where it is closed."""
+    """A copy of an array that a caller could still change; a read-only array itself."""
     return array.copy() if array.flags.writeable else array
 
 
@@ -109,32 +106,32 @@ class SoftmaxCurvature(Curvature):
         self.shape = a.shape
         weights = np.exp(a - a.max(axis=1, keepdims=True))
         total = weights.sum(axis=1, keepdims=True)
-        self._eta = weights / total
+        self._eta: Array = weights / total
         # 1 − η of the likeliest class as the sum of the others: no digits are lost near 1.
         rows, self._top = np.arange(len(a)), a.argmax(axis=1)
         others = weights.copy()
         others[rows, self._top] = 0
-        self._rest = 1 - self._eta
+        self._rest: Array = 1 - self._eta
         self._rest[rows, self._top] = others.sum(axis=1) / total[:, 0]
 
     def apply(self, vectors: Array) -> Array:
         """η (u − η·u)."""
-        # About the likeliest class: what is common to all drops out, and small means keep digits.
+        # Relative to the likeliest class: a common part drops out, and small means keep digits.
         about = vectors - np.take_along_axis(vectors, self._top[:, None], axis=1)
         mean = (self._eta * about).sum(axis=1, keepdims=True)
         return np.asarray(self._eta * (about - mean))
 
     def diagonals(self) -> Array:
         """η (1 − η), (R, m)."""
-        return np.asarray(self._eta * self._rest)
+        return self._eta * self._rest
 
     def matrices(self, references: slice = slice(None)) -> Array:
         """diag η − ηηᵀ of some references."""
         eta = self._eta[references]
-        found = -eta[:, :, None] * eta[:, None, :]
+        k = -eta[:, :, None] * eta[:, None, :]
         units = np.arange(self.shape[1])
-        found[:, units, units] = self.diagonals()[references]
-        return np.asarray(found)
+        k[:, units, units] = self.diagonals()[references]
+        return k
 
     def roots(self, weights: Array, references: slice = slice(None)) -> Array:
         """√η_l (c_l − c̄) with c̄ = Σ_l η_l c_l."""
@@ -158,19 +155,19 @@ class ThroughLayer(Curvature):
     def apply(self, vectors: Array) -> Array:
         """Forward through J, K', and back."""
         forward = (self._slopes * vectors) @ self._weights.T
-        return np.asarray(self._slopes * (self._outer.apply(forward) @ self._weights))
+        return self._slopes * (self._outer.apply(forward) @ self._weights)
 
     def diagonals(self) -> Array:
         """Of JᵀK'J, (R, m)."""
-        return np.asarray(self._slopes**2 * self._outer.pulled_diagonals(self._weights))
+        return self._slopes**2 * self._outer.pulled_diagonals(self._weights)
 
     def matrices(self, references: slice = slice(None)) -> Array:
         """JᵀK'J of some references."""
         slopes = self._slopes[references]
         inner = self._outer.pulled(self._weights, references)
-        return np.asarray(slopes[:, :, None] * inner * slopes[:, None, :])
+        return slopes[:, :, None] * inner * slopes[:, None, :]
 
     def roots(self, weights: Array, references: slice = slice(None)) -> Array:
         """R J c with the roots R of K'."""
         above = self._outer.roots(self._weights, references)
-        return np.asarray((above * self._slopes[references][:, None, :]) @ weights)
+        return (above * self._slopes[references][:, None, :]) @ weights

@@ -1,4 +1,4 @@
-"""Solutions of damped symmetric systems: by factors, by few roots, by products alone."""
+"""Solutions of damped symmetric systems: by Cholesky factors, by roots G = RᵀR, by products."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ebm._parallel import single_threaded_blas
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError
 
-#: Most iterations of conjugate gradients, and a residual beyond which they are lost.
+#: Most iterations of conjugate gradients, and the relative residual at which they have diverged.
 MOST_ITERATIONS = 10_000
 WORST_RESIDUAL = 1e6
 
@@ -31,51 +31,52 @@ def factor(matrix: Array, damping: float) -> Any:
     damped = matrix.copy()
     damped.flat[:: len(damped) + 1] += damping
     try:
-        # Of the size met here threads wait for each other longer than they work.
+        # At the sizes met here several threads are slower than one.
         with single_threaded_blas():
-            found: Any = cho_factor(damped, overwrite_a=True)
+            cholesky: Any = cho_factor(damped, overwrite_a=True)
     except np.linalg.LinAlgError as error:
         raise EbmError(
             "the Fisher information is singular: some direction of parameters changes nothing; "
             f"raise damping (now {damping:g})"
         ) from error
-    # A factor whose pivots fall to rounding level solves nothing.
-    pivots = found[0].diagonal() ** 2
+    # Pivots at the level of rounding errors would give a solution without correct digits.
+    pivots = cholesky[0].diagonal() ** 2
     if pivots.min() < 1e-14 * pivots.max():
-        raise EbmError(
-            "the Fisher information is singular to working precision; "
-            f"raise damping (now {damping:g})"
-        )
-    return found
+        raise _singular(damping)
+    return cholesky
 
 
-def solved(found: Any, vector: Array) -> Array:
-    """The solution that a factor gives."""
+def _singular(damping: float) -> EbmError:
+    return EbmError(
+        f"the Fisher information is singular to working precision; raise damping (now {damping:g})"
+    )
+
+
+def solved(cholesky: Any, vector: Array) -> Array:
+    """The solution of a system from its Cholesky factor."""
     from scipy.linalg import cho_solve
 
     with single_threaded_blas():
-        return np.asarray(cho_solve(found, vector))
+        return np.asarray(cho_solve(cholesky, vector))
 
 
 def solved_by_roots(roots: Array, vector: Array, damping: float) -> Array:
-    """(RᵀR + λ)⁻¹ v = (v − Rᵀ(RRᵀ + λ)⁻¹R v) / λ, with the digits the difference lost put back."""
-    found = factor(roots @ roots.T, damping)
+    """(RᵀR + λ)⁻¹ v = (v − Rᵀ(RRᵀ + λ)⁻¹R v) / λ, refined once, as the difference loses digits."""
+    cholesky = factor(roots @ roots.T, damping)
     solution, residual = np.zeros_like(vector), vector
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(2):
-            solution = solution + (residual - roots.T @ solved(found, roots @ residual)) / damping
+            inner = solved(cholesky, roots @ residual)
+            solution = solution + (residual - roots.T @ inner) / damping
             residual = vector - roots.T @ (roots @ solution) - damping * solution
     if not np.linalg.norm(residual) <= np.linalg.norm(vector):
-        raise EbmError(
-            "the Fisher information is singular to working precision; "
-            f"raise damping (now {damping:g})"
-        )
-    return np.asarray(solution)
+        raise _singular(damping)
+    return solution
 
 
-def log_volume(found: Any) -> float:
-    """ln det of what was factored."""
-    return 2 * float(np.log(found[0].diagonal()).sum())
+def log_volume(cholesky: Any) -> float:
+    """ln det of a matrix from its Cholesky factor."""
+    return 2 * float(np.log(cholesky[0].diagonal()).sum())
 
 
 def log_volume_by_roots(roots: Array, damping: float) -> float:
@@ -87,7 +88,7 @@ def log_volume_by_roots(roots: Array, damping: float) -> float:
 def conjugate_gradients(
     product: Callable[[Array], Array], vector: Array, scales: Array, tolerance: float
 ) -> tuple[Array, float]:
-    """A x = b for positive definite A from products with it."""
+    """The solution of A x = b, A positive definite, and its relative residual |b − A x| / |b|."""
     size = float(np.linalg.norm(vector))
     solution, residual = np.zeros_like(vector), vector.copy()
     if size == 0:

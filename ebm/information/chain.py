@@ -1,4 +1,4 @@
-"""Theorem 3 of [RFIM]: the joint information of a chain of subsystems is made of relative ones."""
+"""The joint information of a chain of subsystems from their relative ones; [RFIM] Theorem 3."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.errors import ModelError, ShapeError, require_memory
 from ebm.information.layers import BlockDiagonalInformation, shares
-from ebm.information.metric import MEMORY_LIMIT
 from ebm.information.relative import relative_fisher
 from ebm.information.subsystems import Layer, SoftmaxLayer
 
@@ -32,21 +31,20 @@ def chain_fisher(
     """The Fisher information of p(h_1, …, h_L | x) = Π_l p(h_l | θ_l, h_{l−1}); [RFIM] Theorem 3.
 
     diag(E[g^{h_1}(θ_1)], …, E[g^{h_L}(θ_L)]), the relative information of each layer averaged over
-    the answers of the one below, h_0 = x. This is the information of the *joint* distribution, all
-    layers seen. That of the predictive distribution p(h_L | x), inner layers summed out, is smaller
-    and has no zero blocks.
+    the states of the layer below, h_0 = x. This belongs to the *joint* distribution of all layers;
+    the information of the predictive distribution p(h_L | x), with the inner layers summed out, is
+    smaller and has no zero blocks.
 
     Parameters
     ----------
     layers : sequence of Layer or SoftmaxLayer
-        From the inputs up; each answers at random. A softmax layer answers with one of m unit
-        vectors.
+        Stochastic layers from the inputs up. The states of a softmax layer are the m unit vectors.
     inputs : array_like, (..., n_inputs)
         x.
     sample_weight : array_like, optional
-        Of the inputs; equal if not given.
+        Weights of the inputs, equal by default.
     n_draws : int, optional
-        Draws of all layers for each input. If not given every answer of the inner layers is
+        Number of draws of all layers for each input. By default all states of the inner layers are
         enumerated, 2^m for a layer of m two-valued units.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness of the draws.
@@ -54,16 +52,16 @@ def chain_fisher(
     Returns
     -------
     BlockDiagonalInformation
-        A block for each layer.
+        One block for each layer.
 
     Raises
     ------
     ShapeError
-        If there are no layers or their widths do not fit, or ``n_draws`` is no positive integer.
+        If there are no layers, their widths do not fit, or ``n_draws`` is no positive integer.
     ModelError
-        If they are other than layers, or the answers of one are continuous and to be enumerated.
+        If an element of ``layers`` is no layer, or has continuous states that cannot be enumerated.
     MemoryLimitError
-        If draws, or probabilities of all answers, would take more than 4 GiB.
+        If the draws, or the probabilities of all states, would take more than 4 GiB.
 
     Examples
     --------
@@ -96,7 +94,7 @@ def chain_fisher(
 
 
 def _require_chain(layers: Any) -> None:
-    """Refuse what is no sequence of layers, each as wide as the next one wants."""
+    """Refuse what is no sequence of layers whose widths fit."""
     if not isinstance(layers, Sequence):
         raise ModelError(f"layers must be a list of layers, got {type(layers).__name__}")
     if not layers:
@@ -115,11 +113,10 @@ def _require_chain(layers: Any) -> None:
 
 
 def _copies(layers: Sequence[Any], n_references: int, n_draws: Any) -> int:
-    """How often an input is repeated, if there is memory for all draws."""
+    """The checked number of draws for each input, for which there is memory."""
     copies = as_integer(n_draws, "n_draws")
     require_memory(
         8.0 * n_references * copies * max(max(layer.weights.shape) for layer in layers),
-        MEMORY_LIMIT,
         f"{copies:.3g} draws for each of {n_references} inputs",
         "take fewer draws",
     )
@@ -127,30 +124,30 @@ def _copies(layers: Sequence[Any], n_references: int, n_draws: Any) -> int:
 
 
 def _drawn(layer: Any, inputs: Array, rng: np.random.Generator) -> Array:
-    """An answer of a layer at each of its inputs."""
+    """One state of a layer for each of its inputs, (R, m) -> (R, m)."""
     if isinstance(layer, Layer):
         return np.asarray(layer.response.draw(inputs, rng))
-    # The largest of logits with Gumbel noise is distributed as the softmax.
+    # The index of the largest of logits with Gumbel noise has the probabilities of the softmax.
     chosen = (inputs + rng.gumbel(size=inputs.shape)).argmax(axis=1)
     return np.asarray(np.eye(layer.n_units)[chosen])
 
 
 def _answers(layer: Any, inputs: Array, share: Array) -> tuple[Array, Array]:
-    """All answers of a layer, and their probabilities over all of its references."""
+    """All states of a layer, and their probabilities averaged over its references."""
     if isinstance(layer, SoftmaxLayer):
         p = np.exp(inputs - inputs.max(axis=1, keepdims=True))
         return np.eye(layer.n_units), share @ (p / p.sum(axis=1, keepdims=True))
     values = layer.response.values
     if values is None:
         raise ModelError(
-            f"the answers of {layer.response!r} cannot be enumerated: give n_draws to draw them"
+            f"the states of a layer of {layer.response!r} are continuous and cannot be enumerated: "
+            "give n_draws to draw them"
         )
     m, (low, high) = layer.n_units, values
     require_memory(
         8.0 * (len(inputs) + m) * 2.0**m,
-        MEMORY_LIMIT,
-        f"the probabilities of all answers of {m} units to {len(inputs)} references",
-        "give n_draws to draw answers",
+        f"the probabilities of all states of {m} units given {len(inputs)} references",
+        "give n_draws to draw states",
     )
     upper, lower = (layer.response.probability(sign * inputs) for sign in (1, -1))
     probability = np.ones((len(inputs), 1))

@@ -1,4 +1,4 @@
-"""The Fisher information over an ensemble of states, by products that make no matrix."""
+"""The Fisher information over an ensemble of states, by products that form no matrix."""
 
 from __future__ import annotations
 
@@ -17,35 +17,34 @@ from ebm.model import ParametricModel
 
 __all__ = ["EnsembleInformation"]
 
-
-#: Derivatives by parameters, of all states of a piece together, that are held at a time.
+#: Largest number of derivatives, states times parameters, that is held at a time.
 CHUNK = 2**23
-#: Largest table of derivatives, of all states by all parameters, that is made for a solution.
+#: Largest array of derivatives, of all states by all parameters, that is formed for a solution.
 MOST_BYTES = 2**30
 
 
 class EnsembleInformation(Metric):
-    """F = Cov[∂E/∂θ] over the states of an ensemble; made by :func:`ebm.fisher_information`.
+    """F = Cov[∂E/∂θ] over the states of an ensemble; returned by :func:`ebm.fisher_information`.
 
-    F v is the response of the mean gradient to weights that lean along v:
-    F v = s (E_w'[g] − E_w[g]) with w' = w (1 + (g·v − E[g·v]) / s), g = ∂E/∂θ, whatever s. So a
-    product costs one pass of ``energy_derivative`` and one of ``mean_energy_gradient``, and no
-    array of p numbers for each state is made where a model needs none for these two. Once a
-    solution has needed the matrix, products are made with it.
+    F v is the response of the mean gradient g = ∂E/∂θ to weights tilted along v:
+    F v = s (E_w'[g] − E_w[g]) with w' = w (1 + (g·v − E[g·v]) / s), for any s. A product
+    therefore costs one pass of ``energy_derivative`` and one of ``mean_energy_gradient``, and needs
+    no array of p numbers for each state unless these two do. Once a solution has formed the matrix,
+    products use it.
 
     Parameters
     ----------
     model : ParametricModel
-        Whose energy.
+        The family of energies at its parameters θ.
     ensemble : Ensemble
-        What to average over.
+        The states to average over.
 
     Raises
     ------
     ModelError
         If the model has no parameters, or a gradient that is not finite.
     ShapeError
-        If its gradient is not one number for each parameter.
+        If the gradient is not one number for each parameter.
     """
 
     def __init__(self, model: Any, ensemble: Ensemble) -> None:
@@ -55,17 +54,17 @@ class EnsembleInformation(Metric):
         first, _ = next(iter(ensemble.blocks()))
         energy_gradients(model, first[:1], p)
         self._model, self.shape = model, (p, p)
-        # The default of energy_derivative makes an array of p numbers for each state.
-        makes_array = type(model).energy_derivative is ParametricModel.energy_derivative
+        # The default of energy_derivative forms an array of p numbers for each state.
+        forms_array = type(model).energy_derivative is ParametricModel.energy_derivative
         self._pieces = Pieces(ensemble, max(1, CHUNK // p))
-        self._passes = self._pieces if makes_array else ensemble
-        # Over the states alone: chains too short for error bars have a covariance, too.
+        self._passes = self._pieces if forms_array else ensemble
+        # Not the ensemble's own mean, which refuses chains too short for error bars.
         mean = np.asarray(model.mean_energy_gradient(self._pieces), dtype=np.float64)
         self._mean = require_finite(mean, f"the mean of {type(model).__name__}.energy_gradient")
 
     def _product(self, vector: Array) -> Array:
         if "_held" in self.__dict__:
-            return np.asarray(self._held @ vector)
+            return self._held @ vector
         slopes, weights = [], []
         for states, share in self._passes.blocks():
             slopes.append(np.asarray(self._model.energy_derivative(states, vector)))
@@ -75,8 +74,8 @@ class EnsembleInformation(Metric):
         largest = float(np.abs(slope).max(initial=0.0))
         if largest == 0.0:
             return np.zeros_like(vector)
-        leaning = Leaning(self._passes, 1 + slope / largest)
-        return np.asarray(largest * (self._model.mean_energy_gradient(leaning) - self._mean))
+        tilted = Tilted(self._passes, 1 + slope / largest)
+        return np.asarray(largest * (self._model.mean_energy_gradient(tilted) - self._mean))
 
     def diagonal(self) -> Array:
         """Var[∂E/∂θ_k], (p,)."""
@@ -102,19 +101,19 @@ class EnsembleInformation(Metric):
 
 
 def energy_gradients(model: Any, states: Array, p: int) -> Array:
-    """∂E/∂θ of states, which a user's model may have defined."""
+    """∂E/∂θ of states, (r, p), checked, as a user's model may have defined it."""
     name = f"{type(model).__name__}.energy_gradient"
-    found = as_floats(model.energy_gradient(states), name)
-    if found.shape != (len(states), p):
+    gradients = as_floats(model.energy_gradient(states), name)
+    if gradients.shape != (len(states), p):
         raise ShapeError(
             f"{name} must return shape {(len(states), p)} for {len(states)} states and {p} "
-            f"parameters, got {found.shape}"
+            f"parameters, got {gradients.shape}"
         )
-    return require_finite(found, name)
+    return require_finite(gradients, name)
 
 
 class Pieces(Ensemble):
-    """An ensemble whose blocks hold few enough states."""
+    """An ensemble in blocks of at most ``rows`` states."""
 
     def __init__(self, ensemble: Ensemble, rows: int) -> None:
         self._whole, self._rows = ensemble, rows
@@ -128,7 +127,7 @@ class Pieces(Ensemble):
                 yield states[part], weights[part]
 
 
-class Leaning(Ensemble):
+class Tilted(Ensemble):
     """An ensemble with each weight multiplied by a factor ≥ 0 whose mean is 1."""
 
     def __init__(self, ensemble: Ensemble, factors: Array) -> None:

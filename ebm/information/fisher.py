@@ -24,21 +24,24 @@ from ebm.spaces import Binary, Spins
 
 __all__ = ["FisherInformation", "fisher_information", "pair_fisher"]
 
+#: A covariance of pairs of features of order one below this is rounding.
+ROUNDING = 1e-12
+
 
 class FisherInformation(Metric):
-    """A symmetric positive semi-definite operator on parameter space that holds its matrix, (p, p).
+    """A Fisher information that is stored as a matrix, (p, p).
 
     Parameters
     ----------
     matrix : array_like, (p, p)
-        F, in units of 1/θ².
+        F, symmetric and positive semi-definite, in units of 1/θ².
 
     Raises
     ------
     ShapeError
         If the matrix is not square, or empty.
     ModelError
-        If it holds no finite numbers, or is not symmetric.
+        If the matrix is not finite, or not symmetric.
 
     Examples
     --------
@@ -63,7 +66,7 @@ class FisherInformation(Metric):
         return self._values.diagonal().copy()
 
     def _product(self, vector: Array) -> Array:
-        return np.asarray(self._values @ vector)
+        return self._values @ vector
 
     def _products(self, matrix: Array) -> Array:
         return self._product(matrix)
@@ -89,37 +92,37 @@ def fisher_information(
 ) -> Metric:
     """F = Cov[∂E/∂θ] over the model's own distribution; cf. [EBM] Theorem 5.
 
-    The Hessian of −ln p averaged over the model; for energies affine in θ also the Hessian of the
-    loss over any data. Where units are summed out, as in a restricted machine, it is that of the
+    F is the mean Hessian of −ln p and, for energies affine in θ, the Hessian of the loss over any
+    data. Where units are summed out, as in a restricted Boltzmann machine, F belongs to the
     *visible* distribution, F = Cov_{p(v)}[E_{h|v} ∂E/∂θ], which is smaller than the information
-    Cov_{p(v,h)}[∂E/∂θ] of both layers, ``joint=True``: hidden units are never seen.
+    Cov_{p(v,h)}[∂E/∂θ] of both layers, ``joint=True``.
 
     Parameters
     ----------
     source : ParametricModel or ExactEnsemble
-        The model, or its exact ensemble where that is at hand. Also what ``ebm.marginalize`` made
-        of a parametric model; its parameters are those of the joint model.
+        The model, its exact ensemble, or the marginal that ``ebm.marginalize`` made of a parametric
+        model, with the parameters of the joint model.
     average : Ensemble, optional
-        What to average over, samples for example; None means exact enumeration of the model. For a
-        restricted machine visible states, for a marginal states of the joint model.
+        States to average over, such as samples; by default the model is enumerated exactly. These
+        are visible states of a restricted machine, or states of the joint model of a marginal.
     joint : bool
-        Whether to count the hidden units of a restricted machine as seen.
+        Whether the hidden units of a restricted machine count as observed.
 
     Returns
     -------
     Metric
-        In the order of ``model.parameters``. Products stream over the states. A matrix is made by
-        ``dense``, and up to 2000 parameters by ``solve`` and ``log_determinant``, which then keep
-        it; beyond, ``solve`` takes conjugate gradients. Pairwise models enumerated exactly need no
-        pass over states: theirs comes as a matrix from the fourth moments.
+        F in the order of ``model.parameters``. Products stream over the states; a matrix is formed
+        by ``dense``, and for at most 2000 parameters by ``solve`` and ``log_determinant``. With
+        more parameters ``solve`` uses conjugate gradients. Pairwise models that are enumerated
+        exactly give a matrix from their fourth moments, without a pass over the states.
 
     Raises
     ------
     ModelError
-        If the model has no parameters or a gradient that is not finite, or ``joint`` is asked of
-        one without hidden units.
+        If the model has no parameters or a gradient that is not finite, or ``joint`` is given for a
+        model without hidden units.
     ShapeError
-        If its gradient is not one number for each parameter.
+        If the gradient is not one number for each parameter.
 
     Examples
     --------
@@ -134,7 +137,11 @@ def fisher_information(
     """
     model: Any = source.model if isinstance(source, ExactEnsemble) else source
     if isinstance(getattr(model, "model", None), ParametricModel) and hasattr(model, "keep"):
-        return _of_kept_units(model, average, joint)
+        if average is not None:
+            require_units(average, model.model.space)
+        if joint:
+            return fisher_information(model.model, average)
+        return FisherInformation(marginal_covariance(model, average))
     if not isinstance(model, ParametricModel):
         raise ModelError(f"{type(model).__name__} has no parameters: it is no ebm.ParametricModel")
     if joint and offered_form(model) is not LayeredForm:
@@ -147,30 +154,21 @@ def fisher_information(
     require_units(average, model.space)
     if hasattr(average, "fourth_moments") and _is_small_family_of_pairs(model):
         return FisherInformation(family_fisher(model, average))
-    seen = EnsembleInformation(model, average)
+    visible = EnsembleInformation(model, average)
     if not joint:
-        return seen
+        return visible
     form: Any = energy_form(model)
-    own = np.concatenate([form.visible, form.hidden, form.weights.ravel()])
-    if not np.array_equal(model.parameters, own):
+    parameters = np.concatenate([form.visible, form.hidden, form.weights.ravel()])
+    if not np.array_equal(model.parameters, parameters):
         raise ModelError(
             f"the parameters of {type(model).__name__} must be those of its layered_form, visible "
             "and hidden biases and then the rows of weights: leave joint out"
         )
-    return JointInformation(hidden_order(form), seen, relative_fisher(model, average))
-
-
-def _of_kept_units(model: Any, average: Ensemble | None, joint: bool) -> Metric:
-    """That of a marginal, in the parameters of the joint model."""
-    if average is not None:
-        require_units(average, model.model.space)
-    if joint:
-        return fisher_information(model.model, average)
-    return FisherInformation(marginal_covariance(model, average))
+    return JointInformation(hidden_order(form), visible, relative_fisher(model, average))
 
 
 def _is_small_family_of_pairs(model: Any) -> bool:
-    """Whether its derivatives are pairs of two-valued units, and no more than there are pairs."""
+    """Whether a model is pairwise over two-valued units, with at most n (n+1)/2 parameters."""
     n = model.space.n
     is_pairwise = isinstance(model.space, Binary | Spins) and offered_form(model) is QuadraticForm
     return is_pairwise and len(model.parameters) <= n * (n + 1) // 2
@@ -186,7 +184,7 @@ def family_fisher(model: Any, ensemble: Any) -> Array:
     center = np.zeros(n) if form.center is None else form.center
     i, j = np.triu_indices(n, 1)
     low, high = model.space.values
-    # All units at the lower value, then one, then two of them at the upper one.
+    # Differences of ∂E/∂θ between states with no unit, one and two units at the upper value.
     upper = np.concatenate([np.zeros((1, n)), np.eye(n), np.eye(n)[i] + np.eye(n)[j]])
     slopes = energy_gradients(model, low + (high - low) * upper, p) / (high - low)
     one = slopes[1 : n + 1] - slopes[0]
@@ -194,7 +192,9 @@ def family_fisher(model: Any, ensemble: Any) -> Array:
     np.subtract.at(one, i, two * (low - center[j])[:, None])
     np.subtract.at(one, j, two * (low - center[i])[:, None])
     by_features = np.concatenate([one, two])
-    return np.asarray(by_features.T @ pair_fisher(ensemble, (i, j), center) @ by_features)
+    fisher = np.asarray(by_features.T @ pair_fisher(ensemble, (i, j), center) @ by_features)
+    # Of a saturated model rounding is all that is left, which is not symmetric.
+    return fisher if np.abs(fisher).max() > ROUNDING else (fisher + fisher.T) / 2
 
 
 def pair_fisher(ensemble: Any, pairs: Any, center: Array) -> Array:

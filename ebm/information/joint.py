@@ -1,4 +1,4 @@
-"""Hidden units: the information of what is seen, and that of both layers together."""
+"""The information of the visible units, and of visible and hidden units together."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from ebm.enumeration import exact
 from ebm.errors import require_memory
 from ebm.forms import LayeredForm
 from ebm.information.ensemble_information import energy_gradients
-from ebm.information.metric import MEMORY_LIMIT, Metric
+from ebm.information.metric import Metric
 
 
 class JointInformation(Metric):
     """Cov_{p(v,h)}[∂E(v, h)/∂θ] of a machine with a hidden layer, by the law of total covariance.
 
-    The Fisher information of the visible units, Cov_{p(v)}[E_{h|v} ∂E], plus the mean of
-    Cov_{p(h|v)}[∂E], which is the relative information of the hidden layer given the visible one.
+    It is the Fisher information of the visible units, Cov_{p(v)}[E_{h|v} ∂E], plus the mean of
+    Cov_{p(h|v)}[∂E], the relative information of the hidden layer given the visible one.
 
     Parameters
     ----------
     order : ndarray of int, (m (n + 1),)
-        Where the parameters of the hidden layer stand, see :func:`hidden_order`.
+        Indices of (U_1β, …, U_nβ, c_β), for β = 1 … m, among the parameters of the machine.
     visible : Metric
-        The Fisher information over visible states.
+        Fisher information of p(v).
     hidden : Metric
-        That of p(h|v), averaged over the same states.
+        Relative Fisher information of p(h|v), averaged over the same visible states.
     """
 
     def __init__(self, order: Indices, visible: Metric, hidden: Metric) -> None:
@@ -53,7 +53,7 @@ class JointInformation(Metric):
 
 
 def hidden_order(form: LayeredForm) -> Indices:
-    """Where the parameters (U_αβ for all α, c_β) of hidden unit after hidden unit stand."""
+    """Indices of (U_1β, …, U_nβ, c_β) for β = 1 … m among the parameters (b, c, U)."""
     n, m = form.weights.shape
     weights = n + m + np.arange(n * m).reshape(n, m)
     return np.vstack([weights, n + np.arange(m)]).T.ravel()
@@ -65,7 +65,6 @@ def marginal_covariance(model: Any, joint: Ensemble | None) -> Array:
     p, size = len(whole.parameters), float(model.space.size)
     require_memory(
         8.0 * size * (p + 1),
-        MEMORY_LIMIT,
         f"the mean derivatives by {p} parameters given each state of {len(keep)} units",
         "keep fewer units",
     )
@@ -74,7 +73,7 @@ def marginal_covariance(model: Any, joint: Ensemble | None) -> Array:
         index = np.asarray(model.space.index(states[:, keep]), dtype=np.intp)
         probability += np.bincount(index, weights, int(size))
         np.add.at(gradient, index, weights[:, None] * energy_gradients(whole, states, p))
-    seen = probability > 0
+    possible = probability > 0
     mean = gradient.sum(axis=0)
-    deviation = gradient[seen] / probability[seen, None] - mean
-    return np.asarray(deviation.T @ (deviation * probability[seen, None]))
+    deviation = gradient[possible] / probability[possible, None] - mean
+    return np.asarray(deviation.T @ (deviation * probability[possible, None]))

@@ -1,6 +1,6 @@
-"""Metrics of the weights of one layer, averaged over references: E[K ⊗ x̃x̃ᵀ], and blocks of them.
+"""Metrics E[K ⊗ x̃x̃ᵀ] of the weights of one layer, and block-diagonal metrics.
 
-The parameters are those of unit after unit: w_1, …, w_m, each of length D.
+The parameters are w_1, …, w_m of the m units, each of length D.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ebm.information._solving import (
     solved,
     solved_by_roots,
 )
-from ebm.information.metric import MEMORY_LIMIT, MOST_FACTORED, Metric
+from ebm.information.metric import MOST_FACTORED, Metric
 
 __all__ = ["BlockDiagonalInformation", "CoupledInformation", "LayerInformation"]
 
 
 class CoupledInformation(Metric):
-    """G = Σ_r w_r K_r ⊗ x̃_r x̃_rᵀ for units whose answers hang together, (m D, m D).
+    """G = Σ_r w_r K_r ⊗ x̃_r x̃_rᵀ of m units that are dependent given x, (m D, m D).
 
-    The softmax layer, [RFIM] eq 10, and two layers, eq 12. Kept are K and the references, R (m + D)
-    numbers; a product costs 2 R m D.
+    This is the metric of a softmax layer, [RFIM] eq 10, and of two layers, eq 12. It stores
+    R (m + D) numbers, and a product costs 2 R m D operations.
 
     Parameters
     ----------
@@ -42,14 +42,14 @@ class CoupledInformation(Metric):
     references : array_like, (R, D)
         x̃.
     sample_weight : array_like, (R,), optional
-        Of the references, in any unit; equal if not given.
+        Weights w of the references up to a factor, equal by default.
 
     Raises
     ------
     ShapeError
         If there is not one reference for each row of the information.
     ModelError
-        If the metric is not finite, as references are not or are too large to be squared.
+        If the metric is not finite, because references are not, or are too large to be squared.
     """
 
     def __init__(
@@ -75,16 +75,16 @@ class CoupledInformation(Metric):
     def _product(self, vector: Array) -> Array:
         inputs = self._x @ vector.reshape(self._m, self._d).T
         answers = self._weights[:, None] * self._curvature.apply(inputs)
-        return np.asarray((answers.T @ self._x).ravel())
+        return (answers.T @ self._x).ravel()
 
     def diagonal(self) -> Array:
         """Σ_r w_r K_ii x̃_j², (m D,)."""
         weighted = self._weights[:, None] * self._curvature.diagonals()
-        return np.asarray((weighted.T @ self._x**2).ravel())
+        return (weighted.T @ self._x**2).ravel()
 
     def _matrix(self) -> Array:
         m, d = self._m, self._d
-        found = np.zeros((m, d, m, d))
+        matrix = np.zeros((m, d, m, d))
         rows = max(1, CHUNK // (m * m))
         for start in range(0, len(self._x), rows):
             part = slice(start, start + rows)
@@ -92,16 +92,16 @@ class CoupledInformation(Metric):
             for i in range(m):
                 weighted = self._weights[part, None] * k[:, i]
                 for j in range(i + 1):
-                    found[i, :, j] += x.T @ (weighted[:, j, None] * x)
+                    matrix[i, :, j] += x.T @ (weighted[:, j, None] * x)
         for i in range(m):
             for j in range(i):
-                found[j, :, i] = found[i, :, j]
-        return found.reshape(self.shape)
+                matrix[j, :, i] = matrix[i, :, j]
+        return matrix.reshape(self.shape)
 
     def _solution(self, vector: Array, damping: float, tolerance: float) -> Array:
         if len(self._x) > 1 or damping == 0:
             return super()._solution(vector, damping, tolerance)
-        # Of one reference K ⊗ x̃x̃ᵀ has the eigenvalues k_i |x̃|², and 0.
+        # The eigenvalues of K ⊗ x̃x̃ᵀ, of a single reference, are k_i |x̃|², and 0.
         x, (values, vectors) = self._x[0], self._modes()
         b = np.tensordot(vectors.T, vector.reshape(self._m, self._d, -1), axes=1)
         along = values / (damping + values * (x @ x))
@@ -129,10 +129,10 @@ class CoupledInformation(Metric):
 
 
 class LayerInformation(CoupledInformation):
-    """diag(G_1, …, G_m), G_i = Σ_r w_r ν_ri x̃_r x̃_rᵀ: units that answer independently.
+    """diag(G_1, …, G_m), G_i = Σ_r w_r ν_ri x̃_r x̃_rᵀ, of units that are independent given x.
 
-    Neurons and non-linear layers, [RFIM] Table 1. One block is made at a time, and only where a
-    solution or a volume is asked for.
+    This is the metric of neurons and non-linear layers, [RFIM] Table 1. Solutions and determinants
+    form one block at a time.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class LayerInformation(CoupledInformation):
     references : array_like, (R, D)
         x̃.
     sample_weight : array_like, (R,), optional
-        Of the references, in any unit; equal if not given.
+        Weights w of the references up to a factor, equal by default.
 
     Raises
     ------
@@ -165,19 +165,22 @@ class LayerInformation(CoupledInformation):
 
     @property
     def n_blocks(self) -> int:
-        """Number of units, m."""
+        """Number of blocks, which is the number of units m."""
         return self._m
 
     def block(self, unit: int) -> Array:
         """G_i of one unit, (D, D)."""
-        weighted = self._weights * self._curvature.diagonals()[:, unit]
-        return np.asarray(self._x.T @ (weighted[:, None] * self._x))
+        return self._x.T @ (self._shares(unit)[:, None] * self._x)
+
+    def _shares(self, unit: int) -> Array:
+        """w_r ν_ri of one unit, (R,)."""
+        return self._weights * self._curvature.diagonals()[:, unit]
 
     def _matrix(self) -> Array:
-        found = np.zeros((self._m, self._d, self._m, self._d))
+        matrix = np.zeros((self._m, self._d, self._m, self._d))
         for unit in range(self._m):
-            found[unit, :, unit] = self.block(unit)
-        return found.reshape(self.shape)
+            matrix[unit, :, unit] = self.block(unit)
+        return matrix.reshape(self.shape)
 
     def _solution(self, vector: Array, damping: float, tolerance: float) -> Array:
         few = self._has_few(damping)
@@ -197,20 +200,18 @@ class LayerInformation(CoupledInformation):
         units = range(self._m)
         with single_threaded_blas():
             if self._has_few(damping):
-                roots = (self._root(unit) for unit in units)
-                return sum(log_volume_by_roots(root, damping) for root in roots)
+                return sum(log_volume_by_roots(self._root(unit), damping) for unit in units)
             what = f"a block of {self._d} parameters"
-            require_memory(8.0 * self._d**2, MEMORY_LIMIT, what, "take fewer inputs")
+            require_memory(8.0 * self._d**2, what, "take fewer inputs")
             return sum(log_volume(factor(self.block(unit), damping)) for unit in units)
 
     def _has_few(self, damping: float) -> bool:
-        """Whether fewer references than inputs leave a smaller system to solve."""
+        """Whether there are fewer references than inputs, so that RRᵀ is the smaller system."""
         return damping > 0 and len(self._x) < min(self._d, MOST_FACTORED)
 
     def _root(self, unit: int) -> Array:
         """R with G_i = RᵀR, (R, D)."""
-        weighted = self._weights * self._curvature.diagonals()[:, unit]
-        return np.asarray(np.sqrt(weighted)[:, None] * self._x)
+        return np.sqrt(self._shares(unit))[:, None] * self._x
 
 
 class BlockDiagonalInformation(Metric):
@@ -219,14 +220,14 @@ class BlockDiagonalInformation(Metric):
     Parameters
     ----------
     blocks : sequence of Metric
-        In the order of their parameters.
+        G_1, …, G_L in the order of their parameters.
 
     Raises
     ------
     ShapeError
-        If there are none.
+        If ``blocks`` is empty or no sequence.
     ModelError
-        If they are other than metrics.
+        If an element of ``blocks`` is no metric.
 
     Examples
     --------
@@ -255,10 +256,10 @@ class BlockDiagonalInformation(Metric):
         return np.concatenate([block.diagonal() for block in self.blocks])
 
     def _matrix(self) -> Array:
-        found = np.zeros(self.shape)
+        matrix = np.zeros(self.shape)
         for block, part in self._pairs():
-            found[part, part] = block.dense()
-        return found
+            matrix[part, part] = block.dense()
+        return matrix
 
     def _solution(self, vector: Array, damping: float, tolerance: float) -> Array:
         parts = [
@@ -276,7 +277,7 @@ class BlockDiagonalInformation(Metric):
 def shares(sample_weight: ArrayLike | None, n: int) -> Array:
     """Weights of n references that sum to 1."""
     if n == 0:
-        raise ShapeError("there must be at least one reference")
+        raise ShapeError("there must be at least one reference, got none")
     if sample_weight is None:
         return np.full(n, 1 / n)
     array = as_floats(sample_weight, "sample_weight").ravel()
@@ -286,6 +287,6 @@ def shares(sample_weight: ArrayLike | None, n: int) -> Array:
             f"sample_weight must be {n} finite numbers ≥ 0, not all zero, one for each reference; "
             f"got {array}"
         )
-    # Their sum could overflow.
+    # The sum of unscaled weights could overflow.
     array = array / largest
     return np.asarray(array / array.sum())

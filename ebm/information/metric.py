@@ -1,4 +1,4 @@
-"""What every information metric can do: products, solutions and volumes, never more than asked."""
+"""The interface of all information metrics: products, solutions and determinants."""
 
 from __future__ import annotations
 
@@ -25,18 +25,15 @@ from ebm.information._solving import (
 
 __all__ = ["Metric"]
 
-
-#: Largest matrix that ``dense`` makes, in bytes.
-MEMORY_LIMIT = 4 * 2**30
-#: Largest number of parameters whose matrix is made where only a solution was asked for.
+#: Largest number of parameters for which a solution forms and factors the matrix.
 MOST_FACTORED = 2000
 
 
 class Metric(ABC):
     """A symmetric positive semi-definite operator G on parameter space, (p, p).
 
-    It has what :func:`scipy.sparse.linalg.aslinearoperator` asks for. The matrix itself is made by
-    ``dense``, and by ``solve`` and ``log_determinant`` of few parameters.
+    :func:`scipy.sparse.linalg.aslinearoperator` accepts it. The matrix is formed by ``dense`` only,
+    and by ``solve`` and ``log_determinant`` for at most 2000 parameters.
     """
 
     shape: tuple[int, int]
@@ -58,16 +55,16 @@ class Metric(ABC):
         return self.matvec(other)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """G as an array, for functions of numpy; see :meth:`dense`."""
+        """G as an array, for functions of numpy."""
         return np.asarray(self.dense(), dtype=dtype)
 
     def matvec(self, vector: ArrayLike) -> Array:
-        """G v, (p,) -> (p,), or its columns, (p, k) -> (p, k)."""
+        """G v, (p,) -> (p,), or G V, (p, k) -> (p, k)."""
         checked = self._checked(vector)
         return self._products(checked) if checked.ndim == 2 else self._product(checked)
 
     def rmatvec(self, vector: ArrayLike) -> Array:
-        """G is symmetric."""
+        """Gᵀv = G v, (p,) -> (p,)."""
         return self.matvec(vector)
 
     def matmat(self, matrix: ArrayLike) -> Array:
@@ -81,12 +78,12 @@ class Metric(ABC):
         return product
 
     def dense(self) -> Array:
-        """G as an array.
+        """The matrix G.
 
         Returns
         -------
         ndarray, (p, p)
-            A copy.
+            A copy that the caller may change.
 
         Raises
         ------
@@ -97,14 +94,14 @@ class Metric(ABC):
         return self._matrix()
 
     def trace(self) -> float:
-        """The sum of the diagonal."""
+        """tr G, the sum of the diagonal."""
         return float(self.diagonal().sum())
 
     def solve(self, vector: ArrayLike, damping: float = 0.0, *, tolerance: float = 1e-10) -> Array:
         """(G + damping·1)⁻¹ v.
 
-        By factors of the matrix where there are at most 2000 parameters; by those of RRᵀ + damping
-        where G = RᵀR comes from at most 2000 states; else by conjugate gradients, which need
+        The matrix is factored for at most 2000 parameters, or RRᵀ + damping where G = RᵀR is an
+        average over at most 2000 states; otherwise conjugate gradients are used, which need
         products only.
 
         Parameters
@@ -112,15 +109,14 @@ class Metric(ABC):
         vector : array_like, (p,) or (p, k)
             Right-hand sides.
         damping : float
-            Added to the diagonal.
+            Number ≥ 0 that is added to the diagonal.
         tolerance : float
-            Length of the residual at which conjugate gradients stop, relative to
-            that of ``vector``.
+            Relative residual |v − (G + damping·1) x| / |v| at which conjugate gradients stop.
 
         Returns
         -------
-        ndarray
-            Of the shape of ``vector``.
+        ndarray, (p,) or (p, k)
+            The solution.
 
         Raises
         ------
@@ -129,9 +125,9 @@ class Metric(ABC):
         ShapeError
             If ``vector`` has another shape.
         ModelError
-            If it holds text, NaN or infinities.
+            If ``vector`` holds text, NaN or infinities.
         ConvergenceError
-            If conjugate gradients do not arrive.
+            If conjugate gradients do not reach ``tolerance``.
 
         Examples
         --------
@@ -151,26 +147,26 @@ class Metric(ABC):
         Parameters
         ----------
         damping : float
-            Added to the diagonal.
+            Number ≥ 0 that is added to the diagonal.
 
         Returns
         -------
         float
-            The logarithm.
+            The logarithm of the determinant.
 
         Raises
         ------
         EbmError
             If the damped matrix is singular to working precision, or the damping out of range.
         MemoryLimitError
-            If it takes a matrix of more than 4 GiB.
+            If this needs a matrix of more than 4 GiB.
         """
         return self._log_volume(require_damping(damping))
 
     def _matrix(self) -> Array:
         """G as an array that belongs to the caller."""
         matrix = self.matmat(np.eye(self.shape[0]))
-        return np.asarray((matrix + matrix.T) / 2)
+        return (matrix + matrix.T) / 2
 
     def _solution(self, vector: Array, damping: float, tolerance: float) -> Array:
         if self.shape[0] <= MOST_FACTORED:
@@ -190,22 +186,18 @@ class Metric(ABC):
         return log_volume(factor(self._matrix(), damping))
 
     def _roots(self) -> Array | None:
-        """R with G = RᵀR and fewer rows than columns, where that is affordable."""
+        """R with G = RᵀR and fewer rows than columns, or None where there is no such R."""
         return None
 
     @cached_property
     def _held(self) -> Array:
         return self._matrix()
 
-    def _scales(self) -> Array:
-        """About the diagonal, for conjugate gradients to be scaled by."""
-        return self.diagonal()
-
     def _by_conjugate_gradients(self, vector: Array, damping: float, tolerance: float) -> Array:
         if vector.ndim == 2:
             columns = [self._by_conjugate_gradients(v, damping, tolerance) for v in vector.T]
             return np.stack(columns, axis=1)
-        scales = self._scales() + damping
+        scales = self.diagonal() + damping
         scales = np.where(scales > 0, scales, 1.0)
         solution, residual = conjugate_gradients(
             lambda v: self._product(v) + damping * v, vector, scales, tolerance
@@ -222,7 +214,6 @@ class Metric(ABC):
         p = self.shape[0]
         require_memory(
             8.0 * p * p,
-            MEMORY_LIMIT,
             f"the matrix of an information metric of {p} parameters",
             "use its products and solve, which make no matrix",
         )

@@ -20,7 +20,7 @@ from ebm.information.layers import (
     CoupledInformation,
     LayerInformation,
 )
-from ebm.information.metric import MEMORY_LIMIT, Metric
+from ebm.information.metric import Metric
 from ebm.information.responses import Sigmoid, Tanh
 from ebm.information.subsystems import Layer, Subsystem
 from ebm.models._library import pair_machine
@@ -35,39 +35,40 @@ def relative_fisher(
 ) -> Metric:
     """g^y(w) = E_{p(y|w,x)}[∂ln p ∂ln pᵀ], averaged over references x; [RFIM] Table 1.
 
-    The metric of one part of a model given its reference. By Theorem 3 it is a block of the Fisher
-    information of the *joint* distribution of all parts, see :func:`chain_fisher`; it is not that
-    of what a network predicts once its inner layers are summed out.
+    It is the metric of one part of a model given its reference and, by Theorem 3, a block of the
+    Fisher information of the *joint* distribution of all parts, see :func:`chain_fisher`. The
+    information of the output of a network, with its inner layers summed out, is another.
 
     Parameters
     ----------
     subsystem : Subsystem or model
-        ``Layer``, ``SoftmaxLayer`` or ``TwoLayers``. Or a restricted machine: p(h | v), a layer of
-        sigm units with x̃ = (v−v̂, 1) and parameters U_1β, …, U_nβ, c_β for hidden unit after hidden
-        unit. Or a Boltzmann machine or Ising model: p(x_α | all others) for unit after unit, sigm
-        or tanh, with parameters b_α, then W_αβ for all β ≠ α; W_αβ and W_βα, one parameter of the
-        machine, stand in two blocks.
+        - ``Layer``, ``SoftmaxLayer`` or ``TwoLayers``;
+        - a restricted Boltzmann machine, for p(h | v): a layer of sigm units with x̃ = (v−v̂, 1) and
+          parameters U_1β, …, U_nβ, c_β of each hidden unit β;
+        - a Boltzmann machine or an Ising model, for p(x_α | all others) of each unit α, sigm or
+          tanh, with parameters b_α and W_αβ for all β ≠ α. W_αβ and W_βα, a single parameter of
+          the machine, occur in two blocks.
     given : array_like, (..., n_inputs), or Ensemble
-        References x; states of the model.
+        References x; for a model its states, as rows or as an ensemble.
     sample_weight : array_like, optional
-        Of the references, in any unit; equal, or those of the ensemble, if not given.
+        Weights of the references up to a factor; by default equal, or those of the ensemble.
 
     Returns
     -------
     Metric
-        The mean over the references. A block for each independent unit, with x̃ and ν kept rather
-        than blocks.
+        The mean over the references, with one block for each unit that is independent given x.
 
     Raises
     ------
     ModelError
-        If there is no such subsystem, or references are not finite or too large to be squared.
+        If ``subsystem`` is none of these, or references are not finite or too large to be squared.
     ShapeError
-        If references or ``sample_weight`` have other shapes, or ``sample_weight`` no positive sum.
+        If references or ``sample_weight`` have another shape, or ``sample_weight`` is negative
+        somewhere or zero everywhere.
     CodingError
-        If states are none of the model.
+        If a row of ``given`` is no state of the model.
     MemoryLimitError
-        If all references would take more than 4 GiB.
+        If the references would take more than 4 GiB.
 
     Examples
     --------
@@ -86,8 +87,8 @@ def relative_fisher(
     if isinstance(given, Ensemble):
         if form is not None:
             require_units(given, subsystem.space)
-        given, own = _collected(given)
-        sample_weight = own if sample_weight is None else sample_weight
+        given, probabilities = _collected(given)
+        sample_weight = probabilities if sample_weight is None else sample_weight
     if isinstance(form, LayeredForm):
         states = subsystem.space.check(given)
         if form.visible_center is not None:
@@ -113,7 +114,7 @@ def relative_fisher(
 def _of_conditionals(
     model: Any, given: ArrayLike, sample_weight: ArrayLike | None
 ) -> BlockDiagonalInformation:
-    """Of p(x_α | all others), a block for each unit."""
+    """The metric of p(x_α | all others), a block for each unit α."""
     states = model.space.check(given).reshape(-1, model.n)
     _require_memory(len(states), model.n * model.n)
     response = Tanh() if isinstance(model.space, Spins) else Sigmoid()
@@ -121,7 +122,7 @@ def _of_conditionals(
     d = np.column_stack([np.ones(len(states)), states - model.feature_center])
     blocks = []
     for unit in range(model.n):
-        # Without its own state, which is what is asked for.
+        # The state of the unit itself is no part of its reference.
         x = np.delete(d, 1 + unit, axis=1)
         blocks.append(LayerInformation(information[:, [unit]], x, sample_weight))
     return BlockDiagonalInformation(blocks)
@@ -138,7 +139,6 @@ def _collected(ensemble: Ensemble) -> tuple[Array, Array]:
 def _require_memory(n_references: float, width: int) -> None:
     require_memory(
         8.0 * n_references * width,
-        MEMORY_LIMIT,
         f"{n_references:.3g} references of {width} numbers",
         "give samples, or fewer of them",
     )

@@ -1,10 +1,11 @@
-"""How a unit answers to its input: mean, slope, and information about the input."""
+"""The distribution of a unit's output given its input: mean, slope, and information."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,9 +19,9 @@ __all__ = ["Elu", "Linear", "Relu", "Response", "Sigmoid", "Silu", "Tanh"]
 
 
 class Response(ABC):
-    """p(y | a) of one unit given its input a = w·x̃; by w its metric is ν(a) x̃x̃ᵀ, [RFIM] Table 1."""
+    """p(y | a) of one unit given its input a = w·x̃, whose metric is ν(a) x̃x̃ᵀ; [RFIM] Table 1."""
 
-    #: The two values of y, the one that grows with a last; None for a continuous unit.
+    #: The two values of y, the one whose probability grows with a last; None if y is continuous.
     values: ClassVar[tuple[float, float] | None] = None
 
     @abstractmethod
@@ -37,15 +38,33 @@ class Response(ABC):
 
     @abstractmethod
     def draw(self, inputs: ArrayLike, rng: np.random.Generator) -> Array:
-        """One y for each input."""
+        """One y for each input, (...) -> (...)."""
 
 
-class _TwoValued(Response):
+class _Known(Response):
+    """A response whose f and f′ are functions of :mod:`ebm.information._activations`."""
+
+    _functions: ClassVar[tuple[Callable[..., Any], Callable[..., Any]]]
+
+    def _constants(self) -> tuple[float, ...]:
+        """Arguments of f and f′ after a."""
+        return ()
+
+    def mean(self, inputs: ArrayLike) -> Array:
+        """f(a) = E[y | a], (...) -> (...)."""
+        return np.asarray(self._functions[0](as_floats(inputs, "inputs"), *self._constants()))
+
+    def slope(self, inputs: ArrayLike) -> Array:
+        """f′(a), (...) -> (...)."""
+        return np.asarray(self._functions[1](as_floats(inputs, "inputs"), *self._constants()))
+
+
+class _TwoValued(_Known):
     """A unit of two values: the logistic family, for which ν = f′."""
 
     @abstractmethod
     def probability(self, inputs: ArrayLike) -> Array:
-        """That of the last of ``values``, (...) -> (...)."""
+        """Probability of the last of ``values``, (...) -> (...)."""
 
     def information(self, inputs: ArrayLike) -> Array:
         """ν(a) = f′(a)."""
@@ -70,14 +89,7 @@ class Tanh(_TwoValued):
     """
 
     values: ClassVar[tuple[float, float] | None] = (-1.0, 1.0)
-
-    def mean(self, inputs: ArrayLike) -> Array:
-        """tanh a."""
-        return np.asarray(_activations.tanh(as_floats(inputs, "inputs")))
-
-    def slope(self, inputs: ArrayLike) -> Array:
-        """sech² a."""
-        return np.asarray(_activations.tanh_slope(as_floats(inputs, "inputs")))
+    _functions = (_activations.tanh, _activations.tanh_slope)
 
     def probability(self, inputs: ArrayLike) -> Array:
         """p(y = 1) = σ(2a)."""
@@ -97,14 +109,7 @@ class Sigmoid(_TwoValued):
     """
 
     values: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
-
-    def mean(self, inputs: ArrayLike) -> Array:
-        """σ(a)."""
-        return np.asarray(_activations.logistic(as_floats(inputs, "inputs")))
-
-    def slope(self, inputs: ArrayLike) -> Array:
-        """σ(a) σ(−a)."""
-        return np.asarray(_activations.logistic_slope(as_floats(inputs, "inputs")))
+    _functions = (_activations.logistic, _activations.logistic_slope)
 
     def probability(self, inputs: ArrayLike) -> Array:
         """p(y = 1) = σ(a)."""
@@ -112,7 +117,7 @@ class Sigmoid(_TwoValued):
 
 
 @dataclass(frozen=True)
-class _Normal(Response):
+class _Normal(_Known):
     """A unit y = f(a) + noise of constant standard deviation: ν = (f′ / deviation)²."""
 
     deviation: float = 1.0
@@ -138,12 +143,12 @@ class Linear(_Normal):
     Parameters
     ----------
     deviation : float
-        Standard deviation of the noise.
+        Standard deviation of y given a.
 
     Raises
     ------
     EbmError
-        If it is not positive.
+        If ``deviation`` is not positive.
 
     Examples
     --------
@@ -152,29 +157,23 @@ class Linear(_Normal):
     array([4., 4.])
     """
 
-    def mean(self, inputs: ArrayLike) -> Array:
-        """The input itself."""
-        return as_floats(inputs, "inputs") + 0.0
-
-    def slope(self, inputs: ArrayLike) -> Array:
-        """1."""
-        return np.ones_like(as_floats(inputs, "inputs"))
+    _functions = (lambda a: a + 0.0, np.ones_like)
 
 
 @dataclass(frozen=True)
 class Relu(_Normal):
-    """y normal about relu(a) = ω ln(e^{ιa/ω} + e^{a/ω}), smooth where ω > 0; [RFIM] eq 2.
+    """y normal about relu(a) = ω ln(e^{ιa/ω} + e^{a/ω}), which is smooth for ω > 0; [RFIM] eq 2.
 
     ν = (ι + (1−ι) σ((1−ι) a/ω))² / deviation².
 
     Parameters
     ----------
     deviation : float
-        Standard deviation of the noise.
+        Standard deviation of y given a.
     smoothing : float
         ω, the width of the bend; 0 for the kink of max(a, ιa), whose slope at 0 is ι.
     leak : float
-        ι, the slope far below zero, in [0, 1).
+        ι in [0, 1), the slope as a → −∞.
 
     Raises
     ------
@@ -190,6 +189,7 @@ class Relu(_Normal):
 
     smoothing: float = 1.0
     leak: float = 0.0
+    _functions = (_activations.relu, _activations.relu_slope)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -198,29 +198,22 @@ class Relu(_Normal):
         if not 0 <= as_number(self.leak, "leak") < 1:
             raise EbmError(f"leak must be at least 0 and less than 1, got {self.leak!r}")
 
-    def mean(self, inputs: ArrayLike) -> Array:
-        """max(a, ιa) + ω ln(1 + e^{−(1−ι) |a|/ω}), right for inputs of any size."""
-        a = as_floats(inputs, "inputs")
-        return np.asarray(_activations.relu(a, self.smoothing, self.leak))
-
-    def slope(self, inputs: ArrayLike) -> Array:
-        """ι + (1−ι) σ((1−ι) a/ω)."""
-        a = as_floats(inputs, "inputs")
-        return np.asarray(_activations.relu_slope(a, self.smoothing, self.leak))
+    def _constants(self) -> tuple[float, ...]:
+        return self.smoothing, self.leak
 
 
 @dataclass(frozen=True)
 class Elu(_Normal):
-    """y normal about a where a ≥ 0, α (eᵃ − 1) below: ν = 1 or (α eᵃ)², over deviation².
+    """y normal about a where a ≥ 0, and about α (eᵃ − 1) where a < 0; [RFIM] eq 3.
 
-    [RFIM] eq 3. With α ≠ 1 the metric jumps at 0.
+    ν = 1 / deviation² where a ≥ 0, and (α eᵃ / deviation)² where a < 0, with a jump if α ≠ 1.
 
     Parameters
     ----------
     deviation : float
-        Standard deviation of the noise.
+        Standard deviation of y given a.
     alpha : float
-        α > 0, minus the value far below zero.
+        α > 0; the mean tends to −α as a → −∞.
 
     Raises
     ------
@@ -235,18 +228,14 @@ class Elu(_Normal):
     """
 
     alpha: float = 1.0
+    _functions = (_activations.elu, _activations.elu_slope)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _require_positive(self.alpha, "alpha")
 
-    def mean(self, inputs: ArrayLike) -> Array:
-        """The input where it is not negative, α (eᵃ − 1) where it is."""
-        return np.asarray(_activations.elu(as_floats(inputs, "inputs"), self.alpha))
-
-    def slope(self, inputs: ArrayLike) -> Array:
-        """1 where the input is not negative, α eᵃ where it is."""
-        return np.asarray(_activations.elu_slope(as_floats(inputs, "inputs"), self.alpha))
+    def _constants(self) -> tuple[float, ...]:
+        return (self.alpha,)
 
 
 @dataclass(frozen=True)
@@ -256,12 +245,12 @@ class Silu(_Normal):
     Parameters
     ----------
     deviation : float
-        Standard deviation of the noise.
+        Standard deviation of y given a.
 
     Raises
     ------
     EbmError
-        If it is not positive.
+        If ``deviation`` is not positive.
 
     Examples
     --------
@@ -270,13 +259,7 @@ class Silu(_Normal):
     array([0.0052, 0.25  ])
     """
 
-    def mean(self, inputs: ArrayLike) -> Array:
-        """a σ(a)."""
-        return np.asarray(_activations.silu(as_floats(inputs, "inputs")))
-
-    def slope(self, inputs: ArrayLike) -> Array:
-        """σ(a) + a σ(a) σ(−a)."""
-        return np.asarray(_activations.silu_slope(as_floats(inputs, "inputs")))
+    _functions = (_activations.silu, _activations.silu_slope)
 
 
 def _require_positive(value: float, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Subsystems: parts of a model that answer y to a given reference x, p(y | w, x)."""
+"""Subsystems: parts of a model with output y given a reference x, p(y | w, x)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = ["Layer", "SoftmaxLayer", "Subsystem", "TwoLayers"]
 
 
 class Subsystem(ABC):
-    """p(y | w, x): what :func:`ebm.information.relative_fisher` gives a metric for.
+    """A part of a model with output y given a reference x, p(y | w, x).
 
-    Its parameters are those of unit after unit, the weights w_i of a unit and then its bias.
+    Its parameters are, for each unit i, the weights w_i and then the bias b_i.
     """
 
     @abstractmethod
@@ -36,7 +36,7 @@ class Subsystem(ABC):
 
     @abstractmethod
     def curvature(self, augmented: Array) -> Curvature:
-        """The information about the inputs w_i·x̃, from x̃, (R, D)."""
+        """The information K of y about the inputs w_i·x̃ at references x̃, (R, D)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,23 +47,19 @@ class _Affine(Subsystem):
     biases: Any = None
 
     def __post_init__(self) -> None:
-        weights = np.array(as_floats(self.weights, "weights"))
+        weights = read_only(np.array(as_floats(self.weights, "weights")))
         if weights.ndim != 2 or not weights.size:
             raise ShapeError(
                 f"weights must have shape (n_units, n_inputs), a row for each unit, got "
                 f"{weights.shape}"
             )
-        require_finite(weights, "weights")
-        object.__setattr__(self, "weights", weights)
-        weights.setflags(write=False)
+        object.__setattr__(self, "weights", require_finite(weights, "weights"))
         if self.biases is None:
             return
-        biases = np.array(as_floats(self.biases, "biases"))
+        biases = read_only(np.array(as_floats(self.biases, "biases")))
         if biases.shape != (len(weights),):
             raise ShapeError(f"biases must have shape ({len(weights)},), got {biases.shape}")
-        require_finite(biases, "biases")
-        biases.setflags(write=False)
-        object.__setattr__(self, "biases", biases)
+        object.__setattr__(self, "biases", require_finite(biases, "biases"))
 
     @property
     def n_units(self) -> int:
@@ -72,7 +68,7 @@ class _Affine(Subsystem):
 
     @property
     def parameters(self) -> Array:
-        """Of unit after unit w_i, then b_i, (m D,)."""
+        """(w_1, b_1, w_2, b_2, …), (m D,)."""
         return self._rows().ravel()
 
     def augmented(self, references: ArrayLike) -> Array:
@@ -84,15 +80,14 @@ class _Affine(Subsystem):
         require_finite(x, "references")
         x = x.reshape(-1, n)
         columns = [x] if self.biases is None else [x, np.ones((len(x), 1))]
-        # A copy in any case; closed, so that a metric need not make another.
+        # A copy in any case; read-only, so that a metric need not make another.
         return read_only(np.concatenate(columns, axis=1))
 
     def inputs(self, augmented: Array) -> Array:
-        """a = w_i·x̃ of each unit, (R, D) -> (R, m); finite."""
+        """a_i = w_i·x̃ of each unit, (R, D) -> (R, m); finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             inputs = augmented @ self._rows().T
-        require_finite(inputs, "weights times references")
-        return np.asarray(inputs)
+        return require_finite(inputs, "weights times references")
 
     def _rows(self) -> Array:
         """(w_i, b_i), (m, D)."""
@@ -103,25 +98,25 @@ class _Affine(Subsystem):
 
 @dataclass(frozen=True, eq=False)
 class Layer(_Affine):
-    """Units that answer independently, p(y | x) = Π_i p(y_i | w_i·x̃); [RFIM] §2.6.
+    """Units that are independent given x, p(y | x) = Π_i p(y_i | w_i·x̃); [RFIM] §2.6.
 
-    One row of weights is a single neuron.
+    A single row of weights makes a neuron.
 
     Parameters
     ----------
     weights : array_like, (m, n_inputs)
         A row w_i for each unit.
     biases : array_like, (m,), optional
-        b. With them x̃ = (x, 1), without them x̃ = x.
+        b. With biases x̃ = (x, 1), without them x̃ = x.
     response : Response
-        ``Tanh()``, ``Sigmoid()``, ``Relu()``, ``Elu()``, ``Silu()`` or ``Linear()``.
+        p(y_i | a): ``Tanh()``, ``Sigmoid()``, ``Relu()``, ``Elu()``, ``Silu()`` or ``Linear()``.
 
     Raises
     ------
     ShapeError
-        If the shapes do not belong together.
+        If ``weights`` is no matrix, or ``biases`` does not fit it.
     ModelError
-        If ``response`` is none.
+        If weights or biases are not finite, or ``response`` is no Response.
 
     Examples
     --------
@@ -147,16 +142,16 @@ class Layer(_Affine):
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxLayer(_Affine):
-    """One of m classes, p(y = i | x) = softmax_i(w_i·x̃); [RFIM] §2.7.
+    """A unit with one of m classes as output, p(y = i | x) = softmax_i(w_i·x̃); [RFIM] §2.7.
 
-    Its metric is singular, always: 1 ⊗ v changes no probability.
+    Its metric is singular: a step of the weights along 1 ⊗ v changes no probability.
 
     Parameters
     ----------
     weights : array_like, (m, n_inputs)
         A row w_i for each class.
     biases : array_like, (m,), optional
-        b. With them x̃ = (x, 1), without them x̃ = x.
+        b. With biases x̃ = (x, 1), without them x̃ = x.
 
     Examples
     --------
@@ -173,25 +168,25 @@ class SoftmaxLayer(_Affine):
 
 @dataclass(frozen=True, eq=False)
 class TwoLayers(Subsystem):
-    """A layer seen through the next: y given h = f(W x̃), h not random; metric of W.
+    """The output y of a layer above deterministic hidden units h = f(W x̃), for the metric of W.
 
     G_ij = Σ_l c_il c_jl ν_l f′(w_i·x̃) f′(w_j·x̃) x̃x̃ᵀ with the outer weights c; [RFIM] eq 12 with
-    f′ where the source prints ν_f, the same only for tanh, sigm, linear and kinked units. Behind a
-    softmax layer diag η − ηηᵀ takes the place of diag ν.
+    f′ in place of the printed ν_f, which equals f′ for tanh, sigm, linear and kinked units only.
+    For a softmax layer diag η − ηηᵀ replaces diag ν.
 
     Parameters
     ----------
     inner : Layer
-        W and f; its noise is left out.
+        W and f; the noise of its response is ignored.
     outer : Layer or SoftmaxLayer
         c and p(y | h).
 
     Raises
     ------
     ModelError
-        If a part is no layer.
+        If ``inner`` or ``outer`` is no layer.
     ShapeError
-        If the outer layer has not as many inputs as the inner one has units.
+        If the number of inputs of ``outer`` is not the number of units of ``inner``.
 
     Examples
     --------
@@ -207,7 +202,7 @@ class TwoLayers(Subsystem):
     def __post_init__(self) -> None:
         if not isinstance(self.inner, Layer) or not isinstance(self.outer, Layer | SoftmaxLayer):
             raise ModelError(
-                "two layers are a Layer, and a Layer or SoftmaxLayer above it, got "
+                "inner must be a Layer, and outer a Layer or SoftmaxLayer, got "
                 f"{type(self.inner).__name__} and {type(self.outer).__name__}"
             )
         if self.outer.weights.shape[1] != self.inner.n_units:

@@ -13,7 +13,13 @@ from ebm._arrays import as_number
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array
 from ebm.ensembles import Moments
-from ebm.errors import ConstantUnitError, EbmError, SingularCovarianceError, require_memory
+from ebm.errors import (
+    MEMORY_LIMIT,
+    ConstantUnitError,
+    EbmError,
+    SingularCovarianceError,
+    require_memory,
+)
 from ebm.learning._existence import EMPTY, constant_units, require_possible
 from ebm.models import BoltzmannMachine, IsingModel
 from ebm.spaces import Binary, Spins, StateSpace
@@ -23,8 +29,8 @@ from ebm.spaces._labels import shown
 CONSTANT = 1e-14
 #: Smallest eigenvalue of the correlations with which covariances are inverted: six digits stay.
 SINGULAR = 1e-10
-#: Matrices over all pairs that an inversion holds at a time, and the memory they may take.
-MATRICES, MEMORY_LIMIT = 12, 8 * 2.0**30
+#: Matrices over all pairs that an inversion holds at a time.
+MATRICES = 12
 #: What cures covariances that sampling has spoilt.
 CURE = "mix in the uniform distribution with pseudocount=1, or scale correlations by shrinkage=0.1"
 
@@ -123,10 +129,10 @@ def prepared(
     n = moments.space.n
     require_memory(
         matrices * 8.0 * n**2,
-        MEMORY_LIMIT,
         f"the inversion of the covariances of {n} units",
         "choose fewer units, or learn from rows: ebm.fit(model, rows, "
         "loss=ebm.Likelihood(ebm.PersistentChains()))",
+        limit=2 * MEMORY_LIMIT,
     )
     checked = moments.two_valued()
     with single_threaded_blas():

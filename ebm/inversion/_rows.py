@@ -13,12 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments, WeightedStates
-from ebm.errors import CodingError, EbmError, ModelError
+from ebm.errors import MEMORY_LIMIT, CodingError, EbmError, ModelError
 from ebm.learning._batches import collected
 from ebm.spaces import Binary, Spins, StateSpace
-
-#: Bytes allowed for the distinct rows, of which several copies are made.
-MEMORY_LIMIT = 2**30
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +33,7 @@ class DistinctRows:
         if isinstance(self.space, Spins):
             states = 2 * states - 1
         size = self.sample_size
-        n_rows = round(size) if math.isfinite(size) else len(states)
+        n_rows = max(round(size), len(states)) if math.isfinite(size) else len(states)
         return WeightedStates(
             space=self.space, states=states, weights=self.weights, sample_size=size, n_rows=n_rows
         )
@@ -81,7 +78,8 @@ def read_rows(
     size = data.sample_size
     if not isinstance(data, WeightedStates):
         what = "the states of this ensemble"
-        states, weights = collected(data, MEMORY_LIMIT, what, "sample from it instead")
+        # Several copies are made of them.
+        states, weights = collected(data, MEMORY_LIMIT / 4, what, "sample from it instead")
         states, weights = states[weights > 0], weights[weights > 0]
         # Equal ones together.
         data = Ensemble.from_data(states, space=data.space, sample_weight=weights)

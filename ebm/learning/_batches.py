@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +11,16 @@ from numpy.typing import NDArray
 
 from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
-from ebm.errors import require_memory
+from ebm.ensembles.ensemble import StoredStates
+from ebm.errors import MEMORY_LIMIT, require_memory
 from ebm.spaces import StateSpace
 
-#: Largest copy of the rows that is made, in bytes; most rows that repeats are written out to.
-MEMORY_LIMIT = 8 * 2**30
+#: Most rows that repeated rows are written out to.
 MOST_ROWS = 2**27
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Batch(Ensemble):
+class Batch(StoredStates):
     """Some states with weights that sum to 1, in any order, repeats included."""
 
     space: StateSpace
@@ -31,13 +30,6 @@ class Batch(Ensemble):
 
     def __repr__(self) -> str:
         return f"Batch({len(self.states)} states, {self.space!r})"
-
-    def blocks(self) -> Iterator[tuple[Array, Array]]:
-        """The states in parts of bounded size, with their weights."""
-        rows = max(1, 2**22 // self.space.n)
-        for start in range(0, len(self.states), rows):
-            part = slice(start, start + rows)
-            yield self.states[part].astype(np.float64), self.weights[part]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +45,8 @@ class Rows:
     @classmethod
     def of(cls, data: Ensemble) -> Rows:
         """The rows behind an ensemble: repeats are written out where all frequencies are whole."""
-        states, weights = collected(data, MEMORY_LIMIT, f"the rows of {data!r}", "give fewer rows")
+        what, limit = f"the rows of {data!r}", 2 * MEMORY_LIMIT
+        states, weights = collected(data, limit, what, "give fewer rows")
         index = np.arange(len(states))
         if data.sample_size <= MOST_ROWS:
             counts = weights * data.sample_size
@@ -105,6 +98,6 @@ def collected(data: Ensemble, limit: float, what: str, remedy: str) -> tuple[NDA
     n_bytes = 0.0
     for block, shares in data.blocks():
         n_bytes += block.nbytes
-        require_memory(n_bytes, limit, what, remedy)
+        require_memory(n_bytes, what, remedy, limit=limit)
         blocks.append((block, shares))
     return np.concatenate([x for x, _ in blocks]), np.concatenate([w for _, w in blocks])

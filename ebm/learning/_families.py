@@ -22,6 +22,16 @@ def has_pairs(model: Any) -> bool:
     return is_quadratic and isinstance(model.space, Binary | Spins) and hasattr(model, "pairs")
 
 
+def require_own_pairs(model: Any) -> None:
+    """Refuse a family whose parameters are not those that its ``pairs`` announce."""
+    n, n_pairs, p = model.space.n, len(model.pairs[0]), len(model.parameters)
+    if p != n + n_pairs:
+        raise ModelError(
+            f"{type(model).__name__} has {p} parameters, but its attribute pairs announces "
+            f"{n + n_pairs}: one for each of {n} units, then one for each of the pairs"
+        )
+
+
 def has_hidden_units(model: Any) -> bool:
     """Whether the parameters are those of two layers, (b, c, rows of U), one layer summed out."""
     if offered_form(model) is not LayeredForm or not hasattr(model, "parameters"):

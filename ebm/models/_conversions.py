@@ -13,8 +13,8 @@ from ebm.errors import ShapeError, require_memory
 from ebm.model import Penalized
 from ebm.models._terms import Units
 
-#: Bytes of one term in a dictionary, and the most that an expansion may take.
-TERM_BYTES, MEMORY_LIMIT = 200.0, 4 * 2.0**30
+#: Bytes of one term in a dictionary.
+TERM_BYTES = 200.0
 
 
 def expanded(terms: Mapping[Units, float], scale: float, shift: float) -> dict[Units, float]:
@@ -22,7 +22,6 @@ def expanded(terms: Mapping[Units, float], scale: float, shift: float) -> dict[U
     n_subsets = sum(2.0 ** len(units) for units in terms)
     require_memory(
         TERM_BYTES * n_subsets,
-        MEMORY_LIMIT,
         f"all {n_subsets:.3g} subsets of the terms",
         "stay in the coding of the terms, or drop terms of many units",
     )
@@ -45,7 +44,6 @@ def couplings_about_half(terms: Iterable[Units]) -> Penalized:
     n_subsets = sum(2.0 ** len(units) for units in terms if len(units) > 2)
     require_memory(
         TERM_BYTES * n_subsets,
-        MEMORY_LIMIT,
         f"a penalty on all {n_subsets:.3g} subsets of the terms",
         "fit without a penalty, or over ±1, where it acts on the terms alone",
     )

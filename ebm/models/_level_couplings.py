@@ -54,11 +54,11 @@ def exponents(matrix: Array, fields: Array, levels: Indices) -> Array:
     sums = np.empty(len(levels))
     step = max(1, CHUNK // n)
     for start in range(0, len(levels), step):
-        own = np.ascontiguousarray(levels[start : start + step].T)
-        total = fields[units, own].sum(axis=0)
-        partners = own + units * q**2
+        values = np.ascontiguousarray(levels[start : start + step].T)
+        total = fields[units, values].sum(axis=0)
+        partners = values + units * q**2
         for i in range(n - 1):
-            total += table.take(partners[i + 1 :] + (own[i] * q + i * n * q**2)).sum(axis=0)
+            total += table.take(partners[i + 1 :] + (values[i] * q + i * n * q**2)).sum(axis=0)
         sums[start : start + step] = total
     return sums
 

@@ -82,9 +82,9 @@ class Products:
 def _tree(terms: list[Units]) -> list[_Level]:
     """All beginnings of the terms, level by level."""
     beginnings: list[set[Units]] = [set() for _ in range(max(map(len, terms), default=0))]
-    own: list[list[int]] = [[] for _ in beginnings]
+    positions_by_level: list[list[int]] = [[] for _ in beginnings]
     for position, term in enumerate(terms):
-        own[len(term) - 1].append(position)
+        positions_by_level[len(term) - 1].append(position)
         for k in range(len(term), 0, -1):
             # A beginning that is there already has all of its own beginnings there.
             if term[:k] in beginnings[k - 1]:
@@ -92,7 +92,7 @@ def _tree(terms: list[Units]) -> list[_Level]:
             beginnings[k - 1].add(term[:k])
     levels: list[_Level] = []
     above: dict[Units, int] = {(): 0}
-    for nodes, positions in zip(beginnings, own, strict=True):
+    for nodes, positions in zip(beginnings, positions_by_level, strict=True):
         number = {units: k for k, units in enumerate(sorted(nodes))}
         parts = (
             [above[units[:-1]] for units in number],

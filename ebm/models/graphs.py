@@ -1,4 +1,4 @@
-"""Couplings as networkx graphs and back; strict about what comes in."""
+"""Pairwise models as networkx graphs, and back."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def to_graph(model: EnergyModel) -> Any:
     -------
     networkx.Graph
         Nodes are the unit names, or 0, …, n−1 without names, with the attribute ``bias`` or
-        ``field``, and ``center`` and ``self_coupling`` where any of these is not zero; edges have
+        ``field``, and ``center`` and ``self_coupling`` if any of these is not zero; edges have
         the attribute ``weight``. ``graph.graph`` holds ``offset``, ``class`` and ``sparse``.
 
     Raises
@@ -57,7 +57,8 @@ def to_graph(model: EnergyModel) -> Any:
     machine = pair_machine(model)
     if machine is None:
         raise ModelError(
-            f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}"
+            f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}: "
+            "give a model of two-valued units with a quadratic_form"
         )
     import networkx
 
@@ -95,11 +96,11 @@ def from_graph(
         Each edge with the attribute ``weight``; the nodes, in their order, with ``bias`` (for an
         Ising model ``field``), or none of them.
     cls : class, optional
-        ``ebm.BoltzmannMachine`` or ``ebm.IsingModel``. None means what the graph says in its
-        attribute ``class``, a Boltzmann machine where it says nothing.
+        ``ebm.BoltzmannMachine`` or ``ebm.IsingModel``; by default the attribute ``class`` of the
+        graph, or a Boltzmann machine if it has none.
     sparse : bool, optional
-        Whether the edges alone are parameters, not all pairs. None means what the graph says in
-        its attribute ``sparse``, dense where it says nothing.
+        Whether the edges alone are parameters, not all pairs; by default the attribute ``sparse``
+        of the graph, or False if it has none.
 
     Returns
     -------
@@ -130,15 +131,15 @@ def from_graph(
     for name in _FOREIGN[cls]:
         if any(name in data for _, data in graph.nodes(data=True)):
             raise ModelError(
-                f"the nodes have the attribute {name!r}, which {cls.__name__} has not (its linear "
-                f"parameter is {linear!r}): give another cls, or rename or delete the attribute"
+                f"the nodes have the attribute {name!r}, which {cls.__name__} does not have (its "
+                f"linear parameter is {linear!r}): give another cls, or rename or delete it"
             )
     offset = _number(graph.graph.get("offset", 0.0), "the offset of the graph")
-    vector, own = _at_nodes(graph, linear), _at_nodes(graph, "self_coupling")
+    vector, diagonal = _at_nodes(graph, linear), _at_nodes(graph, "self_coupling")
     further = {"center": _at_nodes(graph, "center")} if cls is BoltzmannMachine else {}
     like_sparse = bool(graph.graph.get("sparse", False)) if sparse is None else sparse
     return cls(
-        _matrix(graph, own, sparse=like_sparse),
+        _matrix(graph, diagonal, sparse=like_sparse),
         vector,
         offset=offset,
         names=_names(graph),
@@ -201,7 +202,7 @@ def _at_nodes(graph: Any, name: str) -> Array:
     return np.array([_number(data[node][name], f"{name} of node {node!r}") for node in data])
 
 
-def _matrix(graph: Any, own: Array, *, sparse: bool) -> Any:
+def _matrix(graph: Any, diagonal: Array, *, sparse: bool) -> Any:
     """The couplings with this diagonal, dense or CSR."""
     position = {node: k for k, node in enumerate(graph.nodes)}
     rows, columns, weights = [], [], []
@@ -223,8 +224,8 @@ def _matrix(graph: Any, own: Array, *, sparse: bool) -> Any:
     if sparse:
         from scipy.sparse import csr_array
 
-        like = csr_array((len(own), len(own)))
-    return _couplings.from_pairs(pairs, np.array(weights), own, like=like)
+        like = csr_array((len(diagonal), len(diagonal)))
+    return _couplings.from_pairs(pairs, np.array(weights), diagonal, like=like)
 
 
 def _number(value: Any, what: str) -> float:

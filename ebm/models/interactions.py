@@ -34,13 +34,13 @@ class InteractionModel(Frozen, ParametricModel):
     Parameters
     ----------
     terms : mapping of tuple of int to float
-        J in units of k_B T by units, such as ``{(0,): 0.5, (0, 1, 2): -1.0}``. The order of the
-        units in a key does not matter, that of the keys is the order of the parameters; an empty
-        key is a constant and goes to the offset.
+        Coefficients J in units of k_B T, keyed by units, such as ``{(0,): 0.5, (0, 1, 2): -1.0}``.
+        The order of the units in a key does not matter; that of the keys is the order of the
+        parameters. An empty key is a constant and goes to the offset.
     space : Binary or Spins
-        The coding of the units, with their names.
+        Coding and names of the units.
     offset : float
-        A constant in the energy, no parameter.
+        A constant in the energy, not a parameter.
 
     Raises
     ------
@@ -153,8 +153,8 @@ class InteractionModel(Frozen, ParametricModel):
         Parameters
         ----------
         average : Ensemble or Moments
-            Where no term has more than two units, anything with ``moments()`` in either coding;
-            otherwise an ensemble over the space of the model, taken block by block.
+            If no term has more than two units, any object with ``moments()`` in either coding;
+            otherwise an ensemble over the space of the model, summed block by block.
 
         Returns
         -------
@@ -173,7 +173,7 @@ class InteractionModel(Frozen, ParametricModel):
 
     @property
     def quadratic_form(self) -> Callable[[], QuadraticForm]:
-        """A method, there only where no term has more than two units: −½ xAx − v·x + k.
+        """A method that exists only if no term has more than two units: −½ xAx − v·x + k.
 
         Raises
         ------
@@ -252,7 +252,8 @@ class InteractionModel(Frozen, ParametricModel):
         form, space = energy_form(model), model.space
         if not (isinstance(form, QuadraticForm) and isinstance(space, Binary | Spins)):
             raise ModelError(
-                f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}"
+                f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}: "
+                "give a model of two-valued units with a quadratic_form"
             )
         form = form.folded(space).at_origin()
         pairs = _couplings.free_pairs(form.matrix)

@@ -137,19 +137,19 @@ class PairwiseModel(Frozen, ParametricModel):
         Returns
         -------
         model
-            With the diagonal, center, offset and names of this one.
+            The diagonal, center, offset and names stay.
 
         Raises
         ------
         ShapeError
-            If ``theta`` has not p entries.
+            If ``theta`` does not have p entries.
         """
         theta = _couplings.parameter_vector(theta, self, "theta")
         p = self.n + len(self.pairs[0])
         if theta.shape != (p,):
             raise ShapeError(f"theta must have shape ({p},), got {theta.shape}")
-        own = _couplings.diagonal(self.coupling_matrix)
-        matrix = self._with_pairs(theta[self.n :], own)
+        diagonal = _couplings.diagonal(self.coupling_matrix)
+        matrix = self._with_pairs(theta[self.n :], diagonal)
         vector = _couplings.read_only(theta[: self.n])
         numbers = dict(zip(self._numbers, (matrix, vector), strict=True))
         if not _couplings.all_finite(theta):
@@ -195,7 +195,7 @@ class PairwiseModel(Frozen, ParametricModel):
         Returns
         -------
         ndarray, (...)
-            Without an array (..., p).
+            No array of p numbers for each state is made.
         """
         step = _couplings.parameter_vector(direction, self, "direction")
         matrix = self._with_pairs(step[self.n :], np.zeros(self.n))
@@ -207,7 +207,7 @@ class PairwiseModel(Frozen, ParametricModel):
         Parameters
         ----------
         average : Ensemble or Moments
-            Anything with ``moments()``, in either two-valued coding.
+            Any object with ``moments()``, in either two-valued coding.
 
         Returns
         -------
@@ -220,7 +220,7 @@ class PairwiseModel(Frozen, ParametricModel):
         return -np.concatenate([moments.mean, moments.covariance[i, j] + d[i] * d[j]])
 
     def input(self, states: ArrayLike) -> Array:
-        """What all other units say to each unit; the argument of σ in [EBM] eq 13.
+        """Input to each unit from all others; the argument of σ in [EBM] eq 13.
 
         Over {0,1} the log-odds of unit i, over ±1 its local field, half of that.
 
@@ -243,12 +243,12 @@ class PairwiseModel(Frozen, ParametricModel):
         >>> ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0]).input([1, -1])
         array([-0.5,  1. ])
         """
-        own, center = _couplings.diagonal(self.coupling_matrix), self.feature_center
-        constant = self._vector + (np.mean(self.space.values) - center) * own
+        diagonal, center = _couplings.diagonal(self.coupling_matrix), self.feature_center
+        constant = self._vector + (np.mean(self.space.values) - center) * diagonal
 
         def inputs(x: Array) -> Array:
             d = x - center
-            return np.asarray(_couplings.apply(self.coupling_matrix, d) - own * d + constant)
+            return np.asarray(_couplings.apply(self.coupling_matrix, d) - diagonal * d + constant)
 
         return self.space.map(inputs, states)
 
@@ -287,7 +287,7 @@ class PairwiseModel(Frozen, ParametricModel):
         Returns
         -------
         BoltzmannMachine
-            With the same ln Z; a Boltzmann machine is returned as it is.
+            With the same ln Z; a Boltzmann machine is returned unchanged.
 
         Examples
         --------
@@ -309,7 +309,7 @@ class PairwiseModel(Frozen, ParametricModel):
         Returns
         -------
         IsingModel
-            With the same ln Z; an Ising model is returned as it is.
+            With the same ln Z; an Ising model is returned unchanged.
 
         Examples
         --------
@@ -331,29 +331,29 @@ class BoltzmannMachine(PairwiseModel):
     Parameters
     ----------
     weights : array_like or scipy.sparse, (n, n)
-        W. Each pair is written in both orders and counts once in the energy, as
+        Weights W. Each pair is written in both orders and counts once in the energy, as
         W_αβ (x_α−x̂_α)(x_β−x̂_β). Of two different entries the mean is kept, the symmetric part; a
         pair of which one is zero, as in one triangle or a directed list of edges, is refused. A
-        diagonal is allowed and acts as a bias. Of a sparse matrix the stored entries are the
+        diagonal is allowed and acts as a bias. The stored entries of a sparse matrix are the
         parameters.
     biases : array_like, (n,)
-        b, in the gauge of the given center.
+        Biases b, in the gauge of the given center.
     center : float or array_like, (n,)
-        x̂, any real vector.
+        Center x̂, any real vector.
     offset : float
-        A constant in the energy, no parameter.
+        A constant in the energy, not a parameter.
     names : sequence of str, optional
-        Unit names; the labels of frames and series where there are any. What has labels is taken by
-        them, in any order.
+        Names of the units; by default the labels of frames and series. Labelled arguments are taken
+        by their labels, in any order.
 
     Raises
     ------
     ShapeError
-        If the shapes do not belong together.
+        If the shapes do not agree.
     ModelError
         If a number is not finite, or a pair is written in one order, W_αβ ≠ 0 = W_βα.
     NamesError
-        If labels are not the names.
+        If labels are not the names of the units.
 
     Examples
     --------
@@ -386,7 +386,7 @@ class BoltzmannMachine(PairwiseModel):
         Parameters
         ----------
         center : float or array_like, (n,)
-            The new center x̂'.
+            New center x̂'.
 
         Returns
         -------
@@ -430,26 +430,26 @@ class IsingModel(PairwiseModel):
     Parameters
     ----------
     couplings : array_like or scipy.sparse, (n, n)
-        J in units of k_B T. Each pair is written in both orders and counts once in the energy, as
-        J_ij s_i s_j. Of two different entries the mean is kept, the symmetric part; a pair of which
-        one is zero, as in one triangle or a directed list of edges, is refused. Of a sparse matrix
-        the stored entries are the parameters.
+        Couplings J in units of k_B T. Each pair is written in both orders and counts once in the
+        energy, as J_ij s_i s_j. Of two different entries the mean is kept, the symmetric part; a
+        pair of which one is zero, as in one triangle or a directed list of edges, is refused. The
+        stored entries of a sparse matrix are the parameters.
     fields : array_like, (n,)
-        h.
+        Fields h.
     offset : float
-        A constant in the energy, no parameter.
+        A constant in the energy, not a parameter.
     names : sequence of str, optional
-        Unit names; the labels of frames and series where there are any. What has labels is taken by
-        them, in any order.
+        Names of the units; by default the labels of frames and series. Labelled arguments are taken
+        by their labels, in any order.
 
     Raises
     ------
     ShapeError
-        If the shapes do not belong together.
+        If the shapes do not agree.
     ModelError
         If a number is not finite, or a pair is written in one order, J_ij ≠ 0 = J_ji.
     NamesError
-        If labels are not the names.
+        If labels are not the names of the units.
 
     Examples
     --------

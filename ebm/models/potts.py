@@ -28,32 +28,32 @@ class PottsModel(Frozen, ParametricModel):
     """E(a) = −½ Σ_{i≠j} J_ij(a_i, a_j) − Σ_i h_i(a_i) + offset, a ∈ {0, …, q−1}^n.
 
     A number added to h_i(a) for all a, or a function of a moved from h_i(a) to J_ij(a, b) for all
-    b, changes no probability. So the parameters are the entries in the gauge in which all those of
-    the last value are zero.
+    b, changes no probability. The parameters are therefore the entries in the gauge in which all
+    those of the last value are zero.
 
     Parameters
     ----------
     couplings : array_like, (n, n, q, q)
-        J in units of k_B T, ``couplings[i, j, a, b]``. Each pair is written in both orders,
+        Couplings J_ij(a, b) in units of k_B T. Each pair is written in both orders,
         J_ij(a, b) = J_ji(b, a), and counts once in the energy. Of two different entries the mean is
         kept, the symmetric part; one of which the other is zero is refused. Equal couplings of
         equal values, J_ij δ(a, b), are ``np.multiply.outer(J, np.eye(q))``.
     fields : array_like, (n, q)
-        h.
+        Fields h.
     offset : float
-        A constant in the energy, no parameter.
+        A constant in the energy, not a parameter.
     names : sequence of str, optional
-        Unit names; the labels of a frame of fields where there are any.
+        Names of the units; by default the labels of a frame of fields.
 
     Raises
     ------
     ShapeError
-        If the shapes do not belong together, or there is only one value.
+        If the shapes do not agree, or there is only one value.
     ModelError
         If a number is not finite, a unit is coupled to itself, or a coupling is written in one
         order of its units.
     NamesError
-        If labels are not the names.
+        If labels are not the names of the units.
 
     Examples
     --------
@@ -89,11 +89,11 @@ class PottsModel(Frozen, ParametricModel):
             raise ShapeError(f"fields must have shape (n, q), got {fields.shape}")
         _couplings.require_finite(fields, "fields")
         space = Levels(*fields.shape, names=names)
-        given = aligned(self.couplings, "couplings", names, names, levels, levels)
+        couplings = aligned(self.couplings, "couplings", names, names, levels, levels)
         self._freeze(
             space=space,
             names=space.names,
-            couplings=_level_couplings.symmetric(given, space, "couplings"),
+            couplings=_level_couplings.symmetric(couplings, space, "couplings"),
             fields=_couplings.read_only(fields),
             offset=as_finite(self.offset, "offset"),
         )
@@ -111,11 +111,10 @@ class PottsModel(Frozen, ParametricModel):
         """Number of values of each unit."""
         return self.space.q
 
-    @cached_property
+    @property
     def pairs(self) -> tuple[Indices, Indices]:
         """Index arrays i < j of all pairs of units."""
-        i, j = np.triu_indices(self.n, 1)
-        return i, j
+        return _couplings.all_pairs(self.n)
 
     @cached_property
     def _matrix(self) -> Array:
@@ -189,7 +188,7 @@ class PottsModel(Frozen, ParametricModel):
         Returns
         -------
         PottsModel
-            With h_i(q−1) = J_ij(a, q−1) = J_ij(q−1, b) = 0; the rest is in the offset.
+            With h_i(q−1) = J_ij(a, q−1) = J_ij(q−1, b) = 0, and another offset.
         """
         return self._in_gauge(np.eye(self.q)[-1])
 
@@ -199,7 +198,7 @@ class PottsModel(Frozen, ParametricModel):
         Returns
         -------
         PottsModel
-            What single units and a constant can say is in the fields and the offset.
+            The parts of the energy that depend on one unit or none are in fields and offset.
 
         Examples
         --------
@@ -228,8 +227,8 @@ class PottsModel(Frozen, ParametricModel):
     @property
     def parameters(self) -> Array:
         """h_i(a), then J_ij(a, b) for i < j, no last values, of ``last_state_zero()``; (p,)."""
-        own = self._reduced
-        return _level_couplings.to_vector(own.couplings, own.fields, self.pairs)
+        reduced = self._reduced
+        return _level_couplings.to_vector(reduced.couplings, reduced.fields, self.pairs)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -305,14 +304,14 @@ class PottsModel(Frozen, ParametricModel):
         Returns
         -------
         ndarray, (..., p)
-            Zero or −1.
+            Entries 0 or −1.
         """
         features = self.space.features(states)
-        kept = features.reshape(*features.shape[:-1], self.n, self.q)[..., :-1]
+        not_last = features.reshape(*features.shape[:-1], self.n, self.q)[..., :-1]
         i, j = self.pairs
-        both = kept[..., i, :, None] * kept[..., j, None, :]
+        both = not_last[..., i, :, None] * not_last[..., j, None, :]
         shape = (*features.shape[:-1], -1)
-        return -np.concatenate([kept.reshape(shape), both.reshape(shape)], axis=-1)
+        return -np.concatenate([not_last.reshape(shape), both.reshape(shape)], axis=-1)
 
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
         """direction · ∂E/∂θ, (..., n) -> (...); memory does not grow with p."""
@@ -324,7 +323,7 @@ class PottsModel(Frozen, ParametricModel):
         Parameters
         ----------
         average : Ensemble or Moments
-            Anything with ``moments()`` over the space of the model.
+            Any object with ``moments()`` over the space of the model.
 
         Returns
         -------

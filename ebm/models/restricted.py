@@ -25,8 +25,6 @@ from ebm.spaces._labels import agreed_names, aligned
 __all__ = ["RestrictedBoltzmannMachine"]
 
 
-#: Memory that the weights of the joint machine may take, in bytes.
-MEMORY_LIMIT = 4 * 2.0**30
 #: Hidden units of states held at a time.
 CHUNK = 2**20
 
@@ -41,26 +39,26 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
     Parameters
     ----------
     weights : array_like, (n, m)
-        U, a row for each visible and a column for each hidden unit.
+        Weights U, a row for each visible and a column for each hidden unit.
     visible_biases : array_like, (n,)
-        b, in the gauge of the given centers.
+        Biases b, in the gauge of the given centers.
     hidden_biases : array_like, (m,)
-        c.
+        Biases c.
     visible_center, hidden_center : float or array_like, (n,) and (m,)
-        v̂ and ĥ, any real vectors.
+        Centers v̂ and ĥ, any real vectors.
     offset : float
-        A constant in the energy, no parameter.
+        A constant in the energy, not a parameter.
     names : sequence of str, optional
-        Names of the visible units; the labels of frames and series where there are any.
+        Names of the visible units; by default the labels of frames and series.
 
     Raises
     ------
     ShapeError
-        If the shapes do not belong together.
+        If the shapes do not agree.
     ModelError
         If a number is not finite.
     NamesError
-        If labels are not the names, or those of the hidden units not the same everywhere.
+        If labels are not the names, or those of the hidden units differ between arguments.
 
     Examples
     --------
@@ -97,8 +95,8 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
             ("hidden_center", self.hidden_center, 0),
         )
         space = Binary(n, names=names)
-        names, given = space.names, self.weights
-        dense = given.toarray() if is_sparse(given) else given
+        names = space.names
+        dense = self.weights.toarray() if is_sparse(self.weights) else self.weights
         weights = aligned(dense, "weights", names, hidden)
         if weights.shape != (n, m):
             raise ShapeError(
@@ -142,9 +140,9 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         sample_weight : array_like, (n_samples,), optional
             Frequencies of the rows.
         scale : float
-            Standard deviation of the weights; without it all hidden units would stay alike.
+            Standard deviation of the weights; equal hidden units would stay equal.
         names : sequence of str, optional
-            Names of the visible units, where the data have none.
+            Names of the visible units, if the data have none.
         rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
             Source of randomness.
 
@@ -156,7 +154,7 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         Raises
         ------
         ShapeError
-            If ``n_hidden`` is no positive integer.
+            If ``n_hidden`` is not a positive integer.
         ModelError
             If ``scale`` is negative or not finite.
 
@@ -236,12 +234,12 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         Returns
         -------
         model
-            With these parameters.
+            With the parameters ``theta``.
 
         Raises
         ------
         ShapeError
-            If ``theta`` has not p entries.
+            If ``theta`` does not have p entries.
         """
         visible, hidden, weights = map(_couplings.read_only, self._split(theta, "theta"))
         numbers = {"weights": weights, "visible_biases": visible, "hidden_biases": hidden}
@@ -340,7 +338,8 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         Parameters
         ----------
         average : Ensemble
-            Over visible states. The exact ensemble of this machine needs no visible states.
+            Over visible states; the exact ensemble of this machine gives the averages of its
+            smaller layer instead.
 
         Returns
         -------
@@ -413,7 +412,6 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
         size = n + self.n_hidden
         require_memory(
             3 * 8.0 * size**2,
-            MEMORY_LIMIT,
             f"the weights between all of {size} units",
             "stay with the restricted machine, whose weights join its layers alone",
         )

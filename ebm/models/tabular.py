@@ -21,7 +21,7 @@ __all__ = ["TabularModel"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TabularModel(Frozen, EnergyModel):
-    """An energy given state by state.
+    """A table of energies, one for each state.
 
     Parameters
     ----------

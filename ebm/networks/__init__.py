@@ -1,4 +1,4 @@
-"""Networks on torch: the action of a classifier as an energy, its series, its minimization."""
+"""Networks on torch: the action of a classifier as an energy, its power series, its training."""
 
 from ebm.errors import require_extra
 

@@ -28,23 +28,25 @@ from ebm.networks._tensors import (
 )
 from ebm.spaces._labels import row_order
 
-#: Rows that are checked, or read from a file, at once.
+#: Largest number of rows that are checked, or read from a file, at once.
 CHECKED_ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class RowSettings:
-    """What labelled rows count, and where and in what precision they are held.
+    """Weights, number of classes, device and precision of labelled rows.
 
     Parameters
     ----------
-    sample_weight : array_like, optional
-        (N,), p(z, m) up to a factor; equal by default. Classes need not be balanced, and a row of
-        weight zero is absent.
+    sample_weight : array_like, (N,), optional
+        p(z, m) up to a factor, equal by default. Classes need not be balanced; a row of weight zero
+        is left out.
     n_classes : int, optional
         M, by default the largest label plus one.
-    device, dtype : optional
-        Of torch, float32 or float64; by default those of the inputs.
+    device : torch.device or str, optional
+        Device of the arithmetic, by default that of the inputs.
+    dtype : torch.dtype or str, optional
+        float32 or float64, by default that of the inputs.
 
     Examples
     --------
@@ -59,7 +61,7 @@ class RowSettings:
     dtype: Any = None
 
 
-#: Rows of equal weight, in the precision and on the device that they come in.
+#: Rows of equal weight, in the precision and on the device of the inputs.
 EQUAL_ROWS = RowSettings()
 
 
@@ -97,7 +99,7 @@ class LabelledRows(ABC):
 
 @dataclass(frozen=True, eq=False)
 class StoredRows(LabelledRows):
-    """Rows in memory, or in a memory-mapped file that is read block by block."""
+    """Rows in memory, or in a memory map that is read block by block."""
 
     inputs: Any
     labels: Tensor
@@ -150,21 +152,21 @@ def labelled_rows(
     *,
     classes_may_be_empty: bool = False,
 ) -> LabelledRows:
-    """Check inputs z, (N, E), and labels m, (N,), count p(m), and make them ready to be streamed.
+    """Check inputs z, (N, E), and labels m, (N,), and weight them by p(z, m).
 
     A memory map is read block by block and never copied. A DataLoader yields pairs (inputs, labels)
     in the same order at every pass, and takes None for the labels.
     """
     place, m = chosen_device(settings.device, inputs), settings.n_classes
-    count = _Count(None if m is None else as_integer(m, "n_classes"), classes_may_be_empty)
+    n_classes = None if m is None else as_integer(m, "n_classes")
     if isinstance(inputs, torch.utils.data.DataLoader):
         if labels is not None:
-            raise ModelError("labels must be None with a DataLoader: it yields them itself")
-        return _loaded(inputs, settings.sample_weight, count, place, settings.dtype)
-    given = as_array(inputs, "inputs")
-    kind = chosen_dtype(settings.dtype, given)
-    is_mapped = isinstance(given, np.memmap)
-    z = given if is_mapped else as_inputs(given, kind, place, copy=True)
+            raise ModelError("labels must be None with a DataLoader, which yields its own labels")
+        return _loaded(inputs, settings, place, n_classes, classes_may_be_empty)
+    array = as_array(inputs, "inputs")
+    kind = chosen_dtype(settings.dtype, array)
+    is_mapped = isinstance(array, np.memmap)
+    z = array if is_mapped else as_inputs(array, kind, place, copy=True)
     _require_matrix(z)
     for start in range(0, len(z), CHECKED_ROWS):
         _require_finite(as_inputs(z[start : start + CHECKED_ROWS], kind, place), start)
@@ -176,7 +178,7 @@ def labelled_rows(
     classes = _in_row_order(classes, labels, inputs, "labels")
     weights = _weights(settings.sample_weight, len(z))
     weights = _in_row_order(weights, settings.sample_weight, inputs, "sample_weight")
-    shares = _class_probabilities(classes, weights, count)
+    shares = _class_probabilities(classes, weights, n_classes, classes_may_be_empty)
     if bool((weights == 0).any()) and not is_mapped:
         present = weights > 0
         z, classes, weights = z[present.to(place)], classes[present], weights[present]
@@ -185,21 +187,38 @@ def labelled_rows(
     )
 
 
-def _in_row_order(entries: Tensor, given: Any, inputs: Any, name: str) -> Tensor:
-    """One entry for each row, by the labels of a series and a frame where both have them."""
-    order = row_order(given, inputs, name)
+def rows_for_network(
+    inputs: Any, labels: Any, n_inputs: int, settings: RowSettings
+) -> LabelledRows:
+    """Rows for a network with given inputs and classes; some classes may have no rows."""
+    rows = labelled_rows(inputs, labels, settings, classes_may_be_empty=True)
+    if rows.n_inputs != n_inputs:
+        raise ShapeError(
+            f"inputs must have {n_inputs} columns, got {rows.n_inputs}: one for each input of the "
+            "network"
+        )
+    return rows
+
+
+def _in_row_order(entries: Tensor, series: Any, inputs: Any, name: str) -> Tensor:
+    """Entries in the order of the rows, by the index of a series and a frame of pandas."""
+    order = row_order(series, inputs, name)
     return entries if order is None else entries[torch.from_numpy(order)]
 
 
 def _loaded(
-    loader: Any, sample_weight: Any, count: _Count, device: torch.device, dtype: Any
+    loader: Any,
+    settings: RowSettings,
+    device: torch.device,
+    n_classes: int | None,
+    may_be_empty: bool,
 ) -> LabelledRows:
-    """One pass to check and count, and a second one that must agree with it."""
+    """Rows of a DataLoader after a pass that checks them and a second one that compares."""
     digest, width, kind = hashlib.blake2b(), None, None
     labels: list[Tensor] = []
     for inputs, m in _batches(loader):
         _require_matrix(inputs)
-        kind = kind or chosen_dtype(dtype, inputs)
+        kind = kind or chosen_dtype(settings.dtype, inputs)
         width = width or inputs.shape[1]
         if inputs.shape[1] != width:
             raise ShapeError(f"batches must all have {width} columns, got {inputs.shape[1]}")
@@ -209,8 +228,8 @@ def _loaded(
     if width is None or kind is None:
         raise ShapeError("the DataLoader yields no rows")
     every = torch.cat(labels)
-    weights = _weights(sample_weight, len(every))
-    shares = _class_probabilities(every, weights, count)
+    weights = _weights(settings.sample_weight, len(every))
+    shares = _class_probabilities(every, weights, n_classes, may_be_empty)
     rows = LoadedRows(
         len(every), width, shares, device, kind, weights.to(device, kind), loader, digest.digest()
     )
@@ -275,25 +294,21 @@ def _weights(sample_weight: Any, n_rows: int) -> Tensor:
         raise ModelError("sample_weight must be finite and not negative")
     if not bool((weights > 0).any()):
         raise ModelError("sample_weight must not be zero everywhere")
-    # Their sum may overflow.
+    # The sum of unscaled weights may overflow.
     weights = weights / weights.max()
     return weights / weights.sum()
 
 
-class _Count(NamedTuple):
-    """How many classes were asked for, and whether some may be missing."""
-
-    n_classes: int | None
-    may_be_empty: bool
-
-
-def _class_probabilities(labels: Tensor, weights: Tensor, count: _Count) -> Tensor:
+def _class_probabilities(
+    labels: Tensor, weights: Tensor, n_classes: int | None, may_be_empty: bool
+) -> Tensor:
+    """p(m), (M,), where M is the largest label plus one if not given."""
     largest = max(int(labels.max()), 0)
-    m = largest + 1 if count.n_classes is None else count.n_classes
+    m = largest + 1 if n_classes is None else n_classes
     if int(labels.min()) < 0 or largest >= m:
         wrong = labels[(labels < 0) | (labels >= m)][0]
         raise CodingError(f"labels must be integers 0 … M−1, here 0 … {m - 1}, got {int(wrong)}")
-    if not count.may_be_empty:
+    if not may_be_empty:
         _require_every_class(labels[weights > 0], m)
     return torch.zeros(m, dtype=torch.float64, device="cpu").index_add_(0, labels, weights)
 
@@ -303,9 +318,9 @@ def _require_every_class(labels: Tensor, n_classes: int) -> None:
         raise CodingError("labels must have at least two classes, got class 0 only")
     present = labels.unique().tolist()
     if len(present) < n_classes:
-        # No array of that length: a label may be any number by mistake.
-        known, empty = set(present), itertools.count()
-        first = list(itertools.islice((k for k in empty if k not in known), 3))
+        # No array of M elements: M may be huge when a label is wrong.
+        known = set(present)
+        first = list(itertools.islice((k for k in itertools.count() if k not in known), 3))
         missing = ", ".join(map(str, first[: n_classes - len(present)]))
         more = n_classes - len(present) - len(first)
         raise CodingError(
@@ -316,16 +331,16 @@ def _require_every_class(labels: Tensor, n_classes: int) -> None:
 
 
 def recomputed(share: Callable[..., Any], is_needed: bool) -> Callable[..., Any]:
-    """A share of a block whose inside is computed again by a backward pass, where that is needed.
+    """A function of a block that a backward pass evaluates again, if needed.
 
-    The graph of all blocks would hold the hidden units of all rows.
+    Otherwise the graph would hold the hidden units of all blocks at once.
     """
     if is_needed and torch.is_grad_enabled():
         return partial(checkpoint, share, use_reentrant=False)
     return share
 
 
-#: Gives the blocks of the rows of one step, as often as it is called.
+#: Yields the blocks of the rows of one step at each call.
 StepBlocks = Callable[[], Iterator[Block]]
 
 
@@ -365,7 +380,7 @@ class Batches:
 
     @cached_property
     def _drawn(self) -> Indices:
-        """The rows that batches are drawn from; a DataLoader yields those without weight too."""
+        """Indices of the rows of batches; those of a DataLoader include rows of weight zero."""
         is_stored = isinstance(self.rows, StoredRows)
         return _present(self.rows) if is_stored else np.arange(self.rows.n_rows)
 
@@ -382,7 +397,7 @@ class Batches:
 
 
 def _present(rows: LabelledRows) -> Indices:
-    """The rows of positive weight; others stay in a memory map, and are absent."""
+    """Indices of the rows of positive weight; a memory map keeps the others."""
     return np.flatnonzero(rows.weights.cpu().numpy() > 0)
 
 
@@ -395,22 +410,22 @@ def _picked(rows: StoredRows, index: Tensor) -> Block:
 
 
 def subset(rows: LabelledRows, most: int, source: np.random.Generator) -> StoredRows:
-    """Some rows, in memory, chosen once."""
+    """At most ``most`` rows of positive weight, drawn without replacement, in memory."""
     present = _present(rows)
     chosen = np.sort(source.choice(present, min(most, len(present)), replace=False))
     if isinstance(rows, StoredRows):
         block = _picked(rows, torch.from_numpy(chosen).to(rows.device))
     else:
         parts, start = [], 0
-        for found in rows.blocks(4096):
-            inside = chosen[(chosen >= start) & (chosen < start + len(found.labels))] - start
+        for whole in rows.blocks(CHECKED_ROWS):
+            inside = chosen[(chosen >= start) & (chosen < start + len(whole.labels))] - start
             index = torch.from_numpy(inside).to(rows.device)
-            parts.append(Block(*(part[index] for part in found)))
-            start += len(found.labels)
+            parts.append(Block(*(part[index] for part in whole)))
+            start += len(whole.labels)
         block = Block(*(torch.cat(parts) for parts in zip(*parts, strict=True)))
     weights = block.weights / block.weights.sum()
-    shares = torch.zeros(rows.n_classes, dtype=torch.float64, device="cpu")
-    shares.index_add_(0, block.labels.cpu(), weights.cpu().to(torch.float64))
+    on_host = block.labels.cpu(), weights.cpu().to(torch.float64)
+    shares = _class_probabilities(*on_host, rows.n_classes, may_be_empty=True)
     return StoredRows(
         len(chosen),
         rows.n_inputs,

@@ -1,4 +1,4 @@
-"""Arrays and tensors in, tensors of one dtype and device out, with errors that name them."""
+"""Arguments as tensors of one dtype and device, with errors that name them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ebm.errors import CodingError, EbmError, MissingValueError, ModelError, Sha
 
 
 def chosen_device(device: Any, inputs: Any) -> torch.device:
-    """The device asked for, or that of the inputs."""
+    """A device that torch can use, by default that of the inputs."""
     if device is None:
         return inputs.device if isinstance(inputs, Tensor) else torch.device("cpu")
     try:
@@ -22,18 +22,15 @@ def chosen_device(device: Any, inputs: Any) -> torch.device:
         # Backends that torch was not built with raise AssertionError.
         return torch.empty(0, device=chosen).device
     except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
         raise EbmError(
-            f"device must be one that torch can use here, got {device!r}: {_first_line(error)}; "
-            "use device='cpu', or install a torch with that backend"
+            f"device must be one that torch can use here, got {device!r}: {reason}; use "
+            "device='cpu', or install a torch with that backend"
         ) from error
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
 def as_array(values: Any, name: str) -> Any:
-    """Tensors, arrays and memory maps as they are, other things as an array."""
+    """Tensors, arrays and memory maps unchanged, anything else as an array."""
     if isinstance(values, Tensor | np.memmap):
         if isinstance(values, Tensor) and values.layout is not torch.strided:
             raise ModelError(f"{name} must be dense, got a sparse tensor: use .to_dense()")
@@ -51,7 +48,7 @@ def as_array(values: Any, name: str) -> Any:
 
 
 def chosen_dtype(dtype: Any, inputs: Tensor | NDArray[Any]) -> torch.dtype:
-    """The dtype asked for, or that of the inputs, which must be floats."""
+    """float32 or float64, by default the dtype of the inputs, which must be floats."""
     kind: Any = inputs.dtype
     if isinstance(kind, torch.dtype):
         is_float, is_complex = kind.is_floating_point, kind.is_complex
@@ -87,10 +84,10 @@ def as_inputs(
     """Rows as a tensor of the model's dtype on its device."""
     if isinstance(inputs, Tensor):
         return inputs.detach().to(device, dtype, copy=copy)
-    # torch has native bytes only, and nothing wider than 8 of them.
+    # torch has floats of at most 8 bytes, in native order.
     wide = inputs.dtype.itemsize > 8
     array = np.asarray(inputs, dtype=np.float64 if wide else inputs.dtype.newbyteorder("="))
-    # torch has no negative strides, and shares no read-only memory.
+    # torch has no negative strides, and does not share read-only memory.
     if not array.flags.writeable or any(step < 0 for step in array.strides):
         array, copy = array.copy(), False
     return torch.from_numpy(array).to(device, dtype, copy=copy)
@@ -123,30 +120,30 @@ def as_parameters(
     name: str = "theta",
     may_overflow: bool = False,
 ) -> Tensor:
-    """Parameters as a tensor of the model's dtype on its device; autograd goes through."""
+    """Parameters as a tensor of the model's dtype on its device, differentiable."""
     tensor = as_tensor(theta, name)
     if not tensor.ndim or tensor.shape[-1] != n:
         raise ShapeError(f"{name} must have shape ({n},) or (..., {n}), got {tuple(tensor.shape)}")
     cast = tensor.to(device, dtype)
     checked = (tensor if may_overflow else cast).detach()
-    # The sum is finite only if all are, unless it overflows; it takes a tenth of the time.
+    # The sum is finite only if all elements are, and takes a tenth of the time; it may overflow.
     if not bool(torch.isfinite(checked.sum())) and not bool(torch.isfinite(checked).all()):
         raise MissingValueError(f"{name} must be finite in {dtype}, got NaN or inf")
     return cast
 
 
 def as_tensor(values: Any, name: str) -> Tensor:
-    """A tensor as it is, other numbers as a float64 tensor of their own."""
-    given = as_array(values, name)
-    if not isinstance(given, Tensor):
-        return torch.from_numpy(as_floats(given, name).copy())
-    if given.is_complex():
+    """A tensor unchanged, anything else copied to a float64 tensor."""
+    array = as_array(values, name)
+    if not isinstance(array, Tensor):
+        return torch.from_numpy(as_floats(array, name).copy())
+    if array.is_complex():
         raise ModelError(f"{name} must hold real numbers, got complex ones")
-    return given
+    return array
 
 
-def like(result: Tensor, given: Any) -> Any:
-    """A result in the kind of the argument: tensors for tensors, else float64 arrays."""
-    if isinstance(given, Tensor):
+def like(result: Tensor, argument: Any) -> Any:
+    """A result in the kind of an argument: a tensor for a tensor, else a float64 array."""
+    if isinstance(argument, Tensor):
         return result
     return result.detach().cpu().numpy().astype(np.float64)

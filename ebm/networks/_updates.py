@@ -1,4 +1,4 @@
-"""Updates of the action by optimizers of torch, and how all that they change becomes arrays."""
+"""Updates of the action by optimizers of torch, and their state as arrays."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from ebm.networks.series._surprise import surprise, surprise_series
 OptimizerFactory = Callable[[nn.Sequential], torch.optim.Optimizer]
 Schedule = float | Callable[[int], float]
 
-#: Steps between looks at the losses on other devices than the CPU.
+#: Steps between checks of the losses on devices other than the CPU.
 CHECK_EVERY = 32
-#: Steps at which schedules of the learning rate are compared.
+#: Steps at which a schedule of the learning rate is evaluated for the settings of a checkpoint.
 PROBES = (0, 1, 10, 100, 1000, 10_000)
-#: Name -> class and its settings besides the learning rate.
+#: Optimizers by name: class, and settings besides the learning rate.
 NAMED: dict[str, tuple[Any, dict[str, Any]]] = {
     "adam": (torch.optim.Adam, {}),
     "adamw": (torch.optim.AdamW, {}),
@@ -46,9 +46,9 @@ _NAMES = {"logits.weight": "U", "logits.bias": "c", "hidden.weight": "W", "hidde
 
 
 class Updates:
-    """A network of torch with its optimizer, and the number of updates that were made.
+    """A network of torch with its optimizer and the number of updates.
 
-    A line search is taken back as a whole when it is interrupted; other updates hold Ctrl-C off.
+    An interrupted line search is undone as a whole; other updates delay Ctrl-C to their end.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Updates:
         self._ahead: Iterator[StepBlocks] | None = None
         self._pending: list[Tensor] = []
         self._total, self._count = 0.0, 0
-        #: θ and ∇S_E at the record before, and its step; what an error gives back.
+        #: θ and ∇S_E at the record before, and its step; a DivergenceError returns this θ.
         self.anchor: tuple[Tensor, Tensor] | None = None
         self.anchor_step = 0
         self.step = 0
@@ -104,7 +104,7 @@ class Updates:
             loss = self._search(batch)
         else:
             loss = self._loss(batch)
-            # Elsewhere a look would wait for the device.
+            # On other devices reading the loss would wait for the device.
             if on_cpu and not math.isfinite(loss):
                 self._diverged(self.step + 1, f"the loss is {float(loss)}")
             with _held_off():
@@ -124,10 +124,10 @@ class Updates:
         return next(self._ahead)
 
     def _search(self, batch: StepBlocks) -> Tensor:
-        """A step that evaluates the loss itself, as that of L-BFGS."""
-        # When it breaks off the parameters are at a trial point.
+        """A step that evaluates the loss repeatedly, as that of L-BFGS."""
+        # An interrupt leaves the parameters at a trial point.
         before, memory, is_whole = self.theta, copy.deepcopy(self._optimizer.state_dict()), False
-        # Torch says that a closure returns a float, and works with tensors.
+        # Torch annotates closures as returning floats, and works with tensors.
         step: Any = self._optimizer.step
         try:
             loss: Tensor = step(lambda: self._loss(batch))
@@ -141,12 +141,12 @@ class Updates:
         return loss
 
     def _remember(self, memory: dict[str, Any]) -> None:
-        """Put a state of the optimizer back."""
+        """Restore a state of the optimizer."""
         self._optimizer.load_state_dict(memory)
         parameters = [p for group in self._optimizer.param_groups for p in group["params"]]
         for number, values in memory["state"].items():
             if isinstance(number, int):
-                # torch casts them to the dtype of the parameter, mu_product of NAdam for one.
+                # torch has cast these to the dtype of the parameter, as mu_product of NAdam.
                 tensors = {key: x for key, x in values.items() if isinstance(x, Tensor)}
                 self._optimizer.state[parameters[number]] |= tensors
 
@@ -167,11 +167,11 @@ class Updates:
         squares = [parameter.square().sum() for parameter in self.network.parameters()]
         prior = 0.5 * self._decay * torch.stack(squares).sum()
         prior.backward()
-        # A line search needs what the gradient belongs to.
+        # A line search needs the function whose gradient this is.
         return total + prior.detach() if self._has_line_search else total
 
     def check(self) -> None:
-        """Stop at the first loss, or the first parameters, that are not finite."""
+        """Raise DivergenceError for the first loss, or first parameters, that are not finite."""
         if not self._pending:
             return
         losses = torch.stack(self._pending).to("cpu", torch.float64)
@@ -189,7 +189,7 @@ class Updates:
         self._count += len(losses)
 
     def mean_loss(self) -> float:
-        """The mean of S over the batches since the call before; NaN if there were none."""
+        """Mean of S over the batches since the last call; NaN if there were none."""
         mean = self._total / self._count if self._count else math.nan
         self._total, self._count = 0.0, 0
         return mean
@@ -205,18 +205,18 @@ class Updates:
             for name, p in self.network.named_parameters()
         }
         worst = max(largest, key=lambda name: largest[name])
-        kept = "" if self.anchor is None else f"; error.model holds θ at step {self.anchor_step}"
+        anchor = "" if self.anchor is None else f"; error.model holds θ at step {self.anchor_step}"
         raise DivergenceError(
             f"the minimization diverged at step {step}, with learning rate "
             f"{self.rate:g}: {what}, max|{worst}| = {largest[worst]:.3g}; take a "
-            f"smaller lr, or scale the inputs{kept}",
+            f"smaller lr, or scale the inputs{anchor}",
             update=step,
             parameter=worst,
             model=None if self.anchor is None else self.anchor[0].cpu().numpy(),
         )
 
     def arrays(self) -> dict[str, Callable[[], Any]]:
-        """What gives each part of the state; torch's tensors change in place and are copied."""
+        """Functions that copy each part of the state, as tensors of torch change in place."""
         return {
             "theta": lambda: array_of(self.theta),
             "optimizer": lambda: _flat(self._optimizer.state_dict()),
@@ -227,7 +227,7 @@ class Updates:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Restore a state."""
         device = self._action.device
         load_parameters(self._action, self.network, torch.from_numpy(state["theta"]).to(device))
         self._remember(_nested(state["optimizer"], device))
@@ -240,7 +240,7 @@ class Updates:
 
 @contextmanager
 def _held_off() -> Iterator[None]:
-    """Ctrl-C waits until an update is whole."""
+    """Delay Ctrl-C to the end of an update."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -255,7 +255,7 @@ def _held_off() -> Iterator[None]:
 
 
 def _made(make: str | OptimizerFactory, network: nn.Sequential) -> torch.optim.Optimizer:
-    """The optimizer of a name, or what a function makes of the network."""
+    """The optimizer of a name, or the one that a function makes for the network."""
     if isinstance(make, str):
         if make not in NAMED:
             raise ModelError(
@@ -279,14 +279,14 @@ def _made(make: str | OptimizerFactory, network: nn.Sequential) -> torch.optim.O
         raise
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise ModelError(f"{wanted}it gave {type(optimizer).__name__}")
-    own = {id(parameter) for parameter in network.parameters()}
-    if not all(id(p) in own for group in optimizer.param_groups for p in group["params"]):
+    known = {id(parameter) for parameter in network.parameters()}
+    if not all(id(p) in known for group in optimizer.param_groups for p in group["params"]):
         raise ModelError(f"{wanted}it gave one with parameters that are not those of the network")
     return optimizer
 
 
 def set_rate(optimizer: torch.optim.Optimizer, lr: Schedule | None, step: int) -> None:
-    """Give an optimizer the learning rate of a step; None leaves it as it is."""
+    """Set the learning rate of an optimizer for a step; None leaves it unchanged."""
     if lr is None:
         return
     value = as_number(lr(step) if callable(lr) else lr, "lr")
@@ -299,13 +299,13 @@ def set_rate(optimizer: torch.optim.Optimizer, lr: Schedule | None, step: int) -
 
 
 def _probed(schedule: Callable[[int], float]) -> list[float]:
-    """Some learning rates of a schedule, as far as it goes: it may end with its run."""
+    """Learning rates of a schedule at :data:`PROBES`, up to its last step."""
     rates = []
     for step in PROBES:
         try:
             rates.append(float(schedule(step)))
         except Exception:
-            # What it raises beyond its end is its own affair.
+            # A user's schedule may raise anything beyond the last step of its run.
             break
     return rates
 
@@ -321,7 +321,7 @@ def stacked(tensors: tuple[Tensor, ...] | None) -> Any:
 
 
 def _flat(state: Any) -> dict[str, Any]:
-    """A nested state of an optimizer as arrays: its tensors by number, the rest as one text."""
+    """A nested state of an optimizer as arrays: its tensors by number, all else as a JSON text."""
     arrays: dict[str, Any] = {}
 
     def described(value: Any) -> Any:
@@ -357,7 +357,7 @@ def _nested(flat: Mapping[str, Any], device: torch.device) -> Any:
 
 
 class Measurement:
-    """S in nats, the share of the weight that is classified rightly, and ∇S, (d,), on some rows."""
+    """S in nats, the weighted accuracy, and ∇S, (d,), on the rows of a system."""
 
     def __init__(self, system: MLPEnergy, theta: Tensor) -> None:
         leaf = theta.detach().clone().requires_grad_()
@@ -376,10 +376,10 @@ class Measurement:
 def series_of(
     system: MLPEnergy, theta: Tensor, order: int | None
 ) -> tuple[list[float], dict[str, float]]:
-    """S_0 … S_K along the ray through θ and the terms by name; nothing for no order.
+    """S_0 … S_K along the ray through θ and the closed forms by name; empty without an order.
 
-    No warning tells that t = 1 lies outside the radius of convergence: at a trained θ it nearly
-    always does.
+    There is no warning if t = 1 lies outside the radius of convergence, as it does at nearly every
+    trained θ.
     """
     if order is None:
         return [], {}
@@ -393,7 +393,7 @@ def series_of(
 
 
 def digest_of(rows: LabelledRows) -> str:
-    """Rows in a few letters, the same in every process."""
+    """A digest of rows that is the same in every process."""
     digest = hashlib.blake2b(digest_size=8)
     for block in rows.blocks(4096):
         for part in block:

@@ -1,4 +1,4 @@
-"""What is recorded while an action is minimized, and what remains of it."""
+"""Records of the minimization of an action, and its result."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ class TrainingEntry:
 
 @dataclass(frozen=True)
 class TrainingRecord(TrainingEntry):
-    """A line of the history of a minimization; NaN where there are no validation rows.
+    """A record in the history of a minimization; numbers that need validation rows may be NaN.
 
     Parameters
     ----------
     step : int
-        Updates made so far.
+        Number of updates so far.
     epoch : float
-        The same in passes over the rows.
+        Number of passes over the rows so far.
     learning_rate : float
-        Of the last update, or of the first one at step 0.
+        Learning rate of the last update; at step 0 that of the first.
     batch_action : float
-        Mean of S over the batches since the record before; NaN at the first.
+        Mean of S over the batches since the preceding record; NaN at the first.
     training_action, validation_action : float
-        S_T and S_E, nats, without κ and λ.
+        S_T and S_E in nats, without κ and λ.
     training_accuracy, validation_accuracy : float
-        Share of the weight of rows whose label has the largest logit.
+        Fraction, by weight, of the rows whose label has the largest logit.
     gradient_product, gradient_cosine : float
-        ∇S_T·∇S_E, and the cosine of the angle between them.
+        ∇S_T·∇S_E, and the cosine of the angle between the two gradients.
     update_product : float
-        ∇S_E·Δθ, eq 7: ∇S_E at the record before, Δθ all that θ has moved since then. Not negative
-        where S_E no longer falls. NaN at the first.
+        ∇S_E·Δθ with ∇S_E at the preceding record and Δθ the change of θ since then, cf. [ACT] eq 7;
+        not negative where S_E no longer falls, NaN at the first record.
     series : tuple of float
         S_0 … S_K of the training rows along the ray through θ.
     terms : mapping of str to float
-        The parts of S_1 … S_4 by name, as :func:`ebm.networks.closed_forms` has them.
+        Terms of S_1 … S_4 by name, as in :func:`ebm.networks.closed_forms`.
     """
 
     series: tuple[float, ...] = ()
@@ -66,24 +66,24 @@ class TrainingRecord(TrainingEntry):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainingResult:
-    """Where a minimization ended, and how it went.
+    """The result of a minimization.
 
     Parameters
     ----------
     theta : ndarray or Tensor, (d,)
-        Where S_E was lowest among the records; the last θ if there are no validation rows.
+        θ of the record with the lowest S_E; the last θ if there are no validation rows.
     last_theta : ndarray or Tensor, (d,)
         θ after the last update.
     message : str
-        Why the minimization ended, in a sentence.
+        Reason of the end in a sentence.
     stopped_early : bool
-        Whether S_E no longer fell.
+        Whether training stopped because S_E no longer fell.
     n_steps, best_step : int
-        Updates made in all, and up to ``theta``.
+        Number of updates in all, and up to ``theta``.
     history : tuple of TrainingRecord
-        A record every ``every`` steps, from step 0.
+        Records in the order of the steps, from step 0.
     seconds, monitor_seconds : float
-        Wall time in all, and of the records.
+        Wall time of the minimization, and of its records alone.
     """
 
     theta: Any
@@ -100,12 +100,12 @@ class TrainingResult:
         return f"TrainingResult({self.n_steps} steps, best at {self.best_step}: {self.message})"
 
     def curve(self, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """A number of each record.
+        """One field of all records.
 
         Parameters
         ----------
         name : str
-            Of a field of :class:`TrainingRecord`, such as ``"validation_action"``.
+            Name of a field of :class:`TrainingRecord`, such as ``"validation_action"``.
 
         Returns
         -------
@@ -117,7 +117,7 @@ class TrainingResult:
         ModelError
             If records have no such field.
         """
-        known = [entry.name for entry in fields(TrainingRecord) if entry.name != "terms"]
+        known = [column.name for column in fields(TrainingRecord) if column.name != "terms"]
         if name not in known:
             raise ModelError(f"name must be one of {', '.join(known)}, got {name!r}")
         return np.array([getattr(record, name) for record in self.history], dtype=np.float64)
@@ -125,16 +125,17 @@ class TrainingResult:
 
 @dataclass(frozen=True)
 class Records:
-    """When the progress of a minimization is recorded, and from what.
+    """Interval and rows of the records of a minimization.
 
     Parameters
     ----------
     every : int, optional
-        Steps between records, an epoch by default; 0 for no records.
+        Number of steps between records, an epoch by default; 0 for no records.
     n_rows : int
-        Training rows, and validation rows, that records are made of: chosen once.
+        Largest number of training rows, and of validation rows, that are measured. They are drawn
+        once for all records.
     series_order : int, optional
-        K of the power series in the records; none by default.
+        K of the power series in the records; by default there is no series.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Minimizing the action of a softmax-MLP, with any optimizer of torch."""
+"""Minimization of the action of a softmax-MLP by any optimizer of torch."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ebm._iterate import State, iterate
 from ebm._progress import progress_bar
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
-from ebm.errors import EbmError, ModelError, ShapeError
-from ebm.networks._labelled_rows import Batches, LabelledRows, RowSettings, labelled_rows, subset
+from ebm.errors import EbmError, ModelError
+from ebm.networks._labelled_rows import Batches, LabelledRows, RowSettings, rows_for_network, subset
 from ebm.networks._tensors import like
 from ebm.networks._updates import (
     Measurement,
@@ -53,20 +53,21 @@ class TorchSteps:
         Learning rate, or a function of the number of the step, from 0. By default that of the
         optimizer.
     n_epochs : int
-        Passes over the rows.
+        Number of passes over the rows.
     batch_size : int, optional
-        Rows of a step, drawn without replacement in each epoch; all rows if None, read in blocks.
-        Rows of a DataLoader are not shuffled.
+        Number of rows of a step, drawn without replacement in each epoch; by default all rows, in
+        blocks. Rows of a DataLoader are not shuffled.
     patience : int, optional
-        Stop after so many records in a row at which S_E no longer falls; None: never. 1 does where
-        there is no noise and S_T falls at every step, not at rates at the edge of stability.
+        Number of consecutive records at which S_E no longer falls before training stops; by default
+        it does not stop early. One record is enough where S_T falls at every step, without noise
+        and below the edge of stability.
     records : Records
-        When records are made, and from what.
+        Interval and rows of the records.
     mixed_precision : bool
-        Whether products run in bfloat16 (float32 only).
+        Whether matrix products run in bfloat16 (float32 only).
     compiled : bool
-        Whether the network goes through ``torch.compile``, which needs a C++ compiler, and some
-        seconds before the first step: a gain for long trainings of wide networks.
+        Whether ``torch.compile`` compiles the network. This needs a C++ compiler and some seconds
+        before the first step, and pays for long trainings of wide networks.
 
     Examples
     --------
@@ -92,24 +93,24 @@ class TorchSteps:
         return state
 
     def step(self, loss: Any, state: State) -> State:
-        """The state one update on."""
+        """The state after one more update."""
         following: State = loss.after(state)
         return following
 
     def record(self, loss: Any, state: State) -> TrainingEntry | None:
-        """A measurement where one is due; without records, a mere count of the steps."""
+        """A record where one is due, of the step alone if ``records.every`` is 0; else None."""
         entry: TrainingEntry | None = loss.at(state).entry()
         return entry
 
     def verdict(self, loss: Any, state: State, history: Sequence[Any]) -> str:
-        """``"stopped"`` where S_E no longer falls, ``"epochs"`` at the end of the last one."""
+        """``"stopped"`` if S_E no longer falls, ``"epochs"`` after the last epoch, else ``""``."""
         run: _Training = loss.at(state)
         if run.is_calm():
             return "stopped"
         return "epochs" if run.updates.step >= run.n_steps else ""
 
     def settings(self) -> Mapping[str, str]:
-        """What a run that goes on must have in common with this one."""
+        """Settings that a run continued from a checkpoint must share."""
         return {
             "batch_size": str(self.batch_size),
             "every": str(self.records.every),
@@ -136,37 +137,38 @@ def minimize(
 ) -> TrainingResult:
     """Minimize E(θ)/κ = S(θ) + (λ/2κ)|θ|² by an optimizer of torch.
 
-    With validation rows, S_E is their action, and training can stop where it no longer falls:
+    S_E is the action of the validation rows, if given, and training can stop where it no longer
+    falls:
 
-        ∇S_E(θ_k)·(θ_l − θ_k) ≥ 0,   θ_k and θ_l the parameters at two records in a row.
+        ∇S_E(θ_k)·(θ_l − θ_k) ≥ 0,   θ_k and θ_l the parameters at two consecutive records.
 
-    With a record at every step that is the criterion of eq 7 for the actual update of any
-    optimizer, and for gradient descent ∇S_T·∇S_E ≤ 0. With fewer records the update is that of all
-    steps between them, which averages the noise of mini-batches.
+    With a record at every step this is the criterion of [ACT] eq 7 for the actual update of any
+    optimizer, which for gradient descent is ∇S_T·∇S_E ≤ 0. With fewer records the update of all
+    steps between them averages the noise of mini-batches.
 
     Parameters
     ----------
     action : SoftmaxMLPAction
-        With the training rows; its device and dtype are those of the arithmetic.
+        The action of the training rows, on whose device and in whose dtype the run takes place.
     theta : array_like or Tensor, (d,), optional
-        Where to start, by default :func:`initial_parameters`.
+        Initial parameters, by default :func:`initial_parameters`.
     solver : TorchSteps
         Optimizer, learning rate, epochs, batches and records.
     validation : (inputs, labels), optional
-        Rows that are not learnt from.
+        Validation rows, which are not used for learning.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of the start, of the order of the rows, and of the rows of the records.
+        Source of the initial parameters, of the order of the rows, and of the rows of the records.
     checkpoint : path-like, optional
-        File that is written with every record, every epoch if there are none, and at an interrupt.
-        If it is there the run goes on from it, to the same bits as if it had never stopped; give
-        the same arguments.
+        File that is written with every record (with every epoch if there are none) and at an
+        interrupt. A run with the same arguments continues from an existing file, to the same bits
+        as an uninterrupted run.
     progress : bool
-        Show a progress bar.
+        Whether to show a progress bar.
 
     Returns
     -------
     TrainingResult
-        Parameters in the kind of ``theta`` (arrays if not given), and the history.
+        The history, and parameters in the kind of ``theta`` (arrays by default).
 
     Raises
     ------
@@ -175,14 +177,14 @@ def minimize(
     ShapeError
         If a number of steps or rows is no integer, or ``theta`` or ``validation`` does not fit.
     DivergenceError
-        At the first loss, record or parameter that is not finite; the message names the step and
-        the learning rate, ``error.model`` is θ at the record before.
+        At the first loss, record or parameter that is not finite. The message names the step and
+        the learning rate; ``error.model`` is θ at the preceding record.
     FileFormatError
-        If ``checkpoint`` is another file, or damaged.
+        If ``checkpoint`` is no file of this library, or damaged.
     EbmError
         If ``checkpoint`` belongs to a run with other settings.
     OSError
-        If ``checkpoint`` cannot be written; found out before the first step.
+        If ``checkpoint`` cannot be written, which is tested before the first step.
 
     Examples
     --------
@@ -207,19 +209,19 @@ def minimize(
 
 
 def initial_parameters(action: MLPEnergy, rng: RandomSource = None) -> Any:
-    """Where torch starts linear layers: uniform in ±1/√E for W and b, in ±1/√H for U and c.
+    """Initial parameters as in torch: uniform in ±1/√E for W and b, in ±1/√H for U and c.
 
     Parameters
     ----------
     action : SoftmaxMLPAction
-        The system.
+        The system, which sets the shapes.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness.
 
     Returns
     -------
     ndarray, (d,)
-        A start.
+        θ.
 
     Examples
     --------
@@ -236,10 +238,10 @@ def initial_parameters(action: MLPEnergy, rng: RandomSource = None) -> Any:
 
 
 class _Training:
-    """An action with the rows to learn from and to measure on, and where a run of updates is.
+    """A run of updates of an action, with the rows of learning and of measurement.
 
-    The state that :func:`ebm._iterate.iterate` hands on is a view of this run, whose arrays are
-    copied out of torch's tensors when they are asked for: at a checkpoint, not at every step.
+    The state of :func:`ebm._iterate.iterate` is a view of this run, whose arrays are copied out of
+    torch's tensors on access: at a checkpoint, not at every step.
     """
 
     def __init__(
@@ -266,7 +268,7 @@ class _Training:
         self.every = self.per_epoch if every is None else as_integer(every, "every", 0)
         most, order = as_integer(records.n_rows, "n_rows"), records.series_order
         self.order = None if order is None else checked_order(order)
-        # Epochs are numbered from 0; these are other streams of the same seed.
+        # Batches take the streams [key, epoch]; these are other streams of the same seed.
         chosen = [np.random.default_rng([key, 0, side]) for side in (1, 2)]
         self.measured = action.with_rows(subset(action.rows, most, chosen[0]))
         self.validation: MLPEnergy | None = None
@@ -288,11 +290,11 @@ class _Training:
 
     @property
     def seconds(self) -> float:
-        """Wall time of the run so far, earlier parts included."""
+        """Wall time of the run so far, including the time before a checkpoint."""
         return time.perf_counter() - self._since
 
     def settings(self) -> Mapping[str, str]:
-        """Rows, network and start in words that are the same in every process."""
+        """Rows, network and initial parameters as text that is the same in every process."""
         action = self._action
         shapes = ", ".join(f"{name} {shape}" for name, shape in action.shapes.items())
         words = {
@@ -306,7 +308,7 @@ class _Training:
         return {**words, "rng": str(self._key)} if self._is_seeded else words
 
     def at(self, state: State) -> _Training:
-        """The run at a state, which is read back where it comes from a file."""
+        """The run at a state, which is restored if it comes from a file."""
         if state is not self.state:
             device = self._action.device
             self.updates.load(state)
@@ -322,17 +324,17 @@ class _Training:
         return self
 
     def after(self, state: State) -> State:
-        """The state one update on."""
+        """The state after one more update."""
         self.at(state).updates.update()
         self.state = _View(self._parts)
         return self.state
 
     def is_calm(self) -> bool:
-        """Whether S_E no longer falls."""
+        """Whether S_E has not fallen in ``patience`` consecutive records."""
         return self.patience is not None and self._calm >= self.patience
 
     def entry(self) -> TrainingEntry | None:
-        """A record where one is due, of which only the step counts where there are to be none."""
+        """A record where one is due, of the step alone if there are to be none; else None."""
         updates, step = self.updates, self.updates.step
         if step % (self.every or self.per_epoch) and step < self.n_steps:
             return None
@@ -340,28 +342,29 @@ class _Training:
         if not self.every:
             return TrainingEntry(step)
         started, theta = time.perf_counter(), updates.theta
-        there = None if self.validation is None else Measurement(self.validation, theta)
-        here = Measurement(self.measured, theta)
-        updates.require_finite("S_T", here.action)
+        measured = Measurement(self.measured, theta)
+        updates.require_finite("S_T", measured.action)
         series, terms = series_of(self.measured, theta, self.order)
         numbers: dict[str, float] = {}
-        if there is not None:
-            updates.require_finite("S_E", there.action)
-            product = float(here.gradient @ there.gradient)
-            lengths = float(here.gradient.norm()) * float(there.gradient.norm())
+        gradient = torch.zeros_like(theta)
+        if self.validation is not None:
+            validated = Measurement(self.validation, theta)
+            updates.require_finite("S_E", validated.action)
+            gradient = validated.gradient
+            product = float(measured.gradient @ gradient)
+            lengths = float(measured.gradient.norm()) * float(gradient.norm())
             numbers = {
-                "validation_action": there.action,
-                "validation_accuracy": there.accuracy,
+                "validation_action": validated.action,
+                "validation_accuracy": validated.accuracy,
                 "gradient_product": product,
                 "gradient_cosine": product / lengths if lengths else math.nan,
             }
             if updates.anchor is not None:
                 numbers["update_product"] = float(updates.anchor[1] @ (theta - updates.anchor[0]))
                 self._calm = self._calm + 1 if numbers["update_product"] >= 0 else 0
-            if there.action < self._best_action:
-                self._best, self._best_step, self._best_action = theta, step, there.action
-        updates.anchor = theta, torch.zeros_like(theta) if there is None else there.gradient
-        updates.anchor_step = step
+            if validated.action < self._best_action:
+                self._best, self._best_step, self._best_action = theta, step, validated.action
+        updates.anchor, updates.anchor_step = (theta, gradient), step
         self._series.append(series)
         self._terms.append(terms)
         entry = TrainingEntry(
@@ -369,15 +372,15 @@ class _Training:
             step / self.per_epoch,
             updates.rate,
             updates.mean_loss(),
-            here.action,
-            training_accuracy=here.accuracy,
+            measured.action,
+            training_accuracy=measured.accuracy,
             **numbers,
         )
         self.monitor_seconds += time.perf_counter() - started
         return entry
 
     def result(self, history: Sequence[TrainingEntry], reason: str, start: Any) -> TrainingResult:
-        """Where the run ended, in the kind of the start."""
+        """The result of the run, with parameters in the kind of the initial ones."""
         n, last, seconds = self.updates.step, self.updates.theta, self.seconds
         words = {
             "epochs": f"{n} steps done",
@@ -415,7 +418,7 @@ class _Training:
 
 
 class _View(Mapping[str, Any]):
-    """The arrays of a run as it is now, each made when it is asked for."""
+    """The arrays of a run as it is now, each copied on access."""
 
     def __init__(self, arrays: Mapping[str, Callable[[], Any]]) -> None:
         self._arrays = arrays
@@ -432,7 +435,7 @@ class _View(Mapping[str, Any]):
 
 @contextmanager
 def _shown(training: _Training, wanted: bool) -> Iterator[Callable[[TrainingEntry], None] | None]:
-    """A bar of steps with the losses of the last record and the share of time records took."""
+    """A progress bar with the losses of the last record and the fraction of time for records."""
     if not wanted:
         yield None
         return
@@ -452,7 +455,7 @@ def _shown(training: _Training, wanted: bool) -> Iterator[Callable[[TrainingEntr
 
 
 def _key(rng: RandomSource, checkpoint: Any) -> int:
-    """Seed of the start, the order of the rows and the rows of the records."""
+    """Seed of a run, which a checkpoint holds."""
     if rng is None and checkpoint is not None and checkpoint_path(checkpoint).is_file():
         stored = read_checkpoint(checkpoint, {}, {"state": {"key": 0}})
         return int(stored["state"]["key"])
@@ -465,17 +468,8 @@ def _validation(action: MLPEnergy, validation: Any) -> LabelledRows | None:
         return None
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise ModelError("validation must be a pair (inputs, labels)")
+    settings = RowSettings(None, action.rows.n_classes, action.device, action.dtype)
     try:
-        rows = labelled_rows(
-            validation[0],
-            validation[1],
-            RowSettings(None, action.rows.n_classes, action.device, action.dtype),
-            classes_may_be_empty=True,
-        )
+        return rows_for_network(validation[0], validation[1], action.rows.n_inputs, settings)
     except EbmError as error:
         raise type(error)(f"validation {error}") from error
-    if rows.n_inputs != action.rows.n_inputs:
-        raise ShapeError(
-            f"validation inputs must have {action.rows.n_inputs} columns, got {rows.n_inputs}"
-        )
-    return rows

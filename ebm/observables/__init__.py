@@ -1,6 +1,6 @@
-"""What is compared between data and model: pair and triple moments, population count, entropy.
+"""Observables that data and models are compared by: pair and triple moments, population count.
 
-Everything here is about activity x ∈ {0, 1}: for spins x = (1 + s)/2. δx stands for x − ⟨x⟩.
+All of them are functions of the activity x ∈ {0, 1}, for spins x = (1 + s)/2, and δx = x − ⟨x⟩.
 """
 
 from ebm.observables.activity import MAX_UNITS, activity

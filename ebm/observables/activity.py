@@ -1,4 +1,4 @@
-"""Activity x ∈ {0, 1} of two-valued units, and the models that allow shortcuts."""
+"""Activity x ∈ {0, 1} of two-valued units, and the models whose activity has closed sums."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def activity(ensemble: Ensemble, states: ArrayLike) -> Array:
     Parameters
     ----------
     ensemble : Ensemble
-        Data, samples or an enumeration, in whose coding the states are.
+        Data, samples or an enumeration of two-valued units.
     states : array_like, (..., n)
-        One state, or any stack of states.
+        States in the coding of the ensemble.
 
     Returns
     -------
     ndarray, (..., n)
-        1 where a unit is active, 0 where it is not.
+        x, 1 where a unit is active.
 
     Raises
     ------

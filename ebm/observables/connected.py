@@ -1,26 +1,22 @@
-"""Pair and triple moments and the parts of them that fewer units do not explain."""
+"""Pair and triple moments, and their connected parts."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ebm._types import Array
+from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble, Moments
 from ebm.enumeration import exact
-from ebm.errors import ShapeError, require_memory
+from ebm.errors import MEMORY_LIMIT, ShapeError, require_memory
 from ebm.models import BoltzmannMachine
 from ebm.observables.activity import activity, affordable_machine_of
 from ebm.spaces import Binary
 
 __all__ = ["central_pairs", "central_triples", "third_moments", "triples"]
 
-Indices = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
 
-_MEMORY_LIMIT = 2.0**30
-
-
-def triples(n: int) -> Indices:
+def triples(n: int) -> tuple[Indices, Indices, Indices]:
     """Index arrays i < j < k of all triples of n units, each (n(n−1)(n−2)/6,).
 
     Parameters
@@ -31,7 +27,7 @@ def triples(n: int) -> Indices:
     Returns
     -------
     tuple of three ndarrays
-        In lexicographic order; empty below three units.
+        i, j and k in lexicographic order, empty for fewer than three units.
 
     Examples
     --------
@@ -47,9 +43,9 @@ def triples(n: int) -> Indices:
 def third_moments(ensemble: Ensemble) -> Array:
     """Triple moments E[x_i x_j x_k] for i < j < k.
 
-    By one pass over the states, n matrix products for each block. For the exact ensemble of a
-    Boltzmann machine or Ising model from E[x_i x_j x_k] = ⟨x_i⟩ E[x_j x_k | x_i = 1]: given one
-    unit the others are again a pairwise model, so n enumerations of n − 1 units suffice.
+    They are summed over the states, by n matrix products for each block. For the exact ensemble of
+    a Boltzmann machine or Ising model E[x_i x_j x_k] = ⟨x_i⟩ E[x_j x_k | x_i = 1]: given one unit
+    the others form a pairwise model, so that n − 2 enumerations of n − 1 units suffice.
 
     Parameters
     ----------
@@ -59,7 +55,7 @@ def third_moments(ensemble: Ensemble) -> Array:
     Returns
     -------
     ndarray, (n_triples,)
-        The moments in the order of :func:`triples`.
+        E[x_i x_j x_k] in the order of :func:`triples`.
 
     Raises
     ------
@@ -68,7 +64,7 @@ def third_moments(ensemble: Ensemble) -> Array:
     EnumerationLimitError
         If the ensemble is that of a Boltzmann machine or Ising model of more than 28 units.
     MemoryLimitError
-        If n³ numbers take more than 1 GiB.
+        If n³ numbers would take more than 1 GiB.
 
     Examples
     --------
@@ -78,7 +74,8 @@ def third_moments(ensemble: Ensemble) -> Array:
     array([0.5])
     """
     n = ensemble.space.n
-    require_memory(8.0 * n**3, _MEMORY_LIMIT, f"triple moments of {n} units", "choose fewer units")
+    what, limit = f"triple moments of {n} units", MEMORY_LIMIT / 4
+    require_memory(8.0 * n**3, what, "choose fewer units", limit=limit)
     machine = affordable_machine_of(ensemble, "triple moments")
     table = _third_by_passing(ensemble) if machine is None else _third_by_conditioning(machine)
     return table[triples(n)]
@@ -87,12 +84,13 @@ def third_moments(ensemble: Ensemble) -> Array:
 def central_pairs(moments: Moments) -> tuple[Array, Array]:
     """Covariances C_ij = ⟨δx_i δx_j⟩, i < j, and the standard deviation of δx_i δx_j.
 
-    ⟨(δx)²…⟩ follows from x² = x: δx² = v + u δx with v = m(1−m) and u = 1 − 2m.
+    Since x² = x, δx² = v + u δx with v = m(1−m) and u = 1 − 2m, so that means and covariances
+    determine both.
 
     Parameters
     ----------
     moments : Moments
-        Of two-valued units.
+        Means and covariances of two-valued units, in either coding.
 
     Returns
     -------
@@ -118,12 +116,12 @@ def central_pairs(moments: Moments) -> tuple[Array, Array]:
 def central_triples(moments: Moments, third: ArrayLike) -> tuple[Array, Array]:
     """Connected triple moments ⟨δx_i δx_j δx_k⟩ and the standard deviation of δx_i δx_j δx_k.
 
-    Zero where three units share no more than their pairs do (to first order in the couplings).
+    To first order in the couplings of a pairwise model they vanish.
 
     Parameters
     ----------
     moments : Moments
-        Means and covariances, in either two-valued coding.
+        Means and covariances of two-valued units, in either coding.
     third : array_like, (n_triples,)
         E[x_i x_j x_k] in the order of :func:`triples`.
 
@@ -180,8 +178,8 @@ def _third_by_conditioning(machine: BoltzmannMachine) -> Array:
     # The last two units are never the first of a triple.
     for i in range(n - 2):
         rest = np.delete(np.arange(n), i)
-        given = BoltzmannMachine(matrix[np.ix_(rest, rest)], vector[rest] + matrix[rest, i])
-        total[i][np.ix_(rest, rest)] = mean[i] * exact(given).moments().second
+        conditional = BoltzmannMachine(matrix[np.ix_(rest, rest)], vector[rest] + matrix[rest, i])
+        total[i][np.ix_(rest, rest)] = mean[i] * exact(conditional).moments().second
     return total
 
 

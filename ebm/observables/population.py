@@ -1,4 +1,4 @@
-"""How many units are active at once, and what independent units of the same rates would do."""
+"""The number of units active at once, and its distribution for independent units."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _BLOCK = 2**22
 def population_count(ensemble: Ensemble) -> Array:
     """P(K), the probability that K units are active at once.
 
-    By one pass over the states; for the exact ensemble of a Boltzmann machine or Ising model by
-    one matrix product of its two halves, each ordered by its own count, up to 28 units.
+    It is summed over the states; for the exact ensemble of a Boltzmann machine or Ising model by
+    one matrix product of the two halves of its units.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def population_count(ensemble: Ensemble) -> Array:
     Returns
     -------
     ndarray, (n + 1,)
-        P(0), …, P(n), which sum to 1.
+        P(0), …, P(n).
 
     Raises
     ------
@@ -86,7 +86,7 @@ def independent_population_count(rates: ArrayLike) -> Array:
 
 
 def independent_entropy(rates: ArrayLike) -> float:
-    """Entropy S₁ = −Σ_i [p_i log₂ p_i + (1−p_i) log₂(1−p_i)] of independent units, in bits.
+    """Entropy of independent units in bits, S₁ = −Σ_i [p_i log₂ p_i + (1−p_i) log₂(1−p_i)].
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What every approximation answers: ln Z, means and covariances, each with a doubt of its own."""
+"""ln Z, means and covariances of an approximation, each with an estimate of its error."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ebm.errors import SeriesWarning, warn
 from ebm.perturbation._second_opinion import SecondOpinion
 from ebm.spaces import FiniteSpace
 
-#: Estimated error above which a number is doubted: in nats, in standard deviations of a unit, or
-#: relative to the number, whichever it is measured in.
+#: Estimated error above which a quantity is uncertain: in nats, in standard deviations of a unit,
+#: or relative to the quantity, according to its unit.
 LIMIT = 0.1
 
 
 class Doubt(NamedTuple):
-    """A number, its estimated error, and what that is measured in."""
+    """A quantity, its estimated error, and the unit of that."""
 
     what: str
     error: float
@@ -37,7 +37,7 @@ class Doubt(NamedTuple):
 
 
 def warn_of(doubts: Iterable[Doubt], reason: str, remedy: str) -> None:
-    """One warning that names all numbers whose error is above the limit, if there are any."""
+    """One warning that names all quantities whose error is above the limit, if there are any."""
     large = [str(doubt) for doubt in doubts if not doubt.error <= LIMIT]
     if large:
         *others, last = large
@@ -46,7 +46,7 @@ def warn_of(doubts: Iterable[Doubt], reason: str, remedy: str) -> None:
 
 
 class Approximation(ABC):
-    """ln Z, means and covariances of a pairwise model, and how far each may be off."""
+    """ln Z, means and covariances of a pairwise model, each with an estimate of its error."""
 
     space: FiniteSpace
 
@@ -92,7 +92,8 @@ class Approximation(ABC):
         -------
         Moments
             The variances are those of two-valued units with these means. One
-            :class:`ebm.errors.SeriesWarning` names all numbers that are doubted.
+            :class:`ebm.errors.SeriesWarning` names all quantities whose estimated error is above
+            0.1 nats, 0.1 standard deviations of a unit, or a tenth of the covariances.
 
         Raises
         ------
@@ -101,15 +102,19 @@ class Approximation(ABC):
         LimitError
             If the covariance would take too long or too much memory.
         """
-        moments = Moments(self.space, self._mean, self._covariance, self._log_partition)
-        self._warn(self._log_partition_doubt, self._mean_doubt, self._covariance_doubt)
+        return self._moments_with(self._covariance, self._covariance_doubt)
+
+    def _moments_with(self, covariance: Array, doubt: Doubt) -> Moments:
+        """Moments of this ln Z and these means, with one warning of all that is uncertain."""
+        moments = Moments(self.space, self._mean, covariance, self._log_partition)
+        self._warn(self._log_partition_doubt, self._mean_doubt, doubt)
         return moments
 
     @property
     def log_partition(self) -> float:
-        """ln Z, with the offset of the model.
+        """ln Z, the offset of the model included.
 
-        A :class:`ebm.errors.SeriesWarning` says when ``log_partition_error`` is above 0.1.
+        A :class:`ebm.errors.SeriesWarning` is issued if ``log_partition_error`` is above 0.1.
         """
         log_partition = self._log_partition
         self._warn(self._log_partition_doubt)
@@ -119,9 +124,9 @@ class Approximation(ABC):
     def log_partition_error(self) -> float:
         """Estimated error of ``log_partition`` in nats.
 
-        The distance to ln Σ_a Z_a over the states that belief propagation finds, each with the
-        leading correction by its loops, −½ [ ln det R⁻¹ + Σ_ij ln(1 − r_ij²) ], and half of that
-        correction for the loops that follow. It is infinite where no state is found.
+        The distance to ln Σ_a Z_a over the states a that belief propagation finds, each with the
+        leading loop correction −½ [ ln det R⁻¹ + Σ_ij ln(1 − r_ij²) ], plus half of that correction
+        for higher orders in the loops. It is infinite if no state is found.
         """
         if self._known_error is not None:
             return self._known_error
@@ -131,15 +136,15 @@ class Approximation(ABC):
     def mean(self) -> Array:
         """Means, (n,).
 
-        A :class:`ebm.errors.SeriesWarning` says when ``mean_error`` is above 0.1 of the standard
-        deviation of a unit.
+        A :class:`ebm.errors.SeriesWarning` is issued if ``mean_error`` is above 0.1 standard
+        deviations of a unit.
         """
         self._warn(self._mean_doubt)
         return self._mean
 
     @cached_property
     def mean_error(self) -> Array:
-        """Estimated error of each mean, (n,), by the means of the same states and their loops."""
+        """Estimated error of each mean, (n,), from the states of ``log_partition_error``."""
         if self._known_error is not None:
             return read_only(np.full(self.space.n, self._known_error))
         return read_only(self._witness.error_of_mean(self._mean))
@@ -148,14 +153,14 @@ class Approximation(ABC):
     def covariance(self) -> Array:
         """Covariances of all pairs, (n, n), with m(1 − m), or 1 − m² in spins, on the diagonal.
 
-        A :class:`ebm.errors.SeriesWarning` says when ``covariance_error`` is above 0.1.
+        A :class:`ebm.errors.SeriesWarning` is issued if ``covariance_error`` is above 0.1.
 
         Raises
         ------
         EbmError
-            If the solution is a saddle of the free energy, where linear response has no meaning.
+            If the solution is a saddle of the free energy, which has no linear response.
         LimitError
-            If the order is 6, or it would take too long or too much memory.
+            If the order is 6, or the covariance would take too long or too much memory.
         """
         covariance = self._covariance
         self._warn(self._covariance_doubt)
@@ -165,21 +170,22 @@ class Approximation(ABC):
     def covariance_error(self) -> float:
         """Estimated error of ``covariance`` off its diagonal, relative.
 
-        1.25 ‖C − C'‖ / ‖C‖ with C' the covariance within and between the same states.
+        1.25 ‖C − C'‖ / ‖C‖, where C' is the covariance within and between the states of
+        ``log_partition_error``.
         """
         return self._witness.error_of_covariance(self._covariance)
 
     @property
     def pair_covariance(self) -> Array:
-        """Covariances of coupled units, those of ``pairs``, (n_pairs,).
+        """Covariances of the coupled units of ``pairs``, (n_pairs,).
 
-        Of sparse couplings no (n, n) array is made. A :class:`ebm.errors.SeriesWarning` says when
-        ``pair_covariance_error`` is above 0.1.
+        No (n, n) array is made if the couplings are sparse. A :class:`ebm.errors.SeriesWarning` is
+        issued if ``pair_covariance_error`` is above 0.1.
 
         Raises
         ------
         LimitError
-            If the order is 6, or it would take too long or too much memory.
+            If the order is 6, or the covariances would take too long or too much memory.
         """
         pair_covariance = self._pair_covariance
         self._warn(Doubt("covariances of coupled units", self.pair_covariance_error))
@@ -187,7 +193,7 @@ class Approximation(ABC):
 
     @cached_property
     def pair_covariance_error(self) -> float:
-        """Estimated error of ``pair_covariance``, relative, as ``covariance_error``."""
+        """Estimated error of ``pair_covariance``, relative, like ``covariance_error``."""
         return self._witness.error_of_pairs(self._pair_covariance, self.pairs)
 
     @property

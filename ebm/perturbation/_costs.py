@@ -1,4 +1,4 @@
-"""What work costs, and the refusal of what costs too much, before it begins."""
+"""Estimates of time and memory, and the refusal of work above a limit before it begins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ebm.enumeration._limits import format_seconds
-from ebm.errors import LimitError, format_bytes, require_memory
+from ebm.errors import MEMORY_LIMIT, LimitError, format_bytes, require_memory
 from ebm.models._couplings import dense, is_sparse
 from ebm.perturbation.diagrams._algebra import DenseAlgebra
 from ebm.perturbation.diagrams._contraction import ORDER_WITHOUT_HUBS
@@ -24,8 +24,6 @@ PATH, PATH_DERIVATIVES, AROUND = 1.0, 2.0, 30.0
 #: Seconds for each site of sparse weights and for each pair of sites around it, and what the
 #: derivatives of an order take in units of that.
 SITE, SITE_PAIR, SPARSE_DERIVATIVES = 2e-3, 4e-7, 2.5
-#: Bytes allowed for the matrices of a program.
-MEMORY_LIMIT = 8 * 2.0**30
 
 
 def affordable_algebra(
@@ -52,9 +50,9 @@ def affordable_algebra(
     n, products = weights.shape[0], program.count("product")
     require_memory(
         8.0 * n * n * (products + 3 + derivatives * (2 * program.order + products)),
-        MEMORY_LIMIT,
         f"{what} of {n} coupled units",
         "take a lower order, or sparse weights",
+        limit=2 * MEMORY_LIMIT,
     )
     multiplications = float(products * n**3 * (1 + 2 * program.order * derivatives))
     if program.count("four"):

@@ -116,7 +116,7 @@ def first_log_odds(start: Any, space: FiniteSpace, rng: RandomSource) -> Array:
 
 
 class Solution(Protocol):
-    """What solutions are told apart and ordered by."""
+    """A solution that can be compared with others."""
 
     @property
     def settled(self) -> tuple[float, Array]:

@@ -28,10 +28,10 @@ from ebm.perturbation.diagrams._program import Derivatives
 
 Wanted = Literal["ln Z", "the means", "the covariance", "the covariances of pairs"]
 
-#: A step of the biases so small that its square is nothing beside a number: derivatives are exact.
+#: A step of the biases whose square is below rounding, so that derivatives are exact.
 STEP = 1e-30
 #: Bytes allowed for all triples.
-MEMORY_LIMIT = 2**25
+TRIPLES_LIMIT = 2**25
 
 
 class Orders(NamedTuple):
@@ -52,7 +52,7 @@ class Orders(NamedTuple):
 
 
 def orders_of(machine: BoltzmannMachine, order: int, wanted: Wanted, max_seconds: float) -> Orders:
-    """What is wanted, and what comes with it, to order K; the machine is without diagonal."""
+    """The orders 0 … K of what is ``wanted``; the machine is without diagonal."""
     by_couplings = wanted.startswith("the covariance")
     if by_couplings:
         require_covariance_order(order, "the covariance", MAX_ORDER)
@@ -122,9 +122,9 @@ def third_cumulants(machine: BoltzmannMachine, order: int, max_seconds: float) -
     require_covariance_order(order, "third cumulants")
     require_memory(
         8.0 * n**3,
-        MEMORY_LIMIT,
         f"third cumulants of {n} units",
         "take fewer units, or estimate those you need from ebm.sample",
+        limit=TRIPLES_LIMIT,
     )
     program = compile_program(order + 1)
     # Complex from the start: products are accumulated in place.

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats, as_integer
 from ebm._types import Array
-from ebm.errors import LimitError, ModelError, ShapeError, require_memory
+from ebm.errors import MEMORY_LIMIT, LimitError, ModelError, ShapeError, require_memory
 
 __all__ = [
     "as_number_of_indices",
@@ -35,29 +35,29 @@ __all__ = [
 MOST_CUMULANTS = 100
 #: Below this s² = (1−2σ)² polynomials in s² lose fewer digits than those in σ(1−σ).
 NEAR_HALF = 0.4
-#: Bytes allowed for one dense tensor, and axes that numpy allows.
-MEMORY_LIMIT, MOST_AXES = 2**30, 64
+#: Axes that numpy allows.
+MOST_AXES = 64
 #: Most indices of a central moment: it sums 715 partitions at eight.
 MOST_INDICES = 8
 
 
 def bernoulli_cumulants(probability: ArrayLike, order: int) -> Array:
-    """Cumulants κ_1 … κ_order of units that are 1 with probability σ, and 0 otherwise.
+    """Cumulants κ_1 … κ_order of a unit in {0,1} with p(x = 1) = σ.
 
     κ_1 = σ,  κ_2 = σ(1−σ),  κ_{k+1} = σ(1−σ) dκ_k/dσ.
 
     Parameters
     ----------
     probability : array_like, (...)
-        σ, from 0 to 1. Where biases are known, :func:`cumulants_of_log_odds` keeps the digits that
-        a probability near 1 has lost.
+        σ, from 0 to 1. If biases are known, :func:`cumulants_of_log_odds` keeps the digits that a
+        probability near 1 has lost.
     order : int
-        1 to 100; digits are lost beyond 20.
+        Largest k, from 1 to 100; beyond 20 the accuracy decreases.
 
     Returns
     -------
     ndarray, (order, ...)
-        κ_1 first. Right to 4e-15 up to order 12 and to 1e-12 at order 20, in units of
+        κ_1, κ_2, …, accurate to 4e-15 up to order 12 and to 1e-12 at order 20, in units of
         abs(κ_k) + abs(κ_{k+1}).
 
     Raises
@@ -67,7 +67,7 @@ def bernoulli_cumulants(probability: ArrayLike, order: int) -> Array:
     LimitError
         If the order is above 100.
     ModelError
-        If a probability is not one.
+        If a probability is not between 0 and 1.
 
     Examples
     --------
@@ -81,21 +81,21 @@ def bernoulli_cumulants(probability: ArrayLike, order: int) -> Array:
 
 
 def cumulants_of_log_odds(log_odds: ArrayLike, order: int) -> Array:
-    """Cumulants κ_1 … κ_order of units with p(x = 1) = σ(b); [EBM] eq 23 and what follows it.
+    """Cumulants κ_1 … κ_order of a unit in {0,1} with p(x = 1) = σ(b); [EBM] eq 23.
 
     κ_k(b) = d^k ln(1 + e^b) / db^k, so that dκ_k/db = κ_{k+1}.
 
     Parameters
     ----------
     log_odds : array_like, (...)
-        b, of any size: nothing is lost at σ near 1, where κ_k(−b) = (−1)^k κ_k(b) for k ≥ 2.
+        b, of any size; κ_k(−b) = (−1)^k κ_k(b) for k ≥ 2 holds to all digits.
     order : int
-        1 to 100; digits are lost beyond 20.
+        Largest k, from 1 to 100; beyond 20 the accuracy decreases.
 
     Returns
     -------
     ndarray, (order, ...)
-        As :func:`bernoulli_cumulants`.
+        κ_1, κ_2, …, as accurate as those of :func:`bernoulli_cumulants`.
 
     Raises
     ------
@@ -188,12 +188,12 @@ def connected_tensor(probability: ArrayLike, k: int) -> Array:
     Returns
     -------
     ndarray, (n,) * k
-        Zero off its diagonal.
+        V_c, which is zero off its diagonal.
 
     Raises
     ------
     EbmError
-        If ``k`` is not a positive integer, or a probability not one.
+        If ``k`` is not a positive integer, or a probability not between 0 and 1.
     LimitError
         If ``k`` is above 64.
     MemoryLimitError
@@ -216,8 +216,8 @@ def connected_tensor(probability: ArrayLike, k: int) -> Array:
 def central_moment_tensor(probability: ArrayLike, k: int) -> Array:
     """Central moments V^{α₁…α_k} = E[Π_i (x_{α_i} − σ_{α_i})] of independent units.
 
-    The sum over all partitions of the k places into blocks of two or more of products of
-    :func:`connected_tensor`: [EBM] eq 25–29 are k = 1 … 4.
+    They are the sums, over all partitions of the k indices into blocks of two or more, of products
+    of :func:`connected_tensor`; k = 2, 3, 4 are [EBM] eqs 24, 26 and 28.
 
     Parameters
     ----------
@@ -229,12 +229,12 @@ def central_moment_tensor(probability: ArrayLike, k: int) -> Array:
     Returns
     -------
     ndarray, (n,) * k
-        Symmetric in all indices.
+        V, symmetric in all indices.
 
     Raises
     ------
     EbmError
-        If ``k`` is not a positive integer, or a probability not one.
+        If ``k`` is not a positive integer, or a probability not between 0 and 1.
     LimitError
         If ``k`` is above 8.
     MemoryLimitError
@@ -295,9 +295,9 @@ def require_room(n: int, k: int) -> None:
         raise LimitError(f"a tensor has at most {MOST_AXES} indices, got {k}")
     require_memory(
         8.0 * float(n) ** k,
-        MEMORY_LIMIT,
         f"a dense tensor of {n}^{k} numbers",
         "take fewer units or a lower order",
+        limit=MEMORY_LIMIT / 4,
     )
 
 

@@ -1,4 +1,4 @@
-"""Expansions of a model in powers of its couplings; [EBM] §4, to any order there."""
+"""Expansion of a model in powers of its couplings; [EBM] §4."""
 
 from __future__ import annotations
 
@@ -38,48 +38,50 @@ def expand(
     """ln Z, means and covariances as power series in the couplings, to order K in each.
 
     ln Z = Σ_α ln(1 + e^{b_α}) + Σ_G (1/S) Σ_sites Π_edges W Π_vertices κ_degree, over connected
-    multigraphs G; means and covariances are its derivatives with respect to b, [EBM] §4.
+    multigraphs G and with σ − x̂ for κ_1; means and covariances are its derivatives with respect to
+    b, [EBM] §4.
 
     Units of more levels, and terms of more units, are expanded about the independent units of
     their mean field, about which every term V_A is centered: order k of ln Z is the sum of the
-    joint cumulants κ(V_A, …, V_B) / Π m! over multisets of k terms, a term being in them m times.
-    A multiset counts if it hangs together and every unit is in two of its terms. Order 1 are
-    [EBM] eqs 31–36 for any discrete energy: p_1/p_0 = Σ_A V_A, means as they are, and the
+    joint cumulants κ(V_A, …, V_B) / Π m! over multisets of k terms, in which a term occurs m times.
+    Only those count that are connected and have every unit in at least two terms. To first order
+    these are [EBM] eqs 31–36 for any discrete energy: p_1/p_0 = Σ_A V_A, unchanged means, and the
     covariance E_0[f f' V].
 
-    An order counts couplings of different units: a diagonal of W is first folded into biases and
-    offset, exactly. Nothing is computed before it is asked for: ln Z costs least, means a few times
-    that, and the covariance of order K as much as the means of order K + 1.
+    The order counts couplings between different units; a diagonal of W is first absorbed into the
+    biases and the offset, exactly. Each quantity is computed when it is first used: ln Z costs
+    least, the means a few times that, and the covariance to order K as much as the means to order
+    K + 1.
 
     Parameters
     ----------
     model : EnergyModel
-        A Boltzmann machine or an Ising model with dense or sparse couplings, a restricted machine,
-        a Potts model, terms of any number of two-valued units, or any model that offers such a
-        form. An Ising model is expanded about s = 0, in its J, and answers in spins; a restricted
+        A Boltzmann machine or Ising model with dense or sparse couplings, a restricted machine, a
+        Potts model, terms of any number of two-valued units, or a model that offers such a form.
+        An Ising model is expanded in its J about s = 0, and the results are in spins; a restricted
         machine is expanded with both its layers.
     order : int
-        K. Of two-valued units in pairs ln Z and means go up to 8; the covariance of order K takes
-        the diagrams of ln Z of order K + 1 and goes up to 7. Orders 7 and 8 of ln Z hold 23
-        diagrams of n⁴ operations, which dense couplings afford to about n = 300. Of other models
-        the highest order is 6: of levels ln Z to order 4, means to 3 and covariances to 2 are
-        products of matrices, all else is summed over sets of terms, and refused where those are
-        too many.
+        K. For two-valued units in pairs at most 8; the covariance to order K takes the diagrams of
+        ln Z to order K + 1, so that its largest order is 7. Orders 7 and 8 of ln Z contain 23
+        diagrams of n⁴ operations, within reach of dense couplings up to about n = 300. For other
+        models K is at most 6: for levels ln Z to order 4, probabilities to order 3 and covariances
+        to order 2 are products of matrices, everything else is a sum over sets of terms, which is
+        refused where there are too many of them.
     center : None, "independent", "mean" or array_like, (n,)
-        x̂. None keeps the center of the model, the mean field where it has none. Another center
-        writes the same distribution with other biases b + W(x̂' − x̂), and so makes another series
-        of the same sum: a center near the means is worth two orders against one far from them, such
-        as 0. "independent" takes x̂ = σ(b'), the naive mean-field equation: order 1 of ln Z is gone,
-        and order 2 begins with the Onsager term. At strong couplings, where that equation
-        polarizes, 1/2 is better. "mean" takes the means of order 2 of :func:`plefka`, which do as
-        well as those of the model.
+        x̂, by default the center of the model, or the mean field of models without a center, which
+        have no other. About another center the same distribution has the biases b + W(x̂' − x̂),
+        and its series has other terms with the same sum; a center near the means is worth two
+        orders compared with one far from them, such as 0. "independent" solves x̂ = σ(b'), the
+        naive mean-field equation, for which order 1 of ln Z vanishes and order 2 begins with the
+        Onsager term; at couplings so strong that its solution is polarized, 1/2 is better. "mean"
+        takes the means of :func:`plefka` to order 2, which serve as well as those of the model.
     max_seconds : float
-        Time that an answer may take before it is refused.
+        A quantity that would take longer is refused before it is computed.
 
     Returns
     -------
     Expansion
-        The series, their sums and an estimate of the error.
+        The series, their sums and estimates of their errors.
 
     Raises
     ------
@@ -89,9 +91,9 @@ def expand(
     LimitError
         If ``order`` is above the highest.
     ModelError
-        If the model is another, or ``center`` is not finite.
+        If the model is not one of these, or ``center`` is not finite.
     ConvergenceError
-        If ``center="mean"`` finds no means, or a mean field does not settle.
+        If :func:`plefka` finds no means for ``center="mean"``, or a mean field does not settle.
 
     Examples
     --------
@@ -128,20 +130,21 @@ def _require_mean_field(center: Any, model: Any) -> None:
 class Expansion(Approximation):
     """A machine as power series in its couplings; made by :func:`ebm.perturbation.expand`.
 
-    The errors of ln Z, means and covariances are of order K + 1. Covariances are connected: each
-    order by itself is a covariance, and no product of summed means is taken away.
+    The errors of ln Z, means and covariances are of order K + 1. Each order of the covariance is
+    connected: no product of summed means is subtracted.
 
     Parameters
     ----------
     machine : BoltzmannMachine
-        What is expanded: without diagonal, at the center chosen. Order 0 are independent units with
-        its biases. Of other models the independent units of the mean field, and terms between them.
+        The model at the chosen center, without diagonal. Order 0 of all series are independent
+        units with its biases. For other models the independent units of their mean field, with
+        the terms between them.
     order : int
-        K, the last order of every series here: of ln Z, of the means, and of the covariance.
+        K, the last order of the series of ln Z, of the means and of the covariance.
     space : FiniteSpace
         The coding of means, covariances and states.
     max_seconds : float
-        Time that an answer may take before it is refused.
+        A quantity that would take longer is refused before it is computed.
 
     Examples
     --------
@@ -181,10 +184,7 @@ class Expansion(Approximation):
 
     @property
     def covariance_terms(self) -> Array:
-        """Orders 0 … K of the covariance, (K + 1, n, n), those of the variances included.
-
-        They come from the diagrams of ln Z of orders 1 … K + 1.
-        """
+        """Orders 0 … K of the covariance, (K + 1, n, n), with the variances on the diagonal."""
         return self._with_covariances.covariance
 
     @cached_property
@@ -196,20 +196,9 @@ class Expansion(Approximation):
         return self._orders("the covariances of pairs").covariance
 
     def density_ratio_terms(self, states: ArrayLike) -> Array:
-        """Orders 0 … K of p(x)/p_0(x).
+        """Orders 0 … K of p(x)/p_0(x) = exp(q − Σ_k L_k), (..., n) -> (K + 1, ...).
 
-        The series of exp(q − Σ_k L_k), q = ½ Σ W_αβ (x_α−x̂_α)(x_β−x̂_β), or Σ_A V_A, and L_k
-        order k of ln Z.
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            In the coding of ``space``.
-
-        Returns
-        -------
-        ndarray, (K + 1, ...)
-            Order 0 is 1.
+        q = ½ Σ W_αβ (x_α−x̂_α)(x_β−x̂_β), or Σ_A V_A, is of order 1, and L_k is order k of ln Z.
         """
         q = self._exponents(states)
         exponents = np.zeros((self.order, *q.shape))
@@ -221,50 +210,47 @@ class Expansion(Approximation):
     def covariance_error(self) -> float:
         """Estimated error of ``covariance`` off its diagonal, relative.
 
-        The larger one of 1.25 ‖C − C'‖ / ‖C‖ with C' the covariance within and between the states
-        of ``log_partition_error``, and of half of ‖C − C'‖ / ‖C‖ with C' the sum by
-        :meth:`inverse_series`, which agrees with C to order K.
+        The larger one of 1.25 ‖C − C'‖ / ‖C‖, where C' is the covariance within and between the
+        states of ``log_partition_error``, and of ½ ‖C − C''‖ / ‖C‖, where C'' is that of
+        :meth:`inverse_series` and agrees with C to order K.
         """
         return self._error_beside(self._plain_sum, self._inverse_sum)
 
     def inverse_series(self) -> Moments:
         """Moments whose covariance is the inverse of the series of C⁻¹ to order K.
 
-        It is nearer than the plain sum, by a factor of about two at a center near the means,
-        wherever either is of use.
+        Where the series is of use, this covariance is more accurate than the plain sum, at a center
+        near the means by a factor of about two.
 
         Returns
         -------
         Moments
-            With the means and ln Z of :meth:`moments`; a warning names all that are doubted.
+            Means and ln Z as in :meth:`moments`; one :class:`ebm.errors.SeriesWarning` names all
+            quantities whose estimated error is above 0.1.
 
         Raises
         ------
         SingularCovarianceError
-            If that sum has no inverse.
+            If the sum of the series of C⁻¹ has no inverse.
         """
         if not np.isfinite(self._inverse_sum).all():
             raise SingularCovarianceError(
                 f"the series of the inverse covariance to order {self.order} sums to a matrix "
                 "without an inverse: take another order or center"
             )
-        covariance = self._with_variances(self._inverse_sum)
-        doubt = Doubt("covariances", self.inverse_series_error)
-        self._warn(self._log_partition_doubt, self._mean_doubt, doubt)
-        return Moments(self.space, self._mean, covariance, self._log_partition)
+        return self._moments_with(
+            self._with_variances(self._inverse_sum), Doubt("covariances", self.inverse_series_error)
+        )
 
     @cached_property
     def inverse_series_error(self) -> float:
-        """Estimated error of the covariance of :meth:`inverse_series`, as ``covariance_error``."""
+        """Estimated relative error of the covariance of :meth:`inverse_series`."""
         return self._error_beside(self._inverse_sum, self._plain_sum)
 
     def pade(self) -> float:
-        """ln Z by the Padé approximant of its series; it warns by ``pade_error``.
+        """ln Z by the Padé approximant of its series.
 
-        Returns
-        -------
-        float
-            The sum.
+        A :class:`ebm.errors.SeriesWarning` is issued if ``pade_error`` is above 0.1.
 
         Raises
         ------
@@ -276,43 +262,39 @@ class Expansion(Approximation):
 
     @cached_property
     def pade_error(self) -> float:
-        """Estimated error of :meth:`pade` in nats, as ``log_partition_error``."""
+        """Estimated error of :meth:`pade` in nats, like ``log_partition_error``."""
         return self._witness.error_of_log_partition(_summation.pade(self.log_partition_terms))
 
     def borel_pade(self) -> float:
-        """ln Z by Borel summation through a Padé approximant; it warns by ``borel_pade_error``.
+        """ln Z by the Padé approximant of its Borel transform.
 
-        At order 6 it holds to couplings about a third stronger than the plain sum.
-
-        Returns
-        -------
-        float
-            The sum.
+        At order 6 its range of couplings is about a third larger than that of the plain sum. A
+        :class:`ebm.errors.SeriesWarning` is issued if ``borel_pade_error`` is above 0.1.
 
         Raises
         ------
         EbmError
-            As :meth:`pade`.
+            If the approximant has a pole.
         """
         self._warn(Doubt("ln Z", self.borel_pade_error, "nats"))
         return _summation.borel_pade(self.log_partition_terms)
 
     @cached_property
     def borel_pade_error(self) -> float:
-        """Estimated error of :meth:`borel_pade` in nats, as ``log_partition_error``."""
+        """Estimated error of :meth:`borel_pade` in nats, like ``log_partition_error``."""
         return self._witness.error_of_log_partition(_summation.borel_pade(self.log_partition_terms))
 
     def third_cumulants(self) -> Array:
         """Third cumulants E[(x_i−m_i)(x_j−m_j)(x_k−m_k)] to order K, of up to 160 units.
 
-        Connected, like the covariance: each order by itself is a cumulant. Those of different units
-        begin with order 2. They take as much as n covariances.
+        Like the covariance, each order is connected. The series for three different units begins
+        with order 2. The cost is that of n covariances.
 
         Returns
         -------
         ndarray, (n, n, n)
-            Symmetric; their error is of order K + 1. κ_iij = (1 − 2m_i) C_ij, or −2 m_i C_ij in
-            spins. A warning says when ``third_cumulants_error`` is above 0.1.
+            κ_ijk with an error of order K + 1; κ_iij = (1 − 2m_i) C_ij, or −2 m_i C_ij in spins. A
+            :class:`ebm.errors.SeriesWarning` is issued if ``third_cumulants_error`` is above 0.1.
 
         Raises
         ------
@@ -328,26 +310,18 @@ class Expansion(Approximation):
     def third_cumulants_error(self) -> float:
         """Estimated error of :meth:`third_cumulants`, relative.
 
-        Distance of ∂C_ij/∂b_i, summed as those of different units are, to (1 − 2m_i) C_ij, which it
-        would be without an error; at least that of the covariance.
+        The distance of the series of ∂C_ij/∂b_i to (1 − 2m_i) C_ij, its exact value, or
+        ``covariance_error`` if that is larger.
         """
         return self._third_cumulants[1]
 
     def density_ratio(self, states: ArrayLike) -> Array:
-        """p(x)/p_0(x) to order K, p_0 being the independent units of order 0; [EBM] eq 31.
+        """p(x)/p_0(x) to order K, (..., n) -> (...); [EBM] eq 31.
 
-        1 + ½ Σ W_αβ [(x_α−x̂_α)(x_β−x̂_β) − (σ_α−x̂_α)(σ_β−x̂_β)] + …; it may be negative.
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            In the coding of ``space``.
-
-        Returns
-        -------
-        ndarray, (...)
-            Its mean over p_0 is 1 at every order. A warning says when ``density_ratio_error`` is
-            above 0.1 of the ratio, or of 1 where the ratio is less.
+        p_0 are the independent units of order 0. The series is
+        1 + ½ Σ W_αβ [(x_α−x̂_α)(x_β−x̂_β) − (σ_α−x̂_α)(σ_β−x̂_β)] + …; its mean over p_0 is 1 at every
+        order, and its sum may be negative. A :class:`ebm.errors.SeriesWarning` is issued if
+        ``density_ratio_error`` is above a tenth of the ratio, or above 0.1 where that is below 1.
         """
         ratio: Array = self.density_ratio_terms(states).sum(axis=0)
         error = self.density_ratio_error(states)
@@ -358,18 +332,8 @@ class Expansion(Approximation):
     def density_ratio_error(self, states: ArrayLike) -> Array:
         """Estimated error of :meth:`density_ratio`, (..., n) -> (...).
 
-        Distance to exp(q + ln Z_0 − ln Z), which p/p_0 is, with the ln Z of the same states as in
+        The distance to p/p_0 = exp(q + ln Z_0 − ln Z), with ln Z from the states of
         ``log_partition_error``.
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            In the coding of ``space``.
-
-        Returns
-        -------
-        ndarray, (...)
-            Not negative.
         """
         rise = self._witness.log_partition - self.log_partition_terms[0]
         exact = np.exp(self._exponents(states) - rise)

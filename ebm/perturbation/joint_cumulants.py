@@ -1,4 +1,4 @@
-"""Cumulants of any observables over an ensemble; cumulants and moments of one variable."""
+"""Joint cumulants of observables over an ensemble; cumulants and moments of one variable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ebm._arrays import as_floats
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array
 from ebm.ensembles import Ensemble
-from ebm.ensembles.ensemble import Observable, observed
+from ebm.ensembles.ensemble import Observable, observed, require_ensemble
 from ebm.errors import ModelError, ShapeError
 from ebm.models._couplings import require_finite
 from ebm.perturbation.cumulants import (
@@ -33,19 +33,20 @@ def cumulants_of_moments(moments: ArrayLike) -> Array:
     Parameters
     ----------
     moments : array_like, (K, ...)
-        E[x] first; about the mean, from 0, where digits matter.
+        E[x], E[x²], …. Moments about the mean, of which the first is 0, leave more digits to the
+        cumulants κ_2, κ_3, ….
 
     Returns
     -------
     ndarray, (K, ...)
-        κ_1 first.
+        κ_1, κ_2, ….
 
     Raises
     ------
     ShapeError
-        If there are none.
+        If there are no moments.
     ModelError
-        If one is not a finite real number.
+        If a moment is not a finite real number.
 
     Examples
     --------
@@ -68,19 +69,19 @@ def moments_of_cumulants(cumulants: ArrayLike) -> Array:
     Parameters
     ----------
     cumulants : array_like, (K, ...)
-        κ_1 first; 0 in its place gives moments about the mean.
+        κ_1, κ_2, …; with κ_1 = 0 the moments are those about the mean.
 
     Returns
     -------
     ndarray, (K, ...)
-        E[x] first.
+        E[x], E[x²], ….
 
     Raises
     ------
     ShapeError
-        If there are none.
+        If there are no cumulants.
     ModelError
-        If one is not a finite real number.
+        If a cumulant is not a finite real number.
 
     Examples
     --------
@@ -96,29 +97,29 @@ def moments_of_cumulants(cumulants: ArrayLike) -> Array:
 
 
 def _of_fewer(kappa: Array, m: Array, k: int) -> Any:
-    """What cumulants of orders 1 … k contribute to the moment of order k + 1."""
+    """The contribution of cumulants of orders 1 … k to the moment of order k + 1."""
     return sum(math.comb(k, j) * kappa[j] * m[k - j - 1] for j in range(k))
 
 
 def joint_cumulants(ensemble: Ensemble, f: Observable, order: int) -> Array:
-    """Joint cumulants κ(f_a, f_b, …) of one order of any observables over an ensemble.
+    """Joint cumulants κ(f_a, f_b, …) of observables over an ensemble.
 
-    κ = Σ_π (−1)^{r−1} (r−1)! Π_blocks E[Π (f − E f)] over the partitions π of the places into r
-    blocks of two or more.
+    κ = Σ_π (−1)^{r−1} (r−1)! Π_blocks E[Π (f − E f)], summed over the partitions π of the indices
+    into r blocks of two or more.
 
     Parameters
     ----------
     ensemble : Ensemble
-        Exact, samples or data.
+        An exact enumeration, samples or data.
     f : callable
-        Maps states (m, n) to real values (m,) or (m, k), finite where a state has weight.
+        Maps states (m, n) to real values (m,) or (m, k), finite for states of positive weight.
     order : int
-        1 gives the means, 2 the covariance; at most 8.
+        Number of indices, from 1, which gives the means, to 8.
 
     Returns
     -------
     ndarray, (k,) * order
-        Symmetric in all indices; one number for a scalar observable.
+        κ, symmetric in all indices; a single number for a scalar observable.
 
     Raises
     ------
@@ -127,11 +128,11 @@ def joint_cumulants(ensemble: Ensemble, f: Observable, order: int) -> Array:
     LimitError
         If ``order`` is above 8.
     ModelError
-        If ``ensemble`` has no states, or ``f`` is no function or gives what is no finite number.
+        If ``ensemble`` is no ensemble, ``f`` no function, or a value of it not a finite number.
     ShapeError
-        If ``f`` has more than one axis of values, or none of them.
+        If ``f`` has more than one axis of values for each state, or no values.
     MemoryLimitError
-        If k^order numbers are more than 1 GiB.
+        If k^order numbers would take more than 1 GiB.
 
     Examples
     --------
@@ -142,11 +143,7 @@ def joint_cumulants(ensemble: Ensemble, f: Observable, order: int) -> Array:
            [-0.0625 ,  0.     ]])
     """
     order = as_number_of_indices(order, "order")
-    if not isinstance(ensemble, Ensemble):
-        raise ModelError(
-            f"an ensemble of states is wanted, got {type(ensemble).__name__}: give "
-            "ebm.exact(model) or ebm.Ensemble.from_data(rows)"
-        )
+    require_ensemble(ensemble)
     if not callable(f):
         raise ModelError(f"f must be a function of states, got {f!r}")
 

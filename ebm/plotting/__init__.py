@@ -1,4 +1,4 @@
-"""Figures that compare data and model: ``ax=`` in, axes out; needs the extra ``plot``."""
+"""Figures that compare data and model, drawn into ``ax``; needs the extra ``plot``."""
 
 from ebm.plotting.figures import comparison_figure, report_figure
 from ebm.plotting.learning_curve import images, learning_curve

@@ -1,4 +1,4 @@
-"""A user's names in a figure: no markup, characters of any font at hand, never too long."""
+"""Names of units in a figure, without markup, in any font installed, of limited length."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _OF_BOXES = "Last Resort High-Efficiency"
 def as_drawn(names: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     """Different labels for different names, and the text properties that draw them as they are.
 
-    A dollar is a dollar and a line break is one. Characters that no font at hand draws, control
-    characters among them, are written as Python writes them. A name wider than 20 columns loses its
-    middle; where two would then look alike, all get the number of their unit.
+    Dollars and line breaks are drawn literally. Control characters, and those that no font draws,
+    are escaped as in Python. A name wider than 20 columns loses its middle; where two labels would
+    then be equal, all get the number of their unit.
     """
     wanted = {ord(character) for character in "".join(names) if _is_text(character)} | {ord("…")}
     families, drawn = _families(wanted)
@@ -33,7 +33,7 @@ def as_drawn(names: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
 
 
 def name_legend(ax: Any, names: Sequence[str], handles: Sequence[Any], **settings: Any) -> Any:
-    """A legend of names, also of those that begin with an underscore, matplotlib's mark to hide."""
+    """A legend of names, including those with a leading underscore, which matplotlib hides."""
     labels, properties = as_drawn(names)
     legend = ax.legend(handles, [str(number) for number in range(len(labels))], **settings)
     for text, label in zip(legend.get_texts(), labels, strict=True):
@@ -42,12 +42,12 @@ def name_legend(ax: Any, names: Sequence[str], handles: Sequence[Any], **setting
 
 
 def _is_text(character: str) -> bool:
-    """Whether a font is asked for it: neither a control character nor half of a pair."""
+    """Whether it is neither a control character nor a surrogate."""
     return unicodedata.category(character) not in ("Cc", "Cs")
 
 
 def _written(name: str, drawn: frozenset[int]) -> str:
-    """The name with what no font draws as Python writes it; a line break stays one."""
+    """The name with characters that no font draws escaped, except line breaks."""
     return "".join(
         c if c == "\n" or (_is_text(c) and ord(c) in drawn) else ascii(c)[1:-1] for c in name
     )
@@ -67,7 +67,7 @@ def _shortened(label: str) -> str:
 
 
 def _families(wanted: set[int]) -> tuple[list[str], frozenset[int]]:
-    """The font families set, those that draw what they lack, and all characters drawn so."""
+    """The font families set and those needed besides, and all characters that they draw."""
     families = list(require_extra("matplotlib", "plot").rcParams["font.family"])
     drawn = frozenset[int]().union(*map(_characters, families))
     while missing := wanted - drawn:

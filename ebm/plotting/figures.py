@@ -1,4 +1,4 @@
-"""Whole figures: of a report, and of routes to the same moments beside the first of them."""
+"""Figures of several panels: of a report, and of a comparison of routes."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _KINDS = ("means", "covariances", "correlations")
 
 
 def report_figure(report: Any) -> Figure:
-    """Draw rates, pair moments and couplings, then triples, P(K) and pattern probabilities.
+    """Draw rates, pair moments, couplings, triples, P(K) and pattern probabilities of a report.
 
-    Where the data have too many units for a fit, the panels that need one are left out; above 28
-    units also triples, and P(K) of an enumerated model.
+    Without a fit the panels that need one are left out; above 28 units also triples, and P(K) of an
+    enumerated model.
 
     Parameters
     ----------
     report : Report
-        From :func:`ebm.analyze`.
+        Result of :func:`ebm.analyze`.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Up to six panels, lettered.
+        Up to six lettered panels.
 
     Examples
     --------
@@ -72,29 +72,29 @@ def report_figure(report: Any) -> Figure:
     if fitted is not None:
         panels.append(partial(pattern_probabilities, data, fitted))
     if n > 1 and (fitted is not None or report.inversion is not None):
-        # At the right end of its row the color bar parts no neighbors.
+        # At the right end of its row the color bar does not separate two panels.
         panels.insert(_COLUMNS - 1, partial(_both_couplings, report))
     return _drawn(panels, _COLUMNS)
 
 
 def comparison_figure(comparison: Any) -> Figure:
-    """Draw means, covariances and correlations of all routes, and how far they are off.
+    """Draw means, covariances and correlations of all routes, and their differences.
 
     Parameters
     ----------
     comparison : Comparison
-        From :func:`ebm.compare`.
+        Result of :func:`ebm.compare`.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Four lettered panels: three of routes against the reference, with standard errors where
-        they have some, and the root mean square differences on a logarithmic axis.
+        Four lettered panels: three of the routes against the reference, with standard errors of
+        sampled means and covariances, and the root mean square differences on a logarithmic axis.
 
     Raises
     ------
     EbmError
-        If ``comparison`` is none.
+        If ``comparison`` is not a comparison.
 
     Examples
     --------
@@ -105,7 +105,9 @@ def comparison_figure(comparison: Any) -> Figure:
     4
     """
     if not (hasattr(comparison, "routes") and hasattr(comparison, "moments")):
-        raise EbmError(f"comparison must be what ebm.compare gave, got {type(comparison).__name__}")
+        raise EbmError(
+            f"comparison must be a result of ebm.compare, got {type(comparison).__name__}"
+        )
     panels = [partial(_against_reference, comparison, kind) for kind in _KINDS]
     return _drawn([*panels, partial(_distances, comparison)], 2)
 
@@ -158,7 +160,7 @@ def _against_reference(comparison: Any, kind: str, *, ax: Axes) -> None:
 
 
 def _values(moments: Moments, kind: str) -> tuple[Array, Array]:
-    """What a panel shows of a route, and the deviation of one sample, 0 for correlations."""
+    """Moments of a route, and their deviations of one sample, 0 for correlations."""
     if kind == "means":
         return moments.mean, np.sqrt(np.maximum(np.diag(moments.covariance), 0))
     pairs = np.triu_indices(moments.space.n, 1)
@@ -170,13 +172,13 @@ def _values(moments: Moments, kind: str) -> tuple[Array, Array]:
 
 
 def _distances(comparison: Any, *, ax: Axes) -> None:
-    """Root mean square difference of each kind of moment, one column of dots for each route."""
+    """Root mean square difference of each kind of moment, with one marker for each route."""
     axes_or_new(ax)
     routes = comparison.routes[1:]
     position = np.arange(len(_KINDS))
     for k, route in enumerate(routes):
         parts = [getattr(route, kind) for kind in _KINDS]
-        # What agrees to rounding has no place on a logarithmic axis.
+        # Differences due to rounding are left out of the logarithmic axis.
         rms = np.array([part.rms if part and part.rms > _ROUNDING else np.nan for part in parts])
         shift = (k - (len(routes) - 1) / 2) * 0.6 / len(routes)
         color, marker = _style(k)

@@ -1,4 +1,4 @@
-"""Learning, and what has been learnt: curves over the epochs, units and states as images."""
+"""Curves of the history of a fit, and states or weights as images."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ _TITLES = {
 
 
 def learning_curve(result: Any, quantity: str | None = None, *, ax: Axes | None = None) -> Axes:
-    """One column of the history of a fit against its iterations or epochs.
+    """Draw one column of the history of a fit against its iterations or epochs.
 
     Parameters
     ----------
     result : FitResult
-        From :func:`ebm.fit`.
+        Result of :func:`ebm.fit`.
     quantity : str, optional
         A field of :class:`ebm.learning.FitStep` or, after gradient steps,
-        :class:`ebm.learning.FitEpoch`; by default the log-likelihood where the fit knew it, and
-        the misfit of the moments where it did not.
+        :class:`ebm.learning.FitEpoch`; by default the log-likelihood where it was computed, and
+        otherwise the misfit of the moments.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw into; default a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        With the curve.
+        The quantity against the iteration or epoch.
 
     Raises
     ------
     EbmError
-        If the history is empty or has no such column, or nothing was measured in it.
+        If the history is empty or has no such column, or none of its values is finite.
 
     Examples
     --------
@@ -67,9 +67,9 @@ def learning_curve(result: Any, quantity: str | None = None, *, ax: Axes | None 
     'iteration'
     """
     if not isinstance(getattr(result, "history", None), tuple | list):
-        raise EbmError(f"result must be what ebm.fit gave, got {type(result).__name__}")
+        raise EbmError(f"result must be a result of ebm.fit, got {type(result).__name__}")
     if not result.history:
-        raise EbmError("the history of this fit is empty: it did not finish an iteration")
+        raise EbmError("the history of this fit is empty, since no iteration was completed")
     columns = [field.name for field in fields(result.history[0]) if field.name != "iteration"]
     if quantity is None:
         known = np.isfinite([line.log_likelihood for line in result.history]).any()
@@ -78,7 +78,7 @@ def learning_curve(result: Any, quantity: str | None = None, *, ax: Axes | None 
         raise EbmError(f"quantity must be one of {', '.join(columns)}; got {quantity!r}")
     values = np.array([getattr(line, quantity) for line in result.history], dtype=np.float64)
     if not np.isfinite(values).any():
-        raise EbmError(f"{quantity} was not measured in this fit: its history holds none")
+        raise EbmError(f"{quantity} was not measured in this fit: take another quantity")
     ax = axes_or_new(ax)
     ax.plot([line.iteration for line in result.history], values, color=MODEL)
     ax.set(
@@ -96,33 +96,34 @@ def images(
     signed: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """States, conditional means or weights as small images side by side.
+    """Draw states, conditional means or weights as an array of small images.
 
     Parameters
     ----------
     rows : array_like, (n_images, height · width)
-        ``samples.chains[:, -1]``, or ``model.weights.T`` for what each hidden unit looks at.
+        Pixels of each image, such as ``samples.chains[:, -1]``, or ``model.weights.T`` for the
+        weights of each hidden unit.
     shape : (int, int)
-        Height and width of an image.
+        Height and width of an image in pixels.
     n_columns : int, optional
-        Images next to each other; by default about as many as above each other.
+        Number of images in a row; by default about as many as there are rows.
     signed : bool
-        Whether zero is the middle of the colors, each image in units of its largest entry, as
-        suits weights; otherwise white is the smallest value of all and black the largest.
+        Whether colors are symmetric about zero and each image is scaled by its largest modulus, as
+        suits weights; otherwise white is the smallest value of all images and black the largest.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw into; default a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        Without ticks.
+        The images, without ticks.
 
     Raises
     ------
     ShapeError
         If rows do not have height · width entries each.
     EbmError
-        If an entry is not finite, or ``n_columns`` is no positive integer.
+        If an entry is not finite, or ``n_columns`` is not a positive integer.
 
     Examples
     --------
@@ -141,7 +142,7 @@ def images(
             f"got {values.shape}"
         )
     if not np.isfinite(values).all():
-        raise EbmError("rows must be finite: an image of NaN or infinite values shows nothing")
+        raise EbmError("rows must be finite, got NaN or infinite entries: remove those images")
     if signed:
         largest = np.abs(values).max(axis=1, keepdims=True)
         values = values / np.where(largest > 0, largest, 1.0)
@@ -166,7 +167,7 @@ def _checked_shape(shape: Any) -> tuple[int, int]:
 
 
 def _tiled(pictures: Array, n_columns: int) -> Array:
-    """One array with lines of NaN, where the background is seen, around the pictures."""
+    """One array of all pictures, separated by lines of NaN, which show the background."""
     n, height, width = pictures.shape
     n_rows = -(-n // n_columns)
     sheet = np.full((n_rows * n_columns, height + 1, width + 1), np.nan)

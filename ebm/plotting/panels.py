@@ -53,21 +53,21 @@ _LABELS = {
 def rates(
     data: Ensemble, model: EnergyModel | Ensemble | None = None, *, ax: Axes | None = None
 ) -> Axes:
-    """How often each unit is active, with binomial standard errors.
+    """Draw the rate of each unit, with binomial standard errors.
 
     Parameters
     ----------
     data : Ensemble
         The data, two-valued units.
     model : EnergyModel or Ensemble, optional
-        A model to draw beside them.
+        A model whose rates are drawn as bars.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw into; default a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        Unit against probability that it is active.
+        Rate against unit.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def rates(
         size = max(5.0, min(11, 150 / len(unit)))
         ax.plot(unit, fitted, "_", color=MODEL, ms=size, mew=2, label="model")
     error = binomial_error(moments.mean, data.sample_size)
-    # Points that leave something to be seen of the model behind them.
+    # Small points leave the model behind them visible.
     size = 3 if len(unit) <= MAX_NAMED_UNITS else 1.8
     ax.errorbar(unit, moments.mean, error, fmt="o", color=DATA, ms=size, lw=0.8, label="data")
     smallest, largest = moments.mean.min(), moments.mean.max()
@@ -102,25 +102,24 @@ def rates(
 
 
 def couplings(model: Any, below: Any = None, *, ax: Axes | None = None) -> Axes:
-    """The coupling matrix on a diverging map that is white at zero.
+    """Draw the coupling matrix on a diverging color map that is white at zero.
 
-    The colors end at the largest coupling that is not far from all others: one that grows without
-    bound would leave the others pale. Those beyond have the last color, and the color bar arrows.
+    The color scale ends at the largest coupling that is not far from all others, since one that
+    grows without bound would leave the others pale. The color bar marks larger ones by arrows.
 
     Parameters
     ----------
     model : BoltzmannMachine, IsingModel or other pairwise model of two-valued units
-        Whose couplings to draw; the diagonal, a bias, is left out.
+        Model whose couplings are drawn; the diagonal is left blank.
     below : model, optional
-        Another model over the same space, whose couplings take the triangle below the diagonal,
-        in the same colors.
+        Model over the same units whose couplings are drawn below the diagonal, in the same colors.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw into; default a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        With a color bar in units of k_B T.
+        Matrix with a color bar in units of k_B T.
 
     Examples
     --------
@@ -187,32 +186,32 @@ def moments_comparison(
     color: str = MODEL,
     ax: Axes | None = None,
 ) -> Axes:
-    """Connected moments of pairs or triples, model against data, with standard errors of the data.
+    """Draw connected moments of pairs or triples, model against data, with errors of the data.
 
-    δx = x − ⟨x⟩, so pairs of independent units, and triples without a part of their own, are at 0.
+    They are ⟨δx_i δx_j⟩ and ⟨δx_i δx_j δx_k⟩ with δx = x − ⟨x⟩, which vanish for independent units.
 
     Parameters
     ----------
     data : Ensemble
         The data, two-valued units.
     model : EnergyModel or Ensemble
-        The model; its moments are exact if it is enumerated.
+        The model; an :class:`ebm.EnergyModel` is enumerated.
     order : {2, 3}, default 2
         Pairs or triples.
     color : str
-        Of the points.
+        Color of the points.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw into; default a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        Data against model, with the line on which they agree.
+        Model against data, with the line of equality.
 
     Raises
     ------
     ShapeError
-        If the order is neither 2 nor 3, or there are fewer units.
+        If the order is neither 2 nor 3, or exceeds the number of units.
 
     Examples
     --------
@@ -254,21 +253,21 @@ def _connected(ensemble: Ensemble, order: int) -> tuple[Array, Array]:
 def population_count(
     data: Ensemble, model: EnergyModel | Ensemble | None = None, *, ax: Axes | None = None
 ) -> Axes:
-    """P(K), how often K units are active at once, of data, model and independent units.
+    """Draw P(K), the probability of K active units, for data, model and independent units.
 
     Parameters
     ----------
     data : Ensemble
-        The data, two-valued units; shown with binomial standard errors where K was seen.
+        The data, two-valued units; drawn with binomial standard errors where K was observed.
     model : EnergyModel or Ensemble, optional
-        The model; of at most 28 units if it is to be enumerated.
+        The model; enumeration is limited to 28 units.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw into; default a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        K against P(K), logarithmic.
+        P(K) against K, on a logarithmic axis.
 
     Examples
     --------
@@ -304,25 +303,24 @@ def population_count(
 def pattern_probabilities(
     data: WeightedStates, model: EnergyModel | Ensemble, *, ax: Axes | None = None
 ) -> Axes:
-    """Frequency of each pattern seen, against its probability in the model.
+    """Draw the frequency of each observed pattern against its probability in the model.
 
-    The band is that of two binomial standard errors about equality: the scatter that so many rows
-    drawn from the model would show. Independent units are drawn in gray. Patterns that are hardly
-    possible, 10⁴ times less probable than the rarest is frequent, are triangles at the edge.
+    The band is two binomial standard errors about equality. Gray points are probabilities for
+    independent units. Patterns below 10⁻⁴ times the lowest frequency are triangles at the edge.
 
     Parameters
     ----------
     data : WeightedStates
-        The data, from ``Ensemble.from_data``.
+        The data, as returned by ``Ensemble.from_data``.
     model : EnergyModel or ExactEnsemble
-        The model, enumerated.
+        The model; an :class:`ebm.EnergyModel` is enumerated.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw into; default a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        Both axes logarithmic.
+        Frequency against probability, on logarithmic axes.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What all panels share: colors that the color-blind can tell apart, axes, error bars."""
+"""Colors suitable for the color-blind, axes and error bars of all panels."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 #: Okabe and Ito's palette without its yellow: blue, vermilion, green, purple, orange, sky blue and
-#: black, which the color-blind tell apart. The gray at its end is for references; it is as light as
-#: the green, so that lines of both need different markers, as all do in print.
+#: black. The gray at its end is for references; it is as light as the green, so that lines of both
+#: need different markers, as all do in print.
 COLORS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7"),
     *("#E69F00", "#56B4E9", "#000000", "#8C8C8C"),
@@ -64,7 +64,7 @@ def scatter(ax: Axes, x: Array, y: Array, color: str, marker: str = "o", **error
 
 
 def equal_axes(ax: Axes, shown: Array) -> None:
-    """The same limits for both axes, around these values and 0, and the line of equality."""
+    """Equal limits of both axes, around these values and 0, and the line of equality."""
     ax.axline((0, 0), slope=1, color="0.6", lw=0.8, zorder=0)
     low, high = shown.min(initial=0.0), shown.max(initial=0.0)
     margin = 0.06 * (high - low) or 1.0
@@ -73,10 +73,9 @@ def equal_axes(ax: Axes, shown: Array) -> None:
 
 
 def ensemble_of(model: EnergyModel | Ensemble, data: Ensemble | None = None) -> Any:
-    """The exact ensemble of a model; an ensemble stays as it is.
+    """The exact ensemble of a model, or the ensemble given.
 
-    Names in another order than those of the data, unit by unit against which it is drawn, are
-    refused.
+    Names in another order than those of the data are refused.
     """
     ensemble = exact(model) if isinstance(model, EnergyModel) else model
     if data is not None:

@@ -1,4 +1,4 @@
-"""The report on a fit: what the data say, how good the model is, what cannot be known."""
+"""The report on a fit: statistics of the data, quality of the model, and warnings."""
 
 from ebm.report.analysis import MAX_UNITS_EXACT, Report, analyze
 from ebm.report.sampled import MAX_UNITS_SAMPLED

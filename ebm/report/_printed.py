@@ -16,14 +16,14 @@ from ebm.report.parts import Coupling, FitSummary, Sections
 _MAX_COUPLINGS = 10
 _MAX_MINIMA = 10
 _MAX_NAMED_RATES = 30
-#: A misfit below so many standard errors is none.
+#: Misfits below this, in standard errors, are rounding.
 _SMALL = 0.001
 
 Lines = Iterator[str]
 
 
 def render(report: Sections) -> str:
-    """The sections that there are, parted by empty lines."""
+    """The sections that are known, separated by empty lines."""
     parts = (
         _trouble, _data, _fit, _entropies, _couplings, _comparison, _goodness, _minima, _warnings,
     )  # fmt: skip
@@ -32,10 +32,10 @@ def render(report: Sections) -> str:
 
 
 def _trouble(report: Sections) -> Lines:
-    """What must be read first."""
+    """Failure to converge, before everything else."""
     if report.fit is not None and not report.fit.converged:
         yield from wrapped(
-            f"NOT CONVERGED: {report.fit.message}. What follows about the model is about the point "
+            f"NOT CONVERGED: {report.fit.message}. All results on the model refer to the point "
             "where the search stopped" + (", see the warnings below." if report.warnings else "."),
             "",
         )
@@ -84,7 +84,7 @@ def _fit(report: Sections) -> Lines:
 
 
 def _misfits(s: FitSummary) -> Lines:
-    """How far a model that is not the maximum of the likelihood is from the data."""
+    """Misfits of a model that is not the exact maximum of the likelihood."""
     if s.penalized:
         yield from wrapped(
             "A penalized model does not reproduce all rates and pairs of the data, so it is not "
@@ -98,21 +98,21 @@ def _misfits(s: FitSummary) -> Lines:
 
 
 def _no_fit(report: Sections) -> Lines:
-    """What an inversion in place of a fit means."""
+    """Limitations of an inversion in place of a fit."""
     if report.couplings is None:
         return
     yield from wrapped(
         f"The couplings {_letter(report)} below are first-order estimates, often about twice too "
         "large where units are strongly coupled or rare. Their ± is the error of sampling alone, "
-        "and does not say how far first order is from the truth."
+        "without that of first order."
     )
     yield from wrapped(
-        "The model of this report is this inversion and not a fit: its rates and pairs are not "
-        "those of the data. ebm.sample can draw from it."
+        "The model of this report is this inversion and not a fit: it does not reproduce the rates "
+        "and pairs of the data. ebm.sample can draw from it."
     )
     yield from wrapped(
-        "Left out, because they take an enumeration: likelihood, entropy, moments and local minima "
-        "of the model."
+        "Left out, because they require an enumeration: likelihood, entropy, moments and local "
+        "minima of the model."
     )
 
 
@@ -138,7 +138,7 @@ def _entropies(report: Sections) -> Lines:
 
 
 def _share(report: Sections) -> Lines:
-    """The share of the structure that pairs hold, and why it is left out or impossible."""
+    """(S₁ − S₂)/(S₁ − S), or the reason why it is left out or outside of 0 to 1."""
     s = report.entropies
     if s.model is None:
         return
@@ -153,7 +153,7 @@ def _share(report: Sections) -> Lines:
         if 2 * n_patterns > n_rows:
             yield from wrapped(
                 f"I2/I_N is left out: with {n_patterns} patterns in {n_rows:g} rows the entropy of "
-                "the data says how many rows there are, not how much structure."
+                "the data reflects the number of rows, not the correlations."
             )
         return
     share = s.captured_corrected
@@ -164,8 +164,8 @@ def _share(report: Sections) -> Lines:
         above = share is not None and share > 1
         yield from wrapped(
             f"The true S is at most {'S2' if above else 'S1'}. Here the sampling error of S is "
-            "larger than that difference: too few rows to tell the fraction"
-            f"{' from 1' if above else ''}."
+            "larger than that difference: too few rows to "
+            f"{'distinguish the fraction from 1' if above else 'determine the fraction'}."
         )
 
 
@@ -200,7 +200,7 @@ def _comparison(report: Sections) -> Lines:
     if s.n_compared < s.n_couplings:
         yield from wrapped(
             f"{s.n_couplings - s.n_compared} of {s.n_couplings} couplings left out: the data do "
-            "not bound them, and they would grow for as long as the search goes on."
+            "not bound them, so that their values depend on where the search ended."
         )
     if s.rms_difference is not None:
         yield labelled("couplings, rms difference", f"{s.rms_difference:.4f}")
@@ -211,7 +211,7 @@ def _comparison(report: Sections) -> Lines:
         yield labelled("  worst pair", _pair(s.worst))
         yield labelled("    fit, quick answer", f"{s.worst_exact:+.4f}, {s.worst_mean_field:+.4f}")
     if s.log_likelihood is not None:
-        # Nothing where the quick model was not enumerated.
+        # The model of the inversion was enumerated.
         yield labelled("log-likelihood per row", f"{s.log_likelihood:.6f} nats")
         yield labelled("rates of its model, rms error", _in_errors(s.rate_error, s.rate_z))
         yield labelled("covariances, rms error", _in_errors(s.covariance_error, s.covariance_z))
@@ -238,8 +238,8 @@ def _goodness(report: Sections) -> Lines:
         yield from wrapped(f"worst: {', '.join(s.worst_triple)}: {s.worst_triple_z:+.1f}", "    ")
     elif report.summary.n_units > MAX_UNITS:
         yield from wrapped(
-            f"Left out above {MAX_UNITS} units, where they would take too long: connected triples, "
-            "and in the figure P(K) of the model."
+            f"Left out above {MAX_UNITS} units, where they take too long: connected triples, "
+            "and P(K) of the model in the figure."
         )
 
 
@@ -282,7 +282,7 @@ def _is_penalized(report: Sections) -> bool:
 
 
 def _kind(report: Sections) -> str:
-    """What the fit of the report is."""
+    """The kind of the fit."""
     if _is_penalized(report):
         return "penalized fit"
     is_estimate = report.fit is not None and report.fit.log_likelihood_error is not None

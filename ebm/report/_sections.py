@@ -69,7 +69,7 @@ def sections_of(
     penalty: tuple[float, float],
     rng: RandomSource,
 ) -> dict[str, Any]:
-    """The sections of a report by name, those that cannot be known None."""
+    """The sections of a report by name; those that are not known are None."""
     unknown = dict.fromkeys(("fit", "couplings", "comparison", "goodness", "minima"))
     sections: dict[str, Any] = unknown | {"summary": summarize_data(data)}
     if result is None:
@@ -109,7 +109,7 @@ def sections_of(
 
 
 def _while_uninterrupted(sections: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Sections beside the fit, or none of them after Ctrl-C: the fit is there."""
+    """Sections beyond the fit; after Ctrl-C none of them, while the fit is kept."""
     known: list[dict[str, Any]] = []
     with interruptible():
         known.append(sections())
@@ -158,7 +158,7 @@ def entropies(
     n_patterns, plug_in = len(data.states), data.entropy(base=2)
     bias = (n_patterns - 1) / (2 * data.sample_size * math.log(2))
     pairwise = model if reproduces else None
-    # Where next to every row is a pattern of its own, S is about ln N whatever the data.
+    # Where nearly every row is a pattern of its own, S is about ln N for any data.
     captured, corrected = (
         (alone - pairwise) / (alone - whole)
         if pairwise is not None
@@ -183,10 +183,10 @@ def entropies(
 def summarize_fit(
     result: FitResult, data: WeightedStates, l2: float, l2_biases: float
 ) -> FitSummary:
-    """How a fit with these penalties went, one whose ensemble knows or estimates ln Z."""
+    """Summary of a fit with these penalties, with ln Z exact or estimated by its ensemble."""
     partition = getattr(result.ensemble, "partition", None)
     error = None if partition is None else float(partition.standard_error)
-    # The criteria are about maxima, and the error of an estimated ln Z counts 2N times in them.
+    # AIC and BIC apply to maxima, and contain the error of an estimated ln Z 2N times.
     has_criteria = not (l2 or l2_biases) and error is None
     likelihood: Any = result.log_likelihood
     rates, pairs = misfits(data, result.ensemble)
@@ -209,9 +209,9 @@ def summarize_fit(
 
 
 def misfits(data: WeightedStates, ensemble: Ensemble) -> list[MomentMisfit | None]:
-    """The rate and the pair that the model reproduces worst.
+    """The rate and the pair of the largest misfit, in standard errors of as many rows of the model.
 
-    In standard errors of the model for as many rows, those of its own samples included.
+    1/N + 1/N′ with N′ the sample size of the ensemble stands for 1/N in these.
     """
     scale = 1 / math.sqrt(1 / data.sample_size + 1 / ensemble.sample_size)
     worst: list[MomentMisfit | None] = []
@@ -257,9 +257,9 @@ def couplings_of(model: Any, standard_errors: Array | None = None) -> Couplings:
 def compare_inversion(
     inversion: Any, fitted: Any, data: WeightedStates, bounded: ArrayLike = True
 ) -> InversionComparison:
-    """How far the mean-field inversion is from the exact fit, and its exact moments from the data.
+    """Couplings of the inversion minus those of the fit, and its exact moments minus the data.
 
-    Couplings of the fit that are not ``bounded``, (n_pairs,), stop anywhere: they are not compared.
+    Only couplings that are ``bounded``, (n_pairs,), are compared.
     """
     ensemble = exact(inversion)
     errors = []
@@ -267,7 +267,7 @@ def compare_inversion(
         _rates_and_pairs(data), _rates_and_pairs(ensemble), strict=True
     ):
         difference, error = predicted - observed, deviation / math.sqrt(data.sample_size)
-        # A standard error of zero says nothing about the size of a difference.
+        # A standard error of zero is no scale.
         z = _rms(difference / error) if (error > 0).all() else None
         errors.append((_rms(difference), z))
     (rate_error, rate_z), (covariance_error, covariance_z) = errors
@@ -282,7 +282,7 @@ def compare_inversion(
 
 
 def compare_couplings(quick: Any, fitted: Any, bounded: ArrayLike = True) -> InversionComparison:
-    """How far the couplings of a quick answer are from those of the fit that are ``bounded``."""
+    """Couplings of a fast inversion minus those of the fit that are ``bounded``."""
     labels = fitted.space.labels
     i, j = np.triu_indices(len(labels), 1)
     counted = np.broadcast_to(bounded, i.shape)
@@ -311,7 +311,7 @@ def sampling_errors(data: WeightedStates) -> Array:
 
     To first order in 1/N the error of Ŵ = Ĉ_ij/(v_i v_j) is the mean over the samples of
     (δ_i δ_j − C)/(v_i v_j) − W (u_i δ_i/v_i + u_j δ_j/v_j),  v = m(1−m),  u = 1 − 2m.
-    How far first order in the couplings is from the truth it does not say.
+    It does not contain the error of the first order in the couplings.
     """
     moments = data.moments().to(Binary)
     i, j = np.triu_indices(data.space.n, 1)
@@ -329,7 +329,7 @@ def sampling_errors(data: WeightedStates) -> Array:
 def goodness(
     data: WeightedStates, ensemble: ExactEnsemble, n_parameters: float, rng: RandomSource = 0
 ) -> Goodness:
-    """What the model leaves unexplained: KL(data‖model) and the triples, which are not fitted.
+    """KL(data‖model) and the triples, which are not fitted.
 
     Triples are compared as ⟨δx_i δx_j δx_k⟩ in standard errors of the model. Their error is taken
     as if rates and pairs had not been fitted to the same data: for strongly coupled units that
@@ -367,7 +367,7 @@ def expected_divergence(
     if not 1 <= n_rows <= _MAX_DRAWN_ROWS or weights > _MAX_DRAWN_WEIGHTS:
         return None, None
     with warnings.catch_warnings():
-        # As few rows as the data have: that has been said once.
+        # The data have as few rows: the warning has been given.
         warnings.simplefilter("ignore", FewSamplesWarning)
         drawn = [
             _divergence(Ensemble.from_data(rows, space=ensemble.space), ensemble)

@@ -40,30 +40,30 @@ from ebm.tables import Table
 
 __all__ = ["MAX_UNITS_EXACT", "Report", "analyze"]
 
-#: Most units for an exact fit.
+#: Largest number of units for an exact fit.
 MAX_UNITS_EXACT = 32
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Report(Sections):
-    """What the data and the fitted model say; ``print(report)`` shows it.
+    """Statistics of the data and of the fitted model; ``print(report)`` prints them.
 
     Parameters
     ----------
     data : WeightedStates
-        The data.
+        Distinct rows of the data with their frequencies.
     result : FitResult or None
-        The exact fit, up to 32 units; up to 500 one by Markov chains; None above.
+        The exact fit up to 32 units, a fit by Markov chains up to 500; None above.
     inversion : BoltzmannMachine, IsingModel or None
         The mean-field inversion; None where a unit is constant.
     model : BoltzmannMachine, IsingModel or None
-        The model to use, in the center asked for: the fit, or the inversion without one.
+        The fitted model, or the inversion without a fit, in the center requested.
     route : str
-        Which way was taken, a sentence.
+        Method of the fit, as a sentence.
     summary, fit, entropies, couplings, comparison, goodness, minima : records
-        The sections, see :mod:`ebm.report.parts`; None where something cannot be known.
+        The sections, see :mod:`ebm.report.parts`; a section that is not known is None.
     warnings : tuple of str
-        What a reader should know before believing the numbers.
+        Limitations of the data and of the fit, one sentence each.
     """
 
     data: WeightedStates
@@ -73,7 +73,7 @@ class Report(Sections):
 
     @property
     def ensemble(self) -> ExactEnsemble | SampledModel | None:
-        """The ensemble of the fitted model: exact up to 32 units, draws above."""
+        """Ensemble of the fitted model: exact up to 32 units, draws above, None without a fit."""
         return None if self.result is None else self.result.ensemble
 
     def __str__(self) -> str:
@@ -93,36 +93,37 @@ def analyze(
     rng: RandomSource = 0,
     progress: bool = False,
 ) -> Report:
-    """Fit a Boltzmann machine to binary data and report how good it is.
+    """Fit a Boltzmann machine to binary data and report on the quality of the fit.
 
-    Up to 32 units: exact maximum likelihood, exact statistics, and the mean-field inversion
-    ([EBM] eq 38) beside it; above 28 it may take minutes, and triples are left out. Above 32:
-    maximum likelihood by Markov chains, with ln Z and the entropy from annealing and their
-    errors. Above 500: the mean-field inversion alone, first-order estimates, and no statistics of
-    the model.
+    Up to 32 units the fit is exact maximum likelihood and is compared with the mean-field inversion
+    ([EBM] eq 38); above 28 units it may take minutes, and triples are omitted. Above 32 units the
+    likelihood is maximized by Markov chains, and ln Z and the entropy are estimated by annealing.
+    Above 500 units only the mean-field inversion is made, without statistics of the model.
 
     Parameters
     ----------
     data : array_like, pandas.DataFrame, Table or WeightedStates, (n_rows, n_units)
         Rows are samples. The notes of a :class:`ebm.tables.Table` join the warnings of the report.
     penalty : Penalty or float, optional
-        ``ebm.Penalty(l2=…, l2_biases=…)`` of the fit, or its ``l2`` alone; the inversion has none.
+        ``ebm.Penalty(l2=…, l2_biases=…)`` of the fit, or ``l2`` alone; it does not affect the
+        inversion.
     space : StateSpace or class, optional
-        The coding; None means {0, 1}, ``ebm.Spins`` −1 and 1 (and an Ising model).
+        The coding: {0, 1} by default; ``ebm.Spins`` stands for {−1, 1} and an Ising model.
     center : float, array_like or "mean", default 0
-        Center of ``Report.model``, a gauge: it changes no probability and no penalty. The penalty
-        on biases is about those at center 0.
+        Center of ``Report.model``, a gauge that changes no probability. The penalty on biases
+        refers to center 0.
     names : sequence of str, optional
-        Unit names, where the data bring none.
+        Names of the units, where the data have none.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator, default 0
-        For the data sets drawn from the model as a yardstick, and for Markov chains.
+        Source of the data sets drawn from the model for comparison, and of Markov chains.
     progress : bool, default False
         Show each iteration of the fit on the standard error stream.
 
     Returns
     -------
     Report
-        Printable; ``to_dict()`` for JSON, ``ebm.plotting.report_figure(report)`` for a figure.
+        ``str()`` of it is the text, ``to_dict()`` the numbers for JSON, and
+        ``ebm.plotting.report_figure(report)`` a figure.
 
     Raises
     ------
@@ -173,11 +174,11 @@ def analyze(
 
 
 def _strengths(penalty: Penalty) -> tuple[float, float]:
-    """l2 and l2_biases, all that the sections of a report understand."""
+    """l2 and l2_biases of a penalty without l1, free and ties."""
     if penalty.l1 or penalty.free is not None or penalty.ties is not None:
         raise EbmError(
-            "a report is on all parameters, with a penalty of squares: give "
-            "penalty=ebm.Penalty(l2=…, l2_biases=…); ebm.fit takes l1, free and ties"
+            "a report takes a penalty of squares on all parameters: give "
+            "penalty=ebm.Penalty(l2=…, l2_biases=…), or use ebm.fit for l1, free and ties"
         )
     return penalty.l2, penalty.l2_biases
 
@@ -200,7 +201,7 @@ def _center(data: WeightedStates, center: ArrayLike | str) -> Any:
 def _fitted(
     data: WeightedStates, penalty: tuple[float, float], rng: np.random.Generator, progress: bool
 ) -> tuple[FitResult | None, str]:
-    """The fit, or None, and a sentence on the way taken."""
+    """The fit, or None, and a sentence on its method."""
     n = data.space.n
     strengths = zip(("l2", "l2_biases"), penalty, strict=True)
     penalties = ", ".join(f"{name} = {value:g}" for name, value in strengths if value)
@@ -235,7 +236,7 @@ def _fitted(
 def _messages(
     caught: list[warnings.WarningMessage], data: WeightedStates, *, fitted: bool
 ) -> list[str]:
-    """Texts of our own warnings; those of others are passed on."""
+    """Texts of the warnings of this library; those of others are passed on."""
     texts = []
     for warning in caught:
         if not issubclass(warning.category, EbmWarning):
@@ -243,7 +244,7 @@ def _messages(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
         elif issubclass(warning.category, FewSamplesWarning) and not fitted:
-            # That warning advises a penalty, which the inversion has not.
+            # That warning advises a penalty, which has no effect on the inversion.
             texts.append(
                 f"{data.n_rows} rows for {data.space.n} units: most couplings are noise, take "
                 "fewer units or more rows"

@@ -1,4 +1,4 @@
-"""The numbers of a report, one small record for each of its sections."""
+"""The numbers of a report, one record for each section."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ __all__ = [
 
 @dataclass(frozen=True)
 class DataSummary:
-    """What was read.
+    """Size, coding and rates of the data.
 
     Parameters
     ----------
     n_rows, n_units, n_patterns : int
-        Rows, columns, distinct rows.
+        Numbers of rows, columns and distinct rows.
     sample_size : float
-        Σ of the weights; the number of rows without weights.
+        Sum of the weights; without weights the number of rows.
     coding : str
         ``"{0, 1}"`` or ``"{-1, 1}"``.
-    names : tuple of str
-        One for each unit.
-    rates : tuple of float
+    names : tuple of str, (n_units,)
+        Names of the units.
+    rates : tuple of float, (n_units,)
         Probability that each unit is active (1).
     """
 
@@ -50,14 +50,14 @@ class DataSummary:
 
 @dataclass(frozen=True)
 class MomentMisfit:
-    """The rate, or the pair, that the model reproduces worst.
+    """The rate, or the covariance, with the largest difference between data and model.
 
     Parameters
     ----------
     units : tuple of str
-        Its one or two units.
+        One unit for a rate, two for a covariance.
     z : float
-        Data minus model, of the rate or the covariance, in standard errors of the model.
+        Data minus model in standard errors of the model.
     """
 
     units: tuple[str, ...]
@@ -66,28 +66,29 @@ class MomentMisfit:
 
 @dataclass(frozen=True)
 class FitSummary:
-    """How the fit went.
+    """Likelihood, convergence and misfits of the fit.
 
     Parameters
     ----------
     log_likelihood, log_likelihood_bits : float
-        Mean for each row, in nats and in bits.
+        Mean log-likelihood of a row, in nats and in bits.
     n_parameters, n_iterations : int
-        Size of the problem and of its solution.
+        Numbers of parameters and of iterations.
     effective_parameters : float or None
-        As many as a fit without a penalty would need to gain as much likelihood from noise.
+        Number of parameters with which a fit without a penalty gains as much likelihood from noise;
+        None where the Fisher information is not known.
     converged, message : bool, str
         Whether the maximum was reached, and why the fit ended.
     aic, bic : float or None
-        Information criteria, in nats; None with a penalty, since they are about maxima, and where
-        ln Z is an estimate.
+        Information criteria; None with a penalty, since they apply to maxima of the likelihood, and
+        where ln Z is an estimate.
     l2, l2_biases : float
-        Strength of the penalty.
+        Strengths of the penalty on couplings and on biases.
     rate_misfit, pair_misfit : MomentMisfit or None
-        The largest; about zero at a maximum without a penalty. None where there is no pair, or
-        nothing to measure in.
+        Largest misfits; about zero at a maximum without a penalty. None where there is no pair, or
+        where every standard error is zero.
     log_likelihood_error : float or None
-        Standard error in nats, of ln Z; None where that is exact.
+        Standard error of ln Z in nats; None where ln Z is exact.
     """
 
     log_likelihood: float
@@ -107,12 +108,12 @@ class FitSummary:
 
     @property
     def penalized(self) -> bool:
-        """Whether there was a penalty."""
+        """Whether ``l2`` or ``l2_biases`` is positive."""
         return self.l2 > 0 or self.l2_biases > 0
 
     @property
     def interrupted(self) -> bool:
-        """Whether somebody ended the fit by Ctrl-C."""
+        """Whether the fit was ended by Ctrl-C."""
         return self.message.startswith("interrupted")
 
 
@@ -123,20 +124,21 @@ class Entropies:
     Parameters
     ----------
     independent : float
-        S₁, of independent units with the rates of the data.
+        Entropy S₁ of independent units with the rates of the data.
     model : float or None
-        Of the fitted model; None where it cannot be known.
+        Entropy of the fitted model; None without a fit.
     pairwise : float or None
-        S₂, the largest entropy of all distributions with the rates and pairs of the data. It is
-        that of the model if the model has them: not with a penalty, nor before convergence.
+        S₂, the largest entropy of all distributions with the rates and pairs of the data. It equals
+        ``model`` if the model reproduces these; None with a penalty or before convergence.
     plug_in : float
-        Of the observed frequencies; biased low by about (K−1)/(2N ln 2).
+        Entropy of the observed frequencies; biased low by about (K−1)/(2N ln 2).
     bias : float
-        That estimate of the bias, from K patterns seen in N rows.
+        (K−1)/(2N ln 2) for K patterns in N rows.
     corrected : float
         ``plug_in + bias``, the estimate of Miller and Madow.
     captured, captured_corrected : float or None
-        I₂/I_N = (S₁ − S₂)/(S₁ − S), with the plug-in and with the corrected entropy for S.
+        I₂/I_N = (S₁ − S₂)/(S₁ − S), with ``plug_in`` and with ``corrected`` for S; None without S₂,
+        for S ≥ S₁, or where 2K > N.
     model_error : float or None
         Standard error of ``model``; None where it is exact.
     """
@@ -154,16 +156,17 @@ class Entropies:
 
 @dataclass(frozen=True)
 class Coupling:
-    """One coupling.
+    """A coupling between two units.
 
     Parameters
     ----------
-    units : tuple of str
-        Its two units.
+    units : tuple of str, (2,)
+        Names of the units.
     value : float
-        W or J, in units of k_B T.
+        W or J in units of k_B T.
     standard_error : float or None
-        None where it is not known; inf where the data do not bound the coupling.
+        Standard error of ``value``; None where it is not known, inf where the data do not bound the
+        coupling.
     """
 
     units: tuple[str, str]
@@ -178,9 +181,9 @@ class Couplings:
     Parameters
     ----------
     n_couplings : int
-        How many the model has.
+        Number of couplings of the model.
     strongest : tuple of Coupling
-        By falling modulus, all of them up to a thousand.
+        The thousand largest by decreasing modulus.
     """
 
     n_couplings: int
@@ -189,35 +192,36 @@ class Couplings:
 
 @dataclass(frozen=True)
 class InversionComparison:
-    """A quick inversion against the fit, and against the data.
+    """Differences of a fast inversion, with couplings W′, from the fit and from the data.
 
-    Beside an exact fit the mean-field inversion with its exact moments; beside a fit by chains
-    pseudo-likelihood, of which couplings are compared only.
+    An exact fit is compared with the mean-field inversion and its exact moments, a fit by chains
+    with the couplings of the pseudo-likelihood.
 
     Parameters
     ----------
     n_couplings, n_compared : int
-        Pairs, and those of them whose coupling the data bound. No other has an exact value to
-        compare with.
+        Number of pairs, and of those whose coupling W the data bound, which alone are compared.
     rms_difference : float or None
-        √⟨(W_mf − W)²⟩ over the pairs compared; None without any.
+        √⟨(W′ − W)²⟩ over the pairs compared; None, like the next two, if there is none.
     correlation : float or None
-        Of W_mf and W over these.
+        Correlation coefficient of W′ and W; None for fewer than three pairs or constant values.
     gamma : float or None
-        √(Σ(W_mf − W)² / ΣW²).
+        √(Σ(W′ − W)² / ΣW²); None for W = 0.
     worst : tuple of str
-        The pair that differs most; empty without any.
+        Pair of the largest difference; empty if none is compared.
     worst_exact, worst_mean_field : float or None
-        Its two couplings.
+        W and W′ of that pair.
     log_likelihood : float or None
-        Of the data under the quick model, mean for each row, in nats.
+        Mean log-likelihood of a row under the inversion, in nats; None, like the next ones, beside
+        a fit by chains.
     rate_error, covariance_error : float or None
-        Root mean square over units, over pairs, of the exact moments of the mean-field model
-        minus those of the data.
+        Root mean square over units, and over pairs, of the exact moments of the inversion minus
+        those of the data.
     rate_z, covariance_z : float or None
-        These errors in units of the standard errors of the data.
+        Root mean square of these differences in standard errors of the data; None where one of the
+        standard errors is zero.
     kind : str
-        What the quick answer is.
+        Name of the inversion.
     """
 
     n_couplings: int
@@ -238,26 +242,26 @@ class InversionComparison:
 
 @dataclass(frozen=True)
 class Goodness:
-    """How much of the data the fitted model leaves unexplained.
+    """Differences between the data and the fitted model in statistics that are not fitted.
 
     Parameters
     ----------
     kl_bits : float
-        KL(data‖model) of a row.
+        KL(data‖model) of a row in bits.
     kl_expected_bits : float or None
         Mean of this divergence over data of the same size drawn from the model. None where it is
-        below resolution, and for so many rows that the draws would take too long.
+        below its resolution, or where the draws would take too long.
     kl_expected_deviation : float or None
-        Its deviation between such data sets, the resolution; None without draws.
+        Resolution: standard deviation of the divergence between such data sets; None without draws.
     n_triples : int
-        Number of connected triple moments; none of them is fitted.
+        Number of connected triple moments.
     triple_rms_z : float or None
-        Their root mean square difference in standard errors, about 1 for a true model. None below
-        three units and above 28, as the next ones.
+        Root mean square difference of these in standard errors, about 1 for a true model. None
+        below three units and above 28.
     worst_triple : tuple of str
-        The triple that differs most; empty where there is none.
+        Triple of the largest difference; empty without ``triple_rms_z``.
     worst_triple_z : float or None
-        By how many standard errors.
+        Difference of that triple, data minus model, in standard errors.
     """
 
     kl_bits: float
@@ -275,12 +279,12 @@ class Minimum:
 
     Parameters
     ----------
-    state : tuple of int
-        The state.
+    state : tuple of int, (n_units,)
+        Value of each unit.
     energy : float
-        In units of k_B T.
+        Energy in units of k_B T.
     probability : float
-        Of this one state.
+        Probability of the state.
     """
 
     state: tuple[int, ...]
@@ -295,9 +299,9 @@ class Minima:
     Parameters
     ----------
     n_minima : int
-        How many there are.
+        Number of local minima.
     deepest : tuple of Minimum
-        By rising energy, all of them up to a thousand.
+        The thousand lowest by increasing energy.
     """
 
     n_minima: int
@@ -306,7 +310,7 @@ class Minima:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Sections:
-    """All numbers of a report; a section is None where it cannot be known."""
+    """All numbers of a report; a section that is not known is None."""
 
     route: str
     summary: DataSummary
@@ -319,7 +323,7 @@ class Sections:
     warnings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """All numbers of the report, as JSON can hold them: what is not known is None."""
+        """All numbers of the report in types of JSON; NaN and infinities become None."""
         return {field.name: _as_json(getattr(self, field.name)) for field in fields(Sections)}
 
 

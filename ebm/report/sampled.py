@@ -25,19 +25,19 @@ from ebm.spaces import Binary, Spins
 __all__ = ["MAX_UNITS_SAMPLED", "SampledModel", "fit_by_chains", "independent_units"]
 
 
-#: Most units for a fit by chains; it learns n²/2 couplings.
+#: Largest number of units for a fit by chains, which has n²/2 couplings.
 MAX_UNITS_SAMPLED = 500
-#: Chains of the fit, and most passes over the moments.
+#: Chains of the fit, and its largest number of epochs.
 N_CHAINS = 1000
 N_EPOCHS = 5000
 #: Draws of each chain from the fitted model.
 N_DRAWS = 200
-#: Most parameters whose Fisher information is computed, and how many times as many states for it.
+#: Largest number of parameters for Fisher information, and states for each parameter.
 MAX_PARAMETERS = 3000
 STATES_PER_PARAMETER = 20
-#: Draws that must have a pair for its covariances to be known.
+#: Draws with both units of a pair active, below which its covariances are not estimated.
 FEWEST_STATES = 10
-#: Steps of the annealing that finds ln Z, and where somebody has pressed Ctrl-C and waits.
+#: Steps of the annealing for ln Z, and those after Ctrl-C.
 ANNEALING_STEPS, HASTY_STEPS = 2000, 100
 
 
@@ -85,9 +85,9 @@ class SampledModel(Ensemble):
 
 
 def independent_units(data: WeightedStates) -> Any:
-    """A pairwise model without couplings, its rates those of the data kept off 0 and 1."""
+    """A pairwise model without couplings and with the rates of the data, moved off 0 and 1."""
     n, size = data.space.n, data.sample_size
-    # By half a row.
+    # Half a row moves rates off 0 and 1.
     rate = (data.moments().to(Binary).mean * size + 0.5) / (size + 1)
     odds = np.log(rate / (1 - rate))
     if isinstance(data.space, Spins):
@@ -103,10 +103,10 @@ def fit_by_chains(
     *,
     progress: bool = False,
 ) -> FitResult:
-    """Maximum likelihood by persistent chains, with what draws from the fitted model tell.
+    """Maximum likelihood by persistent chains, with statistics of draws from the fitted model.
 
-    Its ensemble is a :class:`SampledModel`; it has standard errors up to 3000 parameters. Ctrl-C
-    ends the fit with the model it has, of which ln Z alone is then estimated, by few steps.
+    Its ensemble is a :class:`SampledModel`; it has standard errors up to 3000 parameters. After
+    Ctrl-C it is the model reached, for which only ln Z is estimated, with few steps.
     """
     source = generator(rng)
     moments = data.moments()
@@ -126,13 +126,13 @@ def fit_by_chains(
     samples = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=source, run=run)
     fisher = errors = partition = None
     if not result.message.startswith("interrupted"):
-        # The fit took minutes, and is there.
+        # Ctrl-C from here on keeps the fit, which took minutes.
         with interruptible():
             fisher, errors = _errors(model, samples, data.sample_size, (l2, l2_biases))
             partition = _partition(model, ANNEALING_STEPS, source, progress)
     notes = result.warnings
     if partition is None:
-        notes += (f"Interrupted: ln Z comes from an annealing of {HASTY_STEPS} steps only",)
+        notes += (f"Interrupted: ln Z was estimated by an annealing of {HASTY_STEPS} steps only",)
         partition = _partition(model, HASTY_STEPS, source, progress)
     return replace(
         result,
@@ -168,7 +168,7 @@ def _errors(
 
 def _standard_errors(fisher: Array, penalties: Array, one_state: float) -> Array:
     """√diag(H⁻¹ F H⁻¹) for H = F + penalties, of one sample."""
-    # Pairs that next to no draw has count as independent of all others.
+    # Pairs active in hardly any draw count as independent of all others.
     variance = np.maximum(fisher.diagonal(), one_state)
     rare = variance < FEWEST_STATES * one_state
     errors = np.sqrt(variance) / (variance + penalties)

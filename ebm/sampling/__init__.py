@@ -1,8 +1,8 @@
-"""Markov chains that leave a model's distribution unchanged, and what can be trusted of them."""
+"""Markov chains that leave a model's distribution unchanged, and their diagnostics."""
 
 from ebm.sampling.annealing import AnnealedSamples, Annealing, log_partition
 from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size, split_r_hat
-from ebm.sampling.gibbs import Gibbs, Metropolis
+from ebm.sampling.gibbs import Gibbs, Metropolis, Sweeper, uniforms
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
 from ebm.sampling.sample import sample
 from ebm.sampling.samples import (
@@ -27,9 +27,11 @@ __all__ = [
     "ParallelTempering",
     "Samples",
     "SamplingRun",
+    "Sweeper",
     "autocorrelation_time",
     "effective_sample_size",
     "log_partition",
     "sample",
     "split_r_hat",
+    "uniforms",
 ]

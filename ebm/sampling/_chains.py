@@ -12,12 +12,20 @@ from numpy.typing import NDArray
 from ebm._parallel import map_blocks, number_of_jobs, single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags, Words
-from ebm.errors import ModelError, ShapeError
-from ebm.forms import offered_form
-from ebm.model import EnergyModel, checked_energy, checked_space
-from ebm.sampling._streams import block_slices
+from ebm.errors import (
+    MEMORY_LIMIT,
+    CodingError,
+    EbmError,
+    ModelError,
+    NamesError,
+    ShapeError,
+    require_memory,
+)
+from ebm.forms import energy_form
+from ebm.model import EnergyModel, checked_energy
+from ebm.sampling._streams import LANES, SeededRun, block_slices, new_streams
 from ebm.sampling.gibbs import Sampler, Sweeper
-from ebm.sampling.samples import ChainState
+from ebm.sampling.samples import ChainState, Samples
 
 #: Updates of units below which a second thread costs more than it brings.
 UPDATES_PER_JOB = 100_000
@@ -29,6 +37,56 @@ class GivenStart(NamedTuple):
     initial: Any
     n_chains: int
     rng: RandomSource
+
+
+def started(model: EnergyModel, start: GivenStart) -> tuple[ChainState, SeededRun]:
+    """Initial states with finite energy, and fresh streams unless chains are taken up."""
+    space, initial = model.space, start.initial
+    if isinstance(initial, ChainState):
+        return _taken_up(model, initial), SeededRun(start.rng)
+    if isinstance(initial, Samples):
+        raise ModelError("initial must be states or a ChainState, got Samples: give samples.final")
+    require_memory(
+        8.0 * start.n_chains * space.n,
+        f"{start.n_chains} chains of {space.n} units",
+        "take fewer",
+        limit=2 * MEMORY_LIMIT,
+    )
+    if initial is None:
+        seeds = SeededRun(start.rng)
+        states = allowed_states(model, start.n_chains, seeds.source)
+    else:
+        states = side_by_side(space.check(initial), start.n_chains)
+        require_allowed(model, states)
+        seeds = SeededRun(start.rng, initial, states)
+    return ChainState(states, new_streams(seeds.source, len(block_slices(len(states))))), seeds
+
+
+def _taken_up(model: EnergyModel, chains: ChainState) -> ChainState:
+    """A copy of chains that are to go on, once they are known to be over states of this model."""
+    space, former = model.space, chains.space
+    try:
+        states = space.check(chains.states)
+        if former is not None and former.named(None) != space.named(None):
+            raise CodingError(f"its states are of {former!r}, those of the model of {space!r}")
+        if former is not None and former.names and space.names and former.names != space.names:
+            raise NamesError(f"its units are {former.names}, those of the model {space.names}")
+    except EbmError as error:
+        raise type(error)(f"initial holds chains of another model: {error}") from error
+    n_blocks, shape = len(block_slices(len(states))), np.shape(chains.streams)
+    if (
+        states.ndim != 2
+        or not len(states)
+        or len(shape) != 3
+        or shape[0] < n_blocks
+        or shape[1:] != (4, LANES)
+    ):
+        raise ShapeError(
+            f"initial must hold states (chain, {space.n}) and their {n_blocks} streams, got states "
+            f"{states.shape} and streams {shape}: give samples.final as it is"
+        )
+    require_allowed(model, states)
+    return ChainState(states, chains.streams.copy(), copies=chains.copies)
 
 
 def advance(model: EnergyModel, sampler: Sampler, start: ChainState, n_sweeps: int) -> ChainState:
@@ -112,14 +170,20 @@ def side_by_side(states: Array, n_chains: int) -> Array:
 
 def is_allowed(model: EnergyModel, states: Array) -> Flags:
     """Whether each state has a finite energy, as all of a form have, (chain,)."""
-    if offered_form(model) is not None:
+    if energy_form(model) is not None:
         return np.ones(len(states), dtype=bool)
     return np.isfinite(checked_energy(model, states))
 
 
+def require_allowed(model: EnergyModel, states: Array) -> None:
+    """Refuse states of infinite energy to start from."""
+    if not is_allowed(model, states).all():
+        raise ModelError("initial must hold states of finite energy, one is forbidden (+inf)")
+
+
 def allowed_states(model: EnergyModel, n_states: int, source: np.random.Generator) -> Array:
     """Uniform states, drawn again where the energy is +inf."""
-    space = checked_space(model)
+    space = model.space
     states = space.random(n_states, source)
     for _ in range(1000):
         forbidden = ~is_allowed(model, states)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._randomness import RandomSource, generator
-from ebm._types import Array, Words
+from ebm._types import Words
 from ebm.errors import RepeatedNumbersWarning, warn
 
 #: Chains that share a stream and the calls of one thread.
@@ -26,17 +26,6 @@ def new_streams(rng: RandomSource, n_blocks: int) -> Words:
     children = generator(rng).spawn(n_blocks)
     words = [child.integers(0, 2**64, (4, LANES), dtype=np.uint64) for child in children]
     return np.array(words)
-
-
-def uniforms(stream: Words, shape: tuple[int, ...]) -> Array:
-    """Uniform numbers in (0, 1) from a stream, which moves on."""
-    from ebm._kernels.heat_bath import fill_words
-
-    count = int(np.prod(shape))
-    words = np.empty(-(-count // LANES) * LANES, dtype=np.uint64)
-    fill_words(stream, words)
-    values = ((words[:count] >> np.uint64(12)) + 0.5) * 2.0**-52
-    return np.asarray(values.reshape(shape))
 
 
 def block_slices(n_chains: int) -> list[slice]:

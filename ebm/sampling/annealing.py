@@ -32,7 +32,7 @@ __all__ = ["AnnealedSamples", "Annealing", "log_partition"]
 
 #: Below so many effective chains an error is not to be trusted.
 FEWEST_CHAINS = 10
-#: Chains and temperatures of the quick run that says about which means to start.
+#: Chains and temperatures of the quick run that gives the means of the starts.
 PILOT_CHAINS = 128
 PILOT_STEPS = 40
 #: Probability, summed over units, of starts whose units have values that no pilot chain allows.
@@ -50,13 +50,13 @@ class AnnealedSamples(Ensemble):
     Parameters
     ----------
     space : StateSpace
-        Coding and names.
+        Coding and names of the units.
     states : ndarray, (n_chains, n)
-        Where the chains ended.
+        Final states of the chains.
     log_weights : ndarray, (n_chains,)
-        ln of estimates of Z, one from each chain, the mean of which is unbiased.
+        Logarithms of unbiased estimates of Z, one from each chain.
     start : Start
-        What chains were chosen from at the first step.
+        Size and weights of the sample from which the chains were chosen at the first step.
     """
 
     space: StateSpace
@@ -89,12 +89,12 @@ class AnnealedSamples(Ensemble):
     def log_partition_error(self) -> float:
         """Standard error of ln Z, that of the mean weight in units of the mean.
 
-        That of the first step is a part of it, and so is the chance of starts that none of those
-        drawn stands for: one in their number.
+        It includes the error of the first step, and for the weight of starts that were not drawn
+        one part in the number of those drawn.
         """
         relative = len(self.states) * self.weights
-        own = float(relative.std(ddof=1) / math.sqrt(len(relative)))
-        return math.hypot(own, self.start.relative_error, 1 / self.start.size)
+        of_chains = float(relative.std(ddof=1) / math.sqrt(len(relative)))
+        return math.hypot(of_chains, self.start.relative_error, 1 / self.start.size)
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """The states and their weights."""
@@ -103,32 +103,32 @@ class AnnealedSamples(Ensemble):
 
 @dataclass(frozen=True)
 class Annealing:
-    """Annealed importance sampling: chains that follow a path of models to the one in question.
+    """Annealed importance sampling: chains that follow a path of models to the given one.
 
     w = Π_k exp(E_{k−1}(x_k) − E_k(x_k)) has the mean Z/Z₀ for any number of steps
     :cite:`neal2001`; the more steps, the smaller its variance. With a hidden layer E is the
-    effective energy. At the first step the chains are chosen from 50 times as many starts, by their
-    weights, so that starts without weight are counted and not left to chance.
+    effective energy. At the first step the chains are resampled by weight from 50 times as many
+    starts, so that the share of starts without weight is measured.
 
     Parameters
     ----------
     n_chains : int
         Independent runs, at least two.
     n_steps : int
-        Models on the path after the first, evenly spaced.
+        Number of models on the path after the first, evenly spaced.
     schedule : sequence of float, optional
-        Where they are in place of that: rising from 0 to 1.
+        Positions of the models on the path in place of ``n_steps``, rising from 0 to 1.
     sweeps : int
-        Sweeps at each model.
+        Number of sweeps at each model.
     sampler : Sampler, optional
-        How the chains move; ``ebm.Gibbs()`` if not given.
+        Transition kernel of the chains; ``ebm.Gibbs()`` if not given.
 
     Raises
     ------
     EbmError
         If a setting is out of range.
     ModelError
-        If ``sampler`` is none, or carries copies along as :class:`ebm.ParallelTempering` does.
+        If ``sampler`` is no sampler, or carries copies as :class:`ebm.ParallelTempering` does.
 
     Examples
     --------
@@ -202,14 +202,15 @@ class Annealing:
             tick()
         close()
         log_weights += path.log_partition + start.log_mean
-        found = AnnealedSamples(model.space, final.states, log_weights, start)
-        if found.sample_size < FEWEST_CHAINS:
+        samples = AnnealedSamples(model.space, final.states, log_weights, start)
+        size = samples.sample_size
+        if size < FEWEST_CHAINS:
             warn(
-                f"the weight of {self.n_chains} chains is held by {found.sample_size:.1f}: neither "
-                "the estimate nor its error can be trusted; raise n_steps, or n_chains",
+                f"the weight of {self.n_chains} chains is held by {size:.1f}: neither the estimate "
+                "nor its error can be trusted; raise n_steps, or n_chains",
                 PoorWeightsWarning,
             )
-        return found
+        return samples
 
     def _move(self, model: EnergyModel, chains: ChainState) -> ChainState:
         return advance(model, self.sampler or Gibbs(), chains, self.sweeps)
@@ -229,7 +230,7 @@ def log_partition(
     model : EnergyModel
         Over a finite space. Another temperature is another model: ``model.scaled(beta)``.
     method : Annealing or callable, optional
-        ``ebm.Annealing()`` if not given; or a function from a model to something that knows
+        ``ebm.Annealing()`` if not given; or a function from a model to an object with an attribute
         ``log_partition``, such as ``ebm.exact``.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness.
@@ -239,13 +240,13 @@ def log_partition(
     Returns
     -------
     Estimate
-        Value and standard error, zero where exact. The mean of Z is right, ln Z is low by about
-        half the square of the error.
+        Value and standard error, zero if exact. The estimate of Z is unbiased; that of ln Z is low
+        by about half the square of its error.
 
     Raises
     ------
     ModelError
-        If ``method`` is neither, or what it knows is no number.
+        If ``method`` is neither, or its ``log_partition`` is not a number.
 
     Examples
     --------
@@ -258,13 +259,13 @@ def log_partition(
     if isinstance(method, type):
         raise ModelError(f"method must be an object: write {method.__name__}()")
     if method is None or isinstance(method, Annealing):
-        found = (method or Annealing()).run(model, rng, progress=progress)
-        return Estimate(found.log_partition, found.log_partition_error)
+        samples = (method or Annealing()).run(model, rng, progress=progress)
+        return Estimate(samples.log_partition, samples.log_partition_error)
     if not callable(method):
         raise ModelError(f"method must be ebm.Annealing(…) or ebm.exact, got {method!r}")
     value = getattr(method(model), "log_partition", None)
     if value is None:
-        raise ModelError(f"method {method!r} does not know ln Z: give ebm.Annealing() or ebm.exact")
+        raise ModelError(f"method {method!r} gives no ln Z: give ebm.Annealing() or ebm.exact")
     number = as_number(value, f"the log_partition of {method!r}")
     if math.isnan(number):
         raise ModelError(f"the log_partition of {method!r} must be a number, got NaN")
@@ -272,7 +273,7 @@ def log_partition(
 
 
 def _revived(chains: ChainState, log_weights: Array) -> ChainState:
-    """Chains at forbidden states, whose weight is zero for good, go on from a state of another."""
+    """Chains at forbidden states, whose weight stays zero, continue from another state."""
     dead = np.isneginf(log_weights)
     if not dead.any():
         return chains
@@ -292,7 +293,7 @@ def _checked_schedule(schedule: Any) -> tuple[float, ...]:
 
 
 def path_to(model: EnergyModel, rng: np.random.Generator) -> CouplingPath | TemperedPath:
-    """A path that ends at a model."""
+    """The path of models that ends at a model."""
     space = checked_space(model)
     if not isinstance(space, FiniteSpace):
         raise ModelError(f"annealing needs a finite space, got {space!r}")
@@ -321,7 +322,7 @@ class CouplingPath:
         return np.asarray(np.where(uniform < _sigmoid(self.odds), high, low))
 
     def at(self, fraction: float) -> EnergyModel:
-        """The same family between both."""
+        """The model of the same family at a fraction of the path."""
         if fraction == 1:
             return self.model  # type: ignore[no-any-return]
         theta = (1 - fraction) * self.start + fraction * self.model.parameters
@@ -346,7 +347,7 @@ class TemperedPath:
         return states
 
     def at(self, fraction: float) -> EnergyModel:
-        """A pairwise family scaled, which keeps its sweeps; the energy scaled for any other."""
+        """A scaled pairwise model, which keeps its sweeps; else the model with scaled energy."""
         if offered_form(self.model) is QuadraticForm:
             return tempered(self.model, fraction)
         return self.model if fraction == 1 else Tempered(self.model, fraction)
@@ -356,9 +357,9 @@ def _of_pairs(model: Any, rng: np.random.Generator) -> CouplingPath:
     states = _pilot(model, rng)
     low, high = model.space.values
     # Couplings of units to themselves stay along the path.
-    own, center = _couplings.diagonal(model.coupling_matrix), model.feature_center
-    below, above = (0.5 * own * (value - center) ** 2 for value in (low, high))
-    others = _couplings.apply(model.coupling_matrix, states - center) - own * (states - center)
+    diagonal, center = _couplings.diagonal(model.coupling_matrix), model.feature_center
+    below, above = (0.5 * diagonal * (value - center) ** 2 for value in (low, high))
+    others = _couplings.apply(model.coupling_matrix, states - center) - diagonal * (states - center)
     inputs = (high - low) * (others + model.parameters[: model.n]) + above - below
     odds = _log_odds(_sigmoid(inputs))
     fields = (odds - above + below) / (high - low)
@@ -381,7 +382,7 @@ def _of_layers(model: Any, rng: np.random.Generator) -> CouplingPath:
 
 
 def _pilot(model: Any, rng: np.random.Generator) -> Array:
-    """States of a few chains that were cooled quickly, (chains, n)."""
+    """States of a few chains that were annealed quickly, (chains, n)."""
     states = model.space.random(PILOT_CHAINS, rng)
     chains = ChainState(states, new_streams(rng, len(block_slices(PILOT_CHAINS))))
     for beta in np.linspace(0, 1, PILOT_STEPS):
@@ -404,7 +405,7 @@ def _sigmoid(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class Start:
-    """What the first step of annealing found."""
+    """Size and weights of the starts at the first step of annealing."""
 
     size: int
     effective_size: float

@@ -1,7 +1,7 @@
-"""How far draws from Markov chains can be trusted.
+"""Convergence diagnostics of Markov chains.
 
 Every function takes series (chain, draw) or stacks of them (chain, draw, …), and gives NaN for a
-series that never changes: nothing can be learnt from it.
+series that never changes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def split_r_hat(series: ArrayLike) -> Array:
     Returns
     -------
     ndarray, (…)
-        R̂ of each series; NaN where a series never changes.
+        R̂ of each series; NaN if a series never changes.
 
     Examples
     --------
@@ -125,8 +125,8 @@ def _summed_autocorrelation(values: Array) -> Array:
     rho[0] = np.where(total > 0, 1.0, np.nan)
     # Sums of neighbors are positive and fall for a reversible chain; noise starts where not.
     pairs = rho[: length // 2 * 2].reshape(length // 2, 2, *rho.shape[1:]).sum(axis=1)
-    kept = np.cumprod(pairs > 0, axis=0).astype(bool)
-    falling = np.minimum.accumulate(np.where(kept, pairs, 0.0), axis=0)
+    positive = np.cumprod(pairs > 0, axis=0).astype(bool)
+    falling = np.minimum.accumulate(np.where(positive, pairs, 0.0), axis=0)
     return np.asarray(np.where(np.isnan(rho[0]), np.nan, 2 * falling.sum(axis=0) - 1))
 
 

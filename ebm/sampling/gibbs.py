@@ -1,8 +1,7 @@
 """Gibbs and Metropolis: how chains move over finite spaces, and the sweeps that move them.
 
-Samplers are frozen settings. A sweeper takes the states of a block of chains into its own layout,
-the one in which its updates are fast, advances them there by whole sweeps, and gives them back. It
-keeps nothing else between calls, so a chain that is stopped and taken up again is the same chain.
+A sampler is a frozen value of settings; its sweeper loads the states of a block of chains into the
+layout in which updates are fast, and advances them there by whole sweeps.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from ebm._types import Array, Indices, Words
 from ebm.errors import ModelError
 from ebm.forms import LARGEST_ENERGY, LayeredForm, QuadraticForm, energy_form
 from ebm.model import EnergyModel, checked_energy, checked_space
-from ebm.sampling._streams import uniforms
+from ebm.sampling._streams import LANES
 from ebm.spaces import Binary, FiniteSpace, Levels, Spins
 
-__all__ = ["Gibbs", "Metropolis", "Sampler"]
+__all__ = ["Gibbs", "Metropolis", "Sampler", "Sweeper", "uniforms"]
 
 Work = NDArray[Any]
 
@@ -53,13 +52,13 @@ class Sampler(Protocol):
 class Gibbs:
     """Heat bath: every unit in turn takes a value drawn from its distribution given all others.
 
-    Models with a ``quadratic_form`` (dense or sparse) or a ``layered_form`` (layer by layer), the
-    library's and a user's own, have compiled or vectorized sweeps; any other finite model is swept
-    through its ``energy``, rightly but slowly. Where some states are forbidden (E = +∞), changes
-    of one unit must lead from each allowed state to every other.
+    Models with a ``quadratic_form`` (dense or sparse) or a ``layered_form`` (layer by layer) have
+    compiled or vectorized sweeps; those of any other finite model evaluate its ``energy`` for each
+    update, which is slow. If some states are forbidden (E = +∞), changes of one unit must lead from
+    each allowed state to every other.
 
-    Log-odds are summed in single precision where it keeps three decimals of them,
-    |b_i| + Σ_j |W_ij| below about 8000, and in double precision beyond, some times slower.
+    Log-odds are summed in single precision where it keeps three decimals, |b_i| + Σ_j |W_ij| below
+    about 8000, and in double precision beyond, at several times the cost.
 
     Examples
     --------
@@ -70,7 +69,7 @@ class Gibbs:
     """
 
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
-        """The fastest sweep that is right for a model."""
+        """The fastest sweep for the form of a model."""
         space = _finite_space(model)
         form = energy_form(model)
         if isinstance(form, LayeredForm):
@@ -84,11 +83,11 @@ class Gibbs:
 
 @dataclass(frozen=True)
 class Metropolis:
-    """Every unit in turn is offered another of its values and takes it with min(1, exp(−ΔE)).
+    """Another value is proposed for every unit in turn, accepted with min(1, exp(−ΔE)).
 
-    One offer in four, drawn at random, is left out: with moves of equal energy always taken and
-    units in a fixed order, two free spins would otherwise visit two of their four states. For any
-    finite model, through ``energy``. Where some states are forbidden (E = +∞), changes of one unit
+    One proposal in four, drawn at random, is left out: with moves of equal energy always accepted
+    and units in a fixed order, two free spins would visit only two of their four states. It serves
+    any finite model, by its ``energy``. If some states are forbidden (E = +∞), changes of one unit
     must lead from each allowed state to every other.
 
     Examples
@@ -135,22 +134,74 @@ def checked_sampler(sampler: Any, *, carries_copies: bool = True) -> Any:
 
 
 class Sweeper(ABC):
-    """How a block of chains advances."""
+    """Moves a block of chains of one model; what ``sweeper(model, n_chains)`` of a sampler returns.
+
+    :func:`ebm.sample` loads the states of a block of chains, advances them in place, and reads
+    them. The layout between ``load`` and ``read`` belongs to the sweeper: the states themselves
+    unless both are overridden. A sweeper keeps nothing else between calls, so that chains which are
+    stopped and taken up again remain the same chains.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ebm
+    >>> class Coins(ebm.sampling.Sweeper):
+    ...     def advance(self, work, stream, n_sweeps):
+    ...         work[:] = ebm.sampling.uniforms(stream, work.shape) < 0.5
+    >>> class Coin:
+    ...     def sweeper(self, model, n_chains):
+    ...         return Coins()
+    >>> free = ebm.TabularModel(np.zeros(8), ebm.Binary(3))
+    >>> ebm.sample(free, Coin(), n_draws=1, n_chains=2, rng=0).chains.shape
+    (2, 1, 3)
+    """
 
     #: Hidden copies that each chain carries along; states then are (chains, 1 + n_copies, n).
     n_copies = 0
 
-    @abstractmethod
-    def load(self, states: Array) -> Work:
+    def load(self, states: Array) -> Any:
         """States (chains, n) in the coding of the model, in the layout of the sweeper."""
+        return np.array(states, dtype=np.float64)
 
-    @abstractmethod
-    def read(self, work: Work) -> NDArray[Any]:
+    def read(self, work: Any) -> NDArray[Any]:
         """The inverse of :meth:`load`, of any type that holds the values exactly."""
+        return np.array(work)
 
     @abstractmethod
-    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
-        """Advance all chains in place by whole sweeps."""
+    def advance(self, work: Any, stream: Words, n_sweeps: int) -> None:
+        """Advance all chains of a layout in place by whole sweeps, by numbers from ``stream``."""
+
+
+def uniforms(stream: Words, shape: tuple[int, ...]) -> Array:
+    """Uniform numbers in (0, 1) from the stream of a block of chains, which moves on.
+
+    Parameters
+    ----------
+    stream : ndarray of uint64, (4, lanes)
+        What :meth:`ebm.sampling.Sweeper.advance` is given: xoshiro256++ generators side by side.
+    shape : tuple of int
+        Shape of the array.
+
+    Returns
+    -------
+    ndarray
+        Independent numbers of 52 random bits each, neither 0 nor 1.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> machine = ebm.BoltzmannMachine([[0, 1], [1, 0]], [0, 0])
+    >>> final = ebm.sample(machine, n_draws=1, rng=0).final
+    >>> ebm.sampling.uniforms(final.streams[0], (2, 3)).shape
+    (2, 3)
+    """
+    from ebm._kernels.heat_bath import fill_words
+
+    count = int(np.prod(shape))
+    words = np.empty(-(-count // LANES) * LANES, dtype=np.uint64)
+    fill_words(stream, words)
+    values = ((words[:count] >> np.uint64(12)) + 0.5) * 2.0**-52
+    return np.asarray(values.reshape(shape))
 
 
 class TwoValued(Sweeper):
@@ -223,8 +274,8 @@ class PairSweeper(TwoValued):
                 sites = slice(start, min(start + SITES, n))
                 part = fields[: sites.stop - start]
                 np.matmul(self._weights[sites], work, out=part)
-                own = self._weights[sites, sites]
-                update_sites(part, self._biases[sites], own, stream, work[sites])
+                among = self._weights[sites, sites]
+                update_sites(part, self._biases[sites], among, stream, work[sites])
         return None
 
     def _advance_in_double(self, work: Work, stream: Words, n_sweeps: int) -> None:
@@ -361,19 +412,7 @@ def largest_sum(weights: Any, *biases: NDArray[Any] | None, enough: float) -> fl
     return float(np.max([part.max() for part in sums]))
 
 
-class _Plain(Sweeper):
-    """Layout: the states themselves, (chains, n)."""
-
-    def load(self, states: Array) -> Array:
-        """A copy of the states."""
-        return np.array(states, dtype=np.float64)
-
-    def read(self, work: Array) -> Array:
-        """The inverse of :meth:`load`."""
-        return work.copy()
-
-
-class EnergySweeper(_Plain):
+class EnergySweeper(Sweeper):
     """Heat bath: each unit in turn takes a value with its probability given all others."""
 
     def __init__(self, model: EnergyModel, space: FiniteSpace) -> None:
@@ -393,17 +432,17 @@ class EnergySweeper(_Plain):
         return checked_energy(self._model, trial)
 
 
-class LevelsSweeper(_Plain):
+class LevelsSweeper(Sweeper):
     """Heat bath of units with q unordered values and pair energies."""
 
     def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
         n, q = space.n, len(space.values)
-        form, own = form.at_origin().dense(), np.arange(n)
+        form, units = form.at_origin().dense(), np.arange(n)
         require_sums(form.matrix, form.vector, name="the model")
         couplings = form.matrix.reshape(n, q, n, q).copy()
         # A unit's coupling to its own value is part of its field.
         self._fields = form.vector.reshape(n, q) + 0.5 * np.einsum("iaia->ia", couplings)
-        couplings[own, :, own, :] = 0
+        couplings[units, :, units, :] = 0
         self._couplings = couplings.reshape(n, q, n * q)
         self._space = space
 
@@ -420,7 +459,7 @@ class LevelsSweeper(_Plain):
                 one_hot[:, unit] = np.eye(q)[chosen]
 
 
-class MetropolisSweeper(_Plain):
+class MetropolisSweeper(Sweeper):
     """Metropolis: units in turn are offered another value and take it by the energy's change."""
 
     def __init__(self, model: EnergyModel, space: FiniteSpace) -> None:

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from ebm._arrays import as_floats, as_integer, as_number
 from ebm._progress import ticker
 from ebm._types import Array, Flags
-from ebm.errors import ModelError, PoorMixingWarning, ShapeError, require_memory, warn
-from ebm.model import checked_energy, checked_space
+from ebm.errors import MEMORY_LIMIT, ModelError, PoorMixingWarning, ShapeError, require_memory, warn
+from ebm.model import checked_energy, checked_slopes
 from ebm.sampling._chains import GivenStart, side_by_side
 from ebm.sampling._streams import SeededRun
 from ebm.sampling.samples import (
@@ -30,9 +30,6 @@ from ebm.spaces._labels import refuse_labels
 
 __all__ = ["HamiltonianMonteCarlo", "Langevin", "walk"]
 
-#: Largest array of draws that is kept, in bytes.
-MEMORY_LIMIT = 8 * 2**30
-
 
 @dataclass(frozen=True, eq=False)
 class HamiltonianMonteCarlo:
@@ -44,21 +41,22 @@ class HamiltonianMonteCarlo:
     Parameters
     ----------
     step : float
-        ε, positive.
+        Step ε, positive.
     n_leapfrog : int
-        L.
+        Number L of leapfrog steps.
     mass : float or array_like, (n,)
-        m, positive: large for coordinates in which the energy is steep.
+        Mass m, positive: large for coordinates in which the energy is steep.
     jitter : float
-        In [0, 1): each trajectory has a step uniform in ε (1 ± jitter). With 0 a Gaussian of
-        frequency ω = 1/√(m σ²) goes from x to −x or x for ever where ε ω L is near a multiple of π.
+        In [0, 1): each trajectory has a step uniform in ε (1 ± jitter). Without jitter a chain
+        of a Gaussian of frequency ω = 1/√(m σ²) stays at x and −x where ε ω L is near a multiple of
+        π.
 
     Raises
     ------
     ModelError
         If ``step``, ``mass`` or ``jitter`` is out of range.
     ShapeError
-        If ``n_leapfrog`` is no positive integer.
+        If ``n_leapfrog`` is not a positive integer.
 
     Examples
     --------
@@ -104,14 +102,14 @@ class Langevin(HamiltonianMonteCarlo):
     Parameters
     ----------
     step : float
-        ε, positive.
+        Step ε, positive.
     mass : float or array_like, (n,)
-        m, positive.
+        Mass m, positive.
 
     Raises
     ------
     ModelError
-        If one of them is out of range.
+        If ``step`` or ``mass`` is out of range.
 
     Examples
     --------
@@ -179,10 +177,10 @@ class _Walk:
     ) -> None:
         self._model, self._sampler, self._source = model, sampler, source
         self.states, self.n_accepted = states, np.zeros(len(states))
-        self._energies, self._slopes = checked_energy(model, states), self._gradient(states)
+        self._energies = checked_energy(model, states)
         if not np.isfinite(self._energies).all():
             raise ModelError("initial must hold states of finite energy, one is forbidden (+inf)")
-        self._require_slopes(self._slopes, self._energies)
+        self._slopes = checked_slopes(model, states)
 
     def move(self) -> None:
         """One trajectory of every chain, taken or not."""
@@ -210,37 +208,22 @@ class _Walk:
         momenta = momenta - 0.5 * step * slopes
         for k in range(n_steps):
             x = x + step * momenta / mass
-            # One that left for infinity, or to where the energy overflows and has no slope, goes
-            # back to its start: the model need not see such states again.
+            # A chain that left for infinity, or to where the energy overflows and has no slope,
+            # returns to its start: the model is not evaluated at such states again.
             alive &= np.isfinite(x).all(-1)
             x = np.where(alive[:, None], x, self.states)
-            slopes = self._gradient(x)
+            slopes = checked_slopes(self._model, x)
             if np.isnan(slopes).any():
-                self._require_slopes(slopes, checked_energy(self._model, x))
                 alive &= ~np.isnan(slopes).any(-1)
                 x = np.where(alive[:, None], x, self.states)
                 slopes = np.where(alive[:, None], slopes, self._slopes)
             momenta = momenta - (0.5 if k == n_steps - 1 else 1) * step * slopes
         return x, slopes, momenta, alive
 
-    def _gradient(self, states: Array) -> Array:
-        name = f"{type(self._model).__name__}.state_gradient"
-        slopes = as_floats(self._model.state_gradient(states.copy()), name)
-        if slopes.shape != states.shape:
-            raise ModelError(
-                f"{name} must map states {states.shape} to the same shape, got {slopes.shape}"
-            )
-        return slopes
-
-    def _require_slopes(self, slopes: Array, energies: Array) -> None:
-        if (np.isnan(slopes).any(-1) & np.isfinite(energies)).any():
-            name = f"{type(self._model).__name__}.state_gradient"
-            raise ModelError(f"{name} must not be NaN at a state of finite energy")
-
 
 def _checked(model: Any, sampler: HamiltonianMonteCarlo) -> Reals:
     """The space of a model that such chains can move in."""
-    space = checked_space(model)
+    space = model.space
     if not isinstance(space, Reals) or not callable(getattr(model, "state_gradient", None)):
         raise ModelError(
             f"{type(model).__name__} must have a space ebm.Reals(n), got {space!r}, and a method "
@@ -279,7 +262,7 @@ def _started(space: Reals, start: GivenStart) -> tuple[Array, np.random.Generato
 
 
 def _recorded(walk: _Walk, n_draws: int, run: SamplingRun) -> Array:
-    """What is seen of the chains after every ``thin`` transitions, (chain, draw, …)."""
+    """Values observed after every ``thin`` transitions, (chain, draw, …)."""
     tick, close = ticker(run.progress, n_draws, "draw")
     values = np.empty(0)
     for draw in range(n_draws):
@@ -301,12 +284,12 @@ def _recorded(walk: _Walk, n_draws: int, run: SamplingRun) -> Array:
 
 
 def _require_memory(shape: tuple[int, ...], n_draws: int) -> None:
-    """Of what is recorded of the chains together, (chain, …), at every draw."""
+    """Refuse records of shape (chain, …) at every draw that would take too much memory."""
     require_memory(
         8.0 * math.prod(shape) * n_draws,
-        MEMORY_LIMIT,
         f"{shape[0]} chains of {n_draws} draws of {math.prod(shape[1:])} numbers",
         "record something smaller by observe, or draw fewer",
+        limit=2 * MEMORY_LIMIT,
     )
 
 

@@ -12,18 +12,15 @@ from ebm._arrays import as_integer
 from ebm._parallel import number_of_jobs
 from ebm._progress import ticker
 from ebm._randomness import RandomSource
-from ebm._types import Array, Words
-from ebm.errors import CodingError, EbmError, ModelError, NamesError, ShapeError, require_memory
-from ebm.model import EnergyModel, checked_space
-from ebm.sampling._chains import (
-    GivenStart,
-    allowed_states,
-    is_allowed,
-    moved,
-    side_by_side,
-    with_copies,
+from ebm._types import Words
+from ebm.errors import (
+    MEMORY_LIMIT,
+    ModelError,
+    require_memory,
 )
-from ebm.sampling._streams import LANES, SeededRun, block_slices, new_streams
+from ebm.model import EnergyModel, checked_space
+from ebm.sampling._chains import GivenStart, moved, started, with_copies
+from ebm.sampling._streams import block_slices
 from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, walk
 from ebm.sampling.samples import (
@@ -36,10 +33,6 @@ from ebm.sampling.samples import (
 from ebm.spaces import FiniteSpace
 
 __all__ = ["sample"]
-
-
-#: Largest array of draws that is kept, in bytes.
-MEMORY_LIMIT = 8 * 2**30
 
 
 @overload
@@ -90,31 +83,31 @@ def sample(
         (..., n), which is ∂E/∂x. One with a method ``flat_directions`` that names some is refused:
         exp(−E) has no finite integral.
     sampler : Gibbs, Metropolis, ParallelTempering, Langevin or HamiltonianMonteCarlo, optional
-        How the chains move; the last two over ``ebm.Reals``. ``ebm.Gibbs()`` if not given.
+        Transition kernel, ``ebm.Gibbs()`` if not given; the last two are for ``ebm.Reals``. An
+        object with a method ``sweeper`` serves as well, see :class:`ebm.sampling.Sweeper`.
     n_draws : int
         Draws kept from each chain.
     n_chains : int
-        Number of chains; those of ``initial`` where it has several.
+        Number of chains; ignored if ``initial`` holds several.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of randomness. A loop of single steps needs one Generator for all of them, or
+        Source of randomness. A loop of short runs needs one Generator for all of them, or
         ``samples.final`` as ``initial``: with an integer it ends in one state or in a cycle. Chains
-        that are taken up bring their own random numbers; of ``rng`` come then only copies that they
-        lack.
+        that are continued have their own streams; ``rng`` then draws only the copies they lack.
     burn_in : int, optional
-        Sweeps (n site updates each), over R^n transitions, before the first draw: 100, or 0 when
-        chains are taken up.
-    initial : array_like, (n,) or (n_chains, n), or what ``samples.final`` is, optional
-        Where to start: states, or ``samples.final`` to go on as if the chains had never stopped.
-        Independent uniform states if not given, over R^n standard normal ones.
+        Sweeps of n updates each before the first draw, over R^n transitions: 100 if not given, or 0
+        when chains are continued.
+    initial : array_like, (n,) or (n_chains, n), or ``samples.final``, optional
+        States to start from, or ``samples.final`` to continue the same chains. Independent uniform
+        states if not given; over R^n, standard normal ones.
     run : ebm.sampling.SamplingRun, optional
-        What is kept, ``thin`` and ``observe``, and how the work is done, ``progress`` and
-        ``n_jobs``; the path of the chains does not depend on it.
+        Which draws are kept, ``thin`` and ``observe``, and how the work is done, ``progress`` and
+        ``n_jobs``.
 
     Returns
     -------
     Samples or ContinuousSamples
-        An ensemble with its own errors, ``.chains`` (chain, draw, unit) and ``.final``; over R^n
-        what was recorded, ``.values`` (chain, draw, …), with its errors and ``.final``.
+        An ensemble with Monte-Carlo errors, ``.chains`` (chain, draw, unit) and ``.final``; over
+        R^n the recorded ``.values`` (chain, draw, …), with their errors and ``.final``.
 
     Raises
     ------
@@ -122,15 +115,15 @@ def sample(
         If a count is not a positive integer, ``initial`` does not fit, or ``observe`` changes the
         shape of what it returns.
     ModelError
-        If ``sampler`` is none, or the model has not what it needs: a finite space, or a gradient
-        that is a number wherever the energy is finite.
+        If ``sampler`` is no sampler, or the model lacks what it needs: a finite space, or a
+        gradient that is a number wherever the energy is finite.
     MemoryLimitError
         If the draws would take more than 8 GiB.
 
     Warns
     -----
     RepeatedNumbersWarning
-        In the third run of a row with the same seed, each from states where the one before ended.
+        In the third of successive runs with one seed, each from states where the last one ended.
     PoorMixingWarning
         Over R^n, if a chain accepted none of 20 proposals or more; or if chains disagree: split
         R-hat above 1.1 in 100 draws or more, 400 in all.
@@ -180,16 +173,16 @@ def _swept(
 ) -> Samples:
     """Draws over a finite space, block after block of chains."""
     space = model.space
-    start, seeds = _started(model, given)
+    start, seeds = started(model, given)
     n_chains = len(start.states)
     sweeper = sampler.sweeper(model, n_chains)
     # A byte for each value, unless there are more levels than it holds.
     kind = np.min_scalar_type(-len(space.values) if isinstance(space, FiniteSpace) else 1.0)
     require_memory(
         float(n_chains) * n_draws * space.n * kind.itemsize,
-        MEMORY_LIMIT,
         f"{n_chains} chains of {n_draws} draws of {space.n} units",
         "draw fewer, or raise thin",
+        limit=2 * MEMORY_LIMIT,
     )
     chains = np.empty((n_chains, n_draws, space.n), dtype=kind)
     start = with_copies(start, model, sweeper.n_copies, seeds.source)
@@ -210,58 +203,3 @@ def _swept(
     final = replace(final, states=final.states.astype(kind), copies=copies, space=space)
     seeds.end(final.states, chains)
     return Samples(space, chains, final)
-
-
-def _started(model: EnergyModel, start: GivenStart) -> tuple[ChainState, SeededRun]:
-    """Initial states with finite energy, and fresh streams unless chains are taken up."""
-    space, initial = model.space, start.initial
-    if isinstance(initial, ChainState):
-        return _taken_up(model, initial), SeededRun(start.rng)
-    if isinstance(initial, Samples):
-        raise ModelError("initial must be states or a ChainState, got Samples: give samples.final")
-    require_memory(
-        8.0 * start.n_chains * space.n,
-        MEMORY_LIMIT,
-        f"{start.n_chains} chains of {space.n} units",
-        "take fewer",
-    )
-    if initial is None:
-        seeds = SeededRun(start.rng)
-        states = allowed_states(model, start.n_chains, seeds.source)
-    else:
-        states = side_by_side(space.check(initial), start.n_chains)
-        _require_allowed(model, states)
-        seeds = SeededRun(start.rng, initial, states)
-    return ChainState(states, new_streams(seeds.source, len(block_slices(len(states))))), seeds
-
-
-def _taken_up(model: EnergyModel, chains: ChainState) -> ChainState:
-    """A copy of chains that are to go on, once they are known to be over states of this model."""
-    space, own = checked_space(model), chains.space
-    try:
-        states = space.check(chains.states)
-        if own is not None and own.named(None) != space.named(None):
-            raise CodingError(f"its states are of {own!r}, those of the model of {space!r}")
-        if own is not None and own.names and space.names and own.names != space.names:
-            raise NamesError(f"its units are {own.names}, those of the model {space.names}")
-    except EbmError as error:
-        raise type(error)(f"initial holds chains of another model: {error}") from error
-    n_blocks, shape = len(block_slices(len(states))), np.shape(chains.streams)
-    if (
-        states.ndim != 2
-        or not len(states)
-        or len(shape) != 3
-        or shape[0] < n_blocks
-        or shape[1:] != (4, LANES)
-    ):
-        raise ShapeError(
-            f"initial must hold states (chain, {space.n}) and their {n_blocks} streams, got states "
-            f"{states.shape} and streams {shape}: give samples.final as it is"
-        )
-    _require_allowed(model, states)
-    return ChainState(states, chains.streams.copy(), copies=chains.copies)
-
-
-def _require_allowed(model: EnergyModel, states: Array) -> None:
-    if not is_allowed(model, states).all():
-        raise ModelError("initial must hold states of finite energy, one is forbidden (+inf)")

@@ -1,4 +1,4 @@
-"""What is drawn from Markov chains: an ensemble that knows its own errors, or what was observed."""
+"""Draws of Markov chains, with their errors, and the states from which chains continue."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ FEWEST_DRAWS = 100
 
 @dataclass(frozen=True)
 class SamplingRun:
-    """What of the chains is kept and how the work is done; where they go does not depend on it.
+    """Which draws are kept and how the work is done; the path of the chains does not depend on it.
 
     Parameters
     ----------
     thin : int
-        Sweeps from one draw to the next; over R^n transitions.
+        Sweeps between successive draws; over R^n, transitions.
     observe : callable, optional
-        Over R^n, from states (chain, n) to what is recorded instead of them, (chain, …): many
-        coordinates need not be kept.
+        Over R^n, a function from states (chain, n) to values (chain, …) that are recorded instead,
+        where the states would take too much memory.
     progress : bool
         Show a progress bar.
     n_jobs : int, optional
-        Threads; None means all cores. Over R^n all chains are moved together.
+        Number of threads, all cores if not given. Not for R^n, where all chains advance together.
 
     Raises
     ------
     ShapeError
         If ``thin`` or ``n_jobs`` is no positive integer.
     ModelError
-        If ``observe`` is no function.
+        If ``observe`` is not callable.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class SamplingRun:
 
 @dataclass(frozen=True, eq=False)
 class ChainState:
-    """Where chains stand: handed to ``initial``, they go on as if they had never stopped.
+    """States and random streams of chains; given as ``initial``, they continue the same chains.
 
     Parameters
     ----------
@@ -82,11 +82,11 @@ class ChainState:
     streams : ndarray of uint64, (block, 4, lanes)
         The random streams, one for each block of chains.
     space : StateSpace, optional
-        What the states are states of. Chains are taken up by another model over the same space, as
-        learning does, and refused by one over another.
+        Space of the states. Another model over the same space may continue the chains, as in
+        learning; a model over another space is refused.
     copies : ndarray, (chain, copy, n), optional
-        Where the copies of each chain stand that a sampler such as
-        :class:`ebm.ParallelTempering` carries along.
+        States of the copies that a sampler such as :class:`ebm.ParallelTempering` carries along
+        with each chain.
     """
 
     states: NDArray[Any]
@@ -102,11 +102,11 @@ class Samples(Ensemble):
     Parameters
     ----------
     space : StateSpace
-        Coding and names.
+        Coding and names of the units.
     chains : ndarray, (chain, draw, n)
         The draws.
     final : ChainState
-        Where the chains stand, to go on from.
+        Final states and streams, from which the chains can be continued.
 
     Examples
     --------
@@ -161,12 +161,12 @@ class Samples(Ensemble):
         Returns
         -------
         Moments
-            Worth the effective number of draws.
+            With the effective number of draws as ``sample_size``.
 
         Warns
         -----
         PoorMixingWarning
-            Once, where R̂ of a unit is above 1.1 and chains are long enough to tell: 100 draws in
+            Once, if R̂ of a unit is above 1.1 and the chains are long enough for that: 100 draws in
             each, 400 in all.
         """
         self._warn_of_poor_mixing()
@@ -183,12 +183,12 @@ class Samples(Ensemble):
         Returns
         -------
         Estimate
-            The error is NaN where f never changes along the chains.
+            The error is NaN if f never changes along the chains.
 
         Warns
         -----
         PoorMixingWarning
-            As :meth:`moments`.
+            As in :meth:`moments`.
         """
         self._warn_of_poor_mixing()
         values = np.stack([observed(f, chain.astype(np.float64)) for chain in self.chains])
@@ -205,7 +205,7 @@ class Samples(Ensemble):
 
     @cached_property
     def _poor_mixing(self) -> str | None:
-        """What to say of chains that disagree; None of those that agree or are too short."""
+        """The warning about chains that disagree; None if they agree or are too short."""
         r_hat = r_hat_of_poor_mixing(self.chains)
         if r_hat is None:
             return None
@@ -231,14 +231,14 @@ class Samples(Ensemble):
 
 @dataclass(frozen=True, eq=False)
 class ContinuousChains:
-    """Chains that can be taken up.
+    """States and random generator of chains over R^n, from which they can be continued.
 
     Parameters
     ----------
     states : ndarray, (chain, n)
-        Where they are.
+        Final states.
     stream : mapping
-        State of the generator that they share.
+        State of the generator that the chains share.
     """
 
     states: Array
@@ -247,16 +247,16 @@ class ContinuousChains:
 
 @dataclass(frozen=True, eq=False)
 class ContinuousSamples:
-    """What was recorded of chains over R^n.
+    """Values recorded along chains over R^n.
 
     Parameters
     ----------
     values : ndarray, (chain, draw, …)
-        The states, or what ``observe`` made of them.
+        The states, or the values of ``observe``.
     acceptance : ndarray, (chain,)
-        Share of the proposals accepted in the draws, burn-in not included.
+        Share of the proposals that each chain accepted after the burn-in.
     final : ContinuousChains
-        To go on as if the chains had never stopped.
+        Final states and generator, from which the chains can be continued.
     """
 
     values: Array = field(repr=False)
@@ -265,12 +265,12 @@ class ContinuousSamples:
 
     @property
     def mean(self) -> Array:
-        """Of the recorded values, (…)."""
+        """Mean of the recorded values over chains and draws, (…)."""
         return np.asarray(self.values.mean(axis=(0, 1)))
 
     @property
     def standard_error(self) -> Array:
-        """Of the mean, (…), from the effective sample size."""
+        """Standard error of the mean, (…), from the effective sample size."""
         return np.asarray(self.values.std(axis=(0, 1), ddof=1) / np.sqrt(self.ess))
 
     @property
@@ -285,7 +285,7 @@ class ContinuousSamples:
 
 
 def r_hat_of_poor_mixing(series: NDArray[Any]) -> Array | None:
-    """Split R̂ where chains are long enough to tell and one is too large; None elsewhere."""
+    """Split R̂ if chains are long enough for it and one value is too large; else None."""
     n_chains, n_draws = series.shape[:2]
     if n_draws < FEWEST_DRAWS or n_chains * n_draws < 4 * FEWEST_DRAWS:
         return None

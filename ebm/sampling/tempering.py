@@ -1,4 +1,4 @@
-"""Parallel tempering: hot copies of each chain that cross barriers and hand their states down."""
+"""Parallel tempering: copies of each chain at higher temperatures, which exchange states."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from ebm.errors import EbmError, ModelError
 from ebm.forms import QuadraticForm, offered_form
 from ebm.model import EnergyModel, checked_energy
 from ebm.models._library import library_model
-from ebm.sampling._streams import uniforms
-from ebm.sampling.gibbs import Gibbs, Sampler, Sweeper, checked_sampler
+from ebm.sampling.gibbs import Gibbs, Sampler, Sweeper, checked_sampler, uniforms
 from ebm.spaces import StateSpace
 
 __all__ = ["ParallelTempering"]
@@ -36,14 +35,14 @@ class ParallelTempering:
     betas : sequence of float
         Inverse temperatures of the copies below 1, falling. The draws are those of the chain at 1.
     sampler : Sampler, optional
-        How each copy moves; ``ebm.Gibbs()`` if not given.
+        Transition kernel of each copy; ``ebm.Gibbs()`` if not given.
 
     Raises
     ------
     EbmError
         If ``betas`` do not fall from below 1 to 0 or more.
     ModelError
-        If ``sampler`` is none, or carries copies itself.
+        If ``sampler`` is no sampler, or carries copies itself.
 
     Examples
     --------
@@ -106,16 +105,16 @@ class TemperingSweeper(Sweeper):
 
     def _swap(self, work: Any, cold: int, stream: Words) -> None:
         sweepers, models = self._sweepers[cold : cold + 2], self._models[cold : cold + 2]
-        own = [
+        states = [
             np.asarray(sweeper.read(work[cold + k]), float) for k, sweeper in enumerate(sweepers)
         ]
         gain = sum(
-            checked_energy(model, own[k]) - checked_energy(model, own[1 - k])
+            checked_energy(model, states[k]) - checked_energy(model, states[1 - k])
             for k, model in enumerate(models)
         )
-        taken = np.log(uniforms(stream, (len(own[0]),))) < gain
+        taken = np.log(uniforms(stream, (len(states[0]),))) < gain
         for k, sweeper in enumerate(sweepers):
-            mixed = np.where(taken[:, None], own[1 - k], own[k])
+            mixed = np.where(taken[:, None], states[1 - k], states[k])
             work[cold + k] = sweeper.load(mixed)
 
 

@@ -112,15 +112,15 @@ def agreed_names(names: Names, *uses: tuple[Any, ...]) -> Names:
     """
     if names is not None:
         return names
-    found, plain = [], []
+    all_labels, plain = [], []
     for name, values, *axes in uses:
         labelled = [(name, own) for k in axes if (own := axis_labels(values, k)) is not None]
-        found += labelled
+        all_labels += labelled
         plain += [] if labelled or not _rank(values) else [name]
-    if not found:
+    if not all_labels:
         return None
-    source, first = found[0]
-    for name, labels in found:
+    source, first = all_labels[0]
+    for name, labels in all_labels:
         if labels == first:
             continue
         both = f"{source} and {name}" if name != source else f"rows and columns of {name}"
@@ -150,15 +150,15 @@ def row_order(values: Any, rows: Any, name: str) -> Indices | None:
 
     It is theirs where one of both has no labels, or theirs only count while the rows have others.
     """
-    own, theirs = held_labels(values, 0), held_labels(rows, 0)
-    if own is None or theirs is None:
+    labels, wanted = held_labels(values, 0), held_labels(rows, 0)
+    if labels is None or wanted is None:
         return None
-    if len(own) == len(theirs) and bool((np.asarray(own) == np.asarray(theirs)).all()):
+    if len(labels) == len(wanted) and bool((np.asarray(labels) == np.asarray(wanted)).all()):
         return None
     # Rows that were shuffled have the labels that count, in another order.
-    if only_count(own) and not set(theirs) <= set(own):
+    if only_count(labels) and not set(wanted) <= set(labels):
         return None
-    return positions(list(own), list(theirs), f"the labels of {name} must be those of the rows,")
+    return positions(list(labels), list(wanted), f"the labels of {name} must be those of the rows,")
 
 
 def _rank(values: Any) -> int:
@@ -180,13 +180,13 @@ def _either_order(name: str, labels: Sequence[str]) -> str:
 
 def checked_names(names: Sequence[str], n: int) -> tuple[str, ...]:
     """The names as a tuple of n different strings."""
-    given = as_names(names, n)
-    if len(given) != n:
-        raise NamesError(f"names must hold one name for each of the {n} units, got {len(given)}")
-    repeated = sorted(name for name, count in Counter(given).items() if count > 1)
+    checked = as_names(names, n)
+    if len(checked) != n:
+        raise NamesError(f"names must hold one name for each of the {n} units, got {len(checked)}")
+    repeated = sorted(name for name, count in Counter(checked).items() if count > 1)
     if repeated:
         raise NamesError(f"unit names must differ, got {shown(repeated)} more than once")
-    return given
+    return checked
 
 
 def as_names(names: Any, n: int | None = None) -> tuple[str, ...]:
@@ -195,14 +195,14 @@ def as_names(names: Any, n: int | None = None) -> tuple[str, ...]:
         wanted = "names" if n is None else f"{n} names"
         kind = "the string " if isinstance(names, str | bytes) else ""
         raise NamesError(f"names must be a sequence of {wanted}, got {kind}{names!r}")
-    given = tuple(names)
-    for name in given:
+    sequence = tuple(names)
+    for name in sequence:
         # str(b"a") is "b'a'", which nobody means.
         if isinstance(name, bytes):
             raise NamesError(f"names must be text, got {name!r}: decode it, name.decode()")
         if name is None or (isinstance(name, float) and name != name):
             raise NamesError(f"names must be text, got {name!r}, a missing value: name every unit")
-    return tuple(str(name) for name in given)
+    return tuple(str(name) for name in sequence)
 
 
 def shown(names: Sequence[str], most: int = 6) -> str:

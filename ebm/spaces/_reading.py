@@ -16,9 +16,6 @@ from ebm._arrays import holds_text, plain_array
 from ebm._types import Array
 from ebm.errors import CodingError, NamesError, require_memory
 
-#: Largest dense copy of sparse rows, in bytes.
-MEMORY_LIMIT = 4 * 2**30
-
 
 def readable(values: Any, name: str) -> Any:
     """What came in as an array of any type, a sparse matrix in rows, or a frame.
@@ -48,7 +45,6 @@ def dense(values: Any) -> NDArray[Any]:
     if hasattr(values, "toarray"):
         require_memory(
             8.0 * math.prod(values.shape),
-            MEMORY_LIMIT,
             f"a dense copy of the {values.shape} sparse data",
             "choose fewer columns",
         )

@@ -112,7 +112,7 @@ class Binary(FiniteSpace):
     n : int
         Number of units.
     names : sequence of str, optional
-        Their names.
+        Names of the units.
 
     Examples
     --------
@@ -156,7 +156,7 @@ class Spins(FiniteSpace):
     n : int
         Number of units.
     names : sequence of str, optional
-        Their names.
+        Names of the units.
 
     Examples
     --------
@@ -195,7 +195,7 @@ class Levels(FiniteSpace):
     q : int
         Number of values of each, at least 2.
     names : sequence of str, optional
-        Their names.
+        Names of the units.
 
     Raises
     ------

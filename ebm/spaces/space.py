@@ -1,4 +1,4 @@
-"""What every state space knows, and the space of real coordinates."""
+"""State spaces in general, and the space of real coordinates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BLOCK = 2**20
 
 @dataclass(frozen=True)
 class StateSpace(ABC):
-    """Where states live: ``n`` units, each with a value, optionally each with a name.
+    """The set of states of ``n`` units, which may have names.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class StateSpace(ABC):
 
     @abstractmethod
     def random(self, n_states: int, rng: RandomSource = None) -> Array:
-        """Independent states without preference, (n_states, n)."""
+        """Independent states, uniform or, over R^n, standard normal, (n_states, n)."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class StateSpace(ABC):
         return self.n
 
     def features(self, states: ArrayLike) -> Array:
-        """What moments are taken of: the states themselves, (..., n) -> (..., n_features)."""
+        """Features, whose moments are taken: here the states, (..., n) -> (..., n_features)."""
         return self.check(states)
 
     def check(self, states: ArrayLike) -> Array:
@@ -92,7 +92,7 @@ class StateSpace(ABC):
         ----------
         states : array_like, (..., n)
             One state or any stack of states: an array, scipy.sparse rows, a tensor, a data frame or
-            a row of one. What has labels is taken by the names of the units.
+            a row of one. Labelled states are ordered by the names of the units.
 
         Returns
         -------
@@ -132,16 +132,16 @@ class StateSpace(ABC):
         Returns
         -------
         ndarray, (..., m)
-            What the function gives for all states; no float64 copy of all of them is made.
+            Values for all states; no float64 copy of all of them is made.
 
         Raises
         ------
         ShapeError
-            As :meth:`check`.
+            As in :meth:`check`.
         CodingError
-            As :meth:`check`.
+            As in :meth:`check`.
         MissingValueError
-            As :meth:`check`.
+            As in :meth:`check`.
 
         Examples
         --------
@@ -149,11 +149,11 @@ class StateSpace(ABC):
         >>> ebm.Spins(2).map(lambda states: states.sum(axis=-1), [[1, 1], [1, -1]])
         array([2., 0.])
         """
-        given = readable(states, "states")
-        if math.prod(given.shape) <= BLOCK:
-            return np.asarray(function(self._checked(states, given)))
-        self._require_width(given)
-        rows = given if len(given.shape) == 2 else dense(given).reshape(-1, self.n)
+        plain = readable(states, "states")
+        if math.prod(plain.shape) <= BLOCK:
+            return np.asarray(function(self._checked(states, plain)))
+        self._require_width(plain)
+        rows = plain if len(plain.shape) == 2 else dense(plain).reshape(-1, self.n)
         try:
             order = self._order(states)
             parts = [
@@ -162,10 +162,10 @@ class StateSpace(ABC):
             ]
         except (CodingError, MissingValueError):
             # The complaint counts all rows, not those of a block.
-            self._checked(states, given)
+            self._checked(states, plain)
             raise
         values = np.concatenate(parts)
-        return values.reshape(*given.shape[:-1], *values.shape[1:])
+        return values.reshape(*plain.shape[:-1], *values.shape[1:])
 
     def named(self, names: Sequence[str] | None) -> Self:
         """The same space with these names (or none)."""
@@ -189,21 +189,21 @@ class StateSpace(ABC):
         NamesError
             If ``names`` are not the names of the space in some order.
         """
-        given = as_names(names)
-        checked_names(given, len(given))
-        return positions(given, self.names or given, "the columns must be the units")
+        columns = as_names(names)
+        checked_names(columns, len(columns))
+        return positions(columns, self.names or columns, "the columns must be the units")
 
-    def _checked(self, states: Any, given: Any) -> Array:
+    def _checked(self, states: Any, plain: Any) -> Array:
         """States that :func:`readable` read, in float64 and the order of the units."""
-        self._require_width(given)
-        return self._valid_floats(given, self._order(states))
+        self._require_width(plain)
+        return self._valid_floats(plain, self._order(states))
 
-    def _require_width(self, given: Any) -> None:
-        shape = tuple(given.shape)
+    def _require_width(self, plain: Any) -> None:
+        shape = tuple(plain.shape)
         if shape[-1:] == (self.n,):
             return
-        if isinstance(given, np.ndarray) and given.dtype.kind in "OUS":
-            raise self._not_numbers(given)
+        if isinstance(plain, np.ndarray) and plain.dtype.kind in "OUS":
+            raise self._not_numbers(plain)
         turned = len(shape) == 2 and shape[0] == self.n
         hint = "; the table looks transposed: rows must be samples" if turned else ""
         raise ShapeError(f"states must have shape (..., {self.n}), got {shape}{hint}")
@@ -211,9 +211,9 @@ class StateSpace(ABC):
     def _order(self, states: Any) -> Indices | None:
         return order_along(states, -1, self.names, "states")
 
-    def _valid_floats(self, given: Any, order: Indices | None) -> Array:
+    def _valid_floats(self, plain: Any, order: Indices | None) -> Array:
         """Some rows, or all of them, in float64; refused where one is not in the coding."""
-        array = self._as_float(dense(given))
+        array = self._as_float(dense(plain))
         if order is not None:
             array = array[..., order]
         if not self._valid(array).all():
@@ -247,8 +247,8 @@ class StateSpace(ABC):
             )
         texts = [{value for value in column if isinstance(value, str)} for column in columns.T]
         # Words say more than numbers written as text, so they are named first.
-        for found in ([w for w in t if not _is_number(w)] for t in texts), texts:
-            for label, words in zip(self.labels, found, strict=True):
+        for words_by_unit in ([w for w in t if not _is_number(w)] for t in texts), texts:
+            for label, words in zip(self.labels, words_by_unit, strict=True):
                 if words:
                     return CodingError(
                         f"column {label!r} holds text ({shown(sorted(words))}) where numbers are "
@@ -290,7 +290,7 @@ class Reals(StateSpace):
     n : int
         Number of coordinates.
     names : sequence of str, optional
-        Their names.
+        Names of the coordinates.
 
     Examples
     --------

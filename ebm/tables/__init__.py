@@ -1,4 +1,4 @@
-"""Data files in and out: text and numpy files are checked numeric tables with named columns."""
+"""Text and numpy files as checked numeric tables with named columns."""
 
 from ebm.tables.binarize import binarize
 from ebm.tables.table import Table, read_table

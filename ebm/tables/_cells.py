@@ -1,8 +1,9 @@
 """Cells of delimited text as numbers.
 
-Where few different cells occur, as in tables of zeros and ones, each is read once and looked up as
+Where few distinct cells occur, as in tables of zeros and ones, each is read once and looked up as
 a word of 64 bits. :func:`numpy.loadtxt` reads other blocks of lines, and the csv module those that
-numpy refuses; it tells which cells mean a number although they are spelled otherwise.
+numpy refuses. The cells found there that mean a number, such as ``NA`` and ``TRUE``, are replaced
+by numbers in later blocks, which numpy then reads.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ _LOGICAL = {"true": 1.0, "false": 0.0}
 #: A number whose decimal mark is a comma, and one whose commas may as well part thousands.
 _WITH_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+")
-#: Characters of a block of lines, of the part of one that numpy refuses, and the most words known.
+#: Characters of a block of lines, and of a part of a refused block; largest number of words.
 _BLOCK, _PART, _MOST_WORDS = 2**19, 2**14, 512
-#: Bytes of a word, and what to keep of eight bytes in which fewer count.
+#: Bytes of a word, and masks of words of 0 to 8 bytes.
 _WORD = 8
 _MASKS = np.array([(1 << 8 * k) - 1 for k in range(_WORD + 1)], dtype="<u8")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a cell means: a number, NaN where it is missing (as ``missing`` in lower case), or None.
+    """The number in a cell, NaN where it is missing (as ``missing`` in lower case), None for text.
 
-    ``comma`` says that the decimal mark is a comma.
+    With ``comma`` the decimal mark is a comma.
     """
 
     missing: frozenset[str] = frozenset()
@@ -64,12 +65,12 @@ def _is_float(text: str) -> bool:
 
 
 def is_missing(text: str) -> bool:
-    """Whether a cell says that its value is not known."""
+    """Whether a cell is empty or stands for a missing value."""
     return text.strip().lower() in _MISSING
 
 
 def is_value(text: str) -> bool:
-    """Whether a cell is a number, with a decimal comma perhaps, or ``True``/``False``."""
+    """Whether a cell is a number, also with a decimal comma, or ``True``/``False``."""
     return not is_missing(text) and Reading(comma=True)(text) is not None
 
 
@@ -79,7 +80,7 @@ def has_comma(text: str) -> bool:
 
 
 def decimal_comma(texts: Iterable[str]) -> bool:
-    """Whether some comma can part no thousands, and no cell has a decimal point."""
+    """Whether some comma cannot separate thousands, and no number has a decimal point."""
     evident = False
     for text in {text.strip() for text in texts}:
         if has_comma(text):
@@ -90,12 +91,12 @@ def decimal_comma(texts: Iterable[str]) -> bool:
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """Lines as they are, without a copy of a long text."""
+    """Lines with their line feeds, without a copy of a long text."""
     return (line.group() for line in re.finditer(r"[^\n]*\n|[^\n]+\Z", text))
 
 
 def records(text: str, delimiter: str) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Records that are not empty, their cells without blanks around, and the lines read so far."""
+    """Records that are not empty, their cells stripped, and the number of lines read so far."""
     lines = lines_of(text)
     if delimiter == " ":
         lines = (line.strip().replace("\t", " ") + "\n" for line in lines)
@@ -114,7 +115,7 @@ def parse(columns: Sequence[Sequence[str]], reading: Reading) -> Cells:
     values = np.full((len(columns[0]) if columns else 0, len(columns)), np.nan)
     texts: dict[int, Sequence[str]] = {}
     for index, column in enumerate(columns):
-        # One look at each distinct text: files of zeros and ones have three of them.
+        # Each distinct text is read once.
         table = {text: reading(text) for text in set(column)}
         if None in table.values():
             texts[index] = column
@@ -151,7 +152,7 @@ def _blocks(body: str, size: int) -> Iterator[str]:
 
 
 class _Parser:
-    """Blocks of lines to numbers, with what earlier blocks have taught."""
+    """Numbers of blocks of lines; words, text columns and spellings are known from earlier ones."""
 
     def __init__(self, delimiter: str, width: int, reading: Reading) -> None:
         self.delimiter, self.width, self.reading = delimiter, width, reading
@@ -159,7 +160,7 @@ class _Parser:
         self.columns = list(range(width))
         self.spelled: dict[str, float | None] = {}
         self.words_are_few = True
-        # The last of the known words is the largest there is.
+        # The largest word ends the table, so that searchsorted stays inside.
         self._learn(np.array([2**64 - 1], dtype="<u8"))
 
     def joined(self, blocks: Iterable[str]) -> Array | None:
@@ -191,7 +192,7 @@ class _Parser:
         return table
 
     def load(self, block: str, dtype: Any, columns: list[int]) -> Any:
-        """Some columns by numpy; None for lines, quotes or cells that it would not read so."""
+        """Some columns by numpy; None where its reading of lines, quotes or cells would differ."""
         lines = block.split("\n")[:-1]
         some = len(columns) < self.width
         if some and any(line.count(self.delimiter) != self.width - 1 for line in lines):
@@ -213,7 +214,7 @@ class _Parser:
         return table if table.shape == (len(lines), len(columns)) else None
 
     def _are_quotes_around_cells(self, block: str) -> bool:
-        """Whether quotes only open or close a cell: numpy takes other ones, and unpaired ones."""
+        """Whether quotes only open or close a cell; numpy accepts others, and unpaired ones."""
         if '"' not in block:
             return True
         n_opening = block.startswith('"') + sum(
@@ -304,7 +305,7 @@ class _Parser:
             return None
         columns = list(zip(*rows, strict=True))
         values, texts = parse(columns, self.reading)
-        # Without a column of text there may be few words.
+        # Without this column of text there may be few words.
         self.words_are_few |= not texts.keys().isdisjoint(self.columns)
         self.columns = [index for index in self.columns if index not in texts]
         for index in self.columns:

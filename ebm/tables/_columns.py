@@ -1,4 +1,4 @@
-"""Which columns of a table: checks of the names in a file and of the names asked for."""
+"""Names of columns and their selection."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def choose_columns(
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names as the options ``--columns`` and ``--exclude`` take them, to paste into a shell."""
+    """Names as the value of ``--columns`` or ``--exclude``, quoted for a shell."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(names)
     return shlex.quote(line.getvalue())
@@ -66,7 +66,7 @@ def _matching(names: Sequence[str], wanted: str) -> Sequence[int]:
     """Positions that one name, number or range stands for."""
     if wanted in names:
         return [names.index(wanted)]
-    # Without [0-9] other digits, which int() reads too, would count.
+    # [0-9] excludes other digits, which int() reads too.
     ends = re.fullmatch("([0-9]+)(?:-([0-9]+))?", wanted)
     if ends and int(ends[1]) <= int(ends[2] or ends[1]) < len(names):
         return range(int(ends[1]), int(ends[2] or ends[1]) + 1)

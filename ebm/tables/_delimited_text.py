@@ -1,4 +1,4 @@
-"""Text files: delimiter and header from the first records, then numbers block by block."""
+"""Text files: delimiter and header are inferred from the first records, then cells are read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ebm.tables._layouts import digits_apart
 from ebm.tables._raw_table import RawTable
 
 _DELIMITERS = ("\t", ",", ";", "|", " ")
-#: Records that show how a file is laid out, and rows from which on the range of a column says much.
+#: Records that determine the layout, and fewest rows whose range is compared with the first line.
 _HEAD, _FEWEST_ROWS = 20, 3
 
 Head = tuple[tuple[str, ...], ...]
@@ -40,7 +40,7 @@ Head = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a text is laid out, as its first records show."""
+    """Delimiter, first records, header, quotes, number of columns, and the text of the data."""
 
     delimiter: str
     head: Head
@@ -58,10 +58,10 @@ def read_text(
 ) -> RawTable:
     """Read a delimited text file, UTF-8 or UTF-16 with a byte order mark, gzipped or not.
 
-    The delimiter is the one under which the first records have equally many cells and most of these
-    are numbers; a line ``sep=;`` says it. The first line is a header if any of its cells is neither
-    a number nor missing, or if it is 0, 1, …, k − 1 with k ≥ 3, the names of a pandas frame without
-    names. A header may follow a ``#``, as :func:`numpy.savetxt` writes it.
+    The delimiter is given by a line ``sep=;``, or is the one for which the first records have equal
+    numbers of cells and most of these are numbers. The first line is a header if a cell is neither
+    a number nor missing, or if it is 0, 1, …, k − 1 with k ≥ 3, as pandas writes default names. A
+    header may follow a ``#``, as :func:`numpy.savetxt` writes it.
     """
     try:
         layout = _layout(_decoded(path), path, header, transposed)
@@ -108,12 +108,12 @@ def _decoded(path: Path) -> str:
 def _layout(text: str, path: Path, header: bool | None, transposed: bool) -> _Layout:
     said = re.match(r'"?sep=(.)"?[ ]*\n', text)
     text = text[said.end() :] if said else text
-    # Empty lines at the beginning, and a mark of a comment before the names.
+    # Leading empty lines are skipped, and below a comment mark before the names.
     text = text[re.match(r"(?:[^\S\n]*\n)*", text).end() :]  # type: ignore[union-attr]
     if not text or text.isspace():
         raise ShapeError(f"{path} is empty, wanted a table with at least one row of data")
     first_line = next(lines_of(text))
-    # Names that all begin like a comment are names.
+    # A line whose cells all begin with # or % holds names.
     marked = first_line.lstrip()[:1] in ("#", "%") and not re.search(r"[,;\t|]\s*[#%]", first_line)
     if marked:
         text = text.lstrip().lstrip("#% ")
@@ -124,7 +124,7 @@ def _layout(text: str, path: Path, header: bool | None, transposed: bool) -> _La
         _refuse_comment(path, head)
     if not head:
         raise ShapeError(f"{path} holds no cells, wanted a table with at least one row of data")
-    # Quotes around all names, over lines without quotes.
+    # All names, and no other cells, are quoted.
     n_quotes = text[: text.find("\n")].count('"')
     quoted = n_quotes == 2 * len(head[0]) and len(head) > 1 and text.count('"') == n_quotes
     if header is None:
@@ -200,7 +200,7 @@ def _named_rows(head: Head) -> bool:
 
 
 def _refuse_comment(path: Path, head: Head) -> None:
-    """A marked line is a header if it has a name for each cell of a line of data, or refused."""
+    """Refuse a line marked as a comment unless it has a name for each cell of the next line."""
     first = head[0]
     names = not any(is_value(cell) for cell in first) or _is_counted(first)
     if not (names and len(head) > 1 and len(first) == len(head[1]) and not _is_header(head[1])):
@@ -213,7 +213,7 @@ def _refuse_comment(path: Path, head: Head) -> None:
 
 
 def _refuse_row_names(path: Path, head: Head) -> None:
-    """Lines that all begin with names are data where the numbers in the first of them repeat."""
+    """Refuse lines that all begin with names, unless all cells of the first are different."""
     if len(set(head[0])) < len(head[0]):
         raise FileFormatError(
             f"the lines of {path} begin with names ({head[0][0]!r}, {head[1][0]!r}) and go on "
@@ -244,27 +244,24 @@ def _refuse_doubtful_data(cells: Sequence[str], rows: Array, path: Path) -> None
 
 
 def _header_notes(cells: Sequence[str], is_header: bool) -> tuple[str, ...]:
-    """What was decided about the first line where it could be meant otherwise."""
+    """A note on the first line where it could also be read otherwise."""
     numeric = [cell for cell in cells if is_value(cell)]
-    if not is_header:
-        text = (
+    if not is_header and tuple(cells) == ("0", "1"):
+        return (
             "The first line, 0 and 1, was read as data: if these are the names of the columns, "
-            "as pandas writes them for a frame without names, say header=True."
+            "as pandas writes them for a frame without names, say header=True.",
         )
-        return (text,) if tuple(cells) == ("0", "1") else ()
+    if not is_header or not numeric:
+        return ()
     if _is_counted(numeric):
-        text = (
+        return (
             f"The first line, 0, 1, …, {numeric[-1]}, was read as the names of the columns, as "
-            "pandas writes them for a frame without names: if it is data, say header=False."
+            "pandas writes them for a frame without names: if it is data, say header=False.",
         )
-        return (text,)
-    if numeric:
-        text = (
-            f"The first line was read as a header although it holds the number {numeric[0]}: "
-            "if it is data, say header=False."
-        )
-        return (text,)
-    return ()
+    return (
+        f"The first line was read as a header although it holds the number {numeric[0]}: "
+        "if it is data, say header=False.",
+    )
 
 
 def _cells(layout: _Layout, path: Path, reading: Reading) -> tuple[Cells, tuple[str, ...]]:
@@ -276,7 +273,7 @@ def _cells(layout: _Layout, path: Path, reading: Reading) -> tuple[Cells, tuple[
         return _parsed(layout, path, with_comma), noted
     values, texts = _parsed(layout, path, reading)
     in_text = decimal_comma(itertools.chain(*texts.values()))
-    # Numbers with points stand elsewhere in some tables with commas.
+    # Elsewhere in the table numbers may have decimal points.
     if in_text and not (np.isfinite(values) & (values % 1 != 0)).any():
         return _parsed(layout, path, with_comma), noted
     return (values, texts), ()
@@ -322,15 +319,16 @@ def _ragged(path: Path, layout: _Layout, row: int, cells: Sequence[str]) -> str:
 
 
 def _named(layout: _Layout, raw: RawTable, path: Path) -> RawTable:
-    """Names to the columns, without an empty last column and with names of rows apart."""
+    """The table with names of columns, without an empty last column and a column of row names."""
     header = layout.head[0] if layout.is_header else ()
     last = layout.width - 1
-    # Every line ends with a delimiter.
+    # An empty last column means that every line ends with a delimiter.
     n_columns = last + (
         not last
         or header[last : last + 1] not in ((), ("",))
         or any(row[-1] != "" for row in layout.head[layout.is_header :])
-        or not raw.is_empty(last)
+        or last in raw.texts
+        or not np.isnan(raw.values[:, last]).all()
     )
     n_unnamed = n_columns - len(header[:n_columns]) if layout.is_header else 0
     if n_unnamed > 1 or (n_unnamed and not raw.tells_rows_apart(0)):
@@ -344,7 +342,7 @@ def _named(layout: _Layout, raw: RawTable, path: Path) -> RawTable:
     names = tuple(name or place for name, place in zip(given, places, strict=True))
     require_distinct(names, f"the header of {path}")
     raw = replace(raw, names=names, values=raw.values[:, :n_columns])
-    # Few rows with names may as well be units.
+    # With fewer rows than columns, named rows may be units.
     samples = n_unnamed or raw.is_numbered(0) or raw.n_rows >= n_columns
     if given[0] == "" and n_columns > 1 and samples and raw.tells_rows_apart(0):
         return raw.with_row_names()

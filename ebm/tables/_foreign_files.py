@@ -1,4 +1,4 @@
-"""Files of other programs: each is named, with the way from there to a table that is read."""
+"""Files of other programs are refused with the way to convert them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NoReturn
 from ebm.errors import FileFormatError
 
 _PANDAS = "pandas.{}(…).to_csv('table.csv', index=False) writes it as text"
-#: What suffixes mean, and what to do.
+#: Kind of a file by its suffix, and the remedy.
 _KINDS = {
     ".xlsx .xls .xlsm .ods .numbers": ("a spreadsheet", "save the sheet as CSV"),
     ".mat": ("a MATLAB file", "writematrix(X, 'table.csv') in MATLAB writes it as text"),
@@ -27,7 +27,7 @@ _KINDS = {
     ".zip .bz2 .xz .zst": ("a compressed file", "unpack it, or compress the text with gzip"),
 }
 _KIND_OF = {suffix: kind for suffixes, kind in _KINDS.items() for suffix in suffixes.split()}
-#: What a text file that begins so really is.
+#: Kind of a file by its first bytes, and the remedy.
 _SIGNATURES = {
     b"PK\x03\x04": ("a zip archive, as Excel workbooks are", "save the sheet as CSV"),
     b"\x1f\x8b": ("gzipped", "let its name end with .gz"),
@@ -39,7 +39,7 @@ _SIGNATURES = {
 
 
 def refuse_foreign_suffix(path: Path) -> NoReturn:
-    """Refuse a file by its suffix: as one of another program where the suffix is known."""
+    """Refuse a file by its suffix, naming its program where the suffix is known."""
     suffix = path.suffix.lower()
     if suffix in _KIND_OF:
         kind, remedy = _KIND_OF[suffix]
@@ -51,7 +51,7 @@ def refuse_foreign_suffix(path: Path) -> NoReturn:
 
 
 def refuse_foreign_content(path: Path, content: bytes) -> None:
-    """Refuse content that is no text although the suffix says so."""
+    """Refuse content that is not text in a file with the suffix of a text."""
     for signature, (kind, remedy) in _SIGNATURES.items():
         if content.startswith(signature):
             raise FileFormatError(f"{path} is no text file but {kind}: {remedy}")

@@ -1,4 +1,4 @@
-"""Tables whose rows are not samples: transposed ones, long ones, and digits without delimiters."""
+"""Transposed tables, long tables, and digits without delimiters."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ebm.errors import (
 from ebm.tables._columns import choose_columns, default_names, require_distinct
 from ebm.tables._raw_table import RawTable
 
-#: Bytes of a table, and of one cell of it: two copies as float64 and two masks.
-MEMORY_LIMIT, _CELL_BYTES = 4 * 2.0**30, 18
-#: Names of the three columns of a long table: who answered, what was asked, the answer.
+#: Bytes of one cell of a table: two copies as float64 and two masks.
+_CELL_BYTES = 18
+#: Usual names of the three columns of a long table: sample, unit and value.
 _ROLES = (
     frozenset({"id", "person", "subject", "respondent", "participant", "student", "user"}),
     frozenset({"item", "question", "variable", "unit", "itemid", "item_id"}),
@@ -31,7 +31,7 @@ _ROLES = (
 
 
 def transposed(raw: RawTable, path: Path) -> RawTable:
-    """The table turned: rows become units, a first column of text their names."""
+    """The transposed table: rows become units, named by a first column of text."""
     if raw.row_names is None and 0 in raw.texts:
         raw = raw.with_row_names()
     values = raw.numbers(range(len(raw.names)))
@@ -56,7 +56,6 @@ def pivoted(raw: RawTable, roles: Sequence[str], path: Path) -> RawTable:
     units, columns = _places(raw.labels(unit))
     require_memory(
         _CELL_BYTES * len(samples) * len(units),
-        MEMORY_LIMIT,
         f"the table of {len(samples)} {raw.names[sample]!r} and {len(units)} {raw.names[unit]!r}",
         "give layout= the columns of the sample, the unit and the value, or split the file",
     )
@@ -100,7 +99,7 @@ def refuse_long(raw: RawTable, path: Path) -> None:
 
 
 def long_doubt(raw: RawTable) -> str:
-    """Three columns of which the first two take every pair of values once."""
+    """A sentence on three columns of which the first two take every pair of values once."""
     if len(raw.names) != 3 or 2 in raw.texts or raw.n_rows < 12:
         return ""
     (_, rows), (_, columns) = (_places(raw.labels(index)) for index in (0, 1))
@@ -115,11 +114,10 @@ def long_doubt(raw: RawTable) -> str:
 
 
 def digits_apart(raw: RawTable, lines: Sequence[str]) -> RawTable:
-    """One column of equally many digits 0 and 1 in each line, one of them first 0, as columns."""
+    """Lines of equally many digits 0 and 1, at least one of which starts with 0, as columns."""
     width = len(lines[0])
-    if width < 2 or not all(len(line) == width and re.fullmatch("[01]+", line) for line in lines):
-        return raw
-    if all(line[0] == "1" for line in lines):
+    are_digits = all(len(line) == width and re.fullmatch("[01]{2,}", line) for line in lines)
+    if not are_digits or all(line[0] == "1" for line in lines):
         return raw
     digits = np.frombuffer("".join(lines).encode(), dtype=np.uint8).reshape(-1, width)
     note = f"Lines of {width} digits without delimiters were read as {width} columns."

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._text import one_line
 from ebm.errors import FileFormatError, NamesError, ShapeError
 from ebm.tables._cells import Reading, parse
 from ebm.tables._columns import default_names, require_distinct
@@ -64,7 +65,7 @@ def _member(content: Any, key: str, path: Path) -> NDArray[Any]:
 
 
 def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return one_line(str(error)) or type(error).__name__
 
 
 def _data_key(arrays: Arrays, path: Path) -> str:

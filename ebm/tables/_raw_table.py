@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ebm.errors import CodingError
 from ebm.tables._cells import Reading, has_comma, is_missing
 
-#: Labels in a message, and names that it gives to paste.
+#: Largest numbers of labels and of names in a message.
 _MAX_SHOWN, _MAX_LISTED = 4, 40
 #: Labels of which the first is 0 and the second is 1.
 _PAIRS = (
@@ -25,10 +25,9 @@ _PAIRS = (
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
-    """What a file holds: ``values`` (n_rows, n_columns), NaN where missing and in columns of text.
+    """Content of a file: ``values`` (n_rows, n_columns), NaN where missing and in columns of text.
 
-    ``texts`` has the cells of columns that hold something else than numbers, ``notes`` say how the
-    file was read.
+    ``texts`` has the cells of columns that hold text; ``notes`` describe how the file was read.
     """
 
     names: tuple[str, ...]
@@ -42,10 +41,6 @@ class RawTable:
         """Number of data rows."""
         return len(self.values)
 
-    def is_empty(self, index: int) -> bool:
-        """Whether a column has missing cells only."""
-        return index not in self.texts and bool(np.isnan(self.values[:, index]).all())
-
     def is_numbered(self, index: int) -> bool:
         """Whether a column is 0, 1, 2, … or 1, 2, 3, …, at least three of them."""
         column = self.values[:, index]
@@ -53,7 +48,7 @@ class RawTable:
         return len(column) > 2 and column[0] in (0, 1) and bool(np.array_equal(column, steps))
 
     def tells_rows_apart(self, index: int) -> bool:
-        """Whether a column may be names of rows: different texts, or numbers that count them."""
+        """Whether a column may hold names of rows: distinct texts, or consecutive numbers."""
         texts = self.texts.get(index)
         return self.is_numbered(index) if texts is None else len(set(texts)) == len(texts)
 
@@ -61,7 +56,7 @@ class RawTable:
         """Chosen columns as numbers of the file's type; refused where one of them holds text."""
         if not self.texts.keys().isdisjoint(chosen):
             raise CodingError(_complaint(self.names, self.texts, chosen))
-        # A whole table stays as it is: no copy of what may be large.
+        # A whole table, which may be large, is not copied.
         whole = list(chosen) == list(range(len(self.names)))
         return self.values if whole else self.values[:, list(chosen)]
 
@@ -99,7 +94,7 @@ def _complaint(
     others = f" ({len(bad) - 1} more columns hold text too)" if len(bad) > 1 else ""
     end = _leaving_out([names[index] for index in bad], good)
     if len(bad) == 1 and len(set(column)) == len(column) < len(good):
-        # One name for each row, and few rows.
+        # One text for each row, and fewer rows than columns.
         end += (
             ". If these are names of units, the table is transposed, rows must be samples: "
             "layout='transposed' turns it"
@@ -130,7 +125,7 @@ def _complaint(
 
 
 def _in_order(*labels: str) -> tuple[str, str, bool]:
-    """Two labels, that which means 0 first, and whether that is certain."""
+    """Two labels, first the one that means 0, and whether this order is certain."""
     for first, second in (labels, labels[::-1]):
         if f"{first.strip()} {second.strip()}".lower() in _PAIRS:
             return first, second, True
@@ -139,7 +134,7 @@ def _in_order(*labels: str) -> tuple[str, str, bool]:
 
 
 def _leaving_out(bad: list[str], good: list[str]) -> str:
-    """Advice to do without columns of text, with the shorter of the two lists that say so."""
+    """Advice to leave out columns of text, by the shorter of ``exclude=`` and ``columns=``."""
     if not good:
         return ""
     if min(len(bad), len(good)) > _MAX_LISTED:

@@ -1,4 +1,4 @@
-"""Numbers cut in two: one threshold, one for each column, and what each side holds."""
+"""Thresholds of tables, and notes and doubts on the values on each side of them."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ Threshold = float | str | Sequence[float | str] | Mapping[str, float | str]
 _AVERAGES: Mapping[str, Callable[[Any], Any]] = {"mean": np.mean, "median": np.median}
 #: Whole numbers that surveys write for "no answer".
 _CODE = re.compile("-[0-9]+|9*[6-9]|99+|88+|77+|66+")
-#: Different values that are told, and cells that show whether there are more.
+#: Largest number of distinct values listed, and cells of a first look for more of them.
 _MAX_VALUES, _SAMPLE = 12, 4096
 _MAX_SHOWN = 6
 
 
 def binarize(values: ArrayLike, threshold: ArrayLike) -> NDArray[np.int8]:
-    """Cut values in two: x = 1 where value > threshold, 0 elsewhere.
+    """Threshold values: x = 1 where value > threshold, 0 elsewhere.
 
     Parameters
     ----------
     values : array_like
         Numbers of any shape.
     threshold : float or array_like
-        The cut; a value equal to it becomes 0. An array holds one for each column, such as
-        ``values.mean(axis=0)``.
+        Threshold; a value equal to it becomes 0. An array holds one threshold for each column, such
+        as ``values.mean(axis=0)``.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def binarize(values: ArrayLike, threshold: ArrayLike) -> NDArray[np.int8]:
     Raises
     ------
     CodingError
-        If the threshold is not a finite number, or one for each column.
+        If the threshold is neither a finite number nor one for each column.
     MissingValueError
         If a value is NaN.
 
@@ -150,21 +150,19 @@ def _few(values: Any) -> bool:
 
 def codes_doubt(values: NDArray[Any], names: Sequence[str]) -> str:
     """A sentence on whole numbers such as 99 or −1 far outside of the others of their column."""
-    counts: dict[int, int] = {}
-    where: dict[int, list[str]] = {}
+    counts: dict[int, dict[str, int]] = {}
     for name, column in zip(names, values.T, strict=True):
         for code, count in _codes(column):
-            counts[code] = counts.get(code, 0) + count
-            where.setdefault(code, []).append(name)
-    if not where:
+            counts.setdefault(code, {})[name] = count
+    if not counts:
         return ""
-    told = []
-    for code, columns in list(where.items())[:_MAX_SHOWN]:
+    listed = []
+    for code, columns in list(counts.items())[:_MAX_SHOWN]:
         more = f" and {len(columns) - 1} more columns" if len(columns) > 1 else ""
-        told.append(f"{code} ({counts[code]} times, in {columns[0]!r}{more})")
+        listed.append(f"{code} ({sum(columns.values())} times, in {next(iter(columns))!r}{more})")
     return (
-        f"far from the other values of a column: {', '.join(told)}. If these are codes for 'no "
-        f"answer', say missing={list(where)}"
+        f"far from the other values of a column: {', '.join(listed)}. If these are codes for 'no "
+        f"answer', say missing={list(counts)}"
     )
 
 

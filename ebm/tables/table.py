@@ -1,4 +1,4 @@
-"""The table a reader gets: chosen columns, complete rows, and what was done to obtain them."""
+"""Reading a file: columns are chosen, incomplete rows dropped or refused, values thresholded."""
 
 from __future__ import annotations
 
@@ -39,17 +39,18 @@ class Table:
     Parameters
     ----------
     states : ndarray, shape (n_rows, n_columns)
-        int8 where every value is a small integer, float64 otherwise; read-only.
-    names : tuple of str
-        One name per column.
+        Values, int8 where all are integers of that range and float64 otherwise; read-only.
+    names : tuple of str, (n_columns,)
+        Names of the columns.
     n_rows_read : int
-        Data rows in the file.
+        Number of data rows in the file.
     n_rows_dropped : int
-        Rows left out because a chosen column was missing.
+        Number of rows left out because of a missing value in a chosen column.
     notes : tuple of str
-        Sentences on what a reader of the results should know.
+        Sentences on how the file was read and what was changed.
     doubt : str
-        Why this may not be the table that was meant, to be said before any work; often empty.
+        Reasons why this may not be the intended table, such as rows that may be units; empty if
+        there are none.
 
     Examples
     --------
@@ -82,32 +83,32 @@ def read_table(
 ) -> Table:
     r"""Read a data file into rows of numbers with named columns.
 
-    Reads ``.csv``, ``.tsv``, ``.txt`` (gzipped too: ``.csv.gz``), ``.npy`` and ``.npz``. The coding
-    of the values is neither checked nor guessed here: that is the state space's work. Where a file
-    can be read in two ways it is refused, with the argument that decides.
+    The coding of the values is neither checked nor guessed; state spaces check it. A file that can
+    be read in two ways is refused, and the error names the argument that decides.
 
     Parameters
     ----------
     path : str or path-like
-        The file; its suffix says how it is read.
+        File of type ``.csv``, ``.tsv`` or ``.txt``, also gzipped (``.csv.gz``), ``.npy`` or
+        ``.npz``.
     columns : sequence of str or int, optional
-        Columns to take; default all. By name, or where no column has that name by position from 0,
-        ``"3-7"`` for those from 3 to 7.
+        Columns to read, by name or, where no column has that name, by position from 0; ``"3-7"``
+        stands for the positions 3 to 7. All by default.
     exclude : sequence of str or int, optional
-        Columns to leave out of these, named in the same way.
+        Columns to leave out of ``columns``, specified in the same way.
     missing : str, float or sequence of these
         Values that mean "no answer", such as ``[9, 99]``, besides empty cells, ``NA`` and ``.``.
     drop_missing : bool, default False
-        Leave out the rows with a missing value in the chosen columns; their number is noted.
+        Leave out rows with a missing value in the chosen columns; a note gives their number.
     threshold : float, str, sequence or mapping, optional
-        Replace every value by 1 where it is greater than the threshold and by 0 elsewhere: a
+        Replace every value by 1 if it is greater than the threshold and by 0 otherwise. A
         number, ``"mean"`` or ``"median"`` of each column, one of these for each column, or a
-        mapping for columns by name, which leaves the others as they are.
+        mapping from names of columns, which leaves the other columns unchanged.
     header : bool, optional
-        Whether the first line of a text file holds names; default as the file shows it.
+        Whether the first line of a text file holds names; by default inferred from the file.
     layout : "wide", "transposed" or sequence of str, default "wide"
-        Rows are samples, or rows are units; three names say that each row holds one value: the
-        columns of the sample, the unit and the value.
+        Rows are samples (``"wide"``) or units (``"transposed"``). Three names mean one value in
+        each row: the columns of the sample, the unit and the value.
 
     Returns
     -------
@@ -117,8 +118,8 @@ def read_table(
     Raises
     ------
     EbmError
-        If ``layout`` is anything else, or ``missing`` is one text of several codes. What cannot be
-        read raises the subclasses of this error.
+        If ``layout`` has another value, or ``missing`` is one string with several codes. Files that
+        cannot be read raise subclasses of this error.
 
     Examples
     --------
@@ -135,7 +136,7 @@ def read_table(
             f"layout must be 'wide', 'transposed' or the names of three columns, got {layout!r}"
         )
     is_whole = columns is None and exclude is None
-    # Codes that are numbers wait for the columns chosen: who answered may have the number 99.
+    # Numerical codes apply to the chosen columns only: a respondent may have the number 99.
     codes = {str(code): Reading()(str(code)) for code in _listed_codes(missing)}
     texts = frozenset(code.strip().lower() for code, number in codes.items() if number is None)
     raw = _read(path, header, texts, layout == "transposed")
@@ -194,7 +195,7 @@ def _listed_codes(missing: Any) -> list[str | float]:
 
 
 def _complete_rows(values: NDArray[Any], names: Sequence[str], drop_missing: bool) -> NDArray[Any]:
-    """The rows without a missing value, where there are any and the others may be dropped."""
+    """The complete rows if ``drop_missing``; missing values are refused otherwise."""
     if values.dtype.kind != "f" or not (missing := np.isnan(values)).any():
         return values
     complete: NDArray[Any] = values[~missing.any(axis=1)]
@@ -211,7 +212,7 @@ def _complete_rows(values: NDArray[Any], names: Sequence[str], drop_missing: boo
 
 
 def _remedy(missing: Flags, names: Sequence[str]) -> str:
-    """What to do about missing values: rows to drop, or columns without which some are complete."""
+    """Advice to drop rows, or to exclude columns without which some rows are complete."""
     if not missing.any(axis=1).all():
         return "drop those rows with drop_missing=True, or leave columns out with exclude="
     order = np.argsort(-missing.sum(axis=0), kind="stable")
@@ -222,13 +223,13 @@ def _remedy(missing: Flags, names: Sequence[str]) -> str:
     if fewest == len(names):
         return "every row lacks something and every column too: fill the cells in"
     emptiest = [names[index] for index in order[: min(fewest, _MAX_SHOWN)]]
-    said = f"exclude={emptiest} leaves {n_complete} complete rows"
+    advice = f"exclude={emptiest} leaves {n_complete} complete rows"
     if fewest > _MAX_SHOWN:
         share = f"{n_complete} of {len(missing)} rows are complete"
-        said = f"{share} without the {fewest} emptiest, {', '.join(map(repr, emptiest))}, …"
+        advice = f"{share} without the {fewest} emptiest, {', '.join(map(repr, emptiest))}, …"
     return (
-        "no row is complete, so that none would be left without those. "
-        f"Leave columns out first: {said}"
+        "no row is complete, so that dropping rows would leave none. "
+        f"Leave columns out first: {advice}"
     )
 
 
@@ -256,7 +257,7 @@ def _compact(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _shape_doubt(n_rows: int, n_columns: int) -> str:
-    """Tables of few units may have few rows; many units take more samples than there are units."""
+    """A sentence on tables with more than 32 columns and fewer rows, or ten times fewer rows."""
     if n_columns <= 10 * n_rows and (n_columns <= _MANY_COLUMNS or n_columns <= n_rows):
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Tables out: rows of integers with named columns, such that they are read back as they were."""
+"""Writing rows of integers with named columns such that they are read back unchanged."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +17,9 @@ from ebm.errors import CodingError, FileFormatError, NamesError, ShapeError
 from ebm.tables._columns import default_names, require_distinct
 from ebm.tables._delimited_text import header_of
 
-__all__ = ["SUFFIXES", "text_blocks", "write_table"]
+__all__ = ["require_suffix", "text_blocks", "write_table"]
 
-#: What can be written, as the suffixes of :func:`write_table`.
+#: Suffixes of the files that :func:`write_table` writes.
 SUFFIXES = (".csv", ".tsv", ".npy", ".npz")
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _ROWS_PER_BLOCK = 2**14
@@ -31,24 +32,24 @@ def write_table(
     *,
     overwrite: bool = False,
 ) -> None:
-    r"""Write rows of integers, such as draws of a model, to a file that ``read_table`` reads back.
+    r"""Write rows of integers, such as draws of a model, to a file for ``read_table``.
 
     Parameters
     ----------
     path : str or path-like
-        ``.csv`` or ``.tsv`` with a line of names, ``.npz`` with arrays ``states`` and ``names``, or
-        ``.npy``, which holds no names.
+        File of type ``.csv`` or ``.tsv``, with a line of names, ``.npz``, with arrays ``states``
+        and ``names``, or ``.npy``, without names.
     states : array_like, (n_rows, n_columns)
-        Integers, of any numeric type.
+        Integers of any numeric type.
     names : sequence of str, optional
-        One for each column; ``"column 0"``, … if not given.
+        Names of the columns; default ``"column 0"``, ``"column 1"``, ….
     overwrite : bool, default False
-        Replace a file that is there.
+        Replace an existing file.
 
     Raises
     ------
     FileFormatError
-        If the suffix is not one of these, or names would not be read as names from text.
+        If the suffix is another, or a text file would not be read back with the same names.
 
     Examples
     --------
@@ -59,11 +60,7 @@ def write_table(
     'a,b\n0,1\n1,1\n'
     """
     path = Path(path)
-    kind = path.suffix.lower()
-    if kind not in SUFFIXES:
-        raise FileFormatError(
-            f"{path} has the suffix {path.suffix or 'none'}, wanted {', '.join(SUFFIXES)}"
-        )
+    kind = require_suffix(path)
     rows, columns = _checked(states, names)
     if kind in _DELIMITERS:
         blocks = text_blocks(rows, columns, _DELIMITERS[kind])
@@ -76,9 +73,20 @@ def write_table(
             file.writelines(blocks)
 
 
-def text_blocks(states: ArrayLike, names: Sequence[str], delimiter: str = ",") -> Iterator[bytes]:
-    """A text table in UTF-8, the line of names first, then a block of rows at a time."""
-    rows, columns = _checked(states, names)
+def require_suffix(path: Path) -> str:
+    """The suffix of a table in lower case; others than ``SUFFIXES`` are refused."""
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise FileFormatError(
+            f"{path} has the suffix {path.suffix or 'none'}, wanted {', '.join(SUFFIXES)}"
+        )
+    return suffix
+
+
+def text_blocks(
+    rows: NDArray[Any], columns: tuple[str, ...], delimiter: str = ","
+) -> Iterator[bytes]:
+    """Integers (n_rows, n_columns) as text in UTF-8: the line of names, then blocks of rows."""
     header = _text([columns], delimiter)
     if header_of(header + _text(rows[:1].tolist(), delimiter)) != columns:
         raise FileFormatError(

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import ebm
 from ebm.enumeration import _quadratic
 from ebm.enumeration._blocked import BlockedEnumeration
+from ebm.enumeration._limits import Limits
+from ebm.enumeration._log_weights import cut_form
 from ebm.enumeration._quadratic import PairwiseEnumeration
 from ebm.errors import CodingError, ModelError, ShapeError
 from tests import oracles, strategies
@@ -101,6 +103,30 @@ class TestAgainstDefinition:
 
 
 @pytest.mark.usefixtures("route")
+class TestForms:
+    """Sums are given a form and ask the model for nothing."""
+
+    def test_the_model_is_not_asked(self):
+        class Silent(ebm.EnergyModel):
+            space = ebm.Binary(14)
+
+            def energy(self, states):
+                pytest.fail("evaluated")
+
+            def quadratic_form(self):
+                pytest.fail("made again")
+
+        for scale in (0.3, 1e9):
+            machine = ebm.BoltzmannMachine(
+                scale * (np.ones((14, 14)) - np.eye(14)), scale * np.linspace(-9, 1, 14), center=0.4
+            )
+            cut = cut_form(machine.quadratic_form())
+            silent = PairwiseEnumeration(Silent(), Silent.space, cut, Limits(), 1)
+            exact = ebm.exact(machine, n_jobs=1)
+            assert silent.log_partition == exact.log_partition
+            np.testing.assert_array_equal(silent.moments().covariance, exact.moments().covariance)
+
+
 class TestKnownNumbers:
     """LIMITS of the design, §1.3 and §3.1: two independent methods, to the digits shown."""
 

@@ -12,9 +12,11 @@ from scipy.special import expit
 import ebm
 from ebm.enumeration import _layer_sums, _two_layers
 from ebm.enumeration._limits import Limits
+from ebm.enumeration._log_weights import cut_layers
 from ebm.enumeration._quadratic import PairwiseEnumeration
 from ebm.enumeration._two_layers import RestrictedEnumeration
 from ebm.errors import EnumerationLimitError, ModelError
+from ebm.forms import summable_form
 from tests import oracles, statistical, strategies
 from tests.enumeration.test_limits import BYTES, refusal
 from tests.user_models import TwoMembers
@@ -38,7 +40,8 @@ def machine(n, m, scale=1.0, seed=0, **options):
 
 def by(layer, model, n_jobs=1, **limits):
     """The ensemble by the states of one layer, whichever is smaller."""
-    return RestrictedEnumeration(model, model.space, Limits(**limits), n_jobs, layer=layer)
+    cut = cut_layers(summable_form(model))
+    return RestrictedEnumeration(model, model.space, cut, Limits(**limits), n_jobs, layer=layer)
 
 
 def small_blocks(patch, column_bits=2, row_bits=1):

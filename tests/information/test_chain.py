@@ -128,5 +128,5 @@ def test_refusals():
     with pytest.raises(MemoryLimitError, match=r"1e\+12 draws for each of 4 inputs"):
         chain_fisher(CHAIN, X, n_draws=10**12)
     wide = [Layer(np.zeros((40, 3)), response=Tanh()), Layer(np.zeros((1, 40)))]
-    with pytest.raises(MemoryLimitError, match=r"all answers of 40 units.*give n_draws"):
+    with pytest.raises(MemoryLimitError, match=r"all states of 40 units.*give n_draws"):
         chain_fisher(wide, X)

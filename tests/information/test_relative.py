@@ -125,7 +125,7 @@ class TestTwoLayers:
         layer = Layer(np.ones((3, 2)))
         with pytest.raises(ShapeError, match=r"outer weights must have 3 columns.*got 2"):
             TwoLayers(layer, layer)
-        with pytest.raises(ModelError, match="SoftmaxLayer above it, got SoftmaxLayer and Layer"):
+        with pytest.raises(ModelError, match=r"inner must be .*, got SoftmaxLayer and Layer"):
             TwoLayers(SoftmaxLayer(layer.weights), layer)
 
 

@@ -57,22 +57,28 @@ def minimize(action, theta=None, **settings):
 
 
 @st.composite
-def systems(draw, activation=None, min_classes=2, scale=0.6):
+def systems(draw, min_classes=2, scale=0.6):
     """(action, theta, arrays): a small system in float64 and a point off every symmetry."""
     rng = draw(generators())
     m, h, e = draw(st.integers(min_classes, 5)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
     labels = labels_for(rng, m, 9, draw(st.booleans()))
     z = rng.normal(0.3, 1, (len(labels), e))
     weights = None if draw(st.booleans()) else rng.uniform(0.2, 2, len(labels))
-    name = activation or draw(st.sampled_from(SMOOTH))
-    action = ebm.networks.SoftmaxMLPAction(
-        z, labels, h, activation=name, settings=ebm.networks.RowSettings(sample_weight=weights)
-    )
+    name = draw(st.sampled_from(SMOOTH))
+    action = softmax_mlp(z, labels, h, activation=name, sample_weight=weights)
     theta = rng.normal(0, scale, action.space.n)
     w = np.ones(len(labels)) if weights is None else weights
     p = np.zeros((len(labels), m))
     p[np.arange(len(labels)), labels] = w / w.sum()
     return action, theta, (z, p)
+
+
+def with_activation(action, rows, activation):
+    """A drawn system with another activation."""
+    z, p = rows
+    return softmax_mlp(
+        z, p.argmax(1), action.n_hidden, activation=activation, sample_weight=p.sum(1)
+    )
 
 
 def surprise(activation, U, c, W, b, z, p):

@@ -274,7 +274,7 @@ def test_bad_parameters():
             system.expand(np.zeros(d), order)
     with pytest.raises(LimitError, match="order must be at most 1000, got 1001"):
         system.expand(np.zeros(d), 1001)
-    with pytest.raises(ShapeError, match="U, c, W, b must be one of each, or equally many"):
+    with pytest.raises(ShapeError, match="U, c, W, b must have the same leading axes"):
         system.flatten(np.zeros((2, 3, 4)), np.zeros((5, 3)), np.zeros((4, 3)), np.zeros(4))
     for theta, message in (
         (torch.zeros(d).to_sparse(), "theta must be dense"),

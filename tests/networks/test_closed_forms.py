@@ -10,8 +10,14 @@ pytest.importorskip("torch")
 
 import ebm.networks
 from ebm.errors import LimitError, MemoryLimitError, ModelError, ShapeError
-from ebm.networks import RowSettings
-from tests.networks.systems import SMOOTH, labels_for, multidegree, shifted_tanh, systems
+from tests.networks.systems import (
+    SMOOTH,
+    labels_for,
+    multidegree,
+    shifted_tanh,
+    systems,
+    with_activation,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::ebm.errors.SeriesWarning")
 
@@ -35,14 +41,8 @@ def balanced(seed=0, activation="silu", m=4, e=3, h=4):
 @given(data=systems())
 def test_sums_of_the_terms_are_the_series(activation, data):
     """Orders 0 to 4, balanced or not, M = 2 … 5."""
-    action, theta, (z, p) = data
-    other = ebm.networks.SoftmaxMLPAction(
-        z,
-        p.argmax(1),
-        action.n_hidden,
-        activation=activation,
-        settings=RowSettings(sample_weight=p.sum(1)),
-    )
+    action, theta, rows = data
+    other = with_activation(action, rows, activation)
     exact = other.expand(theta, 4).coefficients
     forms = ebm.networks.closed_forms(other, theta)
     np.testing.assert_allclose(forms.coefficients, exact, rtol=1e-11, atol=1e-11)
@@ -55,15 +55,9 @@ def test_sums_of_the_terms_are_the_series(activation, data):
 @given(data=systems(min_classes=3))
 def test_each_term_is_its_part_of_the_expansion(activation, data):
     """By degree in U, W, b and c, through circles in the complex plane; none is missing."""
-    action, theta, (z, p) = data
-    other = ebm.networks.SoftmaxMLPAction(
-        z,
-        p.argmax(1),
-        action.n_hidden,
-        activation=activation,
-        settings=RowSettings(sample_weight=p.sum(1)),
-    )
-    parts = multidegree(other, theta, (z, p), 4)
+    action, theta, rows = data
+    other = with_activation(action, rows, activation)
+    parts = multidegree(other, theta, rows, 4)
     terms = ebm.networks.closed_forms(other, theta).terms
     assert set(terms) <= set(parts)
     for name, part in parts.items():

@@ -13,7 +13,6 @@ import torch
 
 import ebm.networks
 from ebm.errors import ModelError, SeriesWarning
-from ebm.networks import RowSettings
 from ebm.networks.series._radius import RowSum
 from ebm.networks.series.activations import activation_named
 from tests.networks.systems import (
@@ -24,6 +23,7 @@ from tests.networks.systems import (
     shifted_tanh,
     surprise,
     systems,
+    with_activation,
 )
 
 quiet = pytest.mark.filterwarnings("ignore::ebm.errors.SeriesWarning")
@@ -37,19 +37,15 @@ quiet = pytest.mark.filterwarnings("ignore::ebm.errors.SeriesWarning")
 @given(data=systems(min_classes=3))
 def test_coefficients_are_nested_derivatives(activation, data):
     """To order 5, of the definition of S."""
-    base, theta, (z, p) = data
-    system = ebm.networks.SoftmaxMLPAction(
-        z,
-        p.argmax(1),
-        base.n_hidden,
-        activation=activation,
-        settings=RowSettings(sample_weight=p.sum(1)),
-    )
+    base, theta, rows = data
+    system = with_activation(base, rows, activation)
     blocks = [torch.from_numpy(x) for x in system.unflatten(theta)]
-    rows = torch.from_numpy(z), torch.from_numpy(p)
+    tensors = [torch.from_numpy(x) for x in rows]
     functions = {"silu": lambda x: x / (1 + torch.exp(-x)), "gelu": _gelu}
     function = functions.get(system.activation.name, system.activation.function)
-    expected = nested_derivatives(lambda t: surprise(function, *(t * x for x in blocks), *rows), 5)
+    expected = nested_derivatives(
+        lambda t: surprise(function, *(t * x for x in blocks), *tensors), 5
+    )
     np.testing.assert_allclose(
         system.expand(theta, 5).coefficients, expected, rtol=1e-12, atol=1e-12
     )
@@ -65,17 +61,11 @@ def _gelu(x):
 @given(data=systems(min_classes=3, scale=0.4))
 def test_coefficients_on_a_circle_of_complex_t(activation, data):
     """Order 10 too."""
-    base, theta, (z, p) = data
-    system = ebm.networks.SoftmaxMLPAction(
-        z,
-        p.argmax(1),
-        base.n_hidden,
-        activation=activation,
-        settings=RowSettings(sample_weight=p.sum(1)),
-    )
+    base, theta, rows = data
+    system = with_activation(base, rows, activation)
     got = system.expand(theta, 10)
     r = 0.4 * min(got.radius, 2.0)
-    expected = circle_coefficients(system, theta, (z, p), 10, r, points=128)
+    expected = circle_coefficients(system, theta, rows, 10, r, points=128)
     np.testing.assert_allclose(
         got.coefficients * r ** np.arange(11), expected * r ** np.arange(11), atol=1e-13
     )

@@ -1,7 +1,8 @@
 """The expansion about independent units: levels in pairs, terms of many units; by enumeration."""
 
 import math
-from itertools import combinations
+from collections import Counter
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from ebm.perturbation.bethe._coupling_graph import coupling_graph
 from ebm.perturbation.bethe._witness import Witness
 from ebm.perturbation.clusters import _orders
 from ebm.perturbation.clusters._centered_terms import centered_terms
+from ebm.perturbation.clusters._multisets import TermGraph, linked_multisets
 from ebm.perturbation.clusters._pair_products import PairProducts
 from tests.cluster_error_estimates import collected
 from tests.error_estimates import counted
@@ -191,6 +193,30 @@ class TestOrders:
             weights = others.prod(axis=1)
             up, down = (-(weights * model.energy(x))[x[:, i] == s].sum() for s in (1, -1))
             np.testing.assert_allclose(np.arctanh(m[i]), (up - down) / 2, atol=1e-12)
+
+
+class TestLinkedSets:
+    @pytest.mark.parametrize("alone", [0, 1, 2])
+    @pytest.mark.parametrize("name", ["levels", "pairs and triples of spins"])
+    def test_every_one_is_met_once(self, name, alone):
+        """Connected, and so many units at most in one term only; by listing all multisets."""
+        terms = centered_terms(MODELS[name])
+        graph = TermGraph(terms.term_units, 4)
+        sets = [{u for u in units if u >= 0} for units in terms.term_units.tolist()]
+
+        def is_linked(chosen):
+            left, joined = list(chosen[1:]), set(sets[chosen[0]])
+            while near := [k for k in left if sets[k] & joined]:
+                joined |= sets[near[0]]
+                left.remove(near[0])
+            counts = Counter(u for k in chosen for u in sets[k])
+            return not left and list(counts.values()).count(1) <= alone
+
+        for k, rows in enumerate(linked_multisets(graph, 4, alone), start=1):
+            listed = combinations_with_replacement(range(len(sets)), k)
+            expected = [chosen for chosen in listed if is_linked(chosen)]
+            assert sorted(map(tuple, rows.tolist())) == expected
+            assert len(rows) <= graph.expected(k, alone)
 
 
 class TestFirstOrder:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from ebm.sampling._streams import new_streams, uniforms
+from ebm.sampling import uniforms
+from ebm.sampling._streams import new_streams
 
 
 @pytest.mark.parametrize(("word", "side"), [(0, 0.0), (2**64 - 1, 1.0)])

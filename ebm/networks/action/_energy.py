@@ -23,7 +23,7 @@ from ebm.networks.series._surprise import surprise
 from ebm.networks.series.activations import Activation
 from ebm.spaces import Reals
 
-#: Bytes of one array of hidden units or logits, (θ, rows, H or M); a handful of them is alive.
+#: Bytes of one array of hidden units or logits, (θ, rows, H or M); a few exist at a time.
 BLOCK_BYTES = 2**24
 
 
@@ -65,7 +65,7 @@ def logit_orders(theta: Parameters, a: Tensor, activation: Activation, order: in
         orders[1] = (theta.c + s[0] * theta.U.sum(1)).expand_as(none)
     power, exponent, square = a, 1, a * a if order > 2 else a
     for k in range(1, order):
-        # Odd and even activations need every other power only.
+        # Odd and even activations need only every other power.
         if s[k] == 0:
             continue
         if k % 2 == 0 and exponent == 1:
@@ -80,7 +80,7 @@ def logit_orders(theta: Parameters, a: Tensor, activation: Activation, order: in
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class MLPEnergy(EnergyModel):
-    """E(θ) = κ S(θ) + ½ λ |θ|² and its parts; see :class:`ebm.networks.SoftmaxMLPAction`."""
+    """E(θ) = κ S(θ) + ½ λ |θ|² and its parts."""
 
     n_hidden: int
     activation: Activation
@@ -101,7 +101,7 @@ class MLPEnergy(EnergyModel):
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the blocks in the order in which θ holds them."""
+        """Shapes of the blocks U, c, W, b, in the order of θ."""
         m, h, e = self.rows.n_classes, self.n_hidden, self.rows.n_inputs
         return {"U": (m, h), "c": (m,), "W": (h, e), "b": (h,)}
 
@@ -112,7 +112,7 @@ class MLPEnergy(EnergyModel):
         return other
 
     def flatten(self, U: Any, c: Any, W: Any, b: Any) -> Any:
-        """θ from its blocks.
+        """θ = (U, c, W, b) from its blocks.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class MLPEnergy(EnergyModel):
         Returns
         -------
         ndarray or Tensor, (..., d)
-            A tensor if U is one.
+            θ, a tensor if U is one.
 
         Raises
         ------
@@ -130,8 +130,8 @@ class MLPEnergy(EnergyModel):
             If a block has another shape.
         """
         parts = []
-        for (name, shape), given in zip(self.shapes.items(), (U, c, W, b), strict=True):
-            tensor = as_tensor(given, name)
+        for (name, shape), block in zip(self.shapes.items(), (U, c, W, b), strict=True):
+            tensor = as_tensor(block, name)
             lead = tensor.shape[: tensor.ndim - len(shape)]
             if tuple(tensor.shape[len(lead) :]) != shape:
                 raise ShapeError(
@@ -144,17 +144,18 @@ class MLPEnergy(EnergyModel):
             common = np.broadcast_shapes(*leads)
         except ValueError as error:
             raise ShapeError(
-                f"U, c, W, b must be one of each, or equally many, got {[tuple(x) for x in leads]}"
+                "U, c, W, b must have the same leading axes, or axes that broadcast, got "
+                f"{[tuple(x) for x in leads]}"
             ) from error
         return like(torch.cat([part.expand(*common, -1) for part in parts], -1), U)
 
     def unflatten(self, theta: Any) -> Parameters:
-        """The blocks U, c, W, b of θ, (..., d), in its kind, and views of it where that can be."""
+        """The blocks U, c, W, b of θ, (..., d), arrays or tensors as θ."""
         tensor = as_parameters(theta, self.space.n, self.dtype, self.device)
         return Parameters(*(like(block, theta) for block in self.blocks_of(tensor)))
 
     def blocks_of(self, theta: Tensor) -> Parameters:
-        """The blocks of a tensor that is known to fit, (..., d)."""
+        """The blocks of a checked tensor, (..., d)."""
         shapes = self.shapes.values()
         parts = theta.split([math.prod(shape) for shape in shapes], -1)
         lead = theta.shape[:-1]
@@ -163,7 +164,7 @@ class MLPEnergy(EnergyModel):
         )
 
     def one_vector(self, theta: Any) -> Tensor:
-        """θ as one vector (d,) on the device of the rows; autograd goes through."""
+        """θ as one vector (d,) on the device of the rows, differentiable."""
         vector = as_parameters(theta, self.space.n, self.dtype, self.device)
         if vector.ndim != 1:
             raise ShapeError(
@@ -173,21 +174,21 @@ class MLPEnergy(EnergyModel):
         return vector
 
     def block_size(self, n_theta: int = 1, order: int = 0) -> int:
-        """Rows in one block, at least 1.
+        """Number of rows of a block, at least 1, whose arrays take at most 16 MiB each.
 
-        No array of its hidden units or logits, of n_theta θ and up to an order, is above 16 MiB.
+        These are hidden units, or logits to an order, for n_theta parameter vectors.
         """
         width = max(self.n_hidden, self.rows.n_classes * (order + 1))
         bytes_each = n_theta * width * self.dtype.itemsize
         return max(1, min(self.rows.n_rows, BLOCK_BYTES // bytes_each))
 
     def action(self, theta: Any) -> Any:
-        """S(θ) in nats, without κ and λ; autograd goes through.
+        """S(θ) in nats, without κ and λ; differentiable for a tensor θ.
 
         Parameters
         ----------
         theta : array_like or Tensor, (..., d)
-            One θ or several.
+            One parameter vector or several.
 
         Returns
         -------
@@ -211,10 +212,7 @@ class MLPEnergy(EnergyModel):
         return like(energies, states)
 
     def state_gradient(self, states: Any) -> Any:
-        """∂E/∂θ, (..., d) -> (..., d), block by block in the memory of one block.
-
-        It has no graph of its own, and is NaN where the energy is +inf.
-        """
+        """∂E/∂θ, (..., d) -> (..., d), without a graph; NaN where the energy is +inf."""
         theta = self._wide(states).detach()
         flat = theta.reshape(-1, self.space.n)
         gradient = self.prior_precision * flat
@@ -229,17 +227,17 @@ class MLPEnergy(EnergyModel):
         return like(gradient.reshape(theta.shape), states)
 
     def flat_directions(self) -> tuple[str, ...]:
-        """Along which exp(−E) has no finite integral; none where ``prior_precision`` > 0."""
+        """Directions along which exp(−E) is not integrable; none if ``prior_precision`` > 0."""
         if self.prior_precision > 0:
             return ()
         return ("U → U + 1vᵀ", "c → c + k1", "all of W and b at U = 0")
 
     def _wide(self, theta: Any) -> Tensor:
-        """θ, whose numbers may be too large for the dtype: chains and line searches try such."""
+        """θ, whose elements may overflow the dtype, as in chains and line searches."""
         return as_parameters(theta, self.space.n, self.dtype, self.device, may_overflow=True)
 
     def _sizes(self, n_theta: int) -> tuple[int, int]:
-        """How many θ, and how many rows, are evaluated at once."""
+        """Numbers of parameter vectors and of rows that are evaluated at once."""
         rows = min(self.rows.n_rows, 1024)
         width = max(self.n_hidden, self.rows.n_classes)
         chunk = max(1, BLOCK_BYTES // (rows * width * self.dtype.itemsize))

@@ -1,7 +1,7 @@
-"""The power series of the action along a ray from θ = 0, and how far it can be trusted.
+"""The power series of the action along a ray from θ = 0, and its radius of convergence.
 
-Its radius of convergence is the smallest |t| at which, for some row, σ has a singularity or
-Σ_α exp f_α(z, tθ) = 0; the rows whose logits spread most are looked at.
+The radius is the smallest |t| at which, for some row, σ has a singularity or
+Σ_α exp f_α(z, tθ) = 0; zeros are sought in the rows whose logits spread most.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from ebm.networks.series.power_series import checked_order, require_finite_order
 
 __all__ = ["ActionExpansion", "expanded", "ray_radius", "series_of_block"]
 
-#: Rows searched for zeros by the warning of every expansion: those whose logits spread most.
+#: Number of rows searched for zeros at every expansion, for the warning.
 WATCHED_ROWS = 16
-#: Rows that a search for the radius looks at unless told otherwise.
+#: Default number of rows searched for zeros by :func:`ray_radius`.
 SEARCHED_ROWS = 200
 
 
@@ -42,13 +42,13 @@ class ActionExpansion:
     Attributes
     ----------
     coefficients : ndarray or Tensor, (K+1,)
-        S_0 … S_K, without any n!; in the kind of θ.
+        S_0 … S_K (no factor n!), arrays or tensors as θ.
     bound : float
-        Distance in t of the nearest singularity of σ(ta), π/max|a| for SiLU: the radius of
-        convergence is at most this, and usually a good deal less. NaN if it is unknown.
+        Distance in t of the nearest singularity of σ(ta), π/max|a| for SiLU; NaN if unknown. It is
+        an upper bound of the radius of convergence, which is usually much smaller.
     bound_error : float
-        0 where the activation states its singularity, else how far off an estimate from its
-        derivatives may be.
+        Uncertainty of ``bound``, 0 unless the singularity of the activation is an estimate from its
+        derivatives.
     is_one_sided : bool
         Whether the series holds for t > 0 only, as for ReLU.
 
@@ -72,43 +72,43 @@ class ActionExpansion:
 
     @property
     def order(self) -> int:
-        """K."""
+        """K, the highest order."""
         return len(self.coefficients) - 1
 
     @cached_property
     def radius(self) -> float:
-        """Radius of convergence in t, an estimate; see :func:`ebm.networks.ray_radius`."""
+        """Radius of convergence in t, as estimated by :func:`ebm.networks.ray_radius`."""
         return ray_radius(self._energy, self._theta)
 
     @cached_property
     def radius_error(self) -> float:
-        """How far off ``radius`` may be where ``bound`` is an estimate, which it then inherits."""
+        """Uncertainty of ``radius`` that is due to ``bound_error``."""
         if math.isinf(self.bound):
             return 0.0
         return max(self.radius - (self.bound - self.bound_error), 0.0)
 
     @cached_property
     def terms(self) -> Mapping[str, float]:
-        """The closed forms up to order 4 by name; see :func:`ebm.networks.closed_forms`."""
+        """Terms of S_1 … S_4 by name, from :func:`ebm.networks.closed_forms`."""
         return closed_forms(self._energy, self._theta, min(self.order, 4)).terms
 
     def partial_sums(self, t: float = 1.0) -> Any:
-        """S_0, S_0 + S_1 t, …: the approximations of S(tθ), once the radius has been found.
+        """S_0, S_0 + S_1 t, …: the approximations of S(tθ) to each order.
 
         Parameters
         ----------
         t : float
-            Where on the ray.
+            Position on the ray.
 
         Returns
         -------
         ndarray or Tensor, (K+1,)
-            Sums through each order.
+            Partial sums to the orders 0 … K.
 
         Raises
         ------
         ModelError
-            If t is no finite number, its powers overflow, or the series is one-sided and t < 0.
+            If t or t^K is not finite, or if t < 0 and the series is one-sided.
 
         Warns
         -----
@@ -130,9 +130,9 @@ class ActionExpansion:
 
 
 def expanded(energy: MLPEnergy, theta: Any, order: int) -> ActionExpansion:
-    """The expansion of an action; see :meth:`SoftmaxMLPAction.expand`.
+    """The expansion of an action to order K, for :meth:`SoftmaxMLPAction.expand`.
 
-    One product of the inputs with W, K thin ones with U, O(K²) operations on the logits.
+    It costs one product of the inputs with W, K products with U, and O(K²) operations on logits.
     """
     order = checked_order(order)
     vector = energy.one_vector(theta)
@@ -146,16 +146,16 @@ def expanded(energy: MLPEnergy, theta: Any, order: int) -> ActionExpansion:
     evaluate = recomputed(share, vector.requires_grad and size < energy.rows.n_rows)
     total, watch = vector.new_zeros(order + 1), Watch.empty(vector, energy.n_hidden)
     for block in energy.rows.blocks(size):
-        part, seen = evaluate(vector, block)
+        part, watched = evaluate(vector, block)
         total = total + part
-        watch = watch.merged(seen, WATCHED_ROWS)
+        watch = watch.merged(watched, WATCHED_ROWS)
     require_finite_orders(total, energy.dtype)
     bound = energy.activation.distance.over(float(watch.largest))
     if bound.value - bound.error <= 1:
         _warn(1, f"at most {_words(*bound)}", bound.value <= 1)
-    # Without values for complex t nothing is known of the zeros.
+    # Zeros can be found only where the activation has values for complex t.
     elif order > 1 and energy.activation.has_continuation:
-        # Half of what one order alone would need leaves room for the others.
+        # A factor of 2 below the estimate by single orders allows for their sum.
         wide = watch.rows[watch.nearness > 0.5]
         if any(row.has_zero(1.0) for row in _row_sums(energy, vector, wide)):
             _warn(1, "below 1", True)
@@ -185,10 +185,10 @@ def _warn(t: float, radius: str, is_certain: bool) -> None:
 
 
 class Watch(NamedTuple):
-    """The rows most likely to limit the series: ``rows`` a, (R, H), worst first.
+    """The rows most likely to limit the series: ``rows`` a, (R, H), the most likely first.
 
-    ``nearness``, (R,), is about 1/|t| of their zeros; ``largest`` is max |a| over all rows and over
-    the units that tell classes apart.
+    ``nearness``, (R,), estimates 1/|t| of their zeros; ``largest`` is max |a| over all rows and the
+    units whose column of U is not constant.
     """
 
     nearness: Tensor
@@ -205,7 +205,7 @@ class Watch(NamedTuple):
     def of(cls, theta: Parameters, a: Tensor, orders: Tensor, n_rows: int) -> Watch:
         """The rows of a block with the largest max_k ((max_α − min_α) F_k / π)^{1/k}.
 
-        A zero needs phases that are π apart; 1/|t| where one order alone reaches that is the guess.
+        At a zero phases differ by π; 1/|t| is estimated from the t at which one order reaches that.
         """
         spreads = (orders.amax(-1) - orders.amin(-1)) / math.pi
         nearness = torch.stack([x ** (1 / max(k, 1)) for k, x in enumerate(spreads)]).amax(0)
@@ -219,7 +219,7 @@ class Watch(NamedTuple):
 
     @torch.no_grad()
     def merged(self, other: Watch, n_rows: int) -> Watch:
-        """The worst rows of both."""
+        """The n_rows most likely rows of both."""
         nearness = torch.cat([self.nearness, other.nearness])
         rows = torch.cat([self.rows, other.rows])
         best = nearness.argsort(descending=True)[:n_rows]
@@ -237,17 +237,17 @@ def ray_radius(action: MLPEnergy, theta: Any, *, n_rows: int | None = None) -> f
     action : SoftmaxMLPAction
         The system.
     theta : array_like or Tensor, (d,)
-        The direction.
+        Direction of the ray.
     n_rows : int, optional
-        Rows in which zeros are looked for, the most suspicious ones; 200 by default. Where
-        there are more, the result is an estimate from above.
+        Number of rows that are searched for zeros, those whose logits spread most; 200 by default.
+        If there are more rows the result is an estimate from above.
 
     Returns
     -------
     float
-        R; infinite where nothing limits the series, as at θ = 0; NaN where nothing is known of the
-        singularities of a user's own activation. Where those were estimated, R is no better than
-        they are: :attr:`ActionExpansion.radius_error`.
+        R; infinite if nothing limits the series, as at θ = 0; NaN if the singularities of a user's
+        activation are unknown. If they are estimates, so is R, with the error
+        :attr:`ActionExpansion.radius_error`.
 
     Raises
     ------
@@ -263,8 +263,8 @@ def ray_radius(action: MLPEnergy, theta: Any, *, n_rows: int | None = None) -> f
 
     Notes
     -----
-    Each row costs the activation of all hidden units at about fifty complex points, 5 ms at
-    H = 256; one with a smaller radius than all before costs twenty times that.
+    A row costs the activation of all hidden units at about fifty complex points, 5 ms at H = 256,
+    and twenty times as much if its radius is smaller than all before.
 
     Examples
     --------

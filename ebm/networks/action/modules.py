@@ -1,4 +1,4 @@
-"""The softmax-MLP as a module of torch, and back: what optimizers work on."""
+"""Conversion of the softmax-MLP to a module of torch, and back."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ebm.errors import ModelError, ShapeError
-from ebm.networks._labelled_rows import RowSettings, labelled_rows
+from ebm.errors import ModelError
+from ebm.networks._labelled_rows import RowSettings, rows_for_network
 from ebm.networks._tensors import like
 from ebm.networks.action._energy import MLPEnergy, logits
 from ebm.networks.series.activations import ACTIVATIONS, Activation
 
 __all__ = ["as_module", "load_parameters", "parameters_of", "probabilities"]
 
-#: Activations that optimizers recognize by the type of the module.
+#: Modules of torch, whose type optimizers recognize, by the name of the activation.
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "silu": nn.SiLU,
     "relu": nn.ReLU,
@@ -28,7 +28,7 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
 
 
 class _Units(nn.Module):
-    """Any other activation."""
+    """Hidden units with an activation that has no module in :data:`MODULES`."""
 
     def __init__(self, activation: Activation) -> None:
         super().__init__()
@@ -51,12 +51,12 @@ def as_module(action: MLPEnergy, theta: Any) -> nn.Sequential:
     action : SoftmaxMLPAction
         The system.
     theta : array_like or Tensor, (d,)
-        Values of the parameters, copied.
+        Values of the parameters, which are copied.
 
     Returns
     -------
     nn.Sequential
-        From rows z to logits f(z, θ).
+        Module that maps rows z to logits f(z, θ).
 
     Examples
     --------
@@ -70,7 +70,7 @@ def as_module(action: MLPEnergy, theta: Any) -> nn.Sequential:
     )
     """
     name = action.activation.name
-    # A user's own activation may bear a known name.
+    # A user's activation may have the name of another.
     is_known = name in MODULES and action.activation is ACTIVATIONS.get(name)
     settings = {"device": action.device, "dtype": action.dtype}
     make: Callable[..., nn.Module] = nn.utils.skip_init
@@ -94,24 +94,24 @@ def load_parameters(action: MLPEnergy, network: nn.Module, theta: Tensor) -> Non
 
 
 def parameters_of(network: nn.Module) -> Tensor:
-    """θ of a network of one hidden layer: U, c, W, b in one vector.
+    """θ = (U, c, W, b) of a network with one hidden layer, as one vector.
 
-    Torch lists W, b, U, c: its vectors are as long, and wrong.
+    The order of ``network.parameters()`` is W, b, U, c, another vector of the same length.
 
     Parameters
     ----------
     network : nn.Module
-        With two linear layers, that of the hidden units first, both with a bias.
+        Network of two linear layers with biases, first that of the hidden units.
 
     Returns
     -------
     Tensor, (d,)
-        A copy, without a graph.
+        A copy of θ, without a graph.
 
     Raises
     ------
     ModelError
-        If it has other layers with parameters.
+        If the network has other parameters, or a layer has no bias.
 
     Examples
     --------
@@ -133,21 +133,22 @@ def parameters_of(network: nn.Module) -> Tensor:
 
 
 def probabilities(action: MLPEnergy, theta: Any, inputs: Any) -> Any:
-    """q_m(z, θ) = softmax_m f(z, θ) of rows, those of the action or new ones.
+    """q_m(z, θ) = softmax_m f(z, θ) of any rows z.
 
     Parameters
     ----------
     action : SoftmaxMLPAction
-        The network; its own rows do not matter.
+        The network; its own rows do not enter.
     theta : array_like or Tensor, (d,)
-        The parameters.
+        Parameters of the network.
     inputs : array_like or Tensor, (N, E)
-        z, floats, scaled as those of the action.
+        z, floats, preprocessed like those of the action.
 
     Returns
     -------
     ndarray or Tensor, (N, M)
-        In the kind of ``theta``; ``.argmax(1)`` is the class. Without a graph.
+        Probabilities of the classes, without a graph, arrays or tensors as ``theta``;
+        ``.argmax(1)`` is the most probable class.
 
     Raises
     ------
@@ -162,13 +163,11 @@ def probabilities(action: MLPEnergy, theta: Any, inputs: Any) -> Any:
     array([[0.5, 0.5]])
     """
     blocks = action.blocks_of(action.one_vector(theta).detach())
-    n_classes, n_inputs = action.rows.n_classes, action.rows.n_inputs
-    settings = RowSettings(None, n_classes, action.device, action.dtype)
+    settings = RowSettings(None, action.rows.n_classes, action.device, action.dtype)
     labels = np.zeros(len(inputs), dtype=int)
-    rows = labelled_rows(inputs, labels, settings, classes_may_be_empty=True)
-    if rows.n_inputs != n_inputs:
-        raise ShapeError(f"inputs must have {n_inputs} columns, got {rows.n_inputs}")
-    parts = []
-    for block in rows.blocks(action.block_size()):
-        parts.append(logits(blocks, block.inputs, action.activation).softmax(-1))
+    rows = rows_for_network(inputs, labels, action.rows.n_inputs, settings)
+    parts = [
+        logits(blocks, block.inputs, action.activation).softmax(-1)
+        for block in rows.blocks(action.block_size())
+    ]
     return like(torch.cat(parts), theta)

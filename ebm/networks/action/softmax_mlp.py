@@ -1,4 +1,4 @@
-"""The action of a classifier with one hidden layer, read as an energy over its parameters."""
+"""The action of a classifier with one hidden layer as an energy over its parameters."""
 
 from __future__ import annotations
 
@@ -23,36 +23,38 @@ class SoftmaxMLPAction(MLPEnergy):
     E(θ) = κ S(θ) + ½ λ |θ|²,   S(θ) = −Σ p(z, m) ln q_m(z, θ),   q = softmax f,
     f_α(z, θ) = Σ_β U_αβ σ(Σ_γ W_βγ z_γ + b_β) + c_α.
 
-    S is the cross entropy, in nats. Without λ > 0 there is nothing normalizable to sample: S does
-    not change along U → U + 1vᵀ, along c → c + k1, and along all of W and b at U = 0. It can be
-    minimized and expanded all the same.
+    S is the cross entropy in nats. exp(−E) can be normalized and sampled only for λ > 0, as S is
+    constant along U → U + 1vᵀ, along c → c + k1, and along all of W and b at U = 0. Minimization
+    and expansion need no λ.
 
     Parameters
     ----------
-    inputs : array_like, Tensor, numpy.memmap or DataLoader
-        z, (N, E), floats, copied. Memory maps and loaders are streamed at every call instead; a
+    inputs : array_like, Tensor, numpy.memmap or DataLoader, (N, E)
+        z, floats, which are copied. Memory maps and loaders are streamed at every call instead; a
         loader must yield (inputs, labels) in the same order at every pass.
     labels : array_like or Tensor of int, (N,)
-        m = 0 … M−1, each present; None with a DataLoader.
+        m = 0 … M−1, with at least one row in each class; None with a DataLoader.
     n_hidden : int
-        H.
+        H, number of hidden units.
     activation : str or Activation
-        σ; see :func:`ebm.networks.activation_named`.
+        σ, by name as for :func:`ebm.networks.activation_named` or a user's own.
     scale : float
         κ = N/T, positive.
     prior_precision : float
-        λ, not negative.
+        λ ≥ 0, inverse variance of a Gaussian prior.
     settings : RowSettings
         Weights of the rows, number of classes, device and dtype.
 
     Raises
     ------
     CodingError
-        If labels or inputs are not coded as stated, or a class is empty.
+        If ``inputs`` are no floats, ``labels`` are not 0 … M−1, or a class is empty.
     ShapeError
         If shapes do not fit, or ``n_hidden`` is no positive integer.
+    MissingValueError
+        If an input is not finite.
     ModelError
-        If ``scale`` or ``prior_precision`` is out of range.
+        If ``scale``, ``prior_precision`` or a setting of the rows is out of range.
 
     Examples
     --------
@@ -104,7 +106,7 @@ class SoftmaxMLPAction(MLPEnergy):
         )
 
     def minimize(self, theta: Any = None, **settings: Any) -> TrainingResult:
-        """Minimize the action by an optimizer of torch; see :func:`ebm.networks.minimize`."""
+        """:func:`ebm.networks.minimize` of this action."""
         return minimize(self, theta, **settings)
 
     def expand(self, theta: Any, order: int) -> ActionExpansion:
@@ -113,9 +115,9 @@ class SoftmaxMLPAction(MLPEnergy):
         Parameters
         ----------
         theta : array_like or Tensor, (d,)
-            The direction; t = 1 is θ itself.
+            Direction of the ray, with θ itself at t = 1.
         order : int
-            K, from 0.
+            K, from 0 to 1000.
 
         Returns
         -------
@@ -125,14 +127,14 @@ class SoftmaxMLPAction(MLPEnergy):
         Raises
         ------
         ModelError
-            If a coefficient overflows the dtype, or the activation has too few of its own.
+            If a coefficient overflows the dtype, or the activation has too few Taylor coefficients.
         LimitError
             If ``order`` is above 1000.
 
         Warns
         -----
         SeriesWarning
-            If t = 1 lies outside the radius of convergence, as far as the 16 rows whose logits
-            spread most can tell; :func:`ebm.networks.ray_radius` looks at more.
+            If t = 1 lies outside the radius of convergence, as estimated from the 16 rows whose
+            logits spread most; :func:`ebm.networks.ray_radius` searches more rows.
         """
         return expanded(self, theta, order)

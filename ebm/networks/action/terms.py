@@ -54,10 +54,10 @@ class ClosedForms:
     ----------
     terms : mapping of str to float
         A name lists the degrees: ``"UWW"`` is the part of S_3 that is linear in U and quadratic in
-        W. Letters come in the order U, W, b, c; for ReLU, which does not tell W from b, "a" stands
-        for both.
+        W. The order of the letters is U, W, b, c. For ReLU, whose terms cannot be split by W and b,
+        the letter a stands for both.
     coefficients : ndarray, (K+1,)
-        S_0 = ln M, and the sums of the terms of each order.
+        S_0 = ln M, and the sum of the terms of each order.
 
     Examples
     --------
@@ -77,12 +77,12 @@ class ClosedForms:
         Parameters
         ----------
         n : int
-            Number of letters in a name.
+            The order, from 1 to K.
 
         Returns
         -------
-        dict
-            Largest first, by absolute value.
+        dict of str to float
+            Terms by name, in descending order of their absolute values.
         """
         chosen = {name: term for name, term in self.terms.items() if len(name) == n}
         return dict(sorted(chosen.items(), key=lambda item: -abs(item[1])))
@@ -91,7 +91,7 @@ class ClosedForms:
 def closed_forms(action: MLPEnergy, theta: Any, order: int = HIGHEST_ORDER) -> ClosedForms:
     """S_1 … S_K of S(tθ) as named sums.
 
-    Balanced classes and s_0 = 0, P = δ/M − 1/M², J and Z = E[z]:
+    For balanced classes and s_0 = 0, with P = δ/M − 1/M², Z = E[z] and the moments J:
 
     S_2 = ½ cᵀPc + (s_1/M) Σ J_αγ (UW)_αγ;
     S_3 = κ(c, c, c)/6 + s_1 cᵀP(Ub) + s_1 cᵀP(UWZ) + (s_2/M) Σ J_αγ Σ_β U_αβ W_βγ b_β
@@ -100,16 +100,16 @@ def closed_forms(action: MLPEnergy, theta: Any, order: int = HIGHEST_ORDER) -> C
     Parameters
     ----------
     action : SoftmaxMLPAction
-        The system; any activation, balanced or not.
+        The system, with any activation, whose classes need not be balanced.
     theta : array_like or Tensor, (d,)
-        The direction.
+        Direction of the ray.
     order : int
-        K, 0 to 4.
+        K, from 0 to 4.
 
     Returns
     -------
     ClosedForms
-        ``cc``, ``UW``, … each equal to its part of the expansion in the degrees of U, W, b, c.
+        Terms ``cc``, ``UW``, …, each the part of S(tθ) of these degrees in U, W, b, c.
 
     Raises
     ------
@@ -120,9 +120,9 @@ def closed_forms(action: MLPEnergy, theta: Any, order: int = HIGHEST_ORDER) -> C
 
     Notes
     -----
-    [ACT] eq 6 and [ACT-R] eq 9 have half of ``UW``; the third order of [ACT] has a sixth of
-    ``Ubc``, ``UWc`` and ``UWb``, and a third of ``UWW``. The terms here agree with those parts of
-    the exact expansion, and so do their sums with :meth:`SoftmaxMLPAction.expand`.
+    [ACT] eq 6 and [ACT-R] eq 9 print half of ``UW``; the third order of [ACT] has a sixth of
+    ``Ubc``, ``UWc`` and ``UWb``, and a third of ``UWW``. The terms here are those of the exact
+    expansion, and their sums are those of :meth:`SoftmaxMLPAction.expand`.
 
     Examples
     --------
@@ -160,11 +160,15 @@ def _terms(
     """Every S_n, n = 1 … order, as a sum over partitions of n into orders of F."""
     for n in range(1, order + 1):
         for name, F in parts[n].items():
-            # D[F]: the mean over classes less the own class, E[⟨F⟩ − F_m].
-            own = F.expand(len(labels), -1).gather(1, labels[:, None]).squeeze(1)
-            yield name, ((F.mean(1) - own) * weights).sum()
+            yield name, (_surplus(F, labels) * weights).sum()
         for powers in _partitions(n):
             yield from _cumulant_terms(parts, powers, weights)
+
+
+def _surplus(F: Tensor, labels: Tensor) -> Tensor:
+    """⟨F⟩ − F_m of each row, (B,), whose mean over p(z, m) is D[F]; F is (B, M) or (1, M)."""
+    labelled = F.expand(len(labels), -1).gather(1, labels[:, None]).squeeze(1)
+    return F.mean(1) - labelled
 
 
 def _cumulant_terms(
@@ -175,7 +179,8 @@ def _cumulant_terms(
     for choice in itertools.product(*(parts[k].items() for k in powers)):
         names, factors = zip(*choice, strict=True)
         centered = [F - F.mean(1, keepdim=True) for F in factors]
-        yield _joined(names), (_cumulant(centered) * weights).sum() / multiplicity
+        name = "".join(sorted("".join(names), key="UaWbc".index))
+        yield name, (_cumulant(centered) * weights).sum() / multiplicity
 
 
 def _cumulant(x: list[Tensor]) -> Tensor:
@@ -190,14 +195,10 @@ def _cumulant(x: list[Tensor]) -> Tensor:
 
 def _partitions(n: int) -> list[tuple[int, ...]]:
     """Partitions of n into two or more orders, such as (1, 1, 2) of 4."""
-    found = itertools.chain.from_iterable(
+    choices = itertools.chain.from_iterable(
         itertools.combinations_with_replacement(range(1, n), j) for j in range(2, n + 1)
     )
-    return [powers for powers in found if sum(powers) == n]
-
-
-def _joined(names: tuple[str, ...]) -> str:
-    return "".join(sorted("".join(names), key="UaWbc".index))
+    return [powers for powers in choices if sum(powers) == n]
 
 
 def _parts(action: MLPEnergy, theta: Parameters, inputs: Tensor, order: int) -> list[Parts]:
@@ -215,7 +216,7 @@ def _parts(action: MLPEnergy, theta: Parameters, inputs: Tensor, order: int) -> 
     if order and s[0] != 0:
         parts[1]["U"] = s[0] * U.sum(1)[None]
     w = inputs @ theta.W.mT
-    # The powers of w that a coefficient asks for, one array at a time.
+    # Only one power of w is held at a time.
     power = torch.ones_like(w[:1])
     for j in range(order):
         power = power if j == 0 else (w if j == 1 else power * w)
@@ -230,14 +231,14 @@ def _parts(action: MLPEnergy, theta: Parameters, inputs: Tensor, order: int) -> 
 def class_covariance(n_classes: int) -> Array:
     """P = δ/M − 1/M², the matrix of ½ cᵀPc in S_2.
 
-    It is positive semidefinite: 1/M on all vectors of sum zero, and 0 along (1, …, 1), the shift of
-    all logits that softmax does not see. Its determinant is therefore exactly 0, from which [ACT]
-    §2.3 concludes, wrongly, that c = 0 is unstable.
+    It is positive semi-definite: its eigenvalues are 1/M on all vectors of sum zero, and 0 along
+    (1, …, 1), the shift of all logits that softmax does not depend on. Its determinant is therefore
+    0, from which [ACT] §2.3 concludes, wrongly, that c = 0 is unstable.
 
     Parameters
     ----------
     n_classes : int
-        M, at least 1.
+        M, a positive integer.
 
     Returns
     -------
@@ -263,29 +264,28 @@ def class_covariance(n_classes: int) -> Array:
 def class_moments(action: MLPEnergy, degree: int, *, max_bytes: float = 2**30) -> Array:
     """J_{αγ₁…γ_k} = E[z_γ₁ … z_γk] − E[z_γ₁ … z_γk | α], as one array.
 
-    Nothing in this package needs it: sums over J are contracted row by row. It is made for looking
-    at its elements.
+    It serves to inspect the elements of J; the other functions contract sums over J row by row.
 
     Parameters
     ----------
     action : SoftmaxMLPAction
-        The system, of which only the rows matter.
+        The system, of which only the rows enter.
     degree : int
-        k, at least 1.
+        k, a positive integer.
     max_bytes : float
-        Memory allowed; M E^k numbers of 8 bytes are needed.
+        Largest size of J, which has M E^k elements of 8 bytes.
 
     Returns
     -------
     ndarray, (M, E, …, E)
-        In float64; [ACT-R]'s J is this over M.
+        J in float64; that of [ACT-R] is J/M.
 
     Raises
     ------
     ShapeError
         If ``degree`` is no positive integer.
     MemoryLimitError
-        If it would take more than ``max_bytes``; nothing has been allocated then.
+        If J would take more than ``max_bytes``.
 
     Examples
     --------
@@ -302,10 +302,10 @@ def class_moments(action: MLPEnergy, degree: int, *, max_bytes: float = 2**30) -
         n_bytes = 8.0 * m * float(e) ** degree
     except OverflowError:
         n_bytes = math.inf
-    require_memory(n_bytes, max_bytes, f"J of degree {degree}", "raise max_bytes")
+    require_memory(n_bytes, f"J of degree {degree}", "raise max_bytes", limit=max_bytes)
     shares = rows.class_probabilities
     total = torch.zeros(m, e, e ** (degree - 1), dtype=torch.float64, device="cpu")
-    # Outer powers of few rows at a time, so that they take no more memory than J itself.
+    # Outer powers of so few rows at a time that they take no more memory than J itself.
     for block in rows.blocks(max(1, min(1024, m * e))):
         z = block.inputs.cpu().double()
         others = z.new_ones(len(z), 1)
@@ -319,31 +319,30 @@ def class_moments(action: MLPEnergy, degree: int, *, max_bytes: float = 2**30) -
 
 
 def main_terms(action: MLPEnergy, theta: Any, order: int) -> Array:
-    """The part of S_{n+1} linear in U and free of b and c, which [ACT] §2.5 takes for the main one.
+    """The main terms of [ACT] §2.5: the parts of S_{n+1} linear in U and independent of b and c.
 
-    (s_n/(n! M)) Σ J_{αγ₁…γn} Σ_β U_αβ W_βγ₁ … W_βγn, for any p(m) (s_n/n!) Σ U_αβ D_α[(Wz)_β^n].
-
-    The source has (n+1)! for n!. For SiLU s_3 = 0, so that order 4 has no such part, while
-    ``UUWW`` of :func:`closed_forms`, ⅛ of a variance, is there and positive.
+    For balanced classes they are (s_n/(n! M)) Σ J_{αγ₁…γn} Σ_β U_αβ W_βγ₁ … W_βγn, in general
+    (s_n/n!) Σ U_αβ D_α[(Wz)_β^n]. The source prints (n+1)! for n!. For SiLU s_3 = 0, so that order
+    4 has no main term, but the term ``UUWW`` of :func:`closed_forms`, ⅛ of a variance, is positive.
 
     Parameters
     ----------
     action : SoftmaxMLPAction
-        The system; its activation must have a Taylor series.
+        The system, whose activation must have a Taylor series.
     theta : array_like or Tensor, (d,)
-        The direction; only U and W matter.
+        Direction of the ray, of which only U and W enter.
     order : int
-        K, from 0.
+        K, from 0 to 1000.
 
     Returns
     -------
     ndarray, (K+1,)
-        ln M, then 0 and the part of S_2, S_3 … S_K; their sum is [ACT]'s approximation of S.
+        ln M, 0, and the main terms of S_2 … S_K; their sum approximates S in [ACT].
 
     Raises
     ------
     ModelError
-        If the activation has no Taylor series to this order, or a part overflows.
+        If the activation has no Taylor series to this order, or a term overflows.
 
     Examples
     --------
@@ -360,11 +359,9 @@ def main_terms(action: MLPEnergy, theta: Any, order: int) -> Array:
     for block in action.rows.blocks(action.block_size()):
         w = block.inputs @ blocks.W.mT
         power = torch.ones_like(w)
-        own = block.labels[:, None]
         for n in range(1, order):
             power = power * w
-            F = power @ blocks.U.mT
-            surplus = F.mean(1) - F.gather(1, own).squeeze(1)
+            surplus = _surplus(power @ blocks.U.mT, block.labels)
             totals[n + 1] += s[n] * float((surplus * block.weights).double().sum())
     require_finite_orders(totals, action.dtype)
     return totals

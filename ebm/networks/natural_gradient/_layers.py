@@ -1,4 +1,4 @@
-"""The linear layers of a module, what each of their outputs goes through, and its information ν."""
+"""The linear layers of a module, the operations on their outputs, and their information ν."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from ebm.information._activations import (
 )
 from ebm.networks.natural_gradient._recording import untouched_buffers
 
-#: Of weights whose metrics can be inverted.
+#: Dtypes of weights whose metrics can be inverted.
 DTYPES = (torch.float32, torch.float64)
-#: What an output passes unchanged on its way to an activation or to the end.
+#: Operations between a layer and its activation that change nothing.
 TRANSPARENT = {"identity", "contiguous"}
-#: What leaves its numbers as they are, and may move its units to other axes.
+#: Operations that keep the values and may move the units to another axis.
 RESHAPING = {"flatten", "squeeze", "view", "reshape"}
-#: What a block of a metric belongs to: one neuron, any neuron of a layer, all of a softmax layer.
+#: Kinds of metrics: a block for each neuron, one block for all, one for a whole softmax layer.
 KINDS = ("neuron", "shared", "softmax")
 
 
 class UnitResponse(NamedTuple):
-    """How a unit answers to its input a: a name, and ν(a), (R, m) -> (R, m), None for ν = 1."""
+    """The name of p(y | a) of a unit, and its ν(a), (R, m) -> (R, m), None for ν = 1."""
 
     name: str
     information: Callable[[Tensor], Tensor] | None
@@ -52,7 +52,7 @@ ACTIVATIONS: dict[str, tuple[str, str, Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class LinearLayer:
-    """An ``nn.Linear`` and its surroundings."""
+    """An ``nn.Linear`` with the operations that follow it and its place in the model."""
 
     name: str
     module: nn.Linear
@@ -71,7 +71,7 @@ class LinearLayer:
         mean, var = norm.running_mean, norm.running_var
         if norm.training or mean is None or var is None:
             var, mean = torch.var_mean(output, 0, correction=0)
-        # Both are None without affine=True, whatever their types say.
+        # Both are None without affine=True, against their annotations.
         weight: Any = norm.weight
         bias: Any = norm.bias
         scale = torch.rsqrt(var + norm.eps)
@@ -82,15 +82,15 @@ class LinearLayer:
 
 
 class _Tracer(fx.Tracer):
-    """Looks into no linear layer, a user's subclass included."""
+    """A tracer for which linear layers and their subclasses are single operations."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Linear layers, and what torch takes for leaves."""
+        """Whether a module is a linear layer, or a leaf of torch's own tracer."""
         return isinstance(m, nn.Linear) or super().is_leaf_module(m, module_qualified_name)
 
 
 def own_module(model: Any) -> nn.Module:
-    """The module itself, out of the shell that torch.compile puts around it."""
+    """The module itself, without the wrapper of torch.compile."""
     if not isinstance(model, nn.Module):
         raise TypeError(
             f"model must be a torch.nn.Module, got {type(model).__name__}: give the model itself, "
@@ -103,9 +103,9 @@ def own_module(model: Any) -> nn.Module:
 def linear_layers(
     model: nn.Module, *, smoothing: float, output: str
 ) -> tuple[list[LinearLayer], dict[str, str]]:
-    """Find the linear layers of a model in the order of their use."""
+    """Linear layers in the order of their use, and the reasons against other trainable modules."""
     names = {module: name for name, module in model.named_modules()}
-    # A layer on its own is called by nobody: a parent calls it.
+    # A trace shows the calls of submodules only, so a single layer needs a parent.
     root = nn.Sequential(model) if isinstance(model, nn.Linear) else model
     try:
         nodes = _traced(root)
@@ -135,18 +135,18 @@ def linear_layers(
 
 def _traced(model: nn.Module) -> list[Any]:
     """The operations of a model in their order."""
-    # A trace runs what does not depend on the input: buffers and random numbers stay.
+    # A trace executes operations that do not depend on the input; these may draw random numbers.
     with untouched_buffers(model), torch.random.fork_rng(devices=[]):
         return list(_Tracer().trace(model).nodes)
 
 
 def _learning(model: nn.Module) -> list[nn.Module]:
-    """Modules with parameters of their own that learn."""
+    """Modules with trainable parameters of their own."""
     return [m for m in model.modules() if any(p.requires_grad for p in m.parameters(recurse=False))]
 
 
 def _shared(model: nn.Module) -> dict[int, list[str]]:
-    """Names of each parameter that different modules hold."""
+    """Names of each parameter that several modules share, by its id."""
     found: dict[int, list[str]] = {}
     for name, module in model.named_modules():
         for own, parameter in module.named_parameters(name, recurse=False):
@@ -157,7 +157,7 @@ def _shared(model: nn.Module) -> dict[int, list[str]]:
 def _obstacle(
     module: nn.Module, used: dict[nn.Module, list[Any]], shared: dict[int, list[str]]
 ) -> str:
-    """Why a module cannot have a metric, or an empty string."""
+    """The reason why a module cannot have a metric, or an empty string."""
     for parameter in module.parameters(recurse=False):
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             return "its parameters are not made yet: run the model once"
@@ -210,7 +210,7 @@ def _followed(
 def _activation(
     node: Any, model: nn.Module, kind: str, smoothing: float, moved: bool
 ) -> tuple[UnitResponse | None, str, bool]:
-    """The response of an activation, None if it is not known; its name; whether axis 1 counts."""
+    """The response of an activation, None if unknown; its name; whether its axis is axis 1."""
     name, attribute, default = ACTIVATIONS[kind]
     value = _setting(node, model, attribute, default) if attribute else default
     if name != "softmax":
@@ -218,7 +218,7 @@ def _activation(
     elif moved:
         return None, f"{kind} of a reshaped output", False
     else:
-        # Axis None is 1 for a batch of two axes.
+        # For a batch of two axes torch takes the axis None as 1.
         known = value in (-1, 1, None)
     if not known:
         return None, f"{kind} with {attribute}={value}", False
@@ -260,7 +260,7 @@ def _reaches(node: Any, model: nn.Module, side: str) -> bool:
 
 
 def response_named(name: str, *, smoothing: float = 1.0, constant: float = 0.0) -> UnitResponse:
-    """The response of a unit with an activation, ω and ι of relu, α of elu; [RFIM] Table 1."""
+    """The response of a name; ``constant`` is ι of relu or α of elu; [RFIM] Table 1."""
     named: dict[str, Callable[[Tensor], Tensor] | None] = {
         "tanh": tanh_slope,
         "sigmoid": logistic_slope,
@@ -278,7 +278,7 @@ def response_named(name: str, *, smoothing: float = 1.0, constant: float = 0.0) 
 def _softmax_variance(a: Tensor) -> Tensor:
     """η (1 − η) of each class."""
     eta, top = torch.softmax(a, -1), a.argmax(-1, keepdim=True)
-    # 1 − η of the likeliest class as the sum of the others: no digits are lost near 1.
+    # 1 − η of the likeliest class as the sum of the others, which loses no digits near 1.
     others = eta.scatter(-1, top, 0).sum(-1, keepdim=True)
     return eta * (1 - eta).scatter(-1, top, others)
 
@@ -289,7 +289,7 @@ def chosen_kinds(
     blocks: str | Mapping[str, str] | None,
     unsupported: str,
 ) -> list[tuple[LinearLayer, str]]:
-    """The kind of metric of each layer; ``others`` names those that can have none -> why."""
+    """The kind of metric of each layer; ``others`` are the reasons against other modules."""
     asked = _asked(layers, others, blocks)
     chosen, obstacles = [], dict(others)
     for layer in layers:
@@ -313,7 +313,7 @@ def chosen_kinds(
 def _asked(
     layers: list[LinearLayer], others: dict[str, str], blocks: str | Mapping[str, str] | None
 ) -> dict[str, str]:
-    """The kinds that ``blocks`` asks for, by layer."""
+    """The kinds of metrics in ``blocks`` by layer."""
     names = [layer.name for layer in layers]
     if blocks is None:
         return {}
@@ -327,7 +327,7 @@ def _asked(
 
 
 def _by_reason(obstacles: Mapping[str, str]) -> str:
-    """Names that share a reason, and the reason."""
+    """Reasons with the names of the modules that share them, as text."""
     names: dict[str, list[str]] = {}
     for name, why in obstacles.items():
         names.setdefault(why, []).append(repr(name))
@@ -335,7 +335,7 @@ def _by_reason(obstacles: Mapping[str, str]) -> str:
 
 
 def require_one_of(value: Any, name: str, allowed: Iterable[str]) -> None:
-    """Refuse a setting that is none of the names allowed."""
+    """Refuse a setting that is not among the allowed names."""
     names = list(allowed)
     if not isinstance(value, str) or value not in names:
         raise ModelError(f"{name} must be one of {names}, got {value!r}")

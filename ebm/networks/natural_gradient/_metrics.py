@@ -1,8 +1,8 @@
-"""The metric of a layer: gathered rows, the running average of ν x̃x̃ᵀ, its damped inverse.
+"""The metric of a layer: stored rows, the running average of ν x̃x̃ᵀ, its damped inverse.
 
-The average G ← (1−λ) G + λ mean(ν x̃x̃ᵀ) is not formed step by step. The small x̃ and ν of each batch
-wait for one product, in which the rows of a batch of B that k later ones follow have the weight
-λ(1−λ)^k / B. Of a symmetric G the upper triangle counts; what lies below is undefined.
+The average G ← (1−λ) G + λ mean(ν x̃x̃ᵀ) is not formed at every step. The rows x̃ and ν of each batch
+are stored, and enter in one product, where those of a batch of B rows before k later ones have the
+weight λ(1−λ)^k / B. Only the upper triangle of G is defined.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from torch import Tensor, nn
 from ebm.errors import DivergenceError, ModelError
 from ebm.networks.natural_gradient._layers import DTYPES, LinearLayer
 
-#: What a damping ε is relative to, of a block G with D rows.
+#: s(G) of a block G, in the damping ε s(G).
 SCALES = {
     "trace": lambda g: g.diagonal(dim1=-2, dim2=-1).sum(-1),
     "mean": lambda g: g.diagonal(dim1=-2, dim2=-1).mean(-1),
     "absolute": lambda g: torch.ones_like(g[..., 0, 0]),
 }
-#: Rows that wait for their product before it is made anyway.
+#: Number of stored rows at which the product is formed in any case.
 MOST_ROWS = 2**13
-#: Columns of x̃ whose products with all later columns are formed together.
+#: Number of columns of x̃ whose products with all later columns are formed together.
 PANEL = 9
-#: Numbers of such a panel at a time: what half of a second-level cache holds.
+#: Number of elements of such a panel at a time, which fill half of a second-level cache.
 PANEL_NUMBERS = 2**17
-#: Widest strip of the one product of a shared block.
+#: Widest strip of columns in the product of a shared block.
 STRIP = 200
-#: How often a damping is raised tenfold before the old inverse is kept.
+#: Number of times that a damping is raised tenfold before the old inverse is used.
 RETRIES = 12
 
 
 @dataclass(frozen=True, eq=False)
 class LayerMetric:
-    """How a layer is measured; the numbers live in a dict of an optimizer's state.
+    """The metric of a layer, whose arrays are in a dict of the optimizer's state.
 
-    A block ν x̃x̃ᵀ for each neuron, one block x̃x̃ᵀ for all, or all of [RFIM] eq 10.
+    A block ν x̃x̃ᵀ for each neuron, one block x̃x̃ᵀ for all, or the whole of [RFIM] eq 10.
     """
 
     layer: LinearLayer
     kind: str
-    #: Those of weight and bias that learn.
+    #: The trainable ones of weight and bias.
     parameters: list[nn.Parameter] = field(init=False)
 
     def __post_init__(self) -> None:
-        # Now, as torch's pruning puts tensors in their place.
+        # At construction, as torch's pruning later replaces parameters by tensors.
         module: Any = self.layer.module
         both = zip((module.weight, module.bias), self.learning, strict=True)
         object.__setattr__(self, "parameters", [p for p, learns in both if learns])
@@ -67,7 +67,7 @@ class LayerMetric:
 
     @cached_property
     def learning(self) -> tuple[bool, bool]:
-        """Whether the weights learn, and the bias, from the start on."""
+        """Whether the weights are trainable, and whether the bias is, at construction."""
         weight: Any = self.layer.module.weight
         bias: Any = self.layer.module.bias
         return weight.requires_grad, bias is not None and bias.requires_grad
@@ -88,14 +88,14 @@ class LayerMetric:
 
     @property
     def inverse_shape(self) -> tuple[int, int, int]:
-        """Of the blocks of G⁻¹."""
+        """Number and shape of the blocks of G⁻¹."""
         if self.kind == "softmax":
             return (1, self.n_units * self.n_columns, self.n_units * self.n_columns)
         return (self.n_blocks, self.n_columns, self.n_columns)
 
     @property
     def n_bytes(self) -> float:
-        """Of G and G⁻¹."""
+        """Size of G and G⁻¹."""
         numbers = self.n_blocks * self.n_columns**2 + math.prod(self.inverse_shape)
         return float(numbers * self.layer.module.weight.element_size())
 
@@ -110,10 +110,10 @@ class LayerMetric:
         return found == {True}
 
     def descend(self, state: dict[str, Any], gradients: list[Tensor], lr: float) -> None:
-        """W ← W − lr G⁻¹∇ for the parameters that learn, from their gradients."""
+        """W ← W − lr G⁻¹∇ for the trainable parameters, from their gradients."""
         inverse: Tensor | None = state["inverse"]
         if inverse is not None and self.is_constant and len(gradients) == 2:
-            # Block by block of G⁻¹, so that weight and bias need not be put together and parted.
+            # Block by block of G⁻¹, without concatenating weight and bias.
             (weight, bias), (dw, db), block = self.parameters, gradients, inverse[0]
             weight.add_((dw @ block[:-1, :-1]).addr_(db, block[-1, :-1]), alpha=-lr)
             bias.add_((dw @ block[:-1, -1]).add_(db * block[-1, -1]), alpha=-lr)
@@ -126,7 +126,7 @@ class LayerMetric:
             parameter.add_(part.reshape(parameter.shape), alpha=-lr)
 
     def require_state(self, state: dict[str, Any]) -> None:
-        """Start a state that is empty, and refuse one of weights that are of another type now."""
+        """Initialize an empty state; refuse one of another dtype or device than the weights."""
         if not state:
             self.start(state)
         now, found = self.parameters[0], state["metric"]
@@ -155,7 +155,7 @@ class LayerMetric:
         state["information"] = None if self.is_constant else metric.new_zeros(0, self.n_blocks)
 
     def waiting(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The state with a copy of the rows that wait, and of nothing beyond them."""
+        """The state with a copy of the stored rows, without the free rows of their buffers."""
         copied = dict(state)
         for name in ("references", "information"):
             if copied.get(name) is not None:
@@ -163,9 +163,9 @@ class LayerMetric:
         return copied
 
     def see(self, state: dict[str, Any], x: Tensor, output: Tensor, n_before: int) -> int:
-        """Copy x̃ and ν of a batch, (..., n_inputs) -> (..., m), behind the rows that wait.
+        """Append x̃ and ν of a batch, (..., n_inputs) -> (..., m), to the stored rows.
 
-        They do not count before :meth:`keep` says so. Returns how many rows of the step there are.
+        They count only after :meth:`keep`. Returns the number of rows of the step so far.
         """
         if self.layer.by_rows and output.ndim != 2 and not self.is_constant:
             raise ModelError(
@@ -198,7 +198,7 @@ class LayerMetric:
         return nu if factors is None else nu * factors.square()
 
     def keep(self, state: dict[str, Any], n: int, decay: float) -> None:
-        """Count n rows seen as those of one step; average where many wait already."""
+        """Count the last n rows as those of one step; average if many rows are stored."""
         if n:
             state["n_rows"] += n
             state["counts"].append(n)
@@ -207,7 +207,7 @@ class LayerMetric:
             self.average(state)
 
     def average(self, state: dict[str, Any]) -> None:
-        """Put the waiting rows into G, or drop them where they or their products are not finite."""
+        """Add the stored rows to G, or drop them if they or their products are not finite."""
         n, counts = state["n_rows"], state["counts"]
         if not n:
             return
@@ -217,7 +217,7 @@ class LayerMetric:
         state.update(n_rows=0, counts=[], decays=[])
         largest = float(torch.linalg.vector_norm(references)) ** 2
         if information is not None:
-            # NaN is the largest of any numbers to torch, and of none to Python.
+            # torch returns NaN as the maximum of any numbers; Python's max would not.
             most = float(information.max())
             largest *= 1.0 if most <= 1 else most
         if not largest < torch.finfo(references.dtype).max:
@@ -233,7 +233,7 @@ class LayerMetric:
         _add_products(state["metric"], references, information, left)
 
     def matrices(self, state: dict[str, Any]) -> Tensor:
-        """The blocks of G that are inverted, of ``inverse_shape``; their upper triangles count."""
+        """The blocks of G that are inverted, of ``inverse_shape``, in upper triangles."""
         metric: Tensor = state["metric"]
         if self.kind != "softmax":
             return metric
@@ -244,7 +244,7 @@ class LayerMetric:
         return full.reshape(1, m * d, m * d)
 
     def invert(self, state: dict[str, Any], epsilon: float, kind: str) -> tuple[int, str]:
-        """G⁻¹ = (G + ε s(G) I)⁻¹."""
+        """G⁻¹ = (G + ε s(G) I)⁻¹; number of failed blocks, and a message about them."""
         matrices = self.matrices(state)
         scales = SCALES[kind](matrices)
         state["inverse"], used, kept = _damped_inverse(matrices, epsilon, scales, state["inverse"])
@@ -273,12 +273,12 @@ class LayerMetric:
             return gradient @ inverse[0]
         if self.kind == "softmax":
             return (inverse[0] @ gradient.reshape(-1)).reshape(gradient.shape)
-        # Rows times symmetric blocks: several times as quick as blocks times columns.
+        # Rows times symmetric blocks are several times faster than blocks times columns.
         return torch.bmm(gradient[:, None], inverse)[:, 0]
 
 
 def _with_room(state: dict[str, Any], name: str, start: int, n: int) -> Tensor:
-    """Rows start … start + n of a buffer in the state, which grows to twice its size if need be."""
+    """Rows start … start + n of a buffer in the state, which doubles its size if necessary."""
     buffer: Tensor = state[name]
     if len(buffer) < start + n:
         larger = buffer.new_empty(max(2 * len(buffer), start + n), buffer.shape[1])
@@ -292,7 +292,7 @@ def _softmax_pairs(a: Tensor) -> Tensor:
     eta, m = torch.softmax(a, -1), a.shape[1]
     off = eta[:, :, None] * eta[:, None, :]
     off.diagonal(dim1=1, dim2=2).zero_()
-    # η(1 − η) as a sum over the other classes: no digits are lost near η = 1.
+    # η(1 − η) as a sum over the other classes, which loses no digits near η = 1.
     curvature = torch.diag_embed(off.sum(-1)) - off
     i, j = torch.triu_indices(m, m, device=a.device)
     return curvature[:, i, j]
@@ -328,7 +328,7 @@ def _panel(references: Tensor, nu: Tensor, i: int, j: int) -> Tensor:
 
 
 def _step_weights(counts: list[int], decays: list[float]) -> tuple[list[float], float]:
-    """What a row of each step counts in a running average, and what is left of its start."""
+    """Weights λ(1−λ)^k / B of the rows of each step, and the weight left to the old average."""
     weights: list[float] = []
     kept = 1.0
     for count, decay in zip(reversed(counts), reversed(decays), strict=True):
@@ -347,8 +347,8 @@ def _damped_inverse(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(G + ε s I)⁻¹ block by block, with more damping where the factorization fails.
 
-    A block that fails is tried again with ε raised tenfold, from the rounding unit on; a block that
-    keeps failing gets its old inverse. A factor whose pivots fall to rounding level has failed.
+    A factorization whose pivots fall to rounding level has failed. A block that fails is tried
+    again with ε raised tenfold, from the rounding unit on, and in the end gets its old inverse.
     """
     used = torch.full_like(scales, epsilon)
     factors, failed = _factored(metric, used * scales)
@@ -360,7 +360,7 @@ def _damped_inverse(
         factors[where], failed[where] = _factored(metric[where], (used * scales)[where])
     identity = torch.eye(metric.shape[-1], dtype=metric.dtype, device=metric.device)
     factors[failed] = identity
-    # Symmetric to the last bit; the transpose has the order of rows that products want.
+    # Symmetric to the last bit; the transpose has the memory order that products need.
     inverse = torch.cholesky_inverse(factors).mT
     failed = failed | ~torch.isfinite(inverse).flatten(1).all(1)
     if failed.any():
@@ -369,13 +369,13 @@ def _damped_inverse(
 
 
 def _factored(metric: Tensor, damping: Tensor) -> tuple[Tensor, Tensor]:
-    """Cholesky factors of damped blocks, and which of them failed."""
-    # Lower triangles, in the order of columns that LAPACK wants.
+    """Cholesky factors of damped blocks, and whether each of them failed."""
+    # Lower triangles, in the column-major order of LAPACK.
     damped = metric.mT.clone()
     diagonal = damped.diagonal(dim1=1, dim2=2)
     diagonal.add_(damping[:, None])
     factors, info = torch.linalg.cholesky_ex(damped)
     pivots = factors.diagonal(dim1=1, dim2=2).square().amin(1)
-    # A comparison with NaN is false.
+    # False for NaN.
     sound = pivots > torch.finfo(metric.dtype).eps * diagonal.amax(1)
     return factors, (info != 0) | ~sound

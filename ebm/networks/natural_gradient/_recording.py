@@ -1,4 +1,4 @@
-"""The batches that gradients came from, run again with the new weights to see what layers see."""
+"""Forward passes of the batches of a step, recorded and repeated with the new weights."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Seen = Callable[[nn.Module, Tensor, Tensor], None]
 
 
 class ForwardPass:
-    """The arguments of a forward pass, and the surroundings it depends on."""
+    """The arguments of a forward pass, with its random state and mixed precision."""
 
     def __init__(self, model: nn.Module, args: Any, kwargs: Any) -> None:
         self._model, self._args, self._kwargs = model, args, kwargs
         self._versions = self._versions_now()
-        # Random numbers are drawn on the processor, and where the parameters are.
+        # Random numbers are drawn on the CPU and on the devices of the parameters.
         on_cuda = torch.cuda.is_initialized()
         self._devices = {p.device for p in model.parameters() if p.is_cuda} if on_cuda else set()
         self._random = self._random_now()
@@ -30,7 +30,7 @@ class ForwardPass:
         self._mixed = _autocasting(self._kind, enabled=True) if _is_mixed(self._kind) else None
 
     def run(self) -> None:
-        """Pass forward again: same mixed precision, same random numbers, no trace in any buffer."""
+        """Repeat the pass with the same mixed precision and random numbers; restore buffers."""
         autocast: Any = self._mixed or nullcontext()
         if self._mixed is None and _is_mixed(self._kind):
             autocast = _autocasting(self._kind, enabled=False)
@@ -39,7 +39,7 @@ class ForwardPass:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the arguments are what they were before the forward pass."""
+        """Whether no argument has changed since the forward pass."""
         return self._versions_now() == self._versions
 
     def _versions_now(self) -> list[int]:
@@ -56,7 +56,7 @@ class ForwardPass:
 
     @contextmanager
     def _same_random_numbers(self) -> Iterator[None]:
-        """Draw as before, then go on as if nothing had been drawn."""
+        """Use the random state of the recorded pass, then restore the present one."""
         now = self._random_now()
         self._set_random(self._random)
         try:
@@ -66,7 +66,7 @@ class ForwardPass:
 
 
 class Recorder:
-    """Keeps the forward passes that a backward pass went through."""
+    """The forward passes of a model that had a backward pass."""
 
     def __init__(self, model: nn.Module, modules: Iterable[nn.Module]) -> None:
         self.passes: list[ForwardPass] = []
@@ -83,16 +83,16 @@ class Recorder:
             weakref.finalize(self, handle.remove)
 
     def full_precision(self) -> Any:
-        """Mixed precision off where it is on."""
+        """A context without mixed precision."""
         kind = self._parameters[0].device.type
         return _autocasting(kind, enabled=False) if _is_mixed(kind) else nullcontext()
 
     def clear(self) -> None:
-        """Forget the batches."""
+        """Drop all recorded passes."""
         self.passes.clear()
 
     def require_passes(self) -> None:
-        """Refuse to go on without a batch, or with one that cannot be run again."""
+        """Refuse a step without a recorded pass, or with one that cannot be repeated."""
         if not self.passes:
             raise ModelError(
                 "no forward and backward pass went through the model since the last step, so there "
@@ -106,7 +106,7 @@ class Recorder:
             )
 
     def replay(self, passes: Iterable[ForwardPass], seen: Seen) -> None:
-        """Run batches again with the weights of now."""
+        """Repeat passes with the current weights, and show input and output of each layer."""
         self._seen = seen
         try:
             with torch.no_grad():
@@ -118,8 +118,8 @@ class Recorder:
     def _before(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         if self._seen is not None or not torch.is_grad_enabled():
             return
-        # Where all gradients were dropped, the batches they came from count no longer. While they
-        # are made, checkpoints of activations pass forward, too.
+        # Without any gradient earlier batches no longer count. Within a backward pass, activation
+        # checkpoints run forward while gradients are still None.
         dropped = all(parameter.grad is None for parameter in self._parameters)
         if dropped and torch._C._current_graph_task_id() == -1:
             self.clear()
@@ -131,7 +131,7 @@ class Recorder:
             return
 
         def passed(gradient: Tensor) -> None:
-            # Several outputs, or a second backward pass, are still one batch.
+            # Several outputs, or a second backward pass, belong to one batch.
             if not any(batch is other for other in self.passes):
                 self.passes.append(batch)
 
@@ -145,7 +145,7 @@ class Recorder:
 
 
 class _Watcher:
-    """A hook that lives as long as its owner; copies and files of the model leave it behind."""
+    """A hook that holds its owner weakly, and is inert in copies and pickles of the model."""
 
     def __init__(self, method: Callable[..., None]) -> None:
         self._method = weakref.WeakMethod(method)
@@ -163,7 +163,7 @@ class _Watcher:
 
 
 def _deaf(*arguments: Any) -> None:
-    """The hook of a copy."""
+    """The hook of a copied model, which does nothing."""
 
 
 def _deaf_watcher() -> Callable[..., None]:
@@ -175,9 +175,9 @@ def _is_mixed(kind: str) -> bool:
 
 
 def _autocasting(kind: str, *, enabled: bool) -> Any:
-    """Mixed precision on or off on a type of device, in the number format of now."""
+    """Mixed precision on or off on a type of device, in the current number format."""
     dtype = torch.get_autocast_dtype(kind)
-    # Weights in its cache are those before the step.
+    # The cache would hold weights from before the step.
     return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=False)
 
 
@@ -199,8 +199,8 @@ def _tensors(output: Any) -> Iterator[Tensor]:
 
 @contextmanager
 def untouched_buffers(model: nn.Module) -> Iterator[None]:
-    """Put buffers, such as the running moments of batch normalization, back as they were."""
-    # Their version counters do not tell: batch normalization writes past them.
+    """Restore buffers at the end, such as the running moments of batch normalization."""
+    # Batch normalization changes them without a new version number.
     before = [
         (module._buffers, name, buffer, buffer.clone())
         for module in model.modules()

@@ -1,4 +1,4 @@
-"""Gradient descent by relative Fisher information, layer by layer, as a torch optimizer."""
+"""Natural gradient descent in the relative Fisher metric of each layer, as a torch optimizer."""
 
 from __future__ import annotations
 
@@ -26,26 +26,24 @@ from ebm.networks.natural_gradient._recording import ForwardPass, Recorder
 __all__ = ["Damping", "LayerMetrics", "RelativeNaturalGradient"]
 
 Schedule = float | Callable[[int], float]
-#: Largest metrics and inverses that are made, in bytes.
-MEMORY_LIMIT = 4 * 2**30
-#: What a step asks for, checked again where it has changed.
+#: Settings of a step, which are checked again after a change.
 SETTINGS = ("lr", "period", "decay", "damping", "weight_decay", "damping_kind")
 
 
 @dataclass(frozen=True)
 class Damping:
-    """What is added to the diagonal of a metric before it is inverted, ε s(G).
+    """The damping ε s(G) that is added to the diagonal of a metric before its inversion.
 
     Parameters
     ----------
     value : float or callable
         ε ≥ 0, or a function of the number of the step.
     kind : {"trace", "mean", "absolute"}
-        Whether ε is relative to the trace of a block, to the mean of its diagonal, or to 1.
+        s: the trace of a block, the mean of its diagonal, or 1.
 
     Examples
     --------
-    A tenth of the mean of the diagonal at first, half of that after 100 steps:
+    A damping of a tenth of the mean of the diagonal, which is halved after 100 steps:
 
     >>> from ebm.networks import Damping
     >>> Damping(lambda step: 0.1 / (1 + step / 100), kind="mean").value(100)
@@ -58,20 +56,22 @@ class Damping:
 
 @dataclass(frozen=True)
 class LayerMetrics:
-    """Which metric the layers of a model get.
+    """The metrics of the layers of a model.
 
     Parameters
     ----------
-    blocks : str or mapping, optional
-        ``"neuron"`` (a block for each), ``"shared"`` (one block, ν = 1), ``"softmax"`` (last layer
-        only: all of (diag η − ηηᵀ) ⊗ x̃x̃ᵀ, eq 10) or ``"plain"``, for all layers or by name. By
-        default shared for first and last layers, neuron for those between.
+    blocks : str or mapping of str to str, optional
+        Kind of metric, for all layers or by name of the layer: ``"neuron"``, a block for each
+        neuron; ``"shared"``, one block with ν = 1 for all neurons; ``"softmax"``, the whole
+        (diag η − ηηᵀ) ⊗ x̃x̃ᵀ of [RFIM] eq 10, for the last layer; ``"plain"``, the plain gradient.
+        By default first and last layers are shared, those between are neuron.
     smoothing : float
-        ω ≥ 0 of relu units; 0 is the kink, whose dead units want an absolute damping.
+        ω ≥ 0 of relu units. With ω = 0, the kink, the blocks of inactive units vanish and need an
+        absolute damping.
     output : {"softmax", "bernoulli", "gaussian"}
-        The answer of last layers that no activation follows.
+        Distribution of the output of last layers without an activation.
     unsupported : {"error", "plain"}
-        Whether modules without a metric are refused or get the plain gradient.
+        Whether modules without a metric are refused or follow the plain gradient.
     """
 
     blocks: str | Mapping[str, str] | None = None
@@ -80,7 +80,7 @@ class LayerMetrics:
     unsupported: str = "error"
 
 
-#: The metrics that layers get if nothing else is asked for.
+#: The default metrics.
 DEFAULT_METRICS = LayerMetrics()
 
 
@@ -89,40 +89,41 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
 
     Each step: (1) W ← W − lr G⁻¹∇; (2) the same batches, run again with the new weights, give
     G ← (1−λ) G + λ mean(ν x̃x̃ᵀ); (3) every T steps, the first included,
-    G⁻¹ = (G + ε tr(G) I)⁻¹. G and G⁻¹ start at I. x̃ = (x, 1) is what a linear layer sees, ν the
-    information of a unit's answer about its input a: sech² a for tanh, σ(a) σ(−a) for sigmoid,
-    σ(a/ω)² for relu (whose forward pass stays as it is), f′(a)² for elu and silu.
+    G⁻¹ = (G + ε tr(G) I)⁻¹. G and G⁻¹ start at I. x̃ = (x, 1) is the input of a linear layer, ν the
+    information of the output of a unit about its input a: sech² a for tanh, σ(a) σ(−a) for sigmoid,
+    σ(a/ω)² for relu (whose forward pass has no ω), f′(a)² for elu and silu.
 
-    The model is watched for the batches that a backward pass goes through, since the last step or
-    since all gradients were dropped. It runs twice a step, the second time without a gradient, with
-    the same random numbers and mixed precision, its buffers left alone; until then inputs must stay
-    as they are. Replicas of a model in several processes would see different metrics and drift
-    apart. Batch normalization has the plain gradient; between a layer and its activation its
-    moments are taken as fixed.
+    Hooks on the model collect the batches of all backward passes since the last step, or since all
+    gradients were set to None. The model runs twice per step, the second time without gradients,
+    with the same random numbers and mixed precision, and with its buffers restored; inputs must not
+    change before that. Replicas of a model in several processes would have different metrics and
+    diverge from each other. Batch normalization follows the plain gradient; between a layer and its
+    activation its moments are taken as constant.
 
     Parameters
     ----------
     model : nn.Module
-        Made of ``nn.Linear``, each called once; see ``LayerMetrics.unsupported``. Its ``forward``
-        must have no branches that depend on values.
+        Model whose parameters are those of ``nn.Linear``, each called once, and of batch
+        normalization; see ``LayerMetrics.unsupported`` for others. Its ``forward`` must not branch
+        on values.
     lr : float or callable
-        Learning rate. This, ``period``, ``decay`` and ``damping`` may be functions of the number
-        of the step, from 0; a scheduler of torch wants a number.
+        Learning rate. ``lr``, ``period``, ``decay`` and ``damping`` may be functions of the number
+        of the step, from 0; a scheduler of torch needs a number.
     period : int or callable
-        T ≥ 1.
+        T ≥ 1, number of steps between inversions.
     decay : float or callable
-        λ in [0, 1]; 0 keeps G where it is.
+        λ in [0, 1]; with 0 G does not change.
     damping : float, callable or Damping
-        ε ≥ 0, relative to the trace of a block if not said otherwise.
+        ε ≥ 0, relative to the trace of a block unless it is a :class:`Damping` of another kind.
     weight_decay : float
-        Adds ½ weight_decay |W|² to the loss, W without biases and batch normalization.
+        Coefficient of the penalty ½ weight_decay |W|² on all weights of linear layers.
     metrics : LayerMetrics
-        Which metric the layers get.
+        Metrics of the layers.
 
     Raises
     ------
     TypeError
-        If ``model`` is no module, or a module in it with parameters has no metric.
+        If ``model`` is no module, or has a module with parameters but without a metric.
     ModelError
         If a setting is out of range.
     MemoryLimitError
@@ -172,7 +173,7 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         linear = [module for module in self._model.modules() if isinstance(module, nn.Linear)]
         self._decayed = {module.weight for module in linear}
         frozen = [p for module in linear for p in module.parameters() if not p.requires_grad]
-        # Where plain gradients are fine, those of layers that learn later are, too.
+        # With unsupported="plain" a layer that learns later may follow the plain gradient, too.
         self._frozen = {p: self._names[p] for p in frozen if metrics.unsupported == "error"}
         self._recorder = Recorder(self._model, [metric.layer.module for metric in self._metrics])
         settings = {**self._scheduled, **counters, "metrics": shapes}
@@ -180,40 +181,41 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
 
     @property
     def n_inversions(self) -> int:
-        """How often the inverses were refreshed."""
+        """Number of times that the metrics were inverted."""
         return int(self.param_groups[0]["n_inversions"])
 
     @property
     def n_failures(self) -> int:
-        """How many blocks could not be factored with the damping asked for."""
+        """Number of blocks that could not be factored with the damping asked for."""
         return int(self.param_groups[0]["n_failures"])
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Make one step.
+        """Update the parameters, then the metrics.
 
         Parameters
         ----------
         closure : callable, optional
-            Computes the gradient and returns the loss; called once.
+            Function that computes the gradient and returns the loss; it is called once.
 
         Returns
         -------
         Tensor or None
-            What the closure returned.
+            The loss that the closure returned.
 
         Raises
         ------
         DivergenceError
-            If a gradient is not finite, no parameter has been changed then; or if what a layer saw
-            is not finite or too large to be squared.
+            If a gradient is not finite, before any parameter changes; or if inputs or outputs of a
+            layer are not finite, or too large to be squared.
         ModelError
-            If no backward pass has gone through the model since the last step, its inputs, its
-            precision or what learns in it have changed meanwhile, or a setting is out of range.
+            If there was no backward pass through the model since the last step, if its inputs, its
+            precision or the set of its trainable parameters changed since then, or if a setting is
+            out of range.
 
         Warns
         -----
         EbmWarning
-            If a block could be inverted with more damping only, or not at all.
+            If a block needed more damping, or could not be inverted and keeps its old inverse.
         """
         loss = None
         if closure is not None:
@@ -236,7 +238,7 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         self._descend(metrics, group)
         group["n_steps"] = number + 1
         if observes:
-            # G ← (1−λ) G + λ mean(ν x̃x̃ᵀ); a layer that was not called sees nothing.
+            # G ← (1−λ) G + λ mean(ν x̃x̃ᵀ), for the layers that were called.
             for metric, n_rows in self._seen(self._recorder.passes).items():
                 if metric in metrics:
                     metric.keep(self._state_of(metric), n_rows, group["decay"])
@@ -247,7 +249,7 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         self._recorder.clear()
 
     def _set(self, group: dict[str, Any], number: int) -> None:
-        """The settings of a step, checked where one is a function or was changed."""
+        """Evaluate and check the settings of a step, if one is a function or was changed."""
         settings = [group[name] for name in SETTINGS]
         if settings == self._checked and not any(map(callable, self._schedules.values())):
             return
@@ -256,33 +258,32 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         self._scheduled, self._checked = dict(group), settings
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients, and the batches they came from.
+        """Clear the gradients, and the batches collected for the metrics.
 
         Parameters
         ----------
         set_to_none : bool
-            Whether they become None rather than 0.
+            Whether gradients become None rather than 0.
         """
         self._recorder.clear()
         super().zero_grad(set_to_none)
 
     def warm_start(self, batches: Iterable[Any]) -> None:
-        """Start the running averages at the mean over inputs, instead of at I.
+        """Set G = mean(ν x̃x̃ᵀ) over inputs, and G⁻¹ from it, instead of starting at I.
 
-        Sets G = mean(ν x̃x̃ᵀ), each row with the same weight, and G⁻¹ from it. The model stays in
-        the mode it is in.
+        All rows have equal weights. The model remains in its mode, of training or evaluation.
 
         Parameters
         ----------
-        batches : iterable
-            Inputs of the model; a tuple is its positional arguments.
+        batches : iterable of Tensor or tuple
+            Inputs of the model; a tuple holds its positional arguments.
 
         Raises
         ------
         ModelError
             If there is no row, or a batch is neither a tensor nor a tuple.
         DivergenceError
-            If a layer sees what is not finite, or too large to be squared.
+            If inputs or outputs of a layer are not finite, or too large to be squared.
 
         Examples
         --------
@@ -312,7 +313,7 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
             size = max(seen.values(), default=0)
             n_rows += size
             for metric, n in seen.items():
-                # A weight of B/n at every batch makes a plain mean; the first drops the identity.
+                # A decay of B/n at every batch gives the plain mean; at the first it is 1.
                 metric.keep(self._state_of(metric), n, size / n_rows if n_rows else 0.0)
         if not n_rows:
             raise ModelError("batches must hold at least one row to start from")
@@ -324,7 +325,7 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         Parameters
         ----------
         layer : str
-            Its name in the model.
+            Name of the layer in the model.
 
         Returns
         -------
@@ -334,11 +335,11 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         Raises
         ------
         ModelError
-            If that layer has none.
+            If no layer with a metric has that name.
         """
         for metric in self._metrics:
             if metric.layer.name == layer:
-                # A copy: reading must not change when waiting rows are averaged.
+                # A copy, so that reading does not change when the waiting rows are averaged.
                 state = metric.waiting(self._state_of(metric))
                 state["metric"] = state["metric"].clone()
                 metric.average(state)
@@ -347,12 +348,12 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         raise ModelError(f"layer must be one of {names}, which have a metric; got {layer!r}")
 
     def describe(self) -> str:
-        """Which parameters have which metric, a line each.
+        """The metrics of all parameters.
 
         Returns
         -------
         str
-            To be printed.
+            One line for each layer: its parameters, kind of metric, number and size of the blocks.
         """
         measured = {p: metric for metric in self._metrics for p in metric.parameters}
         lines = []
@@ -360,11 +361,11 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
             plain = "plain" if parameter.requires_grad else "not learned"
             metric = measured.get(parameter)
             lines.append(f"{name}: {plain}" if metric is None else metric.describe())
-        # Weight and bias gave the same line.
+        # Weight and bias of a layer give the same line.
         return "\n".join(dict.fromkeys(lines))
 
     def state_dict(self) -> dict[str, Any]:
-        """What :meth:`load_state_dict` takes; rows that wait for their average are copied."""
+        """The state for :meth:`load_state_dict`, with copies of rows not yet averaged."""
         by_parameter: dict[Any, LayerMetric] = {m.parameters[0]: m for m in self._metrics}
         order = {p: k for k, p in enumerate(self.param_groups[0]["params"])}
         saved: dict[str, Any] = super().state_dict()
@@ -373,41 +374,41 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
         return saved
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a saved state, whose tensors are copied; functions of the step are not in it.
+        """Restore a saved state, which does not include functions of the step.
 
         Parameters
         ----------
         state_dict : dict
-            What ``state_dict`` returned.
+            State from :meth:`state_dict`, whose tensors are copied.
 
         Raises
         ------
         ModelError
-            If it is not from an optimizer with the same metrics.
+            If the state is not that of an optimizer with the same metrics.
         """
         require_same_metrics(state_dict, self.param_groups[0]["metrics"])
         super().load_state_dict(copy.deepcopy(state_dict))
         self._scheduled, self._checked = dict(self.param_groups[0]), []
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # A copy would watch no model.
+        # A copy would have no hooks on a model.
         raise ModelError(
             "a RelativeNaturalGradient can be neither copied nor pickled, as it watches its model: "
             "make a new one for the copied model and give it state_dict()"
         )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Refuse another group: the parameters are those of the model.
+        """Refuse a second group, as the parameters are those of the model.
 
         Parameters
         ----------
         param_group : dict
-            The first, from the constructor.
+            The group that the constructor adds.
 
         Raises
         ------
         ModelError
-            If there is one already.
+            If there is a group already.
         """
         if self.param_groups:
             raise ModelError(
@@ -433,7 +434,7 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
             parameter.add_(move, alpha=-group["lr"])
 
     def _seen(self, passes: list[ForwardPass]) -> dict[LayerMetric, int]:
-        """How many rows each layer saw in some passes with the weights of now; they wait."""
+        """Number of rows of each layer in passes with the current weights; the rows are stored."""
         by_module: dict[nn.Module, LayerMetric] = {m.layer.module: m for m in self._metrics}
         seen: dict[LayerMetric, int] = {}
 
@@ -457,7 +458,7 @@ class RelativeNaturalGradient(torch.optim.Optimizer):
 
 
 def _layer_metrics(model: nn.Module, settings: LayerMetrics) -> list[LayerMetric]:
-    """The metrics of the layers of a model in the order of their use; none for plain ones."""
+    """The metrics of all layers of a model that are not plain, in the order of their use."""
     require_one_of(settings.output, "output", ("softmax", "bernoulli", "gaussian"))
     require_one_of(settings.unsupported, "unsupported", ("error", "plain"))
     omega = within(settings.smoothing, "smoothing")
@@ -469,7 +470,6 @@ def _layer_metrics(model: nn.Module, settings: LayerMetrics) -> list[LayerMetric
         total += metric.n_bytes
         require_memory(
             total,
-            MEMORY_LIMIT,
             f"the metrics and inverses up to layer {metric.layer.name!r} ({metric.kind})",
             f"give blocks={{{metric.layer.name!r}: 'shared'}}",
         )
@@ -521,12 +521,12 @@ def require_untouched(
 def require_finite(names: Mapping[Parameter, str], number: int) -> None:
     """Name the first gradient that is not finite."""
     found = [(p, p.grad) for p in names if p.grad is not None]
-    # One number to wait for; parameters may live on several devices.
+    # A single transfer from the device; parameters may be on several devices.
     sums = [gradient.sum().to(found[0][1]) for _, gradient in found]
     if not sums or math.isfinite(float(torch.stack(sums).sum())):
         return
     for parameter, gradient in found:
-        # A sum can overflow where all terms are finite.
+        # A sum of finite terms may overflow.
         if not bool(gradient.isfinite().all()):
             name = names[parameter]
             raise DivergenceError(
@@ -538,7 +538,7 @@ def require_finite(names: Mapping[Parameter, str], number: int) -> None:
 
 
 def require_frozen(names: Mapping[Parameter, str]) -> None:
-    """Refuse a parameter that learns now, and did not when metrics were made."""
+    """Refuse a gradient of a parameter that was frozen when the metrics were made."""
     for parameter, name in names.items():
         if parameter.requires_grad and parameter.grad is not None:
             raise ModelError(
@@ -548,7 +548,7 @@ def require_frozen(names: Mapping[Parameter, str]) -> None:
 
 
 def require_same_metrics(state_dict: Any, own: list[Any]) -> None:
-    """Refuse the state of another optimizer, which would fit by chance or not at all."""
+    """Refuse a state with other kinds or shapes of metrics."""
     try:
         saved = state_dict["param_groups"][0]["metrics"]
     except (KeyError, IndexError, TypeError) as error:

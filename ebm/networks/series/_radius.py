@@ -1,8 +1,8 @@
-"""How far the series of the action along a ray converges.
+"""The radius of convergence of the series of the action along a ray.
 
 Along tθ, S is analytic up to the smallest |t| at which, for some row z, σ has a singularity or
-Σ_α exp f_α(z, tθ) = 0. The first is π/max|a| for SiLU, sigmoid and softplus, π/(2 max|a|) for tanh;
-the zeros are counted by winding numbers and found by bisection.
+Σ_α exp f_α(z, tθ) = 0. The former is π/max|a| for SiLU, sigmoid and softplus, π/(2 max|a|) for
+tanh; zeros are counted by winding numbers and located by bisection.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 from ebm._types import Array, ComplexArray
 from ebm.networks.series.activations import Activation
 
-#: Nearly the largest float.
+#: Largest |t| that is searched, nearly the largest float.
 FARTHEST = 1e300
 #: Relative width at which bisection stops.
 WIDTH = 1e-6
-#: Singularities gather zeros around them: nearer than this, relatively, the two count as one.
+#: Zeros accumulate at singularities; within this relative distance the two are not distinguished.
 EDGE = 1e-3
-#: A circle whose phases are not settled by so many points runs through a zero.
+#: Number of points at which a circle whose phases still vary too fast counts as through a zero.
 MOST_POINTS = 4000
 
 
@@ -40,7 +40,7 @@ class RowSum:
         """f_α − f_0 at complex t."""
         U, c, a = self._differences
         with np.errstate(all="ignore"):
-            return np.asarray(t[:, None] * (self.activation.on_ray(t, a) @ U.T + c))
+            return t[:, None] * (self.activation.on_ray(t, a) @ U.T + c)
 
     @cached_property
     def _differences(self) -> tuple[Array, Array, Array]:
@@ -51,14 +51,14 @@ class RowSum:
 
     def has_zero(self, radius: float) -> bool:
         """Whether there is a zero with |t| < radius, by the winding number of the circle."""
-        # Values at conjugate t are conjugate, so half a circle has half the turns.
+        # Values at conjugate t are conjugate: half the circle has half the winding number.
         angles = np.linspace(0, np.pi, 33)
         values, phases = self._on_circle(radius, angles)
         while len(angles) < MOST_POINTS:
             if not np.isfinite(values).all() or (values == 0).any():
                 return True
             turns = np.angle(values[1:] / values[:-1])
-            # Phases of single exponentials that move far could hide whole turns of the sum.
+            # Between points where single phases vary far, the sum could wind unnoticed.
             steps = np.abs(np.diff(phases, axis=0)).max(1)
             wide = (np.abs(turns) > 0.8) | (steps > 1.5)
             if not wide.any():
@@ -77,7 +77,7 @@ class RowSum:
         """Smallest |t| of a zero, or ``limit`` where there is none before."""
         low, high = 0.0, min(limit, 0.5)
         if not self.logits(np.array([high / 2 + 0j])).any():
-            # Logits that are all equal; any others have a zero somewhere, or a singularity.
+            # All logits are equal, so that the sum has no zero.
             return limit
         while not self.has_zero(high * (1 - EDGE)):
             low = high * (1 - EDGE)
@@ -100,13 +100,13 @@ class RowSum:
 
 
 def smallest_radius(rows: Sequence[RowSum], limit: float) -> float:
-    """The smallest radius of convergence among rows, best the most suspicious ones first.
+    """The smallest |t| of a zero of any row, at most ``limit``, the singularity of σ(ta).
 
-    At most ``limit``, the distance of the nearest singularity of σ(ta) over all rows.
+    It is fastest if the rows with the smallest radii come first.
     """
     radius = limit
     for row in rows:
-        # Most rows cost one circle: whether they have a zero before the smallest one so far.
+        # For most rows one circle shows that they have no zero within the smallest radius so far.
         if math.isinf(radius) or row.has_zero(radius * (1 - EDGE)):
             radius = row.first_zero(radius)
     return radius

@@ -1,7 +1,7 @@
 """The surprise −ln q_m of rows, q = softmax f, as a number and as a power series in t.
 
-−ln q_m = ln(1 + Σ_{α≠top} exp(f_α − f_top)) + f_top − f_m. Nothing cancels in it, nor in its slopes
-and curvatures: ln Σ_α exp f_α − f_m would be 0 where m is ahead by 37.
+−ln q_m = ln(1 + Σ_{α≠top} exp(f_α − f_top)) + f_top − f_m. Nothing cancels in it or in its
+derivatives, while ln Σ_α exp f_α − f_m would round to 0 where f_m leads by 37.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def surprise_series(orders: Tensor, block: Block) -> Tensor:
 
 
 def _lag(f: Tensor, leader: Tensor, top: Tensor, labels: Tensor) -> Tensor:
-    """f_top − f_m of each row, (..., B, M) -> (..., B); no slope where the top is m itself."""
-    own = labels[:, None].expand_as(top)
-    lag = leader - f.gather(-1, own)
-    # NaN, and not 0, where that logit overflowed.
-    return torch.where(own == top, (leader - leader).detach(), lag).squeeze(-1)
+    """f_top − f_m of each row, (..., B, M) -> (..., B); without a slope where m is top itself."""
+    label = labels[:, None].expand_as(top)
+    lag = leader - f.gather(-1, label)
+    # leader − leader is NaN, and not 0, where that logit overflowed.
+    return torch.where(label == top, (leader - leader).detach(), lag).squeeze(-1)

@@ -1,4 +1,4 @@
-"""Activations: the function, its Taylor series at 0, its series along any power series."""
+"""Activations: the function, its Taylor series at 0, its composition with a power series."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ __all__ = ["ACTIVATIONS", "Activation", "activation_named"]
 
 Number = float | Fraction
 
-#: Orders to which a user's function of the order is asked for derivatives, until it has them.
+#: Orders at which derivatives of a user's function are tried, until it has as many.
 PROBED_ORDERS = (40, 20, 10)
-#: Taylor coefficients of lower order than this tell nothing of a singularity.
+#: Lowest order of a Taylor series from which the distance of a singularity is estimated.
 FEWEST = 10
-#: A quotient that grows by more than this while orders double has no limit to be read off.
+#: Relative growth of the estimate, as orders double, above which it has no limit.
 STEADY = 0.15
-#: Relative errors of a distance above this are worthless.
+#: Relative error above which an estimate is discarded.
 WORST = 0.5
 
 
 class Distance(NamedTuple):
-    """A distance from 0 and how far off it may be; both NaN where nothing is known.
+    """Distance of the nearest singularity from 0, infinite if there is none, and its error.
 
-    A stated distance has the error 0, and is infinite where there is no singularity.
+    A stated distance has the error 0; value and error are NaN where nothing is known.
     """
 
     value: float
@@ -46,7 +46,7 @@ class Distance(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether there is a value at all."""
+        """Whether the distance is stated or could be estimated."""
         return not math.isnan(self.value)
 
     def over(self, largest: float) -> Distance:
@@ -58,37 +58,34 @@ class Distance(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Activation:
-    """An activation σ(a) with what its power series need, [ACT] §1.1.
-
-    σ(a) = Σ_k s_k a^k / k! near a = 0.
+    """An activation σ(a) = Σ_k s_k a^k / k! with its derivatives s_k at a = 0; [ACT] §1.1.
 
     Parameters
     ----------
     name : str
-        How messages call it.
+        Name of the activation in messages.
     function : callable
         σ for tensors, element by element.
     derivatives : callable or sequence of float, optional
-        s_0, s_1, …: either all that will be needed, or a function of the order K that returns
-        s_0 … s_K. None if σ(ta) = t σ(a) for t > 0, as for the ReLU: there is no Taylor series, but
-        an exact one for t > 0.
+        s_0, s_1, …, as many as will be needed, or a function of the order K that returns
+        s_0 … s_K. None if σ(ta) = t σ(a) for t > 0, as for ReLU, which has no Taylor series at 0
+        but an exact expansion for t > 0.
     series : callable, optional
-        From the coefficients of a power series a(t), (K+1, ...), to those of σ(a(t)), at any base
-        point; :mod:`ebm.networks.power_series` has the pieces. Without it only base points with
-        a = 0 can be had.
+        Map from the coefficients of a power series a(t), (K+1, ...), to those of σ(a(t)), composed
+        of functions of :mod:`ebm.networks.power_series`. Without it only base points a = 0 are
+        possible.
     singularity : float, optional
-        Distance from 0 of the nearest singularity of σ in the complex plane; ``math.inf`` if there
-        is none. Not stated it is estimated from the derivatives, see :attr:`distance`.
+        Distance from 0 of the nearest singularity of σ in the complex plane, ``math.inf`` if there
+        is none; by default it is estimated from the derivatives.
     continuation : callable, optional
-        σ for complex arrays, needed for the radius of convergence; by default ``function`` on
-        complex tensors.
+        σ for complex arrays, for the radius of convergence; by default ``function`` on complex
+        tensors.
 
     Raises
     ------
     ModelError
-        If ``function`` does not work on each element of a tensor by itself, or is not
-        σ(ta) = t σ(a) where there are no derivatives, or has others than those given, or
-        ``singularity`` is not positive.
+        If ``function`` does not act element by element, has other derivatives than those given, or
+        does not satisfy σ(ta) = t σ(a) where none are given; or if ``singularity`` is not positive.
 
     Examples
     --------
@@ -107,24 +104,23 @@ class Activation:
     continuation: Callable[[ComplexArray], ComplexArray] | None = None
 
     def __post_init__(self) -> None:
-        given = self.derivatives
-        if not (given is None or callable(given) or hasattr(given, "__iter__")):
-            raise ModelError(f"derivatives must be numbers s_0, s_1, … or a function, got {given}")
-        stated = self.singularity
-        if stated is not None and not as_number(stated, "singularity") > 0:
-            raise ModelError(f"singularity must be positive, got {self.singularity!r}")
+        s, distance = self.derivatives, self.singularity
+        if not (s is None or callable(s) or hasattr(s, "__iter__")):
+            raise ModelError(f"derivatives must be numbers s_0, s_1, … or a function, got {s}")
+        if distance is not None and not as_number(distance, "singularity") > 0:
+            raise ModelError(f"singularity must be positive, got {distance!r}")
         _require_elementwise(self)
         _require_agreement(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # The functions of those that come with the package have no names to be pickled by.
+        # The functions of the activations of the package cannot be pickled.
         if ACTIVATIONS.get(self.name) is self:
             return activation_named, (self.name,)
         return super().__reduce_ex__(protocol)
 
     @property
     def is_one_sided(self) -> bool:
-        """Whether the series about θ = 0 holds for t > 0 only."""
+        """Whether the expansion about θ = 0 holds for t > 0 only."""
         return self.derivatives is None
 
     @property
@@ -138,23 +134,23 @@ class Activation:
 
     @cached_property
     def distance(self) -> Distance:
-        """From 0 to the nearest singularity of σ: stated, or by the ratio test with its error."""
+        """Distance of the nearest singularity of σ from 0, stated or by the ratio test."""
         if self.is_one_sided:
             return Distance(math.inf, 0.0)
         if self.singularity is not None:
             return Distance(float(self.singularity), 0.0)
-        given: Any = self.derivatives
-        for order in PROBED_ORDERS if callable(given) else (len(given) - 1,):
+        s: Any = self.derivatives
+        for order in PROBED_ORDERS if callable(s) else (len(s) - 1,):
             try:
                 coefficients = self.coefficients(order)
             except Exception:
-                # What a user's function raises beyond its end is its own affair.
+                # A user's function may raise anything beyond its last derivative.
                 continue
             return ratio_test(coefficients)
         return Distance(math.nan, math.nan)
 
     def coefficients(self, order: int) -> tuple[float, ...]:
-        """Taylor coefficients at 0.
+        """Taylor coefficients s_k / k! at 0.
 
         Parameters
         ----------
@@ -163,21 +159,21 @@ class Activation:
 
         Returns
         -------
-        tuple of float, K+1
-            s_k / k!.
+        tuple of float, (K+1,)
+            s_0, s_1, s_2/2, … s_K/K!.
 
         Raises
         ------
         ModelError
-            If there is no Taylor series, or not to this order.
+            If there is no Taylor series to this order.
         """
         if self.derivatives is None:
             raise ModelError(
                 f"{self.name} has no Taylor series at 0; its expansion for t > 0 stops at U σ(a)"
             )
-        given = self.derivatives(order) if callable(self.derivatives) else self.derivatives
-        values = [_number(s) for s in islice(given, order + 1)]
-        # Large fractions do not fit into a float.
+        derivatives = self.derivatives(order) if callable(self.derivatives) else self.derivatives
+        values = [_number(s) for s in islice(derivatives, order + 1)]
+        # isfinite would convert fractions, which may be too large for a float.
         finite = all(isinstance(s, Fraction) or math.isfinite(s) for s in values)
         if len(values) <= order or not finite:
             raise ModelError(
@@ -187,7 +183,7 @@ class Activation:
         return tuple(float(Fraction(s) / math.factorial(k)) for k, s in enumerate(values))
 
     def along(self, x: Tensor) -> Tensor:
-        """The power series of σ(x(t)).
+        """The power series of σ(x(t)) to the order of x.
 
         Parameters
         ----------
@@ -197,7 +193,7 @@ class Activation:
         Returns
         -------
         Tensor, (K+1, ...)
-            Coefficients of σ(x(t)); for ReLU those that hold for small t > 0.
+            Coefficients of σ(x(t)); for ReLU those for small t > 0.
 
         Raises
         ------
@@ -219,19 +215,19 @@ class Activation:
         Parameters
         ----------
         t : ndarray of complex, (P,)
-            Points of the plane.
+            Points in the complex plane.
         a : ndarray, (H,)
             Pre-activations at t = 1.
 
         Returns
         -------
         ndarray of complex, (P, H)
-            The values.
+            σ(ta).
 
         Raises
         ------
         ModelError
-            If the function takes no complex numbers and no ``continuation`` is given.
+            If ``function`` takes no complex tensors and there is no ``continuation``.
         """
         if self.derivatives is None:
             return np.outer(t, self.function(torch.from_numpy(a)).numpy())
@@ -247,7 +243,7 @@ class Activation:
 
 
 def activation_named(activation: Any) -> Activation:
-    """The activation of that name, or the user's own.
+    """The activation of a name; an :class:`Activation` is returned unchanged.
 
     Parameters
     ----------
@@ -258,12 +254,12 @@ def activation_named(activation: Any) -> Activation:
     Returns
     -------
     Activation
-        With its series.
+        The function with its series.
 
     Raises
     ------
     ModelError
-        If there is none of that name.
+        If there is no activation of that name.
 
     Examples
     --------
@@ -286,17 +282,17 @@ def _number(value: Any) -> Number:
 
 
 def _require_elementwise(activation: Activation) -> None:
-    """Refuse a function that would give wrong numbers, or fail far from here."""
+    """Refuse a function that does not act element by element, with gradients."""
     x = torch.tensor([[-1.5, 0.25], [2.0, -0.75]], dtype=torch.float64, device="cpu")
     name, function = activation.name, activation.function
     try:
-        # With gradients, as in training: this finds functions of numpy and those in place.
+        # With gradients, as in training, to refuse functions of numpy and in-place functions.
         with torch.enable_grad():
             y, flat, double = (function(a.requires_grad_()) for a in (x, x.flatten(), 2 * x))
         fits = y.shape == x.shape and y.dtype == x.dtype and bool(torch.isfinite(y).all())
         fits = fits and torch.allclose(flat, y.flatten())
     except Exception as error:
-        # What a function of the user raises is the user's too.
+        # A user's function may raise anything.
         raise ModelError(f"function of the activation {name} must map tensors: {error}") from error
     if not fits:
         raise ModelError(
@@ -311,12 +307,11 @@ def _require_elementwise(activation: Activation) -> None:
 
 
 def _require_agreement(activation: Activation) -> None:
-    # What the polynomial of degree K leaves of σ(h) must fall by 2^{K+1} when h is halved.
-    given = activation.derivatives
-    if given is None or not (callable(given) or hasattr(given, "__len__")):
+    """Refuse derivatives of another function: |σ(h) − Σ_{k≤K} s_k h^k/k!| must scale as h^{K+1}."""
+    s = activation.derivatives
+    if s is None or not (callable(s) or hasattr(s, "__len__")):
         return
-    known: int = 5 if callable(given) else len(given)
-    degree = min(known, 5) - 1
+    degree = (5 if callable(s) else min(len(s), 5)) - 1
     c = activation.coefficients(degree) if degree >= 0 else ()
     scale = max([1.0, *(abs(x) ** (1 / k) for k, x in enumerate(c) if k)])
     h = torch.tensor([0.02, -0.02], dtype=torch.float64) / scale
@@ -336,12 +331,12 @@ def _require_agreement(activation: Activation) -> None:
 def ratio_test(coefficients: Sequence[float]) -> Distance:
     """Radius of convergence of Σ c_k x^k from finitely many c_k: R = (|c_j| / |c_k|)^{1/(k−j)}.
 
-    k is an order of the last third and j one of the third before it, those that stand out: parity
-    and the phases of complex pairs leave gaps. The root test |c_k|^{−1/k} is beside it, and so is R
-    of the lower half of the orders. A singularity (R − x)^{−p} has c_k ∝ k^{p−1} R^{−k}, which
-    shifts R by (p−1)/k: for |p − 1| ≤ 2 within |R − |c_k|^{−1/k}| + |R − R of half the orders|
-    + 2 R/K. Unknown where that is above half of R, or where R grows with the order as that of an
-    entire function does; a polynomial, and what grows very slowly, cannot be told from one.
+    k and j are the orders in the last third, and in the third before, with the largest |c_k|^{1/k},
+    as parity and the phases of complex pairs leave gaps. A singularity (R − x)^{−p} has
+    c_k ∝ k^{p−1} R^{−k}, which shifts R by (p−1)/k; for |p − 1| ≤ 2 the error is at most
+    |R − |c_k|^{−1/k}| + |R − R of half the orders| + 2 R/K. R is unknown if that is above R/2, if R
+    grows with the order, as for entire functions (a slow growth goes unnoticed), or if one of the
+    thirds is zero, as for polynomials.
     """
     unknown, order = Distance(math.nan, math.nan), len(coefficients) - 1
     last, earlier = _outstanding(coefficients, order), _outstanding(coefficients, order // 2)
@@ -410,10 +405,6 @@ def identity_derivatives(order: int) -> tuple[Fraction, ...]:
     return tuple(Fraction(k == 1) for k in range(order + 1))
 
 
-def _silu_series(x: Tensor) -> Tensor:
-    return power_series.product(x, power_series.sigmoid(x))
-
-
 def _softplus_series(x: Tensor) -> Tensor:
     return power_series.integral(x, power_series.sigmoid(x), _softplus(x[0]))
 
@@ -424,7 +415,7 @@ def _gelu_series(x: Tensor) -> Tensor:
 
 
 def _relu_series(x: Tensor) -> Tensor:
-    """The side that a unit takes for small t > 0 is that of its first order that is not zero."""
+    """For small t > 0 the sign of a pre-activation is that of its lowest non-zero order."""
     side = torch.zeros_like(x[0])
     for order in x.detach():
         side = torch.where(side == 0, torch.sign(order), side)
@@ -432,18 +423,14 @@ def _relu_series(x: Tensor) -> Tensor:
 
 
 def _softplus(x: Tensor) -> Tensor:
-    # torch's own replaces softplus by a above its threshold.
+    # torch.nn.functional.softplus returns x above a threshold.
     return torch.logaddexp(x, torch.zeros_like(x))
-
-
-def _softplus_continuation(x: ComplexArray) -> ComplexArray:
-    return np.asarray(np.log1p(np.exp(x)))
 
 
 def _gelu_continuation(x: ComplexArray) -> ComplexArray:
     from scipy.special import erf
 
-    return np.asarray(0.5 * x * (1 + erf(x / math.sqrt(2))))
+    return 0.5 * x * (1 + erf(x / math.sqrt(2)))
 
 
 def _identity(x: Any) -> Any:
@@ -453,7 +440,13 @@ def _identity(x: Any) -> Any:
 _gelu = torch.nn.functional.gelu
 #: Function, derivatives at 0, series, distance of the singularity, continuation.
 _FACTS: dict[str, tuple[Any, ...]] = {
-    "silu": (silu, silu_derivatives, _silu_series, math.pi, silu),
+    "silu": (
+        silu,
+        silu_derivatives,
+        lambda x: power_series.product(x, power_series.sigmoid(x)),
+        math.pi,
+        silu,
+    ),
     "relu": (torch.relu, None, _relu_series),
     "formal_relu": (_identity, identity_derivatives, _identity, math.inf, _identity),
     "tanh": (tanh, tanh_derivatives, power_series.tanh, math.pi / 2, tanh),
@@ -463,11 +456,11 @@ _FACTS: dict[str, tuple[Any, ...]] = {
         softplus_derivatives,
         _softplus_series,
         math.pi,
-        _softplus_continuation,
+        lambda x: np.log1p(np.exp(x)),
     ),
     "gelu": (_gelu, gelu_derivatives, _gelu_series, math.inf, _gelu_continuation),
     "identity": (_identity, identity_derivatives, _identity, math.inf, _identity),
 }
-#: The activations by name; ``formal_relu`` is the series of [ACT-R], s_1 = 1 and no other, which is
-#: that of σ(a) = a and not that of the ReLU.
+#: The activations by name; ``formal_relu`` is the series of [ACT-R], s_1 = 1 and no other term,
+#: which is that of σ(a) = a and not of the ReLU.
 ACTIVATIONS = {name: Activation(name, *facts) for name, facts in _FACTS.items()}

@@ -1,7 +1,7 @@
 """Truncated power series in t whose coefficients are tensors: (K+1, ...), order along axis 0.
 
-Every function is made of products and sums of coefficients, O(K²) of them, so autograd goes
-through; nothing here differentiates. Orders above K are dropped, and those kept are exact.
+Each function takes O(K²) products and sums of coefficients and is differentiable by autograd.
+Orders above K are dropped; the others are exact.
 
 >>> import torch
 >>> from ebm.networks import power_series
@@ -37,7 +37,7 @@ __all__ = [
     "tanh",
 ]
 
-#: A series to this order takes most of a minute; the cost grows as the square.
+#: Highest order, which takes nearly a minute; the cost is quadratic in the order.
 LARGEST = 1000
 
 
@@ -60,7 +60,7 @@ def log(x: Tensor) -> Tensor:
 
 
 def log1p(x: Tensor) -> Tensor:
-    """Logarithm of 1 + x for x_0 > −1, to as many digits as x has, from (1 + x) y′ = x′."""
+    """Logarithm of 1 + x for x_0 > −1, to the relative accuracy of x, from (1 + x) y′ = x′."""
     return _logarithm(x[0].log1p(), 1 + x[0], x)
 
 
@@ -84,7 +84,7 @@ def tanh(x: Tensor) -> Tensor:
 
 
 def composed(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
-    """Σ_n coefficients_n x^n; x_0 must be 0, or higher orders of the outer series were missed."""
+    """Σ_n coefficients_n x^n for x_0 = 0, so that no higher order of the outer series enters."""
     one = torch.zeros_like(x)
     one[0] = 1
     total = coefficients[len(x) - 1] * one
@@ -140,7 +140,7 @@ def checked_order(order: Any) -> int:
 
 
 def require_finite_orders(coefficients: Any, dtype: torch.dtype) -> None:
-    """Refuse coefficients S_0 … S_K that left the range of floats; the first is named."""
+    """Refuse coefficients S_0 … S_K that are not finite."""
     if isinstance(coefficients, Tensor):
         coefficients = coefficients.detach().cpu().numpy()
     bad = np.flatnonzero(~np.isfinite(coefficients))

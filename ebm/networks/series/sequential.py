@@ -9,7 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from ebm.errors import MissingValueError, ModelError, ShapeError
-from ebm.networks._labelled_rows import Block, LabelledRows, RowSettings, labelled_rows, recomputed
+from ebm.networks._labelled_rows import (
+    Block,
+    LabelledRows,
+    RowSettings,
+    recomputed,
+    rows_for_network,
+)
 from ebm.networks._tensors import as_parameters, as_tensor
 from ebm.networks.series import power_series
 from ebm.networks.series._surprise import surprise_series
@@ -33,47 +39,50 @@ def series(
     base: Any = None,
     direction: Any = None,
 ) -> Tensor:
-    """Coefficients of S(base + t·direction), S the mean cross entropy of a network.
+    """S_0 … S_K in S(θ_0 + tΔ) = Σ_n S_n t^n, S the mean cross entropy of a network.
 
-    S(θ_0 + tΔ) = Σ_n S_n t^n, exact to each order by power-series arithmetic through the layers.
+    The coefficients are exact, by power-series arithmetic through the layers.
 
     Parameters
     ----------
     network : torch.nn.Sequential
-        Linear layers with SiLU, ReLU, Tanh, Sigmoid, Softplus, GELU, Identity between them, nested
-        if you like; the last layer gives the logits. Any other module needs a method
+        Linear layers with SiLU, ReLU, Tanh, Sigmoid, Softplus, GELU or Identity between them,
+        possibly nested; the last layer gives the logits. A module of another kind needs a method
         ``power_series`` from the coefficients of its input, (K+1, B, ...), to those of its output,
-        and can have no parameters.
+        and may have no parameters.
     inputs, labels : array_like, Tensor or DataLoader
-        z, (N, E), floats, and m, (N,), integers below the width of the last layer; see
+        z, (N, E), floats, and m, (N,), integers below the width of the last layer, as for
         :class:`SoftmaxMLPAction`.
     order : int
-        K, from 0.
+        K, from 0 to 1000.
     base : array_like, Tensor or mapping of name to Tensor, optional
         θ_0, flat in the order of ``network.parameters()`` or by name; 0 by default.
-    direction : array_like, Tensor or mapping, optional
-        Δ, likewise; by default the parameters of the network less ``base``, so that t = 1 is the
-        network as it is.
+    direction : array_like, Tensor or mapping of name to Tensor, optional
+        Δ, flat or by name; by default the parameters of the network less θ_0, so that t = 1 is the
+        network itself.
 
     Returns
     -------
     Tensor, (K+1,)
-        S_0 … S_K. Autograd goes through to ``base``, ``direction`` and the parameters.
+        S_0 … S_K, differentiable in ``base``, ``direction`` and the parameters.
 
     Raises
     ------
     ModelError
-        If the network has a layer without a power series, parameters of several dtypes or that a
-        layer does not show, or if a coefficient overflows.
+        If a layer has no power series, parameters have several dtypes or are not visible in a
+        layer, or a coefficient overflows.
     CodingError
         If a label is outside 0 … M−1.
     ShapeError
-        If the inputs do not fit the first layer, or ``base`` or ``direction`` the parameters.
+        If ``inputs`` do not fit the first layer, or ``base`` or ``direction`` the parameters.
+    LimitError
+        If ``order`` is above 1000.
 
     Notes
     -----
-    ReLU is expanded for t > 0: a unit at its kink takes the side to which it moves. The cost is
-    O(K²) operations on every hidden unit, and K+1 products with every weight matrix.
+    ReLU is expanded for t > 0, where the sign of a pre-activation that is 0 at t = 0 is that of its
+    lowest non-zero order. The cost is O(K²) operations on each hidden unit, and K+1 products with
+    each weight matrix.
 
     Examples
     --------
@@ -97,9 +106,9 @@ def series(
         x = block.inputs[None]
         for layer in layers:
             x = layer(x)
-        wanted = (len(block.labels), rows.n_classes)
-        if x.shape[1:] != wanted:
-            raise ShapeError(f"logits must have shape {wanted}, got {tuple(x.shape[1:])}")
+        shape = (len(block.labels), rows.n_classes)
+        if x.shape[1:] != shape:
+            raise ShapeError(f"logits must have shape {shape}, got {tuple(x.shape[1:])}")
         return surprise_series(_padded(x, order), block)
 
     evaluate = recomputed(share, differentiates and size < rows.n_rows)
@@ -113,20 +122,23 @@ def series(
 def _first_parameter(network: Any) -> Tensor:
     if not _is_plain(network, nn.Sequential):
         raise ModelError(
-            f"network must be a torch.nn.Sequential, got {type(network).__name__}: its layers must "
-            "be known one by one"
+            f"network must be a torch.nn.Sequential, got {type(network).__name__}: give its layers "
+            "one by one"
         )
-    every: list[Tensor] = list(network.parameters())
-    if not every:
+    parameters: list[Tensor] = list(network.parameters())
+    if not parameters:
         raise ModelError("network must have parameters, got none")
-    kinds = {(p.dtype, p.device) for p in every}
+    kinds = {f"{p.dtype} on {p.device}" for p in parameters}
     if len(kinds) > 1:
-        raise ModelError("network must have all parameters in one dtype and on one device")
-    return every[0]
+        raise ModelError(
+            "network must have all parameters in one dtype and on one device, got "
+            f"{' and '.join(sorted(kinds))}: use network.to(dtype=…, device=…)"
+        )
+    return parameters[0]
 
 
 def _is_plain(module: Any, kind: type[nn.Module]) -> bool:
-    """Whether calling a module does what its kind does; hooks and subclasses may do more."""
+    """Whether a module computes what its kind does, without hooks or another ``forward``."""
     return (
         isinstance(module, kind)
         and type(module).forward is kind.forward
@@ -136,69 +148,61 @@ def _is_plain(module: Any, kind: type[nn.Module]) -> bool:
 
 
 def _rows(network: nn.Sequential, inputs: Any, labels: Any, first: Tensor) -> LabelledRows:
-    every = (module for _, module in network.named_modules(remove_duplicate=False))
-    linear = [module for module in every if isinstance(module, nn.Linear)]
+    modules = (module for _, module in network.named_modules(remove_duplicate=False))
+    linear = [module for module in modules if isinstance(module, nn.Linear)]
     if not linear:
         raise ModelError("network must have a Linear layer, got none")
     settings = RowSettings(None, linear[-1].out_features, first.device, first.dtype)
-    rows = labelled_rows(inputs, labels, settings, classes_may_be_empty=True)
-    if rows.n_inputs != linear[0].in_features:
-        raise ShapeError(
-            f"inputs must have {linear[0].in_features} columns for this network, "
-            f"got {rows.n_inputs}"
-        )
-    return rows
+    return rows_for_network(inputs, labels, linear[0].in_features, settings)
 
 
 def _ray(
     network: nn.Sequential, base: Any, direction: Any, first: Tensor
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """θ_0 and Δ by the names of the parameters; θ_0 is empty where it is zero."""
-    own: dict[str, Tensor] = dict(network.named_parameters())
-    start = {} if base is None else _named(own, base, "base", first)
+    """θ_0 and Δ by the names of the parameters; θ_0 is empty if it is zero."""
+    parameters: dict[str, Tensor] = dict(network.named_parameters())
+    start = {} if base is None else _named(parameters, base, "base", first)
     if direction is not None:
-        return start, _named(own, direction, "direction", first)
-    if not all(bool(torch.isfinite(p).all()) for p in own.values()):
+        return start, _named(parameters, direction, "direction", first)
+    if not all(bool(torch.isfinite(p).all()) for p in parameters.values()):
         raise MissingValueError("parameters of the network must be finite, got NaN or inf")
-    return start, {name: p - start[name] if start else p for name, p in own.items()}
+    return start, {name: p - start[name] if start else p for name, p in parameters.items()}
 
 
-def _named(own: dict[str, Tensor], given: Any, what: str, first: Tensor) -> dict[str, Tensor]:
-    if isinstance(given, Mapping):
-        if set(given) != set(own):
+def _named(
+    parameters: dict[str, Tensor], values: Any, what: str, first: Tensor
+) -> dict[str, Tensor]:
+    """A flat vector, or a mapping by name, as one tensor for each parameter."""
+    if isinstance(values, Mapping):
+        if set(values) != set(parameters):
             raise ModelError(
-                f"{what} must name the parameters {', '.join(own)}; "
-                f"got {', '.join(map(str, given))}"
+                f"{what} must name the parameters {', '.join(parameters)}; "
+                f"got {', '.join(map(str, values))}"
             )
-        parts = {name: as_tensor(given[name], f"{what}[{name!r}]") for name in own}
-        for name, p in own.items():
+        parts = {name: as_tensor(values[name], f"{what}[{name!r}]") for name in parameters}
+        for name, p in parameters.items():
             if parts[name].shape != p.shape:
                 raise ShapeError(
                     f"{what}[{name!r}] must have shape {tuple(p.shape)}, got "
                     f"{tuple(parts[name].shape)}"
                 )
-        flat = torch.cat([part.reshape(-1).to(first) for part in parts.values()])
-    else:
-        flat = given
-    size = sum(p.numel() for p in own.values())
-    vector = as_parameters(flat, size, first.dtype, first.device, name=what)
+        values = torch.cat([part.reshape(-1).to(first) for part in parts.values()])
+    sizes = [p.numel() for p in parameters.values()]
+    vector = as_parameters(values, sum(sizes), first.dtype, first.device, name=what)
     if vector.ndim != 1:
         raise ShapeError(f"{what} must be one vector, got {tuple(vector.shape)}")
-    named, end = {}, 0
-    for name, p in own.items():
-        start, end = end, end + p.numel()
-        named[name] = vector[start:end].view_as(p)
-    return named
+    pairs = zip(parameters.items(), vector.split(sizes), strict=True)
+    return {name: part.view_as(p) for (name, p), part in pairs}
 
 
 def _padded(x: Tensor, order: int) -> Tensor:
-    """A series with its zero orders up to K written out."""
+    """A series with zero coefficients appended up to order K."""
     missing = order + 1 - len(x)
     return x if missing <= 0 else torch.cat([x, x.new_zeros(missing, *x.shape[1:])])
 
 
 class _Ray:
-    """θ_0 and Δ by parameter: layers may share one."""
+    """θ_0 and Δ of each parameter, which several layers may share."""
 
     def __init__(
         self, network: nn.Module, start: dict[str, Tensor], step: dict[str, Tensor]
@@ -207,7 +211,7 @@ class _Ray:
         self._start, self._step = start, step
 
     def of(self, parameter: Any, path: str) -> tuple[Tensor | None, Tensor]:
-        """θ_0, None where it is zero, and Δ."""
+        """θ_0, or None if it is zero, and Δ of a parameter."""
         name = self._names.get(id(parameter))
         if name is None:
             raise ModelError(
@@ -218,7 +222,7 @@ class _Ray:
 
 
 def _layers(network: nn.Sequential, ray: _Ray, order: int, prefix: str = "") -> Iterator[Series]:
-    # Not named_children, which leaves out a module that comes twice.
+    # Not named_children, which omits the second occurrence of a module.
     for name, module in network._modules.items():
         path = f"{prefix}{name}"
         if _is_plain(module, nn.Sequential):
@@ -234,7 +238,7 @@ def _whole(rule: Series, order: int) -> Series:
 
 
 def _linear(layer: nn.Linear, path: str, ray: _Ray, order: int) -> Series:
-    """(W_0 + tW_1) x + b_0 + t b_1; a series keeps only the orders that it has reached."""
+    """(W_0 + tW_1) x + b_0 + t b_1; the order grows by one with each layer, up to K."""
     at, along = ray.of(layer.weight, path)
     bias: Tensor | None = layer.bias
     at_bias, along_bias = (None, None) if bias is None else ray.of(bias, path)
@@ -255,11 +259,11 @@ def _linear(layer: nn.Linear, path: str, ray: _Ray, order: int) -> Series:
 
 def _rule(module: nn.Module, path: str) -> Series:
     """The power series of a layer without parameters."""
-    own: Series | None = getattr(module, "power_series", None)
-    if callable(own):
+    rule: Series | None = getattr(module, "power_series", None)
+    if callable(rule):
         if next(module.parameters(), None) is not None:
             raise ModelError(f"layer {path} must have no parameters: they could not move along t")
-        return own
+        return rule
     if _is_plain(module, nn.Softplus) and module.threshold >= 20:  # type: ignore[operator]
         beta: Any = module.beta
         return lambda x: ACTIVATIONS["softplus"].along(beta * x) / beta

@@ -1,4 +1,4 @@
-"""Belief propagation and the Bethe approximation; the second opinion that it gives on others."""
+"""Belief propagation, the Bethe approximation, and the error estimates that rest on it."""
 
 from ebm.perturbation.bethe.propagation import BetheSolution, bethe, bethe_solutions
 

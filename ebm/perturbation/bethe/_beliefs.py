@@ -1,4 +1,4 @@
-"""Belief propagation: messages along the couplings of a pairwise model, and what they say.
+"""Belief propagation: messages along the couplings of a pairwise model, and their beliefs.
 
 In spins a message is a field, u_{k→i} = atanh( tanh J_ki tanh h_{k→i} ), and the cavity field
 h_{k→i} = h_k + Σ_{l≠i} u_{l→k} is that of unit k without the coupling to i.
@@ -25,7 +25,7 @@ ROUNDING = 8 * np.finfo(np.float64).eps
 
 @dataclass(frozen=True, eq=False)
 class Beliefs:
-    """What messages u, (2E,), say at their fixed point, in spins."""
+    """Means, covariances and ln Z from messages u, (2E,), at a fixed point, in spins."""
 
     graph: CouplingGraph
     fixed_point: FixedPoint

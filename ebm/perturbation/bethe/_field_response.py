@@ -1,4 +1,4 @@
-"""Linear response of belief propagation: what a field on one unit does to the means of all.
+"""Linear response of belief propagation, ∂⟨s_i⟩/∂h_j.
 
 With r the correlation of a coupled pair, the correlations R of all pairs have
 (R⁻¹)_ij = −r/(1−r²) and (R⁻¹)_ii = 1 + Σ_j r²/(1−r²). Where pairs are as good as locked, changes
@@ -51,7 +51,7 @@ def response(beliefs: Beliefs) -> Array:
 def is_stable(beliefs: Beliefs) -> bool:
     """Whether the fixed point is a minimum of the Bethe free energy, as always on a forest.
 
-    Of many units, or of locked pairs, it is asked whether a small change of the messages dies out.
+    For many units, or locked pairs, the criterion is that small changes of the messages decay.
     """
     if beliefs.graph.is_forest:
         return True

@@ -1,4 +1,4 @@
-"""What the loops of the couplings add to belief propagation, to leading order in each loop.
+"""Corrections to belief propagation by the loops of the couplings, to leading order in each.
 
 With r the correlation of a coupled pair by its beliefs, a loop adds Π r to ln Z
 :cite:`chertkov2006`. Summed over all loops that do not turn back, each with its repetitions, this
@@ -26,7 +26,7 @@ from ebm.perturbation.bethe._field_response import MOST_UNITS, inverse_correlati
 
 #: Rounds in which the shifts of the messages must settle, and to what part of the largest.
 ROUNDS, TOLERANCE = 1000, 1e-8
-#: Below this 1 − r² of a pair nothing is left of its digits.
+#: Below this 1 − r² of a pair has no significant digits.
 LOCKED = 1e-12
 #: Stored numbers that powers of B may have where R is too large to be factored.
 MOST_ENTRIES = 3e7
@@ -34,13 +34,13 @@ MOST_ENTRIES = 3e7
 
 @dataclass(frozen=True, eq=False)
 class LoopCorrection:
-    """What the loops add at a fixed point; infinite where it is not stable, zero on a forest."""
+    """Corrections at a fixed point: infinite where it is not stable, zero on a forest."""
 
     beliefs: Beliefs
 
     @cached_property
     def log_partition(self) -> float:
-        """To ln Z."""
+        """The correction to ln Z."""
         if self.beliefs.graph.is_forest:
             return 0.0
         if self.beliefs.graph.n > MOST_UNITS:
@@ -52,7 +52,7 @@ class LoopCorrection:
 
     @cached_property
     def mean(self) -> Array:
-        """To the means of spins, (n,): ∂/∂h of ``log_partition`` through all messages."""
+        """The correction to the means of spins, (n,): ∂/∂h of ``log_partition``."""
         graph, cavity = self.beliefs.graph, self.beliefs.cavity
         if graph.is_forest:
             return np.zeros(graph.n)
@@ -66,7 +66,7 @@ class LoopCorrection:
         direct = -np.tile(self._by_pair, 2) * np.sign(cavity) * np.exp(log_sinh - bottom)
 
         def change_at(shares: Array) -> tuple[Array, float]:
-            # τ_{k→i} Σ_{j≠k} λ_{i→j}: what the messages out of a unit owe to one into it.
+            # τ_{k→i} Σ_{j≠k} λ_{i→j}: the share of a message into a unit in those out of it.
             sums = np.bincount(graph.source, weights=shares, minlength=graph.n)
             passed_back = self.beliefs.slopes * (sums[graph.target] - graph.reversed(shares))
             tolerated = TOLERANCE * float(np.abs(shares).max(initial=1e-3))
@@ -128,7 +128,7 @@ class LoopCorrection:
         factors = ((square, step), (square, square), (cube, square), (cube, cube))
         closed = [np.asarray((a * b.T).sum(axis=1)).ravel() for a, b in factors]
         sizes = [float(np.abs(parts).sum()) for parts in closed]
-        # Beyond six a loop is as much shorter than one before as those of five and six say.
+        # Sums over longer loops continue as a geometric series, by the ratio of those before.
         ratio = math.sqrt(sizes[3] / sizes[1]) if sizes[1] else (1.0 if sizes[3] else 0.0)
         if ratio >= 1:
             return math.inf, np.empty(0)

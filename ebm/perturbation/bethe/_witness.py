@@ -1,8 +1,8 @@
-"""A second opinion on any approximation: all states that belief propagation finds, with loops.
+"""Error estimates of approximations by another one: all states that belief propagation finds.
 
-An approximation that has settled in one of several states, or whose orders have not settled, is
-told by its distance to what another approximation says. States are looked for where naive mean
-field, m = tanh(h + Jm), has them; each has the weight that its ln Z gives it.
+The distance to it is large if an approximation describes one of several states only, or if its
+series has not converged. States are searched for from those of naive mean field,
+m = tanh(h + Jm); their weights are in proportion to Z, with the correction by loops.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ RANDOM_STARTS = 2
 #: Rounds of mean field and of messages, and the change at which they have settled.
 ROUNDS, TOLERANCE = 300, 1e-8
 DAMPING = DampedSteps(shrink=0.7, least=0.05)
-#: States whose means differ by less are one.
+#: States whose means differ by less are the same.
 SAME = 1e-4
-#: Least variance that a deviation is told from: below it there are rounding errors only.
+#: Least variance from which a deviation is computed; a smaller one is a rounding error.
 LEAST_VARIANCE = 1e-14
-#: What loops beyond the leading order are taken to add, relative to it; and how much farther than
-#: the witness the true covariances may be. Both by the rates that tests/error_estimates.py prints.
+#: Estimated size of loop corrections beyond the leading order, relative to it, and factor by which
+#: distances of covariances are increased. Both by the rates that tests/error_estimates.py prints.
 FURTHER_LOOPS, LEEWAY = 0.5, 1.25
 
 

@@ -1,4 +1,4 @@
-"""The Bethe approximation by belief propagation: from one start or from many."""
+"""The Bethe approximation by belief propagation."""
 
 from __future__ import annotations
 
@@ -33,8 +33,6 @@ from ebm.spaces import Binary, FiniteSpace
 
 __all__ = ["BetheSolution", "bethe", "bethe_solutions"]
 
-#: Bytes allowed for a covariance of all pairs, and for what it takes to find it.
-MEMORY_LIMIT = 4 * 2.0**30
 #: How much farther than the response with settled variances the true one is taken to be.
 FACTOR = 1.5
 
@@ -54,41 +52,42 @@ def bethe(
     u_{k→i} = atanh( tanh J_ki tanh h_{k→i} ),  h_{k→i} = h_k + Σ_{l≠i} u_{l→k},
     ⟨s_i⟩ = tanh( h_i + Σ_k u_{k→i} ), in spins.
 
-    The approximation is exact where the couplings form a tree, or several. On loops it is good
-    where they are long or weak, and may have several solutions: see :func:`bethe_solutions`.
+    The approximation is exact if the couplings form a forest, and accurate if their loops are long
+    or weak. It may have several solutions, which :func:`bethe_solutions` looks for.
 
     Parameters
     ----------
     model : BoltzmannMachine, IsingModel or RestrictedBoltzmannMachine
-        Dense or sparse couplings, of any size: those of zero send no messages. A restricted machine
-        is taken with both its layers.
+        The model, with dense or sparse couplings; messages run along those that are not zero. A
+        restricted machine is taken with both its layers.
     start : "uniform", "random" or array_like, (n,)
-        What the messages begin with: nothing known, random means, or these means in the coding of
-        the model. The solution found is the one that they run into.
+        The means from which the first messages are computed: those of uniform units, random ones,
+        or means in the coding of the model.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness of a random start.
     max_iterations : int
-        Rounds of messages allowed.
+        Largest number of rounds of messages.
     tolerance : float
         Largest change of a message in the last round.
     damping : float, optional
-        Share of the old messages kept in each round, below 1. None takes as much as is needed.
+        Share of the old messages that each round retains, below 1; by default it grows as long as
+        the messages do not converge.
     covariance : "response" or "beliefs"
-        Those of coupled pairs. On loops linear response is better, but only the joint beliefs of
-        two units are derivatives of this ln Z, as a fit that climbs its likelihood needs: with
-        them it comes to :func:`ebm.inversion.independent_pair`.
+        How covariances of coupled pairs are computed. On loops linear response is more accurate,
+        but the derivatives of this ln Z are those of the joint beliefs of two units. A fit needs
+        these; its solution is then that of :func:`ebm.inversion.independent_pair`.
 
     Returns
     -------
     BetheSolution
-        Moments, ln Z and how it was found.
+        Moments, ln Z and estimates of their errors.
 
     Raises
     ------
     ConvergenceError
-        If messages did not settle; it says what was left and what to try.
+        If the messages did not converge.
     ModelError
-        If the model is another.
+        If the model is not one of these.
     EbmError
         If a setting is out of range.
 
@@ -120,12 +119,12 @@ def bethe(
 def bethe_solutions(
     model: Any, n_starts: int = 20, *, rng: RandomSource = None, **settings: Any
 ) -> tuple[BetheSolution, ...]:
-    """Different solutions of belief propagation: from the uniform and from random starts.
+    """The solutions that :func:`bethe` finds from uniform and from random starts.
 
     Parameters
     ----------
     model : BoltzmannMachine, IsingModel or RestrictedBoltzmannMachine
-        As for :func:`bethe`.
+        The model.
     n_starts : int
         Number of random starts.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
@@ -136,15 +135,15 @@ def bethe_solutions(
     Returns
     -------
     tuple of BetheSolution
-        The largest ln Z, so the lowest Bethe free energy, first. Starts that do not converge are
-        left out; there may be more solutions than were found.
+        Different solutions, in the order of their Bethe free energies −ln Z. Starts that do not
+        converge are left out, and there may be further solutions.
 
     Raises
     ------
     ConvergenceError
         If no start converged.
     EbmError
-        If ``n_starts`` is not a number of starts, or as :func:`bethe`.
+        If ``n_starts`` is not a non-negative integer, or :func:`bethe` raises it.
 
     Examples
     --------
@@ -167,29 +166,29 @@ class BetheSolution(Approximation):
     ln Z = Σ_i ln 2cosh H_i + ½ Σ_{k→i} ln( cosh(J+h_{k→i}) cosh(J−h_{k→i}) ) −
     Σ_ij ln( (e^J cosh(h_{i→j}+h_{j→i}) + e^−J cosh(h_{i→j}−h_{j→i})) / 2 ) − constant,
 
-    whose error is of second order in what is left of the messages. ``pair_covariance`` c is by the
-    joint beliefs of two units, the derivatives of this ln Z by the couplings; on loops those of
-    linear response are better, ∂⟨x_i⟩/∂b_j with (C⁻¹)_ij = −c_ij/(v_i v_j − c_ij²) and
-    (C⁻¹)_ii = 1/v_i + Σ_j c_ij² / (v_i (v_i v_j − c_ij²)). A saddle of the free energy has no
-    linear response; none is needed where all pairs are coupled and ``covariance="beliefs"``.
+    with an error of second order in that of the messages.
+    ``pair_covariance`` c follows from the joint beliefs of two units and is the derivative of this
+    ln Z by the couplings. ``covariance`` is by linear response, ∂⟨x_i⟩/∂b_j, where
+    (C⁻¹)_ij = −c_ij/(v_i v_j − c_ij²) and (C⁻¹)_ii = 1/v_i + Σ_j c_ij² / (v_i (v_i v_j − c_ij²)); a
+    saddle of the free energy has none. With ``covariance="beliefs"`` coupled pairs have c instead.
 
-    All estimated errors are zero on trees, and infinite at a saddle but for that of
-    ``pair_covariance`` of many units.
+    The estimated errors are zero on forests. At a saddle they are infinite, except that of
+    ``pair_covariance`` of more than 3000 units.
 
     Parameters
     ----------
     space : FiniteSpace
         The coding of means and covariances.
     beliefs : Beliefs
-        What the messages say, in spins.
+        The converged messages and what follows from them, in spins.
     by_response : bool
-        Whether ``covariance`` holds linear response for coupled pairs, not their beliefs.
+        Whether ``covariance`` is by linear response for coupled pairs too, not by their beliefs.
     """
 
     space: FiniteSpace
     beliefs: Beliefs
     by_response: bool = True
-    #: What tables call it.
+    #: Its heading in tables.
     kind = "Bethe"
 
     def __repr__(self) -> str:
@@ -200,7 +199,7 @@ class BetheSolution(Approximation):
 
     @property
     def n_iterations(self) -> int:
-        """Rounds of messages that were sent."""
+        """Number of rounds of messages."""
         return self.beliefs.fixed_point.n_iterations
 
     @property
@@ -215,41 +214,41 @@ class BetheSolution(Approximation):
 
     @cached_property
     def pair_covariance_error(self) -> float:
-        """Estimated error of ``pair_covariance``, relative: ‖c − c'‖ / ‖c‖.
+        """Estimated error of ``pair_covariance``, relative: ‖c − C'‖ / ‖c‖ over coupled pairs.
 
-        c' as in ``covariance_error``, of many units by the beliefs of all states.
+        C' is that of ``covariance_error``, or for more than 3000 units that of the joint beliefs of
+        all states.
         """
         if self._graph.is_forest:
             return 0.0
         if self._graph.n > MOST_UNITS:
             other = self._witness.pair_covariance(self.pairs)
-        elif self._settled_covariance is None:
+        elif self._other_covariance is None:
             return math.inf
         else:
-            other = (self._settled_covariance + self._of_other_states)[self.pairs]
+            other = self._other_covariance[self.pairs]
         return max(relative_distance(self._pair_covariance, other), self._mean_doubt.error)
 
     @cached_property
     def covariance_error(self) -> float:
         """Estimated error of ``covariance`` off its diagonal, relative.
 
-        1.5 ‖C − C'‖ / ‖C‖, with C' the response that has the variances of the means, which on loops
-        is another, and the covariance of all states beside this one; at least the error of a mean
-        in standard deviations.
+        1.5 ‖C − C'‖ / ‖C‖, where C' is the linear response constrained to the variances of
+        two-valued units, corrected for the covariance between all states that are found; or the
+        largest ``mean_error`` in standard deviations if that is larger.
         """
         if self._graph.is_forest:
             return 0.0
-        if self._settled_covariance is None:
+        if self._other_covariance is None:
             return math.inf
-        other = self._settled_covariance + self._of_other_states
-        distance = distance_off_diagonal(self._covariance, other)
+        distance = distance_off_diagonal(self._covariance, self._other_covariance)
         return max(FACTOR * distance, self._mean_doubt.error)
 
     @cached_property
     def is_stable(self) -> bool:
-        """Whether this is a minimum of the Bethe free energy, where small changes die out.
+        """Whether this is a minimum of the Bethe free energy.
 
-        A symmetric start can end on a saddle, such as means of zero in a magnet.
+        A symmetric start can lead to a saddle, such as means of zero in a magnet.
         """
         return is_stable(self.beliefs)
 
@@ -273,7 +272,6 @@ class BetheSolution(Approximation):
         n = self._graph.n
         require_memory(
             24.0 * n * n,
-            MEMORY_LIMIT,
             f"the covariance of all pairs of {n} units",
             "use pair_covariance, those of coupled units",
         )
@@ -294,21 +292,21 @@ class BetheSolution(Approximation):
             return read_only(self._scale**2 * response(self.beliefs))
 
     @cached_property
-    def _settled_covariance(self) -> Array | None:
-        """The linear response that has the variances of the means; None at a saddle."""
+    def _other_covariance(self) -> Array | None:
+        """Another estimate of the covariance, (n, n); None at a saddle.
+
+        It is the linear response that has the variances of the means, and what the covariance
+        between all states adds.
+        """
         inverse = inverse_correlations(self.beliefs)
         if inverse is None or self._is_saddle:
             return None
         deviation = self._scale * np.sqrt(self.beliefs.variance)
         try:
-            return np.asarray(with_unit_diagonal(inverse) * np.outer(deviation, deviation))
+            settled = with_unit_diagonal(inverse) * np.outer(deviation, deviation)
         except ConvergenceError:
             return None
-
-    @property
-    def _of_other_states(self) -> Array:
-        """What the covariance of all states has beyond the linear response of this one."""
-        return self._witness.covariance - self._response
+        return settled + (self._witness.covariance - self._response)
 
     @cached_property
     def _is_saddle(self) -> bool:

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from ebm._types import Array, Flags, Indices
+from ebm.errors import MEMORY_LIMIT
 from ebm.perturbation._costs import require_within
 
-#: Seconds for each of the multisets that may be met, and bytes allowed for them.
-SECONDS, MEMORY_LIMIT = 1.5e-6, 2.0**32
+#: Seconds for each of the multisets that may be met.
+SECONDS = 1.5e-6
 #: What tables of q levels for each of K units add to that, in units of q^K.
 SHARE_OF_TABLES = 1e-3
 #: Rows that are grown at a time.

@@ -6,8 +6,8 @@ import numpy as np
 
 from ebm._arrays import read_only
 from ebm._types import Array
-from ebm.errors import LimitError, require_memory
-from ebm.perturbation._costs import MEMORY_LIMIT, SECONDS, require_within
+from ebm.errors import MEMORY_LIMIT, LimitError, require_memory
+from ebm.perturbation._costs import SECONDS, require_within
 from ebm.perturbation._orders import Orders, Wanted
 from ebm.perturbation.clusters._centered_terms import CenteredPairs, CenteredTerms
 from ebm.perturbation.clusters._pair_products import MATRICES, MOST_ORDERS, PairProducts
@@ -34,7 +34,7 @@ def cluster_orders(terms: CenteredTerms, order: int, wanted: Wanted, max_seconds
     if n_legs == 2:
         needed = 8.0 * (order + 2) * (n * width) ** 2
         remedy = "take a lower order or fewer units"
-        require_memory(needed, MEMORY_LIMIT, f"{what} of {n} units", remedy)
+        require_memory(needed, f"{what} of {n} units", remedy)
     parts = [_of_legs(terms, order, legs, what, max_seconds) for legs in range(n_legs, -1, -1)]
     log_partition = np.append(terms.log_partition, parts[-1])
     mean: Array = np.empty(0)

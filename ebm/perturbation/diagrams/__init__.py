@@ -1,4 +1,4 @@
-"""Connected diagrams, and all of them as one program of a handful of matrix products."""
+"""Connected diagrams, and their sum as a program of a few matrix products."""
 
 from ebm.perturbation.diagrams.multigraphs import Diagram, connected_diagrams
 

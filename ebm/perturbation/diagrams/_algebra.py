@@ -1,4 +1,4 @@
-"""What the program asks of matrices, and how dense ones answer: few products of full size.
+"""Operations of the program on dense matrices, by few products of full size.
 
 A derivative with respect to a matrix is one matrix and a sum of outer products. Elementwise
 products are made by blocks of rows whenever they are used: stored, they would fill the memory.

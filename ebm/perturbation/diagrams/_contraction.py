@@ -1,4 +1,4 @@
-"""Diagrams into one shared program of a handful of matrix products.
+"""Compilation of diagrams into one program of a few matrix products.
 
 Parallel edges become elementwise products. A vertex at the end of one edge is summed by a
 matrix-vector product, and its neighbor's weight takes the result; a vertex between two others is

@@ -23,7 +23,7 @@ from typing import Any
 #:   ("hub", w, A, u, C, v, X, Y)  Σ_i w_i (A_i∘u)·[X∘Y](C_i∘v), X and Y paths or matrices
 Node = tuple[Any, ...]
 
-#: What one more of a kind costs: products are what matters, and n⁴ above all.
+#: Relative costs of operations, dominated by products, and by n⁴ most of all.
 PRICE = {
     "four": 10**12,
     "path": 10**12,
@@ -32,7 +32,7 @@ PRICE = {
     "hadamard": 10**4,
     "apply": 10**2,
 }
-#: What each W in a product adds: of two products the one of fewer edges will serve more often.
+#: Cost of each W in a product: of two products that of fewer edges is shared by more diagrams.
 PRICE_OF_EDGE = 10**6
 
 
@@ -84,7 +84,7 @@ class Expressions:
         return self.product(self._mirrored(arguments))
 
     def is_symmetric(self, matrix: int) -> bool:
-        """Whether the expression says so."""
+        """Whether a matrix is symmetric by its expression."""
         return self.transposed(matrix) == matrix
 
     def _least(self, kind: str, arguments: list[int], mirrored: list[int]) -> int:

@@ -62,7 +62,7 @@ class Program:
 
     @property
     def weight_keys(self) -> tuple[Key, ...]:
-        """Names of the vertex weights it asks for."""
+        """Keys of the vertex weights."""
         return tuple(node[1] for node in self.nodes if node[0] == "weight")
 
     def count(self, kind: str) -> int:
@@ -163,8 +163,8 @@ class ProgramValues:
     ) -> Derivatives:
         """One pass backwards, of all orders or some; unless ``apart`` their sum is under order 0.
 
-        W of a bridge is passed over: what is left of 2 ∂lnZ/∂W_ab is the *connected* covariance of
-        a ≠ b, of one order less; a program without bridges passes over nothing.
+        The derivative by W of a bridge is left out: the rest of 2 ∂lnZ/∂W_ab is the *connected*
+        covariance of a ≠ b, of one order less.
         """
         backwards = _Backwards(self, couplings)
         for order in range(1, self.program.order + 1) if orders is None else orders:

@@ -1,7 +1,7 @@
 """Connected multigraphs without loops, the terms of ln Z: one of each isomorphism class.
 
-Those of one edge more are grown from those before, and told apart by a numbering of the vertices
-that is the same for all that describe the same multigraph.
+Those of k + 1 edges are made from those of k edges, and isomorphic ones are recognized by a
+canonical numbering of their vertices.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ BEYOND = (4442, 17576, 72810, 314595)
 
 @dataclass(frozen=True)
 class Diagram:
-    """A connected multigraph without loops; one term of ln Z for each.
+    """A connected multigraph without loops, which is one term of ln Z.
 
-    (1/S) Σ_sites Π_edges W Π_vertices κ_degree, S being ``symmetry_factor``.
+    The term is (1/S) Σ_sites Π_edges W Π_vertices κ_degree.
 
     Parameters
     ----------
     multiplicities : tuple of tuple of int
-        Number of edges between each two vertices, symmetric with zero diagonal.
+        Number of edges between each two vertices, a symmetric matrix of zero diagonal.
     symmetry_factor : int
-        S, the number of automorphisms of the half-edge structure: permutations of the vertices
-        that keep the multiplicities, times m! for each m-fold edge.
+        S, the number of automorphisms of the half-edge structure: that of the permutations of the
+        vertices that leave the multiplicities unchanged, times m! for each m-fold edge.
 
     Examples
     --------
@@ -76,22 +76,14 @@ class Diagram:
 
     @property
     def is_bridgeless(self) -> bool:
-        """Whether it stays connected without any one edge."""
+        """Whether no single edge disconnects it when removed."""
         # A piece that one edge leads to is beyond a bridge.
         return all(1 not in self.legs(v) for v in range(self.n_vertices))
 
     def legs(self, vertex: int) -> tuple[int, ...]:
-        """Numbers of edges that lead from a vertex to each piece left when it is taken away.
+        """Numbers of edges from a vertex to each component that is left when it is removed.
 
-        Parameters
-        ----------
-        vertex : int
-            Its number.
-
-        Returns
-        -------
-        tuple of int
-            In increasing order; their sum is the degree. More than one: an articulation.
+        They increase, and add up to the degree; at an articulation there are several.
 
         Examples
         --------
@@ -116,7 +108,7 @@ class Diagram:
         return tuple(sorted(groups))
 
     def to_networkx(self) -> Any:
-        """The same as a ``networkx.MultiGraph``."""
+        """The diagram as a ``networkx.MultiGraph``."""
         import networkx
 
         graph = networkx.MultiGraph()
@@ -127,29 +119,30 @@ class Diagram:
 
 
 def connected_diagrams(n_edges: int, bridgeless: bool = False) -> tuple[Diagram, ...]:
-    """All diagrams with so many edges, one of each isomorphism class.
+    """All diagrams with a given number of edges, one of each isomorphism class.
 
-    There are 1, 2, 5, 12, 33, 103, 333, 1183 of them with 1 to 8 edges, and 0, 1, 2, 4, 8, 23, 56
-    without bridges with 1 to 7.
+    There are 1, 2, 5, 12, 33, 103, 333, 1183 diagrams with 1 to 8 edges, and 0, 1, 2, 4, 8, 23, 56
+    bridgeless ones with 1 to 7 edges.
 
     Parameters
     ----------
     n_edges : int
-        Their order in W.
+        Number of edges, the order in W; at most 8.
     bridgeless : bool
-        Only those that stay connected without any one edge: all that is left at fixed means.
+        Whether to list only the diagrams that no removal of a single edge disconnects, which are
+        those of the expansion at fixed means.
 
     Returns
     -------
     tuple of Diagram
-        In a fixed order, vertices few first.
+        In a fixed order, by increasing number of vertices.
 
     Raises
     ------
     EbmError
-        If ``n_edges`` is no integer or negative, or ``bridgeless`` neither True nor False.
+        If ``n_edges`` is not a non-negative integer, or ``bridgeless`` neither True nor False.
     LimitError
-        If there would be too many.
+        If ``n_edges`` is above 8.
 
     Examples
     --------
@@ -190,7 +183,7 @@ def _all_diagrams(n_edges: int) -> tuple[Diagram, ...]:
 
 
 def _with_edge(matrix: Matrix, a: int, b: int) -> Matrix:
-    """One more edge; a vertex is added where b is none yet."""
+    """One more edge between a and b; b may be a new vertex."""
     n = max(len(matrix), b + 1)
     rows = [[*row, *[0] * (n - len(row))] for row in matrix]
     rows += [[0] * n for _ in range(n - len(matrix))]
@@ -223,7 +216,7 @@ def _canonical(matrix: Matrix) -> tuple[Matrix, int]:
             met[form] = met.get(form, 0) + weight
             continue
         for twins in _twin_classes(matrix, cell):
-            # Twins change places by an automorphism: one of them speaks for all.
+            # An automorphism exchanges twins, so that one of them represents all.
             chosen = twins[0]
             split = tuple(
                 2 * color + (color == colors[chosen] and v != chosen)
@@ -235,7 +228,7 @@ def _canonical(matrix: Matrix) -> tuple[Matrix, int]:
 
 
 def _refined(matrix: Matrix, colors: tuple[int, ...]) -> tuple[int, ...]:
-    """Colors told apart by the colors around them, until nothing more comes apart."""
+    """Colors refined by the colors of the neighbors, until they no longer change."""
     while True:
         around = [
             (colors[v], tuple(sorted((m, colors[u]) for u, m in enumerate(row) if m)))
@@ -257,7 +250,7 @@ def _first_open_cell(colors: tuple[int, ...]) -> list[int]:
 
 
 def _twin_classes(matrix: Matrix, cell: list[int]) -> list[list[int]]:
-    """The cell in classes of vertices with the same edges to everybody else."""
+    """The cell in classes of vertices with the same edges to all other vertices."""
     classes: list[list[int]] = []
     for v in cell:
         for twins in classes:

@@ -1,4 +1,4 @@
-"""Theory at fixed means, of which naive mean field and TAP are the first two orders."""
+"""The expansion at fixed means, whose first two orders are naive mean field and TAP."""
 
 from ebm.perturbation.plefka.solutions import PlefkaSolution, plefka, plefka_solutions
 

@@ -168,7 +168,7 @@ def _cumulant(k: int) -> MeanPolynomial:
 
 
 def _partitions(pieces: Integers, n_blocks: int) -> Iterator[tuple[Integers, ...]]:
-    """Partitions of the pieces, all told apart, into so many blocks."""
+    """Partitions of the pieces, all distinguishable, into ``n_blocks`` blocks."""
     if not pieces:
         if n_blocks == 0:
             yield ()

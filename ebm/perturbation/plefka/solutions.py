@@ -1,7 +1,7 @@
-"""Means, covariances and ln Z at self-consistent means: naive mean field, TAP, and orders beyond.
+"""Plefka's expansion at self-consistent means: naive mean field, TAP, and higher orders.
 
-Plefka's expansion keeps the means fixed while the couplings grow :cite:`plefka1982`, which leaves
-only diagrams without bridges; its fourth order is :cite:`georges1991`.
+The means are fixed while the couplings grow :cite:`plefka1982`, which leaves only diagrams without
+bridges; the fourth order is that of :cite:`georges1991`.
 """
 
 from __future__ import annotations
@@ -51,47 +51,47 @@ def plefka(
     """Means, covariances and ln Z to order K in the couplings at self-consistent means.
 
     ln Z = max_m [ Γ(m) + b·m + ½ (m−c)·W(m−c) ], Γ = Σ_i S(m_i) + Γ_2 + … + Γ_K, so that
-    logit m_i = b_i + Σ_j W_ij (m_j−c_j) + ∂(Γ_2+…+Γ_K)/∂m_i, c being the center of the model.
+    logit m_i = b_i + Σ_j W_ij (m_j−c_j) + ∂(Γ_2+…+Γ_K)/∂m_i, where c is the center of the model.
 
     Order 1 is naive mean field, order 2 the equations of Thouless, Anderson and Palmer, order 4
-    those of Georges and Yedidia :cite:`georges1991`. Each order divides the errors by two to four
-    where couplings have random signs, until at strong couplings no order helps. There may be
-    several solutions: see :func:`plefka_solutions`.
+    those of Georges and Yedidia :cite:`georges1991`. For couplings of random signs each order
+    reduces the errors by a factor of two to four, unless the couplings are strong. The equations
+    may have several solutions, which :func:`plefka_solutions` looks for.
 
     Parameters
     ----------
     model : BoltzmannMachine, IsingModel or RestrictedBoltzmannMachine
-        Dense or sparse couplings, at any center, with any diagonal: the answer depends on the
-        distribution only. A restricted machine is taken with both its layers.
+        The model, with dense or sparse couplings. The result depends on its distribution, not on
+        its center or diagonal. A restricted machine is taken with both its layers.
     order : int
-        K, 1 to 6. The covariance goes up to 5.
+        K, from 1 to 6; up to 5 for covariances.
     start : "uniform", "random" or array_like, (n,)
-        The means to begin with: those of uniform units, random ones, or these in the coding of the
-        model. The solution found is the one uphill from there.
+        The initial means: those of uniform units, random ones, or means in the coding of the model.
+        ln Z increases from there to the solution.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness of a random start.
     max_iterations : int
-        Evaluations of Γ and its slope that are allowed.
+        Largest number of evaluations of Γ and its gradient.
     tolerance : float
-        Largest error of the equation above, relative to 1 + abs(logit m_i).
+        Largest error of the equation for logit m_i, relative to 1 + abs(logit m_i).
     max_seconds : float
-        Time that one evaluation of dense couplings may take before it is refused.
+        An evaluation with dense couplings that would take longer is refused before it begins.
 
     Returns
     -------
     PlefkaSolution
-        Moments, ln Z, an estimate of the error, and how it was found.
+        Moments, ln Z and estimates of their errors.
 
     Raises
     ------
     ConvergenceError
-        If no solution was found; it says what was left and what to try.
+        If no solution was found.
     EbmError
         If ``order`` is not a positive integer or a setting is out of range.
     LimitError
-        If ``order`` is above 6, or it would take too long.
+        If ``order`` is above 6, or an evaluation would take too long.
     ModelError
-        If the model is another, or ``start`` holds no means.
+        If the model is not one of these, or ``start`` holds no means.
 
     Examples
     --------
@@ -126,14 +126,14 @@ def plefka(
 def plefka_solutions(
     model: Any, order: Any, n_starts: int = 20, *, rng: RandomSource = None, **settings: Any
 ) -> tuple[PlefkaSolution, ...]:
-    """Different solutions at self-consistent means: from the uniform and from random starts.
+    """The solutions that :func:`plefka` finds from uniform and from random initial means.
 
     Parameters
     ----------
     model : BoltzmannMachine, IsingModel or RestrictedBoltzmannMachine
-        As for :func:`plefka`.
+        The model.
     order : int
-        K.
+        K, from 1 to 6.
     n_starts : int
         Number of random starts.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
@@ -144,15 +144,15 @@ def plefka_solutions(
     Returns
     -------
     tuple of PlefkaSolution
-        The largest ln Z, so the lowest free energy, first. Starts that do not converge are left
-        out; there may be more solutions than were found.
+        Different solutions, in the order of their free energies −ln Z. Starts that do not converge
+        are left out, and there may be further solutions.
 
     Raises
     ------
     ConvergenceError
         If no start converged.
     EbmError
-        If ``n_starts`` is not a number of starts, or as :func:`plefka`.
+        If ``n_starts`` is not a non-negative integer, or :func:`plefka` raises it.
 
     Examples
     --------
@@ -170,10 +170,10 @@ def plefka_solutions(
 class PlefkaSolution(Approximation):
     """A solution at self-consistent means; made by :func:`ebm.perturbation.plefka`.
 
-    ``covariance`` is by linear response: (C⁻¹)_ij = −W_ij − Σ_{k=2…K} ∂²Γ_k/∂m_i∂m_j for i ≠ j, and
-    the diagonal of C⁻¹ is what makes the variances those of two-valued units. ``pair_covariance``
-    is ∂(Γ_2 + … + Γ_{K+1})/∂W_ij. The errors of ln Z, means and both covariances are of order
-    K + 1, those of ``pair_covariance`` with a larger factor than those of ``covariance``.
+    ``covariance`` is by linear response: (C⁻¹)_ij = −W_ij − Σ_{k=2…K} ∂²Γ_k/∂m_i∂m_j for i ≠ j,
+    with the diagonal of C⁻¹ for which the variances are those of two-valued units.
+    ``pair_covariance`` is ∂(Γ_2 + … + Γ_{K+1})/∂W_ij. The errors of ln Z, means and both
+    covariances are of order K + 1; ``covariance`` is the more accurate one.
 
     Parameters
     ----------
@@ -186,9 +186,9 @@ class PlefkaSolution(Approximation):
     point : MeanPoint
         The means, and the free energy there.
     n_iterations : int
-        Evaluations it took.
+        Number of evaluations of Γ.
     max_seconds : float
-        Time that an answer may take before it is refused.
+        A covariance that would take longer is refused before it is computed.
     """
 
     machine: BoltzmannMachine
@@ -206,7 +206,7 @@ class PlefkaSolution(Approximation):
 
     @property
     def kind(self) -> str:
-        """What tables call it."""
+        """Heading in tables."""
         return f"Plefka order {self.order}"
 
     @property
@@ -218,7 +218,8 @@ class PlefkaSolution(Approximation):
     def log_partition_terms(self) -> Array:
         """Orders 0 … K of ln Z at these means, (K + 1,).
 
-        Entropy and biases (about s = 0 in spins), the energy of the mean states, then Γ_2 … Γ_K.
+        Order 0 holds the entropy and the biases at center 1/2, order 1 is minus the energy of the
+        couplings at the means, and order k ≥ 2 is Γ_k.
         """
         return read_only(self.point.terms.copy())
 
@@ -231,12 +232,12 @@ class PlefkaSolution(Approximation):
     def is_stable(self) -> bool:
         """Whether this is a maximum of ln Z over the means, to order K.
 
-        A symmetric start can end on a saddle, such as means of zero in a magnet.
+        A symmetric start can lead to a saddle, such as means of zero in a magnet.
 
         Raises
         ------
         LimitError
-            As ``covariance``.
+            If the order is 6, or the covariance would take too long or too much memory.
         """
         return is_positive_definite(self._inverse_covariance, self._variance)
 
