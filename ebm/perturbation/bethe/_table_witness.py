@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -35,6 +36,8 @@ from ebm.spaces import FiniteSpace
 
 #: Features for which a matrix is factored.
 MOST_FEATURES = 4000
+#: Entries of all tables times the starts from which messages are sent: of large models fewer.
+ENTRIES = 5 * 10**7
 #: Log weight by which a start favors one level, and number of starts that favor them at random.
 FAVOR, RANDOM_STARTS = 3.0, 6
 
@@ -106,7 +109,9 @@ class TableWitness:
         """Stable fixed points of the messages, each once."""
         graph = TableGraph(self.factors.fields, self.factors.tables)
         states: list[TableState] = []
-        for fields in _starts(self.factors.fields):
+        entries = sum(tables.size for _, tables in self.factors.tables.values())
+        most = max(2, ENTRIES // max(1, entries))
+        for fields in islice(_starts(self.factors.fields), most):
             try:
                 beliefs = propagated_tables(graph, fields, ROUNDS, TOLERANCE)
             except ConvergenceError:
