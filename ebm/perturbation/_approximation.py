@@ -46,7 +46,7 @@ def warn_of(doubts: Iterable[Doubt], reason: str, remedy: str) -> None:
 
 
 class Approximation(ABC):
-    """ln Z, means and covariances of a pairwise model, each with an estimate of its error."""
+    """ln Z, means and covariances of a model, each with an estimate of its error."""
 
     space: FiniteSpace
 
