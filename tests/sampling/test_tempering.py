@@ -7,6 +7,7 @@ import ebm
 from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.sampling import ChainState
 from ebm.sampling._streams import block_slices, new_streams
+from ebm.sampling.gibbs import LevelsSweeper, PairSweeper
 from ebm.sampling.tempering import TemperingSweeper, tempered
 from tests.sampling.kernels import Still
 from tests.sampling.test_annealing import diagonal, potts, restricted
@@ -82,9 +83,11 @@ def test_swaps_by_scaled_effective_energies_are_caught(monkeypatch):
     assert distribution_p_value(final.copies[:, 1], hot.weights, model.space) < FALSE_FAIL_RATE
 
 
-def test_swaps_that_are_always_taken_are_caught(monkeypatch):
+@pytest.mark.parametrize("model", [machine(0), restricted(2.5), potts()])
+def test_swaps_that_are_always_taken_are_caught(model, monkeypatch):
     """Mutant: states handed down without asking."""
-    model = machine(0)
+    for kind in (PairSweeper, LevelsSweeper):
+        monkeypatch.setattr(kind, "log_weights", lambda self, x: np.zeros(x.shape[1]))
     monkeypatch.setattr("ebm.sampling.tempering.checked_energy", lambda model, x: np.zeros(len(x)))
     final = moved(model)
     p_value = distribution_p_value(final.states, ebm.exact(model).weights, model.space)
