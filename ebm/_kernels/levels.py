@@ -64,67 +64,54 @@ def _raise(top, logs, a):
 
 
 @kernel
-def _gaps(logs, a, top, gaps):
+def _exponentials(logs, a, top, weights, powers):
+    """e^x = 2^k 2^f of x = w_a − top, |f| ≤ ½: the factor 2^f, and the bits of the number 2^k."""
     for c in range(top.shape[0]):
-        gaps[a, c] = logs[a, c] - top[c]
-
-
-@kernel
-def _heated_gaps(logs, a, top, heat, gaps):
-    for c in range(top.shape[0]):
-        gaps[a, c] = (logs[a, c] - top[c]) * heat[c]
-
-
-@kernel
-def _exponentials(values, powers):
-    """Replace x ≤ 0 by e^x = 2^k 2^f, |f| ≤ ½; the power of two goes into the bits afterwards."""
-    for i in range(values.shape[0]):
-        y = max(values[i], _f(LEAST)) * _f(1.4426950408889634)
+        y = max(_f(logs[a, c] - top[c]), _f(LEAST)) * _f(1.4426950408889634)
         k = np.floor(y + _f(0.5))
         f = (y - k) * _f(0.6931471805599453)
         series = _f(1 / 24) + f * (_f(1 / 120) + f * _f(1 / 720))
-        series = _f(1) + f * (_f(1) + f * (_f(1 / 2) + f * (_f(1 / 6) + f * series)))
-        powers[i] = _i(k) << _i(23)
-        values[i] = series
+        weights[a, c] = _f(1) + f * (_f(1) + f * (_f(1 / 2) + f * (_f(1 / 6) + f * series)))
+        powers[c] = (_i(k) + _i(127)) << _i(23)
 
 
 @kernel
-def _shift_exponents(bits, powers):
-    for i in range(bits.shape[0]):
-        bits[i] += powers[i]
+def _heat_logs(logs, a, heat):
+    for c in range(heat.shape[0]):
+        logs[a, c] *= heat[c]
 
 
 @kernel
-def _start_sums(sums, weights):
+def _start_sums(sums):
     for c in range(sums.shape[0]):
-        sums[c] = weights[0, c]
+        sums[c] = 0.0
 
 
 @kernel
-def _add_to_sums(sums, weights, a):
+def _add_weights(sums, weights, a, scales):
+    """The weights e^x, and their sum."""
     for c in range(sums.shape[0]):
-        sums[c] += weights[a, c]
+        weight = weights[a, c] * scales[c]
+        weights[a, c] = weight
+        sums[c] += weight
 
 
 @kernel
-def _draw_places(sums, bits, i, places):
-    """u Σ_a w_a, and level 0 before any is counted."""
+def _draw_places(sums, bits, draw, places, levels, i):
+    """u Σ_a w_a, and level 0 and an empty sum before any is counted."""
     for c in range(sums.shape[0]):
-        places[c] = sums[c] * ((_d(bits[i, c]) + 0.5) * 2.0**-32)
+        places[c] = sums[c] * ((_d(bits[draw, c]) + 0.5) * 2.0**-32)
+        sums[c] = 0.0
+        levels[i, c] = _i(0)
 
 
 @kernel
 def _count_levels(sums, weights, a, places, levels, i):
     """One level further where u Σ w is beyond the sum up to level a."""
     for c in range(sums.shape[0]):
-        levels[i, c] += _i(1) if places[c] >= sums[c] else _i(0)
-        sums[c] += weights[a + 1, c]
-
-
-@kernel
-def _clear(levels, i):
-    for c in range(levels.shape[1]):
-        levels[i, c] = _i(0)
+        total = sums[c] + weights[a, c]
+        levels[i, c] += _i(1) if places[c] >= total else _i(0)
+        sums[c] = total
 
 
 @kernel
@@ -194,11 +181,10 @@ def _update_units(levels, units, q, biases, fields, own, rows, indicators, draws
     they are empty, and ``rows`` are those of A, the ends, neighbors and weights.
     """
     begin, end = units
-    starts, neighbors, weights = rows
+    starts, neighbors, entries = rows
     bits, thresholds, offered = draws
-    logs, gaps, powers, top, sums, places, losses, targets, changes = buffers
-    gap_bits = gaps.view(np.int32).reshape(gaps.size)
-    flat, kept = gaps.reshape(gaps.size), indicators.shape[0] // levels.shape[0]
+    logs, weights, powers, top, sums, places, losses, targets, changes = buffers
+    scales, kept = powers.view(np.float32), indicators.shape[0] // levels.shape[0]
     for i in range(begin, end):
         draw = i - begin
         for a in range(kept):
@@ -208,14 +194,15 @@ def _update_units(levels, units, q, biases, fields, own, rows, indicators, draws
                 for k in range(draw * kept):
                     _add_row(logs, a, own[place, k], changes, k)
             else:
-                _fill(logs, a, biases[row])
                 k, stop = starts[row], starts[row + 1]
-                while k + 1 < stop:
+                _fill(logs, a, biases[row])
+                if (stop - k) % 2 == 1:
+                    _add_row(logs, a, entries[k], indicators, neighbors[k])
+                    k += 1
+                while k < stop:
                     one, two = neighbors[k], neighbors[k + 1]
-                    _add_two_rows(logs, a, weights[k], indicators, one, weights[k + 1], two)
+                    _add_two_rows(logs, a, entries[k], indicators, one, entries[k + 1], two)
                     k += 2
-                if k < stop:
-                    _add_row(logs, a, weights[k], indicators, neighbors[k])
         if offered > 0:
             _offer(levels, i, bits, draw, (q - 1) / offered * 2.0**-32, q, targets)
             _zero(losses)
@@ -225,24 +212,19 @@ def _update_units(levels, units, q, biases, fields, own, rows, indicators, draws
                 _heat_thresholds(thresholds, draw, heat)
             _take(losses, thresholds, draw, levels, i, targets)
         else:
+            if heat is not None:
+                for a in range(kept):
+                    _heat_logs(logs, a, heat)
             _fill_top(top, logs)
             for a in range(1, q):
                 _raise(top, logs, a)
+            _start_sums(sums)
             for a in range(q):
-                if heat is None:
-                    _gaps(logs, a, top, gaps)
-                else:
-                    _heated_gaps(logs, a, top, heat, gaps)
-            _exponentials(flat, powers)
-            _shift_exponents(gap_bits, powers)
-            _start_sums(sums, gaps)
-            for a in range(1, q):
-                _add_to_sums(sums, gaps, a)
-            _draw_places(sums, bits, draw, places)
-            _start_sums(sums, gaps)
-            _clear(levels, i)
+                _exponentials(logs, a, top, weights, powers)
+                _add_weights(sums, weights, a, scales)
+            _draw_places(sums, bits, draw, places, levels, i)
             for a in range(q - 1):
-                _count_levels(sums, gaps, a, places, levels, i)
+                _count_levels(sums, weights, a, places, levels, i)
         for a in range(kept):
             if fields.shape[0] > 0:
                 _change(levels, i, a, i * kept + a, indicators, changes, draw * kept + a)
@@ -257,7 +239,7 @@ def _buffers(logs, n_changes):
     return (
         logs,
         np.empty((q, chains), np.float32),
-        np.empty(q * chains, np.int32),
+        np.empty(chains, np.int32),
         np.empty(chains, logs.dtype),
         np.empty(chains, np.float64),
         np.empty(chains, np.float64),

@@ -1,6 +1,6 @@
 """What acts on each unit, as arrays that compiled sweeps run along.
 
-Couplings of levels in the gauge that needs the fewest numbers, and the terms that a unit is in.
+Couplings between levels, and the terms that each unit is in.
 """
 
 from __future__ import annotations
@@ -42,21 +42,8 @@ class LevelCouplings(NamedTuple):
         m = self.matrix
         return m.indptr.astype(np.int64), m.indices.astype(np.int64), m.data
 
-    def leanest(self) -> LevelCouplings:
-        """The same energies but for a constant, in fewer numbers where they are dense."""
-        if is_sparse(self.matrix):
-            return self
-        from scipy.sparse import csr_array
-
-        lean = self._without_last()
-        entries = [np.count_nonzero(each.matrix) for each in (self, lean)]
-        if min(entries) > SPARSE * lean.matrix.size:
-            return lean
-        best = self if entries[0] <= entries[1] else lean
-        return best._replace(matrix=csr_array(best.matrix))
-
-    def _without_last(self) -> LevelCouplings:
-        """In the gauge in which the last level has no couplings and no field."""
+    def without_last(self) -> LevelCouplings:
+        """Dense couplings in the gauge in which the last level has none; −E but for a constant."""
         q, n = self.q, len(self.vector) // self.q
         blocks, fields = self.matrix.reshape(n, q, n, q), self.vector.reshape(n, q)
         to_last = blocks[:, :, :, -1].sum(axis=2)
@@ -68,20 +55,31 @@ class LevelCouplings(NamedTuple):
 
 
 def level_couplings(form: QuadraticForm, space: FiniteSpace) -> LevelCouplings:
-    """All levels; what couples a unit to itself acts on its own level, so as a field."""
+    """All levels, sparse where most entries are zero.
+
+    What couples a unit to itself acts on its own level, so as a field.
+    """
     form, q = form.at_origin(), len(space.values)
-    vector = form.vector + 0.5 * np.asarray(form.matrix.diagonal())
-    if not is_sparse(form.matrix):
+    vector, size = form.vector + 0.5 * np.asarray(form.matrix.diagonal()), len(form.vector)
+    rows: Any
+    columns: Any
+    if is_sparse(form.matrix):
+        entries = form.matrix.tocoo()
+        rows, columns, values = entries.row, entries.col, entries.data
+    elif np.count_nonzero(form.matrix) <= SPARSE * form.matrix.size:
+        places = np.flatnonzero(form.matrix)
+        rows, columns = places // size, places % size
+        values = form.matrix.ravel()[places]
+    else:
         blocks = np.array(form.matrix).reshape(space.n, q, space.n, q)
         own = np.arange(space.n)
         blocks[own, :, own, :] = 0
-        return LevelCouplings(blocks.reshape(form.matrix.shape), vector, q, q)
+        return LevelCouplings(blocks.reshape(size, size), vector, q, q)
     from scipy.sparse import coo_array
 
-    entries = form.matrix.tocoo()
-    apart = entries.row // q != entries.col // q
-    places = entries.row[apart], entries.col[apart]
-    matrix = coo_array((entries.data[apart], places), shape=form.matrix.shape).tocsr()
+    apart = rows // q != columns // q
+    where = rows[apart], columns[apart]
+    matrix = coo_array((values[apart], where), shape=(size, size)).tocsr()
     return LevelCouplings(matrix, vector, q, q)
 
 

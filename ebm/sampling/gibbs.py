@@ -164,6 +164,7 @@ class FormSweeper(Sweeper):
     #: How often another value is offered; 0 for the heat bath.
     offered = 0.0
     betas: Array | None = None
+    dtype: np.dtype[Any]
     #: Whether the layout is (units, chains), and not (chains, units).
     chains_last = True
 
@@ -177,13 +178,13 @@ class FormSweeper(Sweeper):
     def log_weights(self, work: Work) -> Array:
         """−E of every chain but for a constant, in double precision, (chains,)."""
 
-    def _heat(self, n_chains: int) -> NDArray[np.float32] | None:
+    def _heat(self, n_chains: int) -> NDArray[Any] | None:
         """β of each chain."""
         if self.betas is None:
             return None
-        return np.repeat(self.betas, n_chains // len(self.betas)).astype(np.float32)
+        return np.repeat(self.betas, n_chains // len(self.betas)).astype(self.dtype)
 
-    def _rule(self, n_chains: int) -> tuple[float, NDArray[np.float32] | None]:
+    def _rule(self, n_chains: int) -> tuple[float, NDArray[Any] | None]:
         """What kernels of two-valued units ask for: how often is offered, and 1/β of each chain."""
         heat = self._heat(n_chains)
         if heat is not None:
@@ -494,12 +495,13 @@ def level_sweeper(form: QuadraticForm, space: FiniteSpace, n_chains: int) -> Lev
     """The fastest sweep of units of q levels in pairs, in the precision that couplings need."""
     couplings = level_couplings(form, space)
     require_sums(couplings.matrix, couplings.vector, name="the model")
-    lean = couplings.leanest()
+    sparse = is_sparse(couplings.matrix)
     with np.errstate(over="ignore", invalid="ignore"):
+        lean = couplings if sparse else couplings.without_last()
         if not single_precision_suffices(lean.matrix, lean.vector):
             return LevelsSweeper(couplings, np.float64)
-    if is_sparse(lean.matrix):
-        return SparseLevelsSweeper(lean)
+    if sparse:
+        return SparseLevelsSweeper(couplings)
     return (FewChainsLevelsSweeper if n_chains <= FEW_CHAINS else LevelsSweeper)(lean)
 
 
@@ -536,18 +538,8 @@ class LevelsSweeper(FormSweeper):
                 own = np.zeros((0, 0), dtype=self.dtype)
                 if units > 1:
                     own = np.ascontiguousarray(self._weights[rows, rows])
-                update_levels(
-                    work,
-                    start,
-                    q,
-                    self._biases,
-                    fields,
-                    own,
-                    indicators,
-                    stream,
-                    self.offered,
-                    heat,
-                )
+                parts = q, self._biases, fields, own, indicators
+                update_levels(work, start, *parts, stream, self.offered, heat)
 
     def log_weights(self, work: Work) -> Array:
         """½ fAf + v·f."""
