@@ -191,8 +191,13 @@ def _update_units(levels, units, q, biases, fields, own, rows, indicators, draws
             row, place = i * kept + a, draw * kept + a
             if fields.shape[0] > 0:
                 _add_block(logs, a, fields, place, biases[row])
-                for k in range(draw * kept):
-                    _add_row(logs, a, own[place, k], changes, k)
+                k, stop = 0, draw * kept
+                if stop % 2 == 1:
+                    _add_row(logs, a, own[place, 0], changes, 0)
+                    k = 1
+                while k < stop:
+                    _add_two_rows(logs, a, own[place, k], changes, k, own[place, k + 1], k + 1)
+                    k += 2
             else:
                 k, stop = starts[row], starts[row + 1]
                 _fill(logs, a, biases[row])

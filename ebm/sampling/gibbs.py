@@ -55,8 +55,8 @@ class Sampler(Protocol):
 class Gibbs:
     """Heat bath: every unit in turn takes a value drawn from its distribution given all others.
 
-    Models with a ``quadratic_form`` (dense or sparse) or a ``layered_form`` (layer by layer), the
-    library's and a user's own, have compiled or vectorized sweeps; any other finite model is swept
+    Models with a ``quadratic_form`` (dense or sparse), a ``term_form`` or a ``layered_form`` (layer
+    by layer), the library's and a user's own, have compiled sweeps; any other finite model is swept
     through its ``energy``, rightly but slowly. Where some states are forbidden (E = +∞), changes
     of one unit must lead from each allowed state to every other.
 
@@ -84,9 +84,10 @@ class Metropolis:
     """Every unit in turn is offered another of its values and takes it with min(1, exp(−ΔE)).
 
     One offer in four, drawn at random, is left out: with moves of equal energy always taken and
-    units in a fixed order, two free spins would otherwise visit two of their four states. For any
-    finite model, through ``energy``. Where some states are forbidden (E = +∞), changes of one unit
-    must lead from each allowed state to every other.
+    units in a fixed order, two free spins would otherwise visit two of their four states. Models
+    with a ``quadratic_form`` or a ``term_form`` have compiled sweeps; any other finite model is
+    asked for its ``energy``. Where some states are forbidden (E = +∞), changes of one unit must
+    lead from each allowed state to every other.
 
     Examples
     --------
