@@ -22,7 +22,7 @@ from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form
 from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.sampling._precision import require_sums, single_precision_suffices
 from ebm.sampling._rows import LevelCouplings, level_couplings, quadratic_log_weights, term_rows
-from ebm.sampling._streams import uniforms
+from ebm.sampling._streams import portions, uniforms
 from ebm.spaces import Binary, FiniteSpace, Levels, Spins
 
 __all__ = ["Gibbs", "Metropolis", "Sampler"]
@@ -333,7 +333,8 @@ class SparseSweeper(TwoValued, FormSweeper):
         from ebm._kernels.heat_bath import sweep_sparse
 
         rule = self._rule(work.shape[1])
-        sweep_sparse(work, self._biases, *self._rows, stream, n_sweeps, *rule)
+        for sweeps in portions(n_sweeps, work.size):
+            sweep_sparse(work, self._biases, *self._rows, stream, sweeps, *rule)
 
     def log_weights(self, work: Work) -> Array:
         """½ xWx + b·x."""
@@ -367,7 +368,8 @@ class TermSweeper(FormSweeper):
         from ebm._kernels.terms import sweep_terms
 
         rule, parts = self._rule(work.shape[1]), (self._biases, self._rows, self._gains)
-        sweep_terms(work, self._low, *parts, stream, n_sweeps, *rule)
+        for sweeps in portions(n_sweeps, work.size):
+            sweep_terms(work, self._low, *parts, stream, sweeps, *rule)
 
     def log_weights(self, work: Work) -> Array:
         """Σ_A J_A Π x + ν(K)."""
@@ -590,4 +592,5 @@ class SparseLevelsSweeper(LevelsSweeper):
 
         parts = self._couplings.q, self._biases, self._rows, self._indicators(work)
         heat = self._heat(work.shape[1])
-        sweep_levels(work, *parts, stream, n_sweeps, self.offered, heat)
+        for sweeps in portions(n_sweeps, work.size):
+            sweep_levels(work, *parts, stream, sweeps, self.offered, heat)

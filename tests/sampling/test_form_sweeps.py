@@ -129,3 +129,15 @@ def test_couplings_of_levels_are_sparse_where_most_are_zero():
     thin = ebm.PottsModel(ring, np.zeros((n, 3)))
     assert type(ebm.Gibbs().sweeper(thin, 500)) is SparseLevelsSweeper
     assert type(ebm.Gibbs().sweeper(kernels.levels(), 500)) is LevelsSweeper
+
+
+@pytest.mark.parametrize(
+    "model", [kernels.counted(), kernels.sparse_pairs(), kernels.equal_levels()]
+)
+def test_portions_of_sweeps_are_the_sweeps(model, monkeypatch):
+    """Ctrl-C is heard between them."""
+    monkeypatch.setattr("ebm.sampling._rows.SPARSE", 1.0)
+    run = {"n_draws": 2, "n_chains": 5, "burn_in": 7, "rng": 1}
+    whole = ebm.sample(model, **run)
+    monkeypatch.setattr("ebm.sampling._streams.UPDATES_AT_ONCE", 2 * 5 * model.space.n)
+    np.testing.assert_array_equal(ebm.sample(model, **run).chains, whole.chains)
