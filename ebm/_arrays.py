@@ -147,3 +147,22 @@ def is_sparse(matrix: Any) -> bool:
 def dense(matrix: Any) -> Array:
     """A dense or sparse matrix as an array."""
     return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
+
+
+def as_csr(matrix: Any) -> Any:
+    """A sparse matrix in rows of float64."""
+    from scipy.sparse import csr_array
+
+    return csr_array(matrix, dtype=np.float64)
+
+
+def without_diagonal(matrix: Any) -> Any:
+    """The matrix with a zero diagonal, in the same storage."""
+    if not is_sparse(matrix):
+        return matrix - np.diag(matrix.diagonal())
+    from scipy.sparse import coo_array
+
+    entries = matrix.tocoo()
+    apart = entries.row != entries.col
+    places = entries.row[apart], entries.col[apart]
+    return coo_array((entries.data[apart], places), shape=matrix.shape).tocsr()

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ebm._arrays import as_finite, dense, is_sparse
+from ebm._arrays import as_csr, as_finite, dense, is_sparse, without_diagonal
 from ebm._normalization import require_sum
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError
@@ -132,7 +132,7 @@ class QuadraticForm:
         center = np.zeros(len(diagonal)) if self.center is None else self.center
         return replace(
             self,
-            matrix=_without_diagonal(self.matrix),
+            matrix=without_diagonal(self.matrix),
             vector=self.vector + 0.5 * (low + high - 2 * center) * diagonal,
             constant=self.constant - 0.5 * float(diagonal @ (center**2 - low * high)),
         )
@@ -287,6 +287,15 @@ def offered_form(model: Any) -> type[EnergyForm] | None:
     return None
 
 
+def has_pairs(model: Any) -> bool:
+    """Whether the energy is a quadratic form of two-valued units, its numbers the parameters.
+
+    These are its vector v, then the couplings A_ij of ``model.pairs``, index arrays i < j.
+    """
+    is_quadratic = offered_form(model) is QuadraticForm
+    return is_quadratic and isinstance(model.space, Binary | Spins) and hasattr(model, "pairs")
+
+
 def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
     """The energy of a model as a checked form; None if the model offers none.
 
@@ -428,7 +437,7 @@ def _checked_quadratic(answer: Any, name: str, space: StateSpace) -> QuadraticFo
         answer = answer.matrix, answer.vector, answer.constant
     try:
         matrix, vector, constant = answer
-        matrix = _as_csr(matrix) if is_sparse(matrix) else np.asarray(matrix, dtype=np.float64)
+        matrix = as_csr(matrix) if is_sparse(matrix) else np.asarray(matrix, dtype=np.float64)
         vector, constant = (np.asarray(x, dtype=np.float64) for x in (vector, constant))
         center = None if center is None else np.asarray(center, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -564,24 +573,6 @@ def _checked_units(key: Any, space: StateSpace) -> Units:
         rule = "x² = x" if isinstance(space, Binary) else "s² = 1"
         raise ModelError(f"the term {key} holds a unit twice: simplify it by {rule}")
     return units
-
-
-def _as_csr(matrix: Any) -> Any:
-    from scipy.sparse import csr_array
-
-    return csr_array(matrix, dtype=np.float64)
-
-
-def _without_diagonal(matrix: Any) -> Any:
-    """The matrix with a zero diagonal, in the same storage."""
-    if not is_sparse(matrix):
-        return matrix - np.diag(matrix.diagonal())
-    from scipy.sparse import coo_array
-
-    entries = matrix.tocoo()
-    apart = entries.row != entries.col
-    places = entries.row[apart], entries.col[apart]
-    return coo_array((entries.data[apart], places), shape=matrix.shape).tocsr()
 
 
 def _exact_remainder(rounded: Array, vector: Array, matrix: Any, center: Array | None) -> Array:

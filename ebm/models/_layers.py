@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ebm._types import Array
 from ebm.ensembles import Ensemble
 from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm
+from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.spaces import Binary, Reals, Spins, StateSpace
 from ebm.units import Bernoulli, Gaussian, Spin, Unit
 
@@ -238,3 +240,32 @@ def gaussian_layer_averages(machine: Any, average: Any) -> tuple[Array, Array, A
     at_zero = units.mean(machine.hidden_biases) - machine.visible_center @ slopes
     products = moments.second @ slopes + np.outer(mean, at_zero)
     return mean, at_zero + mean @ slopes, products
+
+
+def pairwise_model(machine: Any) -> BoltzmannMachine | IsingModel:
+    """The machine of :func:`pairs_of_layers`, its names those of the visible units."""
+    form, names = pairs_of_layers(machine.layered_form()), machine.names
+    if machine.visible_units == Bernoulli():
+        center = machine.visible_center
+        return BoltzmannMachine(
+            form.matrix, form.vector, center=center, offset=form.constant, names=names
+        )
+    form = form.at_origin()
+    return IsingModel(form.matrix, form.vector, offset=form.constant, names=names)
+
+
+def mean_hessian(machine: Any, chunks: Iterable[tuple[Array, Array]]) -> Array:
+    """E[∂²E_eff/∂θ²], (p, p), over pieces of visible states and their weights."""
+    n, m = machine.weights.shape
+    blocks = np.zeros((m, n + 1, n + 1))
+    for states, weights in chunks:
+        v = machine.space.check(states)
+        extended = np.concatenate([np.ones((len(v), 1)), v - machine.visible_center], axis=1)
+        variance = machine.hidden_units.variance(machine.hidden_input(v))
+        for block, share in zip(blocks, (weights[:, None] * variance).T, strict=True):
+            block -= extended.T @ (extended * share[:, None])
+    own = np.arange(m)[:, None]
+    places = np.concatenate([n + own, n + m + own + m * np.arange(n)], axis=1)
+    total = np.zeros((len(machine.parameters),) * 2)
+    total[places[:, :, None], places[:, None, :]] = blocks
+    return total

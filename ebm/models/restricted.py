@@ -25,7 +25,8 @@ from ebm.models._layers import (
     gaussian_layer_averages,
     independent_layer,
     joint_names,
-    pairs_of_layers,
+    mean_hessian,
+    pairwise_model,
 )
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.spaces import StateSpace
@@ -388,6 +389,21 @@ class RestrictedBoltzmannMachine(LayerConditionals, Frozen, ParametricModel):
                 squares += weights @ v**2
         return -np.concatenate([v_mean, h_mean, products.ravel(), -0.5 * squares])
 
+    def mean_energy_hessian(self, average: Any) -> Array:
+        """E[∂²E_eff/∂θ²], (p, p): −E[Γ″ x̃x̃ᵀ] for (c_β, U_1β, …), x̃ = (1, v − v̂).
+
+        Parameters
+        ----------
+        average : Ensemble
+            Over visible states.
+
+        Returns
+        -------
+        ndarray, (p, p)
+            Zero between different hidden units.
+        """
+        return mean_hessian(self, self._chunks(average))
+
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
         """Σ_k direction_k ∂E_eff/∂θ_k, (..., n) -> (...); no (..., p) array is made."""
         visible, hidden, weights, precisions = self._split(direction, "direction")
@@ -484,17 +500,7 @@ class RestrictedBoltzmannMachine(LayerConditionals, Frozen, ParametricModel):
         >>> memory.pairwise().couplings[0]
         array([ 0.25,  0.25, -0.25])
         """
-        form = pairs_of_layers(self.layered_form())
-        if self.visible_units == Bernoulli():
-            return BoltzmannMachine(
-                form.matrix,
-                form.vector,
-                center=self.visible_center,
-                offset=form.constant,
-                names=self.names,
-            )
-        form = form.at_origin()
-        return IsingModel(form.matrix, form.vector, offset=form.constant, names=self.names)
+        return pairwise_model(self)
 
     def transposed(self) -> RestrictedBoltzmannMachine:
         """The machine with its layers exchanged: the hidden units become the states.

@@ -151,6 +151,20 @@ class TestEffectiveEnergy:
         assert len(rbm.parameter_names) == len(rbm.is_coupling) == len(rbm.parameters)
         assert rbm.is_coupling.sum() == rbm.weights.size
 
+    @pytest.mark.parametrize("hidden", EVERY_HIDDEN, ids=repr)
+    def test_the_hessian_is_that_of_the_energy(self, hidden):
+        rbm, states = reference(hidden), oracles.all_states(ebm.Binary(3))[[1, 2, 4, 5, 7]]
+        data = ebm.Ensemble.from_data(states)
+
+        def mean_slope(theta, k):
+            return float(rbm.with_parameters(theta).mean_energy_gradient(data)[k])
+
+        wanted = [
+            oracles.finite_difference(lambda theta, k=k: mean_slope(theta, k), rbm.parameters)
+            for k in range(len(rbm.parameters))
+        ]
+        np.testing.assert_allclose(rbm.mean_energy_hessian(data), wanted, atol=2e-9)
+
     @pytest.mark.parametrize("hidden", [Gaussian(1.3), ReLU(1.3), Spin()], ids=repr)
     def test_settings_of_hidden_units_are_no_parameters(self, hidden):
         """h → h/√g is a change of weights, biases and the offset."""
