@@ -125,10 +125,9 @@ class ActionHessian(SymmetricOperator):
     def eigenvalues(self) -> Array:
         """All eigenvalues, from a matrix of at most 3M rows.
 
-        Let σ_r be the singular values of s_1 (D[z], D[1]). On vectors whose sum over the hidden
-        units is zero, and for s_0 = 0 on all, the eigenvalues are ±σ_r, once for each unit: unless
-        all rows agree on average, θ = 0 is a saddle. For s_0 = 0 the others are 1/M, M − 1 times,
-        and 0.
+        Let σ_r be the singular values of s_1 (D[z], D[1]). For s_0 = 0 the eigenvalues are ±σ_r,
+        H times each, 1/M, M − 1 times, and 0. For s_0 ≠ 0 the ±σ_r occur H − 1 times, and what all
+        units have in common is diagonalized. H is indefinite unless all σ_r are zero.
 
         Returns
         -------
@@ -208,9 +207,9 @@ class ActionThirdDerivatives:
     >>> third = ebm.networks.ActionThirdDerivatives(system)
     >>> theta = np.array([1.0, 0.0, 1.0, 0.0, 2.0, 0.0])
     >>> print(round(theta @ (third.along(theta) @ theta) / 6, 4))
-    1.125
+    1.875
     >>> print(round(float(system.expand(theta, 3).coefficients[3]), 4))
-    1.125
+    1.875
     """
 
     def __init__(self, action: MLPEnergy) -> None:
@@ -255,7 +254,7 @@ class ActionThirdDerivatives:
         Returns
         -------
         ndarray, (p, p, p)
-            The array, symmetric in its axes.
+            The array, symmetric in its axes up to rounding.
 
         Raises
         ------
