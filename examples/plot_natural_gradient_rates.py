@@ -33,8 +33,8 @@ except ImportError as missing:
     sys.exit(f"{missing}: this example needs the extra docs, pip install 'ebm-framework[docs]'")
 
 SIZES, BATCH, PENALTY = (64, 80, 80, 80, 10), 50, 1e-3
-#: Rates of [RFIM] section 4, and one above: the grid of the source has no ends.
-RATES = (0.5, 0.1, 0.05, 0.01, 0.005, 0.001)
+#: Rates of [RFIM] section 4, whose grid has no ends, and two above.
+RATES = (1.0, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001)
 #: Epochs between measurements, and how many of the last are averaged.
 EVERY, LAST = 5, 3
 QUANTITIES = ("entropy", "penalized", "validation", "test")

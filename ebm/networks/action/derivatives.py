@@ -140,11 +140,11 @@ class ActionHessian(SymmetricOperator):
             If the small matrix would take more than 4 GiB.
         """
         m, h, s = self._action.rows.n_classes, self._action.n_hidden, self._s
-        left, sigma, _ = np.linalg.svd(s[1] * self._D, full_matrices=False)
-        n_small = 2 * m + len(sigma)
+        n_common = 2 * m + min(self._D.shape)
         require_memory(
-            8.0 * n_small**2, f"the part of H for {m} classes", "find eigenvalues by products"
+            8.0 * n_common**2, f"the part of H for {m} classes", "find eigenvalues by products"
         )
+        left, sigma, _ = np.linalg.svd(s[1] * self._D, full_matrices=False)
         P, N, none = np.eye(m) / m - 1 / m**2, left * sigma, np.zeros((m, len(sigma)))
         # What is common to all units: U = u 1ᵀ/√H beside c, and W, b alike.
         common = np.block(
@@ -154,12 +154,9 @@ class ActionHessian(SymmetricOperator):
                 [N.T, none.T, np.zeros((len(sigma), len(sigma)))],
             ]
         )
-        values = np.zeros(self.shape[0])
-        found = np.concatenate(
-            [np.linalg.eigvalsh(common), np.tile(np.append(sigma, -sigma), h - 1)]
-        )
-        values[: len(found)] = found
-        return np.sort(values)
+        of_single_units = np.tile(np.append(sigma, -sigma), h - 1)
+        values = np.concatenate([np.linalg.eigvalsh(common), of_single_units])
+        return np.sort(np.append(values, np.zeros(self.shape[0] - len(values))))
 
     def _product(self, vector: Array) -> Array:
         v, s = _split(self._action, vector), self._s
