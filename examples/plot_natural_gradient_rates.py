@@ -58,6 +58,8 @@ parser.add_argument("--epochs", type=int, default=20)
 parser.add_argument("--norm", action="store_true", help="batch normalization")
 parser.add_argument("--results", type=Path, help="file from which a comparison continues")
 options = parser.parse_args(sys.argv[1:])
+if options.seeds < 2 or options.epochs < EVERY * LAST:
+    parser.error(f"give at least 2 seeds, for their spread, and {EVERY * LAST} epochs")
 torch.set_num_threads(1)
 # Weights of dead units decay to numbers below 1e-38, which take much longer.
 torch.set_flush_denormal(True)
