@@ -24,8 +24,8 @@ from ebm.spaces import Binary, Spins
 
 __all__ = ["FisherInformation", "fisher_information", "pair_fisher"]
 
-#: A covariance of pairs of features of order one below this is rounding.
-ROUNDING = 1e-12
+#: Relative difference of F and Fᵀ that is rounding.
+ASYMMETRY = 1e-8
 
 
 class FisherInformation(Metric):
@@ -56,7 +56,7 @@ class FisherInformation(Metric):
         if values.ndim != 2 or values.shape[0] != values.shape[1] or not values.size:
             raise ShapeError(f"matrix must be square and not empty, got shape {values.shape}")
         difference = np.abs(require_finite(values, "matrix") - values.T).max()
-        if difference > 1e-8 * np.abs(values).max():
+        if difference > ASYMMETRY * np.abs(values).max():
             raise ModelError(f"matrix must be symmetric, got entries that differ by {difference:g}")
         values.setflags(write=False)
         self._values, self.shape = values, values.shape
@@ -192,9 +192,14 @@ def family_fisher(model: Any, ensemble: Any) -> Array:
     np.subtract.at(one, i, two * (low - center[j])[:, None])
     np.subtract.at(one, j, two * (low - center[i])[:, None])
     by_features = np.concatenate([one, two])
-    fisher = np.asarray(by_features.T @ pair_fisher(ensemble, (i, j), center) @ by_features)
-    # Of a saturated model rounding is all that is left, which is not symmetric.
-    return fisher if np.abs(fisher).max() > ROUNDING else (fisher + fisher.T) / 2
+    return symmetrized(by_features.T @ pair_fisher(ensemble, (i, j), center) @ by_features)
+
+
+def symmetrized(fisher: Any) -> Array:
+    """F, or ½(F + Fᵀ) of a saturated model, of which rounding is left that is not symmetric."""
+    fisher = np.asarray(fisher)
+    difference = np.abs(fisher - fisher.T).max()
+    return fisher if difference <= ASYMMETRY * np.abs(fisher).max() else (fisher + fisher.T) / 2
 
 
 def pair_fisher(ensemble: Any, pairs: Any, center: Array) -> Array:

@@ -12,6 +12,7 @@ from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import EbmError, LimitError, NoMaximumWarning, NotConvergedWarning, warn
 from ebm.information import FisherInformation
+from ebm.information.fisher import symmetrized
 from ebm.learning._existence import (
     FLAT,
     empty_pairs,
@@ -66,7 +67,7 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
         warn(f"the fit has not converged: {sentence}", NotConvergedWarning)
     misfit = loss.misfit(point.model, point.ensemble)
     if fisher is not None:
-        fisher = loss.coordinates.of_model(fisher, point.model, point.ensemble)
+        fisher = symmetrized(loss.coordinates.of_model(fisher, point.model, point.ensemble))
     return FitResult(
         model=point.model,
         converged=reason == "converged",

@@ -174,8 +174,9 @@ class SampledLikelihood:
     @cached_property
     def monitor(self) -> Monitor:
         """What is measured at the end of an epoch."""
-        ways = self.penalty.directions
-        return Monitor(self.family, self.whole, self._mean, self._probe, self.validation, ways)
+        return Monitor(
+            self.family, self.whole, self._mean, self._probe, self.validation, self.penalty
+        )
 
     # -- the update ------------------------------------------------------------------------------
 
@@ -207,7 +208,7 @@ class SampledLikelihood:
             "mean": np.zeros(len(self.family.parameters)),
             "noise": 0.0,
             "entries": 0,
-            "misfit": np.full(3, math.nan),
+            "misfit": np.full(4, math.nan),
             "drawn": math.nan,
         }
 
@@ -292,7 +293,7 @@ class SampledLikelihood:
 
     def is_quiet(self, misfit: Array, drawn: float, tolerance: float) -> bool:
         """Whether nothing but noise, or nothing at all, is left of the gradient."""
-        largest, latest, smoothed = misfit
+        largest, latest, smoothed, _ = misfit
         if not self.follows_model:
             return False
         if math.isinf(drawn) and self.takes_all_rows:
@@ -354,14 +355,13 @@ class SampledLikelihood:
         batch = self.whole if self.rows is None else self._probe
         ensemble = self.sample(model, batch, state["chains"])[0]
         likelihood = self._likelihood(model, ensemble)
-        norm = history[-1].gradient_norm if history else math.nan
         return FitResult(
             model=model,
             converged=reason == "converged",
             message=sentence,
             log_likelihood=None if math.isnan(likelihood) else likelihood,
-            gradient_norm=norm,
-            misfit=norm,
+            gradient_norm=history[-1].gradient_norm if history else math.nan,
+            misfit=float(state["misfit"][-1]),
             sample_size=self.data.sample_size,
             ensemble=ensemble,
             history=history,
@@ -379,7 +379,8 @@ class SampledLikelihood:
         """How the training ended."""
         epochs, updates = state["epochs"], state["updates"]
         error = history[-1].rms_moment_error if history else math.nan
-        misfit = f"moments off by {error:.2g} of their standard errors (root mean square)"
+        off = "moments and penalty out of balance" if self.penalty else "moments off"
+        misfit = f"{off} by {error:.2g} of their standard errors (root mean square)"
         if math.isnan(error):
             misfit = "how far the moments are off is not known"
         how = {
