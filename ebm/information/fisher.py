@@ -19,7 +19,7 @@ from ebm.information.ensemble_information import EnsembleInformation, energy_gra
 from ebm.information.joint import JointInformation, hidden_order, marginal_covariance
 from ebm.information.metric import Metric
 from ebm.information.relative import relative_fisher
-from ebm.model import ParametricModel
+from ebm.model import ParametricModel, refuse_result
 from ebm.spaces import Binary, Spins
 
 __all__ = ["FisherInformation", "fisher_information", "pair_fisher"]
@@ -142,6 +142,7 @@ def fisher_information(
         if joint:
             return fisher_information(model.model, average)
         return FisherInformation(marginal_covariance(model, average))
+    refuse_result(model)
     if not isinstance(model, ParametricModel):
         raise ModelError(f"{type(model).__name__} has no parameters: it is no ebm.ParametricModel")
     if joint and offered_form(model) is not LayeredForm:
@@ -195,11 +196,13 @@ def family_fisher(model: Any, ensemble: Any) -> Array:
     return symmetrized(by_features.T @ pair_fisher(ensemble, (i, j), center) @ by_features)
 
 
-def symmetrized(fisher: Any) -> Array:
+def symmetrized(information: Any) -> Array:
     """F, or ½(F + Fᵀ) of a saturated model, of which rounding is left that is not symmetric."""
-    fisher = np.asarray(fisher)
+    fisher: Array = np.asarray(information, dtype=np.float64)
     difference = np.abs(fisher - fisher.T).max()
-    return fisher if difference <= ASYMMETRY * np.abs(fisher).max() else (fisher + fisher.T) / 2
+    if difference <= ASYMMETRY * np.abs(fisher).max():
+        return fisher
+    return np.asarray((fisher + fisher.T) / 2)
 
 
 def pair_fisher(ensemble: Any, pairs: Any, center: Array) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from ebm._arrays import as_number
 from ebm._checkpoints import fingerprint
 from ebm._iterate import Run, State
 from ebm._parallel import shared_threads, single_threaded_blas
-from ebm._randomness import generator
+from ebm._randomness import generator, generator_of, words_of
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import require_units
@@ -441,15 +440,3 @@ def _rows_of(validation: Ensemble | None) -> str:
     rows = Rows.of(validation)
     parts = rows.states, rows.index, rows.weights
     return " ".join(fingerprint(np.asarray(part)) for part in parts)
-
-
-def words_of(random: np.random.Generator) -> str:
-    """The state of a generator in words."""
-    return json.dumps(random.bit_generator.state)
-
-
-def generator_of(words: str) -> np.random.Generator:
-    """The inverse of :func:`words_of`."""
-    bits = np.random.PCG64(0)
-    bits.state = json.loads(words)
-    return np.random.Generator(bits)

@@ -709,7 +709,9 @@ def test_a_fit_that_ends_at_a_saturated_machine_keeps_its_result():
     rows = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     data = ebm.Ensemble.from_data(rows, sample_weight=[1e15, 1, 1, 1])
     for _ in range(10):
-        start = ebm.BoltzmannMachine(np.zeros((2, 2)), 30 * rng.normal(size=2), center=rng.random(2))
+        start = ebm.BoltzmannMachine(
+            np.zeros((2, 2)), 30 * rng.normal(size=2), center=rng.random(2)
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = ebm.fit(start, data, penalty=ebm.Penalty(free=[True, True, False]))
