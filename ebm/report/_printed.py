@@ -133,7 +133,7 @@ def _entropies(report: Sections) -> Lines:
     yield from wrapped(
         f"The plug-in entropy is biased low, by about (K-1)/(2N ln 2) = {s.bias:.4f} bits for "
         f"K = {n_patterns} patterns in N = {n_rows:g} rows"
-        + ("; K is not small against N, so this is less than the bias." if sparse else ".")
+        + ("; K is not small against N, where the correction underestimates the bias." if sparse else ".")
     )
 
 
