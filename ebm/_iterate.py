@@ -90,7 +90,7 @@ def iterate(
     a run that was interrupted; one inside of another, as a fit in a bootstrap, lets it pass.
     """
     store = _store(checkpoint, solver, loss, theta)
-    with _naming_members(solver):
+    with _naming_members(solver, loss):
         return _run(solver, loss, _started(solver, loss, theta, rng), store, progress)
 
 
@@ -112,19 +112,19 @@ def _started(solver: Solver, loss: Any, theta: Array, rng: Any) -> State:
 
 
 @contextmanager
-def _naming_members(solver: Any) -> Iterator[None]:
-    """Say which member of a loss a user's solver misses."""
+def _naming_members(solver: Any, loss: Any) -> Iterator[None]:
+    """Say which member of a loss, or of its points, a user's solver misses."""
     try:
         yield
     except AttributeError as error:
-        owner = type(error.obj)
-        is_ours = owner.__module__.startswith("ebm.") and not _is_own(solver)
-        if error.obj is None or isinstance(error.obj, type) or not is_ours:
+        owner, home = type(error.obj), type(loss).__module__
+        is_of_loss = error.obj is loss or (home.startswith("ebm.") and owner.__module__ == home)
+        if _is_own(solver) or not is_of_loss:
             raise
-        members = sorted(name for name in dir(owner) if not name.startswith("_"))
+        members = ", ".join(sorted(name for name in dir(error.obj) if not name.startswith("_")))
         raise EbmError(
             f"{type(solver).__name__} uses {error.name!r}, which {owner.__name__} does not have; "
-            f"it has {', '.join(members)}: take another member, or another loss"
+            f"it has {members}: take another member, or another loss"
         ) from error
 
 

@@ -65,10 +65,10 @@ def fit(
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness of gradient steps; refused by solvers that draw no numbers.
     checkpoint : path-like, optional
-        File to which the state of the solver is written with every entry of the history. If the file
-        exists, the fit goes on from it as if it had never stopped, with the random streams that it
-        holds, and ignores ``rng``. Model, data, validation rows and settings must be those of the
-        first run, except for the number of iterations or epochs.
+        File to which the state of the solver is written with every entry of the history. If the
+        file exists, the fit goes on from it as if it had never stopped, with the random streams
+        that it holds, and ignores ``rng``. Model, data, validation rows and settings must be those
+        of the first run, except for the number of iterations or epochs.
     progress : bool
         Show each iteration on the standard error stream; a bar of epochs for gradient steps.
 

@@ -80,6 +80,15 @@ def test_a_member_that_a_loss_lacks_is_named():
         ebm.fit(START, ROWS, solver=solver, loss=ebm.inversion.Pseudolikelihood())
 
 
+def test_a_member_that_a_point_lacks_is_named():
+    class Curving(Descent):
+        def step(self, loss, state):
+            return loss.point(state["theta"]).curvatures
+
+    with pytest.raises(EbmError, match=r"Curving uses 'curvatures', which Point does .*slopes"):
+        ebm.fit(START, ROWS, solver=Curving())
+
+
 def test_errors_within_a_solver_stay_its_own():
     class Broken(Descent):
         def step(self, loss, state):
