@@ -1,8 +1,9 @@
 """Gibbs sweeps over {0,1} units: random thresholds, dense machines, sparse machines, layers.
 
-A unit with log-odds f becomes 1 where f exceeds logit(u) for a uniform u = (r + ½)/2³²: an exact
-heat bath but for tails of 2⁻³³. Thresholds are made in bulk, so no exponential is taken for an
-update. Random bits come from xoshiro256++ in lanes, one stream for each block of chains.
+A unit with log-odds f becomes 1 where f exceeds logit(u) for a uniform u = (r + ½)/2³²: a heat bath
+that is exact up to rounding of the log-odds, below 1e-3, and tails of 2⁻³³. Thresholds are made in
+bulk, so no exponential is taken for an update. Random bits come from xoshiro256++ in lanes, one
+stream for each block of chains.
 
 Arrays of states and fields are (units, chains), float32, chains innermost: the chains of a block
 are what the compiler vectorizes over.
