@@ -129,7 +129,7 @@ def _naming_members(solver: Any, loss: Any) -> Iterator[None]:
 
 
 def _is_own(solver: Any) -> bool:
-    """Whether a solver is one of the library."""
+    """Whether a solver, an optimizer or an average is one of the library."""
     return type(solver).__module__.startswith("ebm.")
 
 
@@ -188,8 +188,8 @@ class _Store:
     path: Path
     settings: Mapping[str, str]
     record_type: type[Any]
-    #: Whether the solver is one of the library.
-    is_own: bool
+    #: Whose state an entry is, by its name, where it is not the solver's; "" is the solver.
+    owners: Mapping[str, Any]
 
     def exists(self) -> bool:
         """Whether there is a run to go on from."""
@@ -207,10 +207,13 @@ class _Store:
             stored = read_checkpoint(self.path, self.settings, template)
         except FileFormatError as error:
             layout = error.__cause__
+            if not isinstance(layout, LayoutError):
+                raise
+            owner = self.owners.get(layout.field.partition(".")[0]) or self.owners[""]
             # The state of a solver of the library is laid out alike at every step.
-            if isinstance(layout, LayoutError) and not self.is_own:
+            if not _is_own(owner):
                 raise EbmError(
-                    f"{self.settings['solver']}.start must lay out {layout.field!r} as step does: "
+                    f"{type(owner).__name__}.start must lay out {layout.field!r} as step does: "
                     f"{layout.stored} stored in {self.path}, {layout.wanted} at the start"
                 ) from error
             raise
@@ -228,4 +231,8 @@ def _store(checkpoint: Any, solver: Solver, loss: Any, theta: Array) -> _Store |
     start = {"start": fingerprint(theta)}
     kind = {"solver": type(solver).__name__}
     settings = {**kind, **loss.settings(), **start, **solver.settings()}
-    return _Store(path, settings, solver.record_type, _is_own(solver))
+    parts = {
+        "optimizer": getattr(loss, "optimizer", None),
+        "chains": getattr(loss, "average", None),
+    }
+    return _Store(path, settings, solver.record_type, {**parts, "": solver})

@@ -713,7 +713,8 @@ def test_an_interrupt_beside_the_fit_keeps_the_fit(
     assert "Interrupted" in str(report)
 
 
-def test_a_table_is_no_array() -> None:
+def test_a_table_is_fitted_as_its_states_with_its_names() -> None:
     table = Table(drawn(), tuple(NAMES), 3000, 0, (), "")
-    with pytest.raises(ebm.errors.ShapeError, match="of a Table give the states"):
-        fit(machine(), table)
+    by_table, by_rows = fit(machine(), table).model, fit(machine(), drawn()).model
+    assert by_table.names == tuple(NAMES)
+    assert np.array_equal(by_table.parameters, by_rows.parameters)

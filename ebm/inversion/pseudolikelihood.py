@@ -57,7 +57,7 @@ __all__ = ["Pseudolikelihood", "log_pseudolikelihood", "pseudolikelihood"]
 
 #: A gradient that rounding keeps from the tolerance is good enough below this.
 GOOD_ENOUGH = 1e-6
-#: The verdicts of solvers that have sentences.
+#: The verdicts of a user's solver that have sentences.
 WORDS = ("converged", "rounding", "iterations")
 
 
@@ -387,10 +387,11 @@ class PseudolikelihoodProblem:
         )
 
     def _result(self, solver: Any, loss: ConditionalLoss, run: Run) -> FitResult:
-        require_word(run.reason, WORDS)
-        theta = run.state["theta"]
-        is_truncated = isinstance(solver, TruncatedNewton)
-        growing = solver.growing(loss, run.state, run.reason) if is_truncated else None
+        theta, growing = run.state["theta"], None
+        if isinstance(solver, TruncatedNewton):
+            growing = solver.growing(loss, run.state, run.reason)
+        else:
+            require_word(run.reason, WORDS)
         converged, message = self._verdict(loss, run, growing)
         if not converged:
             has_none = message.startswith("the pseudo-likelihood has no maximum")

@@ -15,6 +15,8 @@ from ebm.model import checked_energy
 STEPS = 8.0 ** -np.arange(7)
 #: Directions in which the parameters are changed.
 DIRECTIONS = 2
+#: States of the data at which both are compared.
+ROWS = 4
 #: How far from the parameters of the model: there a |θ| has no kink, and θ ≥ 0 is not left.
 ASIDE = 0.05
 #: Relative rounding of energies and gradients: single precision passes.
@@ -23,15 +25,18 @@ ROUNDING = 1e-6
 MARGIN = 10.0
 
 
-def require_own_gradient(model: Any) -> None:
+def require_own_gradient(model: Any, data: Any = None) -> None:
     """Refuse a user's ``energy_gradient`` that is not the derivative of ``energy``.
 
-    Differences of E along a random direction d are compared with Σ_k d_k ∂E/∂θ_k at ten states.
+    Differences of E along random directions d are compared with Σ_k d_k ∂E/∂θ_k at ten states and
+    at some of the data, which a model that forbids most states allows.
     """
     # Tests compare those that the library defines.
     if all(_is_of_library(model, name) for name in ("energy", "energy_gradient")):
         return
     theta, states = np.array(model.parameters, dtype=np.float64), compared_states(model.space)
+    if hasattr(data, "states") and data.space.named(None) == model.space.named(None):
+        states = np.concatenate([states, data.states[:ROWS]])
     random = np.random.default_rng(0)
     theta += ASIDE * np.where(theta < 0, -1, 1) * random.uniform(0.5, 1, len(theta))
     try:
@@ -44,6 +49,8 @@ def require_own_gradient(model: Any) -> None:
         return
     is_usable = np.isfinite(energies)
     if gradients.shape != (len(states), len(theta)) or not np.isfinite(gradients).all():
+        return
+    if not is_usable.any():
         return
     signs = random.choice([-1.0, 1.0], (DIRECTIONS, len(theta)))
     directions = signs * random.uniform(0.5, 1, signs.shape) * np.maximum(1, np.abs(theta))

@@ -115,9 +115,9 @@ def fit(
         )
     if not len(model.parameters):
         raise ModelError(f"{model!r} has no parameters to fit: give it terms")
-    require_own_gradient(model)
     if not isinstance(data, Ensemble | Moments):
         data = _rows_of(data, space)
+    require_own_gradient(model, data)
     loss = _checked_loss(loss)
     problem = loss.of(_named(model, data.space.names), data, as_penalty(penalty))
     solver = _checked_solver(solver, problem, loss)

@@ -120,6 +120,16 @@ def test_forbidden_states_and_continuous_ones_are_compared_where_the_energy_is_f
     with pytest.raises(ModelError, match="parameter 2"):
         require_own_gradient(HardCore(np.zeros(4), [1, 1, 2, 1]))
 
+    class Exclusive(Curved):
+        """One spin is up: none of the states drawn at random is allowed."""
+
+        def energy(self, states):
+            energy = super().energy(states)
+            return np.where((np.asarray(states) == 1).sum(axis=-1) == 1, energy, np.inf)
+
+    with pytest.raises(ModelError, match="parameter 1"):
+        ebm.fit(Exclusive(np.zeros(4), [1, -1, 1, 1]), 2 * np.eye(5) - 1)
+
     class Oscillator(ebm.ParametricModel):
         space, parameters, factor = ebm.spaces.Reals(2), np.ones(1), 1.0
 

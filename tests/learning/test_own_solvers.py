@@ -67,6 +67,37 @@ def test_an_entry_of_another_shape_than_at_the_start_is_named(tmp_path):
         resumed(tmp_path / "run.npz", velocity=0.0)
 
 
+class Heavy:
+    """An optimizer with a velocity that is not there at the start."""
+
+    def __init__(self, as_parts):
+        self.as_parts = as_parts
+
+    def start(self, theta):
+        return None
+
+    def step(self, gradient, state):
+        before = 0.0 if state is None else state["v"] if self.as_parts else state
+        velocity = 0.5 * before - 0.1 * gradient
+        return velocity, {"v": velocity} if self.as_parts else velocity
+
+
+@pytest.mark.parametrize("as_parts", [False, True])
+def test_the_memory_of_an_optimizer_is_restored_or_refused(as_parts, tmp_path):
+    def run(n_epochs, **how):
+        steps = ebm.GradientSteps(Heavy(as_parts), n_epochs)
+        return ebm.fit(START, ROWS, solver=steps, **how).model
+
+    path = tmp_path / "run.npz"
+    run(3, checkpoint=path)
+    if as_parts:
+        words = r"Heavy\.start must lay out 'optimizer' as step does: parts stored in .*, None at"
+        with pytest.raises(EbmError, match=words):
+            run(6, checkpoint=path)
+    else:
+        assert run(6, checkpoint=path).equals(run(6))
+
+
 def test_a_verdict_without_a_sentence_is_refused_by_the_words_that_have_one():
     words = "must be one of 'converged', 'flat', .*got 'done'"
     with pytest.raises(EbmError, match=words):
