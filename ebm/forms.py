@@ -17,9 +17,10 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from ebm._arrays import as_finite, dense, is_sparse
+from ebm._conditioning import given_form
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError
-from ebm.model import checked_energy
+from ebm.model import ConditionalModel, checked_energy
 from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
 
 __all__ = [
@@ -284,6 +285,8 @@ EnergyForm = QuadraticForm | LayeredForm | TermForm
 
 def offered_form(model: Any) -> type[EnergyForm] | None:
     """The kind of form that a model offers, without making it; None if it offers none."""
+    if isinstance(model, ConditionalModel):
+        return offered_form(model.model)
     for kind, (method, _) in _OFFERS.items():
         # A class has methods, and no numbers.
         if callable(getattr(model, method, None)) and not isinstance(model, type):
@@ -322,6 +325,9 @@ def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
     >>> energy_form(ebm.TabularModel([0, 0], ebm.Binary(1))) is None
     True
     """
+    if isinstance(model, ConditionalModel):
+        given: EnergyForm | None = form_given(model.model, model.fixed)
+        return given
     kind = offered_form(model)
     if kind is None:
         return None
@@ -334,6 +340,15 @@ def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
     if not (offer.__module__.startswith("ebm.") and model.energy.__module__.startswith("ebm.")):
         _require_own_energy(model, form, method)
     return form
+
+
+def form_given(model: Any, fixed: Any) -> Any:
+    """The form of a model where some units have fixed values, over the others; None if it has none.
+
+    It agrees with the energy of completed states where the form of the model does.
+    """
+    form = energy_form(model)
+    return None if form is None else given_form(form, fixed, model.space)
 
 
 def summable_form(model: Any) -> Any:

@@ -25,7 +25,7 @@ RUNGS = (
     "_iterate",
     "spaces",
     "_kernels",
-    "model ensembles",
+    "model ensembles _conditioning",
     "forms",
     "models",
     "enumeration",

@@ -14,12 +14,13 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
 from ebm.errors import ModelError, ShapeError, require_memory
-from ebm.forms import LayeredForm
+from ebm.forms import LayeredForm, form_given
 from ebm.model import ParametricModel
 from ebm.models import _couplings
 from ebm.models._frozen import Frozen
 from ebm.models.pairwise import BoltzmannMachine
 from ebm.spaces import Binary
+from ebm.spaces._fixed_units import FixedUnits, fixed_units, subspace
 from ebm.spaces._labels import agreed_names, aligned
 
 __all__ = ["RestrictedBoltzmannMachine"]
@@ -484,6 +485,53 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
     def scaled(self, beta: float) -> Self:
         """The machine whose *joint* energy is βE(v, h); its effective energy is not βE_eff(v)."""
         return super().scaled(beta)
+
+    def _given(self, fixed: FixedUnits) -> Self:
+        """Visible units given: c + u with u = (v_g − v̂_g)U_g."""
+        form = form_given(self, fixed)
+        return self._replaced(
+            weights=form.weights,
+            visible_biases=form.visible,
+            hidden_biases=form.hidden,
+            visible_center=form.visible_center,
+            hidden_center=form.hidden_center,
+            offset=form.constant,
+            names=subspace(self.space, fixed.rest).names,
+        )
+
+    def given_hidden(self, values: Any) -> Self:
+        """The machine with some hidden units at given values; ln Z' − ln Z = ln p(h_c).
+
+        b + u, and offset + v̂·u − c_c·h_c with u = U_c(h_c − ĥ_c).
+
+        Parameters
+        ----------
+        values : mapping
+            Values 0 or 1 by the number of a hidden unit, not all of them: given all, the visible
+            units are independent, with the probabilities :meth:`visible_conditional`.
+
+        Returns
+        -------
+        RestrictedBoltzmannMachine
+            Of the same visible units and the other hidden ones.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> machine = ebm.RestrictedBoltzmannMachine([[2.0, 1.0]], [0.5], [-1.0, 0.0])
+        >>> machine.given_hidden({1: 1}).visible_biases
+        array([1.5])
+        """
+        fixed = fixed_units(values, Binary(self.n_hidden), "values")
+        units, rest, h = fixed.units, fixed.rest, fixed.values
+        push = self.weights[:, units] @ (h - self.hidden_center[units])
+        return self._replaced(
+            weights=self.weights[:, rest],
+            visible_biases=self.visible_biases + push,
+            hidden_biases=self.hidden_biases[rest],
+            hidden_center=self.hidden_center[rest],
+            offset=self.offset + float(self.visible_center @ push - self.hidden_biases[units] @ h),
+        )
 
     def _gradient_from_layers(self, v: Array, h: Array, products: Array) -> Array:
         """The mean gradient from E[v], E[h] and E[v hᵀ]."""
