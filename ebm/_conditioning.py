@@ -80,6 +80,29 @@ def terms_given(form: Any, fixed: FixedUnits, space: StateSpace) -> Any:
     return replace(form, terms=terms, constant=constant, count=count)
 
 
+def form_in_order(form: Any, order: Indices, space: StateSpace) -> Any:
+    """The same energy with its units in another order, unit ``order[k]`` in place k."""
+    if hasattr(form, "matrix"):
+        places = columns_of(space, order)
+        return replace(
+            form,
+            matrix=block(form.matrix, places, places),
+            vector=form.vector[places],
+            center=None if form.center is None else form.center[places],
+        )
+    if hasattr(form, "weights"):
+        center = form.visible_center
+        return replace(
+            form,
+            weights=form.weights[order],
+            visible=form.visible[order],
+            visible_center=None if center is None else center[order],
+        )
+    place = {unit: k for k, unit in enumerate(order.tolist())}
+    terms = {tuple(sorted(place[i] for i in key)): value for key, value in form.terms.items()}
+    return replace(form, terms=terms)
+
+
 def block(matrix: Any, rows: Indices, columns: Indices) -> Array | Any:
     """Rows and columns of a matrix, dense or CSR as it is."""
     return matrix[rows][:, columns] if is_sparse(matrix) else matrix[np.ix_(rows, columns)]

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -217,7 +218,7 @@ class Counted(ebm.EnergyModel):
     """Terms and a function of the number of active units."""
 
     space = ebm.Spins(4)
-    terms = {(0, 1): 0.7, (1, 2, 3): -0.4, (2,): 0.3}
+    terms = MappingProxyType({(0, 1): 0.7, (1, 2, 3): -0.4, (2,): 0.3})
     count = np.array([0.2, -0.5, 1.0, 0.3, -1.2])
 
     def energy(self, states):

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._arrays import is_sparse
+from ebm._conditioning import form_in_order
 from ebm._types import Array, Indices, Words
 from ebm.errors import ModelError
 from ebm.forms import LARGEST_ENERGY, LayeredForm, QuadraticForm, energy_form
@@ -72,13 +73,15 @@ class Gibbs:
         """The fastest sweep for the form of a model."""
         space = _finite_space(model)
         form = energy_form(model)
-        if isinstance(form, LayeredForm):
-            return LayerSweeper(form, space)
-        if isinstance(form, QuadraticForm) and isinstance(space, Binary | Spins):
-            return pair_sweeper(form, space, n_chains)
-        if isinstance(form, QuadraticForm) and isinstance(space, Levels):
-            return LevelsSweeper(form, space)
-        return EnergySweeper(model, space)
+        return form_sweeper(form, space, n_chains) or EnergySweeper(model, space)
+
+    def partial_sweeper(self, model: EnergyModel, n_chains: int, units: Indices) -> Sweeper:
+        """Sweeps of some units in turn; the others keep the values that they have in each chain."""
+        space, form = _finite_space(model), energy_form(model)
+        order = np.append(units, np.setdiff1d(np.arange(space.n), units))
+        ordered = None if form is None else form_in_order(form, order, space)
+        sweeper = form_sweeper(ordered, space.named(None), n_chains, len(units))
+        return Ordered(sweeper, order) if sweeper else EnergySweeper(model, space, units)
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,10 @@ class Metropolis:
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
         """Metropolis sweeps of a model."""
         return MetropolisSweeper(model, _finite_space(model))
+
+    def partial_sweeper(self, model: EnergyModel, n_chains: int, units: Indices) -> Sweeper:
+        """Sweeps of some units in turn; the others keep the values that they have in each chain."""
+        return MetropolisSweeper(model, _finite_space(model), units)
 
 
 def _finite_space(model: EnergyModel) -> FiniteSpace:
@@ -131,6 +138,18 @@ def checked_sampler(sampler: Any, *, carries_copies: bool = True) -> Any:
             "which carries copies along"
         )
     return sampler
+
+
+def part_sweeper(model: EnergyModel, sampler: Any, n_chains: int, units: Indices) -> Sweeper:
+    """Sweeps of some units by a sampler that can keep the others as they are."""
+    partial_sweeper = getattr(sampler, "partial_sweeper", None)
+    if not callable(partial_sweeper):
+        raise ModelError(
+            f"{type(sampler).__name__} cannot keep units clamped: it needs a method "
+            "partial_sweeper(model, n_chains, units), which sweeps these units only"
+        )
+    sweeper: Sweeper = partial_sweeper(model, n_chains, units)
+    return sweeper
 
 
 class Sweeper(ABC):
@@ -204,6 +223,39 @@ def uniforms(stream: Words, shape: tuple[int, ...]) -> Array:
     return np.asarray(values.reshape(shape))
 
 
+class Ordered(Sweeper):
+    """A sweeper whose units are in another order than those of the model."""
+
+    def __init__(self, sweeper: Sweeper, order: Indices) -> None:
+        self._sweeper, self._order, self._places = sweeper, order, np.argsort(order)
+
+    def load(self, states: Array) -> Any:
+        """States (chains, n) of the model in the layout of the inner sweeper."""
+        return self._sweeper.load(states[:, self._order])
+
+    def read(self, work: Any) -> NDArray[Any]:
+        """The inverse of :meth:`load`."""
+        return self._sweeper.read(work)[:, self._places]
+
+    def advance(self, work: Any, stream: Words, n_sweeps: int) -> None:
+        """The sweeps of the inner sweeper."""
+        self._sweeper.advance(work, stream, n_sweeps)
+
+
+def form_sweeper(
+    form: Any, space: FiniteSpace, n_chains: int, n_swept: int | None = None
+) -> Sweeper | None:
+    """The fastest sweep of a form, over its first ``n_swept`` units if not all; None for terms."""
+    n_swept = space.n if n_swept is None else n_swept
+    if isinstance(form, LayeredForm):
+        return LayerSweeper(form, space, n_swept)
+    if isinstance(form, QuadraticForm) and isinstance(space, Binary | Spins):
+        return pair_sweeper(form, space, n_chains, n_swept)
+    if isinstance(form, QuadraticForm) and isinstance(space, Levels):
+        return LevelsSweeper(form, space, n_swept)
+    return None
+
+
 class TwoValued(Sweeper):
     """Layout {0,1}: (units, chains) where ``chains_last``, else (chains, units)."""
 
@@ -228,17 +280,17 @@ class TwoValued(Sweeper):
         return states.T if self.chains_last else states
 
 
-def pair_sweeper(form: QuadraticForm, space: FiniteSpace, n_chains: int) -> TwoValued:
+def pair_sweeper(form: QuadraticForm, space: FiniteSpace, n_chains: int, n_swept: int) -> TwoValued:
     """The fastest sweep of pairs of two-valued units, in the precision that their weights need."""
     with np.errstate(over="ignore", invalid="ignore"):
         form = form.folded(space).to_binary(space)
         origin = form.at_origin()
         if not single_precision_suffices(origin.matrix, origin.vector):
             require_sums(form.matrix, form.vector, name="the model")
-            return PairSweeper(form, space, np.float64)
+            return PairSweeper(form, space, n_swept, np.float64)
     if is_sparse(origin.matrix):
-        return SparseSweeper(origin, space)
-    return (FewChainsSweeper if n_chains <= FEW_CHAINS else PairSweeper)(origin, space)
+        return SparseSweeper(origin, space, n_swept)
+    return (FewChainsSweeper if n_chains <= FEW_CHAINS else PairSweeper)(origin, space, n_swept)
 
 
 class PairSweeper(TwoValued):
@@ -249,8 +301,11 @@ class PairSweeper(TwoValued):
     couplings that cancel do so before, however large they are.
     """
 
-    def __init__(self, form: QuadraticForm, space: FiniteSpace, dtype: Any = np.float32) -> None:
+    def __init__(
+        self, form: QuadraticForm, space: FiniteSpace, n_swept: int, dtype: Any = np.float32
+    ) -> None:
         super().__init__(space, dtype)
+        self._n_swept = n_swept
         self._weights = form.matrix
         self._rows: tuple[list[Indices], list[Array]] | None = None
         if is_sparse(form.matrix):
@@ -267,7 +322,7 @@ class PairSweeper(TwoValued):
             return self._advance_in_double(work, stream, n_sweeps)
         from ebm._kernels.heat_bath import update_sites
 
-        n, chains = work.shape
+        n, chains = self._n_swept, work.shape[1]
         fields = np.empty((SITES, chains), dtype=np.float32)
         for _ in range(n_sweeps):
             for start in range(0, n, SITES):
@@ -284,7 +339,7 @@ class PairSweeper(TwoValued):
         no_bias, no_weight = np.zeros(1, dtype=np.float32), np.zeros((1, 1))
         values = work - self._center[:, None]
         for _ in range(n_sweeps):
-            for unit in range(len(work)):
+            for unit in range(self._n_swept):
                 site = slice(unit, unit + 1)
                 if self._rows is None:
                     field = self._weights[unit] @ values
@@ -304,19 +359,24 @@ class FewChainsSweeper(PairSweeper):
         """Sequential sweeps over the units."""
         from ebm._kernels.heat_bath import sweep_dense_few
 
+        n = self._n_swept
+        among, swept = self._weights[:n, :n], work[:, :n]
+        if n < work.shape[1]:
+            among, swept = np.ascontiguousarray(among), np.ascontiguousarray(swept)
         # Made anew at each call: rounding errors do not add up, and nothing need be kept.
-        fields = work @ self._weights + self._biases
-        sweep_dense_few(work, fields, self._weights, stream, n_sweeps)
+        fields = work @ self._weights[:, :n] + self._biases[:n]
+        sweep_dense_few(swept, fields, among, stream, n_sweeps)
+        work[:, :n] = swept
 
 
 class SparseSweeper(TwoValued):
     """Any number of chains of a sparse machine at center 0, in single precision."""
 
-    def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
+    def __init__(self, form: QuadraticForm, space: FiniteSpace, n_swept: int) -> None:
         super().__init__(space)
-        self._biases = form.vector.astype(np.float32)
+        self._biases = form.vector[:n_swept].astype(np.float32)
         self._rows = (
-            form.matrix.indptr.astype(np.int64),
+            form.matrix.indptr[: n_swept + 1].astype(np.int64),
             form.matrix.indices.astype(np.int64),
             form.matrix.data.astype(np.float32),
         )
@@ -337,7 +397,7 @@ class LayerSweeper(TwoValued):
 
     chains_last = False
 
-    def __init__(self, form: LayeredForm, space: FiniteSpace) -> None:
+    def __init__(self, form: LayeredForm, space: FiniteSpace, n_swept: int) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             origin = form.at_origin()
             self._up: Any = np.ascontiguousarray(origin.weights, dtype=np.float32)
@@ -348,7 +408,11 @@ class LayerSweeper(TwoValued):
             require_sums(form.weights, form.visible, form.hidden, name="the machine")
             dtype, self._up = np.float64, np.ascontiguousarray(form.weights)
         super().__init__(space, dtype)
-        self._visible, self._hidden = form.visible.astype(dtype), form.hidden.astype(dtype)
+        self._n_swept = n_swept
+        self._visible, self._hidden = (
+            form.visible[:n_swept].astype(dtype),
+            form.hidden.astype(dtype),
+        )
         self._centers = form.visible_center, form.hidden_center
 
     def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
@@ -357,14 +421,18 @@ class LayerSweeper(TwoValued):
 
         visible_center, hidden_center = self._centers
         hidden = np.empty((len(work), self._up.shape[1]), dtype=self.dtype)
-        up, down = np.empty_like(hidden), np.empty_like(work)
+        n = self._n_swept
+        swept = work if n == work.shape[1] else np.ascontiguousarray(work[:, :n])
+        up, down = np.empty_like(hidden), np.empty_like(swept)
         for _ in range(n_sweeps):
             visible = work if visible_center is None else work - visible_center
             np.matmul(visible, self._up, out=up)
             update_layer(up, self._hidden, stream, hidden)
             moved = hidden if hidden_center is None else hidden - hidden_center
-            np.matmul(moved, self._up.T, out=down)
-            update_layer(down, self._visible, stream, work)
+            np.matmul(moved, self._up[:n].T, out=down)
+            update_layer(down, self._visible, stream, swept)
+            if swept is not work:
+                work[:, :n] = swept
 
 
 def single_precision_suffices(
@@ -415,16 +483,19 @@ def largest_sum(weights: Any, *biases: NDArray[Any] | None, enough: float) -> fl
 class EnergySweeper(Sweeper):
     """Heat bath: each unit in turn takes a value with its probability given all others."""
 
-    def __init__(self, model: EnergyModel, space: FiniteSpace) -> None:
+    def __init__(
+        self, model: EnergyModel, space: FiniteSpace, units: Indices | None = None
+    ) -> None:
         self._model, self._values = model, space.values
+        self._units = np.arange(space.n) if units is None else units
 
     def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
         """Sequential sweeps over the units; q energies for each update."""
         for _ in range(n_sweeps):
-            thresholds = uniforms(stream, work.T.shape)
-            for unit in range(work.shape[1]):
+            thresholds = uniforms(stream, (len(self._units), len(work)))
+            for unit, threshold in zip(self._units, thresholds, strict=True):
                 logs = np.stack([-self._energy(work, unit, value) for value in self._values])
-                work[:, unit] = self._values[choose_columns(logs, thresholds[unit])]
+                work[:, unit] = self._values[choose_columns(logs, threshold)]
 
     def _energy(self, work: Array, unit: int, value: float) -> Array:
         trial = work.copy()
@@ -435,7 +506,7 @@ class EnergySweeper(Sweeper):
 class LevelsSweeper(Sweeper):
     """Heat bath of units with q unordered values and pair energies."""
 
-    def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
+    def __init__(self, form: QuadraticForm, space: FiniteSpace, n_swept: int) -> None:
         n, q = space.n, len(space.values)
         form, units = form.at_origin().dense(), np.arange(n)
         require_sums(form.matrix, form.vector, name="the model")
@@ -444,15 +515,15 @@ class LevelsSweeper(Sweeper):
         self._fields = form.vector.reshape(n, q) + 0.5 * np.einsum("iaia->ia", couplings)
         couplings[units, :, units, :] = 0
         self._couplings = couplings.reshape(n, q, n * q)
-        self._space = space
+        self._space, self._n_swept = space, n_swept
 
     def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
         """Sequential sweeps over the units."""
         n, q = self._fields.shape
         one_hot = self._space.features(work).reshape(len(work), n, q)
         for _ in range(n_sweeps):
-            thresholds = uniforms(stream, work.T.shape)
-            for unit in range(n):
+            thresholds = uniforms(stream, (self._n_swept, len(work)))
+            for unit in range(self._n_swept):
                 logs = self._couplings[unit] @ one_hot.reshape(len(work), -1).T
                 logs += self._fields[unit][:, None]
                 work[:, unit] = chosen = choose_columns(logs, thresholds[unit])
@@ -462,8 +533,11 @@ class LevelsSweeper(Sweeper):
 class MetropolisSweeper(Sweeper):
     """Metropolis: units in turn are offered another value and take it by the energy's change."""
 
-    def __init__(self, model: EnergyModel, space: FiniteSpace) -> None:
+    def __init__(
+        self, model: EnergyModel, space: FiniteSpace, units: Indices | None = None
+    ) -> None:
         self._model, self._space = model, space
+        self._units = np.arange(space.n) if units is None else units
 
     def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
         """Sequential sweeps over the units; one energy for each offer."""
@@ -472,16 +546,17 @@ class MetropolisSweeper(Sweeper):
         energies = checked_energy(self._model, work).copy()
         for _ in range(n_sweeps):
             # Which of the other values is offered; from ``others`` on, none.
-            places = (uniforms(stream, work.T.shape) * (others / OFFERED)).astype(np.intp)
-            log_thresholds = np.log(uniforms(stream, work.T.shape))
-            for unit in range(work.shape[1]):
-                rows = np.flatnonzero(places[unit] < others)
+            shape = len(self._units), len(work)
+            places = (uniforms(stream, shape) * (others / OFFERED)).astype(np.intp)
+            log_thresholds = np.log(uniforms(stream, shape))
+            for k, unit in enumerate(self._units):
+                rows = np.flatnonzero(places[k] < others)
                 if len(rows):
-                    trial = self._offers(work[rows], unit, places[unit, rows])
+                    trial = self._offers(work[rows], unit, places[k, rows])
                     trial_energies = checked_energy(self._model, trial)
                     with np.errstate(over="ignore"):
                         gains = energies[rows] - trial_energies
-                    taken = log_thresholds[unit, rows] < gains
+                    taken = log_thresholds[k, rows] < gains
                     work[rows[taken]] = trial[taken]
                     energies[rows[taken]] = trial_energies[taken]
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats
-from ebm._types import Array, Words
+from ebm._types import Array, Indices, Words
 from ebm.errors import EbmError, ModelError
 from ebm.forms import QuadraticForm, offered_form
 from ebm.model import EnergyModel, checked_energy
 from ebm.models._library import library_model
-from ebm.sampling.gibbs import Gibbs, Sampler, Sweeper, checked_sampler, uniforms
+from ebm.sampling.gibbs import Gibbs, Sampler, Sweeper, checked_sampler, part_sweeper, uniforms
 from ebm.spaces import StateSpace
 
 __all__ = ["ParallelTempering"]
@@ -72,9 +72,18 @@ class ParallelTempering:
 
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
         """Sweeps of all copies."""
-        models = [model, *(tempered(model, beta) for beta in self.betas)]
-        sampler = self.sampler or Gibbs()
+        models, sampler = self._models(model), self.sampler or Gibbs()
         return TemperingSweeper(models, [sampler.sweeper(each, n_chains) for each in models])
+
+    def partial_sweeper(self, model: EnergyModel, n_chains: int, units: Indices) -> Sweeper:
+        """Sweeps of some units of all copies, whose others have the values of their chain."""
+        models, sampler = self._models(model), self.sampler or Gibbs()
+        sweepers = [part_sweeper(each, sampler, n_chains, units) for each in models]
+        return TemperingSweeper(models, sweepers)
+
+    def _models(self, model: EnergyModel) -> list[EnergyModel]:
+        """The model, and the copies from cold to hot."""
+        return [model, *(tempered(model, beta) for beta in self.betas)]
 
 
 class TemperingSweeper(Sweeper):

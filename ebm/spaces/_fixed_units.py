@@ -39,6 +39,11 @@ class FixedUnits(NamedTuple):
         values = np.concatenate([self.values, later.values])
         return FixedUnits(units[order], values[order], self.rest[later.rest])
 
+    def repeated(self, times: int) -> FixedUnits:
+        """Each row of values so many times, one after another."""
+        rows = np.repeat(self.values, times, axis=0) if self.values.ndim == 2 else self.values
+        return self._replace(values=rows)
+
 
 def fixed_units(given: Any, space: StateSpace, name: str, *, in_rows: bool = False) -> FixedUnits:
     """Read a mapping from units to values in the coding of a space.
