@@ -219,7 +219,9 @@ class Samples(Ensemble):
         """Series (chain, draw, …), of clamped chains each about its own mean."""
         if not self.clamped:
             return series
-        return np.asarray(series - series.mean(axis=1, keepdims=True))
+        # The mean of equal numbers may be off them by rounding.
+        changes = (series != series[:, :1]).any(axis=1, keepdims=True)
+        return np.where(changes, series - series.mean(axis=1, keepdims=True), 0.0)
 
     def _warn_of_poor_mixing(self) -> None:
         """Say once that the chains disagree."""
