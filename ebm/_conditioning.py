@@ -6,7 +6,7 @@ Each is the energy at the completed state, E'(x_r) = E(x_r, x_c), for units c at
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,14 +16,18 @@ from ebm.spaces import StateSpace
 from ebm.spaces._fixed_units import FixedUnits, columns_of
 
 Units = tuple[int, ...]
+Form = TypeVar("Form")
 
 
-def given_form(form: Any, fixed: FixedUnits, space: StateSpace) -> Any:
+def given_form(form: Form, fixed: FixedUnits, space: StateSpace) -> Form:
     """The form of the other units, of the same kind."""
     # The classes of forms stand above this module; each has its own kind of couplings.
     if hasattr(form, "matrix"):
-        return quadratic_given(form, fixed, space)
-    return (layers_given if hasattr(form, "weights") else terms_given)(form, fixed, space)
+        conditioned = quadratic_given
+    else:
+        conditioned = layers_given if hasattr(form, "weights") else terms_given
+    given: Form = conditioned(form, fixed, space)
+    return given
 
 
 def quadratic_given(form: Any, fixed: FixedUnits, space: StateSpace) -> Any:

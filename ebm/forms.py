@@ -294,6 +294,15 @@ def offered_form(model: Any) -> type[EnergyForm] | None:
     return None
 
 
+def has_pairs(model: Any) -> bool:
+    """Whether the energy is a quadratic form of two-valued units, its numbers the parameters.
+
+    These are its vector v, then the couplings A_ij of ``model.pairs``, index arrays i < j.
+    """
+    is_quadratic = offered_form(model) is QuadraticForm
+    return is_quadratic and isinstance(model.space, Binary | Spins) and hasattr(model, "pairs")
+
+
 def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
     """The energy of a model as a checked form; None if the model offers none.
 
@@ -326,8 +335,8 @@ def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
     True
     """
     if isinstance(model, ConditionalModel):
-        given: EnergyForm | None = form_given(model.model, model.fixed)
-        return given
+        joint = energy_form(model.model)
+        return joint and given_form(joint, model.fixed, model.model.space)
     kind = offered_form(model)
     if kind is None:
         return None
@@ -340,15 +349,6 @@ def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
     if not (offer.__module__.startswith("ebm.") and model.energy.__module__.startswith("ebm.")):
         _require_own_energy(model, form, method)
     return form
-
-
-def form_given(model: Any, fixed: Any) -> Any:
-    """The form of a model where some units have fixed values, over the others; None if it has none.
-
-    It agrees with the energy of completed states where the form of the model does.
-    """
-    form = energy_form(model)
-    return None if form is None else given_form(form, fixed, model.space)
 
 
 def summable_form(model: Any) -> Any:

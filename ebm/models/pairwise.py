@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_finite
+from ebm._conditioning import given_form
 from ebm._types import Array, Flags, Indices
 from ebm.errors import ShapeError
-from ebm.forms import QuadraticForm, form_given
+from ebm.forms import QuadraticForm, energy_form
 from ebm.model import ParametricModel
 from ebm.models import _couplings
 from ebm.models._frozen import Frozen
@@ -109,7 +110,7 @@ class PairwiseModel(Frozen, ParametricModel):
 
     def _given(self, fixed: FixedUnits) -> Self:
         """A_rr about its own center, v_r + u with u = A_rc(x_c − c_c)."""
-        form = form_given(self, fixed)
+        form: Any = given_form(energy_form(self), fixed, self.space)
         numbers = dict(zip(self._numbers, (form.matrix, form.vector), strict=True))
         if hasattr(self, "center"):
             numbers["center"] = self.feature_center[fixed.rest]
