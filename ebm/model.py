@@ -284,6 +284,13 @@ class ConditionalModel(EnergyModel):
         slopes = joint.state_gradient
         return lambda states: np.asarray(slopes(self._completed(states)))[..., self.fixed.rest]
 
+    @property
+    def flat_directions(self) -> Callable[[], tuple[str, ...]]:
+        """Those of the joint model, where it names some, whichever units are fixed."""
+        joint: Any = self.model
+        flat: Callable[[], tuple[str, ...]] = joint.flat_directions
+        return flat
+
     def _given(self, fixed: FixedUnits) -> EnergyModel:
         return self.model._given(self.fixed.joined(fixed))
 

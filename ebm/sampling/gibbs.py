@@ -324,11 +324,15 @@ class PairSweeper(TwoValued):
 
         n, chains = self._n_swept, work.shape[1]
         fields = np.empty((SITES, chains), dtype=np.float32)
+        # What units that stay as they are add to the fields, once for all sweeps.
+        swept, resting = work[:n], self._weights[:n, n:] @ work[n:] if n < len(work) else None
         for _ in range(n_sweeps):
             for start in range(0, n, SITES):
                 sites = slice(start, min(start + SITES, n))
                 part = fields[: sites.stop - start]
-                np.matmul(self._weights[sites], work, out=part)
+                np.matmul(self._weights[sites, :n], swept, out=part)
+                if resting is not None:
+                    part += resting[sites]
                 among = self._weights[sites, sites]
                 update_sites(part, self._biases[sites], among, stream, work[sites])
         return None

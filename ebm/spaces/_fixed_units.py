@@ -58,8 +58,9 @@ def fixed_units(given: Any, space: StateSpace, name: str, *, in_rows: bool = Fal
             f"{name} holds values of all {space.n} units, and no unit is left: leave one out, or "
             "ask model.energy of the state"
         )
+    labels = space.labels
     columns = [
-        _column(value, f"the value of unit {space.labels[unit]!r} in {name}", in_rows)
+        _column(value, f"the value of unit {labels[unit]!r} in {name}", in_rows)
         for unit, (_, value) in zip(units, items, strict=True)
     ]
     lengths = sorted({column.size for column in columns if column.ndim})
@@ -92,7 +93,7 @@ def _column(value: Any, name: str, in_rows: bool) -> Array:
     array = as_floats(value, name)
     if np.isnan(array).any():
         raise MissingValueError(f"{name} is NaN: leave the unit out if its value is not known")
-    if array.ndim > int(in_rows):
+    if array.ndim > int(in_rows) or not array.size:
         wanted = "one number, or one for each chain" if in_rows else "one number"
         raise ShapeError(f"{name} must be {wanted}, got shape {array.shape}")
     return array

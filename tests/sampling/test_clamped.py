@@ -7,7 +7,7 @@ import pytest
 
 import ebm
 from ebm._conditioning import form_in_order
-from ebm.errors import CodingError, ModelError, NamesError, ShapeError
+from ebm.errors import CodingError, MissingValueError, ModelError, NamesError, ShapeError
 from ebm.forms import energy_form
 from ebm.sampling import SamplingRun
 from tests.oracles import all_states
@@ -232,6 +232,8 @@ class Coin:
     [
         ({0: [0, 1], 1: [0, 1, 1]}, {}, ShapeError, r"as many values of each unit, got \[2, 3\]"),
         ({0: [[0, 1]]}, {}, ShapeError, "one number, or one for each chain"),
+        ({0: []}, {}, ShapeError, r"one for each chain, got shape \(0,\)"),
+        ({0: [0, np.nan]}, {}, MissingValueError, "value of unit '0' in clamped is NaN"),
         ({9: 1}, {}, ShapeError, "clamped must hold numbers from 0 to 4, got 9"),
         ({"a": 1}, {}, NamesError, "clamped holds 'a', but the units have no names"),
         ({1: [0, 2]}, {}, CodingError, "unit '1'"),
