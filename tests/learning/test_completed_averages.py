@@ -111,3 +111,16 @@ def test_draws_of_clamped_chains_are_the_completed_average_of_the_learning_rule(
     z = (estimate.value - wanted)[~known] / estimate.standard_error[~known]
     assert np.abs(z).max() < norm.isf(FALSE_FAIL_RATE / 2 / len(z))
     assert known.sum() == 6
+
+
+def test_clamped_draws_are_completed_rows_of_a_marginal():
+    """The marginal takes an ensemble of joint states as it is, where it would sum hidden units."""
+    model = machine()
+    marginal = ebm.marginalize(model, keep=VISIBLE)
+    run = SamplingRun(clamped={unit: ROWS[:, unit] for unit in VISIBLE})
+    completed = ebm.sample(model, n_draws=1000, rng=1, run=run)
+    exact = marginal.mean_energy_gradient(ebm.Ensemble.from_data(ROWS))
+    sampled = marginal.mean_energy_gradient(completed)
+    errors = completed.estimate(model.energy_gradient).standard_error
+    z = ((sampled - exact) / errors)[np.isfinite(errors)]
+    assert np.abs(z).max() < norm.isf(FALSE_FAIL_RATE / 2 / len(z))
