@@ -84,6 +84,8 @@ class EnergyModel(ABC):
             If a value does not belong to the coding of its unit.
         MissingValueError
             If a value is NaN.
+        ModelError
+            If a value is no number, or a table forbids all states with these values.
 
         Examples
         --------
