@@ -1,15 +1,11 @@
-"""Gibbs and Metropolis: how chains move over finite spaces, and the sweeps that move them.
-
-A sampler is a frozen value of settings; its sweeper loads the states of a block of chains into the
-layout in which updates are fast, and advances them there by whole sweeps.
-"""
+"""Gibbs and Metropolis: how chains move over finite spaces, and the compiled sweeps of forms."""
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +14,13 @@ from ebm._arrays import is_sparse
 from ebm._conditioning import form_in_order
 from ebm._types import Array, Indices, Words
 from ebm.errors import ModelError
-from ebm.forms import LARGEST_ENERGY, LayeredForm, QuadraticForm, energy_form
-from ebm.model import EnergyModel, checked_energy, checked_space
-from ebm.sampling._streams import LANES
+from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form
+from ebm.model import EnergyModel, checked_space
+from ebm.sampling._by_energy import EnergySweeper, MetropolisSweeper
+from ebm.sampling._precision import require_sums, single_precision_suffices
+from ebm.sampling._rows import LevelCouplings, level_couplings, quadratic_log_weights, term_rows
+from ebm.sampling._streams import portions
+from ebm.sampling.sweeper import Ordered, Sampler, Sweeper, uniforms
 from ebm.spaces import Binary, FiniteSpace, Levels, Spins
 
 __all__ = ["Gibbs", "Metropolis", "Sampler", "Sweeper", "uniforms"]
@@ -31,32 +31,24 @@ Work = NDArray[Any]
 SITES = 32
 #: Up to so many chains, fields that change only with a flip are faster than matrix products.
 FEW_CHAINS = 16
-#: Largest rounding of log-odds that is left to single precision: far below the error of any run.
-ROUNDING = 1e-3
-#: The sum |bias| + Σ|weights| of a unit up to which it stays below that.
-LARGEST_SUM = ROUNDING / float(np.finfo(np.float32).eps)
+#: Sweeps after which fields that change with flips are made anew.
+SWEEPS = 100
+#: Inverse temperatures below this are no different from 0.
+SMALLEST_BETA = 1e-36
 #: How often Metropolis offers a unit another value. Offers of equal energy are always taken, so if
 #: none were left out, units in a fixed order could visit a part of the states only, or return to
 #: each after an even number of sweeps.
 OFFERED = 0.75
 
 
-class Sampler(Protocol):
-    """What :func:`ebm.sample` asks of a sampler."""
-
-    def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
-        """How a block of chains of this model advances."""
-        ...
-
-
 @dataclass(frozen=True)
 class Gibbs:
     """Heat bath: every unit in turn takes a value drawn from its distribution given all others.
 
-    Models with a ``quadratic_form`` (dense or sparse) or a ``layered_form`` (layer by layer) have
-    compiled or vectorized sweeps; those of any other finite model evaluate its ``energy`` for each
-    update, which is slow. If some states are forbidden (E = +∞), changes of one unit must lead from
-    each allowed state to every other.
+    Models with a ``quadratic_form`` (dense or sparse), a ``term_form`` or a ``layered_form`` (layer
+    by layer) have compiled or vectorized sweeps; those of any other finite model evaluate its
+    ``energy`` for each update, which is slow. If some states are forbidden (E = +∞), changes of one
+    unit must lead from each allowed state to every other.
 
     Log-odds are summed in single precision where it keeps three decimals, |b_i| + Σ_j |W_ij| below
     about 8000, and in double precision beyond, at several times the cost.
@@ -71,17 +63,24 @@ class Gibbs:
 
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
         """The fastest sweep for the form of a model."""
-        space = _finite_space(model)
-        form = energy_form(model)
+        space, form = _finite_space(model), energy_form(model)
+        if isinstance(form, LayeredForm):
+            return LayerSweeper(form, space)
         return form_sweeper(form, space, n_chains) or EnergySweeper(model, space)
 
     def partial_sweeper(self, model: EnergyModel, n_chains: int, units: Indices) -> Sweeper:
         """Sweeps of some units in turn; the others keep the values that they have in each chain."""
         space, form = _finite_space(model), energy_form(model)
-        order = np.append(units, np.setdiff1d(np.arange(space.n), units))
-        ordered = None if form is None else form_in_order(form, order, space)
-        sweeper = form_sweeper(ordered, space.named(None), n_chains, len(units))
-        return Ordered(sweeper, order) if sweeper else EnergySweeper(model, space, units)
+        order, form = _first(units, form, space)
+        sweeper: FormSweeper | LayerSweeper | None
+        if isinstance(form, LayeredForm):
+            sweeper = LayerSweeper(form, space)
+        else:
+            sweeper = form_sweeper(form, space, n_chains)
+        if sweeper is None:
+            return EnergySweeper(model, space, units)
+        sweeper.n_swept = len(units)
+        return Ordered(sweeper, order)
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,10 @@ class Metropolis:
     """Another value is proposed for every unit in turn, accepted with min(1, exp(−ΔE)).
 
     One proposal in four, drawn at random, is left out: with moves of equal energy always accepted
-    and units in a fixed order, two free spins would visit only two of their four states. It serves
-    any finite model, by its ``energy``. If some states are forbidden (E = +∞), changes of one unit
-    must lead from each allowed state to every other.
+    and units in a fixed order, two free spins would visit only two of their four states. Models
+    with a ``quadratic_form`` or a ``term_form`` have compiled sweeps; any other finite model
+    evaluates its ``energy``. If some states are forbidden (E = +∞), changes of one unit must lead
+    from each allowed state to every other.
 
     Examples
     --------
@@ -103,11 +103,28 @@ class Metropolis:
 
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
         """Metropolis sweeps of a model."""
-        return MetropolisSweeper(model, _finite_space(model))
+        space = _finite_space(model)
+        sweeper = form_sweeper(energy_form(model), space, n_chains)
+        if sweeper is None:
+            return MetropolisSweeper(model, space, OFFERED)
+        sweeper.offered = OFFERED
+        return sweeper
 
     def partial_sweeper(self, model: EnergyModel, n_chains: int, units: Indices) -> Sweeper:
         """Sweeps of some units in turn; the others keep the values that they have in each chain."""
-        return MetropolisSweeper(model, _finite_space(model), units)
+        space = _finite_space(model)
+        order, form = _first(units, energy_form(model), space)
+        sweeper = form_sweeper(form, space, n_chains)
+        if sweeper is None:
+            return MetropolisSweeper(model, space, OFFERED, units)
+        sweeper.offered, sweeper.n_swept = OFFERED, len(units)
+        return Ordered(sweeper, order)
+
+
+def _first(units: Indices, form: Any, space: FiniteSpace) -> tuple[Indices, Any]:
+    """An order in which some units are the first ones, and the form in this order."""
+    order = np.append(units, np.setdiff1d(np.arange(space.n), units))
+    return order, None if form is None else form_in_order(form, order, space)
 
 
 def _finite_space(model: EnergyModel) -> FiniteSpace:
@@ -140,120 +157,52 @@ def checked_sampler(sampler: Any, *, carries_copies: bool = True) -> Any:
     return sampler
 
 
-def part_sweeper(model: EnergyModel, sampler: Any, n_chains: int, units: Indices) -> Sweeper:
-    """Sweeps of some units by a sampler that can keep the others as they are."""
-    partial_sweeper = getattr(sampler, "partial_sweeper", None)
-    if not callable(partial_sweeper):
-        raise ModelError(
-            f"{type(sampler).__name__} cannot keep units clamped: it needs a method "
-            "partial_sweeper(model, n_chains, units), which sweeps these units only"
-        )
-    sweeper: Sweeper = partial_sweeper(model, n_chains, units)
-    return sweeper
+class FormSweeper(Sweeper):
+    """Compiled sweeps of a form, by heat bath or by Metropolis, at one temperature or at several.
 
-
-class Sweeper(ABC):
-    """Moves a block of chains of one model; what ``sweeper(model, n_chains)`` of a sampler returns.
-
-    :func:`ebm.sample` loads the states of a block of chains, advances them in place, and reads
-    them. The layout between ``load`` and ``read`` belongs to the sweeper: the states themselves
-    unless both are overridden. A sweeper keeps nothing else between calls, so that chains which are
-    stopped and taken up again remain the same chains.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import ebm
-    >>> class Coins(ebm.sampling.Sweeper):
-    ...     def advance(self, work, stream, n_sweeps):
-    ...         work[:] = ebm.sampling.uniforms(stream, work.shape) < 0.5
-    >>> class Coin:
-    ...     def sweeper(self, model, n_chains):
-    ...         return Coins()
-    >>> free = ebm.TabularModel(np.zeros(8), ebm.Binary(3))
-    >>> ebm.sample(free, Coin(), n_draws=1, n_chains=2, rng=0).chains.shape
-    (2, 1, 3)
+    With inverse temperatures ``betas``, chains are equal shares that follow each other.
     """
 
-    #: Hidden copies that each chain carries along; states then are (chains, 1 + n_copies, n).
-    n_copies = 0
+    #: How often another value is offered; 0 for the heat bath.
+    offered = 0.0
+    #: How many units are swept, the first ones; the others stay. All where it is None.
+    n_swept: int | None = None
+    betas: Array | None = None
+    dtype: np.dtype[Any]
+    #: Whether the layout is (units, chains), and not (chains, units).
+    chains_last = True
 
-    def load(self, states: Array) -> Any:
-        """States (chains, n) in the coding of the model, in the layout of the sweeper."""
-        return np.array(states, dtype=np.float64)
-
-    def read(self, work: Any) -> NDArray[Any]:
-        """The inverse of :meth:`load`, of any type that holds the values exactly."""
-        return np.array(work)
+    def at(self, betas: Array) -> Self:
+        """The same sweeps by exp(−βE) in each share of the chains."""
+        other = copy(self)
+        other.betas = betas
+        return other
 
     @abstractmethod
-    def advance(self, work: Any, stream: Words, n_sweeps: int) -> None:
-        """Advance all chains of a layout in place by whole sweeps, by numbers from ``stream``."""
+    def log_weights(self, work: Work) -> Array:
+        """−E of every chain but for a constant, in double precision, (chains,)."""
+
+    def _heat(self, n_chains: int) -> NDArray[Any] | None:
+        """β of each chain."""
+        if self.betas is None:
+            return None
+        return np.repeat(self.betas, n_chains // len(self.betas)).astype(self.dtype)
+
+    def _rule(self, n_chains: int) -> tuple[float, NDArray[Any] | None]:
+        """What kernels of two-valued units ask for: how often is offered, and 1/β of each chain."""
+        heat = self._heat(n_chains)
+        if heat is not None:
+            heat = (1 / np.maximum(heat, SMALLEST_BETA)).astype(np.float32)
+        return self.offered, heat
 
 
-def uniforms(stream: Words, shape: tuple[int, ...]) -> Array:
-    """Uniform numbers in (0, 1) from the stream of a block of chains, which moves on.
-
-    Parameters
-    ----------
-    stream : ndarray of uint64, (4, lanes)
-        What :meth:`ebm.sampling.Sweeper.advance` is given: xoshiro256++ generators side by side.
-    shape : tuple of int
-        Shape of the array.
-
-    Returns
-    -------
-    ndarray
-        Independent numbers of 52 random bits each, neither 0 nor 1.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> machine = ebm.BoltzmannMachine([[0, 1], [1, 0]], [0, 0])
-    >>> final = ebm.sample(machine, n_draws=1, rng=0).final
-    >>> ebm.sampling.uniforms(final.streams[0], (2, 3)).shape
-    (2, 3)
-    """
-    from ebm._kernels.heat_bath import fill_words
-
-    count = int(np.prod(shape))
-    words = np.empty(-(-count // LANES) * LANES, dtype=np.uint64)
-    fill_words(stream, words)
-    values = ((words[:count] >> np.uint64(12)) + 0.5) * 2.0**-52
-    return np.asarray(values.reshape(shape))
-
-
-class Ordered(Sweeper):
-    """A sweeper whose units are in another order than those of the model."""
-
-    def __init__(self, sweeper: Sweeper, order: Indices) -> None:
-        self._sweeper, self._order, self._places = sweeper, order, np.argsort(order)
-
-    def load(self, states: Array) -> Any:
-        """States (chains, n) of the model in the layout of the inner sweeper."""
-        return self._sweeper.load(states[:, self._order])
-
-    def read(self, work: Any) -> NDArray[Any]:
-        """The inverse of :meth:`load`."""
-        return self._sweeper.read(work)[:, self._places]
-
-    def advance(self, work: Any, stream: Words, n_sweeps: int) -> None:
-        """The sweeps of the inner sweeper."""
-        self._sweeper.advance(work, stream, n_sweeps)
-
-
-def form_sweeper(
-    form: Any, space: FiniteSpace, n_chains: int, n_swept: int | None = None
-) -> Sweeper | None:
-    """The fastest sweep of a form, over its first ``n_swept`` units if not all; None for terms."""
-    n_swept = space.n if n_swept is None else n_swept
-    if isinstance(form, LayeredForm):
-        return LayerSweeper(form, space, n_swept)
+def form_sweeper(form: Any, space: FiniteSpace, n_chains: int) -> FormSweeper | None:
+    """The fastest sweep by single units of a form, or None."""
     if isinstance(form, QuadraticForm) and isinstance(space, Binary | Spins):
-        return pair_sweeper(form, space, n_chains, n_swept)
+        return pair_sweeper(form, space, n_chains)
     if isinstance(form, QuadraticForm) and isinstance(space, Levels):
-        return LevelsSweeper(form, space, n_swept)
-    return None
+        return level_sweeper(form, space, n_chains)
+    return TermSweeper(form, space) if isinstance(form, TermForm) else None
 
 
 class TwoValued(Sweeper):
@@ -280,20 +229,22 @@ class TwoValued(Sweeper):
         return states.T if self.chains_last else states
 
 
-def pair_sweeper(form: QuadraticForm, space: FiniteSpace, n_chains: int, n_swept: int) -> TwoValued:
+def pair_sweeper(
+    form: QuadraticForm, space: FiniteSpace, n_chains: int
+) -> PairSweeper | SparseSweeper:
     """The fastest sweep of pairs of two-valued units, in the precision that their weights need."""
     with np.errstate(over="ignore", invalid="ignore"):
         form = form.folded(space).to_binary(space)
         origin = form.at_origin()
         if not single_precision_suffices(origin.matrix, origin.vector):
             require_sums(form.matrix, form.vector, name="the model")
-            return PairSweeper(form, space, n_swept, np.float64)
+            return PairSweeper(form, space, np.float64)
     if is_sparse(origin.matrix):
-        return SparseSweeper(origin, space, n_swept)
-    return (FewChainsSweeper if n_chains <= FEW_CHAINS else PairSweeper)(origin, space, n_swept)
+        return SparseSweeper(origin, space)
+    return (FewChainsSweeper if n_chains <= FEW_CHAINS else PairSweeper)(origin, space)
 
 
-class PairSweeper(TwoValued):
+class PairSweeper(TwoValued, FormSweeper):
     """Many chains of units in pairs, log-odds Σ_j W_ij (x_j − c_j) + b_i over {0,1}.
 
     In single precision dense, at center 0: products for some units at a time. In double precision
@@ -301,12 +252,9 @@ class PairSweeper(TwoValued):
     couplings that cancel do so before, however large they are.
     """
 
-    def __init__(
-        self, form: QuadraticForm, space: FiniteSpace, n_swept: int, dtype: Any = np.float32
-    ) -> None:
+    def __init__(self, form: QuadraticForm, space: FiniteSpace, dtype: Any = np.float32) -> None:
         super().__init__(space, dtype)
-        self._n_swept = n_swept
-        self._weights = form.matrix
+        self._form, self._weights = form, form.matrix
         self._rows: tuple[list[Indices], list[Array]] | None = None
         if is_sparse(form.matrix):
             cuts = form.matrix.indptr[1:-1]
@@ -322,9 +270,10 @@ class PairSweeper(TwoValued):
             return self._advance_in_double(work, stream, n_sweeps)
         from ebm._kernels.heat_bath import update_sites
 
-        n, chains = self._n_swept, work.shape[1]
+        n, chains = self.n_swept or len(work), work.shape[1]
+        rule = self._rule(chains)
         fields = np.empty((SITES, chains), dtype=np.float32)
-        # What units that stay as they are add to the fields, once for all sweeps.
+        # What units that stay add to the fields, once for all sweeps.
         swept, resting = work[:n], self._weights[:n, n:] @ work[n:] if n < len(work) else None
         for _ in range(n_sweeps):
             for start in range(0, n, SITES):
@@ -334,23 +283,28 @@ class PairSweeper(TwoValued):
                 if resting is not None:
                     part += resting[sites]
                 among = self._weights[sites, sites]
-                update_sites(part, self._biases[sites], among, stream, work[sites])
+                update_sites(part, self._biases[sites], among, stream, work[sites], *rule)
         return None
+
+    def log_weights(self, work: Work) -> Array:
+        """½ xWx + b·x."""
+        return quadratic_log_weights(self._form, work if self.chains_last else work.T)
 
     def _advance_in_double(self, work: Work, stream: Words, n_sweeps: int) -> None:
         from ebm._kernels.heat_bath import update_sites
 
+        rule = self._rule(work.shape[1])
         no_bias, no_weight = np.zeros(1, dtype=np.float32), np.zeros((1, 1))
         values = work - self._center[:, None]
         for _ in range(n_sweeps):
-            for unit in range(self._n_swept):
+            for unit in range(self.n_swept or len(work)):
                 site = slice(unit, unit + 1)
                 if self._rows is None:
                     field = self._weights[unit] @ values
                 else:
                     field = self._rows[1][unit] @ values[self._rows[0][unit]]
                 field += self._biases[unit]
-                update_sites(field[None], no_bias, no_weight, stream, work[site])
+                update_sites(field[None], no_bias, no_weight, stream, work[site], *rule)
                 values[unit] = work[unit] - self._center[unit]
 
 
@@ -363,24 +317,23 @@ class FewChainsSweeper(PairSweeper):
         """Sequential sweeps over the units."""
         from ebm._kernels.heat_bath import sweep_dense_few
 
-        n = self._n_swept
-        among, swept = self._weights[:n, :n], work[:, :n]
-        if n < work.shape[1]:
-            among, swept = np.ascontiguousarray(among), np.ascontiguousarray(swept)
+        n = self.n_swept or work.shape[1]
         # Made anew at each call: rounding errors do not add up, and nothing need be kept.
         fields = work @ self._weights[:, :n] + self._biases[:n]
-        sweep_dense_few(swept, fields, among, stream, n_sweeps)
+        among, swept = (np.ascontiguousarray(part) for part in (self._weights[:n, :n], work[:, :n]))
+        sweep_dense_few(swept, fields, among, stream, n_sweeps, *self._rule(len(work)))
         work[:, :n] = swept
 
 
-class SparseSweeper(TwoValued):
+class SparseSweeper(TwoValued, FormSweeper):
     """Any number of chains of a sparse machine at center 0, in single precision."""
 
-    def __init__(self, form: QuadraticForm, space: FiniteSpace, n_swept: int) -> None:
+    def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
         super().__init__(space)
-        self._biases = form.vector[:n_swept].astype(np.float32)
+        self._form = form
+        self._biases = form.vector.astype(np.float32)
         self._rows = (
-            form.matrix.indptr[: n_swept + 1].astype(np.int64),
+            form.matrix.indptr.astype(np.int64),
             form.matrix.indices.astype(np.int64),
             form.matrix.data.astype(np.float32),
         )
@@ -389,7 +342,54 @@ class SparseSweeper(TwoValued):
         """Sequential sweeps over the units."""
         from ebm._kernels.heat_bath import sweep_sparse
 
-        sweep_sparse(work, self._biases, *self._rows, stream, n_sweeps)
+        rule = self._rule(work.shape[1])
+        for sweeps in portions(n_sweeps, work.size):
+            sweep_sparse(work, self._biases[: self.n_swept], *self._rows, stream, sweeps, *rule)
+
+    def log_weights(self, work: Work) -> Array:
+        """½ xWx + b·x."""
+        return quadratic_log_weights(self._form, work)
+
+
+class TermSweeper(FormSweeper):
+    """Terms of any number of units; layout (units, chains) in the coding of the model."""
+
+    def __init__(self, form: TermForm, space: FiniteSpace) -> None:
+        self._low, self._parts = float(space.values[0]), term_rows(form, space)
+        with np.errstate(over="ignore", invalid="ignore"):
+            biases, sizes = self._parts.biases, self._parts.sizes()
+            require_sums(sizes, biases, name="the model")
+            single = single_precision_suffices(sizes, biases)
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+        places, weights = self._parts.places, self._parts.weights.astype(self.dtype)
+        self._rows = (places.starts, weights, places.first, places.others)
+        self._biases, self._gains = (x.astype(self.dtype) for x in (biases, self._parts.gains))
+
+    def load(self, states: Array) -> Work:
+        """States (chains, n), units first."""
+        return np.ascontiguousarray(states.T, dtype=self.dtype)
+
+    def read(self, work: Work) -> NDArray[np.int8]:
+        """The inverse of :meth:`load`."""
+        return work.astype(np.int8).T
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        from ebm._kernels.terms import sweep_terms
+
+        rule, biases = self._rule(work.shape[1]), self._biases[: self.n_swept]
+        parts = biases, self._rows, self._gains
+        for sweeps in portions(n_sweeps, work.size):
+            sweep_terms(work, self._low, *parts, stream, sweeps, *rule)
+
+    def log_weights(self, work: Work) -> Array:
+        """Σ_A J_A Π x + ν(K)."""
+        from ebm._kernels.terms import sum_terms
+
+        sums = self._parts.log_weights_of_units(work)
+        places = self._parts.places
+        sum_terms(work, self._parts.coefficients[places.many], *places.members, sums)
+        return sums
 
 
 class LayerSweeper(TwoValued):
@@ -400,8 +400,10 @@ class LayerSweeper(TwoValued):
     """
 
     chains_last = False
+    #: How many visible units are swept, the first ones; the others stay. All where it is None.
+    n_swept: int | None = None
 
-    def __init__(self, form: LayeredForm, space: FiniteSpace, n_swept: int) -> None:
+    def __init__(self, form: LayeredForm, space: FiniteSpace) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             origin = form.at_origin()
             self._up: Any = np.ascontiguousarray(origin.weights, dtype=np.float32)
@@ -412,11 +414,7 @@ class LayerSweeper(TwoValued):
             require_sums(form.weights, form.visible, form.hidden, name="the machine")
             dtype, self._up = np.float64, np.ascontiguousarray(form.weights)
         super().__init__(space, dtype)
-        self._n_swept = n_swept
-        self._visible, self._hidden = (
-            form.visible[:n_swept].astype(dtype),
-            form.hidden.astype(dtype),
-        )
+        self._visible, self._hidden = form.visible.astype(dtype), form.hidden.astype(dtype)
         self._centers = form.visible_center, form.hidden_center
 
     def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
@@ -425,7 +423,7 @@ class LayerSweeper(TwoValued):
 
         visible_center, hidden_center = self._centers
         hidden = np.empty((len(work), self._up.shape[1]), dtype=self.dtype)
-        n = self._n_swept
+        n = self.n_swept or work.shape[1]
         swept = work if n == work.shape[1] else np.ascontiguousarray(work[:, :n])
         up, down = np.empty_like(hidden), np.empty_like(swept)
         for _ in range(n_sweeps):
@@ -434,147 +432,112 @@ class LayerSweeper(TwoValued):
             update_layer(up, self._hidden, stream, hidden)
             moved = hidden if hidden_center is None else hidden - hidden_center
             np.matmul(moved, self._up[:n].T, out=down)
-            update_layer(down, self._visible, stream, swept)
+            update_layer(down, self._visible[:n], stream, swept)
             if swept is not work:
                 work[:, :n] = swept
 
 
-def single_precision_suffices(
-    weights: Any, row_biases: NDArray[Any], column_biases: NDArray[Any] | None = None
-) -> bool:
-    """Whether log-odds b_i + Σ_j W_ij x_j keep three decimals in single precision.
-
-    Rounding is at most about ε (|b_i| + Σ_j |W_ij|) with ε = 2⁻²³. Columns are looked at where they
-    stand for other units; infinite entries, as after a cast to single precision, do not suffice.
-    """
-    return largest_sum(weights, row_biases, column_biases, enough=LARGEST_SUM) <= LARGEST_SUM
-
-
-def require_sums(
-    weights: Any, row_biases: Array, column_biases: Array | None = None, *, name: str
-) -> None:
-    """Refuse weights whose sums would overflow in double precision, too."""
-    largest = largest_sum(weights, row_biases, column_biases, enough=LARGEST_ENERGY / 2)
-    if not largest < LARGEST_ENERGY:
-        raise ModelError(
-            f"{name} has log-odds beyond {LARGEST_ENERGY:g}, which would overflow: give smaller "
-            "weights and biases"
-        )
-
-
-def largest_sum(weights: Any, *biases: NDArray[Any] | None, enough: float) -> float:
-    """The largest |b_i| + Σ_j |W_ij| of rows and columns, or a bound of it that is ``enough``."""
-    sizes = [np.abs(part) for part in biases if part is not None]
-    largest_bias = max(float(part.max()) for part in sizes)
-    length: int = max(weights.shape)
-    if not is_sparse(weights):
-        # Σ_j |W_ij| ≤ √m ‖W‖, one product, is mostly enough; else a look at the largest weight.
-        with np.errstate(over="ignore", invalid="ignore"):
-            bound = math.sqrt(length) * float(np.linalg.norm(weights)) + largest_bias
-        if bound <= enough:
-            return bound
-    bound = max(float(weights.max()), -float(weights.min())) * length + largest_bias
-    if bound <= enough:
-        return bound
+def level_sweeper(form: QuadraticForm, space: FiniteSpace, n_chains: int) -> LevelsSweeper:
+    """The fastest sweep of units of q levels in pairs, in the precision that couplings need."""
+    couplings = level_couplings(form, space)
+    require_sums(couplings.matrix, couplings.vector, name="the model")
+    sparse = is_sparse(couplings.matrix)
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = [
-            np.asarray(abs(weights).sum(axis=1 - axis), dtype=np.float64).ravel() + part
-            for axis, part in enumerate(sizes)
-        ]
-    return float(np.max([part.max() for part in sums]))
+        lean = couplings if sparse else couplings.without_last()
+        if not single_precision_suffices(lean.matrix, lean.vector):
+            return LevelsSweeper(couplings, np.float64)
+    if sparse:
+        return SparseLevelsSweeper(couplings)
+    return (FewChainsLevelsSweeper if n_chains <= FEW_CHAINS else LevelsSweeper)(lean)
 
 
-class EnergySweeper(Sweeper):
-    """Heat bath: each unit in turn takes a value with its probability given all others."""
+class LevelsSweeper(FormSweeper):
+    """Units of q levels; layout (units, chains), int32.
 
-    def __init__(
-        self, model: EnergyModel, space: FiniteSpace, units: Indices | None = None
-    ) -> None:
-        self._model, self._values = model, space.values
-        self._units = np.arange(space.n) if units is None else units
+    In single precision dense: products for some units at a time. In double precision dense or
+    sparse, one unit after the other.
+    """
 
-    def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
-        """Sequential sweeps over the units; q energies for each update."""
-        for _ in range(n_sweeps):
-            thresholds = uniforms(stream, (len(self._units), len(work)))
-            for unit, threshold in zip(self._units, thresholds, strict=True):
-                logs = np.stack([-self._energy(work, unit, value) for value in self._values])
-                work[:, unit] = self._values[choose_columns(logs, threshold)]
+    def __init__(self, couplings: LevelCouplings, dtype: Any = np.float32) -> None:
+        self.dtype, self._couplings = np.dtype(dtype), couplings
+        self._weights, self._biases = couplings.matrix.astype(dtype), couplings.vector.astype(dtype)
 
-    def _energy(self, work: Array, unit: int, value: float) -> Array:
-        trial = work.copy()
-        trial[:, unit] = value
-        return checked_energy(self._model, trial)
+    def load(self, states: Array) -> Work:
+        """States (chains, n), units first."""
+        return np.array(states.T if self.chains_last else states, dtype=np.int32, order="C")
 
+    def read(self, work: Work) -> NDArray[np.int32]:
+        """The inverse of :meth:`load`."""
+        return work.copy().T if self.chains_last else work.copy()
 
-class LevelsSweeper(Sweeper):
-    """Heat bath of units with q unordered values and pair energies."""
-
-    def __init__(self, form: QuadraticForm, space: FiniteSpace, n_swept: int) -> None:
-        n, q = space.n, len(space.values)
-        form, units = form.at_origin().dense(), np.arange(n)
-        require_sums(form.matrix, form.vector, name="the model")
-        couplings = form.matrix.reshape(n, q, n, q).copy()
-        # A unit's coupling to its own value is part of its field.
-        self._fields = form.vector.reshape(n, q) + 0.5 * np.einsum("iaia->ia", couplings)
-        couplings[units, :, units, :] = 0
-        self._couplings = couplings.reshape(n, q, n * q)
-        self._space, self._n_swept = space, n_swept
-
-    def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
         """Sequential sweeps over the units."""
-        n, q = self._fields.shape
-        one_hot = self._space.features(work).reshape(len(work), n, q)
+        from ebm._kernels.levels import update_levels
+
+        n, q, kept = self.n_swept or len(work), self._couplings.q, self._couplings.kept
+        indicators, heat = self._indicators(work), self._heat(work.shape[1])
+        units = max(1, SITES // kept) if self.dtype == np.float32 else 1
         for _ in range(n_sweeps):
-            thresholds = uniforms(stream, (self._n_swept, len(work)))
-            for unit in range(self._n_swept):
-                logs = self._couplings[unit] @ one_hot.reshape(len(work), -1).T
-                logs += self._fields[unit][:, None]
-                work[:, unit] = chosen = choose_columns(logs, thresholds[unit])
-                one_hot[:, unit] = np.eye(q)[chosen]
+            for start in range(0, n, units):
+                rows = slice(start * kept, min(start + units, n) * kept)
+                fields = np.asarray(self._weights[rows] @ indicators)
+                own = np.zeros((0, 0), dtype=self.dtype)
+                if units > 1:
+                    own = np.ascontiguousarray(self._weights[rows, rows])
+                parts = q, self._biases, fields, own, indicators
+                update_levels(work, start, *parts, stream, self.offered, heat)
+
+    def log_weights(self, work: Work) -> Array:
+        """½ fAf + v·f."""
+        levels = work if self.chains_last else np.ascontiguousarray(work.T)
+        return quadratic_log_weights(self._couplings, self._indicators(levels, np.float64))
+
+    def _indicators(self, levels: Work, dtype: Any = None) -> NDArray[Any]:
+        """1 where a unit is at a level, (units · kept, chains)."""
+        from ebm._kernels.levels import fill_indicators
+
+        shape = len(levels) * self._couplings.kept, levels.shape[1]
+        indicators = np.empty(shape, dtype=dtype or self.dtype)
+        fill_indicators(levels, indicators)
+        return indicators
 
 
-class MetropolisSweeper(Sweeper):
-    """Metropolis: units in turn are offered another value and take it by the energy's change."""
+class FewChainsLevelsSweeper(LevelsSweeper):
+    """Few chains of dense couplings: fields kept, and changed only with a level."""
 
-    def __init__(
-        self, model: EnergyModel, space: FiniteSpace, units: Indices | None = None
-    ) -> None:
-        self._model, self._space = model, space
-        self._units = np.arange(space.n) if units is None else units
+    chains_last = False
 
-    def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
-        """Sequential sweeps over the units; one energy for each offer."""
-        others = len(self._space.values) - 1
-        # A copy: what the model answers with may be an array that it keeps.
-        energies = checked_energy(self._model, work).copy()
-        for _ in range(n_sweeps):
-            # Which of the other values is offered; from ``others`` on, none.
-            shape = len(self._units), len(work)
-            places = (uniforms(stream, shape) * (others / OFFERED)).astype(np.intp)
-            log_thresholds = np.log(uniforms(stream, shape))
-            for k, unit in enumerate(self._units):
-                rows = np.flatnonzero(places[k] < others)
-                if len(rows):
-                    trial = self._offers(work[rows], unit, places[k, rows])
-                    trial_energies = checked_energy(self._model, trial)
-                    with np.errstate(over="ignore"):
-                        gains = energies[rows] - trial_energies
-                    taken = log_thresholds[k, rows] < gains
-                    work[rows[taken]] = trial[taken]
-                    energies[rows[taken]] = trial_energies[taken]
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        from ebm._kernels.levels import sweep_few_chains
 
-    def _offers(self, states: Array, unit: int, places: Indices) -> Array:
-        """The states with other values of a unit, the ``places`` next ones up, in place."""
-        values = self._space.values
-        now = np.searchsorted(values, states[:, unit])
-        states[:, unit] = values[(now + 1 + places) % len(values)]
-        return states
+        q, heat, n = self._couplings.q, self._heat(len(work)), self.n_swept or work.shape[1]
+        d = n * self._couplings.kept
+        among, swept = (np.ascontiguousarray(part) for part in (self._weights[:d, :d], work[:, :n]))
+        for done in range(0, n_sweeps, SWEEPS):
+            # Made anew before rounding errors add up.
+            indicators = self._indicators(np.ascontiguousarray(work.T)).T
+            fields = indicators @ self._weights[:, :d] + self._biases[:d]
+            sweeps = min(SWEEPS, n_sweeps - done)
+            sweep_few_chains(swept, q, fields, among, stream, sweeps, self.offered, heat)
+            work[:, :n] = swept
 
 
-def choose_columns(logs: Array, thresholds: Array) -> Indices:
-    """One row for each column, with probability ∝ exp(logs), (q, m) -> (m,)."""
-    with np.errstate(over="ignore"):
-        weights = np.exp(logs - logs.max(axis=0))
-    cumulative = np.cumsum(weights, axis=0)
-    return np.asarray((cumulative <= thresholds * cumulative[-1]).sum(axis=0))
+class SparseLevelsSweeper(LevelsSweeper):
+    """Any number of chains of sparse couplings, in single precision."""
+
+    def __init__(self, couplings: LevelCouplings) -> None:
+        super().__init__(couplings)
+        ends, neighbors, weights = couplings.rows
+        self._rows = ends, neighbors, weights.astype(np.float32)
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        from ebm._kernels.levels import sweep_levels
+
+        n = self.n_swept or len(work)
+        biases = self._biases[: n * self._couplings.kept]
+        parts = self._couplings.q, biases, self._rows, self._indicators(work)
+        heat = self._heat(work.shape[1])
+        for sweeps in portions(n_sweeps, work.size):
+            sweep_levels(work, *parts, stream, sweeps, self.offered, heat)

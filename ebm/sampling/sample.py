@@ -21,7 +21,7 @@ from ebm.errors import (
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling._chains import GivenStart, moved, started, with_copies
 from ebm.sampling._streams import block_slices
-from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler, part_sweeper
+from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, walk
 from ebm.sampling.samples import (
     ChainState,
@@ -30,6 +30,7 @@ from ebm.sampling.samples import (
     Samples,
     SamplingRun,
 )
+from ebm.sampling.sweeper import part_sweeper
 from ebm.spaces import FiniteSpace
 from ebm.spaces._fixed_units import fixed_units
 
