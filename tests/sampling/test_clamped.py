@@ -56,6 +56,16 @@ def check_conditional_couplings(model, sampler):
     check_mean(along.mean(axis=1) - expected, 0.0)
 
 
+def test_forms_keep_their_compiled_sweeps(kernel):
+    """The sweeper of the kernel itself, over the free units only, unless copies are carried."""
+    if isinstance(kernel.sampler, ebm.ParallelTempering):
+        return
+    sweeper = kernel.sampler.partial_sweeper(kernel.make(), N_CHAINS, np.array([0, 2]))
+    inner = getattr(sweeper, "_sweeper", sweeper)
+    assert type(inner) is kernel.sweeper
+    assert getattr(inner, "n_swept", 2) == 2
+
+
 def test_clamped_chains_have_the_couplings_of_their_model(kernel, large_blocks):
     check_conditional_couplings(kernel.make(), kernel.sampler)
 
