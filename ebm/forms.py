@@ -17,10 +17,11 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from ebm._arrays import as_csr, as_finite, dense, is_sparse, without_diagonal
+from ebm._conditioning import given_form
 from ebm._normalization import require_sum
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError
-from ebm.model import checked_energy
+from ebm.model import ConditionalModel, checked_energy
 from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
 from ebm.units import Bernoulli, Spin, Unit
 
@@ -280,6 +281,8 @@ EnergyForm = QuadraticForm | LayeredForm | TermForm
 
 def offered_form(model: Any) -> type[EnergyForm] | None:
     """The kind of form that a model offers, without making it; None if it offers none."""
+    if isinstance(model, ConditionalModel):
+        return offered_form(model.model)
     for kind, (method, _) in _OFFERS.items():
         # A class has methods, and no numbers.
         if callable(getattr(model, method, None)) and not isinstance(model, type):
@@ -327,6 +330,9 @@ def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
     >>> energy_form(ebm.TabularModel([0, 0], ebm.Binary(1))) is None
     True
     """
+    if isinstance(model, ConditionalModel):
+        joint = energy_form(model.model)
+        return joint and given_form(joint, model.fixed, model.model.space)
     kind = offered_form(model)
     if kind is None:
         return None

@@ -13,9 +13,12 @@ from ebm._arrays import as_floats
 from ebm._types import Array, Flags
 from ebm.errors import ModelError
 from ebm.spaces import StateSpace
+from ebm.spaces._fixed_units import FixedUnits, fixed_units, subspace
 
 __all__ = [
+    "ConditionalModel",
     "EnergyModel",
+    "ParametricConditional",
     "ParametricModel",
     "Penalized",
     "checked_energy",
@@ -53,6 +56,49 @@ class EnergyModel(ABC):
     @abstractmethod
     def energy(self, states: ArrayLike) -> Array:
         """Energy of each state in units of k_B T, (..., n) -> (...)."""
+
+    def given(self, values: Any) -> EnergyModel:
+        """The model of the other units where some have given values, E'(x_r) = E(x_r, x_c).
+
+        Constants are kept: ln Z' − ln Z = ln p(x_c), and p'(x_r) = p(x_r | x_c).
+
+        Parameters
+        ----------
+        values : mapping
+            Values by unit, units by number or by name, such as ``{0: 1, "left": 0}`` or a series
+            of pandas.
+
+        Returns
+        -------
+        EnergyModel
+            Over the other units, in their order and with their names. Models of the library stay of
+            their kind; of other models it is a :class:`ebm.model.ConditionalModel`.
+
+        Raises
+        ------
+        ShapeError
+            If ``values`` is no mapping, holds a unit twice or all units, or a number of no unit.
+        NamesError
+            If no unit has one of the names.
+        CodingError
+            If a value does not belong to the coding of its unit.
+        MissingValueError
+            If a value is NaN.
+        ModelError
+            If a value is no number, or a table forbids all states with these values.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> chain = ebm.IsingModel([[0, 1, 0], [1, 0, 1], [0, 1, 0]], [0, 0, 0], names=list("abc"))
+        >>> chain.given({"a": 1, 2: 1}).fields
+        array([2.])
+        """
+        fixed = fixed_units(values, checked_space(self), "values")
+        return self._given(fixed) if len(fixed.units) else self
+
+    def _given(self, fixed: FixedUnits) -> EnergyModel:
+        return ConditionalModel(self, fixed)
 
 
 class Penalized(NamedTuple):
@@ -101,6 +147,9 @@ class ParametricModel(EnergyModel):
     >>> ebm.fit(Field(), rows).model.parameters.round(4), round(float(np.arctanh(1 / 3)), 4)
     (array([0.3466]), 0.3466)
     """
+
+    def _given(self, fixed: FixedUnits) -> EnergyModel:
+        return ParametricConditional(self, fixed)
 
     @property
     @abstractmethod
@@ -180,6 +229,145 @@ class ParametricModel(EnergyModel):
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
         """Directional derivative Σ_k direction_k ∂E/∂θ_k, (..., n) -> (...)."""
         return self.energy_gradient(states) @ np.asarray(direction, dtype=np.float64)
+
+
+class ConditionalModel(EnergyModel):
+    """E'(x_r) = E(x_r, x_c): a model at fixed values x_c of some units; made by ``model.given``.
+
+    A form that the model offers is offered at these values, so that exact sums, compiled sweeps and
+    expansions serve here as well.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        The joint model.
+    fixed : FixedUnits
+        The fixed ``units`` with their ``values``, and ``rest``, the other units, in the order of
+        ``space``.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> class Triple(ebm.EnergyModel):
+    ...     space = ebm.Spins(3)
+    ...     def energy(self, states):
+    ...         return -0.5 * states.prod(axis=-1)
+    >>> Triple().given({1: -1}).energy([[1, 1], [1, -1]])
+    array([ 0.5, -0.5])
+    """
+
+    def __init__(self, model: EnergyModel, fixed: FixedUnits) -> None:
+        self.model, self.fixed = model, fixed
+        self.space = subspace(model.space, fixed.rest)
+
+    def __repr__(self) -> str:
+        labels = [self.model.space.labels[unit] for unit in self.fixed.units]
+        pairs = zip(labels, self.fixed.values, strict=True)
+        given = ", ".join(f"{label!r}: {value:g}" for label, value in pairs)
+        return f"{type(self).__name__}({self.model!r}, {{{given}}})"
+
+    def energy(self, states: ArrayLike) -> Array:
+        """Energy of the completed states in units of k_B T, (..., n) -> (...)."""
+        return self.space.map(
+            lambda others: checked_energy(self.model, self.fixed.completed(others)), states
+        )
+
+    @property
+    def scaled(self) -> Callable[[float], EnergyModel]:
+        """A method (β) -> the scaled joint model at these values, where that can be scaled."""
+        joint: Any = self.model
+        scaled = joint.scaled
+        return lambda beta: scaled(beta)._given(self.fixed)
+
+    @property
+    def state_gradient(self) -> Callable[[ArrayLike], Array]:
+        """A method (states) -> ∂E/∂x_r, where the joint model has one."""
+        joint: Any = self.model
+        slopes = joint.state_gradient
+        return lambda states: np.asarray(slopes(self._completed(states)))[..., self.fixed.rest]
+
+    @property
+    def flat_directions(self) -> Callable[[], tuple[str, ...]]:
+        """Those of the joint model, where it names some, whichever units are fixed."""
+        joint: Any = self.model
+        flat: Callable[[], tuple[str, ...]] = joint.flat_directions
+        return flat
+
+    def _given(self, fixed: FixedUnits) -> EnergyModel:
+        return self.model._given(self.fixed.joined(fixed))
+
+    def _completed(self, states: ArrayLike) -> Array:
+        return self.fixed.completed(self.space.check(states))
+
+
+class ParametricConditional(ConditionalModel, ParametricModel):
+    """A model with parameters at fixed values of some units; they are those of the joint model.
+
+    Parameters
+    ----------
+    model : ParametricModel
+        The joint model.
+    fixed : FixedUnits
+        The fixed units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ebm
+    >>> class Pair(ebm.ParametricModel):
+    ...     space, parameters = ebm.Spins(2), np.array([0.5])
+    ...     def with_parameters(self, theta):
+    ...         changed = Pair()
+    ...         changed.parameters = np.asarray(theta)
+    ...         return changed
+    ...     def energy(self, states):
+    ...         return -self.parameters[0] * np.prod(states, axis=-1)
+    ...     def energy_gradient(self, states):
+    ...         return -np.prod(states, axis=-1, keepdims=True)
+    >>> Pair().given({0: -1}).energy_gradient([1])
+    array([1.])
+    """
+
+    model: Any
+
+    @property
+    def parameters(self) -> Array:
+        """Those of the joint model, (p,)."""
+        return np.asarray(self.model.parameters)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Those of the joint model, where it has any."""
+        names: tuple[str, ...] = self.model.parameter_names
+        return names
+
+    @property
+    def is_coupling(self) -> Flags:
+        """As in the joint model, (p,)."""
+        return np.asarray(self.model.is_coupling, dtype=bool)
+
+    def penalized(self) -> Penalized:
+        """As in the joint model."""
+        answer: Penalized = self.model.penalized()
+        return answer
+
+    @property
+    def energy_hessian(self) -> Callable[[ArrayLike], Array]:
+        """A method (states) -> ∂²E/∂θ², (..., n) -> (..., p, p), where the joint model has one."""
+        hessian = self.model.energy_hessian
+        return lambda states: np.asarray(hessian(self._completed(states)))
+
+    def with_parameters(self, theta: ArrayLike) -> Self:
+        """The joint model at other parameters, (p,), at the same values of the fixed units."""
+        return type(self)(self.model.with_parameters(theta), self.fixed)
+
+    def energy_gradient(self, states: ArrayLike) -> Array:
+        """∂E/∂θ at the completed states, (..., n) -> (..., p)."""
+        return np.asarray(self.model.energy_gradient(self._completed(states)))
+
+    def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
+        """Σ_k direction_k ∂E/∂θ_k at the completed states, (..., n) -> (...)."""
+        return np.asarray(self.model.energy_derivative(self._completed(states), direction))
 
 
 def checked_space(model: Any) -> StateSpace:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats
 from ebm._randomness import RandomSource, generator
-from ebm._types import Array, Flags
+from ebm._types import Array, Flags, Indices
 from ebm.errors import CodingError, ModelError, ShapeError
 from ebm.spaces import Binary, Reals, Spins, StateSpace
 
@@ -99,6 +99,12 @@ class Unit(ABC):
         """The unit with β times its own energy."""
         settings = {f.name: beta * self._setting(f.name) for f in fields(self)}
         return replace(self, **settings) if settings else self
+
+    def at(self, places: Indices) -> Self:
+        """The units at some places of a layer."""
+        settings = {f.name: self._setting(f.name) for f in fields(self)}
+        chosen = {name: tuple(x[places].tolist()) for name, x in settings.items() if np.ndim(x)}
+        return replace(self, **chosen) if chosen else self
 
     def require_length(self, m: int, name: str) -> None:
         """Refuse settings that are not one number, or one for each of ``m`` units."""

@@ -27,7 +27,7 @@ RUNGS = (
     "units",
     "_normalization",
     "_kernels",
-    "model ensembles",
+    "model ensembles _conditioning",
     "forms",
     "models",
     "enumeration",

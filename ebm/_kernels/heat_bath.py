@@ -201,8 +201,11 @@ def sweep_dense_few(states, fields, weights, stream, n_sweeps, offered=0.0, stre
 def sweep_sparse(
     states, biases, starts, neighbors, weights, stream, n_sweeps, offered=0.0, stretch=None
 ):
-    """Sequential sweeps of a sparse machine in CSR form with zero diagonal, any degrees."""
-    n, chains = states.shape
+    """Sequential sweeps of a sparse machine in CSR form with zero diagonal, any degrees.
+
+    Swept are the units that have biases, the first ones of ``states``.
+    """
+    n, chains = biases.shape[0], states.shape[1]
     lanes = stream.shape[1]
     words = np.empty((SITES * chains // 2 + lanes) // lanes * lanes, np.uint64)
     thresholds = np.empty(SITES * chains, np.float32)

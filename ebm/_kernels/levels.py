@@ -286,8 +286,11 @@ def update_levels(
 
 @kernel
 def sweep_levels(levels, q, biases, rows, indicators, stream, n_sweeps, offered=0.0, heat=None):
-    """Sequential sweeps of sparse couplings; ``rows`` of A are ends, neighbors and weights."""
-    n, chains = levels.shape
+    """Sequential sweeps of sparse couplings; ``rows`` of A are ends, neighbors and weights.
+
+    Swept are the units that have biases, the first ones of ``levels``.
+    """
+    chains, n = levels.shape[1], biases.shape[0] // (indicators.shape[0] // levels.shape[0])
     lanes, sites = stream.shape[1], sites_at_once(n, chains)
     words = np.empty((sites * chains // 2 + lanes) // lanes * lanes, np.uint64)
     flat = np.empty(sites * chains if offered > 0 else 0, np.float32)

@@ -91,9 +91,10 @@ def _update_units(states, begin, end, low, biases, rows, gains, active, threshol
 def sweep_terms(states, low, biases, rows, gains, stream, n_sweeps, offered=0.0, stretch=None):
     """Sequential sweeps; ``rows`` are ends of units, weights, ends of terms, and other units.
 
-    ``low`` is the lower value, the upper one is 1; ``gains`` is g, or empty.
+    ``low`` is the lower value, the upper one is 1; ``gains`` is g, or empty. Swept are the units
+    that have biases, the first ones of ``states``.
     """
-    n, chains = states.shape
+    n, chains = biases.shape[0], states.shape[1]
     lanes, sites = stream.shape[1], sites_at_once(n, chains)
     words = np.empty((sites * chains // 2 + lanes) // lanes * lanes, np.uint64)
     thresholds = np.empty(sites * chains, np.float32)
@@ -101,7 +102,7 @@ def sweep_terms(states, low, biases, rows, gains, stream, n_sweeps, offered=0.0,
     field, product = np.empty(chains, biases.dtype), np.empty(chains, biases.dtype)
     active = np.zeros(chains, np.int64)
     if gains.shape[0] > 0:
-        for i in range(n):
+        for i in range(states.shape[0]):
             _count(active, states, i, 1)
     for _ in range(n_sweeps):
         for begin in range(0, n, sites):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
 from ebm.errors import NamesError, ShapeError
-from ebm.spaces._labels import shown
+from ebm.spaces._fixed_units import unit_position
 
 
 def kept_positions(keep: Any, model: Any) -> tuple[int, ...]:
@@ -44,26 +43,10 @@ def _listed(keep: Any, model: Any) -> list[Any]:
 
 
 def _position(unit: Any, model: Any) -> int:
-    space, hint = model.space, ""
-    if hasattr(model, "joint"):
-        hint = "; model.joint() has the hidden units too"
-    if isinstance(unit, str) and space.names is None:
-        raise NamesError(f"keep holds {unit!r}, but the units have no names: give their numbers")
-    if isinstance(unit, str):
-        if unit not in space.names:
-            raise NamesError(f"keep holds {unit!r}, but the units are {shown(space.names)}{hint}")
-        return list(space.names).index(unit)
-    number = _number(unit)
-    if not 0 <= number < space.n:
-        raise ShapeError(f"keep must hold numbers from 0 to {space.n - 1}, got {number}{hint}")
-    return number
-
-
-def _number(unit: Any) -> int:
-    message = f"keep must hold numbers or names of units, got {unit!r}"
+    hint = "; model.joint() has the hidden units too" if hasattr(model, "joint") else ""
     if isinstance(unit, bool | np.bool_):
-        raise ShapeError(f"{message}: of a mask give np.flatnonzero(mask)")
-    try:
-        return operator.index(unit)
-    except TypeError:
-        raise ShapeError(message) from None
+        raise ShapeError(
+            f"keep must hold numbers or names of units, got {unit!r}: of a mask give "
+            "np.flatnonzero(mask)"
+        )
+    return unit_position(unit, model.space, "keep", hint)

@@ -26,6 +26,7 @@ from ebm.model import EnergyModel, ParametricModel, checked_energy, checked_spac
 from ebm.models import InteractionModel
 from ebm.perturbation._costs import require_within
 from ebm.spaces import Binary, FiniteSpace, Spins
+from ebm.spaces._fixed_units import FixedUnits
 
 __all__ = ["MarginalModel", "ParametricMarginal", "marginalize"]
 
@@ -136,6 +137,15 @@ class MarginalModel(EnergyModel):
     def narrowed(self, kept: tuple[int, ...]) -> MarginalModel:
         """The model of some of the kept units, given by their places in ``keep``."""
         return _marginal_of(self.model, tuple(self.keep[i] for i in kept))
+
+    def _given(self, fixed: FixedUnits) -> MarginalModel:
+        """The marginal of the joint model at these values, for both commute."""
+        keep = np.array(self.keep, dtype=np.intp)
+        given = zip(keep[fixed.units].tolist(), fixed.values.tolist(), strict=True)
+        joint = self.model.given(dict(given))
+        # Units of the joint model, less those given, in its order.
+        left = np.setdiff1d(np.arange(self.model.space.n), keep[fixed.units])
+        return marginalize(joint, np.searchsorted(left, keep[fixed.rest]).tolist())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, keep={self.keep})"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_finite
+from ebm._conditioning import terms_given
 from ebm._types import Array, Flags
 from ebm.ensembles.ensemble import require_units
 from ebm.errors import ModelError
@@ -23,6 +24,7 @@ from ebm.models._frozen import Frozen
 from ebm.models._terms import Products, Units
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.spaces import Binary, Spins
+from ebm.spaces._fixed_units import FixedUnits, subspace
 
 __all__ = ["InteractionModel"]
 
@@ -192,6 +194,12 @@ class InteractionModel(Frozen, ParametricModel):
     def term_form(self) -> TermForm:
         """The terms themselves."""
         return TermForm(self.terms, self.offset, is_checked=True)
+
+    def _given(self, fixed: FixedUnits) -> Self:
+        """Terms times the fixed values, equal rests added; what a 0 multiplies is no term."""
+        form = terms_given(self.term_form(), fixed, self.space)
+        space = subspace(self.space, fixed.rest)
+        return self._replaced(terms=form.terms, space=space, offset=form.constant)
 
     def scaled(self, beta: float) -> Self:
         """The model with energy βE: coefficients and offset times ``beta``."""

@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_finite
+from ebm._conditioning import given_form
 from ebm._types import Array, Flags, Indices
 from ebm.errors import ShapeError
-from ebm.forms import QuadraticForm
+from ebm.forms import QuadraticForm, energy_form
 from ebm.model import ParametricModel
 from ebm.models import _couplings
 from ebm.models._frozen import Frozen
 from ebm.spaces import Binary, FiniteSpace, Spins
+from ebm.spaces._fixed_units import FixedUnits, subspace
 from ebm.spaces._labels import agreed_names
 
 __all__ = ["BoltzmannMachine", "IsingModel", "PairwiseModel"]
@@ -105,6 +107,15 @@ class PairwiseModel(Frozen, ParametricModel):
         center = self.feature_center if self.feature_center.any() else None
         matrix, vector = self.coupling_matrix, self._vector
         return QuadraticForm(matrix, vector, self.offset, center, is_checked=True)
+
+    def _given(self, fixed: FixedUnits) -> Self:
+        """A_rr about its own center, v_r + u with u = A_rc(x_c − c_c)."""
+        form: Any = given_form(energy_form(self), fixed, self.space)
+        numbers = dict(zip(self._numbers, (form.matrix, form.vector), strict=True))
+        if hasattr(self, "center"):
+            numbers["center"] = self.feature_center[fixed.rest]
+        names = subspace(self.space, fixed.rest).names
+        return self._replaced(**numbers, offset=form.constant, names=names)
 
     @property
     def parameters(self) -> Array:

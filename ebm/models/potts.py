@@ -18,6 +18,7 @@ from ebm.model import ParametricModel, Penalized
 from ebm.models import _couplings, _level_couplings
 from ebm.models._frozen import Frozen
 from ebm.spaces import Levels
+from ebm.spaces._fixed_units import FixedUnits, subspace
 from ebm.spaces._labels import agreed_names, aligned
 
 __all__ = ["PottsModel"]
@@ -219,6 +220,19 @@ class PottsModel(Frozen, ParametricModel):
     def _in_gauge(self, weights: Array) -> Self:
         matrix, fields, constant = _level_couplings.in_gauge(self.couplings, self.fields, weights)
         return replace(self, couplings=matrix, fields=fields, offset=self.offset + constant)
+
+    def _given(self, fixed: FixedUnits) -> Self:
+        """h_r + Σ_c J_rc(·, a_c), and offset − Σ_c h_c(a_c) − Σ_{c<c'} J_cc'(a_c, a_c')."""
+        units, rest, values = fixed.units, fixed.rest, fixed.values.astype(np.intp)
+        # J_ic(a, a_c) of all units i, (k, n, q).
+        pushes = self.couplings[:, units, :, values]
+        among = pushes[:, units, values].sum()
+        return self._replaced(
+            couplings=self.couplings[np.ix_(rest, rest)],
+            fields=self.fields[rest] + pushes.sum(axis=0)[rest],
+            offset=self.offset - float(self.fields[units, values].sum() + 0.5 * among),
+            names=subspace(self.space, rest).names,
+        )
 
     @cached_property
     def _reduced(self) -> Self:

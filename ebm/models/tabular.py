@@ -14,6 +14,7 @@ from ebm.errors import ModelError, ShapeError
 from ebm.model import EnergyModel
 from ebm.models._frozen import Frozen
 from ebm.spaces import FiniteSpace
+from ebm.spaces._fixed_units import FixedUnits, require_some_allowed, subspace
 from ebm.spaces._labels import refuse_labels
 
 __all__ = ["TabularModel"]
@@ -111,3 +112,11 @@ class TabularModel(Frozen, EnergyModel):
     def energy(self, states: ArrayLike) -> Array:
         """Energy of each state in units of k_B T, (..., n) -> (...)."""
         return np.asarray(self.energies[self.space.index(states)])
+
+    def _given(self, fixed: FixedUnits) -> TabularModel:
+        """The part of the table at these values."""
+        space = subspace(self.space, fixed.rest)
+        others = space.states_at(range(int(space.size)))
+        energies = self.energy(fixed.completed(others))
+        require_some_allowed(energies, fixed, self.space)
+        return TabularModel(energies, space)

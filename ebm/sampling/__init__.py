@@ -2,7 +2,7 @@
 
 from ebm.sampling.annealing import AnnealedSamples, Annealing, log_partition
 from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size, split_r_hat
-from ebm.sampling.gibbs import Gibbs, Metropolis, Sweeper, uniforms
+from ebm.sampling.gibbs import Gibbs, Metropolis
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
 from ebm.sampling.sample import sample
 from ebm.sampling.samples import (
@@ -12,6 +12,7 @@ from ebm.sampling.samples import (
     Samples,
     SamplingRun,
 )
+from ebm.sampling.sweeper import Sweeper, uniforms
 from ebm.sampling.tempering import ParallelTempering
 
 __all__ = [

@@ -26,6 +26,7 @@ from ebm.model import EnergyModel, checked_energy
 from ebm.sampling._streams import LANES, SeededRun, block_slices, new_streams
 from ebm.sampling.gibbs import Sampler, Sweeper
 from ebm.sampling.samples import ChainState, Samples
+from ebm.spaces._fixed_units import FixedUnits
 
 #: Updates of units below which a second thread costs more than it brings.
 UPDATES_PER_JOB = 100_000
@@ -37,13 +38,15 @@ class GivenStart(NamedTuple):
     initial: Any
     n_chains: int
     rng: RandomSource
+    #: Units that keep values of their own in each chain.
+    clamped: FixedUnits | None = None
 
 
 def started(model: EnergyModel, start: GivenStart) -> tuple[ChainState, SeededRun]:
     """Initial states with finite energy, and fresh streams unless chains are taken up."""
     space, initial = model.space, start.initial
     if isinstance(initial, ChainState):
-        return _taken_up(model, initial), SeededRun(start.rng)
+        return _taken_up(model, initial, start.clamped), SeededRun(start.rng)
     if isinstance(initial, Samples):
         raise ModelError("initial must be states or a ChainState, got Samples: give samples.final")
     require_memory(
@@ -54,15 +57,32 @@ def started(model: EnergyModel, start: GivenStart) -> tuple[ChainState, SeededRu
     )
     if initial is None:
         seeds = SeededRun(start.rng)
-        states = allowed_states(model, start.n_chains, seeds.source)
+        states = allowed_states(model, start.n_chains, seeds.source, start.clamped)
     else:
         states = side_by_side(space.check(initial), start.n_chains)
+        hold(states, start.clamped)
         require_allowed(model, states)
         seeds = SeededRun(start.rng, initial, states)
     return ChainState(states, new_streams(seeds.source, len(block_slices(len(states))))), seeds
 
 
-def _taken_up(model: EnergyModel, chains: ChainState) -> ChainState:
+def hold(states: Array, clamped: FixedUnits | None) -> None:
+    """Set clamped units to their values, in place; states are (chain, n) or (chain, copy, n)."""
+    if clamped is None:
+        return
+    values = clamped.values
+    if values.ndim == 2 and len(values) != len(states):
+        raise ShapeError(
+            f"clamped holds values for {len(values)} chains, and initial has {len(states)} states: "
+            "give one state for each chain, or one for all"
+        )
+    between = (1,) * (states.ndim - 2)
+    states[..., clamped.units] = values.reshape(*values.shape[:-1], *between, values.shape[-1])
+
+
+def _taken_up(
+    model: EnergyModel, chains: ChainState, clamped: FixedUnits | None = None
+) -> ChainState:
     """A copy of chains that are to go on, once they are known to be over states of this model."""
     space, former = model.space, chains.space
     try:
@@ -85,6 +105,9 @@ def _taken_up(model: EnergyModel, chains: ChainState) -> ChainState:
             f"initial must hold states (chain, {space.n}) and their {n_blocks} streams, got states "
             f"{states.shape} and streams {shape}: give samples.final as it is"
         )
+    if clamped is not None:
+        states = states.copy()
+        hold(states, clamped)
     require_allowed(model, states)
     return ChainState(states, chains.streams.copy(), copies=chains.copies)
 
@@ -139,20 +162,29 @@ def parted(states: NDArray[Any], streams: Words) -> ChainState:
 
 
 def with_copies(
-    start: ChainState, model: EnergyModel, n_copies: int, rng: RandomSource
+    start: ChainState,
+    model: EnergyModel,
+    n_copies: int,
+    rng: RandomSource,
+    clamped: FixedUnits | None = None,
 ) -> ChainState:
     """Chains with as many copies as a sampler carries along: their own, or uniform states."""
     if not n_copies:
         return replace(start, copies=None)
     n_chains, n = start.states.shape
     if start.copies is None:
-        states = allowed_states(model, n_chains * n_copies, generator(rng).spawn(1)[0])
+        own = None if clamped is None else clamped.repeated(n_copies)
+        states = allowed_states(model, n_chains * n_copies, generator(rng).spawn(1)[0], own)
         return replace(start, copies=states.reshape(n_chains, n_copies, n))
     if np.shape(start.copies) != (n_chains, n_copies, n):
         raise ShapeError(
             f"initial must hold {n_copies} copies of each chain, (chain, copy, {n}), got "
             f"{np.shape(start.copies)}: take chains up with the sampler that made them"
         )
+    if clamped is not None:
+        copies = np.array(start.copies, dtype=np.float64)
+        hold(copies, clamped)
+        return replace(start, copies=copies)
     return start
 
 
@@ -181,13 +213,21 @@ def require_allowed(model: EnergyModel, states: Array) -> None:
         raise ModelError("initial must hold states of finite energy, one is forbidden (+inf)")
 
 
-def allowed_states(model: EnergyModel, n_states: int, source: np.random.Generator) -> Array:
-    """Uniform states, drawn again where the energy is +inf."""
+def allowed_states(
+    model: EnergyModel,
+    n_states: int,
+    source: np.random.Generator,
+    clamped: FixedUnits | None = None,
+) -> Array:
+    """Uniform states of the units that are free, drawn again where the energy is +inf."""
     space = model.space
     states = space.random(n_states, source)
+    hold(states, clamped)
     for _ in range(1000):
         forbidden = ~is_allowed(model, states)
         if not forbidden.any():
             return states
         states[forbidden] = space.random(int(forbidden.sum()), source)
-    raise ModelError("found no state of finite energy at random: give one as initial")
+        hold(states, clamped)
+    given = "" if clamped is None else ", the clamped units at their values"
+    raise ModelError(f"found no state of finite energy at random{given}: give one as initial")

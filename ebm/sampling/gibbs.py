@@ -1,28 +1,27 @@
-"""Gibbs and Metropolis: how chains move over finite spaces, and the sweeps that move them.
-
-A sampler is a frozen value of settings; its sweeper loads the states of a block of chains into the
-layout in which updates are fast, and advances them there by whole sweeps.
-"""
+"""Gibbs and Metropolis: how chains move over finite spaces, and the compiled sweeps of forms."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebm._arrays import is_sparse
+from ebm._conditioning import form_in_order
 from ebm._types import Array, Indices, Words
 from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form
-from ebm.model import EnergyModel, checked_energy, checked_space
+from ebm.model import EnergyModel, checked_space
 from ebm.models._layers import are_two_valued, binary_layers
+from ebm.sampling._by_energy import EnergySweeper, MetropolisSweeper
 from ebm.sampling._precision import require_sums, single_precision_suffices
 from ebm.sampling._rows import LevelCouplings, level_couplings, quadratic_log_weights, term_rows
-from ebm.sampling._streams import LANES, portions
+from ebm.sampling._streams import portions
+from ebm.sampling.sweeper import Ordered, Sampler, Sweeper, uniforms
 from ebm.spaces import Binary, FiniteSpace, Levels, Spins
 
 __all__ = ["Gibbs", "Metropolis", "Sampler", "Sweeper", "uniforms"]
@@ -41,14 +40,6 @@ SMALLEST_BETA = 1e-36
 #: none were left out, units in a fixed order could visit a part of the states only, or return to
 #: each after an even number of sweeps.
 OFFERED = 0.75
-
-
-class Sampler(Protocol):
-    """What :func:`ebm.sample` asks of a sampler."""
-
-    def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
-        """How a block of chains of this model advances."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -81,6 +72,21 @@ class Gibbs:
             return LayerSweeper(binary_layers(form), space)
         return form_sweeper(form, space, n_chains) or EnergySweeper(model, space)
 
+    def partial_sweeper(self, model: EnergyModel, n_chains: int, units: Indices) -> Sweeper:
+        """Sweeps of some units in turn; the others keep the values that they have in each chain."""
+        space, form = _finite_space(model), energy_form(model)
+        order, form = _first(units, form, space)
+        sweeper: FormSweeper | LayerSweeper | None
+        if not isinstance(form, LayeredForm):
+            sweeper = form_sweeper(form, space, n_chains)
+        else:
+            is_fast = are_two_valued(form)
+            sweeper = LayerSweeper(binary_layers(form), space) if is_fast else None
+        if sweeper is None:
+            return EnergySweeper(model, space, units)
+        sweeper.n_swept = len(units)
+        return Ordered(sweeper, order)
+
 
 @dataclass(frozen=True)
 class Metropolis:
@@ -105,9 +111,25 @@ class Metropolis:
         space = _finite_space(model)
         sweeper = form_sweeper(energy_form(model), space, n_chains)
         if sweeper is None:
-            return MetropolisSweeper(model, space)
+            return MetropolisSweeper(model, space, OFFERED)
         sweeper.offered = OFFERED
         return sweeper
+
+    def partial_sweeper(self, model: EnergyModel, n_chains: int, units: Indices) -> Sweeper:
+        """Sweeps of some units in turn; the others keep the values that they have in each chain."""
+        space = _finite_space(model)
+        order, form = _first(units, energy_form(model), space)
+        sweeper = form_sweeper(form, space, n_chains)
+        if sweeper is None:
+            return MetropolisSweeper(model, space, OFFERED, units)
+        sweeper.offered, sweeper.n_swept = OFFERED, len(units)
+        return Ordered(sweeper, order)
+
+
+def _first(units: Indices, form: Any, space: FiniteSpace) -> tuple[Indices, Any]:
+    """An order in which some units are the first ones, and the form in this order."""
+    order = np.append(units, np.setdiff1d(np.arange(space.n), units))
+    return order, None if form is None else form_in_order(form, order, space)
 
 
 def _finite_space(model: EnergyModel) -> FiniteSpace:
@@ -140,77 +162,6 @@ def checked_sampler(sampler: Any, *, carries_copies: bool = True) -> Any:
     return sampler
 
 
-class Sweeper(ABC):
-    """Moves a block of chains of one model; what ``sweeper(model, n_chains)`` of a sampler returns.
-
-    :func:`ebm.sample` loads the states of a block of chains, advances them in place, and reads
-    them. The layout between ``load`` and ``read`` belongs to the sweeper: the states themselves
-    unless both are overridden. A sweeper keeps nothing else between calls, so that chains which are
-    stopped and taken up again remain the same chains.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import ebm
-    >>> class Coins(ebm.sampling.Sweeper):
-    ...     def advance(self, work, stream, n_sweeps):
-    ...         work[:] = ebm.sampling.uniforms(stream, work.shape) < 0.5
-    >>> class Coin:
-    ...     def sweeper(self, model, n_chains):
-    ...         return Coins()
-    >>> free = ebm.TabularModel(np.zeros(8), ebm.Binary(3))
-    >>> ebm.sample(free, Coin(), n_draws=1, n_chains=2, rng=0).chains.shape
-    (2, 1, 3)
-    """
-
-    #: Hidden copies that each chain carries along; states then are (chains, 1 + n_copies, n).
-    n_copies = 0
-
-    def load(self, states: Array) -> Any:
-        """States (chains, n) in the coding of the model, in the layout of the sweeper."""
-        return np.array(states, dtype=np.float64)
-
-    def read(self, work: Any) -> NDArray[Any]:
-        """The inverse of :meth:`load`, of any type that holds the values exactly."""
-        return np.array(work)
-
-    @abstractmethod
-    def advance(self, work: Any, stream: Words, n_sweeps: int) -> None:
-        """Advance all chains of a layout in place by whole sweeps, by numbers from ``stream``."""
-
-
-def uniforms(stream: Words, shape: tuple[int, ...]) -> Array:
-    """Uniform numbers in (0, 1) from the stream of a block of chains, which moves on.
-
-    Parameters
-    ----------
-    stream : ndarray of uint64, (4, lanes)
-        What :meth:`ebm.sampling.Sweeper.advance` is given: xoshiro256++ generators side by side.
-    shape : tuple of int
-        Shape of the array.
-
-    Returns
-    -------
-    ndarray
-        Independent numbers of 52 random bits each, neither 0 nor 1.
-
-    Examples
-    --------
-    >>> import ebm
-    >>> machine = ebm.BoltzmannMachine([[0, 1], [1, 0]], [0, 0])
-    >>> final = ebm.sample(machine, n_draws=1, rng=0).final
-    >>> ebm.sampling.uniforms(final.streams[0], (2, 3)).shape
-    (2, 3)
-    """
-    from ebm._kernels.heat_bath import fill_words
-
-    count = int(np.prod(shape))
-    words = np.empty(-(-count // LANES) * LANES, dtype=np.uint64)
-    fill_words(stream, words)
-    values = ((words[:count] >> np.uint64(12)) + 0.5) * 2.0**-52
-    return np.asarray(values.reshape(shape))
-
-
 class FormSweeper(Sweeper):
     """Compiled sweeps of a form, by heat bath or by Metropolis, at one temperature or at several.
 
@@ -219,6 +170,8 @@ class FormSweeper(Sweeper):
 
     #: How often another value is offered; 0 for the heat bath.
     offered = 0.0
+    #: How many units are swept, the first ones; the others stay. All where it is None.
+    n_swept: int | None = None
     betas: Array | None = None
     dtype: np.dtype[Any]
     #: Whether the layout is (units, chains), and not (chains, units).
@@ -322,14 +275,18 @@ class PairSweeper(TwoValued, FormSweeper):
             return self._advance_in_double(work, stream, n_sweeps)
         from ebm._kernels.heat_bath import update_sites
 
-        n, chains = work.shape
+        n, chains = self.n_swept or len(work), work.shape[1]
         rule = self._rule(chains)
         fields = np.empty((SITES, chains), dtype=np.float32)
+        # What units that stay add to the fields, once for all sweeps.
+        swept, resting = work[:n], self._weights[:n, n:] @ work[n:] if n < len(work) else None
         for _ in range(n_sweeps):
             for start in range(0, n, SITES):
                 sites = slice(start, min(start + SITES, n))
                 part = fields[: sites.stop - start]
-                np.matmul(self._weights[sites], work, out=part)
+                np.matmul(self._weights[sites, :n], swept, out=part)
+                if resting is not None:
+                    part += resting[sites]
                 among = self._weights[sites, sites]
                 update_sites(part, self._biases[sites], among, stream, work[sites], *rule)
         return None
@@ -345,7 +302,7 @@ class PairSweeper(TwoValued, FormSweeper):
         no_bias, no_weight = np.zeros(1, dtype=np.float32), np.zeros((1, 1))
         values = work - self._center[:, None]
         for _ in range(n_sweeps):
-            for unit in range(len(work)):
+            for unit in range(self.n_swept or len(work)):
                 site = slice(unit, unit + 1)
                 if self._rows is None:
                     field = self._weights[unit] @ values
@@ -365,9 +322,12 @@ class FewChainsSweeper(PairSweeper):
         """Sequential sweeps over the units."""
         from ebm._kernels.heat_bath import sweep_dense_few
 
+        n = self.n_swept or work.shape[1]
         # Made anew at each call: rounding errors do not add up, and nothing need be kept.
-        fields = work @ self._weights + self._biases
-        sweep_dense_few(work, fields, self._weights, stream, n_sweeps, *self._rule(len(work)))
+        fields = work @ self._weights[:, :n] + self._biases[:n]
+        among, swept = (np.ascontiguousarray(part) for part in (self._weights[:n, :n], work[:, :n]))
+        sweep_dense_few(swept, fields, among, stream, n_sweeps, *self._rule(len(work)))
+        work[:, :n] = swept
 
 
 class SparseSweeper(TwoValued, FormSweeper):
@@ -389,7 +349,7 @@ class SparseSweeper(TwoValued, FormSweeper):
 
         rule = self._rule(work.shape[1])
         for sweeps in portions(n_sweeps, work.size):
-            sweep_sparse(work, self._biases, *self._rows, stream, sweeps, *rule)
+            sweep_sparse(work, self._biases[: self.n_swept], *self._rows, stream, sweeps, *rule)
 
     def log_weights(self, work: Work) -> Array:
         """½ xWx + b·x."""
@@ -422,7 +382,8 @@ class TermSweeper(FormSweeper):
         """Sequential sweeps over the units."""
         from ebm._kernels.terms import sweep_terms
 
-        rule, parts = self._rule(work.shape[1]), (self._biases, self._rows, self._gains)
+        rule, biases = self._rule(work.shape[1]), self._biases[: self.n_swept]
+        parts = biases, self._rows, self._gains
         for sweeps in portions(n_sweeps, work.size):
             sweep_terms(work, self._low, *parts, stream, sweeps, *rule)
 
@@ -444,6 +405,8 @@ class LayerSweeper(TwoValued):
     """
 
     chains_last = False
+    #: How many visible units are swept, the first ones; the others stay. All where it is None.
+    n_swept: int | None = None
 
     def __init__(self, form: LayeredForm, space: FiniteSpace) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -465,14 +428,18 @@ class LayerSweeper(TwoValued):
 
         visible_center, hidden_center = self._centers
         hidden = np.empty((len(work), self._up.shape[1]), dtype=self.dtype)
-        up, down = np.empty_like(hidden), np.empty_like(work)
+        n = self.n_swept or work.shape[1]
+        swept = work if n == work.shape[1] else np.ascontiguousarray(work[:, :n])
+        up, down = np.empty_like(hidden), np.empty_like(swept)
         for _ in range(n_sweeps):
             visible = work if visible_center is None else work - visible_center
             np.matmul(visible, self._up, out=up)
             update_layer(up, self._hidden, stream, hidden)
             moved = hidden if hidden_center is None else hidden - hidden_center
-            np.matmul(moved, self._up.T, out=down)
-            update_layer(down, self._visible, stream, work)
+            np.matmul(moved, self._up[:n].T, out=down)
+            update_layer(down, self._visible[:n], stream, swept)
+            if swept is not work:
+                work[:, :n] = swept
 
 
 class UnitsSweeper(Sweeper):
@@ -494,68 +461,6 @@ class UnitsSweeper(Sweeper):
             hidden = form.hidden_units.quantile(inputs, uniforms(stream, shape))
             inputs = (hidden - self._hidden_center) @ form.weights.T + form.visible
             work[:] = form.visible_units.quantile(inputs, uniforms(stream, work.shape))
-
-
-class EnergySweeper(Sweeper):
-    """Heat bath: each unit in turn takes a value with its probability given all others."""
-
-    def __init__(self, model: EnergyModel, space: FiniteSpace) -> None:
-        self._model, self._values = model, space.values
-
-    def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
-        """Sequential sweeps over the units; q energies for each update."""
-        for _ in range(n_sweeps):
-            thresholds = uniforms(stream, work.T.shape)
-            for unit in range(work.shape[1]):
-                logs = np.stack([-self._energy(work, unit, value) for value in self._values])
-                work[:, unit] = self._values[choose_columns(logs, thresholds[unit])]
-
-    def _energy(self, work: Array, unit: int, value: float) -> Array:
-        trial = work.copy()
-        trial[:, unit] = value
-        return checked_energy(self._model, trial)
-
-
-class MetropolisSweeper(Sweeper):
-    """Metropolis: units in turn are offered another value and take it by the energy's change."""
-
-    def __init__(self, model: EnergyModel, space: FiniteSpace) -> None:
-        self._model, self._space = model, space
-
-    def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
-        """Sequential sweeps over the units; one energy for each offer."""
-        others = len(self._space.values) - 1
-        # A copy: what the model answers with may be an array that it keeps.
-        energies = checked_energy(self._model, work).copy()
-        for _ in range(n_sweeps):
-            # Which of the other values is offered; from ``others`` on, none.
-            places = (uniforms(stream, work.T.shape) * (others / OFFERED)).astype(np.intp)
-            log_thresholds = np.log(uniforms(stream, work.T.shape))
-            for unit in range(work.shape[1]):
-                rows = np.flatnonzero(places[unit] < others)
-                if len(rows):
-                    trial = self._offers(work[rows], unit, places[unit, rows])
-                    trial_energies = checked_energy(self._model, trial)
-                    with np.errstate(over="ignore"):
-                        gains = energies[rows] - trial_energies
-                    taken = log_thresholds[unit, rows] < gains
-                    work[rows[taken]] = trial[taken]
-                    energies[rows[taken]] = trial_energies[taken]
-
-    def _offers(self, states: Array, unit: int, places: Indices) -> Array:
-        """The states with other values of a unit, the ``places`` next ones up, in place."""
-        values = self._space.values
-        now = np.searchsorted(values, states[:, unit])
-        states[:, unit] = values[(now + 1 + places) % len(values)]
-        return states
-
-
-def choose_columns(logs: Array, thresholds: Array) -> Indices:
-    """One row for each column, with probability ∝ exp(logs), (q, m) -> (m,)."""
-    with np.errstate(over="ignore"):
-        weights = np.exp(logs - logs.max(axis=0))
-    cumulative = np.cumsum(weights, axis=0)
-    return np.asarray((cumulative <= thresholds * cumulative[-1]).sum(axis=0))
 
 
 def level_sweeper(form: QuadraticForm, space: FiniteSpace, n_chains: int) -> LevelsSweeper:
@@ -595,7 +500,7 @@ class LevelsSweeper(FormSweeper):
         """Sequential sweeps over the units."""
         from ebm._kernels.levels import update_levels
 
-        n, q, kept = len(work), self._couplings.q, self._couplings.kept
+        n, q, kept = self.n_swept or len(work), self._couplings.q, self._couplings.kept
         indicators, heat = self._indicators(work), self._heat(work.shape[1])
         units = max(1, SITES // kept) if self.dtype == np.float32 else 1
         for _ in range(n_sweeps):
@@ -632,14 +537,16 @@ class FewChainsLevelsSweeper(LevelsSweeper):
         """Sequential sweeps over the units."""
         from ebm._kernels.levels import sweep_few_chains
 
-        heat = self._heat(len(work))
+        q, heat, n = self._couplings.q, self._heat(len(work)), self.n_swept or work.shape[1]
+        d = n * self._couplings.kept
+        among, swept = (np.ascontiguousarray(part) for part in (self._weights[:d, :d], work[:, :n]))
         for done in range(0, n_sweeps, SWEEPS):
             # Made anew before rounding errors add up.
-            fields = self._indicators(np.ascontiguousarray(work.T)).T @ self._weights + self._biases
+            indicators = self._indicators(np.ascontiguousarray(work.T)).T
+            fields = indicators @ self._weights[:, :d] + self._biases[:d]
             sweeps = min(SWEEPS, n_sweeps - done)
-            sweep_few_chains(
-                work, self._couplings.q, fields, self._weights, stream, sweeps, self.offered, heat
-            )
+            sweep_few_chains(swept, q, fields, among, stream, sweeps, self.offered, heat)
+            work[:, :n] = swept
 
 
 class SparseLevelsSweeper(LevelsSweeper):
@@ -654,7 +561,9 @@ class SparseLevelsSweeper(LevelsSweeper):
         """Sequential sweeps over the units."""
         from ebm._kernels.levels import sweep_levels
 
-        parts = self._couplings.q, self._biases, self._rows, self._indicators(work)
+        n = self.n_swept or len(work)
+        biases = self._biases[: n * self._couplings.kept]
+        parts = self._couplings.q, biases, self._rows, self._indicators(work)
         heat = self._heat(work.shape[1])
         for sweeps in portions(n_sweeps, work.size):
             sweep_levels(work, *parts, stream, sweeps, self.offered, heat)

@@ -30,7 +30,9 @@ from ebm.sampling.samples import (
     Samples,
     SamplingRun,
 )
+from ebm.sampling.sweeper import part_sweeper
 from ebm.spaces import FiniteSpace
+from ebm.spaces._fixed_units import fixed_units
 
 __all__ = ["sample"]
 
@@ -88,7 +90,7 @@ def sample(
     n_draws : int
         Draws kept from each chain.
     n_chains : int
-        Number of chains; ignored if ``initial`` holds several.
+        Number of chains; ignored if ``initial`` or ``run.clamped`` holds several.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness. A loop of short runs needs one Generator for all of them, or
         ``samples.final`` as ``initial``: with an integer it ends in one state or in a cycle. Chains
@@ -100,8 +102,8 @@ def sample(
         States to start from, or ``samples.final`` to continue the same chains. Independent uniform
         states if not given; over R^n, standard normal ones.
     run : ebm.sampling.SamplingRun, optional
-        Which draws are kept, ``thin`` and ``observe``, and how the work is done, ``progress`` and
-        ``n_jobs``.
+        Which units keep given values, ``clamped``; which draws are kept, ``thin`` and ``observe``;
+        and how the work is done, ``progress`` and ``n_jobs``.
 
     Returns
     -------
@@ -156,11 +158,23 @@ def sample(
         burn_in = 0 if isinstance(initial, ChainState | ContinuousChains) else 100
     n_draws, burn_in = as_integer(n_draws, "n_draws"), as_integer(burn_in, "burn_in", least=0)
     start = GivenStart(initial, as_integer(n_chains, "n_chains"), rng)
+    if run.clamped is not None:
+        start = _clamped(start, model, sampler, run.clamped)
     if isinstance(sampler, HamiltonianMonteCarlo):
         return walk(model, sampler, start, n_draws, burn_in, run)
     if run.observe is not None:
         raise ModelError("observe is for ebm.Reals; of these draws, take samples.estimate(f)")
     return _swept(model, checked_sampler(sampler) or Gibbs(), start, n_draws, burn_in, run)
+
+
+def _clamped(start: GivenStart, model: EnergyModel, sampler: Any, values: Any) -> GivenStart:
+    """The start of chains in which units keep given values, one chain for each row of values."""
+    if isinstance(sampler, HamiltonianMonteCarlo):
+        raise ModelError("clamped is for finite spaces: over R^n take chains of model.given(…)")
+    clamped = fixed_units(values, model.space, "clamped", in_rows=True)
+    if clamped.values.ndim == 2:
+        start = start._replace(n_chains=len(clamped.values))
+    return start._replace(clamped=clamped)
 
 
 def _swept(
@@ -174,8 +188,11 @@ def _swept(
     """Draws over a finite space, block after block of chains."""
     space = model.space
     start, seeds = started(model, given)
-    n_chains = len(start.states)
-    sweeper = sampler.sweeper(model, n_chains)
+    n_chains, clamped = len(start.states), given.clamped
+    if clamped is None:
+        sweeper = sampler.sweeper(model, n_chains)
+    else:
+        sweeper = part_sweeper(model, sampler, n_chains, clamped.rest)
     # A byte for each value, unless there are more levels than it holds; reals as they are.
     kind = np.dtype(np.float64)
     if isinstance(space, FiniteSpace):
@@ -187,7 +204,7 @@ def _swept(
         limit=2 * MEMORY_LIMIT,
     )
     chains = np.empty((n_chains, n_draws, space.n), dtype=kind)
-    start = with_copies(start, model, sweeper.n_copies, seeds.source)
+    start = with_copies(start, model, sweeper.n_copies, seeds.source, clamped)
     tick, close = ticker(run.progress, len(block_slices(n_chains)) * n_draws, "draw")
 
     def move(work: Any, stream: Words, rows: slice) -> None:
@@ -204,4 +221,5 @@ def _swept(
     copies = None if final.copies is None else final.copies.astype(kind)
     final = replace(final, states=final.states.astype(kind), copies=copies, space=space)
     seeds.end(final.states, chains)
-    return Samples(space, chains, final)
+    units = () if clamped is None else tuple(clamped.units.tolist())
+    return Samples(space, chains, final, clamped=units)

@@ -29,7 +29,9 @@ FEWEST_DRAWS = 100
 
 @dataclass(frozen=True)
 class SamplingRun:
-    """Which draws are kept and how the work is done; the path of the chains does not depend on it.
+    """Which units are clamped, which draws are kept, and how the work is done.
+
+    The path of the chains depends on ``clamped`` alone.
 
     Parameters
     ----------
@@ -42,6 +44,11 @@ class SamplingRun:
         Show a progress bar.
     n_jobs : int, optional
         Number of threads, all cores if not given. Not for R^n, where all chains advance together.
+    clamped : mapping, optional
+        Values of units, by number or by name, that chains keep; the draws are then of
+        p(other units | these). A unit may have one value for all chains or (n_chains,) of them, as
+        the columns of a table have whose rows are to be completed. They replace what ``initial``
+        holds of these units.
 
     Raises
     ------
@@ -52,17 +59,23 @@ class SamplingRun:
 
     Examples
     --------
+    >>> import numpy as np
     >>> import ebm
     >>> ring = ebm.IsingModel([[0, 1, 1], [1, 0, 1], [1, 1, 0]], [0.2, 0, 0])
     >>> run = ebm.sampling.SamplingRun(thin=10)
     >>> ebm.sample(ring, n_draws=5, rng=1, run=run).chains.shape
     (4, 5, 3)
+    >>> up_or_down = ebm.sampling.SamplingRun(clamped={0: [1, -1], 1: [1, -1]})
+    >>> samples = ebm.sample(ring, n_draws=1000, rng=1, run=up_or_down)
+    >>> bool(abs(samples.chains[..., 2].mean(axis=1) - np.tanh([2, -2])).max() < 0.05)
+    True
     """
 
     thin: int = 1
     observe: Callable[[Array], ArrayLike] | None = None
     progress: bool = False
     n_jobs: int | None = None
+    clamped: Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "thin", as_integer(self.thin, "thin"))
@@ -107,6 +120,10 @@ class Samples(Ensemble):
         The draws.
     final : ChainState
         Final states and streams, from which the chains can be continued.
+    clamped : tuple of int
+        Units that kept values of their own in each chain. Chains then are of different
+        distributions: means are those over all chains, and R̂, effective numbers and errors compare
+        each chain with its own mean.
 
     Examples
     --------
@@ -122,6 +139,7 @@ class Samples(Ensemble):
     space: StateSpace
     chains: NDArray[Any]
     final: ChainState
+    clamped: tuple[int, ...] = ()
     kind = "samples"
 
     def __repr__(self) -> str:
@@ -140,13 +158,13 @@ class Samples(Ensemble):
     def r_hat(self) -> Array:
         """Split R̂ of each unit, (n,); NaN for a unit that never changes."""
         self._warn_of_stuck_units()
-        return split_r_hat(self.chains)
+        return split_r_hat(self._comparable(self.chains))
 
     @cached_property
     def ess(self) -> Array:
         """Effective number of draws for the mean of each unit, (n,); NaN if it never changes."""
         self._warn_of_stuck_units()
-        return effective_sample_size(self.chains)
+        return effective_sample_size(self._comparable(self.chains))
 
     @property
     def sample_size(self) -> float:  # type: ignore[override]
@@ -193,8 +211,17 @@ class Samples(Ensemble):
         self._warn_of_poor_mixing()
         values = np.stack([observed(f, chain.astype(np.float64)) for chain in self.chains])
         mean = values.mean(axis=(0, 1))
+        values = self._comparable(values)
         error = np.sqrt(values.var(axis=(0, 1)) / effective_sample_size(values))
         return Estimate(mean[()], error[()])
+
+    def _comparable(self, series: NDArray[Any]) -> NDArray[Any]:
+        """Series (chain, draw, …), of clamped chains each about its own mean."""
+        if not self.clamped:
+            return series
+        # The mean of equal numbers may be off them by rounding.
+        changes = (series != series[:, :1]).any(axis=1, keepdims=True)
+        return np.where(changes, series - series.mean(axis=1, keepdims=True), 0.0)
 
     def _warn_of_poor_mixing(self) -> None:
         """Say once that the chains disagree."""
@@ -206,7 +233,7 @@ class Samples(Ensemble):
     @cached_property
     def _poor_mixing(self) -> str | None:
         """The warning about chains that disagree; None if they agree or are too short."""
-        r_hat = r_hat_of_poor_mixing(self.chains)
+        r_hat = r_hat_of_poor_mixing(self._comparable(self.chains))
         if r_hat is None:
             return None
         worst, poor = int(np.nanargmax(r_hat)), np.flatnonzero(r_hat > LARGEST_R_HAT)
@@ -220,6 +247,7 @@ class Samples(Ensemble):
     def _warn_of_stuck_units(self) -> None:
         first = self.chains[:1, :1]
         stuck = np.flatnonzero((self.chains == first).all(axis=(0, 1)))
+        stuck = np.setdiff1d(stuck, self.clamped)
         if len(stuck):
             names = ", ".join(repr(self.space.labels[unit]) for unit in stuck[:6])
             warn(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm._arrays import as_floats
-from ebm._types import Array, Flags, Words
+from ebm._types import Array, Flags, Indices, Words
 from ebm.errors import EbmError, ModelError
 from ebm.forms import QuadraticForm, TermForm, offered_form
 from ebm.model import EnergyModel, checked_energy
@@ -23,6 +23,7 @@ from ebm.sampling.gibbs import (
     checked_sampler,
     uniforms,
 )
+from ebm.sampling.sweeper import part_sweeper
 from ebm.spaces import StateSpace
 
 __all__ = ["ParallelTempering"]
@@ -85,8 +86,18 @@ class ParallelTempering:
             # A sampler of a user's own may have other states, or none but its own temperature.
             if isinstance(exact, FormSweeper) and type(moving) is type(exact):
                 return SideBySideSweeper(moving, exact, np.array([1.0, *self.betas]))
-        models = [model, *(tempered(model, beta) for beta in self.betas)]
+        models = self._models(model)
         return TemperingSweeper(models, [sampler.sweeper(each, n_chains) for each in models])
+
+    def partial_sweeper(self, model: EnergyModel, n_chains: int, units: Indices) -> Sweeper:
+        """Sweeps of some units of all copies, whose others have the values of their chain."""
+        models, sampler = self._models(model), self.sampler or Gibbs()
+        sweepers = [part_sweeper(each, sampler, n_chains, units) for each in models]
+        return TemperingSweeper(models, sweepers)
+
+    def _models(self, model: EnergyModel) -> list[EnergyModel]:
+        """The model, and the copies from cold to hot."""
+        return [model, *(tempered(model, beta) for beta in self.betas)]
 
 
 class SideBySideSweeper(Sweeper):

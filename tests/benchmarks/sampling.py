@@ -190,6 +190,14 @@ def products() -> None:
     dense = ebm.BoltzmannMachine(weights + weights.T, rng.normal(0, 0.5, n))
     others: dict[str, object] = {"its products alone, float32": dense_products(n)}
     report(f"dense, {n} units, {CHAINS} chains", n * CHAINS, draws(dense), others)
+    rows, free = rng.integers(0, 2, (CHAINS, n)), 100
+    clamped = ebm.sampling.SamplingRun(clamped=dict(enumerate(rows.T[free:], free)))
+    report(
+        f"dense, {free} units free and {n - free} clamped to rows, {CHAINS} chains",
+        free * CHAINS,
+        lambda: ebm.sample(dense, n_draws=DRAWS, burn_in=0, rng=0, run=clamped),
+        {"all units free": draws(dense)},
+    )
     n, m = 784, 500
     layers = ebm.RestrictedBoltzmannMachine(
         rng.normal(0, 0.05, (n, m)), rng.normal(-1, 1, n), rng.normal(0, 0.5, m)

@@ -663,3 +663,40 @@ class TestForData:
         np.testing.assert_allclose(moments.covariance.diagonal(), rows.var(axis=0))
         with pytest.raises(CodingError):
             ebm.RestrictedBoltzmannMachine.for_data(rows, 2, units=(Spin(), Spin()))
+
+
+@pytest.mark.parametrize(
+    ("units", "hidden"),
+    [
+        ((Spin(), Gaussian((1.0, 2.0, 3.0))), {1: 0.3}),
+        ((Bernoulli(), ReLU(2.0)), {0: 0.5}),
+        ((Gaussian((1.0, 2.0, 3.0, 4.0)), Bernoulli()), {2: 1.0}),
+    ],
+)
+def test_units_given_in_either_layer_keep_their_own_energies(units, hidden):
+    rng = np.random.default_rng(0)
+    weights, biases, inputs = rng.normal(size=(4, 3)), rng.normal(size=4), rng.normal(size=3)
+    machine = ebm.RestrictedBoltzmannMachine(
+        weights,
+        biases,
+        inputs,
+        offset=0.3,
+        visible_center=0.2,
+        hidden_center=0.1,
+        units=units,
+    )
+    v = machine.space.random(5, 0)
+    completed = v.copy()
+    completed[:, [1, 3]] = v[0, [1, 3]]
+    some = machine.given({1: v[0, 1], 3: v[0, 3]})
+    np.testing.assert_allclose(some.energy(v[:, [0, 2]]), machine.energy(completed), atol=1e-12)
+    ((place, value),) = hidden.items()
+    rest = [j for j in range(3) if j != place]
+    about = v - 0.2
+    free = inputs[rest] + about @ weights[:, rest]
+    energy = 0.3 - v @ biases + units[0].energy(v).sum(axis=-1)
+    energy += about @ weights[:, rest] @ np.full(2, 0.1)
+    energy -= units[1].at(np.array(rest)).log_partition(free).sum(axis=-1)
+    energy -= (value - 0.1) * (about @ weights[:, place]) + inputs[place] * value
+    energy += float(units[1].at(np.array([place])).energy(np.array([value])).sum())
+    np.testing.assert_allclose(machine.given_hidden(hidden).energy(v), energy, atol=1e-12)

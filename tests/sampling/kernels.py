@@ -165,6 +165,9 @@ class Weakened:
     def sweeper(self, model, n_chains):
         return self.sampler.sweeper(weakened(model), n_chains)
 
+    def partial_sweeper(self, model, n_chains, units):
+        return self.sampler.partial_sweeper(weakened(model), n_chains, units)
+
 
 class Still:
     """Chains that do not move: what is left are the swaps."""

@@ -67,8 +67,8 @@ def test_no_kernel_is_left_out():
     assert {kind.__name__ for kind in library - tested} == {
         "Sweeper",
         "FormSweeper",
+        "Ordered",
         "TwoValued",
-        "_Plain",
     }
 
 
