@@ -73,7 +73,7 @@ def test_rows_in_the_other_coding_want_another_model():
 
 
 def test_names_in_place_of_flags_are_told_how_to_become_flags():
-    with pytest.raises(EbmError, match=r"free must be flags .*'W\[smoker, cough\]': names become"):
+    with pytest.raises(EbmError, match=r"got text 'W\[smoker, cough\]': names become flags"):
         ebm.Penalty(free=["W[smoker, cough]"])
     chosen = {"W[0, 1]"}
     free = [name in chosen for name in START.parameter_names]

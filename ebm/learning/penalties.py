@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm._arrays import as_floats, as_number, holds_text, plain_array
 from ebm._types import Array, Flags
-from ebm.errors import EbmError, ShapeError, require_memory
+from ebm.errors import EbmError, ModelError, ShapeError, require_memory
 from ebm.model import Penalized
 
 __all__ = ["AppliedPenalty", "Penalty", "as_penalty"]
@@ -124,8 +124,8 @@ def _checked_free(free: Any) -> Flags:
     if not flags.ndim:
         raise ShapeError(f"free must be flags (p,), one for each parameter, got {free!r}")
     if holds_text(flags):
-        raise EbmError(
-            f"free must be flags (p,), got the text {str(flags.flat[0])!r}: names become flags by "
+        raise ModelError(
+            f"free must hold numbers, got text {str(flags.flat[0])!r}: names become flags by "
             "[name in chosen for name in model.parameter_names]"
         )
     if flags.dtype.kind != "b" and not np.isin(as_floats(flags, "free"), (0, 1)).all():
