@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ebm._conditioning import given_form
 from ebm._types import Array
 from ebm.ensembles import Ensemble
 from ebm.errors import ModelError
-from ebm.forms import LayeredForm, QuadraticForm
+from ebm.forms import LayeredForm, QuadraticForm, energy_form
+from ebm.models._frozen import Frozen
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.spaces import Binary, Reals, Spins, StateSpace
+from ebm.spaces._fixed_units import FixedUnits, fixed_units, subspace
 from ebm.units import Bernoulli, Gaussian, Spin, Unit
 
 
-class LayerConditionals:
+class LayerConditionals(Frozen):
     """What two layers of a machine say of each other: inputs, and means given the other layer."""
 
     weights: Any
@@ -26,6 +29,7 @@ class LayerConditionals:
     visible_center: Any
     hidden_center: Any
     units: Any
+    offset: float
     space: StateSpace
 
     @property
@@ -122,6 +126,60 @@ class LayerConditionals:
         if isinstance(self.visible_units, Gaussian):
             return np.broadcast_to(self.visible_units.precisions, len(self.visible_biases))
         return np.empty(0)
+
+    def _given(self, fixed: FixedUnits) -> Self:
+        """Visible units given: c + u with u = (v_g − v̂_g)U_g."""
+        form: Any = given_form(energy_form(self), fixed, self.space)
+        return self._replaced(
+            weights=form.weights,
+            visible_biases=form.visible,
+            hidden_biases=form.hidden,
+            visible_center=form.visible_center,
+            hidden_center=form.hidden_center,
+            offset=form.constant,
+            units=(form.visible_units, form.hidden_units),
+            names=subspace(self.space, fixed.rest).names,
+        )
+
+    def given_hidden(self, values: Any) -> Self:
+        """The machine with some hidden units at given values; ln Z' − ln Z = ln p(h_c).
+
+        b + u, and offset + v̂·u − c_c·h_c + u(h_c) with u = U_c(h_c − ĥ_c) and u(h) the units' own
+        energy.
+
+        Parameters
+        ----------
+        values : mapping
+            Values by the number of a hidden unit, not of all of them: given all, the visible units
+            are independent, each distributed as its input says.
+
+        Returns
+        -------
+        RestrictedBoltzmannMachine
+            Of the same visible units and the other hidden ones.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> machine = ebm.RestrictedBoltzmannMachine([[2.0, 1.0]], [0.5], [-1.0, 0.0])
+        >>> machine.given_hidden({1: 1}).visible_biases
+        array([1.5])
+        """
+        space = self.hidden_units.space or Reals
+        fixed = fixed_units(values, space(len(self.hidden_biases)), "values")
+        units, rest, h = fixed.units, fixed.rest, fixed.values
+        held = self.hidden_units.at(units)
+        held.require_values(h)
+        constant = float(held.energy(h).sum() - self.hidden_biases[units] @ h)
+        push = self.weights[:, units] @ (h - self.hidden_center[units])
+        return self._replaced(
+            weights=self.weights[:, rest],
+            visible_biases=self.visible_biases + push,
+            hidden_biases=self.hidden_biases[rest],
+            hidden_center=self.hidden_center[rest],
+            offset=self.offset + float(self.visible_center @ push) + constant,
+            units=(self.visible_units, self.hidden_units.at(rest)),
+        )
 
 
 def checked_units(units: Any) -> tuple[Any, Unit]:

@@ -10,16 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_finite, as_integer, is_sparse
-from ebm._conditioning import given_form
 from ebm._normalization import require_sum
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
 from ebm.errors import ModelError, ShapeError, require_memory
-from ebm.forms import LayeredForm, energy_form
+from ebm.forms import LayeredForm
 from ebm.model import ParametricModel
 from ebm.models import _couplings
-from ebm.models._frozen import Frozen
 from ebm.models._layers import (
     LayerConditionals,
     checked_units,
@@ -30,8 +28,7 @@ from ebm.models._layers import (
     pairwise_model,
 )
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
-from ebm.spaces import Reals, StateSpace
-from ebm.spaces._fixed_units import FixedUnits, fixed_units, subspace
+from ebm.spaces import StateSpace
 from ebm.spaces._labels import agreed_names, aligned
 from ebm.units import Bernoulli, Gaussian, Spin
 
@@ -43,7 +40,7 @@ CHUNK = 2**20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RestrictedBoltzmannMachine(LayerConditionals, Frozen, ParametricModel):
+class RestrictedBoltzmannMachine(LayerConditionals, ParametricModel):
     """E(v, h) = −Σ_αβ U_αβ (v_α−v̂_α)(h_β−ĥ_β) − b·v − c·h + offset; [EBM] eq 16.
 
     Its states are the visible units v and its energy is the effective one,
@@ -570,60 +567,6 @@ class RestrictedBoltzmannMachine(LayerConditionals, Frozen, ParametricModel):
         beta = as_finite(beta, "beta")
         numbers = {name: beta * getattr(self, name) for name in self._linear}
         return self._replaced(**numbers, units=tuple(units.scaled(beta) for units in self.units))
-
-    def _given(self, fixed: FixedUnits) -> Self:
-        """Visible units given: c + u with u = (v_g − v̂_g)U_g."""
-        form: Any = given_form(energy_form(self), fixed, self.space)
-        return self._replaced(
-            weights=form.weights,
-            visible_biases=form.visible,
-            hidden_biases=form.hidden,
-            visible_center=form.visible_center,
-            hidden_center=form.hidden_center,
-            offset=form.constant,
-            units=(form.visible_units, form.hidden_units),
-            names=subspace(self.space, fixed.rest).names,
-        )
-
-    def given_hidden(self, values: Any) -> Self:
-        """The machine with some hidden units at given values; ln Z' − ln Z = ln p(h_c).
-
-        b + u, and offset + v̂·u − c_c·h_c + u(h_c) with u = U_c(h_c − ĥ_c) and u(h) the units' own
-        energy.
-
-        Parameters
-        ----------
-        values : mapping
-            Values by the number of a hidden unit, not of all of them: given all, the visible units
-            are independent, each distributed as its input says.
-
-        Returns
-        -------
-        RestrictedBoltzmannMachine
-            Of the same visible units and the other hidden ones.
-
-        Examples
-        --------
-        >>> import ebm
-        >>> machine = ebm.RestrictedBoltzmannMachine([[2.0, 1.0]], [0.5], [-1.0, 0.0])
-        >>> machine.given_hidden({1: 1}).visible_biases
-        array([1.5])
-        """
-        space = self.hidden_units.space or Reals
-        fixed = fixed_units(values, space(self.n_hidden), "values")
-        units, rest, h = fixed.units, fixed.rest, fixed.values
-        given = self.hidden_units.at(units)
-        given.require_values(h)
-        own = float(given.energy(h).sum() - self.hidden_biases[units] @ h)
-        push = self.weights[:, units] @ (h - self.hidden_center[units])
-        return self._replaced(
-            weights=self.weights[:, rest],
-            visible_biases=self.visible_biases + push,
-            hidden_biases=self.hidden_biases[rest],
-            hidden_center=self.hidden_center[rest],
-            offset=self.offset + float(self.visible_center @ push) + own,
-            units=(self.visible_units, self.hidden_units.at(rest)),
-        )
 
     def _gradient_from_layers(self, average: Any, v: Array, h: Array, products: Array) -> Array:
         """The mean gradient from E[v], E[h] and E[v hᵀ], and the moments of real units."""
