@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from ebm._arrays import as_number
@@ -66,5 +67,6 @@ def number_of_states(space: FiniteSpace) -> float:
 
 
 def describe_size(space: FiniteSpace) -> str:
-    """The number of states as a power, such as ``"2^60 states"``."""
-    return f"{len(space.values)}^{space.n} states"
+    """The number of states as powers, such as ``"2^60 states"`` or ``"2^5 · 4^3 states"``."""
+    counts = Counter(space.n_values.tolist())
+    return " · ".join(f"{q}^{count}" for q, count in counts.items()) + " states"

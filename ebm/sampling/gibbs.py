@@ -20,7 +20,7 @@ from ebm.errors import ModelError
 from ebm.forms import LARGEST_ENERGY, LayeredForm, QuadraticForm, energy_form
 from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.sampling._streams import LANES
-from ebm.spaces import Binary, FiniteSpace, Levels, Spins
+from ebm.spaces import Binary, FiniteSpace, HomogeneousSpace, Spins
 
 __all__ = ["Gibbs", "Metropolis", "Sampler", "Sweeper", "uniforms"]
 
@@ -72,11 +72,11 @@ class Gibbs:
         """The fastest sweep for the form of a model."""
         space = _finite_space(model)
         form = energy_form(model)
-        if isinstance(form, LayeredForm):
+        if isinstance(form, LayeredForm) and isinstance(space, Binary):
             return LayerSweeper(form, space)
         if isinstance(form, QuadraticForm) and isinstance(space, Binary | Spins):
             return pair_sweeper(form, space, n_chains)
-        if isinstance(form, QuadraticForm) and isinstance(space, Levels):
+        if isinstance(form, QuadraticForm):
             return LevelsSweeper(form, space)
         return EnergySweeper(model, space)
 
@@ -209,7 +209,7 @@ class TwoValued(Sweeper):
 
     chains_last = True
 
-    def __init__(self, space: FiniteSpace, dtype: Any = np.float32) -> None:
+    def __init__(self, space: HomogeneousSpace, dtype: Any = np.float32) -> None:
         self.dtype = np.dtype(dtype)
         self._low, self._high = (int(value) for value in space.values)
 
@@ -228,7 +228,7 @@ class TwoValued(Sweeper):
         return states.T if self.chains_last else states
 
 
-def pair_sweeper(form: QuadraticForm, space: FiniteSpace, n_chains: int) -> TwoValued:
+def pair_sweeper(form: QuadraticForm, space: HomogeneousSpace, n_chains: int) -> TwoValued:
     """The fastest sweep of pairs of two-valued units, in the precision that their weights need."""
     with np.errstate(over="ignore", invalid="ignore"):
         form = form.folded(space).to_binary(space)
@@ -249,7 +249,9 @@ class PairSweeper(TwoValued):
     couplings that cancel do so before, however large they are.
     """
 
-    def __init__(self, form: QuadraticForm, space: FiniteSpace, dtype: Any = np.float32) -> None:
+    def __init__(
+        self, form: QuadraticForm, space: HomogeneousSpace, dtype: Any = np.float32
+    ) -> None:
         super().__init__(space, dtype)
         self._weights = form.matrix
         self._rows: tuple[list[Indices], list[Array]] | None = None
@@ -312,7 +314,7 @@ class FewChainsSweeper(PairSweeper):
 class SparseSweeper(TwoValued):
     """Any number of chains of a sparse machine at center 0, in single precision."""
 
-    def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
+    def __init__(self, form: QuadraticForm, space: HomogeneousSpace) -> None:
         super().__init__(space)
         self._biases = form.vector.astype(np.float32)
         self._rows = (
@@ -337,7 +339,7 @@ class LayerSweeper(TwoValued):
 
     chains_last = False
 
-    def __init__(self, form: LayeredForm, space: FiniteSpace) -> None:
+    def __init__(self, form: LayeredForm, space: HomogeneousSpace) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             origin = form.at_origin()
             self._up: Any = np.ascontiguousarray(origin.weights, dtype=np.float32)
@@ -416,15 +418,16 @@ class EnergySweeper(Sweeper):
     """Heat bath: each unit in turn takes a value with its probability given all others."""
 
     def __init__(self, model: EnergyModel, space: FiniteSpace) -> None:
-        self._model, self._values = model, space.values
+        self._model, self._space = model, space
 
     def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
         """Sequential sweeps over the units; q energies for each update."""
         for _ in range(n_sweeps):
             thresholds = uniforms(stream, work.T.shape)
             for unit in range(work.shape[1]):
-                logs = np.stack([-self._energy(work, unit, value) for value in self._values])
-                work[:, unit] = self._values[choose_columns(logs, thresholds[unit])]
+                values = self._space.values_of(unit)
+                logs = np.stack([-self._energy(work, unit, value) for value in values])
+                work[:, unit] = values[choose_columns(logs, thresholds[unit])]
 
     def _energy(self, work: Array, unit: int, value: float) -> Array:
         trial = work.copy()
@@ -433,30 +436,36 @@ class EnergySweeper(Sweeper):
 
 
 class LevelsSweeper(Sweeper):
-    """Heat bath of units with q unordered values and pair energies."""
+    """Heat bath of units of any values, by their levels, and pair energies.
+
+    ln weight of level a of unit i, of features φ_a: φ_a·(v_i + Σ_{j≠i} A_ij f_j) + ½ φ_a A_ii φ_a.
+    """
 
     def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
-        n, q = space.n, len(space.values)
-        form, units = form.at_origin().dense(), np.arange(n)
+        form = form.at_origin().dense()
         require_sums(form.matrix, form.vector, name="the model")
-        couplings = form.matrix.reshape(n, q, n, q).copy()
-        # A unit's coupling to its own value is part of its field.
-        self._fields = form.vector.reshape(n, q) + 0.5 * np.einsum("iaia->ia", couplings)
-        couplings[units, :, units, :] = 0
-        self._couplings = couplings.reshape(n, q, n * q)
         self._space = space
+        self._units: list[tuple[slice, Array, Array, Array, Array]] = []
+        stops = np.cumsum(space.widths)
+        for unit, (width, stop) in enumerate(zip(space.widths, stops, strict=True)):
+            own, features = slice(stop - width, stop), space.features_of(unit)
+            couplings = features @ form.matrix[own]
+            # A unit's coupling to its own value is part of its field.
+            fields = features @ form.vector[own] + 0.5 * (couplings[:, own] * features).sum(axis=1)
+            couplings[:, own] = 0
+            self._units.append((own, space.values_of(unit), features, couplings, fields[:, None]))
 
     def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
         """Sequential sweeps over the units."""
-        n, q = self._fields.shape
-        one_hot = self._space.features(work).reshape(len(work), n, q)
+        features = self._space.features(work).copy()
         for _ in range(n_sweeps):
             thresholds = uniforms(stream, work.T.shape)
-            for unit in range(n):
-                logs = self._couplings[unit] @ one_hot.reshape(len(work), -1).T
-                logs += self._fields[unit][:, None]
-                work[:, unit] = chosen = choose_columns(logs, thresholds[unit])
-                one_hot[:, unit] = np.eye(q)[chosen]
+            for unit, (own, values, own_features, couplings, fields) in enumerate(self._units):
+                logs = couplings @ features.T
+                logs += fields
+                chosen = choose_columns(logs, thresholds[unit])
+                work[:, unit] = values[chosen]
+                features[:, own] = own_features[chosen]
 
 
 class MetropolisSweeper(Sweeper):
@@ -467,15 +476,15 @@ class MetropolisSweeper(Sweeper):
 
     def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
         """Sequential sweeps over the units; one energy for each offer."""
-        others = len(self._space.values) - 1
+        others = self._space.n_values[:, None] - 1
         # A copy: what the model answers with may be an array that it keeps.
         energies = checked_energy(self._model, work).copy()
         for _ in range(n_sweeps):
-            # Which of the other values is offered; from ``others`` on, none.
+            # Which of the other values of each unit is offered; from ``others`` on, none.
             places = (uniforms(stream, work.T.shape) * (others / OFFERED)).astype(np.intp)
             log_thresholds = np.log(uniforms(stream, work.T.shape))
             for unit in range(work.shape[1]):
-                rows = np.flatnonzero(places[unit] < others)
+                rows = np.flatnonzero(places[unit] < others[unit])
                 if len(rows):
                     trial = self._offers(work[rows], unit, places[unit, rows])
                     trial_energies = checked_energy(self._model, trial)
@@ -487,7 +496,7 @@ class MetropolisSweeper(Sweeper):
 
     def _offers(self, states: Array, unit: int, places: Indices) -> Array:
         """The states with other values of a unit, the ``places`` next ones up, in place."""
-        values = self._space.values
+        values = self._space.values_of(unit)
         now = np.searchsorted(values, states[:, unit])
         states[:, unit] = values[(now + 1 + places) % len(values)]
         return states

@@ -177,7 +177,7 @@ def _swept(
     n_chains = len(start.states)
     sweeper = sampler.sweeper(model, n_chains)
     # A byte for each value, unless there are more levels than it holds.
-    kind = np.min_scalar_type(-len(space.values) if isinstance(space, FiniteSpace) else 1.0)
+    kind = np.min_scalar_type(-int(space.n_values.max()) if isinstance(space, FiniteSpace) else 1.0)
     require_memory(
         float(n_chains) * n_draws * space.n * kind.itemsize,
         f"{n_chains} chains of {n_draws} draws of {space.n} units",
