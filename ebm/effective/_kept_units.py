@@ -29,8 +29,8 @@ def kept_positions(keep: Any, model: Any) -> tuple[int, ...]:
 def _of_blocks(keep: Any, space: Any) -> Any:
     """The units of a block in place of its name, alone or among others."""
     names = getattr(space, "block_names", None) or ()
-    if isinstance(keep, str):
-        return space.units(keep).tolist() if keep in names else keep
+    if isinstance(keep, str) and names and keep not in (space.names or ()):
+        return space.units(keep).tolist()
     if not names or not isinstance(keep, list | tuple):
         return keep
     units: list[Any] = []

@@ -342,9 +342,10 @@ class TraceByProducts:
         among = np.maximum.reduceat(np.abs(matrix), starts, axis=0)
         linked = np.maximum.reduceat(among, starts, axis=1) > 0
         alike: dict[Any, list[Indices]] = {}
+        space = self._space.named(None)
         for members in connected_groups(linked[np.ix_(traced, traced)]):
             group = traced[members]
-            alike.setdefault(self._space.subspace(group).named(None), []).append(group)
+            alike.setdefault(space.subspace(group), []).append(group)
         for _, groups in sorted(alike.items(), key=lambda item: item[0].n):
             yield np.stack(groups)
 

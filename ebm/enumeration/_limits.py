@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from ebm._arrays import as_number
@@ -68,5 +67,4 @@ def number_of_states(space: FiniteSpace) -> float:
 
 def describe_size(space: FiniteSpace) -> str:
     """The number of states as powers, such as ``"2^60 states"`` or ``"2^5 · 4^3 states"``."""
-    counts = Counter(space.n_values.tolist())
-    return " · ".join(f"{q}^{count}" for q, count in counts.items()) + " states"
+    return f"{space.size_as_powers} states"

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Self
 
 import numpy as np
@@ -90,11 +91,17 @@ class FiniteSpace(StateSpace):
         """Number of states Π_i q_i, an exact integer."""
         return int(math.prod(self.n_values.tolist()))
 
+    @property
+    @abstractmethod
+    def size_as_powers(self) -> str:
+        """The number of states written as powers, such as ``"2^60"`` or ``"2^5 · 4^3"``."""
+
     def columns(self, units: Sequence[int] | Indices) -> Indices:
         """Places of the features of some units among those of the space, unit by unit."""
         stops = np.cumsum(self.widths)
         starts = stops - self.widths
-        parts = [np.arange(starts[unit], stops[unit], dtype=np.intp) for unit in units]
+        numbers = checked_units(units, self.n) if len(units) else []
+        parts = [np.arange(starts[unit], stops[unit], dtype=np.intp) for unit in numbers]
         return np.concatenate([np.empty(0, dtype=np.intp), *parts])
 
     def states_at(self, indices: ArrayLike) -> Array:
@@ -129,21 +136,22 @@ class FiniteSpace(StateSpace):
             raise ShapeError(
                 f"numbers of states must be from 0 to {self.size - 1}, got {outside[0]}"
             )
-        return self.states(index // self._place_values() % self.n_values)
+        return self.states(index // self._place_values % self.n_values)
 
     def index(self, states: ArrayLike) -> NDArray[np.int64]:
         """Number of each state in the order of :meth:`states_at`, (..., n) -> (...)."""
-        place_values = self._place_values()
-        return self.map(lambda checked: self.levels(checked) @ place_values, states).astype(
-            np.int64
-        )
+        places = self._place_values
+        return self.map(lambda checked: self.levels(checked) @ places, states).astype(np.int64)
 
+    @cached_property
     def _place_values(self) -> NDArray[np.int64]:
         """What a step of each unit adds to the number of a state, Π_{j>i} q_j, (n,)."""
         if self.size > 2**62:
             raise ShapeError(f"states of {self.n} units cannot be numbered by 64-bit integers")
         faster = np.append(self.n_values[1:], 1)
-        return np.asarray(np.cumprod(faster[::-1])[::-1], dtype=np.int64)
+        places = np.cumprod(faster[::-1], dtype=np.int64)[::-1]
+        places.setflags(write=False)
+        return places
 
     def enumerate(self, block_size: int = 2**14) -> Iterator[Array]:
         """All states in blocks of at most ``block_size`` rows, in the order of ``states_at``."""
@@ -175,12 +183,12 @@ class HomogeneousSpace(FiniteSpace):
     @property
     def n_values(self) -> Indices:
         """The number of values q, n times."""
-        return np.full(self.n, len(self.values), dtype=np.intp)
+        return _repeated(len(self.values), self.n)
 
     @property
     def widths(self) -> Indices:
         """The number of features of a unit, n times."""
-        return np.full(self.n, self.value_features.shape[1], dtype=np.intp)
+        return _repeated(self.value_features.shape[1], self.n)
 
     @property
     def n_features(self) -> int:
@@ -191,6 +199,11 @@ class HomogeneousSpace(FiniteSpace):
     def size(self) -> float:
         """Number of states q^n, an exact integer."""
         return int(len(self.values) ** self.n)
+
+    @property
+    def size_as_powers(self) -> str:
+        """The number of states as a power, such as ``"2^60"``."""
+        return f"{len(self.values)}^{self.n}"
 
     def values_of(self, unit: int) -> Array:
         """The values that all units have, (q,)."""
@@ -230,12 +243,23 @@ class HomogeneousSpace(FiniteSpace):
         return generator(rng).choice(self.values, size=(n_states, self.n))
 
 
-def checked_units(units: Sequence[int] | Indices, n: int) -> tuple[int, ...]:
+@lru_cache(maxsize=16)
+def _repeated(number: int, n: int) -> Indices:
+    """A number n times, read-only."""
+    array = np.full(n, number, dtype=np.intp)
+    array.setflags(write=False)
+    return array
+
+
+def checked_units(units: Sequence[int] | Indices, n: int) -> list[int]:
     """Numbers of units from 0 to n − 1, at least one."""
-    numbers = tuple(as_integer(unit, "units", least=0) for unit in units)
-    if not numbers or max(numbers) >= n:
-        raise ShapeError(f"units must be numbers from 0 to {n - 1}, at least one, got {units!r}")
-    return numbers
+    numbers = np.asarray(units)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not len(numbers):
+        raise ShapeError(f"units must be a sequence of numbers, at least one, got {units!r}")
+    listed: list[int] = numbers.tolist()
+    if min(listed) < 0 or max(listed) >= n:
+        raise ShapeError(f"units must be numbers from 0 to {n - 1}, got {units!r}")
+    return listed
 
 
 @dataclass(frozen=True)

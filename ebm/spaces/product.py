@@ -73,13 +73,13 @@ class Product(FiniteSpace):
                 f"name all blocks or none, got {len(blocks)} without a name beside "
                 f"{shown(list(named_blocks))}"
             )
-        held = blocks or tuple(named_blocks.values())
-        wanted = "ebm.Product(visible=ebm.Binary(5), hidden=ebm.Levels(3, 4))"
-        if not held:
-            raise ShapeError(f"a product needs at least one block, such as {wanted}")
         not_a_sequence: Any = names
         if isinstance(not_a_sequence, FiniteSpace):
             raise NamesError("a block cannot be called 'names', which are those of the units")
+        held = blocks or tuple(named_blocks.values())
+        wanted = "ebm.Product(visible=ebm.Binary(5), hidden=ebm.Levels(3, 4))"
+        if not held:
+            raise ShapeError(f"a product needs at least one block, as in {wanted}")
         for block in held:
             if not isinstance(block, FiniteSpace):
                 raise ShapeError(f"blocks must be finite spaces, as in {wanted}, got {block!r}")
@@ -226,6 +226,11 @@ class Product(FiniteSpace):
     def widths(self) -> Indices:
         """Number of features w_i of each unit, (n,)."""
         return np.concatenate([part.widths for part in self.parts])
+
+    @property
+    def size_as_powers(self) -> str:
+        """The number of states as powers, such as ``"2^5 · 4^3"``."""
+        return " · ".join(part.size_as_powers for part in self.parts)
 
     def values_of(self, unit: int) -> Array:
         """Values of a unit in increasing order, (q_i,)."""

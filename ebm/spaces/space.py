@@ -272,7 +272,7 @@ class StateSpace(ABC):
         listed = ", ".join(f"{v:g}" for v in first) + (", …" if len(values) > len(first) else "")
         raise CodingError(
             f"unit {self.labels[unit]!r} has the values {listed} where {own._coding()} is wanted"
-            f"{own._suggestion(values, 'space=' if own is self else 'for its block ')}"
+            f"{own._suggestion(values, 'space=' if own is self else 'a block of ')}"
         )
 
     def _coding_of(self, unit: int) -> StateSpace:
