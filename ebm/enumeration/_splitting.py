@@ -100,12 +100,12 @@ def sizes_of_groups(
     n_values = space.n_values
     if (n_values == n_values[0]).all():
         return split_sizes(space.n, int(n_values[0]), group_bits, undivided_bits)
-    bits = np.cumsum(np.log2(n_values))
+    per_unit = np.log2(n_values)
+    bits, largest = np.cumsum(per_unit), max(group_bits, float(per_unit.max()))
     for free in range(space.n - bool(bits[-1] >= undivided_bits), 3, -1):
         sizes = _thirds(bits[:free])
-        if np.diff(bits[np.cumsum(sizes) - 1], prepend=0).max() <= group_bits:
+        if np.diff(bits[np.cumsum(sizes) - 1], prepend=0).max() <= largest:
             return *sizes, space.n - free
-    # Groups of one unit each cannot be cut.
     free = min(space.n, 3)
     return (free + 2) // 3, (free + 1) // 3, free // 3, space.n - free
 

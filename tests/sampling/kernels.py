@@ -64,6 +64,15 @@ def levels(strength=1.0):
     return ebm.PottsModel(strength * couplings, rng.normal(0, 0.4, (4, 3)))
 
 
+def mixed(strength=1.0):
+    rng = np.random.default_rng(5)
+    space = ebm.Product(ebm.Levels(1, 3), ebm.Binary(1), ebm.Spins(1), ebm.Levels(1, 4))
+    units = np.repeat(np.arange(4), space.widths)
+    couplings = rng.choice([-0.7, 0.7], size=(9, 9)) * (units[:, None] != units)
+    couplings = (couplings + couplings.T) / 2
+    return ebm.PairwiseModel(space, strength * couplings, rng.normal(0, 0.4, 9))
+
+
 def many_body(strength=1.0):
     units = [subset for size in (2, 3) for subset in combinations(range(4), size)]
     values = strength * np.random.default_rng(1).choice([-0.5, 0.5], size=len(units))
@@ -81,7 +90,7 @@ def weakened(model):
         return TwoMembers(weakened(model._model))
     if isinstance(model, Tempered):
         return Tempered(weakened(model._model), model._beta)
-    if isinstance(model, ebm.PottsModel):
+    if isinstance(model, ebm.PottsModel | ebm.PairwiseModel):
         return replace(model, couplings=WEAKER * model.couplings)
     if isinstance(model, ebm.InteractionModel):
         terms = {k: v * (WEAKER if len(k) > 1 else 1) for k, v in model.terms.items()}
@@ -139,11 +148,13 @@ KERNELS = {
     "layers": Kernel(LayerSweeper, layers),
     "layers, double": Kernel(LayerSweeper, layers, settings=ALWAYS_DOUBLE),
     "levels": Kernel(LevelsSweeper, levels),
+    "mixed": Kernel(LevelsSweeper, mixed),
     "many-body": Kernel(EnergySweeper, many_body),
     "user's own": Kernel(EnergySweeper, users_own),
     "Metropolis, pairs": Kernel(MetropolisSweeper, spins, METROPOLIS),
     "Metropolis, layers": Kernel(MetropolisSweeper, layers, METROPOLIS),
     "Metropolis, levels": Kernel(MetropolisSweeper, levels, METROPOLIS),
+    "Metropolis, mixed": Kernel(MetropolisSweeper, mixed, METROPOLIS),
     "Metropolis, many-body": Kernel(MetropolisSweeper, many_body, METROPOLIS),
     "Metropolis, user's own": Kernel(MetropolisSweeper, users_own, METROPOLIS),
     "tempering": Kernel(TemperingSweeper, pairs, ebm.ParallelTempering(BETAS)),
