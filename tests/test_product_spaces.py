@@ -328,7 +328,9 @@ class TestSampling:
 
 
 class TestData:
-    ROWS = np.array([[0, 1, 3, 0, 2], [1, 1, 0, 0, 3], [0, 1, 3, 0, 2], [0, 0, 1, 2, 2], [1, 0, 2, 1, 0]])
+    ROWS = np.array(
+        [[0, 1, 3, 0, 2], [1, 1, 0, 0, 3], [0, 1, 3, 0, 2], [0, 0, 1, 2, 2], [1, 0, 2, 1, 0]]
+    )
 
     def test_rows_are_counted_and_have_moments_of_features(self):
         data = ebm.Ensemble.from_data(self.ROWS, space=MACHINE)
