@@ -66,7 +66,7 @@ class PairwiseModel(Frozen, ParametricModel):
     >>> couplings[0, 1:] = couplings[1:, 0] = [-1, 0, 1]
     >>> model = ebm.PairwiseModel(space, couplings)
     >>> model.energy([[0, 2], [1, 0], [1, 2]])
-    array([-0.,  1., -1.])
+    array([ 0.,  1., -1.])
     >>> model.parameter_names
     ('v[0]', 'v[1](0)', 'v[1](1)', 'A[0, 1](0)', 'A[0, 1](1)')
     """

@@ -389,9 +389,9 @@ class Levels(HomogeneousSpace):
         """One-hot rows, (q, q)."""
         return np.eye(self.q)
 
-    def features(self, states: ArrayLike) -> Array:
+    def _features(self, states: Array) -> Array:
         """One-hot features, (..., n) -> (..., n q)."""
-        levels = self.check(states).astype(np.int64)
+        levels = states.astype(np.int64)
         return np.eye(self.q)[levels].reshape(*levels.shape[:-1], self.n_features)
 
     def states_with(self, features: Array) -> Array:

@@ -64,6 +64,7 @@ class Product(FiniteSpace):
 
     def __init__(
         self,
+        /,
         *blocks: FiniteSpace,
         names: Sequence[str] | None = None,
         **named_blocks: FiniteSpace,
@@ -248,9 +249,9 @@ class Product(FiniteSpace):
         """The inverse of :meth:`states`."""
         return self._by_parts(lambda part, own: part.levels(own), np.asarray(states))
 
-    def features(self, states: ArrayLike) -> Array:
+    def _features(self, states: Array) -> Array:
         """Features of all units one after another, (..., n) -> (..., n_features)."""
-        return self._by_parts(lambda part, own: part.features(own), self.check(states))
+        return self._by_parts(lambda part, own: part._features(own), states)
 
     def states_with(self, features: Array) -> Array:
         """States by their features, (..., n_features) -> (..., n)."""

@@ -82,8 +82,12 @@ class StateSpace(ABC):
         return self.n
 
     def features(self, states: ArrayLike) -> Array:
-        """Features, whose moments are taken: here the states, (..., n) -> (..., n_features)."""
-        return self.check(states)
+        """Features, whose moments are taken; mostly the states, (..., n) -> (..., n_features)."""
+        return self._features(self.check(states))
+
+    def _features(self, states: Array) -> Array:
+        """Features of checked states: here the states."""
+        return states
 
     def check(self, states: ArrayLike) -> Array:
         """Validate states of any numeric type and return them as float64.
