@@ -181,19 +181,14 @@ class Product(FiniteSpace):
         parts = _merged([replace(self._part_of(unit), n=1) for unit in numbers])
         if len(parts) == 1:
             return parts[0].named(names)
-        runs = [
-            (block, [unit for _, unit in run])
-            for block, run in groupby(
-                ((self._block_of[unit], unit) for unit in numbers), key=lambda pair: pair[0]
-            )
-        ]
-        places = [block for block, _ in runs]
+        runs = [list(run) for _, run in groupby(numbers, key=self._block_of.__getitem__)]
+        places = [self._block_of[run[0]] for run in runs]
         block_names = None
         if self.block_names is not None and len(set(places)) == len(places):
             block_names = tuple(self.block_names[block] for block in places)
         blocks = tuple(
             self.blocks[block].subspace([unit - self._starts[block] for unit in run])
-            for block, run in runs
+            for block, run in zip(places, runs, strict=True)
         )
         some = object.__new__(type(self))
         some._set(blocks, block_names, names)
