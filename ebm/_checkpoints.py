@@ -86,13 +86,15 @@ def read_checkpoint(
             )
     try:
         return _unpack(template, "state", arrays)
-    except (KeyError, TypeError, ValueError) as error:
+    except KeyError as error:
+        raise damaged(path, f"{error.args[0]} is missing") from error
+    except (TypeError, ValueError) as error:
         raise damaged(path, error) from error
 
 
-def damaged(path: str | os.PathLike[str], error: Exception) -> FileFormatError:
+def damaged(path: str | os.PathLike[str], why: Exception | str) -> FileFormatError:
     """What to say of a file that is a checkpoint and cannot be read."""
-    return FileFormatError(f"{path} is a damaged checkpoint ({error}): remove it")
+    return FileFormatError(f"{path} is a damaged checkpoint ({why}): remove it")
 
 
 def as_table(records: Sequence[Any], kind: type[Any]) -> Array:
@@ -214,11 +216,30 @@ def _unpack(template: Any, name: str, arrays: Mapping[str, NDArray[Any]]) -> Any
     if isinstance(template, tuple | list):
         return type(template)(parts.values())
     array = arrays[name]
+    _require_layout(template, name, array)
     # What started as a whole number may have become a fraction, or an array.
     if isinstance(template, np.ndarray) or array.ndim:
         return array
     value = array.item()
     return value if isinstance(template, int) and value != int(value) else type(template)(value)
+
+
+def _require_layout(template: Any, name: str, array: NDArray[Any]) -> None:
+    """Refuse numbers in place of text, and arrays of another shape than at the start."""
+    wanted, field = np.asarray(template), name.removeprefix("state.").removeprefix("state.")
+    if (wanted.dtype.kind in "US") != (array.dtype.kind in "US"):
+        raise ValueError(f"{field} holds {array.dtype}, wanted {wanted.dtype}")
+    if wanted.shape == (0,):
+        # What is empty at the start may become anything.
+        return
+    if wanted.ndim:
+        # Memories grow from no row, and random streams from one.
+        has_grown = wanted.shape[0] <= 1 and array.ndim == wanted.ndim
+        is_alike = array.shape[has_grown:] == wanted.shape[has_grown:]
+    else:
+        is_alike = not array.ndim or ("." in field and not isinstance(template, np.ndarray))
+    if not is_alike:
+        raise ValueError(f"{field} has shape {array.shape}, wanted {wanted.shape}")
 
 
 def _others(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm._checkpoints import checkpoint_path, read_checkpoint, write_checkpoint
+from ebm._checkpoints import checkpoint_path, damaged, read_checkpoint, write_checkpoint
 from ebm.errors import EbmError
 
 Answer = Mapping[str, NDArray[Any]]
@@ -110,5 +110,7 @@ def _read(path: Path, settings: Mapping[str, str]) -> dict[int, Answer]:
     answers: dict[int, dict[str, NDArray[Any]]] = {}
     for name, array in read_checkpoint(path, settings, {}).items():
         number, _, part = name.partition(".")
+        if not number.isdecimal():
+            raise damaged(path, f"{name} is no answer")
         answers.setdefault(int(number), {})[part] = array
     return dict(answers)

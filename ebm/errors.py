@@ -1,4 +1,4 @@
-"""What can go wrong: each error is a sentence saying what was got, what is wanted, what to try."""
+"""Errors and warnings; each message says what was given, what is wanted and what to try."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ __all__ = [
     "ShapeError",
     "SingularCovarianceError",
     "StuckUnitWarning",
+    "SymmetricStartWarning",
 ]
 
 Item = TypeVar("Item")
@@ -50,7 +51,7 @@ _PASSING_ON = sys.stdlib_module_names | {
 
 
 class EbmError(ValueError):
-    """Root of the errors that a call with other arguments would not have raised."""
+    """Base class of the errors that follow from the arguments of a call."""
 
 
 class ShapeError(EbmError):
@@ -58,38 +59,38 @@ class ShapeError(EbmError):
 
 
 class CodingError(EbmError):
-    """Values outside the coding of the state space, such as −1 in a {0,1} column."""
+    """Values are outside the coding of the state space, such as −1 in a {0,1} column."""
 
 
 class NamesError(EbmError):
-    """Unit names that are missing, duplicated or not those of the space."""
+    """Unit names are missing, duplicated or not those of the space."""
 
 
 class MissingValueError(EbmError):
-    """NaN, None or an empty cell where a value is needed."""
+    """A value that is needed is NaN, None or an empty cell."""
 
 
 class ConstantUnitError(EbmError):
-    """A unit that never changes, so that no finite bias describes it."""
+    """A unit never changes, so that no finite bias describes it."""
 
 
 class SingularCovarianceError(EbmError):
-    """Covariances without an inverse, or without one that has digits left."""
+    """Covariances have no inverse, or none that rounding leaves any digits of."""
 
 
 class ModelError(EbmError):
-    """A model does not keep the contract of :class:`ebm.EnergyModel`."""
+    """A model does not fulfil the contract of :class:`ebm.EnergyModel`."""
 
 
 class ConvergenceError(EbmError):
-    """An iteration that did not settle on an answer.
+    """An iteration has not converged.
 
     Parameters
     ----------
     message : str
-        The sentence.
+        The message.
     residual : float
-        What was left to settle at its end.
+        The residual at the end of the iteration.
     """
 
     def __init__(self, message: str, *, residual: float = float("nan")) -> None:
@@ -98,18 +99,18 @@ class ConvergenceError(EbmError):
 
 
 class DivergenceError(EbmError):
-    """Learning that ran away: an update that is not finite, or beyond any use.
+    """An update of the parameters is not finite, or so large that learning has diverged.
 
     Parameters
     ----------
     message : str
-        The sentence.
+        The message.
     update : int
-        The first such update, from 1.
+        Number of the update, from 1.
     parameter : str
-        Name of the parameter that went farthest.
+        Name of the parameter that changes most.
     model : Any
-        The model before it.
+        The model before the update.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class FileFormatError(EbmError):
 
 
 class LimitError(EbmError):
-    """The work asked for would exceed a stated limit; raised before any work."""
+    """The computation would exceed a limit of time or memory; raised before any work."""
 
 
 class EnumerationLimitError(LimitError):
@@ -136,7 +137,7 @@ class MemoryLimitError(LimitError):
 
 
 class PrecisionError(EbmError):
-    """Numbers so large that double precision cannot hold what was asked for."""
+    """Numbers are so large that the result cannot be represented in double precision."""
 
 
 class MissingExtraError(ImportError):
@@ -144,7 +145,7 @@ class MissingExtraError(ImportError):
 
 
 class EbmWarning(UserWarning):
-    """Root of the warnings."""
+    """Base class of the warnings."""
 
 
 class NoMaximumWarning(EbmWarning):
@@ -155,8 +156,12 @@ class NotConvergedWarning(EbmWarning):
     """A fit ended before its maximum."""
 
 
+class SymmetricStartWarning(EbmWarning):
+    """A fit begins where units that are summed out do nothing, or all the same."""
+
+
 class SeriesWarning(EbmWarning):
-    """A power series taken where its orders no longer settle its sum."""
+    """A power series is used where its terms do not decrease."""
 
 
 class StuckUnitWarning(EbmWarning):
@@ -164,19 +169,19 @@ class StuckUnitWarning(EbmWarning):
 
 
 class PoorMixingWarning(EbmWarning):
-    """Chains that still disagree about a mean: they have not seen the same distribution."""
+    """Chains differ in a mean by more than their errors: they have not mixed."""
 
 
 class PoorWeightsWarning(EbmWarning):
-    """A few importance weights outweigh all others."""
+    """A few importance weights dominate all others."""
 
 
 class RepeatedNumbersWarning(EbmWarning):
-    """Chains go on from some states with the random numbers that led them there."""
+    """Chains continue from states with the random numbers that generated these states."""
 
 
 class FewSamplesWarning(EbmWarning):
-    """Fewer rows than units: covariances are singular."""
+    """There are fewer rows than units, so that covariances are singular."""
 
 
 def require_extra(module: str, extra: str) -> ModuleType:

@@ -291,6 +291,15 @@ def offered_form(model: Any) -> type[EnergyForm] | None:
     return None
 
 
+def has_pairs(model: Any) -> bool:
+    """Whether the energy is a quadratic form of two-valued units, its numbers the parameters.
+
+    These are its vector v, then the couplings A_ij of ``model.pairs``, index arrays i < j.
+    """
+    is_quadratic = offered_form(model) is QuadraticForm
+    return is_quadratic and isinstance(model.space, Binary | Spins) and hasattr(model, "pairs")
+
+
 def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
     """The energy of a model as a checked form; None if the model offers none.
 

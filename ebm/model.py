@@ -142,6 +142,41 @@ class ParametricModel(EnergyModel):
         """
         return np.asarray(average.expectation(self.energy_gradient))
 
+    def mean_energy_hessian(self, average: Any) -> Array:
+        """Average of ∂²E/∂θ² over an ensemble, (p, p): zero for energies affine in θ.
+
+        Parameters
+        ----------
+        average : Ensemble
+            What to average over.
+
+        Returns
+        -------
+        ndarray, (p, p)
+            E_average[∂²E/∂θ²], from a method ``energy_hessian(states)`` of the model, (..., n) ->
+            (..., p, p), if it has one.
+
+        Raises
+        ------
+        ModelError
+            If ∂E/∂θ depends on θ at some of 64 states drawn at random, and there is no such method.
+        """
+        p, hessian = len(self.parameters), getattr(self, "energy_hessian", None)
+        if callable(hessian):
+            return np.asarray(average.expectation(hessian))
+        states = self.space.random(64, 0)
+        others = (0.5 * self.parameters + shift for shift in (0.3, -0.7))
+        here, *there = (
+            np.asarray(model.energy_gradient(states))
+            for model in (self, *map(self.with_parameters, others))
+        )
+        if not all(np.allclose(here, g, rtol=1e-9, atol=1e-9, equal_nan=True) for g in there):
+            raise ModelError(
+                f"the derivatives of {type(self).__name__} depend on its parameters: give it a "
+                f"method energy_hessian(states) with ∂²E/∂θ² of states (m, n), (m, {p}, {p})"
+            )
+        return np.zeros((p, p))
+
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
         """Directional derivative Σ_k direction_k ∂E/∂θ_k, (..., n) -> (...)."""
         return self.energy_gradient(states) @ np.asarray(direction, dtype=np.float64)

@@ -112,6 +112,11 @@ CALLS = {
         lambda: ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)),
         lambda start: ebm.fit(start, EVERY_PAIR, solver=ebm.Newton(max_iterations=1)),
     ),
+    "hidden units without weights": (
+        "SymmetricStart",
+        lambda: ebm.marginalize(ebm.BoltzmannMachine(np.zeros((5, 5)), np.zeros(5)), range(3)),
+        lambda start: ebm.fit(start, EVERY_PAIR, penalty=1.0),
+    ),
     "fit by steps": (
         "NoMaximum",
         lambda: ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)),

@@ -17,16 +17,17 @@ from ebm._types import Array, Indices
 from ebm.effective._inclusion_exclusion import subsets, subtract_parts
 from ebm.effective._kept_units import kept_positions
 from ebm.effective._traced_groups import connected_groups
+from ebm.effective._traced_parameters import TracedParameters
 from ebm.enumeration._limits import describe_size, number_of_states
 from ebm.enumeration._log_weights import Parts, Resolved, cut_form, of_form, resolved
 from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import QuadraticForm, offered_form, summable_form
-from ebm.model import EnergyModel, checked_energy, checked_space
+from ebm.model import EnergyModel, ParametricModel, checked_energy, checked_space
 from ebm.models import InteractionModel
 from ebm.perturbation._costs import require_within
 from ebm.spaces import Binary, FiniteSpace, Spins
 
-__all__ = ["MarginalModel", "marginalize"]
+__all__ = ["MarginalModel", "ParametricMarginal", "marginalize"]
 
 #: Joint states of kept and traced units held at a time.
 CHUNK = 2**18
@@ -87,7 +88,13 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
         raise ModelError(f"units of a finite space can be summed out, not of {space!r}")
     kept = kept_positions(keep, model)
     narrowed = getattr(model, "narrowed", None)
-    return MarginalModel(model, kept) if narrowed is None else narrowed(kept)
+    return _marginal_of(model, kept) if narrowed is None else narrowed(kept)
+
+
+def _marginal_of(model: EnergyModel, keep: tuple[int, ...]) -> MarginalModel:
+    """A marginal with parameters where the joint model has some."""
+    kind = ParametricMarginal if isinstance(model, ParametricModel) else MarginalModel
+    return kind(model, keep)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,17 +134,26 @@ class MarginalModel(EnergyModel):
 
     def narrowed(self, kept: tuple[int, ...]) -> MarginalModel:
         """The model of some of the kept units, given by their places in ``keep``."""
-        return MarginalModel(self.model, tuple(self.keep[i] for i in kept))
+        return _marginal_of(self.model, tuple(self.keep[i] for i in kept))
 
     def __repr__(self) -> str:
-        return f"MarginalModel({self.model!r}, keep={self.keep})"
+        return f"{type(self).__name__}({self.model!r}, keep={self.keep})"
+
+    @property
+    def traced(self) -> Indices:
+        """Numbers of the units of the joint model that are summed out, in increasing order."""
+        return np.setdiff1d(np.arange(self.model.space.n), self.keep)
 
     @cached_property
     def _trace(self) -> TraceByProducts | TraceByEnergy:
-        kept = np.array(self.keep, dtype=np.intp)
-        traced = np.setdiff1d(np.arange(self.model.space.n), kept)
-        trace = TraceByProducts if offered_form(self.model) is QuadraticForm else TraceByEnergy
-        return trace(self.model, kept, traced)
+        if offered_form(self.model) is not QuadraticForm:
+            return self._every_state
+        return TraceByProducts(self.model, np.array(self.keep, dtype=np.intp), self.traced)
+
+    @cached_property
+    def _every_state(self) -> TraceByEnergy:
+        """The traced units of any model, state by state."""
+        return TraceByEnergy(self.model, np.array(self.keep, dtype=np.intp), self.traced)
 
     def energy(self, states: ArrayLike) -> Array:
         """E_eff(v) = −ln Σ_h exp(−E(v, h)) in units of k_B T, (..., n) -> (...); it may be +inf."""
@@ -176,7 +192,7 @@ class MarginalModel(EnergyModel):
         if not callable(getattr(self.model, "scaled", None)):
             raise ModelError(f"{type(self.model).__name__} must have a method scaled(beta)")
         joint: Any = self.model
-        return MarginalModel(joint.scaled(beta), self.keep)
+        return _marginal_of(joint.scaled(beta), self.keep)
 
     def interactions(self, max_order: int | None = None) -> InteractionModel:
         """The effective energy as interactions of 1, 2, … units, exact at full order.
@@ -277,6 +293,29 @@ class MarginalModel(EnergyModel):
         return energies
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class ParametricMarginal(MarginalModel, TracedParameters):
+    """A marginal of a model with parameters, which are its own; made by :func:`marginalize`.
+
+    ∂E_eff/∂θ = E_{h|v}[∂E/∂θ(v, h)] (Lemma 8, [EBM] eq 10), so that a fit learns by the rule of
+    Theorem 9, eq 11. Means are those of the traced units given the kept ones, exactly.
+
+    Parameters
+    ----------
+    model : ParametricModel
+        The joint model.
+    keep : tuple of int
+        Its units that are kept, in the order of ``space``.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> star = ebm.IsingModel([[0, 0, 1], [0, 0, 1], [1, 1, 0]], [0, 0, 0])
+    >>> ebm.marginalize(star, keep=[0, 1]).energy_gradient([1, 1]).round(3)
+    array([-1.   , -1.   , -0.964, -1.   , -0.964, -0.964])
+    """
+
+
 def _require_feasible(what: str, seconds: float, n_bytes: float, remedy: str) -> None:
     require_within(
         what,
@@ -301,7 +340,7 @@ class TraceByProducts:
         self._cut = cut_form(summable_form(model))
         form, forms, _ = self._cut
         self._kept = self._space.subspace(keep)
-        rows = self._space.columns(keep)
+        self._rows = rows = self._space.columns(keep)
         self._own = tuple(
             QuadraticForm(matrix[np.ix_(rows, rows)], vector[rows], 0.0)
             for matrix, vector, _ in forms
@@ -310,8 +349,10 @@ class TraceByProducts:
         for units in self._groups_of_one_space(form.matrix, traced):
             columns = self._space.columns(units.ravel()).reshape(len(units), -1)
             parts = [_Group.of(part, rows, columns) for part in forms]
-            self._groups.append((self._space.subspace(units[0]).named(None), parts))
-        sizes = [(len(group[0].inside), number_of_states(space)) for space, group in self._groups]
+            self._groups.append((self._space.subspace(units[0]).named(None), parts, columns))
+        sizes = [
+            (len(group[0].inside), number_of_states(space)) for space, group, _ in self._groups
+        ]
         self.seconds = SECONDS_BY_PRODUCTS * sum(count * size for count, size in sizes)
         self.n_terms = int(max((n * min(size, TRACED_CHUNK) for n, size in sizes), default=1))
 
@@ -319,11 +360,34 @@ class TraceByProducts:
         """constant − E_eff of a block of kept states."""
         f = self._kept.features(states)
         total = of_form(self._own, f)
-        for space, group in self._groups:
-            tables = (space.features(hidden) for hidden in space.enumerate(TRACED_CHUNK))
-            sums = (Parts(*(part.log_weights(f, g) for part in group)).log_sum(2) for g in tables)
-            total = total.plus(reduce(Parts.joined, sums), axis=1)
+        for space, group, _ in self._groups:
+            total = total.plus(_log_sum_of_group(space, group, f), axis=1)
         return total
+
+    def completed(self, states: Array) -> tuple[Array, list[tuple[Indices, Array]]]:
+        """Means E[f|v] of all features of the joint model, (k, d), and Cov[g|v] inside of groups.
+
+        Given the kept units, groups are independent of each other. For groups of each space the
+        latter are their features (n_groups, c) and (k, n_groups, c, c).
+        """
+        f = self._kept.features(states)
+        means = np.empty((len(states), self._space.n_features))
+        means[:, self._rows] = f
+        covariances = []
+        for space, group, columns in self._groups:
+            total = _log_sum_of_group(space, group, f)
+            mean = np.zeros((len(f), *columns.shape))
+            second = np.zeros((*mean.shape, columns.shape[1]))
+            for table in space.enumerate(TRACED_CHUNK):
+                g = space.features(table)
+                leading, rest = Parts(*(part.log_weights(f, g) for part in group))
+                p = np.exp(leading - total.leading[:, :, None] + (rest - total.rest[:, :, None]))
+                squares = np.einsum("tc,td->tcd", g, g)
+                mean += p @ g
+                second += np.tensordot(p, squares, axes=1)
+            means[:, columns] = mean
+            covariances.append((columns, second - np.einsum("kgc,kgd->kgcd", mean, mean)))
+        return means, covariances
 
     def energy(self, states: Array) -> Array:
         """E_eff of a block of kept states."""
@@ -348,6 +412,13 @@ class TraceByProducts:
             alike.setdefault(space.subspace(group), []).append(group)
         for _, groups in sorted(alike.items(), key=lambda item: item[0].n):
             yield np.stack(groups)
+
+
+def _log_sum_of_group(space: Any, group: list[_Group], f: Array) -> Parts:
+    """ln Σ_g e^… over the states of each group for kept features f, (k, n_groups)."""
+    tables = (space.features(hidden) for hidden in space.enumerate(TRACED_CHUNK))
+    sums = (Parts(*(part.log_weights(f, g) for part in group)).log_sum(2) for g in tables)
+    return reduce(Parts.joined, sums)
 
 
 class _Group(NamedTuple):
@@ -378,7 +449,7 @@ class TraceByEnergy:
         space: Any = model.space
         self._space = space.subspace(traced).named(None) if len(traced) else None
         size = number_of_states(self._space) if self._space else 1.0
-        self.seconds = SECONDS_BY_ENERGY * size
+        self.seconds, self.n_states = SECONDS_BY_ENERGY * size, size
         self.n_terms = int(min(size, TRACED_CHUNK))
 
     def energy(self, states: Array) -> Array:
@@ -405,6 +476,21 @@ class TraceByEnergy:
             return reduce(Parts.joined, sums)
 
         return Resolved(log_weights, whole.constant, whole.resolution)
+
+    def conditional(self, states: Array) -> Iterator[tuple[Array, Array]]:
+        """Kept states joined to all of the traced units, (k, t, n), and p(h|v), (k, t)."""
+        own, total = resolved(self._model), self.resolved()
+        if own is None or total is None:
+            effective = self.energy(states)[:, None]
+            for joint in self._joint_states(states):
+                energies = checked_energy(self._model, joint.reshape(-1, joint.shape[2]))
+                yield joint, np.exp(effective - energies.reshape(joint.shape[:2]))
+            return
+        sums = total.log_weights(states)
+        for joint in self._joint_states(states):
+            parts = own.log_weights(joint.reshape(-1, joint.shape[2]))
+            leading, rest = (part.reshape(joint.shape[:2]) for part in parts)
+            yield joint, np.exp(leading - sums.leading[:, None] + (rest - sums.rest[:, None]))
 
     def _joint_states(self, states: Array) -> Iterator[Array]:
         """Kept states joined to all of the traced units, some at a time, (k, t, n)."""

@@ -3,6 +3,7 @@
 from ebm.information.chain import chain_fisher
 from ebm.information.ensemble_information import EnsembleInformation
 from ebm.information.fisher import FisherInformation, fisher_information
+from ebm.information.hessian import loss_hessian
 from ebm.information.joint import JointInformation
 from ebm.information.layers import (
     BlockDiagonalInformation,
@@ -35,5 +36,6 @@ __all__ = [
     "TwoLayers",
     "chain_fisher",
     "fisher_information",
+    "loss_hessian",
     "relative_fisher",
 ]

@@ -57,7 +57,7 @@ class EnsembleInformation(Metric):
         # The default of energy_derivative forms an array of p numbers for each state.
         forms_array = type(model).energy_derivative is ParametricModel.energy_derivative
         self._pieces = Pieces(ensemble, max(1, CHUNK // p))
-        self._passes = self._pieces if forms_array else ensemble
+        self._passes = self._pieces if forms_array else Pieces(ensemble, CHUNK)
         # Not the ensemble's own mean, which refuses chains too short for error bars.
         mean = np.asarray(model.mean_energy_gradient(self._pieces), dtype=np.float64)
         self._mean = require_finite(mean, f"the mean of {type(model).__name__}.energy_gradient")
@@ -113,7 +113,7 @@ def energy_gradients(model: Any, states: Array, p: int) -> Array:
 
 
 class Pieces(Ensemble):
-    """An ensemble in blocks of at most ``rows`` states."""
+    """An ensemble in blocks of at most ``rows`` states, those of weight zero left out."""
 
     def __init__(self, ensemble: Ensemble, rows: int) -> None:
         self._whole, self._rows = ensemble, rows
@@ -122,6 +122,10 @@ class Pieces(Ensemble):
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """The same states and weights in the same order."""
         for states, weights in self._whole.blocks():
+            # A forbidden state has no derivative.
+            seen = weights > 0
+            if not seen.all():
+                states, weights = states[seen], weights[seen]
             for start in range(0, len(states), self._rows):
                 part = slice(start, start + self._rows)
                 yield states[part], weights[part]

@@ -24,6 +24,9 @@ from ebm.spaces import Binary, Spins
 
 __all__ = ["FisherInformation", "fisher_information", "pair_fisher"]
 
+#: A covariance of pairs of features of order one below this is rounding.
+ROUNDING = 1e-12
+
 
 class FisherInformation(Metric):
     """A Fisher information that is stored as a matrix, (p, p).
@@ -101,7 +104,8 @@ def fisher_information(
         model, with the parameters of the joint model.
     average : Ensemble, optional
         States to average over, such as samples; by default the model is enumerated exactly. These
-        are visible states of a restricted machine, or states of the joint model of a marginal.
+        are visible states of a restricted machine, and states of the kept units of a marginal, or
+        of all units of its joint model.
     joint : bool
         Whether the hidden units of a restricted machine count as observed.
 
@@ -134,11 +138,7 @@ def fisher_information(
     """
     model: Any = source.model if isinstance(source, ExactEnsemble) else source
     if isinstance(getattr(model, "model", None), ParametricModel) and hasattr(model, "keep"):
-        if average is not None:
-            require_units(average, model.model.space)
-        if joint:
-            return fisher_information(model.model, average)
-        return FisherInformation(marginal_covariance(model, average))
+        return _of_kept_units(source, model, average, joint)
     if not isinstance(model, ParametricModel):
         raise ModelError(f"{type(model).__name__} has no parameters: it is no ebm.ParametricModel")
     if joint and offered_form(model) is not LayeredForm:
@@ -162,6 +162,33 @@ def fisher_information(
             "and hidden biases and then the rows of weights: leave joint out"
         )
     return JointInformation(hidden_order(form), visible, relative_fisher(model, average))
+
+
+def _of_kept_units(source: Any, model: Any, average: Any, joint: bool) -> Metric:
+    """That of a marginal, in the parameters of the joint model."""
+    whole = model.model
+    if joint:
+        if average is not None:
+            require_units(average, whole.space)
+        return fisher_information(whole, average)
+    is_whole = isinstance(average, ExactEnsemble) and average.model is whole
+    if average is None or (is_whole and isinstance(model, ParametricModel)):
+        # States of the kept units are fewer than joint ones.
+        average = source if isinstance(source, ExactEnsemble) else exact(model)
+    if _is_over_kept_units(model, average):
+        require_units(average, model.space)
+        return EnsembleInformation(model, average)
+    require_units(average, whole.space)
+    return FisherInformation(marginal_covariance(model, average))
+
+
+def _is_over_kept_units(model: Any, average: Any) -> bool:
+    """Whether states of an average are those of a marginal, not those of its joint model."""
+    n_kept: int = model.space.n
+    if n_kept < model.model.space.n:
+        return bool(getattr(average, "space", model.model.space).n == n_kept)
+    # Nothing is summed out, and only the order of the units may tell.
+    return isinstance(average, ExactEnsemble) and average.model is model
 
 
 def _is_small_family_of_pairs(model: Any) -> bool:
@@ -189,7 +216,9 @@ def family_fisher(model: Any, ensemble: Any) -> Array:
     np.subtract.at(one, i, two * (low - center[j])[:, None])
     np.subtract.at(one, j, two * (low - center[i])[:, None])
     by_features = np.concatenate([one, two])
-    return np.asarray(by_features.T @ pair_fisher(ensemble, (i, j), center) @ by_features)
+    fisher = np.asarray(by_features.T @ pair_fisher(ensemble, (i, j), center) @ by_features)
+    # Of a saturated model rounding is all that is left, which is not symmetric.
+    return fisher if np.abs(fisher).max() > ROUNDING else (fisher + fisher.T) / 2
 
 
 def pair_fisher(ensemble: Any, pairs: Any, center: Array) -> Array:

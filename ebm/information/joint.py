@@ -8,7 +8,6 @@ import numpy as np
 
 from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
-from ebm.enumeration import exact
 from ebm.errors import require_memory
 from ebm.forms import LayeredForm
 from ebm.information.ensemble_information import energy_gradients
@@ -59,8 +58,8 @@ def hidden_order(form: LayeredForm) -> Indices:
     return np.vstack([weights, n + np.arange(m)]).T.ravel()
 
 
-def marginal_covariance(model: Any, joint: Ensemble | None) -> Array:
-    """Cov_{p(v)}[E_{h|v} ∂E/∂θ] of some units of a model, the others summed out, (p, p)."""
+def marginal_covariance(model: Any, joint: Ensemble) -> Array:
+    """Cov_{p(v)}[E_{h|v} ∂E/∂θ] of some units of a model over joint states, (p, p)."""
     whole, keep = model.model, list(model.keep)
     p, size = len(whole.parameters), float(model.space.size)
     require_memory(
@@ -69,7 +68,7 @@ def marginal_covariance(model: Any, joint: Ensemble | None) -> Array:
         "keep fewer units",
     )
     probability, gradient = np.zeros(int(size)), np.zeros((int(size), p))
-    for states, weights in (exact(whole) if joint is None else joint).blocks():
+    for states, weights in joint.blocks():
         index = np.asarray(model.space.index(states[:, keep]), dtype=np.intp)
         probability += np.bincount(index, weights, int(size))
         np.add.at(gradient, index, weights[:, None] * energy_gradients(whole, states, p))

@@ -111,7 +111,8 @@ class Metric(ABC):
         damping : float
             Number ≥ 0 that is added to the diagonal.
         tolerance : float
-            Relative residual |v − (G + damping·1) x| / |v| at which conjugate gradients stop.
+            Norm of the residual v − (G + damping·1) x, relative to that of v, at which conjugate
+            gradients stop.
 
         Returns
         -------

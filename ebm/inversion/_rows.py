@@ -33,7 +33,7 @@ class DistinctRows:
         if isinstance(self.space, Spins):
             states = 2 * states - 1
         size = self.sample_size
-        n_rows = round(size) if math.isfinite(size) else len(states)
+        n_rows = max(round(size), len(states)) if math.isfinite(size) else len(states)
         return WeightedStates(
             space=self.space, states=states, weights=self.weights, sample_size=size, n_rows=n_rows
         )

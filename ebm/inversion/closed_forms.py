@@ -86,40 +86,40 @@ def mean_field(
     W_μν = Ĉ_μν / ( x̂_μ(1−x̂_μ) x̂_ν(1−x̂_ν) ) for μ ≠ ν; [EBM] eq 38.
     b_μ = logit x̂_μ − (½−x̂_μ) W_μμ at center x̂, the exact form of [EBM] eq 37.
 
-    This is order 1; the field calls it the first-order, or high-temperature, inversion. Its
-    relative error grows in proportion to the couplings, so read it beside an exact fit wherever one
-    can be had. Order K inverts C(W; x̂) = Ĉ order by order, with errors of order K + 1 in W and b:
-    it helps at weak couplings only, and from moderate ones on each order is worse than the one
-    below; a :class:`ebm.errors.SeriesWarning` says when the last order is larger than the one
-    before. :func:`plefka`, which inverts Ĉ as a matrix, is the one to use there.
+    The equations are those of order 1, known as the first-order or high-temperature inversion,
+    whose relative error is proportional to the couplings. Order K inverts C(W; x̂) = Ĉ order by
+    order, with errors of order K + 1 in W and b. Higher orders are more accurate for weak couplings
+    only; a :class:`ebm.errors.SeriesWarning` is issued if the last order is larger than the one
+    before. For stronger couplings :func:`plefka`, which inverts Ĉ as a matrix, is preferable.
 
     Parameters
     ----------
     moments : Moments or Ensemble
-        x̂ and Ĉ (with 1/N, ddof = 0) of two-valued units, in either coding.
+        The means x̂ and covariances Ĉ (with 1/N, ddof = 0) of two-valued units, in either coding.
     order : int
-        K, 1 to 5.
+        The order K, from 1 to 5.
     diagonal : float or array_like, (n,)
         W_μμ of the result, a gauge freedom that changes no probability.
     pseudocount, shrinkage : float
-        Regularization, see :func:`naive_mean_field`.
+        Regularization as in :func:`naive_mean_field`.
     max_seconds : float
-        Time that one of about K³/3 evaluations of an order K above 1 may take before it is refused.
+        Largest estimated time of each of the about K³/3 evaluations that an order K above 1 takes.
 
     Returns
     -------
     BoltzmannMachine or IsingModel
-        In the coding of the moments, with their names; a Boltzmann machine is centered at x̂.
+        The model in the coding of the moments, with their names; a Boltzmann machine is centered
+        at x̂.
 
     Raises
     ------
     EbmError
-        If ``order`` is not a positive integer or a setting is out of range, or ``moments`` are
-        something else, not of two-valued units with 1/N, or impossible.
+        If ``order`` is not a positive integer or a setting is out of range, or if ``moments`` are
+        not moments of two-valued units with 1/N, or no distribution has them.
     LimitError
         If ``order`` is above 5, or an evaluation would take too long.
     ConstantUnitError
-        If a unit never changes; it is named.
+        If a unit, which is named, never changes.
 
     Examples
     --------
@@ -162,33 +162,35 @@ def naive_mean_field(
     W_ij = −(Ĉ⁻¹)_ij for i ≠ j, the linear response of x̂ = σ(b + W(x̂−center));
     b_i = logit x̂_i at center x̂.
 
-    Right to first order in the couplings, like :func:`mean_field`, but it sums chains of couplings
-    to all orders :cite:`nguyen2017`: better wherever correlations are not small.
+    The result is correct to first order in the couplings, as that of :func:`mean_field`, but it
+    sums chains of couplings to all orders :cite:`nguyen2017` and is more accurate unless
+    correlations are small.
 
     Parameters
     ----------
     moments : Moments or Ensemble
-        x̂ and Ĉ (with 1/N, ddof = 0) of two-valued units, in either coding.
+        The means x̂ and covariances Ĉ (with 1/N, ddof = 0) of two-valued units, in either coding.
     pseudocount : float
-        Number a of samples from the uniform distribution that are mixed in, with weight a/(N + a).
-        It needs a finite ``sample_size`` N.
+        Number a of samples of the uniform distribution that are added, with weight a/(N + a); needs
+        a finite ``sample_size`` N.
     shrinkage : float
-        λ: covariances of different units are taken times 1 − λ.
+        The number λ in [0, 1]; covariances of different units are multiplied by 1 − λ.
 
     Returns
     -------
     BoltzmannMachine or IsingModel
-        In the coding of the moments, with their names; a Boltzmann machine is centered at x̂ (after
-        the pseudocount).
+        The model in the coding of the moments, with their names; a Boltzmann machine is centered
+        at x̂, with the pseudocount included.
 
     Raises
     ------
     SingularCovarianceError
-        If Ĉ has no inverse, with the reason and a cure.
+        If Ĉ has no inverse; the message says why and what to change.
     EbmError
-        If ``moments`` are something else or impossible, or a setting is out of range.
+        If ``moments`` are not moments of two-valued units, or no distribution has them, or a
+        setting is out of range.
     ConstantUnitError
-        If a unit never changes; it is named.
+        If a unit, which is named, never changes.
 
     Examples
     --------
@@ -210,30 +212,30 @@ def tap(
     W_ij + ½ s_i s_j W_ij² = −(Ĉ⁻¹)_ij for i ≠ j with s = 1 − 2x̂;
     b_i = logit x̂_i − ½ s_i Σ_j W_ij² x̂_j(1−x̂_j) at center x̂.
 
-    The root that goes to zero with the right-hand side :cite:`tanaka1998`. It equals
-    :func:`naive_mean_field` in the couplings where a unit is on half of the time.
+    W_ij is the root that goes to zero with the right-hand side :cite:`tanaka1998`. It is that of
+    :func:`naive_mean_field` for the couplings of units with x̂ = ½.
 
     Parameters
     ----------
     moments : Moments or Ensemble
-        x̂ and Ĉ (with 1/N, ddof = 0) of two-valued units, in either coding.
+        The means x̂ and covariances Ĉ (with 1/N, ddof = 0) of two-valued units, in either coding.
     pseudocount, shrinkage : float
-        Regularization, see :func:`naive_mean_field`.
+        Regularization as in :func:`naive_mean_field`.
 
     Returns
     -------
     BoltzmannMachine or IsingModel
-        As :func:`naive_mean_field`.
+        The model as from :func:`naive_mean_field`.
 
     Raises
     ------
     SingularCovarianceError
-        If Ĉ has no inverse, with the reason and a cure.
+        If Ĉ has no inverse; the message says why and what to change.
     EbmError
-        If the equation of a pair has no real root, then it is named; or as
+        If the equation of a pair, which is named, has no real root; or as
         :func:`naive_mean_field`.
     ConstantUnitError
-        If a unit never changes; it is named.
+        If a unit, which is named, never changes.
 
     Examples
     --------
@@ -270,27 +272,28 @@ def independent_pair(
     W_ij = ln( p₁₁ p₀₀ / (p₁₀ p₀₁) ) of the pair's table;
     b_i = logit x̂_i + Σ_j ( ln p₁₀/p₀₀ − logit x̂_i + W_ij x̂_j ) at center x̂.
 
-    Exact for two units, and to first order in the couplings for more.
+    The result is exact for two units, and correct to first order in the couplings for more.
 
     Parameters
     ----------
     moments : Moments or Ensemble
-        x̂ and Ĉ (with 1/N, ddof = 0) of two-valued units, in either coding.
+        The means x̂ and covariances Ĉ (with 1/N, ddof = 0) of two-valued units, in either coding.
     pseudocount, shrinkage : float
-        Regularization, see :func:`ebm.inversion.naive_mean_field`.
+        Regularization as in :func:`ebm.inversion.naive_mean_field`.
 
     Returns
     -------
     BoltzmannMachine or IsingModel
-        In the coding of the moments, with their names; a Boltzmann machine is centered at x̂.
+        The model in the coding of the moments, with their names; a Boltzmann machine is centered
+        at x̂.
 
     Raises
     ------
     EbmError
-        If a pair has a combination of values that never occurs, then it is named; or ``moments``
-        are something else or impossible.
+        If a pair, which is named, has a combination of values that never occurs, or if ``moments``
+        are not moments of two-valued units, or no distribution has them.
     ConstantUnitError
-        If a unit never changes; it is named.
+        If a unit, which is named, never changes.
 
     Examples
     --------
@@ -310,33 +313,33 @@ def bethe(
 ) -> BoltzmannMachine | IsingModel:
     """Couplings in the Bethe approximation, exact on trees.
 
-    c_ij / (v_i v_j − c_ij²) = −(Ĉ⁻¹)_ij for i ≠ j with v = x̂(1−x̂), the root between the bounds;
+    c_ij / (v_i v_j − c_ij²) = −(Ĉ⁻¹)_ij for i ≠ j with v = x̂(1−x̂), the root with c_ij² < v_i v_j;
     W_ij and b as in :func:`independent_pair`, from tables with covariance c_ij.
 
-    The linear response of belief propagation, in closed form :cite:`nguyen2017`: naive
-    mean field with every pair summed to all orders.
+    The couplings are those whose linear response by belief propagation is Ĉ :cite:`nguyen2017`:
+    naive mean field with every pair summed to all orders.
 
     Parameters
     ----------
     moments : Moments or Ensemble
-        x̂ and Ĉ (with 1/N, ddof = 0) of two-valued units, in either coding.
+        The means x̂ and covariances Ĉ (with 1/N, ddof = 0) of two-valued units, in either coding.
     pseudocount, shrinkage : float
-        Regularization, see :func:`ebm.inversion.naive_mean_field`.
+        Regularization as in :func:`ebm.inversion.naive_mean_field`.
 
     Returns
     -------
     BoltzmannMachine or IsingModel
-        As :func:`independent_pair`.
+        The model as from :func:`independent_pair`.
 
     Raises
     ------
     SingularCovarianceError
-        If Ĉ has no inverse, with the reason and a cure.
+        If Ĉ has no inverse; the message says why and what to change.
     EbmError
-        If a pair has no table with such a c, then it is named; or as
+        If a pair, which is named, has no table of probabilities with covariance c_ij; or as
         :func:`ebm.inversion.naive_mean_field`.
     ConstantUnitError
-        If a unit never changes; it is named.
+        If a unit, which is named, never changes.
 
     Examples
     --------
@@ -356,36 +359,36 @@ def bethe(
 def sessak_monasson(
     moments: Any, *, pseudocount: float = 0.0, shrinkage: float = 0.0
 ) -> BoltzmannMachine | IsingModel:
-    """Couplings by the expansion of Sessak and Monasson: all loops, and all pairs, once each.
+    """Couplings by the expansion of Sessak and Monasson: the sums over loops and over pairs.
 
     W_ij = −(Ĉ⁻¹)_ij + ln( p₁₁ p₀₀ / (p₁₀ p₀₁) ) − Ĉ_ij / (v_i v_j − Ĉ_ij²) for i ≠ j;
     b_i = logit x̂_i − ½ s_i ( (Ĉ⁻¹)_ii − 1/v_i )
     + Σ_j ( ln p₁₀/p₀₀ − logit x̂_i + W^pair_ij x̂_j + ½ s_i Ĉ_ij² / (v_i (v_i v_j − Ĉ_ij²)) )
     at center x̂, with v = x̂(1−x̂) and s = 1 − 2x̂.
 
-    Both are derivatives of one entropy of means and covariances :cite:`sessak2009`. Couplings are
-    right to third order in the covariances, biases to fourth.
+    Both are derivatives of one entropy as a function of means and covariances :cite:`sessak2009`.
+    Couplings are correct to third order in the covariances, biases to fourth.
 
     Parameters
     ----------
     moments : Moments or Ensemble
-        x̂ and Ĉ (with 1/N, ddof = 0) of two-valued units, in either coding.
+        The means x̂ and covariances Ĉ (with 1/N, ddof = 0) of two-valued units, in either coding.
     pseudocount, shrinkage : float
-        Regularization, see :func:`ebm.inversion.naive_mean_field`.
+        Regularization as in :func:`ebm.inversion.naive_mean_field`.
 
     Returns
     -------
     BoltzmannMachine or IsingModel
-        As :func:`independent_pair`.
+        The model as from :func:`independent_pair`.
 
     Raises
     ------
     SingularCovarianceError
-        If Ĉ has no inverse, with the reason and a cure.
+        If Ĉ has no inverse; the message says why and what to change.
     EbmError
         As :func:`independent_pair`.
     ConstantUnitError
-        If a unit never changes; it is named.
+        If a unit, which is named, never changes.
 
     Examples
     --------

@@ -31,46 +31,47 @@ def plefka(
     W_ij + Σ_{k=2…K} ∂²Γ_k/∂m_i∂m_j = −(Ĉ⁻¹)_ij for i ≠ j, solved for W;
     b_i = logit x̂_i − Σ_{k=2…K} ∂Γ_k/∂m_i at center x̂.
 
-    Γ_k are the orders of ``min_b(ln Z − b·m)``, see :func:`ebm.perturbation.plefka`. Order 1 is
-    :func:`naive_mean_field`, order 2 :func:`tap`, and order 1 with pairs resummed :func:`bethe`.
-    Orders 3 to 5 have errors of order K + 1 in the couplings; where these are so strong that orders
-    do not settle, the equation of order 4 or 5 may have no solution.
+    Γ_k are the orders of ``min_b(ln Z − b·m)``, as from :func:`ebm.perturbation.plefka`. Order 1 is
+    :func:`naive_mean_field`, order 2 is :func:`tap`, and order 1 with pairs resummed is
+    :func:`bethe`. Orders 3 to 5 have errors of order K + 1 in the couplings. For couplings so
+    strong that the series does not converge, the equation of order 4 or 5 may have no solution.
 
     Parameters
     ----------
     moments : Moments or Ensemble
-        x̂ and Ĉ (with 1/N, ddof = 0) of two-valued units, in either coding.
+        The means x̂ and covariances Ĉ (with 1/N, ddof = 0) of two-valued units, in either coding.
     order : int
-        K, 1 to 5.
+        The order K, from 1 to 5.
     resum_pairs : bool
-        Whether what each pair of units adds by itself is taken exactly, beyond order K.
+        Whether the terms that involve a single pair of units are summed to all orders.
     fall_back : bool
-        Whether to go down to the highest order that has a solution; a
-        :class:`ebm.errors.SeriesWarning` then says which.
+        Whether to take the highest order with a solution if order K has none; a
+        :class:`ebm.errors.SeriesWarning` then names the order.
     pseudocount, shrinkage : float
-        Regularization, see :func:`naive_mean_field`.
+        Regularization as in :func:`naive_mean_field`.
     max_seconds : float
-        Time that one evaluation of order K may take before it is refused.
+        Largest estimated time of one evaluation of order K.
 
     Returns
     -------
     BoltzmannMachine or IsingModel
-        In the coding of the moments, with their names; a Boltzmann machine is centered at x̂.
+        The model in the coding of the moments, with their names; a Boltzmann machine is centered
+        at x̂.
 
     Raises
     ------
     ConvergenceError
-        If the equation has no solution, or none near; it names what was left and the pairs where
-        most was.
+        If no solution of the equation is found; the message gives the residual and the pairs where
+        it is largest.
     LimitError
         If ``order`` is above 5, or an evaluation would take too long.
     EbmError
         If ``order`` is not a positive integer or a setting is out of range, or as
         :func:`naive_mean_field`.
     SingularCovarianceError
-        If Ĉ has no inverse, with the reason and a cure.
+        If Ĉ has no inverse; the message says why and what to change.
     ConstantUnitError
-        If a unit never changes; it is named.
+        If a unit, which is named, never changes.
 
     Examples
     --------

@@ -39,7 +39,13 @@ from ebm.learning._existence import (
     listed,
     require_changing_units,
 )
-from ebm.learning._families import center_of, diagonal_input, has_pairs, pairs_of
+from ebm.learning._families import (
+    center_of,
+    diagonal_input,
+    has_pairs,
+    pairs_of,
+    require_own_pairs,
+)
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.learning.result import FitResult
 from ebm.models import BoltzmannMachine, IsingModel
@@ -57,15 +63,15 @@ GOOD_ENOUGH = 1e-6
 class Pseudolikelihood:
     """Minus the mean log pseudo-likelihood, L(θ) = −Σ_α E_D[ln p(x_α | rest)], in nats.
 
-    With the conditionals of [EBM] eq 13. No sum over states is needed: cost grows as rows times n².
-    Consistent: with many samples of a machine its maximum is that machine, at any coupling
+    The conditional probabilities are those of [EBM] eq 13. No sum over states is needed; the cost
+    is proportional to the number of rows and to n². The estimator is consistent at any coupling
     :cite:`nguyen2017`.
 
     Parameters
     ----------
     node_wise : bool
-        Let each unit have its own logistic regression, and average the two estimates of each
-        coupling. Otherwise both are one parameter, which is more accurate.
+        Whether each unit has its own logistic regression, and each coupling is the mean of two
+        estimates. By default both are one parameter, which is more accurate.
 
     Raises
     ------
@@ -95,9 +101,9 @@ class Pseudolikelihood:
         model : BoltzmannMachine or IsingModel
             The family: its center, diagonal, names and pattern of couplings are kept.
         data : Ensemble
-            Rows; moments do not suffice.
+            The rows; moments do not suffice.
         penalty : Penalty
-            Of the parameters; without l1.
+            The penalty of the parameters, without l1.
 
         Returns
         -------
@@ -111,13 +117,21 @@ class Pseudolikelihood:
         ConstantUnitError
             If a unit never changes and ``penalty.l2_biases`` is zero.
         EbmError
-            If the penalty has a part that does not apply.
+            If the penalty has an l1, or free or tied parameters together with ``node_wise``.
         """
         if not has_pairs(model):
+            name = type(model).__name__
+            if pair_machine(model) is not None:
+                raise ModelError(
+                    f"{name} does not say which couplings are its parameters: to be fitted by "
+                    "pseudo-likelihood, its parameters must be the vector v and the couplings A_ij "
+                    "of its quadratic_form, and its attribute pairs the index arrays (i, j), i < j"
+                )
             raise ModelError(
-                f"{type(model).__name__} has no pseudo-likelihood here: give a pairwise model of "
+                f"{name} has no pseudo-likelihood here: give a pairwise model of "
                 "two-valued units, such as ebm.BoltzmannMachine or ebm.IsingModel"
             )
+        require_own_pairs(model)
         if penalty.l1:
             raise EbmError("l1 belongs to gradient steps on a likelihood, not to pseudo-likelihood")
         rows = read_rows(data)
@@ -144,32 +158,33 @@ def pseudolikelihood(
 ) -> FitResult:
     """Fit a pairwise model by maximum pseudo-likelihood.
 
-    Maximizes Σ_α E_D[ln p(x_α | rest)] − R(θ) with the conditionals of [EBM] eq 13:
-    :func:`ebm.fit` with ``loss=ebm.inversion.Pseudolikelihood()`` of a machine with all couplings
-    whose center is at the means of the data, or of an Ising model for spins.
+    The maximum of Σ_α E_D[ln p(x_α | rest)] − R(θ) with the conditional probabilities of [EBM]
+    eq 13, by :func:`ebm.fit` with ``loss=ebm.inversion.Pseudolikelihood()``. The model is a
+    Boltzmann machine with all couplings and its center at the means of the data, or for spins an
+    Ising model.
 
     Parameters
     ----------
     data : array_like, DataFrame or Ensemble
         Rows, or an ensemble of states; moments do not suffice.
     penalty : Penalty or float, optional
-        ``ebm.Penalty(l2=…)``, or its ``l2`` alone, in the coding of the data; biases are those at
-        the center of the data means, or fields.
+        ``ebm.Penalty(l2=…)``, or its ``l2`` alone, for the couplings in the coding of the data and
+        the biases at the center of the data means, or the fields of spins.
     node_wise : bool
-        Let each unit have its own logistic regression, as in :class:`Pseudolikelihood`.
+        Whether each unit has its own logistic regression, as in :class:`Pseudolikelihood`.
     space : StateSpace or class, optional
-        The coding of rows; None means ``ebm.Binary``.
+        The coding of rows, by default ``ebm.Binary``.
     sample_weight : array_like, (n_samples,), optional
-        Frequencies of rows.
+        Frequencies of the rows.
     names : sequence of str, optional
-        Unit names, where rows have none.
+        Names of the units, if the rows have none.
     solver : TruncatedNewton, optional
-        Tolerance and number of steps.
+        The solver with its tolerance and largest number of steps.
 
     Returns
     -------
     FitResult
-        The model with standard errors, which are computed when asked for. Where the
+        The model, with standard errors that are computed on first use. Where the
         pseudo-likelihood has no maximum the result is not ``converged``, and a
         :class:`ebm.errors.NoMaximumWarning` names the units.
 
@@ -180,14 +195,14 @@ def pseudolikelihood(
     ModelError
         If ``data`` are moments.
     CodingError
-        If values are outside the coding, or units not two-valued.
+        If values are outside the coding, or units are not two-valued.
     ConstantUnitError
         If a unit never changes and ``penalty.l2_biases`` is zero.
 
     Notes
     -----
-    Where there are too many parameters for standard errors, of the order of 10 000, there is
-    :func:`ebm.inversion.bootstrap`.
+    For more than about 10 000 parameters standard errors are refused as too costly, and
+    :func:`ebm.inversion.bootstrap` takes their place.
 
     Examples
     --------
@@ -215,7 +230,7 @@ def log_pseudolikelihood(model: Any, data: Any) -> float:
     Parameters
     ----------
     model : BoltzmannMachine or IsingModel
-        The model.
+        A pairwise model of two-valued units.
     data : array_like, DataFrame or Ensemble
         Rows in the coding of the model, or an ensemble of states.
 
@@ -227,7 +242,7 @@ def log_pseudolikelihood(model: Any, data: Any) -> float:
     Raises
     ------
     ModelError
-        If the model is another.
+        If the model is not a pairwise model of two-valued units.
     NamesError
         If the units of an ensemble have other names.
 

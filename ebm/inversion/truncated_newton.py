@@ -35,17 +35,17 @@ NEAR = 0.1
 
 @dataclass(frozen=True)
 class TruncatedNewton(Search):
-    """Newton steps by conjugate gradients: products with the Hessian, never the Hessian itself.
+    """Newton steps by conjugate gradients, from products with the Hessian.
 
-    Early steps are solved roughly, the last ones as exactly as ``tolerance`` asks for
-    :cite:`dembo1983`.
+    The accuracy of the conjugate gradients grows from step to step, up to that which ``tolerance``
+    requires :cite:`dembo1983`.
 
     Parameters
     ----------
     tolerance : float
-        Largest gradient accepted, in units of the standard deviations of its features.
+        Largest gradient accepted, in units of the standard deviations of the features.
     max_iterations : int
-        Most steps.
+        Largest number of steps.
 
     Raises
     ------

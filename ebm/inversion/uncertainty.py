@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import as_integer, as_number, read_only
-from ebm._checkpoints import fingerprint
+from ebm._checkpoints import damaged, fingerprint
 from ebm._jobs import Answer, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
@@ -42,14 +42,14 @@ class BootstrapResult:
     Parameters
     ----------
     model : BoltzmannMachine or IsingModel
-        From the data themselves.
+        The model of the original data.
     parameters : ndarray, (n_resamples − n_failed, p)
-        Of the models of the resamples, in the gauge of ``model``.
+        Parameters of the models of the resamples, in the gauge of ``model``.
     n_failed : int
-        Resamples on which the method gave no model.
+        Number of resamples on which the method gave no model.
     failures : tuple of (str, int)
-        Why, and how often, the most frequent reason first. Singular covariances are one reason,
-        with the message of the first.
+        The reasons with their frequencies, the most frequent first. Singular covariances count as
+        one reason, with the message of the first.
 
     Examples
     --------
@@ -77,17 +77,17 @@ class BootstrapResult:
         return np.asarray(self.parameters.std(axis=0, ddof=1))
 
     def interval(self, level: float = 0.95) -> Array:
-        """Percentile intervals of the parameters, lower and upper ends.
+        """Percentile intervals of the parameters.
 
         Parameters
         ----------
         level : float
-            Between 0 and 1.
+            The coverage, between 0 and 1.
 
         Returns
         -------
         ndarray, (2, p)
-            Of ``model.parameters``.
+            Lower and upper ends of the intervals of ``model.parameters``.
 
         Raises
         ------
@@ -111,14 +111,16 @@ def bootstrap(
 ) -> BootstrapResult:
     """Repeat an inversion on resampled rows.
 
-    N rows are drawn from the N rows of the data with replacement. A resample on which the method
-    fails, such as one in which a unit never changes, is left out and counted with its reason.
+    Each resample consists of N rows drawn with replacement from the N rows of the data. A resample
+    on which the method fails, such as one in which a unit never changes, is left out and counted
+    with its reason.
 
     Parameters
     ----------
     method : callable
-        From an ensemble to a model or a result with a ``model``: ``ebm.inversion.bethe``,
-        ``ebm.inversion.pseudolikelihood``, or with settings by ``functools.partial``.
+        A function from an ensemble to a model, or to a result with a ``model``, such as
+        ``ebm.inversion.bethe`` or ``ebm.inversion.pseudolikelihood``; settings are given by
+        ``functools.partial``.
     data : array_like, DataFrame or Ensemble
         The samples.
     n_resamples : int
@@ -126,26 +128,27 @@ def bootstrap(
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness.
     executor : concurrent.futures.Executor, optional
-        Executor that runs resamples side by side.
+        Executor that runs resamples in parallel.
     checkpoint : path-like, optional
-        File that holds the resamples done; a bootstrap with the same seed goes on from it, also to
-        more resamples.
+        File to which finished resamples are written. A later call with the same seed goes on from
+        it, also to a larger number of resamples.
 
     Returns
     -------
     BootstrapResult
-        Parameters, standard errors and failures.
+        Parameters of all resamples, standard errors and failures.
 
     Raises
     ------
     ModelError
-        If ``method`` is no function, or ``data`` are moments.
+        If ``method`` is not a function, or ``data`` are moments.
     EbmError
         If the data are exact, or fewer than two resamples gave a model.
 
     Notes
     -----
-    Where many resamples fail, the errors of the others are too small: regularize the method.
+    Where many resamples fail, the standard errors of the others are too small, and the method
+    needs regularization.
 
     Examples
     --------
@@ -177,7 +180,15 @@ def bootstrap(
             job, seeds.tolist(), executor=executor, checkpoint=checkpoint, settings=settings
         )
     parameters = [answer["parameters"] for answer in answers if "parameters" in answer]
-    failures = _reasons(answer for answer in answers if "parameters" not in answer)
+    others = [answer for answer in answers if "parameters" not in answer]
+    if checkpoint is not None:
+        wanted = np.shape(reference.parameters)
+        for k, part in enumerate(parameters):
+            if part.shape != wanted:
+                raise damaged(checkpoint, f"parameters {k} have shape {part.shape}, not {wanted}")
+        if not all({"failure", "reason"} <= set(answer) for answer in others):
+            raise damaged(checkpoint, "parameters are missing")
+    failures = _reasons(others)
     if len(parameters) < 2:
         raise EbmError(
             f"only {len(parameters)} of {n_resamples} resamples gave a model; most often: "
@@ -232,12 +243,12 @@ def standard_errors(method: Callable[[Any], Any], data: Any) -> Array:
     """Standard errors of an inversion by the delta method.
 
     √diag( G Σ Gᵀ / N ) with Σ the covariance of the features x_i and x_i x_j over the rows, and G
-    the derivatives of the parameters by their means, taken by central differences.
+    the derivatives of the parameters by the means of the features, from central differences.
 
     Parameters
     ----------
     method : callable
-        From moments to a model, such as ``ebm.inversion.bethe``, or with settings
+        A function from moments to a model, such as ``ebm.inversion.bethe``, or with settings
         ``functools.partial(ebm.inversion.tap, shrinkage=0.1)``.
     data : array_like, DataFrame or Ensemble
         The samples.
@@ -245,22 +256,23 @@ def standard_errors(method: Callable[[Any], Any], data: Any) -> Array:
     Returns
     -------
     ndarray, (p,)
-        Of the ``parameters`` of ``method(data)``, its center held fixed; zero for exact ensembles.
-        They describe sampling alone, not what is wrong with the method.
+        Standard errors of the ``parameters`` of ``method(data)`` with its center held fixed, zero
+        for exact ensembles. They are sampling errors and leave out the bias of the method.
 
     Raises
     ------
     LimitError
         If there are more than 1500 parameters.
     ModelError
-        If ``method`` is no function, or ``data`` are moments.
+        If ``method`` is not a function, or ``data`` are moments.
     EbmError
-        If ``method`` does not return a model from moments, or has no slope there.
+        If ``method`` returns no model from moments, or is not differentiable at those of the data.
 
     Notes
     -----
-    Right for many samples. Near an empty cell of a table, or a singular covariance, look at
-    :func:`bootstrap` too. :func:`pseudolikelihood` needs rows and brings its own errors.
+    The method holds for large samples. Near an empty cell of a table of two units, or a singular
+    covariance, compare with :func:`bootstrap`. Results of :func:`pseudolikelihood`, which needs
+    rows, have standard errors of their own.
 
     Examples
     --------

@@ -7,24 +7,18 @@ import math
 import numpy as np
 
 from ebm._iterate import Run
+from ebm._jobs import interruptible
 from ebm._types import Array
-from ebm.ensembles import Moments
+from ebm.ensembles import Ensemble, Moments
 from ebm.errors import EbmError, LimitError, NoMaximumWarning, NotConvergedWarning, warn
 from ebm.information import FisherInformation
 from ebm.learning._existence import (
     FLAT,
-    empty_cells,
     empty_pairs,
     missing_maximum,
     units_of_direction,
 )
-from ebm.learning._likelihood import (
-    UNDETERMINED,
-    LikelihoodLoss,
-    PairLikelihoodLoss,
-    Point,
-    deviations,
-)
+from ebm.learning._likelihood import UNDETERMINED, LikelihoodLoss, Point, deviations
 from ebm.learning._separation import doubt_of_maximum, vanishing_direction
 from ebm.learning.result import FitResult
 
@@ -37,30 +31,40 @@ MOST_PARAMETERS = 1000
 def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
     """The fitted model with its errors and the verdict on the maximum."""
     point = loss.point(run.state["theta"])
-    fisher, note = None, ""
-    if run.reason != "interrupted" or "fisher" in vars(point):
-        fisher, note = information_at(loss, point)
+    fisher, note, direction = None, "no standard errors: interrupted", None
+    reason = run.reason
+    if reason != "interrupted" or "fisher" in vars(point):
+        with interruptible():
+            fisher, note = information_at(loss, point)
+            reason, direction = _ending(loss, point, run.reason, fisher)
     notes = [note] if note else []
-    reason, direction = _ending(loss, point, run.reason, fisher)
-    cells: list[str] = []
-    if isinstance(loss, PairLikelihoodLoss):
-        _require_possible_end(loss, point, run.reason)
-        cells = empty_cells(loss.data, loss.family.pairs, loss.penalty)
+    _require_possible_end(loss, point, run.reason)
+    cells = loss.empty_cells
     # An empty cell of a coupled pair is proof, whatever the optimizer saw.
     if cells:
         reason = "flat"
     errors, why = _standard_errors(loss, point, fisher, reason, direction, cells)
+    rank = loss.gauge.shape[1] if loss.penalty.is_tied else None
+    if fisher is not None:
+        rank = loss.rank(point, fisher)
+        if not loss.is_convex and rank < len(fisher):
+            errors, why = _without_rank(loss, errors, rank, len(fisher), why)
     if reason == "flat":
         units = _growing(loss, direction, errors)
         held = loss.penalty.holds_couplings
         notes = [missing_maximum(cells, units, loss.sample_size, held=held), *notes]
     elif fisher is None and reason != "interrupted":
-        doubt, note = doubt_of_maximum(loss.family, loss.rows, loss.penalty)
+        doubt, note = None, "whether the likelihood has a maximum is not known: interrupted"
+        with interruptible():
+            doubt, note = doubt_of_maximum(loss.family, loss.rows, loss.penalty)
         if doubt is not None:
             reason = "flat" if doubt.is_certain else "doubtful"
         notes = [note, *notes] if note else notes
     norm = float(run.history[-1].gradient_norm) if run.history else math.nan
     sentence = _sentence(reason, len(run.history) - 1, norm, point.is_exact)
+    if reason == "undetermined" and direction is not None:
+        named = ", ".join(map(repr, loss.units_of(direction)))
+        sentence = f"{sentence}; the direction is one of the parameters of {named}"
     if reason in NO_MAXIMUM:
         warn(notes[0], NoMaximumWarning)
     elif reason in {"iterations", "rounding", "undetermined", "unbounded"}:
@@ -77,6 +81,7 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
         misfit=float(np.abs(loss.scaling.T @ misfit).max(initial=0)),
         sample_size=loss.sample_size,
         errors=errors,
+        degrees_of_freedom=rank,
         fisher=None if fisher is None else FisherInformation(fisher),
         ensemble=point.ensemble,
         history=run.history,
@@ -86,16 +91,22 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
 
 def information_at(loss: LikelihoodLoss, point: Point) -> tuple[Array | None, str]:
     """The Fisher information where it is formed without being asked for, or why it is not."""
-    if isinstance(loss, PairLikelihoodLoss):
-        if not hasattr(point.ensemble, "fourth_moments"):
+    reasons = [loss.missing_information(point)]
+    if not loss.is_pairwise:
+        if not point.is_exact:
             kind = type(point.ensemble).__name__
-            return None, f"no standard errors: {kind} has no fourth moments"
-    elif not point.is_exact or len(point.theta) > MOST_PARAMETERS:
-        return None, "no standard errors: they need an exact average and few parameters"
-    try:
-        return point.fisher, ""
-    except LimitError as error:
-        return None, f"no standard errors: {error}"
+            reasons.append(f"they need an exact average of the model, {kind} is none")
+        if len(point.theta) > MOST_PARAMETERS:
+            reasons.append(
+                f"they need at most {MOST_PARAMETERS} parameters, not {len(point.theta)}"
+            )
+    why = "; ".join(filter(None, reasons))
+    if not why:
+        try:
+            return point.fisher, ""
+        except LimitError as error:
+            why = str(error)
+    return None, f"no standard errors: {why}"
 
 
 def _ending(
@@ -104,21 +115,31 @@ def _ending(
     """Why the search ended, and the direction of steps along which the loss falls for ever."""
     if reason == "flat":
         return reason, point.direction
-    if reason == "undetermined":
-        return reason, point.least_determined
-    is_untied = not (isinstance(loss, PairLikelihoodLoss) or loss.penalty.is_tied)
-    if reason in {"converged", "rounding"} and fisher is not None and is_untied and loss.is_convex:
-        # Some ends are so far out that Newton steps from there are rounding.
-        direction = vanishing_direction(loss.family, fisher, point.slopes, loss.penalty)
-        if direction is not None:
-            return "undetermined" if math.isinf(loss.sample_size) else "flat", direction
-    return reason, None
+    least = point.least_determined if reason == "undetermined" else None
+    is_tied = loss.penalty.is_tied
+    is_asked = fisher is not None and loss.is_convex and (is_tied or not loss.is_pairwise)
+    if fisher is None or not is_asked or reason not in {"converged", "rounding", "undetermined"}:
+        return reason, least
+    # Some ends are so far out that Newton steps from there are rounding.
+    fisher = loss.coordinates.of_model(fisher, point.model, point.ensemble)
+    direction = vanishing_direction(loss.family, fisher, point.slopes, loss.penalty)
+    if direction is None:
+        return reason, least
+    is_certain = not math.isinf(loss.sample_size)
+    if is_tied:
+        # Parameters that are held may freeze a model whose likelihood has a maximum.
+        doubt = doubt_of_maximum(loss.family, loss.rows, loss.penalty)[0]
+        if doubt is None and is_certain and isinstance(loss.rows, Ensemble):
+            return reason, least
+        is_certain = doubt is not None and doubt.is_certain
+        direction = np.linalg.lstsq(loss.gauge, direction)[0]
+    return "flat" if is_certain else "undetermined", direction
 
 
-def _require_possible_end(loss: PairLikelihoodLoss, point: Point, reason: str) -> None:
+def _require_possible_end(loss: LikelihoodLoss, point: Point, reason: str) -> None:
     """Refuse moments under which a sample becomes likelier than certain."""
     falls_for_ever = reason == "unbounded" and isinstance(loss.rows, Moments)
-    if falls_for_ever or point.log_likelihood > 1e-9:
+    if loss.is_pairwise and (falls_for_ever or point.log_likelihood > 1e-9):
         raise EbmError(
             "no distribution has these moments: a sample would become likelier than certain; take "
             "all of them from the same samples"
@@ -142,7 +163,7 @@ def _standard_errors(
     cells: list[str],
 ) -> tuple[Array | None, tuple[str, ...]]:
     """√diag(A H⁻¹ F H⁻¹ Aᵀ / N) with H = F + Aᵀ ∂²R A, (p,), and why there are none."""
-    is_pairwise, is_flat = isinstance(loss, PairLikelihoodLoss), reason == "flat"
+    is_pairwise, is_flat = loss.is_pairwise, reason == "flat"
     if fisher is None:
         return None, ()
     if is_pairwise and math.isinf(loss.sample_size):
@@ -178,6 +199,20 @@ def _standard_errors(
     if cells:
         errors[loss.family.space.n + empty_pairs(loss.data, loss.family.pairs)] = math.inf
     return errors, ()
+
+
+def _without_rank(
+    loss: LikelihoodLoss, errors: Array | None, rank: int, p: int, why: tuple[str, ...]
+) -> tuple[Array | None, tuple[str, ...]]:
+    """Errors of parameters that hidden units leave open: none, unless a penalty holds them."""
+    told = (
+        f"the Fisher information of {p} parameters has rank {rank}: along {p - rank} directions of "
+        "parameters the distribution of the units seen does not change to first order"
+    )
+    if loss.penalty and errors is not None:
+        return errors, (*why, f"{told}; there the penalty alone holds them")
+    start = "no standard errors: some direction of parameters changes nothing; "
+    return None, (f"{start}{told}, and AIC and BIC charge {rank}",)
 
 
 def _sentence(reason: str, steps: int, norm_at_end: float, is_exact: bool) -> str:

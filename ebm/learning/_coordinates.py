@@ -38,10 +38,14 @@ class Coordinates:
         """F in the parameters of the model, of which Aᵀ F A need not tell all, (p, p)."""
         return fisher_information(model, ensemble).dense()
 
-    def scaling(self, deviation: Array) -> Any:
-        """A in units of the deviations of the features, (p,) -> (p, q)."""
+    def units(self, deviation: Array) -> Array:
+        """Deviations of the features along the steps, from those of single ones, (p,) -> (q,)."""
         # The deviation of a sum of features is at most the sum of theirs.
-        return self.matrix / (np.abs(self.matrix).T @ deviation)
+        return np.asarray(np.abs(self.matrix).T @ deviation)
+
+    def scaling(self, units: Array) -> Any:
+        """A in units of the deviations of the features, (q,) -> (p, q)."""
+        return self.matrix / units
 
     def of_features(self, step: Array) -> Array:
         """By how much a step changes the factor of each feature, (q,) -> (p,)."""
@@ -83,11 +87,15 @@ class OwnParameters(Coordinates):
         """The matrix itself."""
         return fisher
 
-    def scaling(self, deviation: Array) -> Any:
+    def units(self, deviation: Array) -> Array:
+        """The deviations themselves."""
+        return deviation
+
+    def scaling(self, units: Array) -> Any:
         """Each parameter in units of the deviation of its feature, (p, p)."""
         from scipy.sparse import dia_array
 
-        return dia_array((1 / deviation[None], [0]), shape=(self._p, self._p))
+        return dia_array((1 / units[None], [0]), shape=(self._p, self._p))
 
 
 class CenteredPairs(Coordinates):
@@ -112,9 +120,9 @@ class CenteredPairs(Coordinates):
         back = 2 * np.eye(len(fisher)) - self.matrix
         return np.asarray(back.T @ fisher @ back)
 
-    def scaling(self, deviation: Array) -> Any:
-        """A in units of the deviations of the centered features, (p, p)."""
-        return self.matrix / deviation
+    def units(self, deviation: Array) -> Array:
+        """The deviations themselves, those of the centered features."""
+        return deviation
 
     def of_features(self, step: Array) -> Array:
         """The step itself."""

@@ -17,7 +17,7 @@ import numpy as np
 from ebm._types import Array, Flags, Indices
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import ConstantUnitError, EbmError, NoMaximumWarning, warn
-from ebm.learning._families import has_hidden_units
+from ebm.learning._families import has_hidden_units, has_pairs, joint_model
 from ebm.learning.penalties import AppliedPenalty
 from ebm.spaces import Binary
 from ebm.spaces._labels import shown
@@ -55,9 +55,12 @@ def require_changing_units(moments: Moments, penalty: AppliedPenalty | None = No
 
 def constant_units_notes(family: Any, data: Any, *, held: bool) -> tuple[str, ...]:
     """Name columns that never change, to which a machine with hidden units has no best biases."""
-    if held or not has_hidden_units(family) or not isinstance(data, Ensemble):
+    joint = joint_model(family)
+    is_hidden = has_hidden_units(family) or (joint is not None and has_pairs(joint))
+    if held or not is_hidden or not isinstance(data, Ensemble):
         return ()
-    mean = np.asarray(data.expectation(lambda x: x))
+    low, high = family.space.values
+    mean = (np.asarray(data.expectation(lambda x: x)) - low) / (high - low)
     # Shares of rows sum to one but for rounding.
     constant = constant_units(family.space.labels, np.minimum(mean, 1 - mean) < 1e-12)
     if not constant:

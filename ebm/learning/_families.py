@@ -9,17 +9,19 @@ import numpy as np
 from ebm._types import Array
 from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
-from ebm.spaces import Binary, Spins
+from ebm.forms import has_pairs as has_pairs
+from ebm.model import ParametricModel
+from ebm.spaces import Spins
 
 
-def has_pairs(model: Any) -> bool:
-    """Whether moments of pairs are all that is learnt from.
-
-    Then the energy is a quadratic form of two-valued units, and the parameters are its vector v,
-    then the couplings A_ij of the pairs ``model.pairs``, index arrays i < j.
-    """
-    is_quadratic = offered_form(model) is QuadraticForm
-    return is_quadratic and isinstance(model.space, Binary | Spins) and hasattr(model, "pairs")
+def require_own_pairs(model: Any) -> None:
+    """Refuse a family whose parameters are not those that its ``pairs`` announce."""
+    n, n_pairs, p = model.space.n, len(model.pairs[0]), len(model.parameters)
+    if p != n + n_pairs:
+        raise ModelError(
+            f"{type(model).__name__} has {p} parameters, but its attribute pairs announces "
+            f"{n + n_pairs}: one for each of {n} units, then one for each of the pairs"
+        )
 
 
 def has_hidden_units(model: Any) -> bool:
@@ -28,6 +30,12 @@ def has_hidden_units(model: Any) -> bool:
         return False
     n, m = layers_of(model).weights.shape
     return bool(len(model.parameters) == n + m + n * m)
+
+
+def joint_model(model: Any) -> Any:
+    """The joint model whose parameters a marginal has, (v, h) -> E; None of any other model."""
+    joint = getattr(model, "model", None)
+    return joint if isinstance(joint, ParametricModel) and hasattr(model, "traced") else None
 
 
 def moments_alone(model: Any) -> ModelError:

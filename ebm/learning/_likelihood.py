@@ -21,8 +21,8 @@ from ebm.enumeration import ExactEnsemble
 from ebm.errors import PrecisionError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.learning._coordinates import CenteredPairs, Coordinates, OwnParameters
-from ebm.learning._existence import units_of_direction
-from ebm.learning._families import diagonal_input, pairs_of
+from ebm.learning._existence import empty_cells, units_of_direction
+from ebm.learning._families import diagonal_input, joint_model, pairs_of
 from ebm.learning._separation import idle_directions, is_affine, units_moved
 from ebm.learning._statistics import gradient_of, gradient_variances, mean_energy, variances
 from ebm.learning.penalties import AppliedPenalty
@@ -44,8 +44,12 @@ SINGULAR = 1e-13
 REGULAR = 1e-3
 #: Relative eigenvalue of the scaled Hessian below which parameters along it are rounding.
 UNDETERMINED = 1e-12
+#: Deviation of a feature, as a share of its mean, that is rounding.
+CONSTANT = 1e-10
 #: By how much rounding of exact moments may move a parameter.
 VISIBLE = 0.01
+#: A change of a parameter beyond this is that of an inverse curvature that overflows.
+LARGEST_MOVE = 1e100
 #: Smallest variance of a feature that is divided by.
 TINY = float(np.finfo(float).tiny)
 #: Number of samples that exact moments stand for where errors are compared.
@@ -66,6 +70,9 @@ class LikelihoodLoss:
     penalty: AppliedPenalty
     #: What was learnt from, where ``data`` are its moments.
     rows: Any
+
+    #: Whether moments of pairs are all that is learnt from.
+    is_pairwise = False
 
     # -- where to begin --------------------------------------------------------------------------
 
@@ -141,9 +148,14 @@ class LikelihoodLoss:
         return self.coordinates.matrix
 
     @cached_property
+    def units(self) -> Array:
+        """Standard deviations of the features along the steps over the data, (q,)."""
+        return self.coordinates.units(np.sqrt(self._variances()))
+
+    @cached_property
     def scaling(self) -> Any:
-        """Steps in units of the deviations of the features over the data, (p, q)."""
-        return self.coordinates.scaling(np.sqrt(self._variances()))
+        """Steps in units of these deviations, (p, q)."""
+        return self.coordinates.scaling(self.units)
 
     def _variances(self) -> Array:
         return gradient_variances(self.family, self.data)
@@ -151,6 +163,30 @@ class LikelihoodLoss:
     def fisher(self, model: Any, ensemble: Any) -> Array:
         """Aᵀ F A, (q, q)."""
         return self.coordinates.fisher(model, ensemble)
+
+    def rank(self, point: Point, fisher: Array) -> int:
+        """Number of steps that change the distribution: the rank of the Fisher information.
+
+        Of energies affine in the parameters it is the same everywhere, and is taken where no
+        allowed state has lost its share.
+        """
+        if self.is_convex:
+            point = self._bare
+            fisher = self.fisher(point.model, point.ensemble)
+        mean = np.asarray(self.gauge.T @ gradient_of(point.model, point.ensemble))
+        variance = np.maximum(fisher.diagonal(), 0)
+        # What is constant but for rounding has no part in it.
+        varies = variance > (CONSTANT * np.maximum(np.abs(mean), np.sqrt(variance))) ** 2
+        if not varies.any():
+            return 0
+        scaled = _scaled(fisher, np.sqrt(np.where(varies, variance, 1.0)))[np.ix_(varies, varies)]
+        values = np.linalg.eigvalsh(scaled)
+        rank = int((values > UNDETERMINED * values[-1]).sum())
+        return int(min(rank, getattr(self.family.space, "size", math.inf) - 1))
+
+    def missing_information(self, point: Point) -> str:
+        """Why the Fisher information at a point cannot be had; empty if it can."""
+        return ""
 
     def curvature(self, fisher: Array) -> Array:
         """Aᵀ (F + ∂²R/∂θ²) A; the Hessian of L for energies affine in θ, (q, q)."""
@@ -166,6 +202,11 @@ class LikelihoodLoss:
     def is_convex(self) -> bool:
         """Whether energies are affine in the parameters, as far as a few rows tell."""
         return is_affine(self.family, self.data)
+
+    @cached_property
+    def empty_cells(self) -> list[str]:
+        """Sentences about combinations of values of two units whose absence leaves no maximum."""
+        return []
 
     @property
     def sample_size(self) -> float:
@@ -192,6 +233,7 @@ class PairLikelihoodLoss(LikelihoodLoss):
 
     data: Moments
     is_convex = True
+    is_pairwise = True
 
     def start(self) -> Array:
         """The independent model with the means of the data, kept off the corners, (p,)."""
@@ -210,6 +252,10 @@ class PairLikelihoodLoss(LikelihoodLoss):
             diagonal = diagonal_input(pairs_of(self.family), self.family.space)
             theta[:units] = np.log(mean / (1 - mean)) - diagonal
         return theta
+
+    def rank(self, point: Point, fisher: Array) -> int:
+        """Pairs of units are independent features."""
+        return len(fisher)
 
     def _untied(self) -> Coordinates:
         return CenteredPairs(self.family, self.data.mean)
@@ -233,6 +279,17 @@ class PairLikelihoodLoss(LikelihoodLoss):
     @cached_property
     def _data_average(self) -> Array:
         return gradient_of(self.family, self.data)
+
+    def missing_information(self, point: Point) -> str:
+        """That covariances of pairs need moments of four units."""
+        if hasattr(point.ensemble, "fourth_moments"):
+            return ""
+        return f"{type(point.ensemble).__name__} has no fourth moments"
+
+    @cached_property
+    def empty_cells(self) -> list[str]:
+        """A sentence for each pair of units with a combination of values that never occurs."""
+        return empty_cells(self.data, self.family.pairs, self.penalty)
 
     def reach(self, direction: Array) -> float:
         """A bound on how far a step moves any energy, in nats."""
@@ -300,11 +357,24 @@ class Point:
     @cached_property
     def slope(self) -> float:
         """Derivative of the loss along the Newton step, −gᵀ H⁻¹ g."""
-        return float(self.gradient @ self.direction)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(self.gradient @ self.direction)
 
     def after(self, length: float) -> Point:
         """The point so many Newton steps away."""
-        return self.loss.point(self.theta + length * (self.loss.gauge @ self.direction))
+        with np.errstate(over="ignore", invalid="ignore"):
+            move = length * (self.loss.gauge @ self.direction)
+        return self._moved(move)
+
+    def damped(self, damping: float) -> Point:
+        """The point a step −(H + damping · U²)⁻¹ g away, U the deviations over the data."""
+        hessian = self.loss.curvature(self.fisher) + np.diag(damping * self.loss.units**2)
+        return self._moved(self.loss.gauge @ -solve_scaled(hessian, self.gradient))
+
+    def _moved(self, move: Array) -> Point:
+        if not np.abs(move).max() < LARGEST_MOVE:
+            raise PrecisionError("the step has no bound: the model hardly varies along it")
+        return self.loss.point(self.theta + move)
 
     @property
     def is_exact(self) -> bool:
@@ -347,6 +417,8 @@ class Point:
         # of nats from the states outside: slopes shrink by e with every step and keep their sign.
         # A minimum within FAR steps turns the slope visibly, rounding does not. A slope that grows
         # is rounding far out, or that of a loss that is not convex.
+        if not -math.inf < self.slope < 0:
+            return False
         slopes = (self._slope_after(length) for length in (4.0, FAR))
         return all(2 * self.slope <= slope <= -TURNED * self.slope for slope in slopes)
 
@@ -361,7 +433,10 @@ class Point:
 
 def settings_of(family: Any, data: Any, penalty: AppliedPenalty) -> dict[str, str]:
     """Model, data and penalty in words, most telling first."""
-    form = energy_form(family) if offered_form(family) in {QuadraticForm, LayeredForm} else None
+    joint = joint_model(family)
+    whole = family if joint is None else joint
+    form = energy_form(whole) if offered_form(whole) in {QuadraticForm, LayeredForm} else None
+    of = "" if joint is None else f" of {type(joint).__name__} over {joint.space!r}, {family.keep}"
     centers = [
         np.zeros(0) if getattr(form, name, None) is None else getattr(form, name)
         for name in ("center", "visible_center", "hidden_center")
@@ -370,7 +445,7 @@ def settings_of(family: Any, data: Any, penalty: AppliedPenalty) -> dict[str, st
     if hasattr(data, "states") and hasattr(data, "weights"):
         parts = data.states, data.weights, getattr(data, "index", ()), data.sample_size
     return {
-        "model": f"{type(family).__name__} over {family.space!r}",
+        "model": f"{type(family).__name__} over {family.space!r}{of}",
         "number of parameters": str(len(family.parameters)),
         "centers": fingerprint(np.concatenate(centers)),
         "data": " ".join(fingerprint(np.asarray(part)) for part in parts),
@@ -407,4 +482,6 @@ def solve_scaled(hessian: Array, gradient: Array) -> Array:
     if not values[-1] > 0:
         return np.zeros_like(gradient)
     values = np.maximum(values, SINGULAR * values[-1])
-    return np.asarray(vectors @ ((vectors.T @ slopes) / values) / deviation)
+    # On a saturated model the step may be beyond all bounds.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(vectors @ ((vectors.T @ slopes) / values) / deviation)

@@ -340,7 +340,6 @@ class SampledLikelihood:
     def result(self, steps: Any, run: Run) -> FitResult:
         """The fitted model in the centers of the model given, and how it went."""
         verdict, notes = self.doubts
-        notes += _normalized_notes(self.data)
         state, reason, history = run.state, run.reason, run.history
         sentence = self._sentence(state, reason, history)
         if verdict and reason == "converged":
@@ -356,6 +355,7 @@ class SampledLikelihood:
         ensemble = self.sample(model, batch, state["chains"])[0]
         likelihood = self._likelihood(model, ensemble)
         norm = history[-1].gradient_norm if history else math.nan
+        directions = self.penalty.directions
         return FitResult(
             model=model,
             converged=reason == "converged",
@@ -367,6 +367,7 @@ class SampledLikelihood:
             ensemble=ensemble,
             history=history,
             warnings=notes,
+            degrees_of_freedom=directions.shape[1] if directions is not None else None,
         )
 
     @property
@@ -441,20 +442,6 @@ def _rows_of(validation: Ensemble | None) -> str:
     rows = Rows.of(validation)
     parts = rows.states, rows.index, rows.weights
     return " ".join(fingerprint(np.asarray(part)) for part in parts)
-
-
-def _normalized_notes(data: Any) -> tuple[str, ...]:
-    """Say of weights that sum to one that they stand for a single sample."""
-    n_rows = getattr(data, "n_rows", 1)
-    if n_rows < 2 or not is_normalized(data.sample_size):
-        return ()
-    message = (
-        f"the weights of {n_rows} rows sum to {data.sample_size:.3g}: they are frequencies, so all "
-        "rows count as one sample, beside whose errors nothing tells when to stop; multiply them "
-        "by the number of samples"
-    )
-    warn(message, FewSamplesWarning)
-    return (message,)
 
 
 def words_of(random: np.random.Generator) -> str:

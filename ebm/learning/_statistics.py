@@ -19,6 +19,10 @@ from ebm.sampling.gibbs import single_precision_suffices
 
 #: Derivatives by parameters that are held at a time.
 CHUNK = 2**24
+#: Share of a second moment below which a variance is its rounding.
+ROUNDING = 1e-14
+#: Variance beside the largest of another feature that stands for zero.
+NOTHING = 1e-24
 #: Rows of a batch, and chains beside them, that one thread takes at a time.
 ROWS = 256
 
@@ -123,14 +127,15 @@ def variances(model: Any, data: Any, mean: Array | None, hidden_mean: Array) -> 
 
 def gradient_variances(model: Any, data: Ensemble) -> Array:
     """Var[∂E/∂θ_k] over an ensemble, a bounded number of states at a time, (p,)."""
-    square: Any = 0.0
+    square: Any = np.zeros(len(model.parameters))
     rows = max(1, CHUNK // len(model.parameters))
     for states, weights in data.blocks():
         for start in range(0, len(states), rows):
             part = slice(start, start + rows)
             square = square + weights[part] @ np.asarray(model.energy_gradient(states[part])) ** 2
     spread = np.asarray(square - model.mean_energy_gradient(data) ** 2)
-    return np.where(spread > 0, spread, 1.0)
+    is_known = spread > np.maximum(ROUNDING * square, NOTHING * spread.max(initial=0))
+    return np.where(is_known, spread, 1.0)
 
 
 def reconstruction_error(model: Any, batch: Ensemble) -> float:

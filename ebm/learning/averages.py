@@ -51,25 +51,25 @@ class StatefulAverage(Protocol):
 
 @dataclass(frozen=True)
 class PersistentChains:
-    """Chains that go on from update to update, following the model: persistent CD, or SML.
+    """Chains that go on from update to update: persistent contrastive divergence.
 
-    While the rate is small against the mixing of the chains they sample the model, and the
-    gradient is that of the likelihood :cite:`tieleman2008,younes1999`. They start at rows of the
-    data.
+    As long as the learning rate is small against the mixing of the chains, they sample the model,
+    and the gradient is that of the likelihood :cite:`tieleman2008,younes1999`. The chains start at
+    rows of the data.
 
     Parameters
     ----------
     n_chains : int
         Number of chains.
     sweeps : int
-        Sweeps between updates.
+        Number of sweeps between updates.
     sampler : Sampler, optional
-        How the chains move; ``ebm.Gibbs()`` if not given.
+        The kernel of the chains, by default ``ebm.Gibbs()``.
 
     Raises
     ------
     EbmError
-        If a number is not a positive integer, or ``sampler`` is none.
+        If a number is not a positive integer, or ``sampler`` is not a sampler.
 
     Examples
     --------
@@ -97,16 +97,16 @@ class PersistentChains:
         Parameters
         ----------
         model : EnergyModel
-            Over a finite space.
+            A model over a finite space.
         data : Ensemble or Moments
-            Where to start.
+            The data from which the first states are drawn.
         rng : numpy.random.Generator
             Source of randomness.
 
         Returns
         -------
         ChainState
-            States and random streams.
+            The states and random streams of the chains.
         """
         states = _starting_states(checked_space(model), data, self.n_chains, rng)
         chains = ChainState(states, new_streams(rng, len(block_slices(self.n_chains))))
@@ -116,21 +116,21 @@ class PersistentChains:
     def step(
         self, model: EnergyModel, batch: Any, state: ChainState
     ) -> tuple[Ensemble, ChainState]:
-        """Some sweeps on.
+        """The chains after ``sweeps`` more sweeps.
 
         Parameters
         ----------
         model : EnergyModel
-            The model as it is now.
+            The model at the present parameters.
         batch : Any
-            Not looked at.
+            Rows of the update, which the chains do not depend on.
         state : ChainState
-            Where the chains stand.
+            The states and random streams of the chains.
 
         Returns
         -------
         (Ensemble, ChainState)
-            The states after the sweeps, with equal weights.
+            The states after the sweeps with equal weights, and the next state.
         """
         moved = advance(model, self.sampler or Gibbs(), state, self.sweeps)
         n = len(moved.states)
@@ -139,23 +139,23 @@ class PersistentChains:
 
 @dataclass(frozen=True)
 class ContrastiveDivergence:
-    """Chains of k sweeps from the rows of each batch, CD-k.
+    """Chains of k sweeps from the rows of each batch: contrastive divergence, CD-k.
 
-    Its fixed point is not the maximum of the likelihood, nearer to it the larger k
-    :cite:`hinton2002`; how far off is not seen in the moments of its chains.
+    Its fixed point differs from the maximum of the likelihood, by an amount that decreases with k
+    :cite:`hinton2002` and that the moments of its chains do not show.
 
     Parameters
     ----------
     k : int
-        Sweeps from the data.
+        Number of sweeps.
     sampler : Sampler, optional
-        How the chains move; ``ebm.Gibbs()`` if not given.
+        The kernel of the chains, by default ``ebm.Gibbs()``.
 
     Raises
     ------
     EbmError
-        If ``k`` is not a positive integer, or ``sampler`` is none or carries copies along as
-        :class:`ebm.ParallelTempering` does.
+        If ``k`` is not a positive integer, ``sampler`` is not a sampler, or it simulates copies at
+        other temperatures, as :class:`ebm.ParallelTempering` does.
 
     Examples
     --------
@@ -182,14 +182,14 @@ class ContrastiveDivergence:
         checked_sampler(self.sampler, carries_copies=False)
 
     def start(self, model: EnergyModel, data: Any, rng: np.random.Generator) -> Mapping[str, Words]:
-        """Random streams, and the seed of more of them should batches grow.
+        """The first random streams, and the seed from which larger batches derive more.
 
         Parameters
         ----------
         model : EnergyModel
-            Over a finite space.
+            A model over a finite space.
         data : Ensemble
-            Rows.
+            The rows, which the streams do not depend on.
         rng : numpy.random.Generator
             Source of randomness.
 
@@ -204,21 +204,21 @@ class ContrastiveDivergence:
     def step(
         self, model: EnergyModel, batch: Any, state: Mapping[str, Words]
     ) -> tuple[Ensemble, Mapping[str, Words]]:
-        """k sweeps from the rows of a batch.
+        """The states after k sweeps from the rows of a batch.
 
         Parameters
         ----------
         model : EnergyModel
-            The model as it is now.
+            The model at the present parameters.
         batch : Batch
             Rows and their weights.
         state : dict of ndarray
-            Random streams.
+            The random streams and their seed.
 
         Returns
         -------
         (Ensemble, dict of ndarray)
-            The states after the sweeps, with the weights of the rows.
+            The states after the sweeps with the weights of the rows, and the next state.
 
         Raises
         ------

@@ -8,7 +8,8 @@ from typing import Any
 
 from ebm._randomness import RandomSource
 from ebm.ensembles import Ensemble, Moments
-from ebm.errors import EbmError, ModelError
+from ebm.errors import EbmError, FewSamplesWarning, ModelError, warn
+from ebm.learning._batches import is_normalized
 from ebm.learning.losses import Likelihood, Loss
 from ebm.learning.penalties import Penalty, as_penalty
 from ebm.learning.result import FitResult
@@ -35,8 +36,8 @@ def fit(
     of at most 28 units take damped Newton steps on exact moments from the independent model, and
     so does every family of energies affine in its parameters while its states are few; L-BFGS
     serves the others. With ``loss=ebm.Likelihood(ebm.PersistentChains())`` or
-    ``solver=ebm.GradientSteps()`` the fit takes gradient steps on batches of rows from the
-    parameters of ``model``; it needs no ln Z.
+    ``solver=ebm.GradientSteps()`` the fit takes gradient steps on batches of rows, from the
+    parameters of ``model``, and needs no ln Z.
 
     Parameters
     ----------
@@ -45,35 +46,36 @@ def fit(
         families start from the independent model whatever its parameters, others from them.
     data : array_like, DataFrame, Ensemble or Moments
         Rows in the coding of the model, or an ensemble, or, for pairwise families, moments in
-        either two-valued coding. Frequencies of rows belong to the data:
-        ``ebm.Ensemble.from_data(rows, sample_weight=…)``; their sum is the number of samples, on
-        which standard errors rest.
+        either two-valued coding. Rows with frequencies are given as
+        ``ebm.Ensemble.from_data(rows, sample_weight=…)``; the sum of the frequencies is the number
+        of samples, to which standard errors refer.
     loss : Loss, optional
         ``ebm.Likelihood()`` if not given; ``ebm.Likelihood(average)`` with another average over the
         model, or ``ebm.inversion.Pseudolikelihood()``.
     penalty : Penalty or float, optional
-        ``ebm.Penalty(l2=…)``, or its ``l2`` alone; which parameters may change, and which are tied.
+        ``ebm.Penalty(l2=…)``, or its ``l2`` alone. The object also says which parameters may
+        change, and which are tied.
     solver : Solver, optional
-        ``ebm.Newton()``, ``ebm.LBFGS()`` or ``ebm.GradientSteps()`` with their settings; the
-        fastest that suits the problem if not given. One of your own says which losses it suits by
-        an attribute ``losses``, a tuple of classes.
+        ``ebm.Newton()``, ``ebm.LBFGS()`` or ``ebm.GradientSteps()`` with their settings; by
+        default the fastest that suits the problem. A solver of the user's own names the losses that
+        it suits in an attribute ``losses``, a tuple of classes.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of randomness of gradient steps; other solvers draw nothing and refuse it.
+        Source of randomness of gradient steps; refused by solvers that draw no numbers.
     checkpoint : path-like, optional
-        File that holds the state of the solver after every iteration or epoch. If it is there, the
-        fit goes on from it as if it had never stopped, with the random streams it holds: ``rng``
-        has no part in it then and is not compared. Model, data, validation rows and settings are,
-        but for the number of iterations or epochs.
+        File to which the state of the solver is written after every iteration or epoch. If the file
+        exists, the fit goes on from it as if it had never stopped, with the random streams that it
+        holds, and ignores ``rng``. Model, data, validation rows and settings must be those of the
+        first run, except for the number of iterations or epochs.
     progress : bool
         Show each iteration on the standard error stream; a bar of epochs for gradient steps.
 
     Returns
     -------
     FitResult
-        The model with standard errors, log-likelihood, AIC, BIC, and how the fit went. Where the
-        likelihood has no maximum the result is not ``converged``, and a
-        :class:`ebm.errors.NoMaximumWarning` names the units. It also names columns that never
-        change in the data of a machine with hidden units, whose biases have no maximum.
+        The model with standard errors, log-likelihood, AIC, BIC, and the history of the fit. Where
+        the likelihood has no maximum the result is not ``converged``, and a
+        :class:`ebm.errors.NoMaximumWarning` names the units. The warning also names visible units
+        of a machine with hidden units that never change in the data, as their biases are unbounded.
 
     Raises
     ------
@@ -88,9 +90,10 @@ def fit(
 
     Notes
     -----
-    With a penalty the standard errors are those of the penalized estimator, H⁻¹ F H⁻¹ / N with H
-    the Hessian of L + R, and the moments of the model are not those of the data. Ctrl-C returns the
-    model as it is, unless the fit is part of a larger loop, such as a bootstrap, which it ends.
+    With a penalty the standard errors are those of the penalized estimator, from its covariance
+    H⁻¹ F H⁻¹ / N with H the Hessian of L + R, and the moments of the model differ from those of the
+    data. Ctrl-C ends the fit with the model reached so far; within a larger loop, such as a
+    bootstrap, it ends that loop.
 
     Examples
     --------
@@ -115,7 +118,23 @@ def fit(
     solver = _checked_solver(solver, problem, loss)
     if rng is not None and not getattr(solver, "draws", False):
         raise EbmError(f"rng belongs to gradient steps: this fit draws no numbers, got rng={rng!r}")
-    return problem.solve(solver, rng=rng, checkpoint=checkpoint, progress=progress)
+    result = problem.solve(solver, rng=rng, checkpoint=checkpoint, progress=progress)
+    notes = _normalized_notes(data)
+    return replace(result, warnings=(*result.warnings, *notes)) if notes else result
+
+
+def _normalized_notes(data: Ensemble | Moments) -> tuple[str, ...]:
+    """Say of weights that sum to one that they stand for a single sample."""
+    n_rows = getattr(data, "n_rows", 1)
+    if n_rows < 2 or not is_normalized(data.sample_size):
+        return ()
+    message = (
+        f"the weights of {n_rows} rows sum to {data.sample_size:.3g}: as frequencies, all "
+        "rows count as one sample, to which standard errors, AIC, BIC and the end of gradient "
+        "steps refer; multiply them by the number of samples"
+    )
+    warn(message, FewSamplesWarning)
+    return (message,)
 
 
 def _checked_loss(loss: Any) -> Loss:

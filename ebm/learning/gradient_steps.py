@@ -32,30 +32,31 @@ CALM = 5
 class GradientSteps:
     """Steps along the gradient of [EBM] eq 7 and eq 11, one update for each batch of rows.
 
-    θ ← optimizer(θ, E_D[∂E/∂θ] − E_model[∂E/∂θ] + ∂R/∂θ). The fit ends at ``n_epochs``; for
-    pairwise families when, for five epochs, the moments of data and model differ by less than a
-    quarter of their standard errors; with all rows and an exact average when the gradient is below
-    ``tolerance``.
+    θ ← optimizer(θ, E_D[∂E/∂θ] − E_model[∂E/∂θ] + ∂R/∂θ). The fit ends after ``n_epochs``. It ends
+    earlier for pairwise families if over five epochs the moments of data and model differ by less
+    than a quarter of their standard errors, and with all rows and an exact average if the gradient
+    is below ``tolerance``.
 
     Parameters
     ----------
     optimizer : Optimizer, optional
         ``ebm.Adam(0.001)``, ``ebm.GradientDescent(0.05)``, ``ebm.learning.NaturalGradient(0.5)``,
-        or any object with their two members; if not given one that suits the model, with a falling
-        rate.
+        or any object with ``start`` and ``step`` like theirs. The default depends on the family and
+        has a decreasing rate.
     n_epochs : int, optional
-        Most passes over the rows; 100 with batches, 5000 where all rows are one batch.
+        Largest number of passes over the rows; by default 100 with batches, and 5000 where all rows
+        are one batch.
     batch_size : int, optional
-        Rows for each update. If not given, all rows for pairwise families, which need only their
-        moments, and for averages without memory; 100 elsewhere.
+        Number of rows of each update. By default all rows for pairwise families, of which moments
+        suffice, and for averages without memory; otherwise 100.
     centering : bool
-        Whether steps are taken in the gauge centered at the means of data and model, which do not
-        depend on the coding of a unit. The model comes back in its own center.
+        Whether steps are taken in the gauge centered at the means of data and model, so that they
+        do not depend on the coding of a unit. The fitted model has the center of the model given.
     tolerance : float
         Largest gradient accepted where there is no noise, in units of the standard deviations of
         the features.
     validation : array_like or Ensemble, optional
-        Rows that are not learnt from: the history says how their energy compares.
+        Rows that are not learnt from; the history compares their mean energy with that of the data.
 
     Raises
     ------

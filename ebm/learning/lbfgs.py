@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,23 +18,27 @@ from ebm.learning.result import FitStep
 
 __all__ = ["LBFGS"]
 
+#: Constants of the approximate Wolfe conditions, and lengths that are tried for them.
+DELTA, SIGMA, MOST_TRIALS = 0.1, 0.9, 20
+
 
 @dataclass(frozen=True)
 class LBFGS(Search):
-    """Steps along −B ∂L/∂θ, B the inverse curvature that the last gradients show.
+    """Steps along −B ∂L/∂θ with B the inverse curvature estimated from the last gradients.
 
-    For models with too many parameters or states for Newton steps, and for energies that are not
-    affine in the parameters :cite:`liu1989`. Parameters are scaled by the standard deviations of
-    their features; each step ends where the strong Wolfe conditions hold.
+    The method is meant for models with too many parameters or states for Newton steps, and for
+    energies that are not affine in the parameters :cite:`liu1989`. Parameters are scaled by the
+    standard deviations of their features. The length of each step obeys the strong Wolfe
+    conditions, or the approximate ones :cite:`hager2005` where rounding hides changes of the loss.
 
     Parameters
     ----------
     tolerance : float
         Largest gradient accepted, in units of the standard deviations of the features.
     max_iterations : int
-        Most steps.
+        Largest number of steps.
     memory : int
-        Pairs of steps and changes of the gradient that are kept.
+        Number of steps, with the changes of the gradient along them, that B is made from.
 
     Raises
     ------
@@ -93,11 +98,12 @@ class LBFGS(Search):
             length = _wolfe_length(value_at, gradient_at, direction, gradient, is_first=True)
         if length is None:
             # Rounding of values hides the way down; gradients are known better.
-            is_better = np.abs(gradient_at(direction)).max() < 0.5 * np.abs(gradient).max()
-            is_level = value_at(direction) <= value_at(0 * direction) + loss.point(theta).noise
-            if not (is_better and is_level):
+            highest = value_at(0 * direction) + loss.point(theta).noise
+            moves, changes = state["moves"], state["changes"]
+            direction = -_inverse_curvature(moves, changes, gradient)
+            length = _length_by_slopes(value_at, gradient_at, direction, gradient, highest)
+            if length is None:
                 return {**state, "is_stuck": True}
-            length = 1.0
         move = length * direction
         change = gradient_at(move) - gradient
         if move @ change > 0:
@@ -137,6 +143,27 @@ def _inverse_curvature(moves: Array, changes: Array, gradient: Array) -> Array:
     for move, change, share in zip(moves, changes, reversed(shares), strict=True):
         product += move * (share - (change @ product) / (change @ move))
     return product
+
+
+def _length_by_slopes(
+    value_at: Any, gradient_at: Any, direction: Array, gradient: Array, highest: float
+) -> float | None:
+    """A length at which the approximate Wolfe conditions hold, or None.
+
+    σ φ'(0) ≤ φ'(a) ≤ (2δ − 1) φ'(0) with φ(a) no higher than rounding makes it.
+    """
+    first = float(gradient @ direction)
+    low, high, length = 0.0, math.inf, 1.0
+    for _ in range(MOST_TRIALS):
+        slope = float(gradient_at(length * direction) @ direction)
+        if value_at(length * direction) > highest or slope > (2 * DELTA - 1) * first:
+            high = length
+        elif slope < SIGMA * first:
+            low = length
+        else:
+            return length
+        length = 2 * low if math.isinf(high) else (low + high) / 2
+    return None
 
 
 def _wolfe_length(

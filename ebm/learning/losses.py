@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ebm._arrays import as_finite
 from ebm._iterate import Run, iterate
+from ebm._jobs import interruptible
 from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
 from ebm.ensembles import Ensemble, Moments
@@ -21,10 +22,11 @@ from ebm.learning._existence import (
     require_changing_units,
     require_possible,
 )
-from ebm.learning._families import has_pairs, moments_alone
+from ebm.learning._families import has_pairs, moments_alone, require_own_pairs
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
 from ebm.learning._sampled_likelihood import SampledLikelihood
 from ebm.learning._separation import is_saturated
+from ebm.learning._symmetric_start import symmetric_start_notes
 from ebm.learning.averages import StatefulAverage, as_stateful, has_memory
 from ebm.learning.gradient_steps import GradientSteps
 from ebm.learning.lbfgs import LBFGS
@@ -75,15 +77,16 @@ class Likelihood:
     Parameters
     ----------
     average : callable or StatefulAverage
-        The second term: from a model to an ensemble. One that knows ln Z serves Newton steps and
-        L-BFGS; ``lambda model: ebm.exact(model, max_seconds=600)`` lifts a limit of enumeration.
-        Chains that go on from update to update, ``ebm.PersistentChains()``, and
-        ``ebm.ContrastiveDivergence()`` need no ln Z and serve gradient steps, as any ensemble does.
+        A function from a model to an ensemble over which the second term is taken. Newton steps and
+        L-BFGS need ensembles with ``log_partition``, as those of ``ebm.exact``;
+        ``lambda model: ebm.exact(model, max_seconds=600)`` raises a limit of enumeration. Gradient
+        steps take any ensemble, as well as ``ebm.PersistentChains()``, chains that go on from
+        update to update, and ``ebm.ContrastiveDivergence()``.
 
     Raises
     ------
     ModelError
-        If ``average`` is neither.
+        If ``average`` is neither a function nor an object with ``start`` and ``step``.
 
     Examples
     --------
@@ -101,22 +104,24 @@ class Likelihood:
         as_stateful(self.average)
 
     def of(self, model: Any, data: Any, penalty: Penalty) -> Problem:
-        """The likelihood of a model on data; exact solvers and gradient steps see one problem.
+        """The problem of maximum likelihood for a model and data, which :func:`ebm.fit` solves.
 
         Parameters
         ----------
         model : ParametricModel
-            The family, and where gradient steps begin.
+            The family; gradient steps begin at its parameters.
         data : Ensemble or Moments
-            What to learn from.
+            The samples, or for pairwise families their moments.
         penalty : Penalty
-            Of the parameters.
+            The penalty of the parameters.
 
         Returns
         -------
         Problem
-            What :func:`ebm.fit` solves.
+            An object with ``solvers``, ``solver()`` and ``solve``.
         """
+        if has_pairs(model):
+            require_own_pairs(model)
         return LikelihoodProblem(model, data, self.average, AppliedPenalty(model, penalty))
 
 
@@ -139,6 +144,11 @@ class LikelihoodProblem:
 
     def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
         """The fitted model."""
+        notes = symmetric_start_notes(self.family)
+        result = self._solved(solver, progress=progress, **how)
+        return replace(result, warnings=(*result.warnings, *notes)) if notes else result
+
+    def _solved(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
         if isinstance(solver, GradientSteps):
             return self._by_gradient_steps(solver, progress, **how)
         if has_memory(self.average):
@@ -167,8 +177,7 @@ class LikelihoodProblem:
         notes = constant_units_notes(self.family, self.data, held=self.penalty.holds_biases)
         loss = self._loss()
         # Exact sums of pairwise models run on threads of their own.
-        is_pairwise = isinstance(loss, PairLikelihoodLoss)
-        with single_threaded_blas() if is_pairwise else nullcontext():
+        with single_threaded_blas() if loss.is_pairwise else nullcontext():
             theta = loss.start()
             if isinstance(solver, Newton):
                 _require_hessian(loss, loss.point(theta))
@@ -218,7 +227,11 @@ class LikelihoodProblem:
         # Newton steps from there tell a maximum from a way to infinity.
         how = {**how, "checkpoint": None, "rng": None}
         tolerance = Newton.tolerance if given is None else solver.tolerance
-        last = iterate(Newton(tolerance, solver.max_iterations), loss, end.theta, **how)
+        last = Run(run.state, (), "interrupted")
+        with interruptible():
+            last = iterate(Newton(tolerance, solver.max_iterations), loss, end.theta, **how)
+        if not last.history:
+            return replace(run, reason="interrupted")
         *before, end_entry = run.history
         first, *others = last.history
         steps = (replace(first, step=end_entry.step), *others)
@@ -229,8 +242,8 @@ class LikelihoodProblem:
 def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
     """Newton steps where they cost little and lead somewhere: few states, no saturated start."""
     start = loss.point(theta)
-    if isinstance(loss, PairLikelihoodLoss):
-        is_small = loss.family.space.n <= NEWTON_UNITS and hasattr(start.ensemble, "fourth_moments")
+    if loss.is_pairwise:
+        is_small = loss.family.space.n <= NEWTON_UNITS and not loss.missing_information(start)
         return Newton() if is_small else LBFGS()
     space, p = loss.family.space, len(theta)
     if not start.is_exact or space.size * p**2 > NEWTON_WORK or not loss.is_convex:
@@ -246,7 +259,7 @@ def _require_hessian(loss: LikelihoodLoss, start: Any) -> None:
             "Newton steps need energies that are affine in the parameters, those of "
             f"{type(loss.family).__name__} are not: give solver=ebm.LBFGS()"
         )
-    if isinstance(loss, PairLikelihoodLoss) and not hasattr(start.ensemble, "fourth_moments"):
+    if loss.missing_information(start):
         raise EbmError(
             "Newton steps need an average that knows fourth moments, such as ebm.exact, "
             f"{type(start.ensemble).__name__} does not: give solver=ebm.LBFGS()"

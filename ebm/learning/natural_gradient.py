@@ -22,25 +22,26 @@ __all__ = ["NaturalGradient"]
 class NaturalGradient:
     """θ ← θ − rate · (F + damping·1)⁻¹ ∂L/∂θ with F the Fisher information of the model.
 
-    F = Cov[∂E/∂θ] over the same average that the gradient is made from, exact or chains, in the
-    gauge of the steps :cite:`amari1998`. Without damping and with exact averages the path of the
-    *distribution* does not depend on how the family is parametrized, and rate 1 is Newton's method
-    where the energy is linear in θ. With fewer chains than parameters F is singular: damping keeps
-    steps along what the chains do not show of the size of ∂L/∂θ / damping.
+    F = Cov[∂E/∂θ] is taken over the average of the gradient, exact or sampled, in the gauge of the
+    steps :cite:`amari1998`. Without damping and with exact averages the path of the distribution
+    does not depend on the parametrization for small rates, and rate 1 is Newton's method where the
+    energy is linear in θ. With fewer chains than parameters F is singular; along its null space the
+    direction is ∂L/∂θ / damping.
 
     Parameters
     ----------
     rate : float or callable
         Learning rate, or a function of the number of updates made before.
     damping : float
-        Added to the diagonal of F, in units of the variance of a feature: at most ¼ for units of
-        {0,1}, 1 for spins.
+        Number added to the diagonal of F, to be compared with the variances of the features: at
+        most ¼ for units of {0,1}, 1 for spins.
     max_divergence : float
-        Longest step in nats, ½ ΔᵀFΔ ≈ KL(p_θ ‖ p_{θ+Δ}); longer ones are shortened to it. A bound
-        that no parametrization changes; whole nats are beyond what F at one point can tell, and at
-        low temperature learning diverges.
+        Largest ½ ΔᵀFΔ ≈ KL(p_θ ‖ p_{θ+Δ}) of a step in nats, which does not depend on the
+        parametrization; longer steps are shortened. The approximation fails beyond about one nat,
+        and with larger values learning may diverge at low temperature.
     tolerance : float
-        Of conjugate gradients, which solve for more than 2000 parameters over more states still.
+        Relative residual of the conjugate gradients that replace a factorization of F where there
+        are more than 2000 parameters and still more states.
 
     Raises
     ------
@@ -86,7 +87,7 @@ class NaturalGradient:
         Parameters
         ----------
         theta : ndarray, (p,)
-            The parameters to come.
+            The parameters before the first update.
 
         Returns
         -------
@@ -101,11 +102,11 @@ class NaturalGradient:
         Parameters
         ----------
         gradient : ndarray, (p,)
-            Of the loss.
+            The gradient of the loss.
         state : dict of ndarray
-            From :meth:`start` or the step before.
+            The state from :meth:`start` or from the step before.
         metric : Metric
-            The Fisher information, in the same coordinates.
+            The Fisher information, in the coordinates of the gradient.
 
         Returns
         -------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from ebm._iterate import State
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array
+from ebm.errors import PrecisionError
 from ebm.learning._likelihood import Point
 from ebm.learning._search import Search
 from ebm.learning.result import FitStep
@@ -28,22 +29,25 @@ SURE = 1e-9
 LONGER = 2.0
 #: Smallest part of a Newton step that is tried.
 SHORTEST = 1e-8
+#: Damping of Newton steps on a saturated model, in units of variances over the data.
+LEAST_DAMPING, MOST_DAMPING = 1e-6, 1e6
 
 
 @dataclass(frozen=True)
 class Newton(Search):
     """Newton steps θ ← θ − H⁻¹ ∂L/∂θ, shortened where the loss does not fall.
 
-    The Hessian H is the Fisher information Cov[∂E/∂θ] with the curvature of the penalty, exact for
-    energies affine in θ; other families are refused. Near the optimum the gradient is squared with
-    every step.
+    The Hessian H is the Fisher information Cov[∂E/∂θ] plus the curvature of the penalty, which is
+    exact for energies affine in θ; other families are refused. Convergence is quadratic. Where a
+    saturated model makes H nearly singular and no part of the Newton step lowers the loss, the
+    smallest multiple of the variances of the features over the data that suffices is added to H.
 
     Parameters
     ----------
     tolerance : float
         Largest gradient accepted, in units of the standard deviations of the features.
     max_iterations : int
-        Most steps.
+        Largest number of steps.
 
     Raises
     ------
@@ -66,9 +70,11 @@ class Newton(Search):
         """At θ, no step taken; ``spread`` are the largest deviations of the features so far."""
         return {
             "theta": theta,
-            "spread": loss.point(theta).deviations,
+            "spread": np.maximum(loss.point(theta).deviations, loss.units),
             "iteration": 0,
             "length": 1.0,
+            # What is added to the curvature, in units of variances over the data.
+            "damping": 0.0,
             # Slope along the Newton step before the last full one.
             "slope": -math.inf,
             # Steps taken since the gradient met the tolerance.
@@ -80,24 +86,30 @@ class Newton(Search):
     def step(self, loss: Any, state: State) -> State:
         """Down along the Newton direction, as far as the loss falls."""
         with single_threaded_blas():
-            here, length = loss.point(state["theta"]), 1.0
-            while length > SHORTEST:
-                after = here.after(length)
-                falls = after.value <= here.value + 1e-4 * length * here.slope + here.noise
-                # On a saturated model the Fisher information is nearly singular and the Newton step
-                # from there as good as infinite, whatever the loss: it is not stepped on.
-                if falls and after.slope >= LONGER * here.slope:
-                    return self._arrived(state, here, after, length)
-                length /= 2
+            here, damping = loss.point(state["theta"]), state["damping"]
+            if damping:
+                after, damping = _damped(here, damping)
+                if after is not None:
+                    return self._arrived(state, here, after, 1.0, damping)
+            after, length = _searched(here)
+            if after is not None:
+                return self._arrived(state, here, after, length, 0.0)
+            if not here.recedes():
+                after, damping = _damped(here, LEAST_DAMPING)
+                if after is not None:
+                    return self._arrived(state, here, after, 1.0, damping)
         return {**state, "is_stuck": True}
 
-    def _arrived(self, state: State, here: Point, after: Point, length: float) -> State:
+    def _arrived(
+        self, state: State, here: Point, after: Point, length: float, damping: float
+    ) -> State:
         is_met = _norm(here, state["spread"]) <= self.tolerance and here.is_low
         return {
             "theta": after.theta,
             "spread": np.maximum(state["spread"], after.deviations),
             "iteration": state["iteration"] + 1,
             "length": length,
+            "damping": damping,
             "slope": here.slope if length == 1 else -math.inf,
             "last_steps": state["last_steps"] + 1 if is_met else state["last_steps"],
             "is_stuck": False,
@@ -128,6 +140,41 @@ class Newton(Search):
     def norm(self, loss: Any, state: State) -> float:
         """Largest entry of the gradient, in units of the largest deviation on the way."""
         return _norm(loss.point(state["theta"]), state["spread"])
+
+
+def _searched(here: Point) -> tuple[Point | None, float]:
+    """A point down the Newton step and its length in such steps, or None."""
+    # Where every variance has vanished the Newton step is zero, and so is the slope along it.
+    length = 1.0 if here.slope < 0 else 0.0
+    while length > SHORTEST:
+        after = _reached(here.after, length)
+        if after is not None:
+            falls = after.value <= here.value + 1e-4 * length * here.slope + here.noise
+            # On a saturated model the Fisher information is nearly singular and the Newton step
+            # from there as good as infinite, whatever the loss: it is not stepped on.
+            if falls and after.slope >= LONGER * here.slope:
+                return after, length
+        length /= 2
+    return None, 0.0
+
+
+def _damped(here: Point, damping: float) -> tuple[Point | None, float]:
+    """A point that is lower by more than rounding and the damping of the next step, or None."""
+    # Newton steps of a saturated model end where it is saturated the other way.
+    while damping < MOST_DAMPING:
+        after = _reached(here.damped, damping)
+        if after is not None and after.value < here.value - here.noise:
+            return after, damping / 10 if damping > LEAST_DAMPING else 0.0
+        damping *= 10
+    return None, 0.0
+
+
+def _reached(go: Callable[[float], Point], size: float) -> Point | None:
+    """The point a step of this size leads to, None beyond double precision."""
+    try:
+        return go(size)
+    except PrecisionError:
+        return None
 
 
 def _norm(here: Point, spread: Array) -> float:

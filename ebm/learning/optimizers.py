@@ -42,15 +42,15 @@ class Optimizer(Protocol):
 class Decay:
     """The rate ``start / (1 + t / steps)`` after t updates.
 
-    Constant at first, then falling as 1/t, as stochastic approximation wants it
-    :cite:`robbins1951`.
+    The rate is nearly constant at first and then falls as 1/t, which satisfies the conditions of
+    stochastic approximation :cite:`robbins1951`.
 
     Parameters
     ----------
     start : float
-        The first rate.
+        The rate of the first update.
     steps : float
-        Updates after which it has halved.
+        Number of updates after which the rate has halved.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class GradientDescent:
     rate : float or callable
         Learning rate, or a function of the number of updates made before.
     momentum : float
-        In [0, 1).
+        Share of u that is kept from update to update, in [0, 1).
 
     Raises
     ------
@@ -110,7 +110,7 @@ class GradientDescent:
         Parameters
         ----------
         theta : ndarray, (p,)
-            The parameters to come.
+            The parameters before the first update.
 
         Returns
         -------
@@ -126,9 +126,9 @@ class GradientDescent:
         Parameters
         ----------
         gradient : ndarray, (p,)
-            Of the loss.
+            The gradient of the loss.
         state : dict of ndarray
-            From :meth:`start` or the step before.
+            The state from :meth:`start` or from the step before.
 
         Returns
         -------
@@ -147,17 +147,17 @@ class GradientDescent:
 class Adam:
     """Steps of about one rate in every parameter, whatever the size of its gradient.
 
-    θ ← θ − rate · m̂ / (√v̂ + epsilon), m̂ and v̂ the running means of the gradient and its square,
-    corrected for their start at zero :cite:`kingma2015`.
+    θ ← θ − rate · m̂ / (√v̂ + epsilon) with m̂ and v̂ the running means of the gradient and of its
+    square, corrected for their start at zero :cite:`kingma2015`.
 
     Parameters
     ----------
     rate : float or callable
         Learning rate, or a function of the number of updates made before.
     beta1, beta2 : float
-        Memories of the two means, in [0, 1).
+        Weights of the past in the two running means, in [0, 1).
     epsilon : float
-        Positive; bounds the steps where gradients vanish.
+        Positive number that bounds the steps where gradients vanish.
 
     Raises
     ------
@@ -191,7 +191,7 @@ class Adam:
         Parameters
         ----------
         theta : ndarray, (p,)
-            The parameters to come.
+            The parameters before the first update.
 
         Returns
         -------
@@ -207,9 +207,9 @@ class Adam:
         Parameters
         ----------
         gradient : ndarray, (p,)
-            Of the loss.
+            The gradient of the loss.
         state : dict of ndarray
-            From :meth:`start` or the step before.
+            The state from :meth:`start` or from the step before.
 
         Returns
         -------

@@ -26,11 +26,12 @@ DEPENDENT = 1e-10
 class Penalty:
     """R(θ) = ½ l2 Σ W² + ½ l2_biases Σ b² + l1 Σ|W|, and θ = θ₀ + Aφ where parameters are tied.
 
-    W are the parameters that couple units, each pair once, b all others. The penalty stands against
-    the mean log-likelihood of a sample in nats: l2 = 1/N is a mild one, a normal prior of width 1.
-    It is the same in every gauge and however values are numbered, but not in both two-valued
-    codings, as W = 4J. Of a Potts model it takes all q² couplings of a pair and all q fields of a
-    unit, in the zero-sum gauge; of terms of more than two {0,1} units the couplings about ½.
+    W are the parameters that couple units, with each pair counted once, and b are all others. The
+    penalty is added to minus the mean log-likelihood of a sample in nats, so that l2 = 1/N is a
+    normal prior of width 1. Its value does not depend on the gauge, nor on the numbering of the
+    values of a unit; it differs between the two codings of two-valued units, as W = 4J. For a Potts
+    model the sums run over all q² couplings of a pair and all q fields of a unit in the zero-sum
+    gauge, and for terms of more than two {0,1} units over the couplings of x − ½.
 
     Parameters
     ----------
@@ -40,21 +41,21 @@ class Penalty:
         Strength of the squares of all other parameters, in the coding and at the center of the
         model given.
     l1 : float
-        Strength of the absolute values of couplings. Only gradient steps take it, by its
-        subgradient, so that couplings come near to zero, not to it.
+        Strength of the absolute values of couplings. Only gradient steps accept it; they use its
+        subgradient, so that couplings come close to zero without reaching it.
     free : array_like of bool, (p,), optional
-        The parameters that the fit may change; the others keep the numbers of the model.
+        Flags of the parameters that the fit may change; the others keep the values of the model.
     ties : array_like, (p,) or (p, q), optional
-        Labels of the parameters, those with the same label staying as far apart as they are in the
-        model, or the matrix A.
+        Labels of the parameters, where the differences between parameters with the same label are
+        those of the model and do not change; or the matrix A.
 
     Raises
     ------
     EbmError
-        If a strength is no number from 0 to 1e100, ``free`` holds anything but True and False,
-        ``ties`` are no labels and no finite matrix, or nothing is left to change.
+        If a strength is not a number from 0 to 1e100, ``free`` holds values other than True and
+        False, ``ties`` are neither labels nor a finite matrix, or no parameter is left to change.
     ShapeError
-        If ``free`` has not one axis, or ``ties`` neither one nor two.
+        If ``free`` does not have one axis, or ``ties`` have neither one nor two.
 
     Examples
     --------

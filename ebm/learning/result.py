@@ -25,14 +25,14 @@ class FitStep:
     Parameters
     ----------
     iteration : int
-        From 0, the start.
+        Number of the iteration; 0 is the start.
     log_likelihood : float
         Mean log-likelihood of a sample in nats, penalty not included.
     gradient_norm : float
         Largest entry of the gradient of the penalized loss, each in units of the standard
         deviation of its feature under the model.
     step : float
-        Length of the step that led here, 1 for a full Newton step; 1 at the start.
+        Length of the step that led to these parameters in units of a full step; 1 at the start.
     """
 
     iteration: int
@@ -52,27 +52,28 @@ class FitStep:
 class FitEpoch(FitStep):
     """One epoch of learning by gradients: each row of the data once.
 
-    Where an epoch is a single update, the first hundred are recorded, then about a hundred for
-    each power of ten, and each line stands for all updates since the one before.
-    ``log_likelihood`` is NaN where the average does not know ln Z.
-    ``gradient_norm`` is that of the mean gradient, ``step`` the largest change of a parameter.
+    Where an epoch is a single update, the first hundred are recorded and then about a hundred for
+    each power of ten; an entry covers all updates since the one before. ``log_likelihood`` is NaN
+    where ln Z is not known, ``gradient_norm`` is that of the mean gradient, and ``step`` is the
+    largest change of a parameter.
 
     Parameters
     ----------
     iteration : int
-        Epochs finished, from 1.
+        Number of finished epochs, from 1.
     n_updates : int
-        Updates made since the start.
+        Number of updates since the start.
     rms_moment_error : float
         Root mean square over the parameters of the misfit E_D[∂E/∂θ] − E_model[∂E/∂θ], penalty
-        included, in units of its standard error: sampling error of the data and Monte-Carlo error
-        of the chains together. A running mean over epochs, about 1 where only noise is left. NaN
-        where the chains do not follow the model.
+        included, in units of its standard error, which combines the sampling error of the data and
+        the Monte-Carlo error of the chains. The misfit is a running mean over epochs; the value is
+        about 1 where only noise is left, and NaN where the chains do not sample the model.
     reconstruction_error : float
-        Mean squared error of E[v | E[h | v]] on some rows; NaN for models without hidden units.
+        Mean squared error of E[v | E[h | v]] on a fixed subset of the rows; NaN for models without
+        hidden units.
     free_energy_gap : float
-        Mean energy of the validation rows less that of as many rows learnt from, in units of
-        k_B T; it grows when the model learns rows by heart. NaN without validation rows.
+        Mean energy of the validation rows minus that of the same subset of rows, in units of
+        k_B T; it grows when the model overfits. NaN without validation rows.
     largest_parameter : float
         max |θ| in the coordinates of the model.
     """
@@ -97,33 +98,36 @@ class FitResult:
     model : ParametricModel
         The fitted model, in the center and coding of the model given.
     converged : bool
-        Whether a maximum was found.
+        Whether a maximum was reached.
     message : str
-        Why the fit ended, in a sentence.
+        The reason why the fit ended.
     log_likelihood : float or None
         Mean log-likelihood of a sample in nats; None where ln Z is not known.
     gradient_norm : float
-        As in :class:`FitStep`, at the end.
+        The gradient of the last entry of the history, see :class:`FitStep`.
     misfit : float
-        Largest difference of a fitted moment between data and model, in standard deviations of one
-        sample; the penalty has no part in it.
+        Largest difference of a fitted moment between data and model, without the penalty, in
+        standard deviations of one sample.
     sample_size : float
-        Σ of the weights of the data.
+        Number of samples, the sum of the weights of the data.
     fisher : FisherInformation or None
-        Of one sample, in the parameters of the model.
+        The Fisher information of one sample, in the parameters of the model.
     ensemble : Any
-        The average at the fitted model, exact by default.
+        The average over the fitted model, exact by default.
     history : tuple of FitStep
-        One entry for each iteration; of :class:`FitEpoch` after learning by gradients.
+        One entry for each iteration; entries are :class:`FitEpoch` after gradient steps.
     warnings : tuple of str
-        What a reader of the result must know.
+        Sentences that qualify the result, such as those about a missing maximum or missing errors.
     log_pseudolikelihood : float or None
         Σ_α E_D[ln p(x_α | rest)] in nats per sample, after a fit by pseudo-likelihood.
     regressions : ndarray, (n, n), or None
-        After node-wise pseudo-likelihood: row α holds the couplings that the regression of unit α
-        gave.
+        After node-wise pseudo-likelihood, row α holds the couplings from the regression of unit α.
     errors : ndarray, (p,), callable or None
-        The standard errors, or what computes them.
+        The standard errors, or a function that computes them.
+    degrees_of_freedom : int or None
+        Directions of parameters along which the distribution changes: the rank of the Fisher
+        information within ``free`` and ``ties``, at most the number of states less one. None where
+        the Fisher information is not at hand.
 
     Examples
     --------
@@ -148,6 +152,7 @@ class FitResult:
     log_pseudolikelihood: float | None = None
     regressions: Array | None = None
     errors: Array | Callable[[], Array] | None = None
+    degrees_of_freedom: int | None = None
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "not converged"
@@ -159,16 +164,17 @@ class FitResult:
 
     @cached_property
     def standard_errors(self) -> Array | None:
-        """Of ``model.parameters``, (p,); ``inf`` along directions without a maximum.
+        """Standard errors of ``model.parameters``, (p,); ``inf`` where there is no maximum.
 
-        None where they cannot be had. Those of pseudo-likelihood, from the sandwich H⁻¹ V H⁻¹ / N
-        with the center held fixed, are computed when first asked for: a second for 2000
-        parameters, some seconds for 5000. For this the result keeps the rows.
+        None where they are not known; ``warnings`` has the reason. Those of pseudo-likelihood come
+        from the sandwich H⁻¹ V H⁻¹ / N with the center held fixed. They are computed on first use,
+        in a second for 2000 parameters and some seconds for 5000, for which the result keeps the
+        rows.
 
         Raises
         ------
         LimitError
-            If that would take longer than 60 s, or more than 4 GiB.
+            If the computation would take longer than 60 s, or more than 4 GiB.
         SingularCovarianceError
             If some direction of parameters changes nothing.
         """
@@ -176,7 +182,7 @@ class FitResult:
 
     @property
     def n_iterations(self) -> int:
-        """Number of steps taken, or of epochs."""
+        """Number of steps or epochs."""
         return self.history[-1].iteration if self.history else 0
 
     @property
@@ -188,25 +194,25 @@ class FitResult:
     def moment_error(self) -> float:
         """Largest difference of a fitted moment between data and model, in standard errors.
 
-        In standard deviations of one sample where the moments are exact. Near zero at a maximum
-        without a penalty.
+        The unit is the standard deviation of one sample where the moments are exact. The value is
+        near zero at a maximum without a penalty.
         """
         n = self.sample_size
         return self.misfit * (math.sqrt(n) if math.isfinite(n) else 1.0)
 
     @property
     def aic(self) -> float:
-        """Akaike's criterion 2p − 2Nℓ; ℓ in nats per sample."""
-        return 2 * self.n_parameters - 2 * self._finite_sample_size() * self._likelihood()
+        """Akaike's criterion 2d − 2Nℓ; ℓ in nats per sample, d ``degrees_of_freedom`` or else p."""
+        return 2 * self._charged - 2 * self._finite_sample_size() * self._likelihood()
 
     @property
     def bic(self) -> float:
-        """Schwarz's criterion p ln N − 2Nℓ; ℓ in nats per sample."""
+        """Schwarz's criterion d ln N − 2Nℓ; ℓ in nats per sample, d as in ``aic``."""
         n = self._finite_sample_size()
-        return self.n_parameters * math.log(n) - 2 * n * self._likelihood()
+        return self._charged * math.log(n) - 2 * n * self._likelihood()
 
     def to_frame(self) -> Any:
-        """Parameters with their standard errors as a pandas frame (needs the extra ``data``).
+        """The parameters with their standard errors as a pandas frame; needs the extra ``data``.
 
         Returns
         -------
@@ -224,6 +230,12 @@ class FitResult:
         names = getattr(model, "parameter_names", range(self.n_parameters))
         index = require_extra("pandas", "data").Index(names, name="parameter")
         return require_extra("pandas", "data").DataFrame(columns, index=index)
+
+    @property
+    def _charged(self) -> int:
+        """Parameters that the criteria charge."""
+        known = self.degrees_of_freedom
+        return self.n_parameters if known is None else known
 
     def _likelihood(self) -> float:
         if self.log_likelihood is None:

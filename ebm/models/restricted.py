@@ -368,6 +368,33 @@ class RestrictedBoltzmannMachine(Frozen, ParametricModel):
             products += ((v - self.visible_center) * weights[:, None]).T @ (h - self.hidden_center)
         return -np.concatenate([v_mean, h_mean, products.ravel()])
 
+    def mean_energy_hessian(self, average: Any) -> Array:
+        """E[∂²E_eff/∂θ²], (p, p): −E[κ₂(h_β|v) x̃x̃ᵀ] for (c_β, U_1β, …), x̃ = (1, v − v̂).
+
+        Parameters
+        ----------
+        average : Ensemble
+            Over visible states.
+
+        Returns
+        -------
+        ndarray, (p, p)
+            Zero between different hidden units.
+        """
+        n, m = self.weights.shape
+        blocks = np.zeros((m, n + 1, n + 1))
+        for states, weights in self._chunks(average):
+            v = self.space.check(states)
+            extended = np.concatenate([np.ones((len(v), 1)), v - self.visible_center], axis=1)
+            h = self.hidden_conditional(v)
+            for block, share in zip(blocks, (weights[:, None] * h * (1 - h)).T, strict=True):
+                block -= extended.T @ (extended * share[:, None])
+        own = np.arange(m)[:, None]
+        places = np.concatenate([n + own, n + m + own + m * np.arange(n)], axis=1)
+        total = np.zeros((len(self.parameters),) * 2)
+        total[places[:, :, None], places[:, None, :]] = blocks
+        return total
+
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
         """Σ_k direction_k ∂E_eff/∂θ_k, (..., n) -> (...); no (..., p) array is made."""
         visible, hidden, weights = self._split(direction, "direction")

@@ -14,7 +14,7 @@ from ebm._arrays import read_only
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.errors import SeriesWarning, warn
-from ebm.perturbation.bethe._witness import Witness
+from ebm.perturbation._second_opinion import SecondOpinion
 from ebm.spaces import FiniteSpace
 
 #: Estimated error above which a quantity is uncertain: in nats, in standard deviations of a unit,
@@ -46,7 +46,7 @@ def warn_of(doubts: Iterable[Doubt], reason: str, remedy: str) -> None:
 
 
 class Approximation(ABC):
-    """ln Z, means and covariances of a pairwise model, each with an estimate of its error."""
+    """ln Z, means and covariances of a model, each with an estimate of its error."""
 
     space: FiniteSpace
 
@@ -73,7 +73,7 @@ class Approximation(ABC):
 
     @property
     @abstractmethod
-    def _witness(self) -> Witness: ...
+    def _witness(self) -> SecondOpinion: ...
 
     @property
     @abstractmethod

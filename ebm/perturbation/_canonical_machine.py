@@ -32,7 +32,7 @@ def expanded_machine(
         raise ModelError(
             "model must be a BoltzmannMachine, an IsingModel or a RestrictedBoltzmannMachine, or "
             f"offer such a form, got {type(model).__name__}: only two-valued units in pairs are "
-            "expanded"
+            "expanded, by perturbation.expand also levels in pairs and terms of more units"
         )
     space: FiniteSpace = machine.space
     machine = machine.to_binary().canonical()

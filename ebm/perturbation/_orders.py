@@ -19,7 +19,11 @@ from ebm.models._couplings import dense
 from ebm.perturbation._costs import affordable_algebra
 from ebm.perturbation._summation import distance_off_diagonal
 from ebm.perturbation.cumulants import cumulants_of_log_odds
-from ebm.perturbation.diagrams._contraction import compile_program, require_covariance_order
+from ebm.perturbation.diagrams._contraction import (
+    MAX_ORDER,
+    compile_program,
+    require_covariance_order,
+)
 from ebm.perturbation.diagrams._program import Derivatives
 
 Wanted = Literal["ln Z", "the means", "the covariance", "the covariances of pairs"]
@@ -51,7 +55,7 @@ def orders_of(machine: BoltzmannMachine, order: int, wanted: Wanted, max_seconds
     """The orders 0 … K of what is ``wanted``; the machine is without diagonal."""
     by_couplings = wanted.startswith("the covariance")
     if by_couplings:
-        require_covariance_order(order, "the covariance")
+        require_covariance_order(order, "the covariance", MAX_ORDER)
     what = f"{'the covariance' if by_couplings else wanted} to order {order}"
     program = compile_program(order + by_couplings)
     algebra = affordable_algebra(

@@ -59,9 +59,10 @@ def relative_distance(values: Array, other: Array) -> float:
     return distance / (float(np.linalg.norm(values)) + NOTHING)
 
 
-def distance_off_diagonal(matrix: Array, other: Array) -> float:
-    """:func:`relative_distance` of what is off the diagonal."""
-    off = ~np.eye(len(matrix), dtype=bool)
+def distance_off_diagonal(matrix: Array, other: Array, width: int = 1) -> float:
+    """:func:`relative_distance` of what is off the diagonal, in blocks of a width."""
+    unit = np.arange(len(matrix)) // width
+    off = unit[:, None] != unit
     return relative_distance(matrix[off], other[off])
 
 

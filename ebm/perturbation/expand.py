@@ -1,4 +1,4 @@
-"""Expansion of a pairwise model in powers of its couplings; [EBM] §4."""
+"""Expansion of a model in powers of its couplings; [EBM] §4."""
 
 from __future__ import annotations
 
@@ -12,24 +12,18 @@ from numpy.typing import ArrayLike
 from ebm._arrays import as_integer, as_seconds, read_only
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
-from ebm.errors import SingularCovarianceError
-from ebm.models import BoltzmannMachine
-from ebm.models._couplings import apply, is_sparse
+from ebm.errors import EbmError, SingularCovarianceError
 from ebm.perturbation import _summation
 from ebm.perturbation._approximation import Approximation, Doubt
 from ebm.perturbation._canonical_machine import expanded_machine
-from ebm.perturbation._orders import (
-    Orders,
-    Wanted,
-    fill_repeated,
-    orders_of,
-    third_cumulants,
-)
-from ebm.perturbation.bethe._coupling_graph import coupling_graph
-from ebm.perturbation.bethe._witness import Witness
-from ebm.perturbation.diagrams._contraction import require_order
+from ebm.perturbation._orders import Orders, Wanted, fill_repeated, third_cumulants
+from ebm.perturbation._second_opinion import SecondOpinion
+from ebm.perturbation._series import MachineSeries, Series, series_of
+from ebm.perturbation.clusters._centered_terms import centered_terms
+from ebm.perturbation.clusters._orders import require_cluster_order
+from ebm.perturbation.diagrams._contraction import MAX_ORDER, require_order
 from ebm.perturbation.plefka.solutions import plefka
-from ebm.spaces import Binary, FiniteSpace, Spins
+from ebm.spaces import Binary, FiniteSpace
 
 __all__ = ["Expansion", "expand"]
 
@@ -47,6 +41,13 @@ def expand(
     multigraphs G and with σ − x̂ for κ_1; means and covariances are its derivatives with respect to
     b, [EBM] §4.
 
+    Units of more levels, and terms of more units, are expanded about the independent units of
+    their mean field, about which every term V_A is centered: order k of ln Z is the sum of the
+    joint cumulants κ(V_A, …, V_B) / Π m! over multisets of k terms, in which a term occurs m times.
+    Only those count that are connected and have every unit in at least two terms. To first order
+    these are [EBM] eqs 31–36 for any discrete energy: p_1/p_0 = Σ_A V_A, unchanged means, and the
+    covariance E_0[f f' V].
+
     The order counts couplings between different units; a diagonal of W is first absorbed into the
     biases and the offset, exactly. Each quantity is computed when it is first used: ln Z costs
     least, the means a few times that, and the covariance to order K as much as the means to order
@@ -54,20 +55,26 @@ def expand(
 
     Parameters
     ----------
-    model : BoltzmannMachine, IsingModel or RestrictedBoltzmannMachine
-        The model, with dense or sparse couplings. An Ising model is expanded in its J about s = 0,
-        and the results are in spins; a restricted machine is expanded with both its layers.
+    model : EnergyModel
+        A Boltzmann machine or Ising model with dense or sparse couplings, a restricted machine, a
+        Potts model, terms of any number of two-valued units, or a model that offers such a form.
+        An Ising model is expanded in its J about s = 0, and the results are in spins; a restricted
+        machine is expanded with both its layers.
     order : int
-        K, from 1 to 6. The covariance to order K takes the diagrams of ln Z to order K + 1, so
-        that its largest order is 5.
+        K. For two-valued units in pairs at most 8; the covariance to order K takes the diagrams of
+        ln Z to order K + 1, so that its largest order is 7. Orders 7 and 8 of ln Z contain 23
+        diagrams of n⁴ operations, within reach of dense couplings up to about n = 300. For other
+        models K is at most 6: for levels ln Z to order 4, probabilities to order 3 and covariances
+        to order 2 are products of matrices, everything else is a sum over sets of terms, which is
+        refused where there are too many of them.
     center : None, "independent", "mean" or array_like, (n,)
-        x̂, by default the center of the model. About another center the same distribution has the
-        biases b + W(x̂' − x̂), and its series has other terms with the same sum; a center near the
-        means is worth two orders compared with one far from them, such as 0. "independent" solves
-        x̂ = σ(b'), the naive mean-field equation, for which order 1 of ln Z vanishes and order 2
-        begins with the Onsager term; at couplings so strong that its solution is polarized, 1/2 is
-        better. "mean" takes the means of :func:`plefka` to order 2, which serve as well as those
-        of the model.
+        x̂, by default the center of the model, or the mean field of models without a center, which
+        have no other. About another center the same distribution has the biases b + W(x̂' − x̂),
+        and its series has other terms with the same sum; a center near the means is worth two
+        orders compared with one far from them, such as 0. "independent" solves x̂ = σ(b'), the
+        naive mean-field equation, for which order 1 of ln Z vanishes and order 2 begins with the
+        Onsager term; at couplings so strong that its solution is polarized, 1/2 is better. "mean"
+        takes the means of :func:`plefka` to order 2, which serve as well as those of the model.
     max_seconds : float
         A quantity that would take longer is refused before it is computed.
 
@@ -79,13 +86,14 @@ def expand(
     Raises
     ------
     EbmError
-        If ``order`` or ``max_seconds`` is not positive, or ``center`` is an unknown word.
+        If ``order`` or ``max_seconds`` is not positive, or ``center`` is an unknown word, or one
+        for a model without a center.
     LimitError
-        If ``order`` is above 6.
+        If ``order`` is above the highest.
     ModelError
         If the model is not one of these, or ``center`` is not finite.
     ConvergenceError
-        If :func:`plefka` finds no means for ``center="mean"``.
+        If :func:`plefka` finds no means for ``center="mean"``, or a mean field does not settle.
 
     Examples
     --------
@@ -96,12 +104,26 @@ def expand(
     '-6e-06'
     """
     order = as_integer(order, "order")
-    require_order(order)
     max_seconds = as_seconds(max_seconds)
+    terms = centered_terms(model)
+    if terms is not None:
+        require_cluster_order(order)
+        _require_mean_field(center, model)
+        return Expansion(terms, order, terms.space, max_seconds)
+    require_order(order, MAX_ORDER)
     if isinstance(center, str) and center == "mean":
         center = plefka(model, 2).point.mean
     machine, space = expanded_machine(model, center)
     return Expansion(machine, order, space, max_seconds)
+
+
+def _require_mean_field(center: Any, model: Any) -> None:
+    """Terms of other models are centered at the mean field and nowhere else."""
+    if center is not None and not (isinstance(center, str) and center == "independent"):
+        raise EbmError(
+            f'center must be None or "independent" for {type(model).__name__}, got {center!r}: '
+            "its terms are centered at the mean field of its units"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,7 +137,8 @@ class Expansion(Approximation):
     ----------
     machine : BoltzmannMachine
         The model at the chosen center, without diagonal. Order 0 of all series are independent
-        units with its biases.
+        units with its biases. For other models the independent units of their mean field, with
+        the terms between them.
     order : int
         K, the last order of the series of ln Z, of the means and of the covariance.
     space : FiniteSpace
@@ -131,7 +154,7 @@ class Expansion(Approximation):
     Spins(n=2, names=None)
     """
 
-    machine: BoltzmannMachine
+    machine: Any
     order: int
     space: FiniteSpace
     max_seconds: float = 60.0
@@ -141,8 +164,8 @@ class Expansion(Approximation):
 
     @property
     def pairs(self) -> tuple[Indices, Indices]:
-        """Index arrays i < j of the couplings."""
-        return self.machine.pairs
+        """Index arrays i < j of the couplings, of features where units have several."""
+        return self._series.pairs
 
     @cached_property
     def log_partition_terms(self) -> Array:
@@ -168,16 +191,16 @@ class Expansion(Approximation):
     def pair_covariance_terms(self) -> Array:
         """Orders 0 … K of the covariances of ``pairs``, (K + 1, n_pairs)."""
         i, j = self.pairs
-        if not is_sparse(self.machine.weights):
+        if not self._series.has_sparse_pairs:
             return self.covariance_terms[:, i, j]
         return self._orders("the covariances of pairs").covariance
 
     def density_ratio_terms(self, states: ArrayLike) -> Array:
         """Orders 0 … K of p(x)/p_0(x) = exp(q − Σ_k L_k), (..., n) -> (K + 1, ...).
 
-        q = ½ Σ W_αβ (x_α−x̂_α)(x_β−x̂_β) is of order 1, and L_k is order k of ln Z.
+        q = ½ Σ W_αβ (x_α−x̂_α)(x_β−x̂_β), or Σ_A V_A, is of order 1, and L_k is order k of ln Z.
         """
-        q = self._pair_energies(states)
+        q = self._exponents(states)
         exponents = np.zeros((self.order, *q.shape))
         exponents[0] = q
         exponents -= self.log_partition_terms[1:].reshape(-1, *[1] * q.ndim)
@@ -277,6 +300,8 @@ class Expansion(Approximation):
         ------
         LimitError
             If the order is above 5, or there are more units.
+        EbmError
+            If units have more levels, or terms more units.
         """
         self._warn(Doubt("third cumulants", self.third_cumulants_error))
         return self._third_cumulants[0]
@@ -311,18 +336,19 @@ class Expansion(Approximation):
         ``log_partition_error``.
         """
         rise = self._witness.log_partition - self.log_partition_terms[0]
-        exact = np.exp(self._pair_energies(states) - rise)
+        exact = np.exp(self._exponents(states) - rise)
         return np.asarray(np.abs(self.density_ratio_terms(states).sum(axis=0) - exact))
 
-    def _pair_energies(self, states: ArrayLike) -> Array:
+    @cached_property
+    def _series(self) -> Series:
+        return series_of(self.machine, self.space)
+
+    def _exponents(self, states: ArrayLike) -> Array:
         """q, (..., n) -> (...)."""
-        x = self.space.check(states)
-        d = ((x + 1) / 2 if isinstance(self.space, Spins) else x) - self.machine.center
-        return np.asarray(0.5 * (d * apply(self.machine.weights, d)).sum(axis=-1))
+        return self._series.exponents(self.space.check(states))
 
     def _orders(self, wanted: Wanted) -> Orders:
-        orders = orders_of(self.machine, self.order, wanted, self.max_seconds)
-        return orders.in_spins() if isinstance(self.space, Spins) else orders
+        return self._series.orders(self.order, wanted, self.max_seconds)
 
     @cached_property
     def _with_means(self) -> Orders:
@@ -354,10 +380,15 @@ class Expansion(Approximation):
 
     @cached_property
     def _inverse_sum(self) -> Array:
-        return _summation.sum_by_inverse(self.covariance_terms)
+        return self._series.sum_by_inverse(self.covariance_terms)
 
     @cached_property
     def _third_cumulants(self) -> tuple[Array, float]:
+        if not isinstance(self._series, MachineSeries):
+            raise EbmError(
+                "third cumulants are those of two-valued units in pairs: take joint_cumulants of "
+                "samples"
+            )
         cumulants = third_cumulants(self.machine, self.order, self.max_seconds)
         is_binary = isinstance(self.space, Binary)
         scale, mean = (1.0, self._mean) if is_binary else (2.0, (1 + self._mean) / 2)
@@ -365,20 +396,18 @@ class Expansion(Approximation):
         return read_only(scale**3 * cumulants), max(misfit, self.covariance_error)
 
     def _with_variances(self, covariance: Array) -> Array:
-        """A copy with the diagonal that two-valued units of these means have."""
-        mean, result = self._mean, covariance.copy()
-        variances = mean * (1 - mean) if isinstance(self.space, Binary) else 1 - mean**2
-        np.fill_diagonal(result, variances)
-        return read_only(result)
+        """A copy with the variances that units of these means have."""
+        return read_only(self._series.with_variances(covariance, self._mean))
 
     @cached_property
-    def _witness(self) -> Witness:
-        return Witness(self.space, coupling_graph(self.machine)[0])
+    def _witness(self) -> SecondOpinion:
+        return self._series.witness(self.order, self.max_seconds)
 
     def _error_beside(self, covariance: Array, other: Array) -> float:
         """The larger one of the error by the witness and half of the distance to another sum."""
         by_states = self._witness.error_of_covariance(covariance)
-        return max(by_states, 0.5 * _summation.distance_off_diagonal(covariance, other))
+        width = self._series.width
+        return max(by_states, 0.5 * _summation.distance_off_diagonal(covariance, other, width))
 
     @property
     def _advice(self) -> tuple[str, str]:

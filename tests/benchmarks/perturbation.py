@@ -107,7 +107,29 @@ def sparse(n: int = 100_000, degree: int = 6) -> list[Row]:
     return rows
 
 
+def of_levels(n: int = 100, q: int = 10) -> list[Row]:
+    """Potts models in units of one product of size n q, and of terms of three spins."""
+    rng = np.random.default_rng(n)
+    couplings = rng.normal(0, 0.5 / np.sqrt(n), (n, n, q, q))
+    couplings[np.arange(n), np.arange(n)] = 0
+    potts = ebm.PottsModel(couplings + couplings.transpose(1, 0, 3, 2), rng.normal(size=(n, q)))
+    matrix = rng.normal(size=(n * q, n * q))
+    tasks: dict[str, Callable[[], object]] = {
+        "ln Z to order 4": lambda: expand(potts, 4).log_partition_terms,
+        "probabilities to order 3": lambda: expand(potts, 3).mean_terms,
+        "covariance terms to order 2": lambda: expand(potts, 2).covariance_terms,
+    }
+    rows = []
+    for name, task in tasks.items():
+        other, own = interleaved([lambda: matrix @ matrix, task], 3, time.process_time)
+        task_name = f"{n} units of {q} levels, {name}"
+        rows.append(Row(task_name, "one bare product (ebm / it)", other, own, own / other, ""))
+    return rows
+
+
 TASKS: dict[str, Callable[[], list[Row]]] = {
+    "levels": of_levels,
+    "order 8": lambda: against_products(200, (6, 7, 8), (7,)),
     "compile": compiling,
     "n20": against_enumeration,
     "n100": lambda: against_products(100, (3, 4, 5, 6), (1, 2, 3, 4, 5)),

@@ -117,6 +117,7 @@ class TestLoss:
 
 
 class TestRecovery:
+    @pytest.mark.filterwarnings("ignore:the weights of:ebm.errors.FewSamplesWarning")
     @pytest.mark.parametrize("node_wise", [False, True])
     @pytest.mark.parametrize("n", [2, 5, 8])
     def test_exact_data_give_back_the_machine(self, n, node_wise):

@@ -1,5 +1,7 @@
 """Averages, optimizers and schedules of a user's own that give something else."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -124,3 +126,24 @@ class WithoutPartition:
 def test_an_average_knows_a_finite_partition_function():
     with pytest.raises(ModelError, match="log_partition of the average must be finite"):
         ebm.fit(START, ROWS, loss=ebm.Likelihood(lambda model: WithoutPartition()))
+
+
+def test_every_reason_for_missing_errors_is_given(monkeypatch):
+    monkeypatch.setattr("ebm.learning._assessment.MOST_PARAMETERS", 2)
+
+    class Known(ebm.Ensemble):
+        sample_size, states, weights = math.inf, None, None
+
+        def __init__(self, model):
+            self.space, self._exact = model.space, ebm.exact(model)
+            self.log_partition = self._exact.log_partition
+
+        def blocks(self):
+            return self._exact.blocks()
+
+    terms = ebm.InteractionModel({(0,): 0.1, (1,): 0.2, (0, 1, 2): 0.3}, ebm.Binary(3))
+    rows = [[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1], [1, 1, 0], [0, 0, 0]]
+    result = ebm.fit(terms, rows, loss=ebm.Likelihood(lambda model: Known(model)))
+    (reasons,) = result.warnings
+    assert "exact average of the model, Known is none" in reasons
+    assert "at most 2 parameters, not 3" in reasons

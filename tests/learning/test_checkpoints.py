@@ -282,3 +282,56 @@ def test_functions_without_a_name_are_told_apart():
     assert fingerprint(one) == fingerprint(same) != fingerprint(other)
     assert fingerprint(partial(max, 1)) != fingerprint(partial(max, 2))
     assert fingerprint(partial(max, key=abs)) != fingerprint(partial(max))
+
+
+PAIRS = ebm.BoltzmannMachine(np.zeros((6, 6)), np.zeros(6))
+SOLVERS = {
+    "Newton": lambda n: {"solver": ebm.Newton(max_iterations=n)},
+    "L-BFGS": lambda n: {"solver": ebm.LBFGS(max_iterations=n)},
+    "truncated Newton": lambda n: {
+        "solver": ebm.inversion.TruncatedNewton(max_iterations=n),
+        "loss": ebm.inversion.Pseudolikelihood(),
+    },
+    "gradient steps": lambda n: {
+        "solver": ebm.GradientSteps(ebm.GradientDescent(0.1, momentum=0.5), n, batch_size=30),
+        "loss": ebm.Likelihood(ebm.PersistentChains(20)),
+        "rng": 0,
+    },
+}
+
+
+@pytest.mark.filterwarnings("ignore::ebm.errors.EbmWarning")
+@pytest.mark.parametrize("edit", ["shorter", "one axis more", "none"])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_an_array_of_another_shape_is_named_with_its_file(name, edit, tmp_path):
+    path = tmp_path / "run.npz"
+    ebm.fit(PAIRS, ROWS, checkpoint=path, **SOLVERS[name](2))
+    whole = dict(np.load(path))
+    for field, array in whole.items():
+        # What is empty at the start has no shape to be held to.
+        is_open = edit != "none" and field.endswith((".order", ".center"))
+        has_length = array.ndim and array.shape[-1] > 1
+        if field == "ebm_checkpoint" or is_open or (edit == "shorter" and not has_length):
+            continue
+        edited = {name: x for name, x in whole.items() if name != field}
+        if edit != "none":
+            edited[field] = array[..., :-1] if edit == "shorter" else array[None]
+        np.savez(path, **edited)
+        name_of_field = field.removeprefix("state.").removeprefix("state.")
+        with pytest.raises(FileFormatError, match=rf"run\.npz is a damaged.*{name_of_field}"):
+            ebm.fit(PAIRS, ROWS, checkpoint=path, **SOLVERS[name](3))
+
+
+def test_an_edited_file_of_resamples_is_named(tmp_path):
+    path = tmp_path / "answers.npz"
+    ebm.inversion.bootstrap(ebm.inversion.tap, ROWS, n_resamples=3, rng=0, checkpoint=path)
+    whole = dict(np.load(path))
+    field = next(name for name in whole if name.endswith("1.parameters"))
+    for edited in (
+        whole | {field: whole[field][:-1]},
+        {k if k != field else "state.one.parameters": x for k, x in whole.items()},
+        {k if k != field else "state.1.something": x for k, x in whole.items()},
+    ):
+        np.savez(path, **edited)
+        with pytest.raises(FileFormatError, match=r"damaged checkpoint.*parameters"):
+            ebm.inversion.bootstrap(ebm.inversion.tap, ROWS, n_resamples=3, rng=0, checkpoint=path)

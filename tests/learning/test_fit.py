@@ -199,6 +199,7 @@ class TestWhatDoesNotMatter:
         np.testing.assert_allclose(weighted.model.parameters, repeated.model.parameters, atol=1e-10)
         np.testing.assert_allclose(weighted.standard_errors, repeated.standard_errors, rtol=1e-9)
 
+    @pytest.mark.filterwarnings("ignore:the weights of:ebm.errors.FewSamplesWarning")
     @pytest.mark.parametrize("family", [machine(4), spins(4)])
     @pytest.mark.parametrize("scale", [1e-6, 1e-3, 0.1, 50.0, 1e9])
     def test_scale_of_the_weights(self, family, scale):

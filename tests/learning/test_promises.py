@@ -95,3 +95,26 @@ def test_an_interrupt_ends_the_whole_bootstrap():
     with pytest.raises(KeyboardInterrupt):
         ebm.inversion.bootstrap(method, rows, n_resamples=10, rng=0)
     assert len(calls) == 3
+
+
+def test_units_summed_out_of_any_energy_are_learnt():
+    """[EBM] Theorem 9 is about every energy with hidden units, not only the restricted machine."""
+    rng = np.random.default_rng(0)
+    upper = np.triu(rng.normal(0, 1, (5, 5)), 1)
+    weights = upper + upper.T
+    visible = ebm.marginalize(ebm.BoltzmannMachine(weights, rng.normal(0, 0.3, 5)), [0, 1, 2])
+    truth = ebm.marginalize(ebm.BoltzmannMachine(1.2 * weights, np.zeros(5)), [0, 1, 2])
+    data = ebm.exact(truth).sample(5000, rng=1)
+    result = ebm.fit(visible, data, loss=ebm.Likelihood(ebm.exact), penalty=1e-3)
+    states, at = visible.space.states_at(np.arange(8)), visible.parameters
+    numeric = [
+        (
+            visible.with_parameters(at + d).energy(states)
+            - visible.with_parameters(at - d).energy(states)
+        )
+        / 2e-5
+        for d in 1e-5 * np.eye(len(at))
+    ]
+    np.testing.assert_allclose(visible.energy_gradient(states), np.stack(numeric, -1), atol=1e-7)
+    assert result.converged
+    assert result.log_likelihood > ebm.exact(visible).log_probability(data).mean()

@@ -172,3 +172,45 @@ class TestGeneralLoss:
         result = ebm.fit(family, [[0, 1], [1, 1], [1, 0]])
         assert result.converged
         np.testing.assert_allclose(result.model.parameters, [np.log(2), 0.7], atol=1e-6)
+
+
+@pytest.mark.parametrize("place", ["information", "the first Newton step", "the linear program"])
+def test_an_interrupt_after_the_last_step_leaves_a_result(place, monkeypatch):
+    """The parameters are those of the search; errors are missing, with a reason."""
+    rows = (np.random.default_rng(0).random((500, 4)) < [0.3, 0.5, 0.6, 0.4]).astype(np.int8)
+    family = ebm.BoltzmannMachine(np.zeros((4, 4)), np.zeros(4))
+    average = by_moments if place == "the linear program" else ebm.exact
+    wanted = ebm.fit(family, rows, loss=ebm.Likelihood(average), solver=ebm.LBFGS())
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    name = {
+        "information": "ebm.learning._assessment.information_at",
+        "the first Newton step": "ebm.learning.newton.Newton.start",
+        "the linear program": "ebm.learning._assessment.doubt_of_maximum",
+    }[place]
+    monkeypatch.setattr(name, interrupted)
+    result = ebm.fit(family, rows, loss=ebm.Likelihood(average), solver=ebm.LBFGS())
+    np.testing.assert_allclose(result.model.parameters, wanted.model.parameters, atol=1e-6)
+    assert any("interrupted" in note for note in (*result.warnings, result.message))
+    if place != "the first Newton step":
+        assert result.standard_errors is None
+    with pytest.raises(KeyboardInterrupt):
+        ebm.inversion.bootstrap(
+            lambda data: ebm.fit(family, data, loss=ebm.Likelihood(average), solver=ebm.LBFGS()),
+            rows,
+            n_resamples=3,
+            rng=0,
+        )
+
+
+@pytest.mark.parametrize("seed", [0, 4, 12, 24])
+def test_where_values_are_rounding_slopes_lead_on(seed):
+    rng = np.random.default_rng(seed)
+    parts = rng.normal(0, 1.5, (4, 2)), rng.normal(size=4), rng.normal(size=2)
+    rows = ebm.exact(ebm.RestrictedBoltzmannMachine(*parts)).sample(300, rng=seed)
+    start = ebm.RestrictedBoltzmannMachine.for_data(rows, 2, rng=seed)
+    result = ebm.fit(start, rows)
+    assert result.converged, result.message
+    assert result.gradient_norm <= 1e-7

@@ -11,6 +11,7 @@ from ebm.errors import (
     EnumerationLimitError,
     LimitError,
     MemoryLimitError,
+    ModelError,
     NotConvergedWarning,
 )
 from ebm.learning import _statistics
@@ -152,3 +153,70 @@ class TestNewton:
         with pytest.raises(ebm.EbmError, match=r"fourth moments.*Moments does not.*ebm\.LBFGS"):
             ebm.fit(machine, level_rows(4, 2), loss=average, solver=ebm.Newton())
         assert ebm.fit(machine, level_rows(4, 2), loss=average, solver=ebm.LBFGS()).converged
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"solver": ebm.Newton()},
+        {"solver": ebm.LBFGS()},
+        {"solver": ebm.GradientSteps(n_epochs=2)},
+        {"loss": ebm.inversion.Pseudolikelihood()},
+    ],
+    ids=["Newton", "L-BFGS", "gradient steps", "pseudo-likelihood"],
+)
+def test_weights_that_sum_to_one_are_one_sample_for_every_solver(how):
+    rows = ebm.Binary(3).states_at(np.arange(8))
+    data = ebm.Ensemble.from_data(rows, sample_weight=np.full(8, 1 / 8))
+    start = ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3))
+    with pytest.warns(ebm.errors.FewSamplesWarning, match="the weights of 8 rows sum to 1"):
+        result = ebm.fit(start, data, **how)
+    assert "multiply them by the number of samples" in result.warnings[-1]
+
+
+def test_the_function_of_pseudo_likelihood_says_so_too():
+    rows = ebm.Binary(3).states_at(np.arange(8))
+    with pytest.warns(ebm.errors.FewSamplesWarning, match="the weights of 8 rows sum to 1"):
+        ebm.inversion.pseudolikelihood(rows, sample_weight=np.full(8, 1 / 8))
+
+
+class Ring(ebm.ParametricModel):
+    """A quadratic form of two parameters."""
+
+    def __init__(self, n, coupling, field):
+        self.space, self.coupling, self.field = ebm.Spins(n), coupling, field
+
+    def energy(self, states):
+        return -self.coupling * self.bonds(states) - self.field * np.sum(states, axis=-1)
+
+    def bonds(self, states):
+        return (states * np.roll(states, 1, axis=-1)).sum(-1)
+
+    def quadratic_form(self):
+        bonds = np.roll(np.eye(self.space.n), 1, axis=0)
+        return self.coupling * (bonds + bonds.T), np.full(self.space.n, self.field), 0.0
+
+    @property
+    def parameters(self):
+        return np.array([self.coupling, self.field])
+
+    def with_parameters(self, theta):
+        return type(self)(self.space.n, *theta)
+
+    def energy_gradient(self, states):
+        return -np.stack([self.bonds(states), np.sum(states, axis=-1)], axis=-1)
+
+
+class WrongPairs(Ring):
+    """Announces parameters that it does not have."""
+
+    pairs = np.array([0, 1]), np.array([1, 2])
+
+
+def test_pseudo_likelihood_says_what_a_model_of_a_users_own_lacks():
+    rows = 2 * ebm.Binary(4).states_at(np.arange(16)) - 1
+    with pytest.raises(ModelError, match=r"Ring does not say which couplings.*attribute pairs"):
+        ebm.fit(Ring(4, 0.1, 0.2), rows, loss=ebm.inversion.Pseudolikelihood())
+    for loss in (ebm.Likelihood(), ebm.inversion.Pseudolikelihood()):
+        with pytest.raises(ModelError, match="2 parameters, but its attribute pairs announces 6"):
+            ebm.fit(WrongPairs(4, 0.1, 0.2), rows, loss=loss)

@@ -314,5 +314,56 @@ def test_a_saturated_start_gives_no_false_errors():
         warnings.simplefilter("error", RuntimeWarning)
         warnings.simplefilter("ignore", ebm.EbmWarning)
         result = ebm.fit(strong, ROWS, penalty=biases, solver=ebm.Newton())
-    assert not result.converged
-    assert result.standard_errors is None or np.isfinite(result.standard_errors).all()
+    # Chains of units, each on only where the one before is, have any means.
+    np.testing.assert_allclose(result.ensemble.moments().mean, ROWS.mean(axis=0), atol=1e-9)
+    deviations = np.sqrt(np.diag(np.linalg.inv(result.fisher.dense()[:4, :4]) / len(ROWS)))
+    np.testing.assert_allclose(result.standard_errors, [*deviations, *[0] * 6], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["free", "all couplings alike", "matrix"])
+@pytest.mark.parametrize("size", [5.0, 40.0])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_newton_steps_leave_a_saturated_start(family, size, kind):
+    model = FAMILIES[family]
+    p = len(model.parameters)
+    model = model.with_parameters(size * np.random.default_rng(5).normal(size=p))
+    penalty = ebm.Penalty(l2=0.01, **penalties(p)[kind])
+    wanted = ebm.fit(model, rows_of(model), penalty=penalty, solver=ebm.LBFGS())
+    assert wanted.converged
+    result = ebm.fit(model, rows_of(model), penalty=penalty, solver=ebm.Newton())
+    assert result.converged, result.message
+    assert result.n_iterations < 60
+    np.testing.assert_allclose(result.model.parameters, wanted.model.parameters, atol=1e-5)
+
+
+def test_a_model_of_one_state_is_left_as_well():
+    """No feature varies there at all, so that the Newton step is zero."""
+    rng = np.random.default_rng(13)
+    model = ebm.BoltzmannMachine(np.zeros((4, 4)), np.zeros(4))
+    model = model.with_parameters(300 * rng.normal(size=10))
+    penalty = ebm.Penalty(ties=np.where(np.arange(10) < 4, 0, 1))
+    result = ebm.fit(model, ROWS, penalty=penalty, solver=ebm.Newton())
+    wanted = ebm.fit(model, ROWS, penalty=penalty, solver=ebm.LBFGS())
+    assert result.converged, result.message
+    np.testing.assert_allclose(result.model.parameters, wanted.model.parameters, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("kind", ["free", "all couplings alike"])
+def test_every_solver_names_units_without_a_maximum(family, kind, seed):
+    """L-BFGS goes so far out that Newton steps from there are rounding."""
+    model = FAMILIES[family]
+    model = model.with_parameters(np.zeros(len(model.parameters)))
+    few = np.random.default_rng(seed).integers(0, 2, (3, 4))
+    rows = np.repeat(2 * few - 1 if isinstance(model, ebm.IsingModel) else few, 10, axis=0)
+    penalty = ebm.Penalty(**penalties(len(model.parameters))[kind])
+    ends = []
+    for solver in (ebm.Newton(), ebm.LBFGS()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoMaximumWarning)
+            result = ebm.fit(model, rows, penalty=penalty, solver=solver)
+        ends.append("has no maximum" in result.message)
+        if ends[-1]:
+            assert "combination of '" in result.warnings[0]
+    assert ends[0] == ends[1]

@@ -203,4 +203,6 @@ def test_fixed_means_from_the_same_engine(order):
 def test_orders_beyond_are_refused():
     """With the number of diagrams."""
     with pytest.raises(LimitError, match="333 diagrams"):
-        compile_program(7)
+        compile_program(7, bridgeless=True)
+    with pytest.raises(LimitError, match="the limit is order 8"):
+        compile_program(9)

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm.perturbation.diagrams._hubs import DenseSites, Hub, hub_adjoints, hub_sums
+
 Array = NDArray[Any]
 
 #: Entries of a block of rows: it stays in a processor's cache.
@@ -193,6 +195,16 @@ class DenseAlgebra:
             to_matrix[i + 1 :, i] += to_a * vector[i + 1 :] / 2
         np.fill_diagonal(to_matrix, 0)
         return to_matrix, to_vector
+
+    def hubs(self, hubs: Sequence[Hub]) -> list[Any]:
+        """Sums over hubs: a product of n × n matrices for each site and each path."""
+        return hub_sums(hubs, DenseSites(hubs, _stored))
+
+    def hubs_adjoint(
+        self, hubs: Sequence[Hub], factors: Sequence[Mapping[int, float]]
+    ) -> dict[int, dict[int, Any]]:
+        """Their derivatives of each order by what they are made of, by its ``id``."""
+        return hub_adjoints(hubs, factors, DenseSites(hubs, _stored))
 
 
 def _stored(matrix: Any) -> Array:

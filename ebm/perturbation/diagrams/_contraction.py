@@ -2,45 +2,51 @@
 
 Parallel edges become elementwise products. A vertex at the end of one edge is summed by a
 matrix-vector product, and its neighbor's weight takes the result; a vertex between two others is
-summed by a matrix product, which becomes an edge between them. What is left is one edge, or at
-order 6 the complete graph of four sites. Of all orders in which a diagram can be taken down that
-way, the one that shares most with the diagrams before it is kept.
+summed by a matrix product, which becomes an edge between them. What is left is one edge, or a core:
+at order 6 the complete graph of four sites, at orders 7 and 8 also with unequal edges in 3 and 20
+diagrams, one of them with a fifth site, a wheel. In a core every site i of one kind, the hub, is
+taken in turn, and what is around it is summed by a product of matrices. Of all orders in which a
+diagram can be taken down that way, the one that shares most with the diagrams before it is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import permutations
 
 from ebm.errors import LimitError
 from ebm.perturbation.diagrams._expressions import Expressions
 from ebm.perturbation.diagrams._program import Program
+from ebm.perturbation.diagrams._stored import stored_program
 from ebm.perturbation.diagrams.multigraphs import MAX_EDGES, Diagram, connected_diagrams
 
-#: Order 7 has cores of four sites with unequal edges.
-MAX_ORDER = 6
+#: Order 9 has further cores.
+MAX_ORDER = 8
+#: Highest order without cores of unequal edges: of all that is built on many evaluations.
+ORDER_WITHOUT_HUBS = 6
 
 #: A vertex and the vectors on it; a pair of vertices and the matrices between them.
 Vectors = dict[int, tuple[int, ...]]
 Edges = dict[tuple[int, int], tuple[int, ...]]
 
 
-def require_order(order: int) -> None:
+def require_order(order: int, most: int = ORDER_WITHOUT_HUBS) -> None:
     """Refuse diagrams with so many edges that no program contracts them."""
-    if order > MAX_ORDER:
+    if order > most:
         count = f"{len(connected_diagrams(order))} " if order <= MAX_EDGES else ""
         raise LimitError(
             f"order {order} of ln Z needs {count}diagrams with sums over four sites and unequal "
-            f"edges; the limit is order {MAX_ORDER}"
+            f"edges; the limit is order {most}"
         )
 
 
-def require_covariance_order(order: int, what: str) -> None:
+def require_covariance_order(order: int, what: str, most: int = ORDER_WITHOUT_HUBS) -> None:
     """Refuse a covariance of order K, a derivative of ln Z of order K + 1 by the couplings."""
-    if order >= MAX_ORDER:
+    if order >= most:
         raise LimitError(
             f"{what} of order {order} needs the diagrams of order {order + 1}, the limit is "
-            f"{MAX_ORDER}: take order {MAX_ORDER - 1} or less"
+            f"{most}: take order {most - 1} or less"
         )
 
 
@@ -53,7 +59,12 @@ def compile_program(order: int, bridgeless: bool = False) -> Program:
     an articulation where ``bridgeless``. In a series in W the pieces at an articulation do not
     matter: there every weight is ``(d,)``.
     """
-    require_order(order)
+    require_order(order, ORDER_WITHOUT_HUBS if bridgeless else MAX_ORDER)
+    return stored_program(order) if order > ORDER_WITHOUT_HUBS else compiled(order, bridgeless)
+
+
+def compiled(order: int, bridgeless: bool = False) -> Program:
+    """The same, compiled now."""
     expressions = Expressions()
     terms = []
     for n_edges in range(1, order + 1):
@@ -91,14 +102,33 @@ def _contractions(expressions: Expressions, vectors: Vectors, edges: Edges) -> I
         if len(edges) == 1:
             yield from _last_edge(expressions, vectors, edges)
             continue
-        between = [v for v in vectors if len(_at(edges, v)) == 2]
+        # A bridge between two loops is left to the end, where it is seen to be one.
+        between = [
+            v
+            for v in vectors
+            if len(_at(edges, v)) == 2 and not any(_is_bridge(edges, e) for e in _at(edges, v))
+        ]
         if not between:
-            yield _four_sites(expressions, vectors, edges)
+            yield from _core(expressions, vectors, edges)
         waiting += [_without(expressions, vectors, edges, v) for v in between]
 
 
 def _at(edges: Edges, vertex: int) -> list[tuple[int, int]]:
     return [pair for pair in edges if vertex in pair]
+
+
+def _is_bridge(edges: Edges, edge: tuple[int, int]) -> bool:
+    """Whether its ends are joined by nothing else."""
+    start, end = edge
+    reached, waiting = {start}, [start]
+    while waiting:
+        at = waiting.pop()
+        for pair in _at(edges, at):
+            other = pair[0] + pair[1] - at
+            if pair != edge and other not in reached:
+                reached.add(other)
+                waiting.append(other)
+    return end not in reached
 
 
 def _oriented(expressions: Expressions, edges: Edges, start: int, end: int) -> int:
@@ -113,7 +143,7 @@ def _without_leaves(
 ) -> tuple[Vectors, Edges]:
     """Vertices at the end of one edge summed, until one edge or none such is left."""
     # A single edge W met here, or left at the end, is a bridge of the diagram, and all its bridges
-    # are met so: up to order 7 none lies between two cores that leaves do not undo.
+    # are met so: before order 13 none lies between two cores that leaves do not undo.
     vectors, edges = dict(vectors), dict(edges)
     while len(edges) > 1:
         leaf = next((v for v in vectors if len(_at(edges, v)) == 1), None)
@@ -152,9 +182,46 @@ def _last_edge(expressions: Expressions, vectors: Vectors, edges: Edges) -> Iter
         yield expressions.node("dot", *sorted((expressions.times(vectors[start]), summed)))
 
 
-def _four_sites(expressions: Expressions, vectors: Vectors, edges: Edges) -> int:
-    """The complete graph of four sites with equal edges, the only irreducible one up to order 6."""
+def _core(expressions: Expressions, vectors: Vectors, edges: Edges) -> Iterator[int]:
+    """The complete graph of four sites, all alike or not, or a wheel: all there is to order 8."""
     matrices = {expressions.hadamard(factors) for factors in edges.values()}
     weights = {expressions.times(factors) for factors in vectors.values()}
-    (matrix,), (weight,) = matrices, weights
-    return expressions.node("four", matrix, weight)
+    if len(vectors) == 4 and len(matrices) == len(weights) == 1:
+        yield expressions.node("four", *matrices, *weights)
+        return
+    for hub in vectors:
+        around = [v for v in vectors if v != hub]
+        if len(_at(edges, hub)) < len(around):
+            continue
+        for first, last in permutations(around, 2):
+            between = [v for v in around if v not in (first, last)]
+            if len(between) == 2 and (min(first, last), max(first, last)) in edges:
+                # Opposite sites of the rim of a wheel are the ends of both paths.
+                continue
+            paths = [_path(expressions, vectors, edges, hub, (first, v, last)) for v in between]
+            if len(between) == 1:
+                paths.append(_oriented(expressions, edges, first, last))
+            spokes = [
+                part
+                for end in (first, last)
+                for part in (
+                    _oriented(expressions, edges, hub, end),
+                    expressions.times(vectors[end]),
+                )
+            ]
+            weight = expressions.times(vectors[hub])
+            yield expressions.node("hub", weight, *spokes, *sorted(paths))
+
+
+def _path(
+    expressions: Expressions, vectors: Vectors, edges: Edges, hub: int, sites: tuple[int, int, int]
+) -> int:
+    """From a site around the hub to another, over one that the hub is joined to as well."""
+    first, middle, last = sites
+    return expressions.node(
+        "path",
+        _oriented(expressions, edges, first, middle),
+        _oriented(expressions, edges, hub, middle),
+        expressions.times(vectors[middle]),
+        _oriented(expressions, edges, middle, last),
+    )

@@ -19,10 +19,19 @@ from typing import Any
 #:   ("transposed", M)          Mᵀ
 #:   ("dot", u, v)              Σ u v
 #:   ("four", M, u)             Σ_ijkl u_i u_j u_k u_l M_ij M_ik M_il M_jk M_jl M_kl
+#:   ("path", D, B, v, E)       D diag(B_i∘v) E, a matrix for each hub i
+#:   ("hub", w, A, u, C, v, X, Y)  Σ_i w_i (A_i∘u)·[X∘Y](C_i∘v), X and Y paths or matrices
 Node = tuple[Any, ...]
 
 #: Relative costs of operations, dominated by products, and by n⁴ most of all.
-PRICE = {"four": 10**12, "product": 10**8, "hadamard": 10**4, "apply": 10**2}
+PRICE = {
+    "four": 10**12,
+    "path": 10**12,
+    "hub": 10**10,
+    "product": 10**8,
+    "hadamard": 10**4,
+    "apply": 10**2,
+}
 #: Cost of each W in a product: of two products that of fewer edges is shared by more diagrams.
 PRICE_OF_EDGE = 10**6
 
@@ -105,8 +114,14 @@ class Expressions:
     def price(self, root: int) -> int:
         """Cost of what ``root`` needs beyond what is used."""
         missing = self.missing(root)
-        edges = sum(self._edges(number) for number in missing if missing[number][0] == "product")
+        made = [number for number in missing if missing[number][0] in ("product", "path")]
+        edges = sum(self._edges(number) + self._is_special(number) for number in made)
         return PRICE_OF_EDGE * edges + sum(PRICE.get(node[0], 1) for node in missing.values())
+
+    def _is_special(self, number: int) -> bool:
+        """Whether a path is over another site than one with the edges of the path alone."""
+        node = self.nodes[number]
+        return node[0] == "path" and self.nodes[node[3]] != ("weight", (3,))
 
     def _edges(self, number: int) -> int:
         """How many W are multiplied in a matrix."""
@@ -115,6 +130,8 @@ class Expressions:
             return sum(map(self._edges, arguments[::2]))
         if kind == "hadamard":
             return sum(map(self._edges, arguments))
+        if kind == "path":
+            return sum(map(self._edges, (arguments[0], arguments[1], arguments[3])))
         return 1 if kind == "coupling" else self._edges(arguments[0])
 
     def use(self, root: int) -> None:

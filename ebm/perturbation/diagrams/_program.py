@@ -15,6 +15,7 @@ from ebm._types import Indices
 from ebm.models._couplings import is_sparse
 from ebm.perturbation.diagrams._algebra import DenseAlgebra, MatrixAdjoint, Product
 from ebm.perturbation.diagrams._expressions import Expressions, Node, inputs
+from ebm.perturbation.diagrams._hubs import Hub, Path
 from ebm.perturbation.diagrams._sparse import SparseAlgebra
 
 Array = NDArray[Any]
@@ -85,7 +86,7 @@ class Program:
             if kind == "apply":
                 matrix = node[1]
                 level = level if number in awaited else top
-            elif kind == "dot":
+            elif kind in ("dot", "hub"):
                 level = top + 1
             groups[level, kind, matrix].append(number)
         return tuple(tuple(groups[key]) for key in sorted(groups))
@@ -100,6 +101,11 @@ class Program:
                 for number, row in zip(group, applied, strict=True):
                     values[number] = row
                 continue
+            if self.nodes[group[0]][0] == "hub":
+                hubs = [self.hub(values, number) for number in group]
+                for number, value in zip(group, algebra.hubs(hubs), strict=True):
+                    values[number] = value
+                continue
             for number in group:
                 values[number] = self._value(algebra, weights, values, number)
         return ProgramValues(self, algebra, values)
@@ -109,6 +115,10 @@ class Program:
         _, left, middle, right = self.nodes[number]
         is_symmetric, is_mirrored = number in self.symmetric, number in self.mirrored
         return Product(values[left], values[middle], values[right], is_symmetric, is_mirrored)
+
+    def hub(self, values: Sequence[Any], number: int) -> Hub:
+        """The factors of a sum over a hub."""
+        return Hub(*(values[item] for item in self.nodes[number][1:]))
 
     def _value(
         self, algebra: Algebra, weights: Mapping[Key, Array], values: list[Any], number: int
@@ -129,6 +139,8 @@ class Program:
             return operands[0].T
         if kind == "four":
             return algebra.four(*operands)
+        if kind == "path":
+            return Path(*operands)
         return operands[0] @ operands[1]
 
 
@@ -200,9 +212,12 @@ class _Backwards:
             if self.nodes[group[0]][0] == "apply":
                 self._apply(group)
                 continue
+            if self.nodes[group[0]][0] == "hub":
+                self._hubs(group)
+                continue
             for number in group:
                 kind = self.nodes[number][0]
-                if kind not in {"weight", "coupling"}:
+                if kind not in {"weight", "coupling", "path"}:
                     getattr(self, f"_{kind}")(number)
         weights, couplings = {}, {}
         for number, node in enumerate(self.nodes):
@@ -282,6 +297,32 @@ class _Backwards:
             for side, part in ((left, to_left), (right, to_right)):
                 if part is not None:
                     self._adjoint(side, order).add(part)
+
+    def _hubs(self, group: tuple[int, ...]) -> None:
+        """Through all hubs together, since they share paths."""
+        asked = [number for number in group if self.numbers[number]]
+        if not asked:
+            return
+        hubs = [self.program.hub(self.values, number) for number in asked]
+        factors = [dict(self.numbers[number]) for number in asked]
+        changes = self.algebra.hubs_adjoint(hubs, factors)
+        for number in asked:
+            for item in self._parts(number):
+                value = self.values[item]
+                if self.nodes[item][0] == "coupling" and not self._wants(item):
+                    continue
+                for order, change in changes.pop(id(value), {}).items():
+                    if isinstance(change, np.ndarray) and change.ndim == 1:
+                        self._add_vector(item, order, change)
+                    else:
+                        self._adjoint(item, order).add(change)
+
+    def _parts(self, number: int) -> list[int]:
+        """Vectors and matrices that a hub is made of, those of its paths included."""
+        parts: list[int] = []
+        for item in self.nodes[number][1:]:
+            parts += self.nodes[item][1:] if self.nodes[item][0] == "path" else [item]
+        return parts
 
     def _four(self, number: int) -> None:
         _, matrix, vector = self.nodes[number]

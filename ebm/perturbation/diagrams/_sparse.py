@@ -6,7 +6,7 @@ only where it has entries itself, so each adjoint keeps to the pattern of its ma
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -15,6 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm.perturbation.diagrams._algebra import Hadamard, MatrixAdjoint, Product
+from ebm.perturbation.diagrams._hubs import (
+    Adjoints,
+    Hub,
+    Path,
+    hub_adjoints,
+    hub_sums,
+    matrices_of,
+)
 
 Array = NDArray[Any]
 
@@ -77,7 +85,8 @@ class SparseAlgebra:
     ) -> tuple[Any, Array, Any]:
         """Derivatives of A diag(v) B, each on the pattern of what it belongs to."""
         left, middle, right = _stored(factors.left), factors.middle, _stored(factors.right)
-        g, to_left, to_right = adjoint.matrix, None, None
+        # That of a transpose comes by columns.
+        g, to_left, to_right = adjoint.matrix.tocsr(), None, None
         if factors.is_symmetric:
             g = ((g + g.T) / 2).tocsr()
         if factors.is_mirrored:
@@ -138,6 +147,89 @@ class SparseAlgebra:
         places = tuple(np.concatenate([sites[pair[end]] for pair in PAIRS]) for end in (0, 1))
         upper = csr_array((np.concatenate(changes), places), shape=matrix.shape)
         return (upper + upper.T).tocsr(), to_vector
+
+    def hubs(self, hubs: Sequence[Hub]) -> list[Any]:
+        """Sums over hubs: of each site and those that it is joined to."""
+        return hub_sums(hubs, SparseSites(hubs))
+
+    def hubs_adjoint(
+        self, hubs: Sequence[Hub], factors: Sequence[Mapping[int, float]]
+    ) -> dict[int, dict[int, Any]]:
+        """Their derivatives of each order, each on the pattern of what it belongs to."""
+        return hub_adjoints(hubs, factors, SparseSites(hubs))
+
+
+class SparseSites:
+    """Dense blocks of the sites that a hub is joined to by any of its matrices."""
+
+    def __init__(self, hubs: Sequence[Hub]) -> None:
+        self.n = len(hubs[0].weight)
+        self._matrices = {id(matrix): _stored(matrix) for matrix in matrices_of(hubs)}
+        paths = [path for hub in hubs for path in hub.paths if isinstance(path, Path)]
+        ends = [spokes for hub in hubs for spokes in (hub.first_spokes, hub.last_spokes)]
+        spokes = {id(matrix): matrix for matrix in (*ends, *(path.spokes for path in paths))}
+        self._joined = sum(_pattern(matrix) for matrix in spokes.values()).tocsr()
+
+    def around(self, i: int) -> Array:
+        """Numbers of sites."""
+        return np.asarray(self._joined.indices[self._joined.indptr[i] : self._joined.indptr[i + 1]])
+
+    def row(self, matrix: Any, i: int) -> Array:
+        """Row i at the sites around it."""
+        return np.asarray(self._matrices[id(matrix)][[i]][:, self.around(i)].toarray()[0])
+
+    def block(self, matrix: Any, i: int) -> Array:
+        """Rows and columns of the sites around i."""
+        at = self.around(i)
+        return np.asarray(self._matrices[id(matrix)][at][:, at].toarray())
+
+    def adjoints(self) -> Adjoints:
+        """Entries of matrices, gathered."""
+        return SparseAdjoints(self)
+
+
+class SparseAdjoints:
+    """Derivatives as entries, on the pattern of what they belong to at the end."""
+
+    def __init__(self, sites: SparseSites) -> None:
+        self.sites = sites
+        self._vectors: dict[int, dict[int, Array]] = defaultdict(dict)
+        self._entries: dict[tuple[int, int], list[tuple[Array, Array, Array]]] = defaultdict(list)
+        self._matrices: dict[int, Any] = {}
+
+    def add_vector(self, vector: Array, order: int, at: Any, change: Any) -> None:
+        """At some sites."""
+        known = self._vectors[id(vector)]
+        if order not in known:
+            known[order] = np.zeros(len(vector), np.result_type(vector, change))
+        known[order][at] += change
+
+    def add_row(self, matrix: Any, order: int, i: int, change: Array) -> None:
+        """In row i."""
+        at = self.sites.around(i)
+        self._add(matrix, order, np.full(len(at), i), at, change)
+
+    def add_block(self, matrix: Any, order: int, i: int, change: Array) -> None:
+        """Of the sites around i."""
+        at = self.sites.around(i)
+        self._add(matrix, order, np.repeat(at, len(at)), np.tile(at, len(at)), change.ravel())
+
+    def finished(self) -> dict[int, dict[int, Any]]:
+        """All of them."""
+        from scipy.sparse import csr_array
+
+        result: dict[int, dict[int, Any]] = {key: dict(of) for key, of in self._vectors.items()}
+        for (key, order), parts in self._entries.items():
+            rows, columns, values = (np.concatenate(column) for column in zip(*parts, strict=True))
+            entries = csr_array((values, (rows, columns)), shape=(self.sites.n,) * 2)
+            kept = entries.multiply(_pattern(self._matrices[key])).tocsr()
+            result.setdefault(key, {})[order] = kept
+        return result
+
+    def _add(self, matrix: Any, order: int, rows: Array, columns: Array, change: Array) -> None:
+        there = np.flatnonzero(change)
+        self._matrices[id(matrix)] = matrix
+        self._entries[id(matrix), order].append((rows[there], columns[there], change[there]))
 
 
 def _stored(matrix: Any) -> Any:

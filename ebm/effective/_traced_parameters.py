@@ -1,0 +1,251 @@
+"""Parameters of a joint model some of whose units are summed out: what a marginal learns by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ebm._types import Array, Flags
+from ebm.effective._completion import (
+    CHUNK,
+    CompletedEnsemble,
+    conditional_covariance,
+    conditional_means,
+    gradients,
+    require_completions,
+)
+from ebm.effective._pairwise_slopes import FormSlopes, PairSlopes, pairwise_slopes
+from ebm.ensembles import Ensemble
+from ebm.ensembles.ensemble import require_units
+from ebm.enumeration import ExactEnsemble, exact
+from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, number_of_states
+from ebm.errors import EnumerationLimitError
+from ebm.forms import QuadraticForm, offered_form
+from ebm.model import ParametricModel, Penalized
+from ebm.perturbation._costs import require_within
+from ebm.spaces import FiniteSpace
+
+#: Seconds for one joint state, and for each number made of it.
+SECONDS_PER_STATE, SECONDS_PER_NUMBER = 2e-7, 2e-9
+#: What one pass over joint states may take.
+MOST_SECONDS, MOST_BYTES = 60.0, 4 * 2.0**30
+
+
+class TracedParameters(ParametricModel):
+    """Derivatives of E_eff by the parameters of the joint model, as means over p(h|v).
+
+    What a marginal has besides: the joint ``model``, the numbers of the units it keeps, ``keep``,
+    and of those ``traced``, and its sums over traced units.
+    """
+
+    model: Any
+    keep: tuple[int, ...]
+    space: FiniteSpace
+
+    @property
+    def parameters(self) -> Array:
+        """Those of the joint model, (p,)."""
+        return np.asarray(self.model.parameters)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Those of the joint model, where it names them."""
+        names: tuple[str, ...] = self.model.parameter_names
+        return names
+
+    @property
+    def is_coupling(self) -> Flags:
+        """Which parameters couple units of the joint model, (p,)."""
+        return np.asarray(self.model.is_coupling, dtype=bool)
+
+    def penalized(self) -> Penalized:
+        """What a penalty acts on: that of the joint model."""
+        penalized: Penalized = self.model.penalized()
+        return penalized
+
+    def with_parameters(self, theta: ArrayLike) -> Self:
+        """The marginal of the joint model at other parameters, (p,)."""
+        kind: Any = type(self)
+        moved: Self = kind(self.model.with_parameters(theta), self.keep)
+        return moved
+
+    def energy_gradient(self, states: ArrayLike) -> Array:
+        """∂E_eff/∂θ = E_{h|v}[∂E/∂θ(v, h)] at each state, (..., n) -> (..., p); [EBM] eq 10.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            States of the kept units.
+
+        Returns
+        -------
+        ndarray, (..., p)
+            In the order of ``parameters``.
+
+        Raises
+        ------
+        ModelError
+            If the joint model forbids every completion of a state.
+        EnumerationLimitError
+            If the states of the traced units are too many. In pairwise models those of each group
+            of coupled units count, in others all.
+        """
+        marginal: Any = self
+        p = len(self.parameters)
+
+        def means(v: Array) -> Array:
+            if self._slopes is not None:
+                return self._slopes.gradient(*marginal._trace.completed(v))
+            return conditional_means(
+                marginal._every_state, v, lambda x: gradients(self.model, x, p), p
+            )
+
+        return self._by_blocks(means, states, (p,))
+
+    def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
+        """Σ_k direction_k ∂E_eff/∂θ_k, (..., n) -> (...); no p numbers for each state."""
+        marginal: Any = self
+        joint, step = self.model, np.asarray(direction, dtype=np.float64)
+
+        def slopes(v: Array) -> Array:
+            if self._slopes is not None:
+                means, inside = marginal._trace.completed(v)
+                return self._slopes.derivative(means, inside, step)
+            return conditional_means(
+                marginal._every_state, v, lambda x: joint.energy_derivative(x, step), 1
+            )
+
+        return self._by_blocks(slopes, states, ())
+
+    def completed(self, average: Ensemble) -> Any:
+        """An ensemble of the joint model: q(v) of an average, times p(h|v).
+
+        Parameters
+        ----------
+        average : Ensemble
+            Over the kept units; one over all units of the joint model is complete as it is, such
+            as draws of the traced units beside rows of data.
+
+        Returns
+        -------
+        Ensemble
+            Over the space of the joint model. For the exact ensemble of this marginal the exact
+            one of the joint model, where that costs less.
+
+        Raises
+        ------
+        ModelError
+            If ``average`` is none, or the joint model forbids every completion of a state.
+        """
+        marginal: Any = self
+        joint = self.model
+        if len(marginal.traced) and getattr(average, "space", self.space).n == joint.space.n:
+            return average
+        require_units(average, self.space)
+        if isinstance(average, ExactEnsemble) and average.model is self and self._is_cheaper_whole:
+            limits = average._limits
+            return exact(joint, max_seconds=limits.max_seconds, max_memory=limits.max_memory)
+        return CompletedEnsemble(joint, average, marginal._trace, marginal._every_state)
+
+    def mean_energy_gradient(self, average: Any) -> Array:
+        """E_{q(v)} E_{h|v}[∂E/∂θ], (p,): one side of the learning rule, [EBM] eq 11.
+
+        Parameters
+        ----------
+        average : Ensemble
+            Over the kept units, or over all units of the joint model, as in :meth:`completed`.
+
+        Returns
+        -------
+        ndarray, (p,)
+            By the joint model's own ``mean_energy_gradient``, so that pairwise models need means
+            and covariances of the completed states, and no state of the traced units.
+        """
+        completed = self.completed(average)
+        takes_states = type(self.model).mean_energy_gradient is ParametricModel.mean_energy_gradient
+        if takes_states and isinstance(completed, CompletedEnsemble) and self._slopes is not None:
+            # The default would visit every state of the traced units.
+            return self._slopes.mean(completed.moments())
+        return np.asarray(self.model.mean_energy_gradient(completed))
+
+    def mean_energy_hessian(self, average: Any) -> Array:
+        """E_{q(v)}[∂²E_eff/∂θ²] = E_{q(v)} (E_{h|v}[∂²E/∂θ²] − Cov_{h|v}[∂E/∂θ]), (p, p).
+
+        Parameters
+        ----------
+        average : Ensemble
+            Over the kept units.
+
+        Returns
+        -------
+        ndarray, (p, p)
+            The second term, times N over data, is the missing information.
+        """
+        require_units(average, self.space)
+        marginal: Any = self
+        p, rows = len(self.parameters), max(1, CHUNK // len(self.parameters))
+        total = self.model.mean_energy_hessian(self.completed(average))
+        for states, weights in average.blocks():
+            self._require_every_state(len(states), p * p)
+            kept, shares = states[weights > 0], weights[weights > 0]
+            for start in range(0, len(kept), rows):
+                part = slice(start, start + rows)
+                means = self.energy_gradient(kept[part])
+                total = total - conditional_covariance(
+                    self.model, marginal._every_state, kept[part], shares[part], means
+                )
+        return np.asarray(total)
+
+    @cached_property
+    def _slopes(self) -> PairSlopes | FormSlopes | None:
+        """Means of derivatives without traced states, where the joint model is pairwise."""
+        return pairwise_slopes(self.model)
+
+    def _by_blocks(
+        self, means: Callable[[Array], Array], states: ArrayLike, shape: tuple[int, ...]
+    ) -> Array:
+        """A mean over p(h|v) at each state, an array of some shape, a bounded number at a time."""
+        marginal: Any = self
+        size = math.prod(shape)
+        if self._slopes is None:
+            self._require_every_state(math.prod(np.shape(states)[:-1]), size)
+        rows = max(1, CHUNK // max(marginal._trace.n_terms, size, self.model.space.n_features))
+
+        def of_states(v: Array) -> Array:
+            flat = v.reshape(-1, self.space.n)
+            parts = [np.empty((0, *shape))]
+            for start in range(0, len(flat), rows):
+                block = flat[start : start + rows]
+                require_completions(self.model, marginal._trace, block)
+                parts.append(means(block))
+            return np.concatenate(parts).reshape(*v.shape[:-1], *shape)
+
+        return self.space.map(of_states, states)
+
+    @property
+    def _is_cheaper_whole(self) -> bool:
+        """Whether all joint states cost less than sums over the traced units of each kept one."""
+        marginal: Any = self
+        is_pairwise = offered_form(self.model) is QuadraticForm
+        seconds = SECONDS_BY_PRODUCTS if is_pairwise else SECONDS_PER_STATE
+        whole = seconds * number_of_states(self.model.space)
+        return bool(whole <= max(1e-3, number_of_states(self.space) * marginal._trace.seconds))
+
+    def _require_every_state(self, n_kept: float, size: int) -> None:
+        """Refuse what would visit too many states of the traced units."""
+        marginal: Any = self
+        n_states = n_kept * marginal._every_state.n_states
+        require_within(
+            f"means over {n_states:.3g} joint states of {size} derivatives",
+            n_states * (SECONDS_PER_STATE + size * SECONDS_PER_NUMBER),
+            8.0 * size,
+            "keep more units",
+            max_seconds=MOST_SECONDS,
+            max_bytes=MOST_BYTES,
+            error=EnumerationLimitError,
+        )

@@ -1,0 +1,1 @@
+"""The expansion about independent units for any number of levels, and terms of any size."""

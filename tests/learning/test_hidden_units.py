@@ -1,0 +1,272 @@
+"""Fits of models with units summed out, whatever their energy."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+
+import ebm
+from ebm.errors import NoMaximumWarning, NotConvergedWarning, SymmetricStartWarning
+from ebm.information import loss_hessian
+from tests import oracles
+from tests.test_marginal_parameters import (
+    GradientAlone,
+    boltzmann,
+    curved,
+    deep,
+    growing,
+    potts,
+    slopes,
+    triples,
+)
+
+
+def hidden_layer(n, m, theta=None, center=0.0):
+    """A Boltzmann machine with couplings between two layers alone, the second summed out."""
+    pattern = np.zeros((n + m, n + m))
+    pattern[:n, n:] = 1
+    machine = ebm.BoltzmannMachine(csr_array(pattern + pattern.T), np.zeros(n + m), center=center)
+    theta = np.zeros(len(machine.parameters)) if theta is None else theta
+    return ebm.marginalize(machine.with_parameters(theta), range(n))
+
+
+def elsewhere(marginal, n_rows=4000):
+    """Rows of the same family somewhere else."""
+    other = marginal.with_parameters(1.5 * np.cos(3 * np.arange(len(marginal.parameters))))
+    rows = ebm.exact(other).sample(n_rows, rng=1)
+    return ebm.Ensemble.from_data(rows, space=marginal.space)
+
+
+def from_the_table(start, data):
+    """L from the table of all joint energies, no route of the library but ``energy``."""
+    states = oracles.all_states(start.model.space)
+    order = np.argsort(start.space.index(states[:, list(start.keep)]), kind="stable")
+    states = states[order]
+    seen = np.asarray(start.space.index(data.states), dtype=int)
+
+    def loss(theta):
+        energies = np.asarray(start.model.with_parameters(theta).energy(states))
+        kept = np.logaddexp.reduce(-energies.reshape(int(start.space.size), -1), axis=1)
+        return float(np.logaddexp.reduce(kept) - data.weights @ kept[seen])
+
+    return loss
+
+
+@pytest.mark.parametrize("make", [boltzmann, triples, potts, curved])
+def test_a_fit_rises_to_where_a_direct_minimization_ends(make):
+    start = make()
+    data = growing(start) if make is curved else elsewhere(start)
+    loss = from_the_table(start, data)
+    result = ebm.fit(start, data)
+    likelihoods = np.array([step.log_likelihood for step in result.history])
+    assert result.converged
+    assert (np.diff(likelihoods) > -1e-12).all()
+    assert likelihoods[-1] > likelihoods[0] + 1e-3
+    assert result.log_likelihood == pytest.approx(-loss(result.model.parameters), abs=1e-10)
+    direct = minimize(loss, start.parameters, method="BFGS", options={"gtol": 1e-6})
+    assert result.log_likelihood == pytest.approx(-direct.fun, abs=1e-6)
+
+
+def test_a_deep_machine_with_a_penalty_ends_where_a_direct_minimization_does():
+    start, strength = deep(), 0.01
+    data = growing(start)
+    loss = from_the_table(start, data)
+
+    def penalized(theta):
+        return loss(theta) + 0.5 * strength * (theta**2).sum()
+
+    penalty = ebm.Penalty(l2=strength, l2_biases=strength)
+    result = ebm.fit(start, data, penalty=penalty)
+    direct = minimize(penalized, start.parameters, method="BFGS", options={"gtol": 1e-6})
+    assert result.converged
+    assert penalized(result.model.parameters) == pytest.approx(direct.fun, abs=1e-7)
+
+
+def test_gradient_steps_with_an_exact_average_go_the_same_way():
+    start = boltzmann()
+    data = elsewhere(start)
+    steps = ebm.GradientSteps(ebm.GradientDescent(0.5, momentum=0.9), n_epochs=600)
+    by_steps, by_sums = (ebm.fit(start, data, solver=solver) for solver in (steps, None))
+    assert by_steps.log_likelihood == pytest.approx(by_sums.log_likelihood, abs=2e-4)
+
+
+def test_the_exact_joint_ensemble_is_an_average_as_well():
+    """Its ln Z is that of the marginal, and matrix products sum it."""
+    start = boltzmann()
+    data = elsewhere(start, 500)
+    whole = ebm.Likelihood(lambda marginal: ebm.exact(marginal.model))
+    ends = [ebm.fit(start, data, loss=loss) for loss in (None, whole)]
+    assert ends[1].log_likelihood == pytest.approx(ends[0].log_likelihood, abs=1e-9)
+    assert ends[1].degrees_of_freedom == ends[0].degrees_of_freedom
+    steps = ebm.GradientSteps(n_epochs=20)
+    by_steps = [ebm.fit(start, data, loss=loss, solver=steps) for loss in (None, whole)]
+    np.testing.assert_allclose(*(end.model.parameters for end in by_steps), atol=1e-10)
+
+
+def test_a_model_known_by_energies_and_gradients_alone_learns_the_same():
+    start = boltzmann()
+    data = elsewhere(start, 500)
+    known, own = (
+        ebm.fit(ebm.marginalize(model, start.keep), data, penalty=0.01)
+        for model in (start.model, GradientAlone(start.model))
+    )
+    assert own.converged
+    # Of a user's model every parameter is a coupling.
+    assert known.log_likelihood > own.log_likelihood
+    free = ebm.Penalty(free=np.arange(21) < 9)
+    ends = [
+        ebm.fit(ebm.marginalize(model, start.keep), data, penalty=free)
+        for model in (start.model, GradientAlone(start.model))
+    ]
+    np.testing.assert_allclose(*(end.model.parameters for end in ends), atol=1e-5)
+
+
+class TestErrorsAndCriteria:
+    def test_the_rank_of_the_information_is_what_criteria_charge(self):
+        """4 visible and 4 hidden units have 24 parameters and 15 probabilities."""
+        rng = np.random.default_rng(0)
+        rbm = ebm.RestrictedBoltzmannMachine(
+            rng.normal(size=(4, 4)), rng.normal(size=4), rng.normal(size=4)
+        )
+        rows = rng.integers(0, 2, (200, 4))
+        marginal = ebm.marginalize(rbm.joint(), range(4))
+        for start, p in ((rbm, 24), (marginal, 36)):
+            with pytest.warns(NotConvergedWarning):
+                result = ebm.fit(start, rows, solver=ebm.LBFGS(max_iterations=2))
+            assert (result.n_parameters, result.degrees_of_freedom) == (p, 15)
+            assert result.standard_errors is None
+            assert f"of {p} parameters has rank 15" in result.warnings[-1]
+            total = 200 * result.log_likelihood
+            assert result.aic == pytest.approx(2 * 15 - 2 * total)
+            assert result.bic == pytest.approx(15 * np.log(200) - 2 * total)
+
+    def test_errors_are_those_of_what_is_seen(self):
+        """Joint information in place of it would make them several times too small."""
+        theta = [-0.5, 0.3, 0.2, -0.1, -0.4, 1.2, -0.9, 1.5, 0.8]
+        start = hidden_layer(4, 1, theta)
+        rows = ebm.exact(start).sample(20_000, rng=0)
+        result = ebm.fit(start, rows)
+        assert result.degrees_of_freedom == 9
+        fisher = ebm.fisher_information(result.model).dense()
+        wanted = np.sqrt(np.diag(np.linalg.inv(fisher)) / len(rows))
+        np.testing.assert_allclose(result.standard_errors, wanted, rtol=1e-6)
+        assert (np.abs(result.model.parameters - theta) < 5 * wanted).all()
+        joint = ebm.fisher_information(result.model, joint=True).dense()
+        ratios = np.sqrt(np.diag(np.linalg.inv(joint)) / len(rows)) / wanted
+        assert ratios.min() < 1 / 3
+
+    def test_tied_parameters_are_charged_once(self):
+        rows = np.random.default_rng(0).integers(0, 2, (100, 3))
+        start = ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3))
+        ties = ebm.Penalty(ties=[0, 0, 0, 1, 1, 1])
+        steps = ebm.GradientSteps(n_epochs=2)
+        for solver in (None, ebm.LBFGS(), steps):
+            result = ebm.fit(start, rows, penalty=ties, solver=solver)
+            assert result.degrees_of_freedom == 2
+        free = ebm.fit(start, rows)
+        assert free.degrees_of_freedom == free.n_parameters == 6
+
+    def test_a_penalty_may_switch_hidden_units_off(self):
+        """The visible units are then a Boltzmann machine of six parameters."""
+        start = boltzmann()
+        data = elsewhere(start, 500)
+        free, held = (ebm.fit(start, data, penalty=penalty) for penalty in (None, 0.1))
+        assert (free.degrees_of_freedom, held.degrees_of_freedom) == (7, 6)
+        assert np.abs(held.model.model.weights[:3, 3:]).max() < 1e-4
+
+
+class TestStarts:
+    def saddle(self):
+        """U = 0, b fitted, centers at the means."""
+        data = ebm.Ensemble.from_data(
+            oracles.all_states(ebm.Binary(4)), sample_weight=np.arange(1.0, 17)
+        )
+        mean, c = data.moments().mean, np.array([0.3, -0.8])
+        sigma = 1 / (1 + np.exp(-c))
+        theta = np.concatenate([np.log(mean / (1 - mean)), c, np.zeros(8)])
+        return hidden_layer(4, 2, theta, np.concatenate([mean, sigma])), data, sigma
+
+    def test_zero_weights_are_a_saddle(self):
+        start, data, sigma = self.saddle()
+        assert np.abs(slopes(start, data)).max() < 1e-15
+        hessian = loss_hessian(start, data)
+        moments = data.moments()
+        model = np.diag(moments.mean * (1 - moments.mean))
+        wanted = np.einsum("ac,bd->abcd", model - moments.covariance, np.diag(sigma * (1 - sigma)))
+        np.testing.assert_allclose(hessian[6:, 6:].reshape(4, 2, 4, 2), wanted, atol=1e-15)
+        assert np.trace(hessian[6:, 6:]) == pytest.approx(0, abs=1e-15)
+        assert np.linalg.eigvalsh(hessian)[0] == pytest.approx(-0.00705466, abs=1e-8)
+        fisher = ebm.fisher_information(start).dense()
+        assert np.linalg.matrix_rank(fisher, tol=1e-10) == 4
+
+    def test_a_start_on_the_saddle_is_named(self):
+        start, data, _ = self.saddle()
+        with pytest.warns(SymmetricStartWarning, match=r"'4', '5' are coupled to no unit.*random"):
+            result = ebm.fit(start, data)
+        assert result.degrees_of_freedom == 4
+        assert "coupled to no unit" in result.warnings[-1]
+        away = start.with_parameters(
+            start.parameters + np.random.default_rng(0).normal(0, 0.3, len(start.parameters))
+        )
+        assert ebm.fit(away, data).log_likelihood > result.log_likelihood + 1e-4
+
+    def test_equal_hidden_units_stay_equal_and_are_named(self):
+        theta = [0.1, 0.2, -0.3, 0.5, 0.5, 0.4, 0.4, -0.2, -0.2, 0.7, 0.7]
+        start = hidden_layer(3, 2, theta)
+        data = growing(start)
+        with pytest.warns(SymmetricStartWarning, match=r"'3', '4' are exchangeable"):
+            result = ebm.fit(start, data, penalty=1e-4)
+        weights = result.model.model.weights.toarray()
+        np.testing.assert_allclose(weights[3], weights[4], atol=1e-8)
+        assert np.abs(weights[3]).max() > 0.1
+
+    @pytest.mark.parametrize("make", [boltzmann, triples, potts, deep, curved])
+    def test_other_starts_are_not(self, make):
+        from ebm.learning._symmetric_start import symmetric_start_notes
+
+        assert symmetric_start_notes(make()) == ()
+
+    def test_units_of_any_energy_are_compared(self):
+        """What only energies tell: three units that act together, and two that are not coupled."""
+        from ebm.learning._symmetric_start import symmetric_start_notes
+
+        terms = {(0, 1, 2): 0.7, (3,): 0.2, (4,): 0.1, (3, 4): 0.3, (0,): 0.1, (1,): 0.1}
+        marginal = ebm.marginalize(ebm.InteractionModel(terms, ebm.Spins(5)), [0])
+        with pytest.warns(SymmetricStartWarning, match="'3', '4' are coupled to no unit"):
+            symmetric_start_notes(marginal)
+
+    def test_a_second_layer_without_weights_is_named(self):
+        theta = deep().parameters.copy()
+        theta[-6:] = 0
+        with pytest.warns(SymmetricStartWarning, match="'7', '8' are coupled to no unit"):
+            ebm.fit(deep().with_parameters(theta), growing(deep()), penalty=0.01)
+
+
+def test_a_column_that_never_changes_has_no_best_bias():
+    start = boltzmann()
+    rows = np.random.default_rng(0).integers(0, 2, (50, 3))
+    rows[:, 1] = 1
+    with (
+        pytest.warns(NotConvergedWarning),
+        pytest.warns(NoMaximumWarning, match="'1' never changes"),
+    ):
+        result = ebm.fit(start, rows, penalty=0.01, solver=ebm.LBFGS(max_iterations=20))
+    assert not result.converged
+    assert "never changes" in result.warnings[-1]
+
+
+def test_a_checkpoint_belongs_to_one_joint_model(tmp_path):
+    start = boltzmann()
+    data, path = elsewhere(start, 300), tmp_path / "fit.npz"
+    with pytest.warns(NotConvergedWarning):
+        ebm.fit(start, data, penalty=0.01, solver=ebm.LBFGS(max_iterations=3), checkpoint=path)
+    on = ebm.fit(start, data, penalty=0.01, checkpoint=path)
+    whole = ebm.fit(start, data, penalty=0.01)
+    assert np.array_equal(on.model.parameters, whole.model.parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ebm.EbmWarning)
+        other = ebm.marginalize(start.model, [0, 1, 3])
+        with pytest.raises(ebm.EbmError, match="model"):
+            ebm.fit(other, data, penalty=0.01, checkpoint=path)
