@@ -294,6 +294,23 @@ class TestMarginals:
         ):
             ebm.marginalize(model, keep="hiden")
 
+    def test_marginals_learn_by_the_parameters_of_all_units(self):
+        """∂E_eff/∂θ = E_{h|v}[∂E/∂θ] where kept and traced units are of several kinds."""
+        model = reference(ebm.Product(v=ebm.Binary(3), h=ebm.Levels(2, 3), s=ebm.Spins(2)))
+        marginal = ebm.marginalize(model, keep=["v", 5])
+        for state in oracles.all_states(marginal.space)[::3]:
+            slopes = oracles.finite_difference(
+                lambda theta, state=state: float(marginal.with_parameters(theta).energy(state)),
+                model.parameters,
+            )
+            np.testing.assert_allclose(marginal.energy_gradient(state), slopes, atol=1e-9)
+        data = ebm.Ensemble.from_data(ebm.exact(marginal).sample(300, rng=0), space=marginal.space)
+        result = ebm.fit(marginal, data)
+        gain = ebm.exact(result.model).log_probability(data.states)
+        assert gain @ data.weights > ebm.exact(marginal).log_probability(data.states) @ data.weights
+        moments = ebm.exact(result.model).moments()
+        np.testing.assert_allclose(moments.mean, data.moments().mean, atol=1e-4)
+
 
 class TestSampling:
     @pytest.mark.parametrize(

@@ -402,9 +402,7 @@ class TraceByProducts:
         """Traced units linked, directly or through others: (n_groups, size) of each space."""
         if not len(traced):
             return
-        starts = np.cumsum(self._space.widths) - self._space.widths
-        among = np.maximum.reduceat(np.abs(matrix), starts, axis=0)
-        linked = np.maximum.reduceat(among, starts, axis=1) > 0
+        linked = self._space.largest_between_units(matrix) > 0
         alike: dict[Any, list[Indices]] = {}
         space = self._space.named(None)
         for members in connected_groups(linked[np.ix_(traced, traced)]):

@@ -104,6 +104,12 @@ class FiniteSpace(StateSpace):
         parts = [np.arange(starts[unit], stops[unit], dtype=np.intp) for unit in numbers]
         return np.concatenate([np.empty(0, dtype=np.intp), *parts])
 
+    def largest_between_units(self, matrix: Array) -> Array:
+        """Largest |A_cd| of a matrix over features for each pair of units, (d, d) -> (n, n)."""
+        starts = np.cumsum(self.widths) - self.widths
+        rows = np.maximum.reduceat(np.abs(matrix), starts, axis=0)
+        return np.asarray(np.maximum.reduceat(rows, starts, axis=1))
+
     def states_at(self, indices: ArrayLike) -> Array:
         """States by their number, in lexicographic order with the first unit slowest.
 
