@@ -31,6 +31,14 @@ _HEADER = "ebm_checkpoint"
 _PROBES = (0, 1, 10, 100, 1000, 10_000, 100_000)
 
 
+class LayoutError(ValueError):
+    """An entry of a state has another shape than at the start."""
+
+    def __init__(self, field: str, stored: str, wanted: str) -> None:
+        super().__init__(f"{field} has {stored}, wanted {wanted}")
+        self.field, self.stored, self.wanted = field, stored, wanted
+
+
 def checkpoint_path(checkpoint: Any, example: str = "fit.npz") -> Path:
     """Where a checkpoint is kept, refused before any work if no file can be there."""
     if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
@@ -205,7 +213,7 @@ def _pack(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> None:
 
 def _unpack(template: Any, name: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
     if template is None:
-        return None
+        return _unannounced(name, arrays)
     parts = {key: _unpack(part, f"{name}.{key}", arrays) for key, part in _parts(template)}
     if isinstance(template, Mapping):
         parts |= _others(f"{name}.", parts, arrays)
@@ -226,7 +234,7 @@ def _unpack(template: Any, name: str, arrays: Mapping[str, NDArray[Any]]) -> Any
 
 def _require_layout(template: Any, name: str, array: NDArray[Any]) -> None:
     """Refuse numbers in place of text, and arrays of another shape than at the start."""
-    wanted, field = np.asarray(template), name.removeprefix("state.").removeprefix("state.")
+    wanted, field = np.asarray(template), _field_of(name)
     if (wanted.dtype.kind in "US") != (array.dtype.kind in "US"):
         raise ValueError(f"{field} holds {array.dtype}, wanted {wanted.dtype}")
     if wanted.shape == (0,):
@@ -239,7 +247,20 @@ def _require_layout(template: Any, name: str, array: NDArray[Any]) -> None:
     else:
         is_alike = not array.ndim or ("." in field and not isinstance(template, np.ndarray))
     if not is_alike:
-        raise ValueError(f"{field} has shape {array.shape}, wanted {wanted.shape}")
+        raise LayoutError(field, f"shape {array.shape}", f"{wanted.shape}")
+
+
+def _unannounced(name: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """What became of an entry that is None at the start: an array, a number, or still None."""
+    if any(stored.startswith(f"{name}.") for stored in arrays):
+        raise LayoutError(_field_of(name), "parts", "None")
+    array = arrays.get(name)
+    return array if array is None or array.ndim else array.item()
+
+
+def _field_of(name: str) -> str:
+    """The name of an entry as a solver knows it."""
+    return name.removeprefix("state.").removeprefix("state.")
 
 
 def _others(

@@ -9,12 +9,14 @@ verdict of every solver.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from ebm._checkpoints import (
+    LayoutError,
     as_table,
     checkpoint_path,
     damaged,
@@ -25,6 +27,7 @@ from ebm._checkpoints import (
 )
 from ebm._jobs import is_inner, loop
 from ebm._types import Array
+from ebm.errors import EbmError, FileFormatError
 
 #: Arrays by name: parameters, memory, chains, random streams, counters; nested where a part has
 #: parts of its own.
@@ -58,6 +61,10 @@ class Solver(Protocol):
         ...
 
 
+#: What a solver has.
+MEMBERS = ("record_type", "start", "step", "record", "verdict", "settings")
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """Where a run ended: its last state, its history and the reason, ``"interrupted"`` included."""
@@ -83,7 +90,56 @@ def iterate(
     a run that was interrupted; one inside of another, as a fit in a bootstrap, lets it pass.
     """
     store = _store(checkpoint, solver, loss, theta)
-    state = solver.start(loss, theta, rng)
+    with _naming_members(solver, loss):
+        return _run(solver, loss, _started(solver, loss, theta, rng), store, progress)
+
+
+def require_word(reason: Any, words: Sequence[str]) -> None:
+    """Refuse a verdict that a loss has no sentence for."""
+    if reason not in {*words, "interrupted"}:
+        known = ", ".join(map(repr, words))
+        raise EbmError(f"verdict of a solver for this loss must be one of {known}, got {reason!r}")
+
+
+def _started(solver: Solver, loss: Any, theta: Array, rng: Any) -> State:
+    state: Any = solver.start(loss, theta, rng)
+    if not isinstance(state, Mapping) or "theta" not in state:
+        raise EbmError(
+            f"{type(solver).__name__}.start must return a mapping with the parameters as its entry "
+            f"'theta', got {state!r}"
+        )
+    return state
+
+
+@contextmanager
+def _naming_members(solver: Any, loss: Any) -> Iterator[None]:
+    """Say which member of a loss, or of its points, a user's solver misses."""
+    try:
+        yield
+    except AttributeError as error:
+        owner, home = type(error.obj), type(loss).__module__
+        is_of_loss = error.obj is loss or (home.startswith("ebm.") and owner.__module__ == home)
+        if _is_own(solver) or not is_of_loss:
+            raise
+        members = ", ".join(sorted(name for name in dir(error.obj) if not name.startswith("_")))
+        raise EbmError(
+            f"{type(solver).__name__} uses {error.name!r}, which {owner.__name__} does not have; "
+            f"it has {members}: take another member, or another loss"
+        ) from error
+
+
+def _is_own(solver: Any) -> bool:
+    """Whether a solver is one of the library."""
+    return type(solver).__module__.startswith("ebm.")
+
+
+def _run(
+    solver: Solver,
+    loss: Any,
+    state: State,
+    store: _Store | None,
+    progress: Callable[[Any], object] | None,
+) -> Run:
     history: list[Any] = []
     if store is not None and store.exists():
         state, history = store.read(state)
@@ -132,6 +188,8 @@ class _Store:
     path: Path
     settings: Mapping[str, str]
     record_type: type[Any]
+    #: Whether the solver is one of the library.
+    is_own: bool
 
     def exists(self) -> bool:
         """Whether there is a run to go on from."""
@@ -145,7 +203,17 @@ class _Store:
     def read(self, start: State) -> tuple[State, list[Any]]:
         """The state, laid out like that of a fresh start, and the history."""
         template = {"state": start, "history": as_table((), self.record_type)}
-        stored = read_checkpoint(self.path, self.settings, template)
+        try:
+            stored = read_checkpoint(self.path, self.settings, template)
+        except FileFormatError as error:
+            layout = error.__cause__
+            # The state of a solver of the library is laid out alike at every step.
+            if isinstance(layout, LayoutError) and not self.is_own:
+                raise EbmError(
+                    f"{self.settings['solver']}.start must lay out {layout.field!r} as step does: "
+                    f"{layout.stored} stored in {self.path}, {layout.wanted} at the start"
+                ) from error
+            raise
         try:
             return stored["state"], from_table(stored["history"], self.record_type)
         except (TypeError, ValueError) as error:
@@ -160,4 +228,4 @@ def _store(checkpoint: Any, solver: Solver, loss: Any, theta: Array) -> _Store |
     start = {"start": fingerprint(theta)}
     kind = {"solver": type(solver).__name__}
     settings = {**kind, **loss.settings(), **start, **solver.settings()}
-    return _Store(path, settings, solver.record_type)
+    return _Store(path, settings, solver.record_type, _is_own(solver))

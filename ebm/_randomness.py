@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import numpy as np
 
@@ -27,3 +28,15 @@ def generator(rng: RandomSource = None) -> np.random.Generator:
         raise EbmError(f"rng must not be negative, got {rng}: seeds are integers from 0 on")
     # A SeedSequence counts the children spawned from it: those of a copy leave it as it is.
     return np.random.default_rng(copy.copy(rng) if isinstance(rng, np.random.SeedSequence) else rng)
+
+
+def words_of(random: np.random.Generator) -> str:
+    """The state of a PCG64 generator in words, which a checkpoint can hold."""
+    return json.dumps(random.bit_generator.state)
+
+
+def generator_of(words: str) -> np.random.Generator:
+    """The inverse of :func:`words_of`."""
+    bits = np.random.PCG64(0)
+    bits.state = json.loads(words)
+    return np.random.Generator(bits)

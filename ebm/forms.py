@@ -371,7 +371,7 @@ def _require_own_energy(model: Any, form: EnergyForm, method: str) -> None:
     """Refuse a form that gives some state another energy than the model itself."""
     if _COMPARED.get(id(model)) is model:
         return
-    space, name, states = model.space, type(model).__name__, _compared_states(model.space)
+    space, name, states = model.space, type(model).__name__, compared_states(model.space)
     energies = checked_energy(model, states)
     with np.errstate(over="ignore", invalid="ignore"):
         by_form, magnitudes = (_energies(form, space, states, size) for size in (False, True))
@@ -397,7 +397,7 @@ def _require_own_energy(model: Any, form: EnergyForm, method: str) -> None:
 
 
 @lru_cache(maxsize=16)
-def _compared_states(space: StateSpace) -> Array:
+def compared_states(space: StateSpace) -> Array:
     """States drawn from a fixed stream; of a finite space first its lowest and its highest."""
     states = space.random(COMPARED, 0)
     if not isinstance(space, FiniteSpace):

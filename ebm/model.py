@@ -188,6 +188,7 @@ def checked_space(model: Any) -> StateSpace:
         raise ModelError(f"model must be a model, got the class {model.__name__}: give its numbers")
     space = getattr(model, "space", None)
     if not isinstance(space, StateSpace):
+        refuse_result(model)
         raise ModelError(
             f"{type(model).__name__}.space must be a state space such as ebm.Binary(5), "
             f"got {type(space).__name__}"
@@ -195,6 +196,13 @@ def checked_space(model: Any) -> StateSpace:
     if not callable(getattr(model, "energy", None)):
         raise ModelError(f"{type(model).__name__} must have a method energy(states)")
     return space
+
+
+def refuse_result(model: Any) -> None:
+    """Refuse the result of a fit in place of its model."""
+    fitted = getattr(model, "model", None)
+    if not hasattr(model, "space") and isinstance(getattr(fitted, "space", None), StateSpace):
+        raise ModelError(f"{type(model).__name__} is no model: give result.model")
 
 
 def checked_energy(model: EnergyModel, states: Array) -> Array:

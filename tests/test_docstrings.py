@@ -23,7 +23,7 @@ WITHOUT_EXAMPLE = """
     ebm.effective.EffectiveExpansion
     ebm.information.CoupledInformation ebm.information.EnsembleInformation
     ebm.information.JointInformation ebm.information.Metric ebm.information.Response
-    ebm.information.Subsystem
+    ebm.information.Subsystem ebm.information.SymmetricOperator
     ebm.learning.FitEpoch ebm.learning.FitStep
     ebm.networks.LayerMetrics ebm.networks.TrainingRecord ebm.networks.TrainingResult
     ebm.perturbation.BetheSolution ebm.perturbation.PlefkaSolution

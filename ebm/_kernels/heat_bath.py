@@ -1,12 +1,16 @@
 """Gibbs sweeps over {0,1} units: random thresholds, dense machines, sparse machines, layers.
 
-A unit with log-odds f becomes 1 where f exceeds logit(u) for a uniform u = (r + ½)/2³²: an exact
-heat bath but for tails of 2⁻³³. Thresholds are made in bulk, so no exponential is taken for an
-update. Random bits come from xoshiro256++ in lanes, one stream for each block of chains.
+A unit with log-odds f becomes 1 where f exceeds logit(u) for a uniform u = (r + ½)/2³²: a heat bath
+that is exact up to rounding of the log-odds, below 1e-3, and tails of 2⁻³³. Thresholds are made in
+bulk, so no exponential is taken for an update. Random bits come from xoshiro256++ in lanes, one
+stream for each block of chains.
 
 Arrays of states and fields are (units, chains), float32, chains innermost: the chains of a block
-are what the compiler vectorizes over. Callers and what they call stay in this file: a cache on disk
-does not see other files change.
+are what the compiler vectorizes over.
+
+The same sweeps are those of Metropolis: with τ = ln(p/u) for a probability p to be offered the
+other value, −∞ where u ≥ p, a unit flips where (2x − 1) f ≤ τ, that is, it becomes 1 where
+f > (2x − 1) τ. A chain at inverse temperature β compares f with its threshold over β.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ _f = np.float32
 _u = np.uint64
 #: Units for which thresholds are made at once.
 SITES = 16
+#: Random numbers made at once where chains are few.
+NUMBERS = 4096
 #: Thresholds whose exponents are split off at a time.
 CHUNK = 256
 
@@ -85,6 +91,52 @@ def fill_thresholds(stream, words, thresholds):
 
 
 @kernel
+def fill_offers(stream, words, offered, thresholds):
+    """Fill thresholds ln(offered/u) of Metropolis, −∞ where u ≥ offered: no offer."""
+    fill_words(stream, words)
+    bits = words.view(np.uint32)
+    exponents = np.empty(CHUNK, np.int32)
+    share = _f(offered * 2.0**32)
+    for start in range(0, thresholds.shape[0], CHUNK):
+        stop = min(start + CHUNK, thresholds.shape[0])
+        part, powers, own = thresholds[start:stop], exponents[: stop - start], bits[start:stop]
+        for i in range(part.shape[0]):
+            part[i] = share / (_f(own[i]) + _f(0.5))
+        _split(part.view(np.int32), powers)
+        _logs(part, powers)
+        for i in range(part.shape[0]):
+            part[i] = part[i] if part[i] >= _f(0) else _f(-np.inf)
+
+
+@kernel
+def sites_at_once(n, chains):
+    """Units for which random numbers are made at once: some thousand numbers stay in the cache."""
+    return min(n, max(SITES, NUMBERS // chains))
+
+
+@kernel
+def draw_thresholds(stream, words, offered, stretch, states, thresholds):
+    """Thresholds of units in chains, states (units, chains): a unit is 1 where its field is above.
+
+    ``offered`` is the probability of an offer, 0 for the heat bath; ``stretch`` 1/β of each chain.
+    """
+    if offered == 0:
+        fill_thresholds(stream, words, thresholds)
+    else:
+        fill_offers(stream, words, offered, thresholds)
+    units, chains = states.shape
+    of_unit = thresholds[: units * chains].reshape(units, chains)
+    if stretch is not None:
+        for i in range(units):
+            for c in range(chains):
+                of_unit[i, c] *= stretch[c]
+    if offered != 0:
+        for i in range(units):
+            for c in range(chains):
+                of_unit[i, c] = of_unit[i, c] if states[i, c] > 0 else -of_unit[i, c]
+
+
+@kernel
 def _flip(field, threshold, state, change):
     """Heat bath of one unit in all chains; ``change`` is new − old."""
     for c in range(state.shape[0]):
@@ -100,7 +152,7 @@ def _add(field, weight, change):
 
 
 @kernel
-def update_sites(fields, biases, weights, stream, states):
+def update_sites(fields, biases, weights, stream, states, offered=0.0, stretch=None):
     """Heat bath of some units one after the other: fields and states (units, chains).
 
     ``fields`` come in as Σ_j W_ij x_j over all units; ``weights`` couple these units to each other.
@@ -110,7 +162,7 @@ def update_sites(fields, biases, weights, stream, states):
     words = np.empty((units * chains // 2 + lanes) // lanes * lanes, np.uint64)
     thresholds = np.empty(units * chains, np.float32)
     change = np.empty(chains, np.float32)
-    fill_thresholds(stream, words, thresholds)
+    draw_thresholds(stream, words, offered, stretch, states, thresholds)
     for i in range(units):
         # logit(u) − b in place of adding b to every field.
         threshold = thresholds[i * chains : (i + 1) * chains]
@@ -122,7 +174,7 @@ def update_sites(fields, biases, weights, stream, states):
 
 
 @kernel
-def sweep_dense_few(states, fields, weights, stream, n_sweeps):
+def sweep_dense_few(states, fields, weights, stream, n_sweeps, offered=0.0, stretch=None):
     """The same chain for few chains: states and fields (chains, n), units innermost.
 
     Fields are touched only when a unit flips.
@@ -133,7 +185,11 @@ def sweep_dense_few(states, fields, weights, stream, n_sweeps):
     thresholds = np.empty(n, np.float32)
     for _ in range(n_sweeps):
         for c in range(chains):
-            fill_thresholds(stream, words, thresholds)
+            own = states[c : c + 1].T
+            if stretch is None:
+                draw_thresholds(stream, words, offered, None, own, thresholds)
+            else:
+                draw_thresholds(stream, words, offered, stretch[c : c + 1], own, thresholds)
             for i in range(n):
                 new = _f(1) if fields[c, i] > thresholds[i] else _f(0)
                 if new != states[c, i]:
@@ -142,7 +198,9 @@ def sweep_dense_few(states, fields, weights, stream, n_sweeps):
 
 
 @kernel
-def sweep_sparse(states, biases, starts, neighbors, weights, stream, n_sweeps):
+def sweep_sparse(
+    states, biases, starts, neighbors, weights, stream, n_sweeps, offered=0.0, stretch=None
+):
     """Sequential sweeps of a sparse machine in CSR form with zero diagonal, any degrees."""
     n, chains = states.shape
     lanes = stream.shape[1]
@@ -153,7 +211,7 @@ def sweep_sparse(states, biases, starts, neighbors, weights, stream, n_sweeps):
     for _ in range(n_sweeps):
         for i in range(n):
             if i % SITES == 0:
-                fill_thresholds(stream, words, thresholds)
+                draw_thresholds(stream, words, offered, stretch, states[i : i + SITES], thresholds)
             field[:] = biases[i]
             for k in range(starts[i], starts[i + 1]):
                 _add(field, weights[k], states[neighbors[k]])

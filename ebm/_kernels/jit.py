@@ -7,6 +7,7 @@ short, two processes that wrote at once), a kernel is compiled again and works.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -34,6 +35,14 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 class ForgivingCache(FunctionCache):
     """numba's cache of one function on disk, whose failures mean no more than to compile again."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        # Kernels call kernels of other files: where any of them has changed, all are made anew.
+        own = self._cache_file._source_stamp
+        files = sorted(Path(__file__).parent.glob("*.py"))
+        states = tuple((file.name, file.stat().st_mtime, file.stat().st_size) for file in files)
+        self._cache_file._source_stamp = (own, states)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled function for a signature, None if it must be compiled.

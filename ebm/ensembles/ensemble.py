@@ -176,7 +176,7 @@ class Ensemble(ABC):
 
         Parameters
         ----------
-        X : array_like, scipy.sparse, tensor or data frame, (n_samples, n_units)
+        X : array_like, scipy.sparse, tensor, data frame or Table, (n_samples, n_units)
             Numbers of any type. Column names of a frame become the names of the units.
         space : StateSpace or class, optional
             The coding, by default ``ebm.Binary``; no other coding is inferred from the numbers.

@@ -14,6 +14,7 @@ from ebm.information.metric import Metric
 from ebm.information.relative import relative_fisher
 from ebm.information.responses import Elu, Linear, Relu, Response, Sigmoid, Silu, Tanh
 from ebm.information.subsystems import Layer, SoftmaxLayer, Subsystem, TwoLayers
+from ebm.information.symmetric_operator import SymmetricOperator
 
 __all__ = [
     "BlockDiagonalInformation",
@@ -32,6 +33,7 @@ __all__ = [
     "Silu",
     "SoftmaxLayer",
     "Subsystem",
+    "SymmetricOperator",
     "Tanh",
     "TwoLayers",
     "chain_fisher",

@@ -19,13 +19,13 @@ from ebm.information.ensemble_information import EnsembleInformation, energy_gra
 from ebm.information.joint import JointInformation, hidden_order, marginal_covariance
 from ebm.information.metric import Metric
 from ebm.information.relative import relative_fisher
-from ebm.model import ParametricModel
+from ebm.model import ParametricModel, refuse_result
 from ebm.spaces import Binary, Spins
 
 __all__ = ["FisherInformation", "fisher_information", "pair_fisher"]
 
-#: A covariance of pairs of features of order one below this is rounding.
-ROUNDING = 1e-12
+#: Relative difference of F and Fᵀ that is rounding.
+ASYMMETRY = 1e-8
 
 
 class FisherInformation(Metric):
@@ -56,7 +56,7 @@ class FisherInformation(Metric):
         if values.ndim != 2 or values.shape[0] != values.shape[1] or not values.size:
             raise ShapeError(f"matrix must be square and not empty, got shape {values.shape}")
         difference = np.abs(require_finite(values, "matrix") - values.T).max()
-        if difference > 1e-8 * np.abs(values).max():
+        if difference > ASYMMETRY * np.abs(values).max():
             raise ModelError(f"matrix must be symmetric, got entries that differ by {difference:g}")
         values.setflags(write=False)
         self._values, self.shape = values, values.shape
@@ -139,6 +139,7 @@ def fisher_information(
     model: Any = source.model if isinstance(source, ExactEnsemble) else source
     if isinstance(getattr(model, "model", None), ParametricModel) and hasattr(model, "keep"):
         return _of_kept_units(source, model, average, joint)
+    refuse_result(model)
     if not isinstance(model, ParametricModel):
         raise ModelError(f"{type(model).__name__} has no parameters: it is no ebm.ParametricModel")
     if joint and offered_form(model) is not LayeredForm:
@@ -216,9 +217,16 @@ def family_fisher(model: Any, ensemble: Any) -> Array:
     np.subtract.at(one, i, two * (low - center[j])[:, None])
     np.subtract.at(one, j, two * (low - center[i])[:, None])
     by_features = np.concatenate([one, two])
-    fisher = np.asarray(by_features.T @ pair_fisher(ensemble, (i, j), center) @ by_features)
-    # Of a saturated model rounding is all that is left, which is not symmetric.
-    return fisher if np.abs(fisher).max() > ROUNDING else (fisher + fisher.T) / 2
+    return symmetrized(by_features.T @ pair_fisher(ensemble, (i, j), center) @ by_features)
+
+
+def symmetrized(information: Any) -> Array:
+    """F, or ½(F + Fᵀ) of a saturated model, of which rounding is left that is not symmetric."""
+    fisher: Array = np.asarray(information, dtype=np.float64)
+    difference = np.abs(fisher - fisher.T).max()
+    if difference <= ASYMMETRY * np.abs(fisher).max():
+        return fisher
+    return np.asarray((fisher + fisher.T) / 2)
 
 
 def pair_fisher(ensemble: Any, pairs: Any, center: Array) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_flag, read_only
-from ebm._iterate import Run, iterate
+from ebm._iterate import Run, iterate, require_word
 from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
 from ebm._types import Array
@@ -57,6 +57,8 @@ __all__ = ["Pseudolikelihood", "log_pseudolikelihood", "pseudolikelihood"]
 
 #: A gradient that rounding keeps from the tolerance is good enough below this.
 GOOD_ENOUGH = 1e-6
+#: The verdicts of solvers that have sentences.
+WORDS = ("converged", "rounding", "iterations")
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ def pseudolikelihood(
 
     Parameters
     ----------
-    data : array_like, DataFrame or Ensemble
+    data : array_like, DataFrame, Table or Ensemble
         Rows, or an ensemble of states; moments do not suffice.
     penalty : Penalty or float, optional
         ``ebm.Penalty(l2=…)``, or its ``l2`` alone, for the couplings in the coding of the data and
@@ -231,7 +233,7 @@ def log_pseudolikelihood(model: Any, data: Any) -> float:
     ----------
     model : BoltzmannMachine or IsingModel
         A pairwise model of two-valued units.
-    data : array_like, DataFrame or Ensemble
+    data : array_like, DataFrame, Table or Ensemble
         Rows in the coding of the model, or an ensemble of states.
 
     Returns
@@ -384,9 +386,11 @@ class PseudolikelihoodProblem:
             basis=basis,
         )
 
-    def _result(self, solver: TruncatedNewton, loss: ConditionalLoss, run: Run) -> FitResult:
+    def _result(self, solver: Any, loss: ConditionalLoss, run: Run) -> FitResult:
+        require_word(run.reason, WORDS)
         theta = run.state["theta"]
-        growing = solver.growing(loss, run.state, run.reason)
+        is_truncated = isinstance(solver, TruncatedNewton)
+        growing = solver.growing(loss, run.state, run.reason) if is_truncated else None
         converged, message = self._verdict(loss, run, growing)
         if not converged:
             has_none = message.startswith("the pseudo-likelihood has no maximum")
@@ -427,7 +431,7 @@ class PseudolikelihoodProblem:
     def _verdict(self, loss: ConditionalLoss, run: Run, growing: Array | None) -> tuple[bool, str]:
         """Whether there is a maximum where the search ended, and a sentence."""
         rows, norm = self.rows, run.history[-1].gradient_norm
-        steps = run.state["iteration"]
+        steps = run.history[-1].iteration
         cells = empty_cells(rows.moments, self.family.pairs, self.penalty)
         if cells:
             return False, _no_maximum(listed(cells), rows)

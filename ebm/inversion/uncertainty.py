@@ -121,7 +121,7 @@ def bootstrap(
         A function from an ensemble to a model, or to a result with a ``model``, such as
         ``ebm.inversion.bethe`` or ``ebm.inversion.pseudolikelihood``; settings are given by
         ``functools.partial``.
-    data : array_like, DataFrame or Ensemble
+    data : array_like, DataFrame, Table or Ensemble
         The samples.
     n_resamples : int
         Number of resamples.
@@ -250,7 +250,7 @@ def standard_errors(method: Callable[[Any], Any], data: Any) -> Array:
     method : callable
         A function from moments to a model, such as ``ebm.inversion.bethe``, or with settings
         ``functools.partial(ebm.inversion.tap, shrinkage=0.1)``.
-    data : array_like, DataFrame or Ensemble
+    data : array_like, DataFrame, Table or Ensemble
         The samples.
 
     Returns

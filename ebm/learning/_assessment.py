@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 
-from ebm._iterate import Run
+from ebm._iterate import Run, require_word
 from ebm._jobs import interruptible
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import EbmError, LimitError, NoMaximumWarning, NotConvergedWarning, warn
 from ebm.information import FisherInformation
+from ebm.information.fisher import symmetrized
 from ebm.learning._existence import (
     FLAT,
     empty_pairs,
@@ -22,6 +23,8 @@ from ebm.learning._likelihood import UNDETERMINED, LikelihoodLoss, Point, deviat
 from ebm.learning._separation import doubt_of_maximum, vanishing_direction
 from ebm.learning.result import FitResult
 
+#: The verdicts of solvers that the likelihood has sentences for.
+WORDS = ("converged", "flat", "undetermined", "unbounded", "iterations", "rounding")
 #: How a fit ends where there is no maximum, or may be none.
 NO_MAXIMUM = {"flat", "doubtful"}
 #: Largest number of parameters whose Fisher information is formed without being asked for.
@@ -30,6 +33,7 @@ MOST_PARAMETERS = 1000
 
 def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
     """The fitted model with its errors and the verdict on the maximum."""
+    require_word(run.reason, WORDS)
     point = loss.point(run.state["theta"])
     fisher, note, direction = None, "no standard errors: interrupted", None
     reason = run.reason
@@ -71,7 +75,7 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
         warn(f"the fit has not converged: {sentence}", NotConvergedWarning)
     misfit = loss.misfit(point.model, point.ensemble)
     if fisher is not None:
-        fisher = loss.coordinates.of_model(fisher, point.model, point.ensemble)
+        fisher = symmetrized(loss.coordinates.of_model(fisher, point.model, point.ensemble))
     return FitResult(
         model=point.model,
         converged=reason == "converged",

@@ -1,7 +1,7 @@
 """The loss of maximum likelihood, L(θ) = E_D[E] + ln Z + R(θ), and all that is asked of it.
 
-Data are seen here and nowhere behind. For pairwise families gradient and Fisher information are
-taken about the means of the data, where they are well scaled.
+No module behind this one sees the data that are learnt from. For pairwise families gradient and
+Fisher information are taken about the means of the data, where they are well scaled.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from ebm._types import Array
 from ebm.learning._families import has_hidden_units, layers_of
 from ebm.learning._gauges import Gauge, gauge_of
 from ebm.learning._statistics import mean_energy, reconstruction_error, variances
+from ebm.learning.penalties import AppliedPenalty
 
 #: States drawn from the model for each sample while the running mean remembers: its Monte-Carlo
 #: error is then a seventh of the sampling error.
@@ -22,14 +23,14 @@ MEMORY = 25
 
 @dataclass(frozen=True, eq=False)
 class Monitor:
-    """Measures of a fit on a fixed set of rows, and of its gradients, within ``directions``."""
+    """Measures of a fit on a fixed set of rows, and of its gradients with the penalty's part."""
 
     family: Any
     data: Any
     mean: Array | None
     probe: Any
     validation: Any
-    directions: Array | None
+    penalty: AppliedPenalty
 
     @cached_property
     def _gauge(self) -> Gauge:
@@ -74,32 +75,37 @@ class Monitor:
     def _misfit(
         self, model: Any, gradient: Array, mean: Array, noise: float, mean_noise: float
     ) -> Array:
-        """How far both sides of the learning rule are apart, (3,).
+        """How far both sides of the learning rule are apart, (4,).
 
         The largest entry of the gradient in standard deviations of one sample; root mean squares
-        of the gradient and of its running mean in standard errors.
+        of the gradient and of its running mean in standard errors; the largest entry without ∂R/∂θ.
         """
         hidden = self.hidden_mean(model)
         # They change with the means of hidden units alone.
         variance = (
             variances(model, self.data, self.mean, hidden) if len(hidden) else self._variances
         )
-        last, smoothed = (self._gauge.gradient(x.copy(), hidden) for x in (gradient, mean))
-        if self.directions is not None:
+        slopes = [gradient, mean]
+        if self.penalty:
+            slopes.append(gradient - self.penalty.gradient(np.asarray(model.parameters)))
+        directions = self.penalty.directions
+        if directions is None:
+            scaled = [self._gauge.gradient(x.copy(), hidden) for x in slopes]
+        else:
             # Variances of sums of features, as if units were independent. A gauge G changes biases
             # by couplings only, so that G⁻¹ = 2 − G.
-            ways, zero = self.directions.T, np.zeros(len(gradient))
+            ways, zero = directions.T, np.zeros(len(gradient))
             moved = np.array([self._gauge.moved(zero, way, hidden) for way in ways])
             variance = (2 * ways - moved) ** 2 @ variance
-            last, smoothed = gradient @ self.directions, mean @ self.directions
+            scaled = [x @ directions for x in slopes]
         deviation = np.sqrt(variance)
-        last /= deviation
-        smoothed /= deviation
+        for x in scaled:
+            x /= deviation
         sampling = 1 / float(self.data.sample_size)
         errors = math.sqrt(sampling + noise), math.sqrt(sampling + mean_noise)
-        return np.array(
-            [max(last.max(), -last.min()), _rms(last, errors[0]), _rms(smoothed, errors[1])]
-        )
+        bare = scaled[2] if self.penalty else scaled[0]
+        sizes = _rms(scaled[0], errors[0]), _rms(scaled[1], errors[1])
+        return np.array([_largest(scaled[0]), *sizes, _largest(bare)])
 
     def reconstruction(self, model: Any) -> float:
         """The reconstruction error of the probe; NaN for models without hidden units."""
@@ -112,6 +118,11 @@ class Monitor:
         if self.validation is None or self.probe is None:
             return math.nan
         return mean_energy(model, self.validation) - mean_energy(model, self.probe)
+
+
+def _largest(values: Array) -> float:
+    """max |values|, without an array of their magnitudes."""
+    return float(max(values.max(), -values.min()))
 
 
 def _rms(values: Array, error: float) -> float:

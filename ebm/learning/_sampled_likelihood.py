@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from ebm._arrays import as_number
 from ebm._checkpoints import fingerprint
 from ebm._iterate import Run, State
 from ebm._parallel import shared_threads, single_threaded_blas
-from ebm._randomness import generator
+from ebm._randomness import generator, generator_of, words_of
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import require_units
@@ -174,8 +173,9 @@ class SampledLikelihood:
     @cached_property
     def monitor(self) -> Monitor:
         """What is measured at the end of an epoch."""
-        ways = self.penalty.directions
-        return Monitor(self.family, self.whole, self._mean, self._probe, self.validation, ways)
+        return Monitor(
+            self.family, self.whole, self._mean, self._probe, self.validation, self.penalty
+        )
 
     # -- the update ------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class SampledLikelihood:
             "mean": np.zeros(len(self.family.parameters)),
             "noise": 0.0,
             "entries": 0,
-            "misfit": np.full(3, math.nan),
+            "misfit": np.full(4, math.nan),
             "drawn": math.nan,
         }
 
@@ -292,7 +292,7 @@ class SampledLikelihood:
 
     def is_quiet(self, misfit: Array, drawn: float, tolerance: float) -> bool:
         """Whether nothing but noise, or nothing at all, is left of the gradient."""
-        largest, latest, smoothed = misfit
+        largest, latest, smoothed, _ = misfit
         if not self.follows_model:
             return False
         if math.isinf(drawn) and self.takes_all_rows:
@@ -354,15 +354,14 @@ class SampledLikelihood:
         batch = self.whole if self.rows is None else self._probe
         ensemble = self.sample(model, batch, state["chains"])[0]
         likelihood = self._likelihood(model, ensemble)
-        norm = history[-1].gradient_norm if history else math.nan
         directions = self.penalty.directions
         return FitResult(
             model=model,
             converged=reason == "converged",
             message=sentence,
             log_likelihood=None if math.isnan(likelihood) else likelihood,
-            gradient_norm=norm,
-            misfit=norm,
+            gradient_norm=history[-1].gradient_norm if history else math.nan,
+            misfit=float(state["misfit"][-1]),
             sample_size=self.data.sample_size,
             ensemble=ensemble,
             history=history,
@@ -381,7 +380,8 @@ class SampledLikelihood:
         """How the training ended."""
         epochs, updates = state["epochs"], state["updates"]
         error = history[-1].rms_moment_error if history else math.nan
-        misfit = f"moments off by {error:.2g} of their standard errors (root mean square)"
+        off = "moments and penalty out of balance" if self.penalty else "moments off"
+        misfit = f"{off} by {error:.2g} of their standard errors (root mean square)"
         if math.isnan(error):
             misfit = "how far the moments are off is not known"
         how = {
@@ -442,15 +442,3 @@ def _rows_of(validation: Ensemble | None) -> str:
     rows = Rows.of(validation)
     parts = rows.states, rows.index, rows.weights
     return " ".join(fingerprint(np.asarray(part)) for part in parts)
-
-
-def words_of(random: np.random.Generator) -> str:
-    """The state of a generator in words."""
-    return json.dumps(random.bit_generator.state)
-
-
-def generator_of(words: str) -> np.random.Generator:
-    """The inverse of :func:`words_of`."""
-    bits = np.random.PCG64(0)
-    bits.state = json.loads(words)
-    return np.random.Generator(bits)

@@ -15,7 +15,7 @@ from ebm.ensembles import Ensemble, Moments
 from ebm.forms import LayeredForm
 from ebm.learning._batches import Batch
 from ebm.learning._families import center_of, has_hidden_units, has_pairs, layers_of, pairs_of
-from ebm.sampling.gibbs import single_precision_suffices
+from ebm.sampling._precision import single_precision_suffices
 
 #: Derivatives by parameters that are held at a time.
 CHUNK = 2**24

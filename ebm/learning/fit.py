@@ -6,14 +6,17 @@ import os
 from dataclasses import replace
 from typing import Any
 
+from ebm._iterate import MEMBERS
 from ebm._randomness import RandomSource
 from ebm.ensembles import Ensemble, Moments
-from ebm.errors import EbmError, FewSamplesWarning, ModelError, warn
+from ebm.errors import CodingError, EbmError, FewSamplesWarning, ModelError, warn
 from ebm.learning._batches import is_normalized
+from ebm.learning._own_gradients import require_own_gradient
 from ebm.learning.losses import Likelihood, Loss
 from ebm.learning.penalties import Penalty, as_penalty
 from ebm.learning.result import FitResult
 from ebm.model import ParametricModel, checked_space
+from ebm.spaces import StateSpace
 
 __all__ = ["fit"]
 
@@ -44,7 +47,7 @@ def fit(
     model : ParametricModel
         The family: its center, diagonal, offset, names and pattern of couplings are kept. Pairwise
         families start from the independent model whatever its parameters, others from them.
-    data : array_like, DataFrame, Ensemble or Moments
+    data : array_like, DataFrame, Table, Ensemble or Moments
         Rows in the coding of the model, or an ensemble, or, for pairwise families, moments in
         either two-valued coding. Rows with frequencies are given as
         ``ebm.Ensemble.from_data(rows, sample_weight=…)``; the sum of the frequencies is the number
@@ -62,10 +65,10 @@ def fit(
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness of gradient steps; refused by solvers that draw no numbers.
     checkpoint : path-like, optional
-        File to which the state of the solver is written after every iteration or epoch. If the file
-        exists, the fit goes on from it as if it had never stopped, with the random streams that it
-        holds, and ignores ``rng``. Model, data, validation rows and settings must be those of the
-        first run, except for the number of iterations or epochs.
+        File to which the state of the solver is written with every entry of the history. If the
+        file exists, the fit goes on from it as if it had never stopped, with the random streams
+        that it holds, and ignores ``rng``. Model, data, validation rows and settings must be those
+        of the first run, except for the number of iterations or epochs.
     progress : bool
         Show each iteration on the standard error stream; a bar of epochs for gradient steps.
 
@@ -80,7 +83,8 @@ def fit(
     Raises
     ------
     ModelError
-        If the model has no parameters, or needs rows and gets moments.
+        If the model has no parameters, or needs rows and gets moments, or the ``energy_gradient``
+        of a user's model is not the derivative of its ``energy`` by differences at ten states.
     LimitError
         If the likelihood would take more time or memory than allowed; raised before any work.
     DivergenceError
@@ -111,8 +115,9 @@ def fit(
         )
     if not len(model.parameters):
         raise ModelError(f"{model!r} has no parameters to fit: give it terms")
+    require_own_gradient(model)
     if not isinstance(data, Ensemble | Moments):
-        data = Ensemble.from_data(data, space=space)
+        data = _rows_of(data, space)
     loss = _checked_loss(loss)
     problem = loss.of(_named(model, data.space.names), data, as_penalty(penalty))
     solver = _checked_solver(solver, problem, loss)
@@ -121,6 +126,18 @@ def fit(
     result = problem.solve(solver, rng=rng, checkpoint=checkpoint, progress=progress)
     notes = _normalized_notes(data)
     return replace(result, warnings=(*result.warnings, *notes)) if notes else result
+
+
+def _rows_of(data: Any, space: StateSpace) -> Ensemble:
+    """Rows in the coding of the model, which decides it."""
+    try:
+        return Ensemble.from_data(data, space=space)
+    except CodingError as error:
+        message = str(error)
+        for coding, model in (("Spins", "IsingModel"), ("Binary", "BoltzmannMachine")):
+            advice = f"give a model over ebm.{coding}, such as ebm.{model}"
+            message = message.replace(f"use space=ebm.{coding}", advice)
+        raise CodingError(message) from error
 
 
 def _normalized_notes(data: Ensemble | Moments) -> tuple[str, ...]:
@@ -154,12 +171,29 @@ def _checked_solver(solver: Any, problem: Any, loss: Loss) -> Any:
         return problem.solver()
     if isinstance(solver, type):
         raise EbmError(f"solver must be an object: write {solver.__name__}()")
-    if not isinstance(solver, problem.solvers) and not isinstance(
-        loss, getattr(solver, "losses", ())
-    ):
+    if isinstance(solver, problem.solvers):
+        return solver
+    if hasattr(solver, "losses"):
+        _require_members(solver)
+    if not isinstance(loss, getattr(solver, "losses", ())):
         names = ", ".join(f"{_home(kind)}.{kind.__name__}()" for kind in problem.solvers)
         raise EbmError(f"solver must be one of {names} for this loss, got {solver!r}")
     return solver
+
+
+def _require_members(solver: Any) -> None:
+    """Refuse a solver of the user's own that cannot be run."""
+    name, losses = type(solver).__name__, solver.losses
+    missing = [member for member in MEMBERS if not callable(getattr(solver, member, None))]
+    if missing:
+        raise EbmError(
+            f"{name} has no {', '.join(missing)}: a solver has the methods start, step, record, "
+            "verdict and settings, and record_type, the class of the entries of its history"
+        )
+    if not isinstance(losses, tuple) or not all(isinstance(kind, type) for kind in losses):
+        raise EbmError(
+            f"{name}.losses must be a tuple of classes such as (ebm.Likelihood,), got {losses!r}"
+        )
 
 
 def _home(kind: type[Any]) -> str:

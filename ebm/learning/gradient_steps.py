@@ -177,7 +177,7 @@ class GradientSteps:
         if not state["is_recorded"]:
             return None
         model = loss.model(state["theta"])
-        largest, _, smoothed = state["misfit"]
+        largest, _, smoothed, _ = state["misfit"]
         return FitEpoch(
             iteration=state["epochs"],
             log_likelihood=loss.log_likelihood(model),

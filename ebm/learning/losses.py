@@ -1,4 +1,4 @@
-"""Losses: what a fit minimizes. Data enter here and are seen by nothing behind it."""
+"""Losses: what a fit minimizes, and the solvers that suit them."""
 
 from __future__ import annotations
 

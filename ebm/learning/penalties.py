@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm._arrays import as_floats, as_number, plain_array
+from ebm._arrays import as_floats, as_number, holds_text, plain_array
 from ebm._types import Array, Flags
 from ebm.errors import EbmError, ShapeError, require_memory
 from ebm.model import Penalized
@@ -45,6 +45,7 @@ class Penalty:
         subgradient, so that couplings come close to zero without reaching it.
     free : array_like of bool, (p,), optional
         Flags of the parameters that the fit may change; the others keep the values of the model.
+        Names become flags by ``[name in chosen for name in model.parameter_names]``.
     ties : array_like, (p,) or (p, q), optional
         Labels of the parameters, where the differences between parameters with the same label are
         those of the model and do not change; or the matrix A.
@@ -122,6 +123,11 @@ def _checked_free(free: Any) -> Flags:
     flags = plain_array(free, "free")
     if not flags.ndim:
         raise ShapeError(f"free must be flags (p,), one for each parameter, got {free!r}")
+    if holds_text(flags):
+        raise EbmError(
+            f"free must be flags (p,), got the text {str(flags.flat[0])!r}: names become flags by "
+            "[name in chosen for name in model.parameter_names]"
+        )
     if flags.dtype.kind != "b" and not np.isin(as_floats(flags, "free"), (0, 1)).all():
         raise EbmError("free must hold True and False, one for each parameter, not positions")
     return flags.astype(bool)

@@ -115,7 +115,9 @@ class FitResult:
     ensemble : Any
         The average over the fitted model, exact by default.
     history : tuple of FitStep
-        One entry for each iteration; entries are :class:`FitEpoch` after gradient steps.
+        One entry for each iteration; after gradient steps a :class:`FitEpoch` for each epoch, or,
+        where an epoch is a single update, for each of the first hundred and then about a hundred
+        for each power of ten.
     warnings : tuple of str
         Sentences that qualify the result, such as those about a missing maximum or missing errors.
     log_pseudolikelihood : float or None

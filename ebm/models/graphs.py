@@ -11,7 +11,7 @@ import numpy as np
 from ebm._arrays import is_sparse
 from ebm._types import Array
 from ebm.errors import ModelError, ShapeError
-from ebm.model import EnergyModel
+from ebm.model import EnergyModel, refuse_result
 from ebm.models import _couplings
 from ebm.models._library import pair_machine
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
@@ -56,6 +56,7 @@ def to_graph(model: EnergyModel) -> Any:
     """
     machine = pair_machine(model)
     if machine is None:
+        refuse_result(model)
         raise ModelError(
             f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}: "
             "give a model of two-valued units with a quadratic_form"

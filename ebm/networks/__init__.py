@@ -6,6 +6,11 @@ require_extra("torch", "torch")
 
 from ebm.networks._labelled_rows import RowSettings  # noqa: E402
 from ebm.networks.action.action_expansion import ActionExpansion, ray_radius  # noqa: E402
+from ebm.networks.action.derivatives import (  # noqa: E402
+    ActionHessian,
+    ActionHessianSlope,
+    ActionThirdDerivatives,
+)
 from ebm.networks.action.modules import as_module, parameters_of, probabilities  # noqa: E402
 from ebm.networks.action.softmax_mlp import SoftmaxMLPAction  # noqa: E402
 from ebm.networks.action.terms import (  # noqa: E402
@@ -29,6 +34,9 @@ from ebm.networks.training import TorchSteps, initial_parameters, minimize  # no
 __all__ = [
     "ACTIVATIONS",
     "ActionExpansion",
+    "ActionHessian",
+    "ActionHessianSlope",
+    "ActionThirdDerivatives",
     "Activation",
     "ClosedForms",
     "Damping",

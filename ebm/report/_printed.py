@@ -129,11 +129,11 @@ def _entropies(report: Sections) -> Lines:
     yield labelled("S, bias-corrected (Miller-Madow)", f"{s.corrected:.4f}")
     yield from _share(report)
     n_patterns, n_rows = report.summary.n_patterns, report.summary.sample_size
-    sparse = 10 * n_patterns > n_rows
+    rare = "; K is not small against N, where the correction underestimates the bias"
+    sparse = rare if 10 * n_patterns > n_rows else ""
     yield from wrapped(
         f"The plug-in entropy is biased low, by about (K-1)/(2N ln 2) = {s.bias:.4f} bits for "
-        f"K = {n_patterns} patterns in N = {n_rows:g} rows"
-        + ("; K is not small against N, so this is less than the bias." if sparse else ".")
+        f"K = {n_patterns} patterns in N = {n_rows:g} rows{sparse}."
     )
 
 

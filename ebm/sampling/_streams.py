@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import weakref
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from ebm.errors import RepeatedNumbersWarning, warn
 CHAINS_PER_BLOCK = 256
 #: Independent xoshiro256++ generators side by side in one stream.
 LANES = 32
+#: Updates of one call of a kernel, which does not hear Ctrl-C.
+UPDATES_AT_ONCE = 10**8
 
 
 def new_streams(rng: RandomSource, n_blocks: int) -> Words:
@@ -32,6 +35,13 @@ def block_slices(n_chains: int) -> list[slice]:
     """Which chains belong to which block."""
     starts = range(0, n_chains, CHAINS_PER_BLOCK)
     return [slice(start, min(start + CHAINS_PER_BLOCK, n_chains)) for start in starts]
+
+
+def portions(n_sweeps: int, n_updates: int) -> Iterator[int]:
+    """Sweeps of so many updates in portions of about a second, between which Ctrl-C is heard."""
+    step = max(1, UPDATES_AT_ONCE // n_updates)
+    for done in range(0, n_sweeps, step):
+        yield min(step, n_sweeps - done)
 
 
 #: Of how many seeds the latest run is remembered.

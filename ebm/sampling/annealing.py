@@ -18,7 +18,7 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate
 from ebm.errors import EbmError, ModelError, PoorWeightsWarning, warn
-from ebm.forms import LayeredForm, QuadraticForm, offered_form
+from ebm.forms import LayeredForm, QuadraticForm, TermForm, offered_form
 from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.models import _couplings
 from ebm.models._library import library_model
@@ -348,8 +348,8 @@ class TemperedPath:
         return states
 
     def at(self, fraction: float) -> EnergyModel:
-        """A scaled pairwise model, which keeps its sweeps; else the model with scaled energy."""
-        if offered_form(self.model) is QuadraticForm:
+        """A model with a form scaled, which keeps its sweeps; of any other the scaled energy."""
+        if offered_form(self.model) in (QuadraticForm, TermForm):
             return tempered(self.model, fraction)
         return self.model if fraction == 1 else Tempered(self.model, fraction)
 

@@ -6,10 +6,10 @@ layout in which updates are fast, and advances them there by whole sweeps.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from ebm._arrays import is_sparse
 from ebm._types import Array, Indices, Words
 from ebm.errors import ModelError
-from ebm.forms import LARGEST_ENERGY, LayeredForm, QuadraticForm, energy_form
+from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form
 from ebm.model import EnergyModel, checked_energy, checked_space
-from ebm.sampling._streams import LANES
-from ebm.spaces import Binary, FiniteSpace, HomogeneousSpace, Spins
+from ebm.sampling._precision import require_sums, single_precision_suffices
+from ebm.sampling._rows import LevelCouplings, level_couplings, quadratic_log_weights, term_rows
+from ebm.sampling._streams import LANES, portions
+from ebm.spaces import Binary, FiniteSpace, HomogeneousSpace, Levels, Spins
 
 __all__ = ["Gibbs", "Metropolis", "Sampler", "Sweeper", "uniforms"]
 
@@ -30,10 +32,10 @@ Work = NDArray[Any]
 SITES = 32
 #: Up to so many chains, fields that change only with a flip are faster than matrix products.
 FEW_CHAINS = 16
-#: Largest rounding of log-odds that is left to single precision: far below the error of any run.
-ROUNDING = 1e-3
-#: The sum |bias| + Σ|weights| of a unit up to which it stays below that.
-LARGEST_SUM = ROUNDING / float(np.finfo(np.float32).eps)
+#: Sweeps after which fields that change with flips are made anew.
+SWEEPS = 100
+#: Inverse temperatures below this are no different from 0.
+SMALLEST_BETA = 1e-36
 #: How often Metropolis offers a unit another value. Offers of equal energy are always taken, so if
 #: none were left out, units in a fixed order could visit a part of the states only, or return to
 #: each after an even number of sweeps.
@@ -52,10 +54,10 @@ class Sampler(Protocol):
 class Gibbs:
     """Heat bath: every unit in turn takes a value drawn from its distribution given all others.
 
-    Models with a ``quadratic_form`` (dense or sparse) or a ``layered_form`` (layer by layer) have
-    compiled or vectorized sweeps; those of any other finite model evaluate its ``energy`` for each
-    update, which is slow. If some states are forbidden (E = +∞), changes of one unit must lead from
-    each allowed state to every other.
+    Models with a ``quadratic_form`` (dense or sparse), a ``term_form`` or a ``layered_form`` (layer
+    by layer) have compiled or vectorized sweeps; those of any other finite model evaluate its
+    ``energy`` for each update, which is slow. If some states are forbidden (E = +∞), changes of one
+    unit must lead from each allowed state to every other.
 
     Log-odds are summed in single precision where it keeps three decimals, |b_i| + Σ_j |W_ij| below
     about 8000, and in double precision beyond, at several times the cost.
@@ -70,15 +72,13 @@ class Gibbs:
 
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
         """The fastest sweep for the form of a model."""
-        space = _finite_space(model)
-        form = energy_form(model)
+        space, form = _finite_space(model), energy_form(model)
         if isinstance(form, LayeredForm) and isinstance(space, Binary):
             return LayerSweeper(form, space)
-        if isinstance(form, QuadraticForm) and isinstance(space, Binary | Spins):
-            return pair_sweeper(form, space, n_chains)
-        if isinstance(form, QuadraticForm):
-            return LevelsSweeper(form, space)
-        return EnergySweeper(model, space)
+        compiled = form_sweeper(form, space, n_chains)
+        if compiled is None and isinstance(form, QuadraticForm):
+            return MixedSweeper(form, space)
+        return compiled or EnergySweeper(model, space)
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,10 @@ class Metropolis:
     """Another value is proposed for every unit in turn, accepted with min(1, exp(−ΔE)).
 
     One proposal in four, drawn at random, is left out: with moves of equal energy always accepted
-    and units in a fixed order, two free spins would visit only two of their four states. It serves
-    any finite model, by its ``energy``. If some states are forbidden (E = +∞), changes of one unit
-    must lead from each allowed state to every other.
+    and units in a fixed order, two free spins would visit only two of their four states. Models
+    with a ``quadratic_form`` or a ``term_form`` have compiled sweeps; any other finite model
+    evaluates its ``energy``. If some states are forbidden (E = +∞), changes of one unit must lead
+    from each allowed state to every other.
 
     Examples
     --------
@@ -100,7 +101,12 @@ class Metropolis:
 
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
         """Metropolis sweeps of a model."""
-        return MetropolisSweeper(model, _finite_space(model))
+        space = _finite_space(model)
+        sweeper = form_sweeper(energy_form(model), space, n_chains)
+        if sweeper is None:
+            return MetropolisSweeper(model, space)
+        sweeper.offered = OFFERED
+        return sweeper
 
 
 def _finite_space(model: EnergyModel) -> FiniteSpace:
@@ -204,6 +210,54 @@ def uniforms(stream: Words, shape: tuple[int, ...]) -> Array:
     return np.asarray(values.reshape(shape))
 
 
+class FormSweeper(Sweeper):
+    """Compiled sweeps of a form, by heat bath or by Metropolis, at one temperature or at several.
+
+    With inverse temperatures ``betas``, chains are equal shares that follow each other.
+    """
+
+    #: How often another value is offered; 0 for the heat bath.
+    offered = 0.0
+    betas: Array | None = None
+    dtype: np.dtype[Any]
+    #: Whether the layout is (units, chains), and not (chains, units).
+    chains_last = True
+
+    def at(self, betas: Array) -> Self:
+        """The same sweeps by exp(−βE) in each share of the chains."""
+        other = copy(self)
+        other.betas = betas
+        return other
+
+    @abstractmethod
+    def log_weights(self, work: Work) -> Array:
+        """−E of every chain but for a constant, in double precision, (chains,)."""
+
+    def _heat(self, n_chains: int) -> NDArray[Any] | None:
+        """β of each chain."""
+        if self.betas is None:
+            return None
+        return np.repeat(self.betas, n_chains // len(self.betas)).astype(self.dtype)
+
+    def _rule(self, n_chains: int) -> tuple[float, NDArray[Any] | None]:
+        """What kernels of two-valued units ask for: how often is offered, and 1/β of each chain."""
+        heat = self._heat(n_chains)
+        if heat is not None:
+            heat = (1 / np.maximum(heat, SMALLEST_BETA)).astype(np.float32)
+        return self.offered, heat
+
+
+def form_sweeper(form: Any, space: FiniteSpace, n_chains: int) -> FormSweeper | None:
+    """The fastest sweep by single units of a form, or None."""
+    if isinstance(form, QuadraticForm) and isinstance(space, Binary | Spins):
+        return pair_sweeper(form, space, n_chains)
+    if isinstance(form, QuadraticForm) and isinstance(space, Levels):
+        return level_sweeper(form, space, n_chains)
+    if isinstance(form, TermForm) and isinstance(space, Binary | Spins):
+        return TermSweeper(form, space)
+    return None
+
+
 class TwoValued(Sweeper):
     """Layout {0,1}: (units, chains) where ``chains_last``, else (chains, units)."""
 
@@ -228,7 +282,9 @@ class TwoValued(Sweeper):
         return states.T if self.chains_last else states
 
 
-def pair_sweeper(form: QuadraticForm, space: HomogeneousSpace, n_chains: int) -> TwoValued:
+def pair_sweeper(
+    form: QuadraticForm, space: HomogeneousSpace, n_chains: int
+) -> PairSweeper | SparseSweeper:
     """The fastest sweep of pairs of two-valued units, in the precision that their weights need."""
     with np.errstate(over="ignore", invalid="ignore"):
         form = form.folded(space).to_binary(space)
@@ -241,7 +297,7 @@ def pair_sweeper(form: QuadraticForm, space: HomogeneousSpace, n_chains: int) ->
     return (FewChainsSweeper if n_chains <= FEW_CHAINS else PairSweeper)(origin, space)
 
 
-class PairSweeper(TwoValued):
+class PairSweeper(TwoValued, FormSweeper):
     """Many chains of units in pairs, log-odds Σ_j W_ij (x_j − c_j) + b_i over {0,1}.
 
     In single precision dense, at center 0: products for some units at a time. In double precision
@@ -253,7 +309,7 @@ class PairSweeper(TwoValued):
         self, form: QuadraticForm, space: HomogeneousSpace, dtype: Any = np.float32
     ) -> None:
         super().__init__(space, dtype)
-        self._weights = form.matrix
+        self._form, self._weights = form, form.matrix
         self._rows: tuple[list[Indices], list[Array]] | None = None
         if is_sparse(form.matrix):
             cuts = form.matrix.indptr[1:-1]
@@ -270,6 +326,7 @@ class PairSweeper(TwoValued):
         from ebm._kernels.heat_bath import update_sites
 
         n, chains = work.shape
+        rule = self._rule(chains)
         fields = np.empty((SITES, chains), dtype=np.float32)
         for _ in range(n_sweeps):
             for start in range(0, n, SITES):
@@ -277,12 +334,17 @@ class PairSweeper(TwoValued):
                 part = fields[: sites.stop - start]
                 np.matmul(self._weights[sites], work, out=part)
                 among = self._weights[sites, sites]
-                update_sites(part, self._biases[sites], among, stream, work[sites])
+                update_sites(part, self._biases[sites], among, stream, work[sites], *rule)
         return None
+
+    def log_weights(self, work: Work) -> Array:
+        """½ xWx + b·x."""
+        return quadratic_log_weights(self._form, work if self.chains_last else work.T)
 
     def _advance_in_double(self, work: Work, stream: Words, n_sweeps: int) -> None:
         from ebm._kernels.heat_bath import update_sites
 
+        rule = self._rule(work.shape[1])
         no_bias, no_weight = np.zeros(1, dtype=np.float32), np.zeros((1, 1))
         values = work - self._center[:, None]
         for _ in range(n_sweeps):
@@ -293,7 +355,7 @@ class PairSweeper(TwoValued):
                 else:
                     field = self._rows[1][unit] @ values[self._rows[0][unit]]
                 field += self._biases[unit]
-                update_sites(field[None], no_bias, no_weight, stream, work[site])
+                update_sites(field[None], no_bias, no_weight, stream, work[site], *rule)
                 values[unit] = work[unit] - self._center[unit]
 
 
@@ -308,14 +370,15 @@ class FewChainsSweeper(PairSweeper):
 
         # Made anew at each call: rounding errors do not add up, and nothing need be kept.
         fields = work @ self._weights + self._biases
-        sweep_dense_few(work, fields, self._weights, stream, n_sweeps)
+        sweep_dense_few(work, fields, self._weights, stream, n_sweeps, *self._rule(len(work)))
 
 
-class SparseSweeper(TwoValued):
+class SparseSweeper(TwoValued, FormSweeper):
     """Any number of chains of a sparse machine at center 0, in single precision."""
 
     def __init__(self, form: QuadraticForm, space: HomogeneousSpace) -> None:
         super().__init__(space)
+        self._form = form
         self._biases = form.vector.astype(np.float32)
         self._rows = (
             form.matrix.indptr.astype(np.int64),
@@ -327,7 +390,53 @@ class SparseSweeper(TwoValued):
         """Sequential sweeps over the units."""
         from ebm._kernels.heat_bath import sweep_sparse
 
-        sweep_sparse(work, self._biases, *self._rows, stream, n_sweeps)
+        rule = self._rule(work.shape[1])
+        for sweeps in portions(n_sweeps, work.size):
+            sweep_sparse(work, self._biases, *self._rows, stream, sweeps, *rule)
+
+    def log_weights(self, work: Work) -> Array:
+        """½ xWx + b·x."""
+        return quadratic_log_weights(self._form, work)
+
+
+class TermSweeper(FormSweeper):
+    """Terms of any number of units; layout (units, chains) in the coding of the model."""
+
+    def __init__(self, form: TermForm, space: HomogeneousSpace) -> None:
+        self._low, self._parts = float(space.values[0]), term_rows(form, space)
+        with np.errstate(over="ignore", invalid="ignore"):
+            biases, sizes = self._parts.biases, self._parts.sizes()
+            require_sums(sizes, biases, name="the model")
+            single = single_precision_suffices(sizes, biases)
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+        places, weights = self._parts.places, self._parts.weights.astype(self.dtype)
+        self._rows = (places.starts, weights, places.first, places.others)
+        self._biases, self._gains = (x.astype(self.dtype) for x in (biases, self._parts.gains))
+
+    def load(self, states: Array) -> Work:
+        """States (chains, n), units first."""
+        return np.ascontiguousarray(states.T, dtype=self.dtype)
+
+    def read(self, work: Work) -> NDArray[np.int8]:
+        """The inverse of :meth:`load`."""
+        return work.astype(np.int8).T
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        from ebm._kernels.terms import sweep_terms
+
+        rule, parts = self._rule(work.shape[1]), (self._biases, self._rows, self._gains)
+        for sweeps in portions(n_sweeps, work.size):
+            sweep_terms(work, self._low, *parts, stream, sweeps, *rule)
+
+    def log_weights(self, work: Work) -> Array:
+        """Σ_A J_A Π x + ν(K)."""
+        from ebm._kernels.terms import sum_terms
+
+        sums = self._parts.log_weights_of_units(work)
+        places = self._parts.places
+        sum_terms(work, self._parts.coefficients[places.many], *places.members, sums)
+        return sums
 
 
 class LayerSweeper(TwoValued):
@@ -369,51 +478,6 @@ class LayerSweeper(TwoValued):
             update_layer(down, self._visible, stream, work)
 
 
-def single_precision_suffices(
-    weights: Any, row_biases: NDArray[Any], column_biases: NDArray[Any] | None = None
-) -> bool:
-    """Whether log-odds b_i + Σ_j W_ij x_j keep three decimals in single precision.
-
-    Rounding is at most about ε (|b_i| + Σ_j |W_ij|) with ε = 2⁻²³. Columns are looked at where they
-    stand for other units; infinite entries, as after a cast to single precision, do not suffice.
-    """
-    return largest_sum(weights, row_biases, column_biases, enough=LARGEST_SUM) <= LARGEST_SUM
-
-
-def require_sums(
-    weights: Any, row_biases: Array, column_biases: Array | None = None, *, name: str
-) -> None:
-    """Refuse weights whose sums would overflow in double precision, too."""
-    largest = largest_sum(weights, row_biases, column_biases, enough=LARGEST_ENERGY / 2)
-    if not largest < LARGEST_ENERGY:
-        raise ModelError(
-            f"{name} has log-odds beyond {LARGEST_ENERGY:g}, which would overflow: give smaller "
-            "weights and biases"
-        )
-
-
-def largest_sum(weights: Any, *biases: NDArray[Any] | None, enough: float) -> float:
-    """The largest |b_i| + Σ_j |W_ij| of rows and columns, or a bound of it that is ``enough``."""
-    sizes = [np.abs(part) for part in biases if part is not None]
-    largest_bias = max(float(part.max()) for part in sizes)
-    length: int = max(weights.shape)
-    if not is_sparse(weights):
-        # Σ_j |W_ij| ≤ √m ‖W‖, one product, is mostly enough; else a look at the largest weight.
-        with np.errstate(over="ignore", invalid="ignore"):
-            bound = math.sqrt(length) * float(np.linalg.norm(weights)) + largest_bias
-        if bound <= enough:
-            return bound
-    bound = max(float(weights.max()), -float(weights.min())) * length + largest_bias
-    if bound <= enough:
-        return bound
-    with np.errstate(over="ignore", invalid="ignore"):
-        sums = [
-            np.asarray(abs(weights).sum(axis=1 - axis), dtype=np.float64).ravel() + part
-            for axis, part in enumerate(sizes)
-        ]
-    return float(np.max([part.max() for part in sums]))
-
-
 class EnergySweeper(Sweeper):
     """Heat bath: each unit in turn takes a value with its probability given all others."""
 
@@ -435,8 +499,8 @@ class EnergySweeper(Sweeper):
         return checked_energy(self._model, trial)
 
 
-class LevelsSweeper(Sweeper):
-    """Heat bath of units of any values, by their levels, and pair energies.
+class MixedSweeper(Sweeper):
+    """Heat bath of units of different kinds with pair energies.
 
     ln weight of level a of unit i, of features φ_a: φ_a·(v_i + Σ_{j≠i} A_ij f_j) + ½ φ_a A_ii φ_a.
     """
@@ -508,3 +572,105 @@ def choose_columns(logs: Array, thresholds: Array) -> Indices:
         weights = np.exp(logs - logs.max(axis=0))
     cumulative = np.cumsum(weights, axis=0)
     return np.asarray((cumulative <= thresholds * cumulative[-1]).sum(axis=0))
+
+
+def level_sweeper(form: QuadraticForm, space: HomogeneousSpace, n_chains: int) -> LevelsSweeper:
+    """The fastest sweep of units of q levels in pairs, in the precision that couplings need."""
+    couplings = level_couplings(form, space)
+    require_sums(couplings.matrix, couplings.vector, name="the model")
+    sparse = is_sparse(couplings.matrix)
+    with np.errstate(over="ignore", invalid="ignore"):
+        lean = couplings if sparse else couplings.without_last()
+        if not single_precision_suffices(lean.matrix, lean.vector):
+            return LevelsSweeper(couplings, np.float64)
+    if sparse:
+        return SparseLevelsSweeper(couplings)
+    return (FewChainsLevelsSweeper if n_chains <= FEW_CHAINS else LevelsSweeper)(lean)
+
+
+class LevelsSweeper(FormSweeper):
+    """Units of q levels; layout (units, chains), int32.
+
+    In single precision dense: products for some units at a time. In double precision dense or
+    sparse, one unit after the other.
+    """
+
+    def __init__(self, couplings: LevelCouplings, dtype: Any = np.float32) -> None:
+        self.dtype, self._couplings = np.dtype(dtype), couplings
+        self._weights, self._biases = couplings.matrix.astype(dtype), couplings.vector.astype(dtype)
+
+    def load(self, states: Array) -> Work:
+        """States (chains, n), units first."""
+        return np.array(states.T if self.chains_last else states, dtype=np.int32, order="C")
+
+    def read(self, work: Work) -> NDArray[np.int32]:
+        """The inverse of :meth:`load`."""
+        return work.copy().T if self.chains_last else work.copy()
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        from ebm._kernels.levels import update_levels
+
+        n, q, kept = len(work), self._couplings.q, self._couplings.kept
+        indicators, heat = self._indicators(work), self._heat(work.shape[1])
+        units = max(1, SITES // kept) if self.dtype == np.float32 else 1
+        for _ in range(n_sweeps):
+            for start in range(0, n, units):
+                rows = slice(start * kept, min(start + units, n) * kept)
+                fields = np.asarray(self._weights[rows] @ indicators)
+                own = np.zeros((0, 0), dtype=self.dtype)
+                if units > 1:
+                    own = np.ascontiguousarray(self._weights[rows, rows])
+                parts = q, self._biases, fields, own, indicators
+                update_levels(work, start, *parts, stream, self.offered, heat)
+
+    def log_weights(self, work: Work) -> Array:
+        """½ fAf + v·f."""
+        levels = work if self.chains_last else np.ascontiguousarray(work.T)
+        return quadratic_log_weights(self._couplings, self._indicators(levels, np.float64))
+
+    def _indicators(self, levels: Work, dtype: Any = None) -> NDArray[Any]:
+        """1 where a unit is at a level, (units · kept, chains)."""
+        from ebm._kernels.levels import fill_indicators
+
+        shape = len(levels) * self._couplings.kept, levels.shape[1]
+        indicators = np.empty(shape, dtype=dtype or self.dtype)
+        fill_indicators(levels, indicators)
+        return indicators
+
+
+class FewChainsLevelsSweeper(LevelsSweeper):
+    """Few chains of dense couplings: fields kept, and changed only with a level."""
+
+    chains_last = False
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        from ebm._kernels.levels import sweep_few_chains
+
+        heat = self._heat(len(work))
+        for done in range(0, n_sweeps, SWEEPS):
+            # Made anew before rounding errors add up.
+            fields = self._indicators(np.ascontiguousarray(work.T)).T @ self._weights + self._biases
+            sweeps = min(SWEEPS, n_sweeps - done)
+            sweep_few_chains(
+                work, self._couplings.q, fields, self._weights, stream, sweeps, self.offered, heat
+            )
+
+
+class SparseLevelsSweeper(LevelsSweeper):
+    """Any number of chains of sparse couplings, in single precision."""
+
+    def __init__(self, couplings: LevelCouplings) -> None:
+        super().__init__(couplings)
+        ends, neighbors, weights = couplings.rows
+        self._rows = ends, neighbors, weights.astype(np.float32)
+
+    def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        from ebm._kernels.levels import sweep_levels
+
+        parts = self._couplings.q, self._biases, self._rows, self._indicators(work)
+        heat = self._heat(work.shape[1])
+        for sweeps in portions(n_sweeps, work.size):
+            sweep_levels(work, *parts, stream, sweeps, self.offered, heat)

@@ -7,15 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ebm._arrays import as_floats
-from ebm._types import Array, Words
+from ebm._types import Array, Flags, Words
 from ebm.errors import EbmError, ModelError
-from ebm.forms import QuadraticForm, offered_form
+from ebm.forms import QuadraticForm, TermForm, offered_form
 from ebm.model import EnergyModel, checked_energy
 from ebm.models._library import library_model
-from ebm.sampling.gibbs import Gibbs, Sampler, Sweeper, checked_sampler, uniforms
+from ebm.sampling.gibbs import (
+    FormSweeper,
+    Gibbs,
+    Sampler,
+    Sweeper,
+    checked_sampler,
+    uniforms,
+)
 from ebm.spaces import StateSpace
 
 __all__ = ["ParallelTempering"]
@@ -72,9 +79,58 @@ class ParallelTempering:
 
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
         """Sweeps of all copies."""
+        sampler, n_states = self.sampler or Gibbs(), n_chains * (1 + len(self.betas))
+        if offered_form(model) in (QuadraticForm, TermForm):
+            moving, exact = (each.sweeper(model, n_states) for each in (sampler, Gibbs()))
+            # A sampler of a user's own may have other states, or none but its own temperature.
+            if isinstance(exact, FormSweeper) and type(moving) is type(exact):
+                return SideBySideSweeper(moving, exact, np.array([1.0, *self.betas]))
         models = [model, *(tempered(model, beta) for beta in self.betas)]
-        sampler = self.sampler or Gibbs()
         return TemperingSweeper(models, [sampler.sweeper(each, n_chains) for each in models])
+
+
+class SideBySideSweeper(Sweeper):
+    """All copies as chains of one compiled sweep, each at its own temperature; E_β is βE.
+
+    Layout: that of the sweep, copies after each other, coldest first.
+    """
+
+    def __init__(self, moving: FormSweeper, exact: FormSweeper, betas: Array) -> None:
+        self._moving, self._exact, self._betas = moving.at(betas), exact, betas
+        self.n_copies = len(betas) - 1
+
+    def load(self, states: Array) -> Any:
+        """States of all copies, (chains, 1 + n_copies, n)."""
+        return self._moving.load(np.swapaxes(states, 0, 1).reshape(-1, states.shape[-1]))
+
+    def read(self, work: Any) -> NDArray[Any]:
+        """The inverse of :meth:`load`."""
+        states = self._moving.read(work)
+        return np.swapaxes(states.reshape(len(self._betas), -1, states.shape[-1]), 0, 1)
+
+    def advance(self, work: Any, stream: Words, n_sweeps: int) -> None:
+        """Sweeps, each followed by swaps of every other pair of neighbors."""
+        for _ in range(n_sweeps):
+            self._moving.advance(work, stream, 1)
+            log_weights = self._exact.log_weights(work).reshape(len(self._betas), -1)
+            first = int(uniforms(stream, (1,))[0] < 0.5)
+            colds = range(first, self.n_copies, 2)
+            thresholds = np.log(uniforms(stream, (len(colds), log_weights.shape[1])))
+            for cold, threshold in zip(colds, thresholds, strict=False):
+                # E is −log_weights: exp((β_s − β_t) (E_s − E_t)).
+                gain = log_weights[cold + 1] - log_weights[cold]
+                taken = threshold < (self._betas[cold] - self._betas[cold + 1]) * gain
+                self._swap(work, cold, taken)
+
+    def _swap(self, work: Any, cold: int, taken: Flags) -> None:
+        from ebm._kernels.swaps import swap_copies
+
+        copies = len(self._betas)
+        if self._moving.chains_last:
+            swap_copies(work.reshape(len(work), copies, -1), cold, cold + 1, taken)
+            return
+        parts = work.reshape(copies, len(taken), -1)
+        parts[cold, taken], parts[cold + 1, taken] = parts[cold + 1, taken], parts[cold, taken]
 
 
 class TemperingSweeper(Sweeper):
@@ -134,8 +190,8 @@ class Tempered(EnergyModel):
 
 def tempered(model: Any, beta: float) -> EnergyModel:
     """``scaled(beta)`` of the model, or of the library's model of its form, else β times E."""
-    if not hasattr(model, "scaled") and offered_form(model) is QuadraticForm:
-        model = library_model(model)
+    if not hasattr(model, "scaled") and offered_form(model) in (QuadraticForm, TermForm):
+        model = library_model(model) or model
     if not hasattr(model, "scaled"):
         return Tempered(model, beta)
     scaled: EnergyModel = model.scaled(beta)

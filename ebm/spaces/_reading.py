@@ -6,6 +6,7 @@ All of them can be cut into rows, and only the rows in use are made dense.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from ebm._arrays import holds_text, plain_array
 from ebm._types import Array
-from ebm.errors import CodingError, NamesError, require_memory
+from ebm.errors import CodingError, EbmError, NamesError, require_memory
 
 
 def readable(values: Any, name: str) -> Any:
@@ -24,6 +25,9 @@ def readable(values: Any, name: str) -> Any:
     """
     if type(values) is np.ndarray:
         return values
+    if isinstance(values, str | os.PathLike):
+        path = os.fspath(values)
+        raise EbmError(f"{name} must be rows, {path!r} is a path: give ebm.read_table({path!r})")
     if hasattr(values, "tocsr"):
         return values.tocsr()
     if _is_frame(values):

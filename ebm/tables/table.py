@@ -69,6 +69,15 @@ class Table:
     notes: tuple[str, ...] = ()
     doubt: str = ""
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names, as a data frame holds them: a table serves wherever rows are accepted."""
+        return self.names
+
+    def to_numpy(self) -> NDArray[Any]:
+        """The states, as of a data frame."""
+        return self.states
+
 
 def read_table(
     path: str | os.PathLike[str],

@@ -70,6 +70,9 @@ def tasks(device: str) -> tuple[dict[str, Callable[[], object]], dict[str, Calla
     leaves = [x.to(device).requires_grad_() for x in blocks]
     fixed = [x.detach() for x in leaves]
 
+    hessian = ebm.networks.ActionHessian(system)
+    along = ebm.networks.ActionThirdDerivatives(system).along(theta)
+
     def slope(order: int) -> object:
         return torch.autograd.grad(system.expand(leaf, order).coefficients.sum(), leaf)
 
@@ -87,6 +90,8 @@ def tasks(device: str) -> tuple[dict[str, Callable[[], object]], dict[str, Calla
         "state_gradient": lambda: system.state_gradient(theta),
         "S_0 … S_3 + gradient": lambda: slope(3),
         "S_0 … S_8 + gradient": lambda: slope(8),
+        "Hessian at 0, H(v, ·)": lambda: hessian @ theta,
+        "third derivatives, T(v, v, ·)": lambda: along @ theta,
     }
     return values, gradients
 
@@ -101,7 +106,7 @@ def peak_megabytes(device: str) -> float:
 def table(title: str, device: str, repeats: int, clock: Callable[[], float]) -> None:
     """Times, and ratios to the plain pass."""
     goals = {"S_0 … S_3": 2, "S_0 … S_8": 4, "S_0 … S_3 + gradient": 2, "S_0 … S_8 + gradient": 7}
-    print(f"{title:28}{'ms':>10}{'/ plain':>10}{'goal':>8}{'GFLOP/s':>10}")
+    print(f"{title:30}{'ms':>10}{'/ plain':>10}{'goal':>8}{'GFLOP/s':>10}")
     for group in tasks(device):
         times = interleaved(group, repeats, device, clock)
         # Backwards, the gradient of W is one product more.
@@ -109,7 +114,7 @@ def table(title: str, device: str, repeats: int, clock: Callable[[], float]) -> 
         for task, seconds in zip(group, times, strict=True):
             goal = f"<= {goals[task]}" if task in goals else ""
             print(
-                f"{task:28}{1e3 * seconds:10.2f}{seconds / times[0]:10.2f}{goal:>8}"
+                f"{task:30}{1e3 * seconds:10.2f}{seconds / times[0]:10.2f}{goal:>8}"
                 f"{flops / seconds / 1e9:10.1f}",
                 flush=True,
             )

@@ -1,17 +1,22 @@
-"""Speed of ebm.sample beside the matrix products it cannot do without; nothing is asserted.
+"""Speed of ebm.sample; nothing is asserted.
 
-    python tests/benchmarks/sampling.py
+    python tests/benchmarks/sampling.py [products] [sweeps]
 
-All in one process, runs interleaved, the least time of each; products on one thread each, with the
-same blocks of chains on the same number of threads as the sampler.
+``products``: beside the matrix products it cannot do without, on one thread each, with the same
+blocks of chains on the same number of threads as the sampler. ``sweeps``: updates a second of each
+kind of model and sampler, with few and many chains, beside a sweep in plain numpy on one thread.
+All in one process, runs interleaved, the least time of each.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import plain_sweeps
 from ratios import features
 
 import ebm
@@ -94,9 +99,87 @@ def report(label: str, updates: int, sampler: object, others: dict[str, object])
         )
 
 
+#: Updates of one run of the sampler, and of one of plain numpy.
+UPDATES, PLAIN_UPDATES = 4_000_000, 10_000
+BETAS = (0.8, 0.6, 0.4, 0.2)
+
+
+def torus(side: int, q: int) -> ebm.PottsModel:
+    """Equal neighbors on a square lattice."""
+    n = side**2
+    couplings, place = np.zeros((n, n, q, q)), np.arange(n).reshape(side, side)
+    for axis in (0, 1):
+        i, j = place.ravel(), np.roll(place, 1, axis).ravel()
+        couplings[i, j] = couplings[j, i] = 0.5 * np.eye(q)
+    return ebm.PottsModel(couplings, np.zeros((n, q)))
+
+
+def dense_levels(n: int, q: int) -> ebm.PottsModel:
+    """Random tables of all pairs."""
+    couplings = np.random.default_rng(0).normal(0, 1 / np.sqrt(n), (n, n, q, q))
+    couplings[np.arange(n), np.arange(n)] = 0
+    return ebm.PottsModel(couplings + couplings.transpose(1, 0, 3, 2), np.zeros((n, q)))
+
+
+def triples(n: int) -> ebm.InteractionModel:
+    """Six random terms of three spins at each."""
+    rng = np.random.default_rng(0)
+    units = {tuple(sorted(rng.choice(n, 3, replace=False).tolist())) for _ in range(2 * n)}
+    return ebm.InteractionModel({key: rng.normal() for key in sorted(units)}, ebm.Spins(n))
+
+
+def glass(n: int) -> ebm.IsingModel:
+    """Random couplings of all pairs of spins."""
+    couplings = np.triu(np.random.default_rng(0).normal(0, 1 / np.sqrt(n), (n, n)), 1)
+    return ebm.IsingModel(couplings + couplings.T, np.zeros(n))
+
+
+def sweeps() -> None:
+    """Updates a second with 4, 64 and 1024 chains."""
+    tempering, betas = ebm.ParallelTempering(BETAS), np.array([1.0, *BETAS])
+    heat_bath, metropolis = ebm.Gibbs(), ebm.Metropolis()
+    potts, full, bodies, spins = torus(16, 3), dense_levels(100, 3), triples(100), glass(100)
+    cases: list[tuple[str, Any, Any, Callable[[int], Callable[[], object]]]] = [
+        ("Potts, q = 3, degree 4", potts, heat_bath, lambda m: plain_sweeps.levels(potts, m)),
+        ("Potts, q = 3, dense", full, heat_bath, lambda m: plain_sweeps.levels(full, m)),
+        ("3-body", bodies, heat_bath, lambda m: plain_sweeps.terms(bodies, m)),
+        ("Metropolis, dense", spins, metropolis, lambda m: plain_sweeps.metropolis(spins, m)),
+        ("tempering, dense", spins, tempering, lambda m: plain_sweeps.tempering(spins, m, betas)),
+    ]
+    for name, model, sampler, plain in cases:
+        for n_chains in (4, 64, 1024):
+            updates = model.space.n * n_chains * (len(betas) if sampler is tempering else 1)
+            thin, repeats = max(10, UPDATES // updates // 2), max(1, PLAIN_UPDATES // updates)
+            run = ebm.sampling.SamplingRun(thin=thin)
+            sweep = plain(n_chains)
+            draw = {"n_draws": 2, "n_chains": n_chains, "burn_in": 0, "rng": 0, "run": run}
+            (own, own_cpu), (_, other_cpu) = fastest(
+                [
+                    lambda m=model, s=sampler, d=draw: ebm.sample(m, s, **d),
+                    lambda sweep=sweep, r=repeats: [sweep() for _ in range(r)],
+                ]
+            )
+            rates = [2 * thin * updates / time / 1e6 for time in (own, own_cpu)]
+            plain_rate = repeats * updates / other_cpu / 1e6
+            print(
+                f"{name}, {n_chains} chains: {rates[0]:.1f} M updates/s ({number_of_jobs()} "
+                f"threads at most), {rates[1]:.1f} M a second of CPU time; plain numpy "
+                f"{plain_rate:.3f} M, ratio of CPU times {rates[1] / plain_rate:.0f}",
+                flush=True,
+            )
+
+
 def main() -> None:
-    """A dense machine of 500 units and a restricted one of 784 x 500, 1000 chains each."""
+    """What is asked for, or both."""
     print(features())
+    chosen = sys.argv[1:] or ["products", "sweeps"]
+    for name, task in (("products", products), ("sweeps", sweeps)):
+        if name in chosen:
+            task()
+
+
+def products() -> None:
+    """A dense machine of 500 units and a restricted one of 784 x 500, 1000 chains each."""
     rng = np.random.default_rng(1)
 
     def draws(model: ebm.EnergyModel) -> Callable[[], object]:

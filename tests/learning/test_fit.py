@@ -1,6 +1,7 @@
 """ebm.fit: what is solved, what is kept, what does not matter, and what is refused."""
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -647,6 +648,22 @@ class TestWhatTheResultSays:
         assert result.misfit == pytest.approx((miss / scale).max(), rel=1e-6)
         assert result.moment_error == pytest.approx(result.misfit * np.sqrt(len(rows)))
 
+    @pytest.mark.parametrize("ties", [None, [0, 0, 0, 1, 1, 1]])
+    def test_gradient_steps_measure_the_misfit_of_moments_as_newton_steps_do(self, ties):
+        """Both are at the same model; the gradient of the penalized loss is zero there."""
+        penalty = ebm.Penalty(l2=0.1, ties=ties)
+        steps = ebm.GradientSteps(n_epochs=3000)
+        by_newton, by_gradients = (
+            ebm.fit(machine(3), some_rows(3), penalty=penalty, solver=solver)
+            for solver in (None, steps)
+        )
+        assert by_gradients.converged
+        assert by_newton.misfit > 0.01
+        # With ties, the units of a direction are those of independent units.
+        factor = 2 if ties else 1 + 1e-4
+        assert 1 / factor < by_gradients.moment_error / by_newton.moment_error < factor
+        assert "moments and penalty out of balance by" in by_gradients.message
+
     def test_names_of_a_frame_survive(self):
         """FAULTS 8: an unnamed model takes the names of the data."""
         frame = pd.DataFrame(some_rows(3), columns=["ann", "bob", "cat"])
@@ -684,3 +701,20 @@ def test_a_frame_of_parameters_and_errors():
     assert list(frame["is_coupling"]) == [False, False, True]
     steps = ebm.fit(machine(2), rows, solver=ebm.GradientSteps(n_epochs=1))
     assert steps.to_frame()["standard_error"].isna().all()
+
+
+def test_a_fit_that_ends_at_a_saturated_machine_keeps_its_result():
+    """What is left of its Fisher information is rounding, which is not symmetric."""
+    rng = np.random.default_rng(1)
+    rows = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    data = ebm.Ensemble.from_data(rows, sample_weight=[1e15, 1, 1, 1])
+    for _ in range(10):
+        start = ebm.BoltzmannMachine(
+            np.zeros((2, 2)), 30 * rng.normal(size=2), center=rng.random(2)
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = ebm.fit(start, data, penalty=ebm.Penalty(free=[True, True, False]))
+        if result.fisher is not None:
+            fisher = result.fisher.dense()
+            assert np.abs(fisher - fisher.T).max() <= 1e-8 * np.abs(fisher).max()

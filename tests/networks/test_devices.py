@@ -93,6 +93,20 @@ def test_blocks_that_are_computed_anew_for_the_gradient(device, monkeypatch):
     same(leaf.grad, other.grad, device)
 
 
+def test_derivatives_at_zero(device):
+    """Arrays of the host, from vectors of either."""
+    action, host, theta = pair(device, "softplus")
+    vector, u = theta.numpy(), np.linspace(-1, 1, len(theta))
+    for kind in (ebm.networks.ActionHessian, ebm.networks.ActionThirdDerivatives):
+        there, here = kind(action), kind(host)
+        np.testing.assert_allclose(there.dense(), here.dense(), rtol=1e-10, atol=1e-12)
+        if kind is ebm.networks.ActionThirdDerivatives:
+            there, here = there.along(theta.to(device)), here.along(vector)
+            np.testing.assert_allclose(there.diagonal(), here.diagonal(), rtol=1e-10, atol=1e-12)
+        for v in (u, torch.from_numpy(u).to(device)):
+            np.testing.assert_allclose(there @ v, here @ u, rtol=1e-10, atol=1e-12)
+
+
 def test_moments_probabilities_and_modules(device):
     action, host, theta = pair(device)
     moved = theta.to(device)

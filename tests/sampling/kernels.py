@@ -8,17 +8,22 @@ import numpy as np
 from scipy import sparse
 
 import ebm
+from ebm.forms import TermForm
 from ebm.sampling.annealing import Tempered
 from ebm.sampling.gibbs import (
     EnergySweeper,
+    FewChainsLevelsSweeper,
     FewChainsSweeper,
     LayerSweeper,
     LevelsSweeper,
     MetropolisSweeper,
+    MixedSweeper,
     PairSweeper,
+    SparseLevelsSweeper,
     SparseSweeper,
+    TermSweeper,
 )
-from ebm.sampling.tempering import TemperingSweeper
+from ebm.sampling.tempering import SideBySideSweeper, TemperingSweeper
 from tests.user_models import TwoMembers
 
 GIBBS, METROPOLIS = ebm.Gibbs(), ebm.Metropolis()
@@ -80,6 +85,50 @@ def many_body(strength=1.0):
     return ebm.InteractionModel(dict(zip(units, values, strict=True)) | fields, ebm.Spins(4))
 
 
+def many_body_binary(strength=1.0):
+    """All four units in one term, too."""
+    units = [subset for size in (2, 3, 4) for subset in combinations(range(4), size)]
+    values = strength * np.random.default_rng(1).choice([-1.5, 1.5], size=len(units))
+    fields = {(0,): 0.3, (3,): 0.9}
+    return ebm.InteractionModel(dict(zip(units, values, strict=True)) | fields, ebm.Binary(4))
+
+
+class Counted(TwoMembers):
+    """Terms, and a function of the number of active units."""
+
+    count = np.array([0.0, 0.4, -0.3, 0.2, 0.5])
+
+    def energy(self, states):
+        return self._model.energy(states) - self.count[(np.asarray(states) > 0).sum(axis=-1)]
+
+    def term_form(self):
+        return TermForm(self._model.terms, self._model.offset, self.count)
+
+
+def counted(strength=1.0):
+    return Counted(many_body(strength))
+
+
+def equal_levels(strength=1.0):
+    """Couplings of equal levels on a ring of five with a chord."""
+    couplings = np.zeros((5, 5, 3, 3))
+    signs = [1, -1, 1, 1, -1, -1]
+    for sign, (i, j) in zip(signs, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)], strict=True):
+        couplings[i, j] = couplings[j, i] = 1.2 * sign * strength * np.eye(3)
+    fields = np.random.default_rng(5).normal(0, 0.4, (5, 3))
+    return ebm.PottsModel(couplings, fields)
+
+
+class SparseForm(TwoMembers):
+    """A model over levels that offers its couplings as a sparse matrix, with own ones."""
+
+    def quadratic_form(self):
+        form = self._model.quadratic_form()
+        own = np.kron(np.eye(self.space.n), np.diag([0.6, 0.0, 0.0]) + 0.3)
+        vector = form.vector - 0.5 * np.diagonal(own)
+        return sparse.csr_array(form.matrix + own), vector, form.constant
+
+
 def users_own(strength=1.0):
     return TwoMembers(levels(strength))
 
@@ -87,7 +136,7 @@ def users_own(strength=1.0):
 def weakened(model):
     """The same model with couplings ``WEAKER`` times as large, its fields as they are."""
     if isinstance(model, TwoMembers):
-        return TwoMembers(weakened(model._model))
+        return type(model)(weakened(model._model))
     if isinstance(model, Tempered):
         return Tempered(weakened(model._model), model._beta)
     if isinstance(model, ebm.PottsModel | ebm.PairwiseModel):
@@ -134,9 +183,11 @@ class Kernel:
         return Weakened(self.sampler)
 
 
-ALWAYS_DOUBLE = {"ebm.sampling.gibbs.LARGEST_SUM": 0.0}
+ALWAYS_DOUBLE = {"ebm.sampling._precision.LARGEST_SUM": 0.0}
+ALWAYS_SPARSE = {"ebm.sampling._rows.SPARSE": 1.0}
 FEW = {"ebm.sampling.gibbs.FEW_CHAINS": 10**9}
 BETAS = (0.6, 0.2)
+TEMPERING = ebm.ParallelTempering(BETAS)
 
 KERNELS = {
     "dense": Kernel(PairSweeper, pairs),
@@ -148,18 +199,49 @@ KERNELS = {
     "layers": Kernel(LayerSweeper, layers),
     "layers, double": Kernel(LayerSweeper, layers, settings=ALWAYS_DOUBLE),
     "levels": Kernel(LevelsSweeper, levels),
-    "mixed": Kernel(LevelsSweeper, mixed),
-    "many-body": Kernel(EnergySweeper, many_body),
+    "mixed": Kernel(MixedSweeper, mixed),
+    "levels, few chains": Kernel(FewChainsLevelsSweeper, levels, settings=FEW),
+    "levels, sparse": Kernel(SparseLevelsSweeper, equal_levels, settings=ALWAYS_SPARSE),
+    "levels, sparse tables": Kernel(SparseLevelsSweeper, levels, settings=ALWAYS_SPARSE),
+    "levels, sparse form": Kernel(SparseLevelsSweeper, lambda: SparseForm(levels())),
+    "levels, double": Kernel(LevelsSweeper, levels, settings=ALWAYS_DOUBLE),
+    "levels, sparse, double": Kernel(
+        LevelsSweeper, lambda: SparseForm(levels()), settings=ALWAYS_DOUBLE
+    ),
+    "many-body": Kernel(TermSweeper, many_body),
+    "many-body, {0,1}": Kernel(TermSweeper, many_body_binary),
+    "many-body, counted": Kernel(TermSweeper, counted),
+    "many-body, double": Kernel(TermSweeper, counted, settings=ALWAYS_DOUBLE),
     "user's own": Kernel(EnergySweeper, users_own),
-    "Metropolis, pairs": Kernel(MetropolisSweeper, spins, METROPOLIS),
+    "Metropolis, pairs": Kernel(PairSweeper, spins, METROPOLIS),
+    "Metropolis, few chains": Kernel(FewChainsSweeper, spins, METROPOLIS, FEW),
+    "Metropolis, double": Kernel(PairSweeper, spins, METROPOLIS, ALWAYS_DOUBLE),
+    "Metropolis, sparse": Kernel(SparseSweeper, sparse_pairs, METROPOLIS),
     "Metropolis, layers": Kernel(MetropolisSweeper, layers, METROPOLIS),
-    "Metropolis, levels": Kernel(MetropolisSweeper, levels, METROPOLIS),
     "Metropolis, mixed": Kernel(MetropolisSweeper, mixed, METROPOLIS),
-    "Metropolis, many-body": Kernel(MetropolisSweeper, many_body, METROPOLIS),
+    "Metropolis, levels": Kernel(LevelsSweeper, levels, METROPOLIS),
+    "Metropolis, levels, few chains": Kernel(FewChainsLevelsSweeper, levels, METROPOLIS, FEW),
+    "Metropolis, levels, sparse": Kernel(
+        SparseLevelsSweeper, equal_levels, METROPOLIS, ALWAYS_SPARSE
+    ),
+    "Metropolis, levels, double": Kernel(LevelsSweeper, levels, METROPOLIS, ALWAYS_DOUBLE),
+    "Metropolis, many-body": Kernel(TermSweeper, many_body, METROPOLIS),
+    "Metropolis, many-body, counted": Kernel(TermSweeper, counted, METROPOLIS),
     "Metropolis, user's own": Kernel(MetropolisSweeper, users_own, METROPOLIS),
-    "tempering": Kernel(TemperingSweeper, pairs, ebm.ParallelTempering(BETAS)),
-    "tempering, layers": Kernel(TemperingSweeper, layers, ebm.ParallelTempering(BETAS)),
+    "tempering": Kernel(SideBySideSweeper, pairs, TEMPERING),
+    "tempering, few chains": Kernel(SideBySideSweeper, pairs, TEMPERING, FEW),
+    "tempering, double": Kernel(SideBySideSweeper, pairs, TEMPERING, ALWAYS_DOUBLE),
+    "tempering, sparse": Kernel(SideBySideSweeper, sparse_pairs, TEMPERING),
+    "tempering, levels": Kernel(SideBySideSweeper, levels, TEMPERING),
+    "tempering, levels, few chains": Kernel(SideBySideSweeper, levels, TEMPERING, FEW),
+    "tempering, levels, sparse": Kernel(SideBySideSweeper, equal_levels, TEMPERING, ALWAYS_SPARSE),
+    "tempering, many-body": Kernel(SideBySideSweeper, counted, TEMPERING),
+    "tempering, user's own": Kernel(TemperingSweeper, users_own, TEMPERING),
+    "tempering, layers": Kernel(TemperingSweeper, layers, TEMPERING),
     "tempering, Metropolis": Kernel(
-        TemperingSweeper, levels, ebm.ParallelTempering(BETAS, METROPOLIS)
+        SideBySideSweeper, levels, ebm.ParallelTempering(BETAS, METROPOLIS)
+    ),
+    "tempering, Metropolis, pairs": Kernel(
+        SideBySideSweeper, pairs, ebm.ParallelTempering(BETAS, METROPOLIS)
     ),
 }

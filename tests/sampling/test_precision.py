@@ -8,7 +8,7 @@ import ebm
 from ebm.errors import ModelError
 from ebm.learning._batches import Batch
 from ebm.learning._statistics import difference
-from ebm.sampling import gibbs
+from ebm.sampling import _precision
 from ebm.sampling.gibbs import FewChainsSweeper, LayerSweeper, PairSweeper, SparseSweeper
 from tests.sampling.test_no_drift import drifted, machine, restricted, thinned
 from tests.statistical import FALSE_FAIL_RATE, check_distribution, distribution_p_value
@@ -82,7 +82,7 @@ def test_few_chains_keep_their_distribution():
 
 
 def test_single_precision_would_drift(monkeypatch):
-    monkeypatch.setattr(gibbs, "LARGEST_SUM", np.inf)
+    monkeypatch.setattr(_precision, "LARGEST_SUM", np.inf)
     states, exact = drifted(pair(1e8))
     assert distribution_p_value(states, exact.weights, exact.space) < FALSE_FAIL_RATE
 
@@ -93,7 +93,7 @@ def test_single_precision_would_drift(monkeypatch):
      restricted()],
 )  # fmt: skip
 def test_ordinary_weights_are_right_in_double_precision_too(model, monkeypatch):
-    monkeypatch.setattr(gibbs, "LARGEST_SUM", 0.0)
+    monkeypatch.setattr(_precision, "LARGEST_SUM", 0.0)
     sweeper = ebm.Gibbs().sweeper(model, 500)
     assert isinstance(sweeper, PairSweeper | LayerSweeper)
     assert sweeper.dtype == np.float64
@@ -118,14 +118,14 @@ def test_sums_decide_where_the_largest_weight_does_not():
     """One weight of 4000 among 1000 units is fine; a thousand of 20 are not."""
     weights = np.zeros((1000, 1000))
     weights[0, 1] = weights[1, 0] = 4000
-    assert gibbs.single_precision_suffices(weights, np.zeros(1000))
-    assert gibbs.single_precision_suffices(sparse.csr_array(weights), np.zeros(1000))
-    assert not gibbs.single_precision_suffices(np.full((1000, 1000), 20.0), np.zeros(1000))
+    assert _precision.single_precision_suffices(weights, np.zeros(1000))
+    assert _precision.single_precision_suffices(sparse.csr_array(weights), np.zeros(1000))
+    assert not _precision.single_precision_suffices(np.full((1000, 1000), 20.0), np.zeros(1000))
     column = np.zeros((3, 1000))
     column[:, 0] = 5000
-    assert gibbs.single_precision_suffices(column, np.zeros(3))
-    assert not gibbs.single_precision_suffices(column, np.zeros(3), np.zeros(1000))
-    assert not gibbs.single_precision_suffices(np.array([[np.inf]]), np.zeros(1))
+    assert _precision.single_precision_suffices(column, np.zeros(3))
+    assert not _precision.single_precision_suffices(column, np.zeros(3), np.zeros(1000))
+    assert not _precision.single_precision_suffices(np.array([[np.inf]]), np.zeros(1))
 
 
 ALL = np.ones((3, 3)) - np.eye(3)

@@ -5,6 +5,7 @@ import pytest
 
 import ebm
 from ebm.errors import PoorMixingWarning, StuckUnitWarning
+from tests.sampling import kernels
 from tests.statistical import check_z_scores
 
 
@@ -21,7 +22,14 @@ class Triples(ebm.EnergyModel):
         return -0.8 * s[..., 0] * s[..., 1] * s[..., 2] - s @ [0.3, 0.1, -0.2, 0.5]
 
 
-MODELS = [machine(), machine().to_spins(), Triples()]
+MODELS = [
+    machine(),
+    machine().to_spins(),
+    Triples(),
+    kernels.levels(),
+    kernels.SparseForm(kernels.levels()),
+    kernels.counted(),
+]
 
 
 @pytest.mark.parametrize("model", MODELS)

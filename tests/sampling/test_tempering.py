@@ -7,7 +7,9 @@ import ebm
 from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.sampling import ChainState
 from ebm.sampling._streams import block_slices, new_streams
+from ebm.sampling.gibbs import LevelsSweeper, PairSweeper
 from ebm.sampling.tempering import TemperingSweeper, tempered
+from tests.sampling import kernels
 from tests.sampling.kernels import Still
 from tests.sampling.test_annealing import diagonal, potts, restricted
 from tests.sampling.test_no_drift import Frustrated, frustrated_ring, machine
@@ -82,17 +84,23 @@ def test_swaps_by_scaled_effective_energies_are_caught(monkeypatch):
     assert distribution_p_value(final.copies[:, 1], hot.weights, model.space) < FALSE_FAIL_RATE
 
 
-def test_swaps_that_are_always_taken_are_caught(monkeypatch):
+@pytest.mark.parametrize("model", [machine(0), restricted(2.5), potts()])
+def test_swaps_that_are_always_taken_are_caught(model, monkeypatch):
     """Mutant: states handed down without asking."""
-    model = machine(0)
+    for kind in (PairSweeper, LevelsSweeper):
+        monkeypatch.setattr(kind, "log_weights", lambda self, x: np.zeros(x.shape[1]))
     monkeypatch.setattr("ebm.sampling.tempering.checked_energy", lambda model, x: np.zeros(len(x)))
     final = moved(model)
     p_value = distribution_p_value(final.states, ebm.exact(model).weights, model.space)
     assert p_value < FALSE_FAIL_RATE
 
 
-def test_chains_taken_up_are_those_that_never_stopped():
-    model, sampler = machine(0), ebm.ParallelTempering([0.5, 0.2])
+COMPILED = [machine(0), kernels.sparse_pairs(), kernels.levels(), kernels.counted()]
+
+
+@pytest.mark.parametrize("model", [*COMPILED, restricted(2.5)])
+def test_chains_taken_up_are_those_that_never_stopped(model):
+    sampler = ebm.ParallelTempering([0.5, 0.2])
     whole = ebm.sample(model, sampler, n_draws=6, n_chains=300, rng=3)
     first = ebm.sample(model, sampler, n_draws=4, n_chains=300, rng=3)
     rest = ebm.sample(model, sampler, n_draws=2, initial=first.final)
@@ -101,13 +109,14 @@ def test_chains_taken_up_are_those_that_never_stopped():
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 4])
-def test_draws_do_not_depend_on_threads(n_jobs):
+@pytest.mark.parametrize("model", COMPILED)
+def test_draws_do_not_depend_on_threads(model, n_jobs):
     draw = {"n_draws": 2, "n_chains": 600, "rng": 3}
     one = ebm.sample(
-        machine(0), ebm.ParallelTempering([0.5]), run=ebm.sampling.SamplingRun(n_jobs=1), **draw
+        model, ebm.ParallelTempering([0.5]), run=ebm.sampling.SamplingRun(n_jobs=1), **draw
     )
     other = ebm.sample(
-        machine(0),
+        model,
         ebm.ParallelTempering([0.5]),
         run=ebm.sampling.SamplingRun(n_jobs=n_jobs),
         **draw,

@@ -21,6 +21,7 @@ from ebm.errors import ModelError, SeriesWarning, warn
 from ebm.networks._labelled_rows import Block, recomputed
 from ebm.networks._tensors import like
 from ebm.networks.action._energy import MLPEnergy, Parameters, logit_orders, pre_activations
+from ebm.networks.action.derivatives import ActionHessian, ActionThirdDerivatives
 from ebm.networks.action.terms import closed_forms
 from ebm.networks.series._radius import RowSum, smallest_radius
 from ebm.networks.series._surprise import surprise_series
@@ -91,6 +92,14 @@ class ActionExpansion:
     def terms(self) -> Mapping[str, float]:
         """Terms of S_1 … S_4 by name, from :func:`ebm.networks.closed_forms`."""
         return closed_forms(self._energy, self._theta, min(self.order, 4)).terms
+
+    def hessian(self) -> ActionHessian:
+        """∂²S at the base point θ = 0, with S_2 = ½ H(θ, θ) for every direction θ of a series."""
+        return ActionHessian(self._energy)
+
+    def third_derivatives(self) -> ActionThirdDerivatives:
+        """∂³S at the base point θ = 0, with S_3 = T(θ, θ, θ)/6 for every direction of a series."""
+        return ActionThirdDerivatives(self._energy)
 
     def partial_sums(self, t: float = 1.0) -> Any:
         """S_0, S_0 + S_1 t, …: the approximations of S(tθ) to each order.

@@ -28,6 +28,7 @@ from torch import Tensor
 from ebm._arrays import as_integer
 from ebm._types import Array
 from ebm.errors import LimitError, require_memory
+from ebm.networks._labelled_rows import LabelledRows
 from ebm.networks.action._energy import MLPEnergy, Parameters
 from ebm.networks.series.power_series import checked_order, require_finite_orders
 
@@ -303,19 +304,36 @@ def class_moments(action: MLPEnergy, degree: int, *, max_bytes: float = 2**30) -
     except OverflowError:
         n_bytes = math.inf
     require_memory(n_bytes, f"J of degree {degree}", "raise max_bytes", limit=max_bytes)
-    shares = rows.class_probabilities
+    sums = class_sums(rows, degree)
+    whole = sums.sum(0)
+    sums /= -rows.class_probabilities.numpy().reshape(-1, *[1] * degree)
+    sums += whole
+    return sums
+
+
+def class_sums(rows: LabelledRows, degree: int) -> Array:
+    """Σ_z p(z, α) z_γ₁ … z_γk, (M, E, …, E), in float64; their sum over α is E[z_γ₁ … z_γk]."""
+    m, e = rows.n_classes, rows.n_inputs
+    if degree == 0:
+        return rows.class_probabilities.numpy().copy()
     total = torch.zeros(m, e, e ** (degree - 1), dtype=torch.float64, device="cpu")
-    # Outer powers of so few rows at a time that they take no more memory than J itself.
+    # Outer powers of so few rows at a time that they take no more memory than the sums.
     for block in rows.blocks(max(1, min(1024, m * e))):
-        z = block.inputs.cpu().double()
+        z, labels = block.inputs.cpu().double(), block.labels.cpu()
+        weighted = z * block.weights.cpu().double()[:, None]
         others = z.new_ones(len(z), 1)
         for _ in range(degree - 1):
             others = (others[:, :, None] * z[:, None, :]).flatten(1)
-        weights = block.weights.cpu().double()
-        for alpha in range(m):
-            mine = (block.labels.cpu() == alpha) / shares[alpha]
-            total[alpha] += (z * (weights * (1 - mine))[:, None]).T @ others
+        for alpha in labels.unique().tolist():
+            mine = labels == alpha
+            total[alpha] += weighted[mine].T @ others[mine]
     return total.reshape(m, *[e] * degree).numpy()
+
+
+def surplus_moments(rows: LabelledRows, degree: int) -> Array:
+    """D_α[z_γ₁ … z_γk] = E[z_γ₁ … z_γk]/M − Σ_z p(z, α) z_γ₁ … z_γk, (M, E, …, E)."""
+    sums = class_sums(rows, degree)
+    return np.asarray(sums.sum(0) / rows.n_classes - sums)
 
 
 def main_terms(action: MLPEnergy, theta: Any, order: int) -> Array:
