@@ -19,6 +19,7 @@ from ebm._types import Array, Indices, Words
 from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form
 from ebm.model import EnergyModel, checked_energy, checked_space
+from ebm.sampling._mixed_units import MixedUnits
 from ebm.sampling._precision import require_sums, single_precision_suffices
 from ebm.sampling._rows import LevelCouplings, level_couplings, quadratic_log_weights, term_rows
 from ebm.sampling._streams import LANES, portions
@@ -500,36 +501,16 @@ class EnergySweeper(Sweeper):
 
 
 class MixedSweeper(Sweeper):
-    """Heat bath of units of different kinds with pair energies.
-
-    ln weight of level a of unit i, of features φ_a: φ_a·(v_i + Σ_{j≠i} A_ij f_j) + ½ φ_a A_ii φ_a.
-    """
+    """Heat bath of units of different kinds with pair energies."""
 
     def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
-        form = form.at_origin().dense()
-        require_sums(form.matrix, form.vector, name="the model")
-        self._space = space
-        self._units: list[tuple[slice, Array, Array, Array, Array]] = []
-        stops = np.cumsum(space.widths)
-        for unit, (width, stop) in enumerate(zip(space.widths, stops, strict=True)):
-            own, features = slice(stop - width, stop), space.features_of(unit)
-            couplings = features @ form.matrix[own]
-            # A unit's coupling to its own value is part of its field.
-            fields = features @ form.vector[own] + 0.5 * (couplings[:, own] * features).sum(axis=1)
-            couplings[:, own] = 0
-            self._units.append((own, space.values_of(unit), features, couplings, fields[:, None]))
+        self._units = MixedUnits(form, space)
 
     def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
         """Sequential sweeps over the units."""
-        features = self._space.features(work).copy()
         for _ in range(n_sweeps):
             thresholds = uniforms(stream, work.T.shape)
-            for unit, (own, values, own_features, couplings, fields) in enumerate(self._units):
-                logs = couplings @ features.T
-                logs += fields
-                chosen = choose_columns(logs, thresholds[unit])
-                work[:, unit] = values[chosen]
-                features[:, own] = own_features[chosen]
+            self._units.sweep(work, thresholds, choose_columns)
 
 
 class MetropolisSweeper(Sweeper):
