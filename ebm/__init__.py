@@ -15,13 +15,14 @@ from ebm.models import (
     BoltzmannMachine,
     InteractionModel,
     IsingModel,
+    PairwiseModel,
     PottsModel,
     RestrictedBoltzmannMachine,
     TabularModel,
     from_graph,
     to_graph,
 )
-from ebm.spaces import Binary, Levels, Reals, Spins
+from ebm.spaces import Binary, Levels, Product, Reals, Spins
 
 if TYPE_CHECKING:
     from ebm import (
@@ -97,11 +98,13 @@ __all__ = [
     "Moments",
     "NaturalGradient",
     "Newton",
+    "PairwiseModel",
     "ParallelTempering",
     "ParametricModel",
     "Penalty",
     "PersistentChains",
     "PottsModel",
+    "Product",
     "Reals",
     "RestrictedBoltzmannMachine",
     "Samples",

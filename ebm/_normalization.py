@@ -36,7 +36,8 @@ def require_sum(form: Any) -> None:
 def largest_inputs(form: Any) -> Array:
     """max_v I_β = c_β + Σ_α max_v (v_α − v̂_α) U_αβ over the visible states, (m,)."""
     space = form.visible_units.space(1)
-    low, high = space.values[[0, -1]] if isinstance(space, FiniteSpace) else (-np.inf, np.inf)
+    is_finite = isinstance(space, FiniteSpace)
+    low, high = space.values_of(0)[[0, -1]] if is_finite else (-np.inf, np.inf)
     center = np.zeros(len(form.visible)) if form.visible_center is None else form.visible_center
     ends = [(value - center)[:, None] * form.weights for value in (low, high)]
     return np.asarray(form.hidden + np.maximum(*ends).sum(axis=0))

@@ -22,7 +22,7 @@ from ebm._normalization import require_sum
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError
 from ebm.model import ConditionalModel, checked_energy
-from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
+from ebm.spaces import Binary, FiniteSpace, HomogeneousSpace, Spins, StateSpace
 from ebm.units import Bernoulli, Spin, Unit
 
 __all__ = [
@@ -116,12 +116,12 @@ class QuadraticForm:
             center=np.broadcast_to(center / scale, self.vector.shape),
         )
 
-    def to_binary(self, space: FiniteSpace) -> QuadraticForm:
+    def to_binary(self, space: HomogeneousSpace) -> QuadraticForm:
         """The same energy of two-valued units over x ∈ {0,1}^n, the upper value 1."""
         low, high = (float(value) for value in space.values)
         return self if (low, high) == (0, 1) else self.substituted(low, high - low)
 
-    def folded(self, space: FiniteSpace) -> QuadraticForm:
+    def folded(self, space: HomogeneousSpace) -> QuadraticForm:
         """The same energy with zero diagonal, for units of two values a < b.
 
         (f − c)² = (a + b − 2c) f + c² − ab.
@@ -405,7 +405,8 @@ def compared_states(space: StateSpace) -> Array:
     states = space.random(COMPARED, 0)
     if not isinstance(space, FiniteSpace):
         return states
-    return np.concatenate([np.full((2, space.n), space.values[[0, -1], None]), states])
+    extreme = space.states(np.stack([np.zeros_like(space.n_values), space.n_values - 1]))
+    return np.concatenate([extreme, states])
 
 
 def _energies(form: EnergyForm, space: StateSpace, states: Array, size: bool) -> Array:

@@ -19,12 +19,13 @@ from ebm.models import (
     BoltzmannMachine,
     InteractionModel,
     IsingModel,
+    PairwiseModel,
     PottsModel,
     RestrictedBoltzmannMachine,
     TabularModel,
 )
 from ebm.models._conversions import arrays_of_terms, terms_of_arrays
-from ebm.spaces import Binary, Levels, Reals, Spins, StateSpace
+from ebm.spaces import Binary, Levels, Product, Reals, Spins, StateSpace
 from ebm.units import Bernoulli, Exponential, Gaussian, ReLU, Spin, Uniform, Unit
 
 __all__ = ["load", "save"]
@@ -41,6 +42,7 @@ _FIELDS: dict[type[EnergyModel], tuple[str, ...]] = {
     BoltzmannMachine: ("weights", "biases", "center", "offset"),
     InteractionModel: ("terms", "offset"),
     IsingModel: ("couplings", "fields", "offset"),
+    PairwiseModel: ("couplings", "fields", "offset"),
     PottsModel: ("couplings", "fields", "offset"),
     RestrictedBoltzmannMachine: (
         "weights",
@@ -135,7 +137,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         model = _CLASSES[header["class"]]
         fields = {name: _field(name, arrays) for name in _FIELDS[model]}
         belongs: dict[str, Any] = {"space": space}
-        if model not in (InteractionModel, TabularModel):
+        if model not in (InteractionModel, PairwiseModel, TabularModel):
             belongs = {"names": space.names}
         if "units" in header:
             belongs["units"] = tuple(map(_unit, header["units"]))
@@ -149,12 +151,22 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def _space_record(space: StateSpace) -> dict[str, Any]:
     record = {"class": type(space).__name__, "n": space.n, "names": space.names}
+    if isinstance(space, Product):
+        blocks = [_space_record(block) for block in space.blocks]
+        return record | {"blocks": blocks, "block_names": space.block_names}
     return record | ({"q": space.q} if isinstance(space, Levels) else {})
 
 
 def _space(record: Mapping[str, Any]) -> StateSpace:
     arguments = dict(record)
-    return _SPACES[arguments.pop("class")](**arguments)
+    kind = arguments.pop("class")
+    if kind != Product.__name__:
+        return _SPACES[kind](**arguments)
+    blocks: list[Any] = [_space(block) for block in record["blocks"]]
+    if record["block_names"] is None:
+        return Product(*blocks, names=record["names"])
+    named = dict(zip(record["block_names"], blocks, strict=True))
+    return Product(names=record["names"], **named)
 
 
 def _settings(unit: Unit) -> dict[str, Any]:

@@ -108,18 +108,20 @@ def local_minima(
         energies = all_energies(summable_form(model).at_origin().dense(), space)
     else:
         energies = np.concatenate([checked_energy(model, x) for x in space.enumerate()])
-    minima = np.flatnonzero(_is_minimum(energies, space.n, len(space.values)))
+    minima = np.flatnonzero(_is_minimum(energies, space.n_values.tolist()))
     minima = minima[np.argsort(energies[minima], kind="stable")]
     return LocalMinima(space.states_at(minima), energies[minima])
 
 
-def _is_minimum(energies: Array, n: int, q: int) -> Flags:
-    """Whether each state is lowest along each of its n lines of q states."""
+def _is_minimum(energies: Array, n_values: list[int]) -> Flags:
+    """Whether each state is lowest along each of its n lines of q_i states."""
     lowest = np.isfinite(energies)
     # Energies that are equal but for rounding are ties.
     tie = TIE * float(np.abs(energies[lowest]).max(initial=0))
-    for unit in range(n):
+    n_slower = 1
+    for q in n_values:
         # The first unit is the slowest index.
-        lines = energies.reshape(q**unit, q, -1)
+        lines = energies.reshape(n_slower, q, -1)
+        n_slower *= q
         lowest &= (lines <= lines.min(axis=1, keepdims=True) + tie).ravel()
     return np.asarray(lowest)

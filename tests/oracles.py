@@ -10,7 +10,7 @@ import ebm
 
 def all_states(space):
     """Every state by itertools: the last unit fastest."""
-    return np.array(list(itertools.product(space.values, repeat=space.n)))
+    return np.array(list(itertools.product(*map(space.values_of, range(space.n)))))
 
 
 def pair_energy(x, weights, biases, center, offset):
@@ -68,7 +68,7 @@ def counted(rows, weights=None):
 def conditional(model, state, unit):
     """p(unit takes its last value | the others as in ``state``), from the energies alone."""
     weights = []
-    for value in model.space.values:
+    for value in model.space.values_of(unit):
         changed = np.array(state, dtype=float)
         changed[unit] = value
         weights.append(math.exp(-float(model.energy(changed))))
@@ -127,7 +127,7 @@ def local_minima(model):
         own = float(model.energy(state))
         neighbors = []
         for unit in range(model.space.n):
-            for value in model.space.values:
+            for value in model.space.values_of(unit):
                 neighbor = state.copy()
                 neighbor[unit] = value
                 neighbors.append(float(model.energy(neighbor)))
@@ -192,7 +192,7 @@ def sweep_matrix(model, update, order=None):
         for place in np.flatnonzero(np.isfinite(energies)):
             row = [
                 places[(*states[place][:unit], value, *states[place][unit + 1 :])]
-                for value in model.space.values
+                for value in model.space.values_of(unit)
             ]
             step[place] = 0
             step[place, row] = update(energies[row], row.index(place))

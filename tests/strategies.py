@@ -60,12 +60,19 @@ def binary_rows(draw, min_units=1, max_units=5, n_rows=200):
     return np.concatenate([patterns, drawn]).astype(np.int8)
 
 
+def one_unit():
+    """The space of one unit of any kind."""
+    return st.sampled_from([ebm.Binary(1), ebm.Spins(1), ebm.Levels(1, 2), ebm.Levels(1, 3)])
+
+
 @st.composite
 def finite_spaces(draw, max_units=4):
-    """A finite space of any kind, with names or without."""
+    """A finite space of any kind, or of several, with names or without."""
     n = draw(st.integers(1, max_units))
     names = draw(st.none() | st.just([f"unit {i}" for i in range(n)]))
-    kind = draw(st.sampled_from([ebm.Binary, ebm.Spins, ebm.Levels]))
+    kind = draw(st.sampled_from([ebm.Binary, ebm.Spins, ebm.Levels, ebm.Product]))
+    if kind is ebm.Product:
+        return ebm.Product(*(draw(one_unit()) for _ in range(n)), names=names)
     if kind is ebm.Levels:
         return ebm.Levels(n, draw(st.integers(2, 4)), names=names)
     return kind(n, names=names)
@@ -112,6 +119,18 @@ def level_models(draw, max_units=4, scale=1.0):
 
 
 @st.composite
+def mixed_models(draw, max_units=4, scale=1.0):
+    """Pairwise models of units of several kinds."""
+    space = ebm.Product(*(draw(one_unit()) for _ in range(draw(st.integers(1, max_units)))))
+    rng, d = draw(generators()), space.n_features
+    units = np.repeat(np.arange(space.n), space.widths)
+    couplings = rng.normal(0, scale, (d, d)) * (units[:, None] != units)
+    return ebm.PairwiseModel(
+        space, couplings + couplings.T, rng.normal(0, scale, d), offset=rng.normal()
+    )
+
+
+@st.composite
 def forbidding_models(draw, max_units=7):
     """Models of two members, some energies +inf: a chain with exclusion or a table."""
     if draw(st.booleans()):
@@ -122,7 +141,7 @@ def forbidding_models(draw, max_units=7):
 
 def quadratic_models(**kwargs):
     """Models of every pairwise kind."""
-    return pairwise_models(**kwargs) | level_models()
+    return pairwise_models(**kwargs) | level_models() | mixed_models()
 
 
 @st.composite

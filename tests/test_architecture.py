@@ -49,7 +49,7 @@ PUBLIC = """
     Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps
     HamiltonianMonteCarlo InteractionModel IsingModel LBFGS Langevin Levels Likelihood MarginalModel
     Metropolis Moments NaturalGradient Newton ParallelTempering ParametricModel Penalty
-    PersistentChains PottsModel Reals
+    PairwiseModel PersistentChains PottsModel Product Reals
     RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
     datasets
     effective errors exact fisher_information fit from_graph information inversion load

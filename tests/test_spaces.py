@@ -42,10 +42,12 @@ def test_blocks_hold_every_state_once_in_order(space, block_size):
 
 @given(finite_spaces())
 def test_features_are_made_unit_by_unit(space):
-    """features(x) = the rows of value_features at each unit's value, side by side."""
-    values = list(space.values)
+    """features(x) = the rows of features_of each unit at its value, side by side."""
     for state in all_states(space):
-        wanted = [space.value_features[values.index(value)] for value in state]
+        wanted = [
+            space.features_of(unit)[list(space.values_of(unit)).index(value)]
+            for unit, value in enumerate(state)
+        ]
         np.testing.assert_array_equal(space.features(state), np.concatenate(wanted))
     assert space.features(all_states(space)[None]).shape == (1, space.size, space.n_features)
 

@@ -12,7 +12,7 @@ from ebm.spaces._fixed_units import unit_position
 
 def kept_positions(keep: Any, model: Any) -> tuple[int, ...]:
     """Numbers of the units of a model to keep, in the order given by number or by name."""
-    units = _listed(keep, model)
+    units = _listed(_of_blocks(keep, model.space), model)
     positions = tuple(_position(unit, model) for unit in units)
     if not positions:
         raise ShapeError("keep must hold at least one unit")
@@ -23,6 +23,20 @@ def kept_positions(keep: Any, model: Any) -> tuple[int, ...]:
             raise ShapeError(f"keep must hold each unit once, got {alike[0]!r} more than once")
         raise ShapeError(f"keep must hold each unit once, but {alike[0]!r} is {alike[1]!r}")
     return positions
+
+
+def _of_blocks(keep: Any, space: Any) -> Any:
+    """The units of a block in place of its name, alone or among others."""
+    names = getattr(space, "block_names", None) or ()
+    if isinstance(keep, str) and names and keep not in (space.names or ()):
+        return space.units(keep).tolist()
+    if not names or not isinstance(keep, list | tuple):
+        return keep
+    units: list[Any] = []
+    for unit in keep:
+        is_block = isinstance(unit, str) and unit in names
+        units += space.units(unit).tolist() if is_block else [unit]
+    return units
 
 
 def _listed(keep: Any, model: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from ebm.effective._completion import CHUNK, gradients
 from ebm.ensembles import Moments
 from ebm.errors import require_memory
 from ebm.forms import QuadraticForm, energy_form, has_pairs, offered_form
-from ebm.spaces import Binary, Levels, Spins
+from ebm.spaces import FiniteSpace
 
 #: Features of groups of traced units (n_groups, c), and Cov[f|v] inside, (k, n_groups, c, c).
 Inside = list[tuple[Indices, Array]]
@@ -25,7 +25,7 @@ def pairwise_slopes(model: Any) -> PairSlopes | FormSlopes | None:
     """The slopes of a pairwise family; None of other models."""
     if has_pairs(model) and len(model.parameters) == model.space.n + len(model.pairs[0]):
         return PairSlopes(model)
-    is_known = isinstance(model.space, Binary | Spins | Levels)
+    is_known = isinstance(model.space, FiniteSpace)
     return FormSlopes(model) if is_known and offered_form(model) is QuadraticForm else None
 
 
@@ -81,10 +81,14 @@ class FormSlopes:
 
     def __init__(self, model: Any) -> None:
         space = model.space
-        self._n, self._values, p = space.n, space.values, len(model.parameters)
-        r = len(self._values) - 1
-        units = np.repeat(np.arange(self._n), r)
-        first, second = np.triu_indices(self._n * r, 1)
+        self._places = _places(space)
+        p, n = len(model.parameters), space.n
+        values = [space.values_of(unit) for unit in range(n)]
+        units, others = (
+            np.repeat(np.arange(n), space.n_values - 1),
+            np.concatenate([own[1:] for own in values]),
+        )
+        first, second = np.triu_indices(len(units), 1)
         apart = units[first] != units[second]
         self._pairs = first[apart], second[apart]
         n_states = 1 + len(units) + len(self._pairs[0])
@@ -93,12 +97,12 @@ class FormSlopes:
             f"the derivatives by {p} parameters at {n_states} states",
             "keep more units, or take fewer parameters",
         )
-        reference = np.full(self._n, self._values[0], dtype=np.float64)
+        reference = np.array([own[0] for own in values])
 
         def changed(columns: tuple[Indices, ...], count: int) -> Array:
             states = np.tile(reference, (count, 1))
             for column in columns:
-                states[np.arange(count), units[column]] = self._values[1 + column % r]
+                states[np.arange(count), units[column]] = others[column]
             return states
 
         own = np.arange(len(units))
@@ -140,20 +144,34 @@ class FormSlopes:
 
     def _monomials(self, means: Array, inside: Inside) -> tuple[Array, Array]:
         """E[z|v] and E[z_ia z_jb|v] for the pairs, (k, n r) and (k, n_pairs)."""
-        d, r = means.shape[1], len(self._values) - 1
-        if d == self._n:
-            low, high = self._values
-            columns, shift, span = np.arange(d), float(low), float(high - low)
-        else:
-            columns = np.arange(d).reshape(self._n, r + 1)[:, 1:].ravel()
-            shift, span = 0.0, 1.0
+        d, (columns, shift, span) = means.shape[1], self._places
         z = (means[:, columns] - shift) / span
         first, second = self._pairs
-        products = z[:, first] * z[:, second]
+        products, both = z[:, first] * z[:, second], span[first] * span[second]
         place = np.full((d, d), -1)
         place[columns[first], columns[second]] = np.arange(len(first))
         for group, spread in inside:
             places = place[group[:, :, None], group[:, None, :]]
             is_pair = places >= 0
-            products[:, places[is_pair]] += spread[:, is_pair] / span**2
+            products[:, places[is_pair]] += spread[:, is_pair] / both[places[is_pair]]
         return z, products
+
+
+def _places(space: FiniteSpace) -> tuple[Indices, Array, Array]:
+    """Columns of features, a and b with z = (f − a)/b, for each value of each unit but its first.
+
+    The one feature of a two-valued unit is its value; of the features of a unit of levels z are all
+    but the first.
+    """
+    starts = np.cumsum(space.widths) - space.widths
+    parts = []
+    for start, width, q, unit in zip(
+        starts, space.widths, space.n_values, range(space.n), strict=True
+    ):
+        if width == q:
+            parts.append((np.arange(start + 1, start + q), np.zeros(q - 1), np.ones(q - 1)))
+        else:
+            low, high = space.values_of(unit)[:, None]
+            parts.append((np.array([start]), low, high - low))
+    columns, shift, span = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return columns, shift, span

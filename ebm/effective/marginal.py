@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -124,11 +124,10 @@ class MarginalModel(EnergyModel):
 
     def __post_init__(self) -> None:
         joint: Any = self.model.space
-        names = joint.names and tuple(joint.names[i] for i in self.keep)
-        object.__setattr__(self, "space", replace(joint, n=len(self.keep), names=names))
-        traced = replace(joint, n=max(1, joint.n - len(self.keep)), names=None)
+        object.__setattr__(self, "space", joint.subspace(self.keep))
+        traced = sorted(set(range(joint.n)) - set(self.keep)) or [0]
         _require_feasible(
-            f"summing out {describe_size(traced)} for each state of the kept units",
+            f"summing out {describe_size(joint.subspace(traced))} for each state of the kept units",
             self._trace.seconds,
             8.0 * CHUNK * joint.n,
             "keep more units",
@@ -350,17 +349,17 @@ class TraceByProducts:
         self._space: Any = model.space
         self._cut = cut_form(summable_form(model))
         form, forms, _ = self._cut
-        self._width = self._space.value_features.shape[1]
-        self._rows = rows = self._features(keep)
+        self._kept = self._space.subspace(keep)
+        self._rows = rows = self._space.columns(keep)
         self._own = tuple(
             QuadraticForm(matrix[np.ix_(rows, rows)], vector[rows], 0.0)
             for matrix, vector, _ in forms
         )
         self._groups = []
-        for units in self._groups_of_one_size(form.matrix, traced):
-            columns = self._features(units.ravel()).reshape(len(units), -1)
+        for units in self._groups_of_one_space(form.matrix, traced):
+            columns = self._space.columns(units.ravel()).reshape(len(units), -1)
             parts = [_Group.of(part, rows, columns) for part in forms]
-            self._groups.append((self._subspace(units.shape[1]), parts, columns))
+            self._groups.append((self._space.subspace(units[0]).named(None), parts, columns))
         sizes = [
             (len(group[0].inside), number_of_states(space)) for space, group, _ in self._groups
         ]
@@ -369,7 +368,7 @@ class TraceByProducts:
 
     def log_weights(self, states: Array) -> Parts:
         """constant − E_eff of a block of kept states."""
-        f = self._subspace(states.shape[1]).features(states)
+        f = self._kept.features(states)
         total = of_form(self._own, f)
         for space, group, _ in self._groups:
             total = total.plus(_log_sum_of_group(space, group, f), axis=1)
@@ -378,11 +377,11 @@ class TraceByProducts:
     def completed(self, states: Array) -> tuple[Array, list[tuple[Indices, Array]]]:
         """Means E[f|v] of all features of the joint model, (k, d), and Cov[g|v] inside of groups.
 
-        Given the kept units, groups are independent of each other. For groups of each size the
+        Given the kept units, groups are independent of each other. For groups of each space the
         latter are their features (n_groups, c) and (k, n_groups, c, c).
         """
-        f = self._subspace(states.shape[1]).features(states)
-        means = np.empty((len(states), self._space.n * self._width))
+        f = self._kept.features(states)
+        means = np.empty((len(states), self._space.n_features))
         means[:, self._rows] = f
         covariances = []
         for space, group, columns in self._groups:
@@ -409,21 +408,18 @@ class TraceByProducts:
         """constant − E_eff of kept states in two parts, where energies need them."""
         return self._cut.resolved(self.log_weights)
 
-    def _groups_of_one_size(self, matrix: Array, traced: Indices) -> Iterator[Indices]:
-        """Traced units linked, directly or through others: (n_groups, size) for each size."""
+    def _groups_of_one_space(self, matrix: Array, traced: Indices) -> Iterator[Indices]:
+        """Traced units linked, directly or through others: (n_groups, size) of each space."""
         if not len(traced):
             return
-        n = self._space.n
-        linked = np.abs(matrix).reshape(n, self._width, n, self._width).max(axis=(1, 3)) > 0
-        groups = [traced[members] for members in connected_groups(linked[np.ix_(traced, traced)])]
-        for size in sorted({len(group) for group in groups}):
-            yield np.stack([group for group in groups if len(group) == size])
-
-    def _subspace(self, n: int) -> Any:
-        return replace(self._space, n=n, names=None)
-
-    def _features(self, units: Indices) -> Indices:
-        return np.asarray((units[:, None] * self._width + np.arange(self._width)).ravel())
+        linked = self._space.largest_between_units(matrix) > 0
+        alike: dict[Any, list[Indices]] = {}
+        space = self._space.named(None)
+        for members in connected_groups(linked[np.ix_(traced, traced)]):
+            group = traced[members]
+            alike.setdefault(space.subspace(group), []).append(group)
+        for _, groups in sorted(alike.items(), key=lambda item: item[0].n):
+            yield np.stack(groups)
 
 
 def _log_sum_of_group(space: Any, group: list[_Group], f: Array) -> Parts:
@@ -459,7 +455,7 @@ class TraceByEnergy:
     def __init__(self, model: EnergyModel, keep: Indices, traced: Indices) -> None:
         self._model, self._keep, self._traced = model, keep, traced
         space: Any = model.space
-        self._space = replace(space, n=len(traced), names=None) if len(traced) else None
+        self._space = space.subspace(traced).named(None) if len(traced) else None
         size = number_of_states(self._space) if self._space else 1.0
         self.seconds, self.n_states = SECONDS_BY_ENERGY * size, size
         self.n_terms = int(min(size, TRACED_CHUNK))

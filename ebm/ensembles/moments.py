@@ -217,7 +217,10 @@ class Moments:
         if space == self.space:
             return self
         two_valued = isinstance(self.space, Binary | Spins) and isinstance(space, Binary | Spins)
-        if space.n != self.space.n or not (two_valued or type(space) is type(self.space)):
+        alike = (
+            space.n == self.space.n if two_valued else space.named(None) == self.space.named(None)
+        )
+        if not alike:
             raise CodingError(f"moments over {self.space!r} cannot be converted to {space!r}")
         mean, covariance = self.mean, self.covariance
         if isinstance(self.space, Binary) and isinstance(space, Spins):

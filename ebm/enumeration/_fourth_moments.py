@@ -41,7 +41,7 @@ def fourth_moments(
     None where the factors could not be certified to lose nothing to underflow, even with a
     potential. Independent of the number of threads.
     """
-    parts = split(space, group_bits=MOST_BITS / 3, undivided_bits=MOST_BITS + 1)
+    parts = split(space, group_bits=MOST_BITS, undivided_bits=MOST_BITS + 1)
     # Threads cost more than they save on small products.
     jobs = n_jobs if float(space.size) > SINGLE_THREADED else 1
     with single_threaded_blas():

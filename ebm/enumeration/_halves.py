@@ -7,6 +7,7 @@ slower than the three products.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TypeVar
@@ -36,12 +37,9 @@ class Halves:
 
     def __init__(self, forms: tuple[QuadraticForm, ...], space: FiniteSpace) -> None:
         self._forms, self._space = forms, space.named(None)
-        q = len(space.values)
-        n_second = min(space.n // 2, max(1, int(HALF_BITS / np.log2(q))))
-        self._n_first = space.n - n_second
-        self.n_first_states = q**self._n_first
+        self._n_first, self.n_first_states, n_second_states = _halves(self._space)
         self.n_blocks = -(-self.n_first_states // ROWS)
-        self.second = _group(self._space, self._n_first, space.n, 0, q**n_second)
+        self.second = _group(self._space, self._n_first, space.n, 0, n_second_states)
         self._own_second = [own_log_weights(form, self.second) for form in forms]
         self._only: tuple[Group, Scale, Array] | None = None
 
@@ -87,6 +85,15 @@ class Halves:
         """Sums over one block."""
         first, scale, p = self.weights(index)
         return BlockSums(scale, second_moments(p, first.table, self.second.table))
+
+
+@lru_cache(maxsize=8)
+def _halves(space: FiniteSpace) -> tuple[int, int, int]:
+    """Number of units of the first half, and the number of states of either half."""
+    n_values = space.n_values.tolist()
+    bits = np.cumsum(np.log2(n_values[::-1]))
+    n_first = space.n - min(space.n // 2, max(1, int((bits <= HALF_BITS).sum())))
+    return n_first, math.prod(n_values[:n_first]), math.prod(n_values[n_first:])
 
 
 @lru_cache(maxsize=8)

@@ -66,7 +66,7 @@ def number_of_states(space: FiniteSpace) -> float:
 
 
 def describe_size(space: StateSpace) -> str:
-    """The number of states as a power, such as ``"2^60 states"``."""
+    """The number of states as powers, such as ``"2^60 states"`` or ``"2^5 · 4^3 states"``."""
     if not isinstance(space, FiniteSpace):
         return f"the states of {space!r}"
-    return f"{len(space.values)}^{space.n} states"
+    return f"{space.size_as_powers} states"

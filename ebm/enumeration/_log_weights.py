@@ -22,7 +22,7 @@ from ebm._types import Array
 from ebm.errors import PrecisionError
 from ebm.forms import LayeredForm, QuadraticForm, TermForm, summable_form
 from ebm.models._terms import Products
-from ebm.spaces import FiniteSpace
+from ebm.spaces import FiniteSpace, HomogeneousSpace
 
 #: A log weight: a float, or its exact value.
 Scale = float | Fraction
@@ -257,7 +257,7 @@ def resolved_layers(cut: Cut[LayeredForm]) -> Resolved | None:
     return cut.resolved(partial(of_layers, cut.parts))
 
 
-def _resolved_terms(form: TermForm, space: FiniteSpace) -> Resolved | None:
+def _resolved_terms(form: TermForm, space: HomogeneousSpace) -> Resolved | None:
     coefficients = np.array(list(form.terms.values()), dtype=np.float64)
     count = np.zeros(space.n + 1) if form.count is None else form.count
     # The number of active units chooses one of its values.

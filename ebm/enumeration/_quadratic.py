@@ -26,7 +26,7 @@ from ebm.enumeration._limits import (
 )
 from ebm.enumeration._log_weights import Cut, resolved_form
 from ebm.enumeration._products import Totals, borrowed_buffers, sum_certified
-from ebm.enumeration._splitting import GROUP_BITS, UNDIVIDED_BITS, Split, split, split_sizes
+from ebm.enumeration._splitting import GROUP_BITS, UNDIVIDED_BITS, Split, sizes_of_groups, split
 from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
 from ebm.forms import QuadraticForm
 from ebm.model import EnergyModel
@@ -163,11 +163,7 @@ class PairwiseEnumeration(ExactEnsemble):
     def _joined(self, drawn: Any) -> Array:
         """States from the drawn rows of each group's table of features."""
         features = np.concatenate([group.table[rows] for group, rows in drawn], axis=1)
-        per_unit = self.space.value_features
-        if per_unit.shape[1] == 1:
-            return features
-        one_hot = features.reshape(len(features), self.space.n, -1)
-        return np.asarray(self.space.values[one_hot.argmax(axis=2)])
+        return self.space.states_with(features)
 
 
 def require_affordable(
@@ -177,16 +173,17 @@ def require_affordable(
     limits.require(
         f"enumerating {describe_size(space)}",
         seconds_per_state * number_of_states(space) / n_jobs,
-        _memory_of_factors(space.n, len(space.values), n_jobs),
+        _memory_of_factors(space.named(None), n_jobs),
         "take fewer units; beyond enumeration there are ebm.sample and ebm.log_partition",
     )
 
 
 @lru_cache(maxsize=32)
-def _memory_of_factors(n: int, q: int, n_jobs: int) -> float:
-    """Bytes of the factors of n units of q values."""
-    sizes = split_sizes(n, q, GROUP_BITS, UNDIVIDED_BITS)
-    a, b, c, fixed = (float(q) ** min(n_units, 64) for n_units in sizes)
+def _memory_of_factors(space: FiniteSpace, n_jobs: int) -> float:
+    """Bytes of the factors of a space."""
+    sizes = sizes_of_groups(space, GROUP_BITS, UNDIVIDED_BITS)
+    groups = np.split(space.n_values, np.cumsum(sizes)[:-1])
+    a, b, c, fixed = (float(np.prod(group[:64], dtype=np.float64)) for group in groups)
     return 8 * (b * c + (2 * a * b + 2 * a * c + b * c) * min(n_jobs, fixed))
 
 

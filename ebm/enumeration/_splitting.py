@@ -46,19 +46,21 @@ class Group:
     @classmethod
     def of(cls, space: FiniteSpace, start: int, stop: int, rows: Indices | None = None) -> Group:
         """The group of units ``start`` … ``stop − 1``, in all its states or some."""
-        q, width = space.value_features.shape
-        k = stop - start
+        middle = start + (stop - start) // 2
+        q, edges = space.n_values[start:stop], np.concatenate([[0], np.cumsum(space.widths)])
+        n_lower = math.prod(q[middle - start :].tolist())
         if rows is None:
-            rows = np.arange(q**k)
-        digits = rows[:, None] // q ** np.arange(k - 1, -1, -1) % q
-        table = space.value_features[digits].reshape(len(rows), k * width)
-        n_lower, n_upper_features = q ** (k - k // 2), k // 2 * width
+            rows = np.arange(math.prod(q.tolist()))
+        # What a step of each unit adds to the number of a joint state.
+        places = np.cumprod(np.append(1, q[:0:-1]))[: len(q)][::-1]
+        table = space.table(rows[:, None] // places % q, start)
+        first, half, last = edges[[start, middle, stop]].tolist()
         return cls(
             slice(start, stop),
-            slice(start * width, stop * width),
+            slice(first, last),
             table,
-            table[::n_lower, :n_upper_features],
-            table[:n_lower, n_upper_features:],
+            table[::n_lower, : half - first],
+            table[:n_lower, half - first :],
         )
 
     @property
@@ -82,13 +84,38 @@ class Split(NamedTuple):
 
 
 def split_sizes(n: int, q: int, group_bits: float, undivided_bits: float) -> tuple[int, ...]:
-    """Number of units in the groups a, b, c and of fixed units."""
+    """Number of units of q values in the groups a, b, c and of fixed units."""
     bits = math.log2(q)
     largest = max(1, int(group_bits / bits))
     # Where units are fixed there are two blocks at least, for two threads.
     n_fixed = max(n * bits >= undivided_bits, n - 3 * largest)
     free = n - n_fixed
     return (free + 2) // 3, (free + 1) // 3, free // 3, n_fixed
+
+
+def sizes_of_groups(
+    space: FiniteSpace, group_bits: float, undivided_bits: float
+) -> tuple[int, ...]:
+    """Number of units of any values in the groups a, b, c and of fixed units, the last ones."""
+    n_values = space.n_values
+    if (n_values == n_values[0]).all():
+        return split_sizes(space.n, int(n_values[0]), group_bits, undivided_bits)
+    per_unit = np.log2(n_values)
+    bits, largest = np.cumsum(per_unit), max(group_bits, float(per_unit.max()))
+    for free in range(space.n - bool(bits[-1] >= undivided_bits), 3, -1):
+        sizes = _thirds(bits[:free])
+        if np.diff(bits[np.cumsum(sizes) - 1], prepend=0).max() <= largest:
+            return *sizes, space.n - free
+    free = min(space.n, 3)
+    return (free + 2) // 3, (free + 1) // 3, free // 3, space.n - free
+
+
+def _thirds(bits: Array) -> tuple[int, int, int]:
+    """Three runs of units, none empty, about equal in bits; ``bits`` are those up to each unit."""
+    n = len(bits)
+    first = min(max(1, int(np.abs(bits - bits[-1] / 3).argmin()) + 1), n - 2)
+    both = min(max(first + 1, int(np.abs(bits - bits[-1] * 2 / 3).argmin()) + 1), n - 1)
+    return first, both - first, n - both
 
 
 def split(
@@ -104,7 +131,7 @@ def split(
 
 @lru_cache(maxsize=4)
 def _split(space: FiniteSpace, group_bits: float, undivided_bits: float) -> Split:
-    sizes = split_sizes(space.n, len(space.values), group_bits, undivided_bits)
+    sizes = sizes_of_groups(space, group_bits, undivided_bits)
     edges = np.concatenate([[0], np.cumsum(sizes)]).tolist()
     return Split(*(Group.of(space, start, stop) for start, stop in pairwise(edges)))
 

@@ -218,7 +218,7 @@ class _Features:
 
     def changes(self, rows: Array, unit: int) -> Iterator[Array]:
         """T of the neighbors that differ from a row in one unit, less T of the row, in blocks."""
-        for value in self.model.space.values:
+        for value in self.model.space.values_of(unit):
             others = rows[rows[:, unit] != value]
             for start in range(0, len(others), BLOCK):
                 before = others[start : start + BLOCK]

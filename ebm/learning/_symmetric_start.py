@@ -77,9 +77,7 @@ def _links(joint: Any) -> Flags:
     n = joint.space.n
     if offered_form(joint) is QuadraticForm:
         form: Any = energy_form(joint)
-        matrix = np.abs(form.dense().matrix)
-        width = len(matrix) // n
-        return np.asarray(matrix.reshape(n, width, n, width).max(axis=(1, 3)) > ROUNDING)
+        return np.asarray(joint.space.largest_between_units(form.dense().matrix) > ROUNDING)
     states, others = (joint.space.random(STATES, seed) for seed in (0, 1))
     linked = np.ones((n, n), dtype=bool)
     for i in range(n):
@@ -121,6 +119,8 @@ def _alike(joint: Any, units: list[int]) -> list[int]:
     energies, found = np.asarray(joint.energy(states)), set()
     for k, i in enumerate(units):
         for j in units[:k]:
+            if not np.array_equal(joint.space.values_of(i), joint.space.values_of(j)):
+                continue
             exchanged = states.copy()
             exchanged[:, [i, j]] = states[:, [j, i]]
             if np.allclose(joint.energy(exchanged), energies, rtol=ROUNDING, atol=ROUNDING):

@@ -1,5 +1,6 @@
 """Models: values θ of families of energies, frozen, in units of k_B T."""
 
+from ebm.models.any_units import PairwiseModel
 from ebm.models.graphs import from_graph, to_graph
 from ebm.models.interactions import InteractionModel
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
@@ -11,6 +12,7 @@ __all__ = [
     "BoltzmannMachine",
     "InteractionModel",
     "IsingModel",
+    "PairwiseModel",
     "PottsModel",
     "RestrictedBoltzmannMachine",
     "TabularModel",

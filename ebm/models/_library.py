@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form, offered_form
+from ebm.models.any_units import PairwiseModel
 from ebm.models.interactions import InteractionModel
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.models.potts import PottsModel
@@ -32,6 +33,8 @@ def library_model(model: Any) -> Any:
             return IsingModel(form.matrix, form.vector, offset=form.constant, names=space.names)
         case QuadraticForm() if isinstance(space, Levels):
             return _potts(form.at_origin().dense(), space)
+        case QuadraticForm() if isinstance(space, FiniteSpace):
+            return _of_any_units(form.at_origin().dense(), space)
         case LayeredForm():
             return RestrictedBoltzmannMachine(
                 form.weights,
@@ -55,6 +58,25 @@ def _potts(form: QuadraticForm, space: Levels) -> PottsModel:
     couplings = form.matrix.reshape(n, q, n, q).transpose(0, 2, 1, 3).copy()
     couplings[np.arange(n), np.arange(n)] = 0
     return PottsModel(couplings, fields.reshape(n, q), offset=form.constant, names=space.names)
+
+
+def _of_any_units(form: QuadraticForm, space: FiniteSpace) -> PairwiseModel:
+    """What couples a unit to itself, g(x) = ½ f A_ii f, is one more field, and a constant."""
+    couplings, fields, constant = form.matrix.copy(), form.vector.copy(), form.constant
+    for unit in range(space.n):
+        own, features = space.columns([unit]), space.features_of(unit)
+        block = np.ix_(own, own)
+        if couplings[block].any():
+            g = 0.5 * ((features @ couplings[block]) * features).sum(axis=1)
+            couplings[block] = 0
+            # g = c + u·f: the one feature of two values takes the difference, levels one by one.
+            if len(own) == len(g):
+                fields[own] += g
+            else:
+                slope = (g[1] - g[0]) / (features[1, 0] - features[0, 0])
+                fields[own] += slope
+                constant -= float(g[0] - slope * features[0, 0])
+    return PairwiseModel(space, couplings, fields, offset=constant)
 
 
 def pair_machine(model: Any) -> BoltzmannMachine | IsingModel | None:

@@ -19,14 +19,14 @@ from ebm.forms import QuadraticForm, energy_form
 from ebm.model import ParametricModel
 from ebm.models import _couplings
 from ebm.models._frozen import Frozen
-from ebm.spaces import Binary, FiniteSpace, Spins
+from ebm.spaces import Binary, HomogeneousSpace, Spins
 from ebm.spaces._fixed_units import FixedUnits, subspace
 from ebm.spaces._labels import agreed_names
 
-__all__ = ["BoltzmannMachine", "IsingModel", "PairwiseModel"]
+__all__ = ["BoltzmannMachine", "IsingModel", "TwoValuedModel"]
 
 
-class PairwiseModel(Frozen, ParametricModel):
+class TwoValuedModel(Frozen, ParametricModel):
     """E(x) = −½ Σ A_ij (x_i − c_i)(x_j − c_j) − Σ v_i x_i + offset, A symmetric.
 
     The parameters are v, then the couplings A_ij of the pairs i < j. The diagonal of A, the center
@@ -37,7 +37,7 @@ class PairwiseModel(Frozen, ParametricModel):
     _numbers: ClassVar[tuple[str, str]]
     _symbols: ClassVar[tuple[str, str]]
     _coding: ClassVar[Any]
-    space: FiniteSpace
+    space: HomogeneousSpace
     names: Any
     offset: float
 
@@ -336,7 +336,7 @@ class PairwiseModel(Frozen, ParametricModel):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BoltzmannMachine(PairwiseModel):
+class BoltzmannMachine(TwoValuedModel):
     """E(x) = −½ Σ_αβ W_αβ (x_α−x̂_α)(x_β−x̂_β) − Σ_α b_α x_α + offset; [EBM] eq 12.
 
     Parameters
@@ -435,7 +435,7 @@ class BoltzmannMachine(PairwiseModel):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IsingModel(PairwiseModel):
+class IsingModel(TwoValuedModel):
     """E(s) = −½ Σ_ij J_ij s_i s_j − Σ_i h_i s_i + offset, s ∈ {−1,1}^n.
 
     Parameters

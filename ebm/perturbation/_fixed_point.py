@@ -109,7 +109,7 @@ def first_log_odds(start: Any, space: FiniteSpace, rng: RandomSource) -> Array:
         coded = vector(start, space.n, "start", space.names)
         mean = coded if isinstance(space, Binary) else (1 + coded) / 2
     if ((mean < 0) | (mean > 1)).any():
-        low, high = space.values
+        low, high = space.values_of(0)
         raise ModelError(f"start must hold means of units, from {low:g} to {high:g}")
     mean = np.clip(mean, MARGIN, 1 - MARGIN)
     return np.asarray(np.log(mean / (1 - mean)))

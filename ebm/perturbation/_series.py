@@ -21,7 +21,7 @@ from ebm.perturbation.bethe._table_witness import TableWitness
 from ebm.perturbation.bethe._witness import Witness
 from ebm.perturbation.clusters._centered_terms import CenteredTerms
 from ebm.perturbation.clusters._orders import cluster_orders, variance_terms
-from ebm.spaces import Binary, FiniteSpace, Spins
+from ebm.spaces import Binary, FiniteSpace, HomogeneousSpace, Spins
 
 
 class Series(ABC):
@@ -116,7 +116,7 @@ class ClusterSeries(Series):
     terms: CenteredTerms
 
     @property
-    def space(self) -> FiniteSpace:  # type: ignore[override]
+    def space(self) -> HomogeneousSpace:  # type: ignore[override]
         """The space of the model."""
         return self.terms.space
 

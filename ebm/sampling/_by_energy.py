@@ -16,7 +16,7 @@ class EnergySweeper(Sweeper):
     def __init__(
         self, model: EnergyModel, space: FiniteSpace, units: Indices | None = None
     ) -> None:
-        self._model, self._values = model, space.values
+        self._model, self._space = model, space
         self._units = np.arange(space.n) if units is None else units
 
     def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
@@ -24,8 +24,9 @@ class EnergySweeper(Sweeper):
         for _ in range(n_sweeps):
             thresholds = uniforms(stream, (len(self._units), len(work)))
             for unit, threshold in zip(self._units, thresholds, strict=True):
-                logs = np.stack([-self._energy(work, unit, value) for value in self._values])
-                work[:, unit] = self._values[choose_columns(logs, threshold)]
+                values = self._space.values_of(unit)
+                logs = np.stack([-self._energy(work, unit, value) for value in values])
+                work[:, unit] = values[choose_columns(logs, threshold)]
 
     def _energy(self, work: Array, unit: int, value: float) -> Array:
         trial = work.copy()
@@ -48,16 +49,16 @@ class MetropolisSweeper(Sweeper):
 
     def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
         """Sequential sweeps over the units; one energy for each offer."""
-        others = len(self._space.values) - 1
+        others = self._space.n_values[self._units, None] - 1
         # A copy: what the model answers with may be an array that it keeps.
         energies = checked_energy(self._model, work).copy()
         for _ in range(n_sweeps):
-            # Which of the other values is offered; from ``others`` on, none.
+            # Which of the other values of each unit is offered; from ``others`` on, none.
             shape = len(self._units), len(work)
             places = (uniforms(stream, shape) * (others / self._offered)).astype(np.intp)
             log_thresholds = np.log(uniforms(stream, shape))
             for k, unit in enumerate(self._units):
-                rows = np.flatnonzero(places[k] < others)
+                rows = np.flatnonzero(places[k] < others[k])
                 if len(rows):
                     trial = self._offers(work[rows], unit, places[k, rows])
                     trial_energies = checked_energy(self._model, trial)
@@ -69,7 +70,7 @@ class MetropolisSweeper(Sweeper):
 
     def _offers(self, states: Array, unit: int, places: Indices) -> Array:
         """The states with other values of a unit, the ``places`` next ones up, in place."""
-        values = self._space.values
+        values = self._space.values_of(unit)
         now = np.searchsorted(values, states[:, unit])
         states[:, unit] = values[(now + 1 + places) % len(values)]
         return states

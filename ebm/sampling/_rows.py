@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ebm._arrays import is_sparse
 from ebm._types import Array, Indices
 from ebm.forms import QuadraticForm, TermForm
-from ebm.spaces import FiniteSpace
+from ebm.spaces import HomogeneousSpace
 
 #: Share of entries other than zero up to which rows of single entries beat matrix products.
 SPARSE = 0.2
@@ -54,7 +54,7 @@ class LevelCouplings(NamedTuple):
         return LevelCouplings(lean.reshape(size, size), vector.ravel(), q, q - 1)
 
 
-def level_couplings(form: QuadraticForm, space: FiniteSpace) -> LevelCouplings:
+def level_couplings(form: QuadraticForm, space: HomogeneousSpace) -> LevelCouplings:
     """All levels, sparse where most entries are zero.
 
     What couples a unit to itself acts on its own level, so as a field.
@@ -151,7 +151,7 @@ class TermRows(NamedTuple):
         return np.asarray(sums + np.abs(self.gains).max(initial=0.0))[:, None]
 
 
-def term_rows(form: TermForm, space: FiniteSpace) -> TermRows:
+def term_rows(form: TermForm, space: HomogeneousSpace) -> TermRows:
     """The terms of a form by units; upper and lower value differ by ``span``."""
     keys, n = tuple(form.terms), space.n
     coefficients = np.fromiter(form.terms.values(), dtype=np.float64, count=len(keys))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -340,8 +341,8 @@ class TemperedPath:
     @property
     def log_partition(self) -> float:
         """ln of the number of states."""
-        space = self.model.space
-        return float(space.n * math.log(len(space.values)))
+        counts = Counter(self.model.space.n_values.tolist())
+        return float(sum(count * math.log(q) for q, count in counts.items()))
 
     def draw(self, n_states: int, rng: np.random.Generator) -> Array:
         """Uniform states."""

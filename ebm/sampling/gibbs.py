@@ -17,12 +17,13 @@ from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._layers import are_two_valued, binary_layers
-from ebm.sampling._by_energy import EnergySweeper, MetropolisSweeper
+from ebm.sampling._by_energy import EnergySweeper, MetropolisSweeper, choose_columns
+from ebm.sampling._mixed_units import MixedUnits
 from ebm.sampling._precision import require_sums, single_precision_suffices
 from ebm.sampling._rows import LevelCouplings, level_couplings, quadratic_log_weights, term_rows
 from ebm.sampling._streams import portions
 from ebm.sampling.sweeper import Ordered, Sampler, Sweeper, uniforms
-from ebm.spaces import Binary, FiniteSpace, Levels, Spins
+from ebm.spaces import Binary, FiniteSpace, HomogeneousSpace, Levels, Spins
 
 __all__ = ["Gibbs", "Metropolis", "Sampler", "Sweeper", "uniforms"]
 
@@ -68,9 +69,12 @@ class Gibbs:
         if isinstance(form, LayeredForm) and not are_two_valued(form):
             return UnitsSweeper(form)
         space = _finite_space(model)
-        if isinstance(form, LayeredForm):
+        if isinstance(form, LayeredForm) and isinstance(space, HomogeneousSpace):
             return LayerSweeper(binary_layers(form), space)
-        return form_sweeper(form, space, n_chains) or EnergySweeper(model, space)
+        compiled = form_sweeper(form, space, n_chains)
+        if compiled is None and isinstance(form, QuadraticForm):
+            return MixedSweeper(form, space)
+        return compiled or EnergySweeper(model, space)
 
     def partial_sweeper(self, model: EnergyModel, n_chains: int, units: Indices) -> Sweeper:
         """Sweeps of some units in turn; the others keep the values that they have in each chain."""
@@ -79,9 +83,10 @@ class Gibbs:
         sweeper: FormSweeper | LayerSweeper | None
         if not isinstance(form, LayeredForm):
             sweeper = form_sweeper(form, space, n_chains)
+        elif are_two_valued(form) and isinstance(space, HomogeneousSpace):
+            sweeper = LayerSweeper(binary_layers(form), space)
         else:
-            is_fast = are_two_valued(form)
-            sweeper = LayerSweeper(binary_layers(form), space) if is_fast else None
+            sweeper = None
         if sweeper is None:
             return EnergySweeper(model, space, units)
         sweeper.n_swept = len(units)
@@ -207,7 +212,9 @@ def form_sweeper(form: Any, space: FiniteSpace, n_chains: int) -> FormSweeper | 
         return pair_sweeper(form, space, n_chains)
     if isinstance(form, QuadraticForm) and isinstance(space, Levels):
         return level_sweeper(form, space, n_chains)
-    return TermSweeper(form, space) if isinstance(form, TermForm) else None
+    if isinstance(form, TermForm) and isinstance(space, Binary | Spins):
+        return TermSweeper(form, space)
+    return None
 
 
 class TwoValued(Sweeper):
@@ -215,7 +222,7 @@ class TwoValued(Sweeper):
 
     chains_last = True
 
-    def __init__(self, space: FiniteSpace, dtype: Any = np.float32) -> None:
+    def __init__(self, space: HomogeneousSpace, dtype: Any = np.float32) -> None:
         self.dtype = np.dtype(dtype)
         self._low, self._high = (int(value) for value in space.values)
 
@@ -235,7 +242,7 @@ class TwoValued(Sweeper):
 
 
 def pair_sweeper(
-    form: QuadraticForm, space: FiniteSpace, n_chains: int
+    form: QuadraticForm, space: HomogeneousSpace, n_chains: int
 ) -> PairSweeper | SparseSweeper:
     """The fastest sweep of pairs of two-valued units, in the precision that their weights need."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -257,7 +264,9 @@ class PairSweeper(TwoValued, FormSweeper):
     couplings that cancel do so before, however large they are.
     """
 
-    def __init__(self, form: QuadraticForm, space: FiniteSpace, dtype: Any = np.float32) -> None:
+    def __init__(
+        self, form: QuadraticForm, space: HomogeneousSpace, dtype: Any = np.float32
+    ) -> None:
         super().__init__(space, dtype)
         self._form, self._weights = form, form.matrix
         self._rows: tuple[list[Indices], list[Array]] | None = None
@@ -333,7 +342,7 @@ class FewChainsSweeper(PairSweeper):
 class SparseSweeper(TwoValued, FormSweeper):
     """Any number of chains of a sparse machine at center 0, in single precision."""
 
-    def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
+    def __init__(self, form: QuadraticForm, space: HomogeneousSpace) -> None:
         super().__init__(space)
         self._form = form
         self._biases = form.vector.astype(np.float32)
@@ -359,7 +368,7 @@ class SparseSweeper(TwoValued, FormSweeper):
 class TermSweeper(FormSweeper):
     """Terms of any number of units; layout (units, chains) in the coding of the model."""
 
-    def __init__(self, form: TermForm, space: FiniteSpace) -> None:
+    def __init__(self, form: TermForm, space: HomogeneousSpace) -> None:
         self._low, self._parts = float(space.values[0]), term_rows(form, space)
         with np.errstate(over="ignore", invalid="ignore"):
             biases, sizes = self._parts.biases, self._parts.sizes()
@@ -408,7 +417,7 @@ class LayerSweeper(TwoValued):
     #: How many visible units are swept, the first ones; the others stay. All where it is None.
     n_swept: int | None = None
 
-    def __init__(self, form: LayeredForm, space: FiniteSpace) -> None:
+    def __init__(self, form: LayeredForm, space: HomogeneousSpace) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             origin = form.at_origin()
             self._up: Any = np.ascontiguousarray(origin.weights, dtype=np.float32)
@@ -463,7 +472,20 @@ class UnitsSweeper(Sweeper):
             work[:] = form.visible_units.quantile(inputs, uniforms(stream, work.shape))
 
 
-def level_sweeper(form: QuadraticForm, space: FiniteSpace, n_chains: int) -> LevelsSweeper:
+class MixedSweeper(Sweeper):
+    """Heat bath of units of different kinds with pair energies."""
+
+    def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
+        self._units = MixedUnits(form, space)
+
+    def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
+        """Sequential sweeps over the units."""
+        for _ in range(n_sweeps):
+            thresholds = uniforms(stream, work.T.shape)
+            self._units.sweep(work, thresholds, choose_columns)
+
+
+def level_sweeper(form: QuadraticForm, space: HomogeneousSpace, n_chains: int) -> LevelsSweeper:
     """The fastest sweep of units of q levels in pairs, in the precision that couplings need."""
     couplings = level_couplings(form, space)
     require_sums(couplings.matrix, couplings.vector, name="the model")

@@ -196,7 +196,7 @@ def _swept(
     # A byte for each value, unless there are more levels than it holds; reals as they are.
     kind = np.dtype(np.float64)
     if isinstance(space, FiniteSpace):
-        kind = np.min_scalar_type(-len(space.values))
+        kind = np.min_scalar_type(-int(space.n_values.max()))
     require_memory(
         float(n_chains) * n_draws * space.n * kind.itemsize,
         f"{n_chains} chains of {n_draws} draws of {space.n} units",

@@ -4,7 +4,17 @@ Coding and unit names live here and nowhere else; models, ensembles, moments and
 space. Data in another coding are refused, never converted by guess.
 """
 
-from ebm.spaces.finite import Binary, FiniteSpace, Levels, Spins
+from ebm.spaces.finite import Binary, FiniteSpace, HomogeneousSpace, Levels, Spins
+from ebm.spaces.product import Product
 from ebm.spaces.space import Reals, StateSpace
 
-__all__ = ["Binary", "FiniteSpace", "Levels", "Reals", "Spins", "StateSpace"]
+__all__ = [
+    "Binary",
+    "FiniteSpace",
+    "HomogeneousSpace",
+    "Levels",
+    "Product",
+    "Reals",
+    "Spins",
+    "StateSpace",
+]

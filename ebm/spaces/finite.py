@@ -1,50 +1,114 @@
-"""Spaces that can be enumerated: {0,1}, ±1, and q levels."""
+"""Spaces that can be enumerated, and those of alike units: {0,1}, ±1, and q levels."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm._arrays import as_integer, read_only
 from ebm._randomness import RandomSource, generator
-from ebm._types import Array, Flags
+from ebm._types import Array, Flags, Indices
 from ebm.errors import ShapeError
 from ebm.spaces.space import StateSpace
 
-__all__ = ["Binary", "FiniteSpace", "Levels", "Spins"]
+__all__ = ["Binary", "FiniteSpace", "HomogeneousSpace", "Levels", "Spins"]
 
 ZERO_AND_ONE, MINUS_AND_PLUS_ONE = read_only([0.0, 1.0]), read_only([-1.0, 1.0])
 
 
 @dataclass(frozen=True)
 class FiniteSpace(StateSpace):
-    """A space that can be enumerated: every unit takes one of the same few values.
+    """A space that can be enumerated: every unit takes one of a few values.
+
+    Units may differ. Unit i has q_i values in increasing order and w_i features at each of them;
+    its *level* is the place of its value, 0, …, q_i − 1.
 
     Examples
     --------
     >>> import ebm
-    >>> ebm.Levels(2, 3).size, ebm.Spins(3).values
-    (9, array([-1.,  1.]))
+    >>> space = ebm.Product(ebm.Spins(1), ebm.Levels(2, 3))
+    >>> space.size, space.n_values
+    (18, array([2, 3, 3]))
+    >>> space.states([1, 0, 2]), space.columns([2])
+    (array([1., 0., 2.]), array([4, 5, 6]))
     """
 
     @property
     @abstractmethod
-    def values(self) -> Array:
-        """Values of one unit in increasing order, (q,)."""
+    def n_values(self) -> Indices:
+        """Number of values q_i of each unit, (n,)."""
+
+    @property
+    @abstractmethod
+    def widths(self) -> Indices:
+        """Number of features w_i of each unit, (n,)."""
+
+    @abstractmethod
+    def values_of(self, unit: int) -> Array:
+        """Values of a unit in increasing order, (q_i,)."""
+
+    @abstractmethod
+    def features_of(self, unit: int) -> Array:
+        """Features of a unit at each of its values, (q_i, w_i)."""
+
+    @abstractmethod
+    def subspace(self, units: Sequence[int] | Indices) -> FiniteSpace:
+        """The space of some of the units, in this order and with their names.
+
+        It is ``Binary``, ``Spins`` or ``Levels`` where they are all of one kind.
+        """
+
+    @abstractmethod
+    def states(self, levels: ArrayLike) -> Array:
+        """States by the levels of their units, (..., n)."""
+
+    @abstractmethod
+    def levels(self, states: ArrayLike) -> Indices:
+        """The inverse of :meth:`states`, integers of shape (..., n); states are not checked."""
+
+    @abstractmethod
+    def states_with(self, features: Array) -> Array:
+        """States by their features, (..., n_features) -> (..., n)."""
+
+    @abstractmethod
+    def table(self, levels: Indices, first: int = 0) -> Array:
+        """Features of consecutive units from ``first`` on by their levels, (m, k) -> (m, Σ w)."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, Σ_i w_i."""
+        return int(self.widths.sum())
 
     @property
     def size(self) -> float:
-        """Number of states q^n, an exact integer."""
-        return int(len(self.values) ** self.n)
+        """Number of states Π_i q_i, an exact integer."""
+        return int(math.prod(self.n_values.tolist()))
 
     @property
-    def value_features(self) -> Array:
-        """Features of one unit at each of its values, (q, n_features / n)."""
-        return self.values[:, None]
+    @abstractmethod
+    def size_as_powers(self) -> str:
+        """The number of states written as powers, such as ``"2^60"`` or ``"2^5 · 4^3"``."""
+
+    def columns(self, units: Sequence[int] | Indices) -> Indices:
+        """Places of the features of some units among those of the space, unit by unit."""
+        stops = np.cumsum(self.widths)
+        starts = stops - self.widths
+        numbers = checked_units(units, self.n) if len(units) else []
+        parts = [np.arange(starts[unit], stops[unit], dtype=np.intp) for unit in numbers]
+        return np.concatenate([np.empty(0, dtype=np.intp), *parts])
+
+    def largest_between_units(self, matrix: Array) -> Array:
+        """Largest |A_cd| of a matrix over features for each pair of units, (d, d) -> (n, n)."""
+        starts = np.cumsum(self.widths) - self.widths
+        rows = np.maximum.reduceat(np.abs(matrix), starts, axis=0)
+        return np.asarray(np.maximum.reduceat(rows, starts, axis=1))
 
     def states_at(self, indices: ArrayLike) -> Array:
         """States by their number, in lexicographic order with the first unit slowest.
@@ -78,33 +142,134 @@ class FiniteSpace(StateSpace):
             raise ShapeError(
                 f"numbers of states must be from 0 to {self.size - 1}, got {outside[0]}"
             )
-        return np.asarray(self.values[index // self._place_values() % len(self.values)])
+        return self.states(index // self._place_values % self.n_values)
 
     def index(self, states: ArrayLike) -> NDArray[np.int64]:
         """Number of each state in the order of :meth:`states_at`, (..., n) -> (...)."""
-        place_values = self._place_values()
-        return self.map(
-            lambda checked: np.searchsorted(self.values, checked) @ place_values, states
-        ).astype(np.int64)
+        places = self._place_values
+        return self.map(lambda checked: self.levels(checked) @ places, states).astype(np.int64)
 
+    @cached_property
     def _place_values(self) -> NDArray[np.int64]:
-        """What a step of each unit adds to the number of a state, (n,)."""
+        """What a step of each unit adds to the number of a state, Π_{j>i} q_j, (n,)."""
         if self.size > 2**62:
             raise ShapeError(f"states of {self.n} units cannot be numbered by 64-bit integers")
-        return np.asarray(len(self.values) ** np.arange(self.n - 1, -1, -1), dtype=np.int64)
+        faster = np.append(self.n_values[1:], 1)
+        places = np.cumprod(faster[::-1], dtype=np.int64)[::-1]
+        places.setflags(write=False)
+        return places
 
     def enumerate(self, block_size: int = 2**14) -> Iterator[Array]:
         """All states in blocks of at most ``block_size`` rows, in the order of ``states_at``."""
         for start in range(0, int(self.size), block_size):
             yield self.states_at(np.arange(start, min(start + block_size, int(self.size))))
 
+
+@dataclass(frozen=True)
+class HomogeneousSpace(FiniteSpace):
+    """A finite space whose units all take the same values: ``Binary``, ``Spins`` or ``Levels``.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ebm.Levels(2, 3).size, ebm.Spins(3).values
+    (9, array([-1.,  1.]))
+    """
+
+    @property
+    @abstractmethod
+    def values(self) -> Array:
+        """Values of one unit in increasing order, (q,)."""
+
+    @property
+    def value_features(self) -> Array:
+        """Features of one unit at each of its values, (q, n_features / n)."""
+        return self.values[:, None]
+
+    @property
+    def n_values(self) -> Indices:
+        """The number of values q, n times."""
+        return _repeated(len(self.values), self.n)
+
+    @property
+    def widths(self) -> Indices:
+        """The number of features of a unit, n times."""
+        return _repeated(self.value_features.shape[1], self.n)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.n
+
+    @property
+    def size(self) -> float:
+        """Number of states q^n, an exact integer."""
+        return int(len(self.values) ** self.n)
+
+    @property
+    def size_as_powers(self) -> str:
+        """The number of states as a power, such as ``"2^60"``."""
+        return f"{len(self.values)}^{self.n}"
+
+    def values_of(self, unit: int) -> Array:
+        """The values that all units have, (q,)."""
+        return self.values
+
+    def features_of(self, unit: int) -> Array:
+        """The features that all units have at each value, (q, n_features / n)."""
+        return self.value_features
+
+    def subspace(self, units: Sequence[int] | Indices) -> Self:
+        """The space of some of the units, of the same kind, in this order and with their names."""
+        numbers = checked_units(units, self.n)
+        names = self.names and tuple(self.names[unit] for unit in numbers)
+        return replace(self, n=len(numbers), names=names)
+
+    def states(self, levels: ArrayLike) -> Array:
+        """States by the levels of their units, (..., n)."""
+        return np.asarray(self.values[np.asarray(levels)])
+
+    def levels(self, states: ArrayLike) -> Indices:
+        """The inverse of :meth:`states`."""
+        return np.searchsorted(self.values, states)
+
+    def states_with(self, features: Array) -> Array:
+        """States by their features, (..., n_features) -> (..., n): here the features."""
+        return features
+
+    def table(self, levels: Indices, first: int = 0) -> Array:
+        """Features of consecutive units from ``first`` on by their levels, (m, k) -> (m, Σ w)."""
+        per_unit = self.value_features
+        return np.asarray(
+            per_unit[levels].reshape(len(levels), levels.shape[1] * per_unit.shape[1])
+        )
+
     def random(self, n_states: int, rng: RandomSource = None) -> Array:
         """Independent uniform states, (n_states, n)."""
         return generator(rng).choice(self.values, size=(n_states, self.n))
 
 
+@lru_cache(maxsize=16)
+def _repeated(number: int, n: int) -> Indices:
+    """A number n times, read-only."""
+    array = np.full(n, number, dtype=np.intp)
+    array.setflags(write=False)
+    return array
+
+
+def checked_units(units: Sequence[int] | Indices, n: int) -> list[int]:
+    """Numbers of units from 0 to n − 1, at least one."""
+    numbers = np.asarray(units)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not len(numbers):
+        raise ShapeError(f"units must be a sequence of numbers, at least one, got {units!r}")
+    listed: list[int] = numbers.tolist()
+    if min(listed) < 0 or max(listed) >= n:
+        raise ShapeError(f"units must be numbers from 0 to {n - 1}, got {units!r}")
+    return listed
+
+
 @dataclass(frozen=True)
-class Binary(FiniteSpace):
+class Binary(HomogeneousSpace):
     """{0, 1}^n, the units of Boltzmann machines and the default coding of data.
 
     Parameters
@@ -132,9 +297,9 @@ class Binary(FiniteSpace):
     def _coding(self) -> str:
         return "0 or 1"
 
-    def _suggestion(self, values: Array) -> str:
+    def _suggestion(self, values: Array, use: str) -> str:
         if np.isin(values, (-1, 1)).all():
-            return "; for data coded −1 and 1 use space=ebm.Spins"
+            return f"; for data coded −1 and 1 use {use}ebm.Spins"
         return f"; {_about_codes(values, self.values)}for example (column > threshold).astype(int)"
 
 
@@ -148,7 +313,7 @@ def _about_codes(values: Array, own: Array) -> str:
 
 
 @dataclass(frozen=True)
-class Spins(FiniteSpace):
+class Spins(HomogeneousSpace):
     """{−1, 1}^n, the units of Ising models.
 
     Parameters
@@ -176,16 +341,16 @@ class Spins(FiniteSpace):
     def _coding(self) -> str:
         return "−1 or 1"
 
-    def _suggestion(self, values: Array) -> str:
+    def _suggestion(self, values: Array, use: str) -> str:
         if np.isin(values, (0, 1)).all():
-            return "; for data coded 0 and 1 use space=ebm.Binary, or recode as 2 * x - 1"
+            return f"; for data coded 0 and 1 use {use}ebm.Binary, or recode as 2 * x - 1"
         return (
             f"; {_about_codes(values, self.values)}for example np.where(column > threshold, 1, -1)"
         )
 
 
 @dataclass(frozen=True)
-class Levels(FiniteSpace):
+class Levels(HomogeneousSpace):
     """{0, …, q−1}^n, units with q unordered values; features are one-hot, (..., n q).
 
     Parameters
@@ -230,10 +395,15 @@ class Levels(FiniteSpace):
         """One-hot rows, (q, q)."""
         return np.eye(self.q)
 
-    def features(self, states: ArrayLike) -> Array:
+    def _features(self, states: Array) -> Array:
         """One-hot features, (..., n) -> (..., n q)."""
-        levels = self.check(states).astype(np.int64)
+        levels = states.astype(np.int64)
         return np.eye(self.q)[levels].reshape(*levels.shape[:-1], self.n_features)
+
+    def states_with(self, features: Array) -> Array:
+        """States by their one-hot features, (..., n q) -> (..., n)."""
+        one_hot = features.reshape(*features.shape[:-1], -1, self.q)
+        return np.asarray(self.values[one_hot.argmax(axis=-1)])
 
     def _valid(self, states: Array) -> Flags:
         return np.asarray((states >= 0) & (states < self.q) & (states == np.floor(states)))

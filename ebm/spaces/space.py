@@ -82,8 +82,12 @@ class StateSpace(ABC):
         return self.n
 
     def features(self, states: ArrayLike) -> Array:
-        """Features, whose moments are taken: here the states, (..., n) -> (..., n_features)."""
-        return self.check(states)
+        """Features, whose moments are taken; mostly the states, (..., n) -> (..., n_features)."""
+        return self._features(self.check(states))
+
+    def _features(self, states: Array) -> Array:
+        """Features of checked states: here the states."""
+        return states
 
     def check(self, states: ArrayLike) -> Array:
         """Validate states of any numeric type and return them as float64.
@@ -266,18 +270,24 @@ class StateSpace(ABC):
                 f"in {shown(units)}: drop these rows or fill them in"
             )
         unit = int(np.flatnonzero(~self._valid(rows).all(axis=0))[0])
+        own = self._coding_of(unit)
         values = np.unique(rows[:, unit])
-        first = (values if len(values) <= 5 else values[~self._valid(values)])[:5]
+        first = (values if len(values) <= 5 else values[~own._valid(values)])[:5]
         listed = ", ".join(f"{v:g}" for v in first) + (", …" if len(values) > len(first) else "")
         raise CodingError(
-            f"unit {self.labels[unit]!r} has the values {listed} where {self._coding()} is wanted"
-            f"{self._suggestion(values)}"
+            f"unit {self.labels[unit]!r} has the values {listed} where {own._coding()} is wanted"
+            f"{own._suggestion(values, 'space=' if own is self else 'a block of ')}"
         )
+
+    def _coding_of(self, unit: int) -> StateSpace:
+        """The space that says how a unit is coded: this one, unless units differ."""
+        return self
 
     def _coding(self) -> str:
         return "a finite number"
 
-    def _suggestion(self, values: Array) -> str:
+    def _suggestion(self, values: Array, use: str) -> str:
+        """What to do about these values; ``use`` comes before the name of another space."""
         return ""
 
 

@@ -17,6 +17,7 @@ from ebm.sampling.gibbs import (
     LayerSweeper,
     LevelsSweeper,
     MetropolisSweeper,
+    MixedSweeper,
     PairSweeper,
     SparseLevelsSweeper,
     SparseSweeper,
@@ -87,6 +88,15 @@ def levels(strength=1.0):
     return ebm.PottsModel(strength * couplings, rng.normal(0, 0.4, (4, 3)))
 
 
+def mixed(strength=1.0):
+    rng = np.random.default_rng(5)
+    space = ebm.Product(ebm.Levels(1, 3), ebm.Binary(1), ebm.Spins(1), ebm.Levels(1, 4))
+    units = np.repeat(np.arange(4), space.widths)
+    couplings = rng.choice([-0.7, 0.7], size=(9, 9)) * (units[:, None] != units)
+    couplings = (couplings + couplings.T) / 2
+    return ebm.PairwiseModel(space, strength * couplings, rng.normal(0, 0.4, 9))
+
+
 def many_body(strength=1.0):
     units = [subset for size in (2, 3) for subset in combinations(range(4), size)]
     values = strength * np.random.default_rng(1).choice([-0.5, 0.5], size=len(units))
@@ -148,7 +158,7 @@ def weakened(model):
         return type(model)(weakened(model._model))
     if isinstance(model, Tempered):
         return Tempered(weakened(model._model), model._beta)
-    if isinstance(model, ebm.PottsModel):
+    if isinstance(model, ebm.PottsModel | ebm.PairwiseModel):
         return replace(model, couplings=WEAKER * model.couplings)
     if isinstance(model, ebm.InteractionModel):
         terms = {k: v * (WEAKER if len(k) > 1 else 1) for k, v in model.terms.items()}
@@ -217,6 +227,7 @@ KERNELS = {
     "layers, exponential": Kernel(UnitsSweeper, layers_of(Exponential(4.0), Spin(), 0.55)),
     "layers, uniform": Kernel(UnitsSweeper, layers_of(Uniform(), Bernoulli(), 3.0)),
     "levels": Kernel(LevelsSweeper, levels),
+    "mixed": Kernel(MixedSweeper, mixed),
     "levels, few chains": Kernel(FewChainsLevelsSweeper, levels, settings=FEW),
     "levels, sparse": Kernel(SparseLevelsSweeper, equal_levels, settings=ALWAYS_SPARSE),
     "levels, sparse tables": Kernel(SparseLevelsSweeper, levels, settings=ALWAYS_SPARSE),
@@ -235,6 +246,7 @@ KERNELS = {
     "Metropolis, double": Kernel(PairSweeper, spins, METROPOLIS, ALWAYS_DOUBLE),
     "Metropolis, sparse": Kernel(SparseSweeper, sparse_pairs, METROPOLIS),
     "Metropolis, layers": Kernel(MetropolisSweeper, layers, METROPOLIS),
+    "Metropolis, mixed": Kernel(MetropolisSweeper, mixed, METROPOLIS),
     "Metropolis, levels": Kernel(LevelsSweeper, levels, METROPOLIS),
     "Metropolis, levels, few chains": Kernel(FewChainsLevelsSweeper, levels, METROPOLIS, FEW),
     "Metropolis, levels, sparse": Kernel(

@@ -32,7 +32,7 @@ from ebm.perturbation.bethe._witness import (
     TOLERANCE,
 )
 from ebm.perturbation.clusters._centered_terms import Factors
-from ebm.spaces import FiniteSpace
+from ebm.spaces import HomogeneousSpace
 
 #: Features for which a matrix is factored.
 MOST_FEATURES = 4000
@@ -100,7 +100,7 @@ class TableWitness:
     to, so that errors are at least as large; None if there are none.
     """
 
-    space: FiniteSpace
+    space: HomogeneousSpace
     factors: Factors
     missed: Callable[[], tuple[Array, Array]] | None = None
 

@@ -26,7 +26,7 @@ from ebm.models._library import library_model
 from ebm.perturbation._fixed_point import DampedSteps, damped
 from ebm.perturbation.cumulants import cumulants_of_log_odds
 from ebm.perturbation.joint_cumulants import moments_of_cumulants
-from ebm.spaces import FiniteSpace, Levels
+from ebm.spaces import HomogeneousSpace, Levels
 
 #: Rounds of the mean field, and the change of a probability at which it is found.
 ROUNDS, TOLERANCE = 5000, 1e-14
@@ -42,7 +42,7 @@ class CenteredTerms(ABC):
     """Independent units with ln p_i(x_i), (n, q), and L_0, about which terms are centered."""
 
     model: Any
-    space: FiniteSpace
+    space: HomogeneousSpace
     log_probability: Array
     log_partition: float
 
@@ -201,7 +201,7 @@ def centered_terms(model: Any) -> CenteredTerms | None:
     if kind is QuadraticForm and isinstance(space, Levels):
         return _centered_pairs(library_model(model))
     form = energy_form(model) if kind is TermForm else None
-    if not isinstance(form, TermForm) or not isinstance(space, FiniteSpace):
+    if not isinstance(form, TermForm) or not isinstance(space, HomogeneousSpace):
         return None
     if form.count is not None:
         raise ModelError(
@@ -243,7 +243,7 @@ def _centered_tables(couplings: Array, p: Array) -> Array:
     return np.where(np.abs(centered) > rounding, centered, 0.0)
 
 
-def _centered_products(model: Any, form: TermForm, space: FiniteSpace) -> CenteredProducts:
+def _centered_products(model: Any, form: TermForm, space: HomogeneousSpace) -> CenteredProducts:
     """Π x_i = Π (y_i + m_i): each term adds to those of all its subsets."""
     low, high = map(float, space.values)
     given = {tuple(sorted(key)): float(value) for key, value in form.terms.items() if value}
