@@ -21,7 +21,7 @@ from ebm.effective._completion import (
 )
 from ebm.effective._pairwise_slopes import FormSlopes, PairSlopes, pairwise_slopes
 from ebm.ensembles import Ensemble
-from ebm.ensembles.ensemble import require_units
+from ebm.ensembles.ensemble import is_over_kept_units, require_units
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, number_of_states
 from ebm.errors import EnumerationLimitError
@@ -129,7 +129,8 @@ class TracedParameters(ParametricModel):
         ----------
         average : Ensemble
             Over the kept units; one over all units of the joint model is complete as it is, such
-            as draws of the traced units beside rows of data.
+            as draws of the traced units beside rows of data. Where no unit is traced, rows without
+            names are in the order of ``keep``.
 
         Returns
         -------
@@ -144,7 +145,7 @@ class TracedParameters(ParametricModel):
         """
         marginal: Any = self
         joint = self.model
-        if len(marginal.traced) and getattr(average, "space", self.space).n == joint.space.n:
+        if not is_over_kept_units(average, marginal):
             return average
         require_units(average, self.space)
         if isinstance(average, ExactEnsemble) and average.model is self and self._is_cheaper_whole:
