@@ -270,3 +270,16 @@ def test_a_checkpoint_belongs_to_one_joint_model(tmp_path):
         other = ebm.marginalize(start.model, [0, 1, 3])
         with pytest.raises(ebm.EbmError, match="model"):
             ebm.fit(other, data, penalty=0.01, checkpoint=path)
+
+
+@pytest.mark.parametrize("scale", [1e2, 1e4])
+def test_saturated_hidden_units_are_not_taken_for_energies_affine_in_the_parameters(scale):
+    """Their means do not change far out, where derivatives look as if they never did."""
+    terms = {(0, 1): 0.5, (0,): 0.2, (1,): 0.1, (1, 2): 0.7}
+    family = ebm.marginalize(ebm.InteractionModel(terms, ebm.Spins(3)), [0, 2])
+    rows = ebm.exact(family).sample(500, rng=0)
+    expected = ebm.fit(family, rows)
+    result = ebm.fit(family.with_parameters(np.array([1, 0.5, -0.3, 2]) * scale), rows)
+    assert result.converged
+    assert result.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-8)
+    assert result.degrees_of_freedom == expected.degrees_of_freedom == 3
