@@ -283,3 +283,15 @@ def test_saturated_hidden_units_are_not_taken_for_energies_affine_in_the_paramet
     assert result.converged
     assert result.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-8)
     assert result.degrees_of_freedom == expected.degrees_of_freedom == 3
+
+
+def test_criteria_charge_the_same_whatever_the_solver():
+    family = hidden_layer(3, 2, np.cos(np.arange(11)))
+    rows = ebm.exact(family).sample(400, rng=3)
+    steps = ebm.GradientSteps(n_epochs=3)
+    by_steps = ebm.fit(family, rows, loss=ebm.Likelihood(ebm.exact), solver=steps, rng=0)
+    assert by_steps.n_parameters == 11
+    assert by_steps.degrees_of_freedom == 7
+    assert by_steps.aic == 14 - 800 * by_steps.log_likelihood
+    by_chains = ebm.fit(family, rows, loss=ebm.Likelihood(ebm.PersistentChains(20)), solver=steps)
+    assert by_chains.degrees_of_freedom is None
