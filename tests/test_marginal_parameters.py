@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 import ebm
 from ebm.effective import ParametricMarginal
-from ebm.errors import EnumerationLimitError, ModelError, NamesError
+from ebm.errors import EnumerationLimitError, ModelError, NamesError, ShapeError
 from ebm.information import loss_hessian
 from tests import oracles, strategies
 
@@ -436,3 +436,19 @@ def test_an_average_in_another_order_is_refused_by_every_family():
             average_of(turned)
     with pytest.raises(NamesError, match="in this order"):
         ebm.marginalize(model, ["a", "c"]).mean_energy_gradient(turned)
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, GradientAlone, FormAndGradient])
+def test_derivatives_along_a_direction_at_one_state_and_of_checked_directions(wrap):
+    couplings = [[0, 1, 0.5], [1, 0, 2], [0.5, 2, 0]]
+    marginal = ebm.marginalize(wrap(ebm.BoltzmannMachine(couplings, [0.1, 0, 0])), [2, 0])
+    direction = np.arange(6.0)
+    for states in (np.array([1, 0]), np.zeros((2, 4, 2)), np.empty((0, 2))):
+        slope = marginal.energy_derivative(states, direction)
+        assert slope.shape == states.shape[:-1]
+        np.testing.assert_allclose(slope, marginal.energy_gradient(states) @ direction)
+    for wrong in (np.zeros(5), np.zeros(7), np.zeros((6, 1)), 1.0):
+        with pytest.raises(ShapeError, match="direction"):
+            marginal.energy_derivative([1, 0], wrong)
+    with pytest.raises(ModelError, match="direction must be finite"):
+        marginal.energy_derivative([1, 0], np.full(6, np.nan))

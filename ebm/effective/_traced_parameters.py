@@ -27,6 +27,7 @@ from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, number_of_states
 from ebm.errors import EnumerationLimitError
 from ebm.forms import QuadraticForm, offered_form
 from ebm.model import ParametricModel, Penalized
+from ebm.models._couplings import parameter_vector, vector
 from ebm.perturbation._costs import require_within
 from ebm.spaces import FiniteSpace
 
@@ -110,7 +111,8 @@ class TracedParameters(ParametricModel):
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
         """Σ_k direction_k ∂E_eff/∂θ_k, (..., n) -> (...); no p numbers for each state."""
         marginal: Any = self
-        joint, step = self.model, np.asarray(direction, dtype=np.float64)
+        joint, numbers = self.model, parameter_vector(direction, self, "direction")
+        step = vector(np.atleast_1d(numbers), len(self.parameters), "direction")
 
         def slopes(v: Array) -> Array:
             if self._slopes is not None:
@@ -224,7 +226,7 @@ class TracedParameters(ParametricModel):
                 block = flat[start : start + rows]
                 require_completions(self.model, marginal._trace, block)
                 parts.append(means(block))
-            return np.concatenate(parts).reshape(*v.shape[:-1], *shape)
+            return np.concatenate(parts).reshape((*v.shape[:-1], *shape))
 
         return self.space.map(of_states, states)
 
