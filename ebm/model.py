@@ -14,6 +14,7 @@ from ebm._types import Array, Flags
 from ebm.errors import ModelError
 from ebm.spaces import StateSpace
 from ebm.spaces._fixed_units import FixedUnits, fixed_units, subspace
+from ebm.spaces._labels import require_order
 
 __all__ = [
     "ConditionalModel",
@@ -188,7 +189,13 @@ class ParametricModel(EnergyModel):
         -------
         ndarray, (p,)
             E_average[∂E/∂θ].
+
+        Raises
+        ------
+        NamesError
+            If the average is over units of other names, or in another order.
         """
+        require_order(getattr(average, "space", self.space), self.space)
         return np.asarray(average.expectation(self.energy_gradient))
 
     def mean_energy_hessian(self, average: Any) -> Array:
@@ -209,7 +216,10 @@ class ParametricModel(EnergyModel):
         ------
         ModelError
             If ∂E/∂θ depends on θ at some of 64 states drawn at random, and there is no such method.
+        NamesError
+            If the average is over units of other names, or in another order.
         """
+        require_order(getattr(average, "space", self.space), self.space)
         p, hessian = len(self.parameters), getattr(self, "energy_hessian", None)
         if callable(hessian):
             return np.asarray(average.expectation(hessian))

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 import ebm
 from ebm.effective import ParametricMarginal
-from ebm.errors import EnumerationLimitError, ModelError
+from ebm.errors import EnumerationLimitError, ModelError, NamesError, ShapeError
 from ebm.information import loss_hessian
 from tests import oracles, strategies
 
@@ -387,3 +387,68 @@ def test_draws_of_the_traced_units_may_stand_beside_rows():
     np.testing.assert_array_equal(
         marginal.mean_energy_gradient(draws), marginal.model.mean_energy_gradient(draws)
     )
+
+
+class TestEveryUnitKept:
+    """Nothing is summed out, and only the order of the units differs from the joint model's."""
+
+    names = tuple("abcd")
+    energy = ebm.InteractionModel(
+        {(0,): 0.3, (0, 1, 2): 0.8, (1, 2, 3): -1.1, (1, 3): 0.5}, ebm.Binary(4, names=names)
+    )
+    rows = ebm.exact(energy).sample(200, rng=0)
+
+    @pytest.mark.parametrize("names", [names, None])
+    @pytest.mark.parametrize("make", [lambda model: model, GradientAlone])
+    def test_averages_in_either_order_are_told_apart(self, names, make):
+        joint = make(ebm.InteractionModel(self.energy.terms, ebm.Binary(4, names=names)))
+        marginal = ebm.marginalize(joint, [3, 1, 0, 2])
+        data = ebm.Ensemble.from_data(self.rows, space=joint.space)
+        seen = ebm.Ensemble.from_data(self.rows[:, [3, 1, 0, 2]], space=marginal.space)
+        exact = joint.mean_energy_gradient(ebm.exact(joint))
+        information = ebm.fisher_information(joint, data).dense()
+        np.testing.assert_allclose(marginal.mean_energy_gradient(ebm.exact(joint)), exact)
+        np.testing.assert_allclose(marginal.mean_energy_gradient(ebm.exact(marginal)), exact)
+        for average in (seen, data) if names else (seen,):
+            np.testing.assert_allclose(
+                marginal.mean_energy_gradient(average), joint.mean_energy_gradient(data)
+            )
+            np.testing.assert_allclose(
+                ebm.fisher_information(marginal, average).dense(), information, atol=1e-14
+            )
+
+    def test_a_fit_with_the_exact_joint_ensemble_is_that_of_the_joint_model(self):
+        joint = ebm.InteractionModel(self.energy.terms, ebm.Binary(4))
+        by_joint = ebm.Likelihood(lambda marginal: ebm.exact(marginal.model))
+        result = ebm.fit(
+            ebm.marginalize(joint, [3, 1, 0, 2]), self.rows[:, [3, 1, 0, 2]], loss=by_joint
+        )
+        expected = ebm.fit(joint, self.rows)
+        assert result.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-9)
+
+
+def test_an_average_in_another_order_is_refused_by_every_family():
+    energy = ebm.InteractionModel({(0,): 1.0, (0, 1, 2): -0.5}, ebm.Binary(3, names=list("abc")))
+    turned = ebm.Ensemble.from_data([[0, 0, 1], [1, 1, 0], [1, 1, 1], [0, 1, 0]], names=list("cba"))
+    model = GradientAlone(energy)
+    for average_of in (model.mean_energy_gradient, model.mean_energy_hessian):
+        with pytest.raises(NamesError, match="in this order"):
+            average_of(turned)
+    with pytest.raises(NamesError, match="in this order"):
+        ebm.marginalize(model, ["a", "c"]).mean_energy_gradient(turned)
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, GradientAlone, FormAndGradient])
+def test_derivatives_along_a_direction_at_one_state_and_of_checked_directions(wrap):
+    couplings = [[0, 1, 0.5], [1, 0, 2], [0.5, 2, 0]]
+    marginal = ebm.marginalize(wrap(ebm.BoltzmannMachine(couplings, [0.1, 0, 0])), [2, 0])
+    direction = np.arange(6.0)
+    for states in (np.array([1, 0]), np.zeros((2, 4, 2)), np.empty((0, 2))):
+        slope = marginal.energy_derivative(states, direction)
+        assert slope.shape == states.shape[:-1]
+        np.testing.assert_allclose(slope, marginal.energy_gradient(states) @ direction)
+    for wrong in (np.zeros(5), np.zeros(7), np.zeros((6, 1)), 1.0):
+        with pytest.raises(ShapeError, match="direction"):
+            marginal.energy_derivative([1, 0], wrong)
+    with pytest.raises(ModelError, match="direction must be finite"):
+        marginal.energy_derivative([1, 0], np.full(6, np.nan))

@@ -21,12 +21,13 @@ from ebm.effective._completion import (
 )
 from ebm.effective._pairwise_slopes import FormSlopes, PairSlopes, pairwise_slopes
 from ebm.ensembles import Ensemble
-from ebm.ensembles.ensemble import require_units
+from ebm.ensembles.ensemble import is_over_kept_units, require_units
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, number_of_states
 from ebm.errors import EnumerationLimitError
 from ebm.forms import QuadraticForm, offered_form
 from ebm.model import ParametricModel, Penalized
+from ebm.models._couplings import parameter_vector, vector
 from ebm.perturbation._costs import require_within
 from ebm.spaces import FiniteSpace
 
@@ -110,7 +111,8 @@ class TracedParameters(ParametricModel):
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
         """Σ_k direction_k ∂E_eff/∂θ_k, (..., n) -> (...); no p numbers for each state."""
         marginal: Any = self
-        joint, step = self.model, np.asarray(direction, dtype=np.float64)
+        joint, numbers = self.model, parameter_vector(direction, self, "direction")
+        step = vector(np.atleast_1d(numbers), len(self.parameters), "direction")
 
         def slopes(v: Array) -> Array:
             if self._slopes is not None:
@@ -129,7 +131,8 @@ class TracedParameters(ParametricModel):
         ----------
         average : Ensemble
             Over the kept units; one over all units of the joint model is complete as it is, such
-            as draws of the traced units beside rows of data.
+            as draws of the traced units beside rows of data. Where no unit is traced, rows without
+            names are in the order of ``keep``.
 
         Returns
         -------
@@ -144,7 +147,7 @@ class TracedParameters(ParametricModel):
         """
         marginal: Any = self
         joint = self.model
-        if len(marginal.traced) and getattr(average, "space", self.space).n == joint.space.n:
+        if not is_over_kept_units(average, marginal):
             return average
         require_units(average, self.space)
         if isinstance(average, ExactEnsemble) and average.model is self and self._is_cheaper_whole:
@@ -223,7 +226,7 @@ class TracedParameters(ParametricModel):
                 block = flat[start : start + rows]
                 require_completions(self.model, marginal._trace, block)
                 parts.append(means(block))
-            return np.concatenate(parts).reshape(*v.shape[:-1], *shape)
+            return np.concatenate(parts).reshape((*v.shape[:-1], *shape))
 
         return self.space.map(of_states, states)
 

@@ -31,6 +31,7 @@ from ebm.spaces._labels import (
     held_labels,
     only_count,
     order_along,
+    require_order,
     row_order,
 )
 from ebm.spaces._reading import dense, readable
@@ -422,10 +423,18 @@ def require_units(ensemble: Any, space: StateSpace) -> None:
     require_order(given_space, space)
 
 
-def require_order(given_space: StateSpace, wanted: StateSpace) -> None:
-    """Refuse units of other names than those wanted, or in another order."""
-    if given_space.names and wanted.names and given_space.names != wanted.names:
-        raise NamesError(f"the units must be {wanted.names} in this order, got {given_space.names}")
+def is_over_kept_units(average: Any, marginal: Any) -> bool:
+    """Whether an average is over the units that a marginal keeps, not over all of its joint model.
+
+    Where all units are kept, only whose average it is, or the names, tell one order from the other.
+    """
+    kept, joint = marginal.space, marginal.model.space
+    given = getattr(average, "space", kept)
+    if kept.n < joint.n:
+        return bool(given.n != joint.n)
+    if getattr(average, "model", None) is marginal.model:
+        return False
+    return not given.names or given.names == kept.names or given.names != joint.names
 
 
 def observed(f: Observable, states: Array) -> Array:

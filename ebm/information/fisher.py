@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ebm._arrays import as_floats
 from ebm._types import Array
 from ebm.ensembles import Ensemble
-from ebm.ensembles.ensemble import require_units
+from ebm.ensembles.ensemble import is_over_kept_units, require_units
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import ModelError, ShapeError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
@@ -176,20 +176,11 @@ def _of_kept_units(source: Any, model: Any, average: Any, joint: bool) -> Metric
     if average is None or (is_whole and isinstance(model, ParametricModel)):
         # States of the kept units are fewer than joint ones.
         average = source if isinstance(source, ExactEnsemble) else exact(model)
-    if _is_over_kept_units(model, average):
+    if is_over_kept_units(average, model):
         require_units(average, model.space)
         return EnsembleInformation(model, average)
     require_units(average, whole.space)
     return FisherInformation(marginal_covariance(model, average))
-
-
-def _is_over_kept_units(model: Any, average: Any) -> bool:
-    """Whether states of an average are those of a marginal, not those of its joint model."""
-    n_kept: int = model.space.n
-    if n_kept < model.model.space.n:
-        return bool(getattr(average, "space", model.model.space).n == n_kept)
-    # Nothing is summed out, and only the order of the units may tell.
-    return isinstance(average, ExactEnsemble) and average.model is model
 
 
 def _is_small_family_of_pairs(model: Any) -> bool:

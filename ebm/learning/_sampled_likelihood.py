@@ -20,6 +20,7 @@ from ebm._randomness import generator, generator_of, words_of
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import require_units
+from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import (
     EbmError,
     FewSamplesWarning,
@@ -29,6 +30,7 @@ from ebm.errors import (
     warn,
 )
 from ebm.learning._answers import checked_draw
+from ebm.learning._assessment import information_at
 from ebm.learning._batches import Batch, Rows, is_normalized
 from ebm.learning._existence import (
     constant_units_notes,
@@ -39,7 +41,7 @@ from ebm.learning._existence import (
 )
 from ebm.learning._families import has_hidden_units, has_pairs, moments_alone
 from ebm.learning._gauges import Gauge, gauge_of
-from ebm.learning._likelihood import settings_of
+from ebm.learning._likelihood import LikelihoodLoss, Point, settings_of
 from ebm.learning._monitor import Monitor
 from ebm.learning._separation import doubt_of_maximum
 from ebm.learning._statistics import difference, gradient_of, mean_energy
@@ -354,7 +356,6 @@ class SampledLikelihood:
         batch = self.whole if self.rows is None else self._probe
         ensemble = self.sample(model, batch, state["chains"])[0]
         likelihood = self._likelihood(model, ensemble)
-        directions = self.penalty.directions
         return FitResult(
             model=model,
             converged=reason == "converged",
@@ -366,8 +367,20 @@ class SampledLikelihood:
             ensemble=ensemble,
             history=history,
             warnings=notes,
-            degrees_of_freedom=directions.shape[1] if directions is not None else None,
+            degrees_of_freedom=self._rank(model, ensemble, reason),
         )
+
+    def _rank(self, model: Any, ensemble: Any, reason: str) -> int | None:
+        """Directions of parameters that change the distribution, where the average is exact."""
+        directions = self.penalty.directions
+        charged = None if directions is None else directions.shape[1]
+        if self.is_pairwise or reason == "interrupted" or not isinstance(ensemble, ExactEnsemble):
+            return charged
+        average = getattr(self.average, "average", exact)
+        loss = LikelihoodLoss(self.family, self.data, average, self.penalty, self.data)
+        point = Point(loss, np.asarray(model.parameters), model, ensemble)
+        fisher, _ = information_at(loss, point)
+        return charged if fisher is None else loss.rank(point, fisher)
 
     @property
     def _tells_noise(self) -> bool:

@@ -47,7 +47,7 @@ def vector(values: Any, n: int, name: str, names: Sequence[str] | None = None) -
 
 def parameter_vector(values: Any, model: Any, name: str) -> Array:
     """Numbers for the parameters of a model, (p,); labels are names of parameters."""
-    names = None if axis_labels(values, 0) is None else model.parameter_names
+    names = None if axis_labels(values, 0) is None else getattr(model, "parameter_names", None)
     return aligned(values, name, names)
 
 

@@ -211,3 +211,9 @@ def shown(names: Sequence[str], most: int = 6) -> str:
         return "none"
     more = f", … ({len(names) - most} more)" if len(names) > most else ""
     return ", ".join(repr(str(name)) for name in names[:most]) + more
+
+
+def require_order(given_space: Any, wanted: Any) -> None:
+    """Refuse units of other names than those wanted, or in another order."""
+    if given_space.names and wanted.names and given_space.names != wanted.names:
+        raise NamesError(f"the units must be {wanted.names} in this order, got {given_space.names}")

@@ -270,3 +270,28 @@ def test_a_checkpoint_belongs_to_one_joint_model(tmp_path):
         other = ebm.marginalize(start.model, [0, 1, 3])
         with pytest.raises(ebm.EbmError, match="model"):
             ebm.fit(other, data, penalty=0.01, checkpoint=path)
+
+
+@pytest.mark.parametrize("scale", [1e2, 1e4])
+def test_saturated_hidden_units_are_not_taken_for_energies_affine_in_the_parameters(scale):
+    """Their means do not change far out, where derivatives look as if they never did."""
+    terms = {(0, 1): 0.5, (0,): 0.2, (1,): 0.1, (1, 2): 0.7}
+    family = ebm.marginalize(ebm.InteractionModel(terms, ebm.Spins(3)), [0, 2])
+    rows = ebm.exact(family).sample(500, rng=0)
+    expected = ebm.fit(family, rows)
+    result = ebm.fit(family.with_parameters(np.array([1, 0.5, -0.3, 2]) * scale), rows)
+    assert result.converged
+    assert result.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-8)
+    assert result.degrees_of_freedom == expected.degrees_of_freedom == 3
+
+
+def test_criteria_charge_the_same_whatever_the_solver():
+    family = hidden_layer(3, 2, np.cos(np.arange(11)))
+    rows = ebm.exact(family).sample(400, rng=3)
+    steps = ebm.GradientSteps(n_epochs=3)
+    by_steps = ebm.fit(family, rows, loss=ebm.Likelihood(ebm.exact), solver=steps, rng=0)
+    assert by_steps.n_parameters == 11
+    assert by_steps.degrees_of_freedom == 7
+    assert by_steps.aic == 14 - 800 * by_steps.log_likelihood
+    by_chains = ebm.fit(family, rows, loss=ebm.Likelihood(ebm.PersistentChains(20)), solver=steps)
+    assert by_chains.degrees_of_freedom is None
