@@ -16,6 +16,7 @@ from ebm.errors import EbmError, SingularCovarianceError
 from ebm.perturbation import _summation
 from ebm.perturbation._approximation import Approximation, Doubt
 from ebm.perturbation._canonical_machine import expanded_machine
+from ebm.perturbation._costs import require_finite
 from ebm.perturbation._orders import Orders, Wanted, fill_repeated, third_cumulants
 from ebm.perturbation._second_opinion import SecondOpinion
 from ebm.perturbation._series import MachineSeries, Series, series_of
@@ -335,9 +336,13 @@ class Expansion(Approximation):
         The distance to p/p_0 = exp(q + ln Z_0 − ln Z), with ln Z from the states of
         ``log_partition_error``.
         """
+        ratio = self.density_ratio_terms(states).sum(axis=0)
         rise = self._witness.log_partition - self.log_partition_terms[0]
-        exact = np.exp(self._exponents(states) - rise)
-        return np.asarray(np.abs(self.density_ratio_terms(states).sum(axis=0) - exact))
+        if not np.isfinite(rise):
+            return np.full(np.shape(ratio), np.inf)
+        with np.errstate(over="ignore"):
+            exact = np.exp(self._exponents(states) - rise)
+        return np.asarray(np.abs(ratio - exact))
 
     @cached_property
     def _series(self) -> Series:
@@ -397,7 +402,10 @@ class Expansion(Approximation):
 
     def _with_variances(self, covariance: Array) -> Array:
         """A copy with the variances that units of these means have."""
-        return read_only(self._series.with_variances(covariance, self._mean))
+        with np.errstate(over="ignore", invalid="ignore"):
+            result = self._series.with_variances(covariance, self._mean)
+        require_finite(f"the covariance to order {self.order}", result)
+        return read_only(result)
 
     @cached_property
     def _witness(self) -> SecondOpinion:
