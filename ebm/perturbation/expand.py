@@ -106,7 +106,7 @@ def expand(
     """
     order = as_integer(order, "order")
     max_seconds = as_seconds(max_seconds)
-    terms = centered_terms(model)
+    terms = centered_terms(model, max_seconds)
     if terms is not None:
         require_cluster_order(order)
         _require_mean_field(center, model)

@@ -423,6 +423,9 @@ class TestRefusals:
         model = ebm.InteractionModel({tuple(range(30)): 1.0}, ebm.Spins(30))
         with pytest.raises(LimitError, match="of up to 30 units each"):
             expand(model, 2)
+        model = ebm.InteractionModel({tuple(range(20)): 1.0}, ebm.Spins(20))
+        with pytest.raises(LimitError, match=r"up to 20 units each, would .* allowed are 1 s"):
+            expand(model, 2, max_seconds=1)
 
     def test_an_energy_of_the_number_of_active_units_is_no_sum_of_terms(self):
         class Counted(ebm.EnergyModel):
