@@ -88,11 +88,13 @@ def expand(
     ------
     EbmError
         If ``order`` or ``max_seconds`` is not positive, or ``center`` is an unknown word, or one
-        for a model without a center.
+        for a model without a center. Each quantity raises it when its orders are not finite.
     LimitError
-        If ``order`` is above the highest.
+        If ``order`` is above the highest, or centering the terms would take too long.
     ModelError
         If the model is not one of these, or ``center`` is not finite.
+    FileFormatError
+        If the stored diagrams of orders 7 and 8 are missing or damaged.
     ConvergenceError
         If :func:`plefka` finds no means for ``center="mean"``, or a mean field does not settle.
 
@@ -193,7 +195,7 @@ class Expansion(Approximation):
         """Orders 0 … K of the covariances of ``pairs``, (K + 1, n_pairs)."""
         i, j = self.pairs
         if not self._series.has_sparse_pairs:
-            return self.covariance_terms[:, i, j]
+            return read_only(self.covariance_terms[:, i, j])
         return self._orders("the covariances of pairs").covariance
 
     def density_ratio_terms(self, states: ArrayLike) -> Array:
@@ -369,7 +371,7 @@ class Expansion(Approximation):
 
     @cached_property
     def _mean(self) -> Array:
-        return np.asarray(self.mean_terms.sum(axis=0))
+        return read_only(self.mean_terms.sum(axis=0))
 
     @cached_property
     def _covariance(self) -> Array:
@@ -377,7 +379,7 @@ class Expansion(Approximation):
 
     @cached_property
     def _pair_covariance(self) -> Array:
-        return np.asarray(self.pair_covariance_terms.sum(axis=0))
+        return read_only(self.pair_covariance_terms.sum(axis=0))
 
     @cached_property
     def _plain_sum(self) -> Array:
@@ -419,5 +421,4 @@ class Expansion(Approximation):
 
     @property
     def _advice(self) -> tuple[str, str]:
-        reason = f"the couplings are strong for order {self.order}"
-        return reason, "take another order or center, or use ebm.sample"
+        return self._series.doubtful(self.order), "take another order or center, or use ebm.sample"

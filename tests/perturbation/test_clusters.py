@@ -330,6 +330,13 @@ class TestErrors:
                 warnings.simplefilter("error")
                 expansion.moments()
 
+    def test_many_units_without_an_estimate_are_not_called_strongly_coupled(self):
+        keys = {(i, i + 1, i + 2): 0.1 for i in range(0, 2998, 2)}
+        with pytest.warns(
+            SeriesWarning, match="up to 4000 levels of all units together, here .* 6"
+        ):
+            expand(ebm.InteractionModel(keys, ebm.Spins(3000)), 2).log_partition  # noqa: B018
+
     def test_density_ratios_are_uncertain_where_no_state_is_found(self):
         model = printed_potts(600.0)
         expansion = expand(model, 1)
@@ -350,6 +357,14 @@ class TestAnswers:
         assert len(i) == 6 * 9
         expansion = expand(model, 2)
         np.testing.assert_allclose(expansion.pair_covariance, expansion.covariance[i, j])
+
+    @pytest.mark.parametrize("name", ["levels", "pairs and triples of spins", "Ising"])
+    def test_what_is_kept_cannot_be_changed_from_outside(self, name):
+        ising = ebm.IsingModel(0.2 * (1 - np.eye(3)), [0.1, 0.2, 0.3])
+        expansion = expand(MODELS.get(name, ising), 2)
+        for what in ("log_partition", "mean", "covariance", "pair_covariance"):
+            assert not getattr(expansion, f"{what}_terms").flags.writeable
+            assert what == "log_partition" or not getattr(expansion, what).flags.writeable
 
     def test_models_of_a_users_own_are_expanded_by_their_form(self):
         own = printed_potts()
