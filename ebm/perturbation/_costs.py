@@ -1,4 +1,7 @@
-"""Estimates of time and memory, and the refusal of work above a limit before it begins."""
+"""Estimates of time and memory, and the refusal of work above a limit before it begins.
+
+What comes out of it is refused as well if couplings are so large that it is not finite.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ebm._types import Array
 from ebm.enumeration._limits import format_seconds
-from ebm.errors import MEMORY_LIMIT, LimitError, format_bytes, require_memory
+from ebm.errors import MEMORY_LIMIT, EbmError, LimitError, format_bytes, require_memory
 from ebm.models._couplings import dense, is_sparse
 from ebm.perturbation.diagrams._algebra import DenseAlgebra
 from ebm.perturbation.diagrams._contraction import ORDER_WITHOUT_HUBS
@@ -101,3 +105,9 @@ def require_within(
             f"{what} would take about {format_seconds(seconds)} and {format_bytes(n_bytes)}; "
             f"allowed are {format_seconds(max_seconds)} and {format_bytes(max_bytes)}: {remedy}"
         )
+
+
+def require_finite(what: str, *values: Array) -> None:
+    """Refuse orders in which powers of the couplings have overflowed."""
+    if not all(np.isfinite(value).all() for value in values):
+        raise EbmError(f"{what} is not finite: the couplings are far too large")

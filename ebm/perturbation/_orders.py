@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from ebm._arrays import read_only
 from ebm._types import Array
-from ebm.errors import EbmError, require_memory
+from ebm.errors import require_memory
 from ebm.models import BoltzmannMachine
 from ebm.models._couplings import dense
-from ebm.perturbation._costs import affordable_algebra
+from ebm.perturbation._costs import affordable_algebra, require_finite
 from ebm.perturbation._summation import distance_off_diagonal
 from ebm.perturbation.cumulants import cumulants_of_log_odds
 from ebm.perturbation.diagrams._contraction import (
@@ -51,6 +51,7 @@ class Orders(NamedTuple):
         return Orders(self.log_partition, read_only(mean), read_only(4 * self.covariance))
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def orders_of(machine: BoltzmannMachine, order: int, wanted: Wanted, max_seconds: float) -> Orders:
     """The orders 0 … K of what is ``wanted``; the machine is without diagonal."""
     by_couplings = wanted.startswith("the covariance")
@@ -67,13 +68,9 @@ def orders_of(machine: BoltzmannMachine, order: int, wanted: Wanted, max_seconds
         as_dense=wanted == "the covariance",
     )
     cumulants = cumulants_of_log_odds(machine.biases, program.order + 2)
-    with np.errstate(over="ignore", invalid="ignore"):
-        evaluated = program.evaluate(algebra, _vertex_weights(cumulants, machine.center))
-        terms = evaluated.terms
-    if not np.isfinite(terms).all():
-        raise EbmError(f"{what} is not finite: the couplings are far too large")
+    evaluated = program.evaluate(algebra, _vertex_weights(cumulants, machine.center))
     zeroth = np.logaddexp(0, machine.biases).sum() - machine.offset
-    log_partition = read_only(np.append(zeroth, terms[:order]))
+    log_partition = read_only(np.append(zeroth, evaluated.terms[:order]))
     mean = covariance = np.empty(0)
     if wanted != "ln Z":
         derivatives = evaluated.derivatives(couplings=by_couplings)
@@ -89,6 +86,7 @@ def orders_of(machine: BoltzmannMachine, order: int, wanted: Wanted, max_seconds
             covariance[k - 1] = values
     elif by_couplings:
         covariance = _covariances(mean, derivatives)
+    require_finite(what, evaluated.terms, mean, covariance)
     return Orders(log_partition, read_only(mean), read_only(covariance))
 
 
@@ -113,6 +111,7 @@ def _covariances(mean: Array, derivatives: Derivatives) -> Array:
     return terms
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def third_cumulants(machine: BoltzmannMachine, order: int, max_seconds: float) -> Array:
     """κ_ijk = ∂C_ij/∂b_k of different units to order K ≤ 5, (n, n, n); see :func:`fill_repeated`.
 
@@ -139,6 +138,7 @@ def third_cumulants(machine: BoltzmannMachine, order: int, max_seconds: float) -
         evaluated = program.evaluate(algebra, _vertex_weights(shifted, machine.center))
         half = evaluated.derivatives(apart=False).couplings[0].imag / STEP
         result[k] = half + half.T
+    require_finite(what, result)
     return result
 
 

@@ -17,7 +17,7 @@ from ebm.perturbation import _summation
 from ebm.perturbation._orders import Orders, Wanted, orders_of
 from ebm.perturbation._second_opinion import SecondOpinion
 from ebm.perturbation.bethe._coupling_graph import coupling_graph
-from ebm.perturbation.bethe._table_witness import TableWitness
+from ebm.perturbation.bethe._table_witness import MOST_FEATURES, TableWitness
 from ebm.perturbation.bethe._witness import Witness
 from ebm.perturbation.clusters._centered_terms import CenteredTerms
 from ebm.perturbation.clusters._orders import cluster_orders, variance_terms
@@ -49,6 +49,10 @@ class Series(ABC):
     @abstractmethod
     def sum_by_inverse(self, covariance_terms: Array) -> Array:
         """The covariance as the inverse of the series of C⁻¹."""
+
+    def doubtful(self, order: int) -> str:
+        """Why numbers of an order are uncertain."""
+        return f"the couplings are strong for order {order}"
 
     @abstractmethod
     def witness(self, order: int, max_seconds: float) -> SecondOpinion:
@@ -163,6 +167,16 @@ class ClusterSeries(Series):
             return orders.mean[2], orders.covariance[2]
 
         return TableWitness(self.space, self.terms.factors, second_order)
+
+    def doubtful(self, order: int) -> str:
+        """Of very many levels the witness says nothing."""
+        n_levels = self.space.n * len(self.space.values)
+        if n_levels > MOST_FEATURES:
+            return (
+                f"errors are estimated for up to {MOST_FEATURES} levels of all units together, "
+                f"here there are {n_levels}"
+            )
+        return super().doubtful(order)
 
     @cached_property
     def _shape(self) -> tuple[int, int, int, int]:

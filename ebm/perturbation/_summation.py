@@ -53,10 +53,9 @@ def sum_by_inverse(terms: ArrayLike) -> Array:
 
 def relative_distance(values: Array, other: Array) -> float:
     """‖A − B‖ / ‖A‖ by Frobenius norms; 0 of zeros, infinite if not all is finite."""
-    if not (np.isfinite(values).all() and np.isfinite(other).all()):
-        return math.inf
-    distance = float(np.linalg.norm(values - other))
-    return distance / (float(np.linalg.norm(values)) + NOTHING)
+    with np.errstate(over="ignore", invalid="ignore"):
+        distance, norm = float(np.linalg.norm(values - other)), float(np.linalg.norm(values))
+    return distance / (norm + NOTHING) if math.isfinite(distance + norm) else math.inf
 
 
 def distance_off_diagonal(matrix: Array, other: Array, width: int = 1) -> float:

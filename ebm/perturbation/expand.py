@@ -16,6 +16,7 @@ from ebm.errors import EbmError, SingularCovarianceError
 from ebm.perturbation import _summation
 from ebm.perturbation._approximation import Approximation, Doubt
 from ebm.perturbation._canonical_machine import expanded_machine
+from ebm.perturbation._costs import require_finite
 from ebm.perturbation._orders import Orders, Wanted, fill_repeated, third_cumulants
 from ebm.perturbation._second_opinion import SecondOpinion
 from ebm.perturbation._series import MachineSeries, Series, series_of
@@ -87,11 +88,13 @@ def expand(
     ------
     EbmError
         If ``order`` or ``max_seconds`` is not positive, or ``center`` is an unknown word, or one
-        for a model without a center.
+        for a model without a center. Each quantity raises it when its orders are not finite.
     LimitError
-        If ``order`` is above the highest.
+        If ``order`` is above the highest, or centering the terms would take too long.
     ModelError
         If the model is not one of these, or ``center`` is not finite.
+    FileFormatError
+        If the stored diagrams of orders 7 and 8 are missing or damaged.
     ConvergenceError
         If :func:`plefka` finds no means for ``center="mean"``, or a mean field does not settle.
 
@@ -105,7 +108,7 @@ def expand(
     """
     order = as_integer(order, "order")
     max_seconds = as_seconds(max_seconds)
-    terms = centered_terms(model)
+    terms = centered_terms(model, max_seconds)
     if terms is not None:
         require_cluster_order(order)
         _require_mean_field(center, model)
@@ -192,7 +195,7 @@ class Expansion(Approximation):
         """Orders 0 … K of the covariances of ``pairs``, (K + 1, n_pairs)."""
         i, j = self.pairs
         if not self._series.has_sparse_pairs:
-            return self.covariance_terms[:, i, j]
+            return read_only(self.covariance_terms[:, i, j])
         return self._orders("the covariances of pairs").covariance
 
     def density_ratio_terms(self, states: ArrayLike) -> Array:
@@ -335,9 +338,13 @@ class Expansion(Approximation):
         The distance to p/p_0 = exp(q + ln Z_0 − ln Z), with ln Z from the states of
         ``log_partition_error``.
         """
+        ratio = self.density_ratio_terms(states).sum(axis=0)
         rise = self._witness.log_partition - self.log_partition_terms[0]
-        exact = np.exp(self._exponents(states) - rise)
-        return np.asarray(np.abs(self.density_ratio_terms(states).sum(axis=0) - exact))
+        if not np.isfinite(rise):
+            return np.full(np.shape(ratio), np.inf)
+        with np.errstate(over="ignore"):
+            exact = np.exp(self._exponents(states) - rise)
+        return np.asarray(np.abs(ratio - exact))
 
     @cached_property
     def _series(self) -> Series:
@@ -364,7 +371,7 @@ class Expansion(Approximation):
 
     @cached_property
     def _mean(self) -> Array:
-        return np.asarray(self.mean_terms.sum(axis=0))
+        return read_only(self.mean_terms.sum(axis=0))
 
     @cached_property
     def _covariance(self) -> Array:
@@ -372,7 +379,7 @@ class Expansion(Approximation):
 
     @cached_property
     def _pair_covariance(self) -> Array:
-        return np.asarray(self.pair_covariance_terms.sum(axis=0))
+        return read_only(self.pair_covariance_terms.sum(axis=0))
 
     @cached_property
     def _plain_sum(self) -> Array:
@@ -397,7 +404,10 @@ class Expansion(Approximation):
 
     def _with_variances(self, covariance: Array) -> Array:
         """A copy with the variances that units of these means have."""
-        return read_only(self._series.with_variances(covariance, self._mean))
+        with np.errstate(over="ignore", invalid="ignore"):
+            result = self._series.with_variances(covariance, self._mean)
+        require_finite(f"the covariance to order {self.order}", result)
+        return read_only(result)
 
     @cached_property
     def _witness(self) -> SecondOpinion:
@@ -411,5 +421,4 @@ class Expansion(Approximation):
 
     @property
     def _advice(self) -> tuple[str, str]:
-        reason = f"the couplings are strong for order {self.order}"
-        return reason, "take another order or center, or use ebm.sample"
+        return self._series.doubtful(self.order), "take another order or center, or use ebm.sample"

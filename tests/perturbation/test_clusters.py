@@ -1,6 +1,7 @@
 """The expansion about independent units: levels in pairs, terms of many units; by enumeration."""
 
 import math
+import warnings
 from collections import Counter
 from itertools import combinations, combinations_with_replacement
 
@@ -316,6 +317,32 @@ class TestErrors:
         assert ebm.exact(model).moments().covariance[0, 3] > 0.5
         assert expand(model, 1).covariance_error > 0.5
 
+    def test_means_of_units_that_never_change_are_certain(self):
+        """Of no variance linear response is off by nothing, not by what variances are held at."""
+        fields = np.zeros((4, 3))
+        fields[0, 1] = 1000
+        fixed = ebm.InteractionModel({(0, 1, 2): 0.3, (1,): 0.2, (0,): 1000.0}, ebm.Spins(3))
+        for model in (ebm.PottsModel(printed_potts(0.1).couplings, fields), fixed):
+            expansion = expand(model, 4)
+            error = np.abs(expansion.mean - ebm.exact(model).moments().mean)
+            assert (error <= expansion.mean_error + 1e-9).all()
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                expansion.moments()
+
+    def test_many_units_without_an_estimate_are_not_called_strongly_coupled(self):
+        keys = {(i, i + 1, i + 2): 0.1 for i in range(0, 2998, 2)}
+        with pytest.warns(
+            SeriesWarning, match="up to 4000 levels of all units together, here .* 6"
+        ):
+            expand(ebm.InteractionModel(keys, ebm.Spins(3000)), 2).log_partition  # noqa: B018
+
+    def test_density_ratios_are_uncertain_where_no_state_is_found(self):
+        model = printed_potts(600.0)
+        expansion = expand(model, 1)
+        assert expansion.log_partition_error == np.inf
+        assert (expansion.density_ratio_error(all_states(model.space)[:5]) == np.inf).all()
+
 
 class TestAnswers:
     def test_moments_stand_beside_the_exact_ones(self):
@@ -330,6 +357,14 @@ class TestAnswers:
         assert len(i) == 6 * 9
         expansion = expand(model, 2)
         np.testing.assert_allclose(expansion.pair_covariance, expansion.covariance[i, j])
+
+    @pytest.mark.parametrize("name", ["levels", "pairs and triples of spins", "Ising"])
+    def test_what_is_kept_cannot_be_changed_from_outside(self, name):
+        ising = ebm.IsingModel(0.2 * (1 - np.eye(3)), [0.1, 0.2, 0.3])
+        expansion = expand(MODELS.get(name, ising), 2)
+        for what in ("log_partition", "mean", "covariance", "pair_covariance"):
+            assert not getattr(expansion, f"{what}_terms").flags.writeable
+            assert what == "log_partition" or not getattr(expansion, what).flags.writeable
 
     def test_models_of_a_users_own_are_expanded_by_their_form(self):
         own = printed_potts()
@@ -368,6 +403,23 @@ class TestAnswers:
 
 
 class TestRefusals:
+    @pytest.mark.parametrize("name", ["levels", "pairs and triples of spins"])
+    @pytest.mark.parametrize("order", [3, 5])
+    def test_numbers_beyond_floating_point_are_refused(self, name, order):
+        """Instead of a silent NaN, and before numpy warns of one."""
+        expansion = expand(MODELS[name].scaled(1e200), order)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for what in ("log_partition", "mean", "covariance", "pair_covariance"):
+                with pytest.raises(EbmError, match=f"order {order} is not finite: the couplings"):
+                    getattr(expansion, what)
+
+    def test_variances_beyond_floating_point_are_refused(self):
+        """Where the means of a series are finite, and their squares are not."""
+        model = ebm.InteractionModel({(0, 1, 2): 1e150, (0,): 0.2, (1, 2): 0.3}, ebm.Spins(3))
+        with pytest.raises(EbmError, match="the covariance to order 2 is not finite"):
+            expand(model, 2).moments()
+
     def test_orders_and_centers_that_there_are_not(self):
         with pytest.raises(LimitError, match="the limit is order 6"):
             expand(printed_potts(), 7)
@@ -386,6 +438,9 @@ class TestRefusals:
         model = ebm.InteractionModel({tuple(range(30)): 1.0}, ebm.Spins(30))
         with pytest.raises(LimitError, match="of up to 30 units each"):
             expand(model, 2)
+        model = ebm.InteractionModel({tuple(range(20)): 1.0}, ebm.Spins(20))
+        with pytest.raises(LimitError, match=r"up to 20 units each, would .* allowed are 1 s"):
+            expand(model, 2, max_seconds=1)
 
     def test_an_energy_of_the_number_of_active_units_is_no_sum_of_terms(self):
         class Counted(ebm.EnergyModel):

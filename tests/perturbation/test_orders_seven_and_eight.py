@@ -7,13 +7,13 @@ import pytest
 from scipy.sparse import csr_array
 
 import ebm
-from ebm.errors import LimitError
+from ebm.errors import FileFormatError, LimitError
 from ebm.perturbation import connected_diagrams, expand
-from ebm.perturbation.diagrams import _contraction
+from ebm.perturbation.diagrams import _contraction, _stored
 from ebm.perturbation.diagrams._algebra import DenseAlgebra
 from ebm.perturbation.diagrams._contraction import compile_program, compiled
 from ebm.perturbation.diagrams._sparse import SparseAlgebra
-from ebm.perturbation.diagrams._stored import FILE, as_text, of_text
+from ebm.perturbation.diagrams._stored import FILE, as_text, of_text, stored_program
 from tests.perturbation.taylor import assert_terms_agree, taylor_series
 
 pytestmark = pytest.mark.filterwarnings("ignore::ebm.errors.SeriesWarning")
@@ -47,6 +47,22 @@ class TestProgram:
         assert again.nodes == fresh.nodes
         assert again.terms == fresh.terms
         assert (again.symmetric, again.mirrored) == (fresh.symmetric, fresh.mirrored)
+
+    @pytest.mark.parametrize("damage", ["missing", "cut", "no text", "one factor", "no digest"])
+    def test_a_damaged_file_is_refused_whatever_the_damage(self, damage, tmp_path, monkeypatch):
+        text = FILE.read_text("utf-8")
+        damaged = {
+            "cut": text[: len(text) // 2],
+            "one factor": text.replace("[[2, 3]]", "[[3, 3]]"),
+            "no digest": "{\n" + text.partition("\n")[2],
+        }
+        assert text not in damaged.values()
+        file = tmp_path / FILE.name
+        if damage != "missing":
+            file.write_bytes(damaged[damage].encode() if damage in damaged else b"\xff\xfe\x00")
+        monkeypatch.setattr(_stored, "FILE", file)
+        with pytest.raises(FileFormatError, match=f"^{FILE.name}, the diagrams of orders 7 and 8"):
+            stored_program(7)
 
     def test_its_beginning_is_the_program_of_order_seven(self):
         stored, seventh = compile_program(7), compiled(7)

@@ -168,9 +168,9 @@ class TableWitness:
         parts = []
         for state, own in zip(self.states, self._means, strict=True):
             squares = (self._probability(state) @ self.space.value_features**2).ravel()
-            variance = np.maximum(squares - own**2, LEAST_VARIANCE)
+            variance = np.maximum(squares - own**2, 0.0)
             misfit = np.diagonal(self._response(state)) - variance
-            parts.append(np.abs(misfit) / np.sqrt(variance))
+            parts.append(np.abs(misfit) / np.sqrt(np.maximum(variance, LEAST_VARIANCE)))
         loops = self._mixed(parts, (self.space.n_features,))
         least = 0.0 if self.missed is None else np.abs(self.missed()[0])
         return np.maximum(np.abs(mean - self.mean) + FURTHER_LOOPS * loops, least)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ebm._types import Array, Indices
+from ebm.enumeration._limits import format_seconds
 from ebm.errors import ConvergenceError, LimitError, ModelError
 from ebm.forms import QuadraticForm, TermForm, energy_form, offered_form
 from ebm.models._library import library_model
@@ -34,6 +35,8 @@ ROUNDS, TOLERANCE = 5000, 1e-14
 ROUNDING = 8 * np.finfo(np.float64).eps
 #: Parts that terms may have when centered, 2^k each.
 MOST_PARTS = 2.0**21
+#: Seconds for each of them.
+PART_SECONDS = 1e-5
 DAMPING = DampedSteps(shrink=0.7, least=0.02, growth=1.05)
 
 
@@ -143,16 +146,20 @@ class CenteredProducts(CenteredTerms):
         values, n = self.space.values, self.space.n
         fields = np.zeros((n, 2))
         tables: dict[tuple[int, ...], Array] = {}
-        holders: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+        owners: list[tuple[int, ...]] = []
+        holders: list[set[int]] = [set() for _ in range(n)]
         for key in sorted(self.given, key=len, reverse=True):
             if len(key) == 1:
                 fields[key[0]] += self.given[key] * values
                 continue
-            holder = next((other for other in holders[key[0]] if set(key) <= set(other)), key)
+            # Numbers of the tables that hold all of its units; the first of them takes it.
+            having = set.intersection(*(holders[unit] for unit in key))
+            holder = owners[min(having)] if having else key
             if holder is key:
                 tables[key] = np.zeros((2,) * len(key))
                 for unit in key:
-                    holders[unit].append(key)
+                    holders[unit].add(len(owners))
+                owners.append(key)
             product = np.full((1,) * len(holder), self.given[key])
             for unit in key:
                 shape = [2 if other == unit else 1 for other in holder]
@@ -195,7 +202,7 @@ class CenteredPairs(CenteredTerms):
         return Factors(self.log_probability, tables, self.log_partition)
 
 
-def centered_terms(model: Any) -> CenteredTerms | None:
+def centered_terms(model: Any, max_seconds: float = math.inf) -> CenteredTerms | None:
     """Any model of pairs of levels, or of terms of two-valued units; None of others."""
     kind, space = offered_form(model), getattr(model, "space", None)
     if kind is QuadraticForm and isinstance(space, Levels):
@@ -208,7 +215,7 @@ def centered_terms(model: Any) -> CenteredTerms | None:
             f"{type(model).__name__} has an energy of the number of active units, which couples "
             "all of them at once: no expansion in terms of few units; use ebm.sample"
         )
-    return _centered_products(model, form, space)
+    return _centered_products(model, form, space, max_seconds)
 
 
 def _centered_pairs(model: Any) -> CenteredPairs:
@@ -243,19 +250,22 @@ def _centered_tables(couplings: Array, p: Array) -> Array:
     return np.where(np.abs(centered) > rounding, centered, 0.0)
 
 
-def _centered_products(model: Any, form: TermForm, space: HomogeneousSpace) -> CenteredProducts:
+def _centered_products(
+    model: Any, form: TermForm, space: HomogeneousSpace, max_seconds: float
+) -> CenteredProducts:
     """Π x_i = Π (y_i + m_i): each term adds to those of all its subsets."""
     low, high = map(float, space.values)
     given = {tuple(sorted(key)): float(value) for key, value in form.terms.items() if value}
     constant = form.constant - given.pop((), 0.0)
-    _require_few_parts(given)
+    _require_few_parts(given, max_seconds)
 
     def fields(m: Array) -> Array:
-        result = np.zeros(space.n)
+        # Lists: one entry of an array at a time takes five times as long.
+        at, result = m.tolist(), [0.0] * space.n
         for key, value in given.items():
             for unit in key:
-                result[unit] += value * math.prod(m[other] for other in key if other != unit)
-        return result
+                result[unit] += value * math.prod(at[other] for other in key if other != unit)
+        return np.array(result)
 
     def means(m: Array) -> Array:
         from scipy.special import expit
@@ -268,12 +278,12 @@ def _centered_products(model: Any, form: TermForm, space: HomogeneousSpace) -> C
     norms = np.logaddexp.reduce(weights, axis=1)
     products: dict[tuple[int, ...], float] = defaultdict(float)
     sizes: dict[tuple[int, ...], float] = defaultdict(float)
-    average = 0.0
+    average, at = 0.0, m.tolist()
     for key, value in given.items():
-        average += value * math.prod(m[list(key)])
+        average += value * math.prod(at[unit] for unit in key)
         for size in range(2, len(key) + 1):
             for part in combinations(key, size):
-                rest = math.prod(m[unit] for unit in key if unit not in part)
+                rest = math.prod(at[unit] for unit in key if unit not in part)
                 products[part] += value * rest
                 sizes[part] += abs(value * rest)
     return CenteredProducts(
@@ -287,7 +297,7 @@ def _centered_products(model: Any, form: TermForm, space: HomogeneousSpace) -> C
     )
 
 
-def _require_few_parts(given: Mapping[tuple[int, ...], float]) -> None:
+def _require_few_parts(given: Mapping[tuple[int, ...], float], max_seconds: float) -> None:
     """Refuse terms of so many units that their subsets, or tables of them, are out of reach."""
     n_parts = sum(2.0 ** len(key) for key in given)
     if n_parts > MOST_PARTS:
@@ -295,6 +305,13 @@ def _require_few_parts(given: Mapping[tuple[int, ...], float]) -> None:
         raise LimitError(
             f"the terms, of up to {largest} units each, have {n_parts:.1g} parts when centered; "
             f"allowed are {MOST_PARTS:.1g}: use ebm.sample"
+        )
+    seconds = PART_SECONDS * n_parts
+    if seconds > max_seconds:
+        raise LimitError(
+            f"centering the terms, of up to {max(map(len, given))} units each, would take about "
+            f"{format_seconds(seconds)}; allowed are {format_seconds(max_seconds)}: raise "
+            "max_seconds, or use ebm.sample"
         )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from ebm._arrays import read_only
 from ebm._types import Array
 from ebm.errors import MEMORY_LIMIT, LimitError, require_memory
-from ebm.perturbation._costs import SECONDS, require_within
+from ebm.perturbation._costs import SECONDS, require_finite, require_within
 from ebm.perturbation._orders import Orders, Wanted
 from ebm.perturbation.clusters._centered_terms import CenteredPairs, CenteredTerms
 from ebm.perturbation.clusters._pair_products import MATRICES, MOST_ORDERS, PairProducts
@@ -26,6 +26,7 @@ def require_cluster_order(order: int) -> None:
         )
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def cluster_orders(terms: CenteredTerms, order: int, wanted: Wanted, max_seconds: float) -> Orders:
     """What is wanted to order K, and ln Z and means with it, in the features of the space."""
     n_legs = {"ln Z": 0, "the means": 1}.get(wanted, 2)
@@ -48,6 +49,7 @@ def cluster_orders(terms: CenteredTerms, order: int, wanted: Wanted, max_seconds
         units = np.arange(n)
         blocks[:, units, :, units, :] = variance_terms(terms, mean).transpose(1, 0, 2, 3)
         covariance = blocks.reshape(order + 1, n * width, n * width)
+    require_finite(what, log_partition, mean, covariance)
     return Orders(read_only(log_partition), read_only(mean), read_only(covariance))
 
 

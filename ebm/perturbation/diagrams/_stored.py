@@ -7,10 +7,12 @@ writes it anew, after a change of the compiler.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
+from ebm.errors import FileFormatError
 from ebm.perturbation.diagrams._program import Program
 
 #: The last order that is stored, and where: those below it are its beginning.
@@ -19,12 +21,30 @@ FILE = Path(__file__).parent / "program_of_order_8.json"
 
 
 def stored_program(order: int) -> Program:
-    """The first orders of the program of the file."""
-    return of_text(FILE.read_text("utf-8"), order)
+    """The first orders of the program of the file, which is refused unless it is as written."""
+    try:
+        first, _, text = FILE.read_text("utf-8").partition("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileFormatError(_damaged(str(error))) from error
+    if first != digest_line(text):
+        raise FileFormatError(_damaged("its content has changed"))
+    return of_text("{\n" + text, order)
+
+
+def _damaged(why: str) -> str:
+    return (
+        f"{FILE.name}, the diagrams of orders 7 and 8 that come with the library, cannot be read: "
+        f"{why}; install ebm-framework again, or take order 6 or less"
+    )
+
+
+def digest_line(text: str) -> str:
+    """The first line of a file: the opening brace, and the digest of all other lines."""
+    return f'{{"sha256": "{hashlib.sha256(text.encode()).hexdigest()}",'
 
 
 def as_text(program: Program) -> str:
-    """Nodes one a line, by their numbers; of terms the symmetry factors."""
+    """The digest, then nodes one a line, by their numbers; of terms the symmetry factors."""
     content = {
         "nodes": program.nodes,
         "symmetric": sorted(program.symmetric),
@@ -35,7 +55,8 @@ def as_text(program: Program) -> str:
         f'"{name}": [\n' + ",\n".join(json.dumps(item) for item in items) + "\n]"
         for name, items in content.items()
     )
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    text = ",\n".join(lines) + "\n}\n"
+    return f"{digest_line(text)}\n{text}"
 
 
 def of_text(text: str, order: int) -> Program:
