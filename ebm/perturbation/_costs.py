@@ -110,4 +110,4 @@ def require_within(
 def require_finite(what: str, *values: Array) -> None:
     """Refuse orders in which powers of the couplings have overflowed."""
     if not all(np.isfinite(value).all() for value in values):
-        raise EbmError(f"{what} is not finite: the couplings are far too large")
+        raise EbmError(f"{what} overflowed: the couplings are far too large")

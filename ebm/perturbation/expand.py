@@ -88,7 +88,7 @@ def expand(
     ------
     EbmError
         If ``order`` or ``max_seconds`` is not positive, or ``center`` is an unknown word, or one
-        for a model without a center. Each quantity raises it when its orders are not finite.
+        for a model without a center. Each quantity raises it when its orders overflow.
     LimitError
         If ``order`` is above the highest, or centering the terms would take too long.
     ModelError

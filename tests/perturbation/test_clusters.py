@@ -411,13 +411,13 @@ class TestRefusals:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             for what in ("log_partition", "mean", "covariance", "pair_covariance"):
-                with pytest.raises(EbmError, match=f"order {order} is not finite: the couplings"):
+                with pytest.raises(EbmError, match=f"order {order} overflowed: the couplings"):
                     getattr(expansion, what)
 
     def test_variances_beyond_floating_point_are_refused(self):
         """Where the means of a series are finite, and their squares are not."""
         model = ebm.InteractionModel({(0, 1, 2): 1e150, (0,): 0.2, (1, 2): 0.3}, ebm.Spins(3))
-        with pytest.raises(EbmError, match="the covariance to order 2 is not finite"):
+        with pytest.raises(EbmError, match="the covariance to order 2 overflowed"):
             expand(model, 2).moments()
 
     def test_orders_and_centers_that_there_are_not(self):
