@@ -11,6 +11,7 @@ import numpy as np
 
 from ebm._types import Array, Indices
 from ebm.errors import EbmError
+from ebm.forms import QuadraticForm, offered_form
 from ebm.models import BoltzmannMachine
 from ebm.models._couplings import apply, is_sparse
 from ebm.perturbation import _summation
@@ -198,6 +199,6 @@ def series_of(machine: Any, space: FiniteSpace) -> Series:
     """Clusters of centered terms, or the diagrams of a machine."""
     if isinstance(machine, CenteredTerms):
         return ClusterSeries(machine)
-    if isinstance(machine, BoltzmannMachine):
+    if offered_form(machine) is QuadraticForm and isinstance(machine.space, Binary):
         return MachineSeries(machine, space)
     raise EbmError(f"machine must be a BoltzmannMachine, got {type(machine).__name__}")

@@ -31,7 +31,7 @@ from ebm.perturbation.bethe._witness import (
     SAME,
     TOLERANCE,
 )
-from ebm.perturbation.clusters._centered_terms import Factors
+from ebm.perturbation.clusters._centered_terms import EnergyTables
 from ebm.spaces import HomogeneousSpace
 
 #: Features for which a matrix is factored.
@@ -101,7 +101,7 @@ class TableWitness:
     """
 
     space: HomogeneousSpace
-    factors: Factors
+    factors: EnergyTables
     missed: Callable[[], tuple[Array, Array]] | None = None
 
     @cached_property

@@ -69,7 +69,7 @@ class CenteredTerms(ABC):
 
     @property
     @abstractmethod
-    def factors(self) -> Factors:
+    def factors(self) -> EnergyTables:
         """The same energy in as few tables as there can be."""
 
     def exponents(self, states: Array) -> Array:
@@ -93,7 +93,7 @@ class CenteredTerms(ABC):
         return np.broadcast_to(first, shape).ravel(), np.broadcast_to(second, shape).ravel()
 
 
-class Factors(NamedTuple):
+class EnergyTables(NamedTuple):
     """−E(x) = Σ fields + Σ tables + constant.
 
     ``fields`` are log weights of units, (n, q), and ``tables`` hold for each size k the units of
@@ -141,7 +141,7 @@ class CenteredProducts(CenteredTerms):
         return np.concatenate([np.ones((1, self.space.n)), moments])
 
     @cached_property
-    def factors(self) -> Factors:
+    def factors(self) -> EnergyTables:
         """Each term in the table of one that contains it, so that there are as few as can be."""
         values, n = self.space.values, self.space.n
         fields = np.zeros((n, 2))
@@ -169,11 +169,11 @@ class CenteredProducts(CenteredTerms):
         for size in sorted(set(map(len, tables))):
             keys = [key for key in tables if len(key) == size]
             grouped[size] = np.array(keys, dtype=np.intp), np.stack([tables[key] for key in keys])
-        return Factors(fields, grouped, -self.constant)
+        return EnergyTables(fields, grouped, -self.constant)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CenteredPairs(CenteredTerms):
+class CenteredTables(CenteredTerms):
     """Tables J_ij(s, t), (n, n, q, q), of units of q levels in pairs, centered."""
 
     couplings: Array
@@ -196,10 +196,10 @@ class CenteredPairs(CenteredTerms):
         return np.asarray(self.couplings[i, j])
 
     @cached_property
-    def factors(self) -> Factors:
+    def factors(self) -> EnergyTables:
         """The centered pairs: what is moved from a pair to its units does not matter."""
         tables = {2: (self.term_units, self.tables)} if len(self.term_units) else {}
-        return Factors(self.log_probability, tables, self.log_partition)
+        return EnergyTables(self.log_probability, tables, self.log_partition)
 
 
 def centered_terms(model: Any, max_seconds: float = math.inf) -> CenteredTerms | None:
@@ -218,7 +218,7 @@ def centered_terms(model: Any, max_seconds: float = math.inf) -> CenteredTerms |
     return _centered_products(model, form, space, max_seconds)
 
 
-def _centered_pairs(model: Any) -> CenteredPairs:
+def _centered_pairs(model: Any) -> CenteredTables:
     """p_i = softmax(h_i + Σ_j E_j[J_ij]), from uniform probabilities."""
     couplings, fields = model.couplings, model.fields
     n, q = fields.shape
@@ -231,7 +231,7 @@ def _centered_pairs(model: Any) -> CenteredPairs:
     weights = log_weights(p)
     norms = np.logaddexp.reduce(weights, axis=1)
     averages = 0.5 * float(p.ravel() @ matrix @ p.ravel())
-    return CenteredPairs(
+    return CenteredTables(
         model,
         model.space,
         weights - norms[:, None],

@@ -9,7 +9,7 @@ from ebm._types import Array
 from ebm.errors import MEMORY_LIMIT, LimitError, require_memory
 from ebm.perturbation._costs import SECONDS, require_finite, require_within
 from ebm.perturbation._orders import Orders, Wanted
-from ebm.perturbation.clusters._centered_terms import CenteredPairs, CenteredTerms
+from ebm.perturbation.clusters._centered_terms import CenteredTables, CenteredTerms
 from ebm.perturbation.clusters._pair_products import MATRICES, MOST_ORDERS, PairProducts
 from ebm.perturbation.clusters._sums import cluster_sums
 from ebm.spaces import Levels
@@ -72,7 +72,7 @@ def variance_terms(terms: CenteredTerms, mean: Array) -> Array:
 
 def _of_legs(terms: CenteredTerms, order: int, n_legs: int, what: str, max_seconds: float) -> Array:
     """Orders 1 … K with so many features beside the terms."""
-    if not isinstance(terms, CenteredPairs) or order > MOST_ORDERS[n_legs]:
+    if not isinstance(terms, CenteredTables) or order > MOST_ORDERS[n_legs]:
         return cluster_sums(terms, order, n_legs, what, max_seconds)
     d = float(terms.probability.size)
     require_within(

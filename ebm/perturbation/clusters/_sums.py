@@ -10,7 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from ebm._types import Array
-from ebm.perturbation.clusters._centered_terms import CenteredPairs, CenteredProducts, CenteredTerms
+from ebm.perturbation.clusters._centered_terms import (
+    CenteredProducts,
+    CenteredTables,
+    CenteredTerms,
+)
 from ebm.perturbation.clusters._multisets import TermGraph, linked_multisets, require_affordable
 from ebm.perturbation.clusters._product_clusters import add_products
 from ebm.perturbation.clusters._table_clusters import add_tables
@@ -35,7 +39,7 @@ def cluster_sums(
     for k, rows in enumerate(linked_multisets(graph, order, n_legs)):
         for start in range(0, len(rows), ROWS):
             part = rows[start : start + ROWS]
-            if isinstance(terms, CenteredPairs):
+            if isinstance(terms, CenteredTables):
                 add_tables(terms, total[k, ...], part, n_legs)
             elif isinstance(terms, CenteredProducts):
                 add_products(terms, total[k, ...], part, n_legs)

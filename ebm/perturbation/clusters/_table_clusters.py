@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array, Indices
-from ebm.perturbation.clusters._centered_terms import CenteredPairs
+from ebm.perturbation.clusters._centered_terms import CenteredTables
 from ebm.perturbation.clusters._partitions import weighed_partitions
 
 #: For each term the places of its units among the units of the cluster.
 Shape = tuple[tuple[int, int], ...]
 
 
-def add_tables(terms: CenteredPairs, total: Array, rows: Indices, n_legs: int) -> None:
+def add_tables(terms: CenteredTables, total: Array, rows: Indices, n_legs: int) -> None:
     """Add clusters (m, k) with legs to ln Z, means, (n, q), or covariances, (n, q, n, q)."""
     for shape, chosen, units in _by_shape(terms, rows):
         weight = 1 / math.prod(map(math.factorial, Counter(shape).values()))
@@ -39,7 +39,7 @@ def add_tables(terms: CenteredPairs, total: Array, rows: Indices, n_legs: int) -
                 np.add.at(by_units, (ends[1], ends[0]), cumulants.transpose(0, 2, 1))
 
 
-def _by_shape(terms: CenteredPairs, rows: Indices) -> Iterator[tuple[Shape, Indices, Indices]]:
+def _by_shape(terms: CenteredTables, rows: Indices) -> Iterator[tuple[Shape, Indices, Indices]]:
     """Clusters in which the same terms share units: their terms, (m, k), and units, (m, number)."""
     units = terms.term_units[rows].reshape(len(rows), -1)
     first = (units[:, :, None] == units[:, None, :]).argmax(axis=2)
@@ -57,7 +57,7 @@ class _TableClusters:
 
     def __init__(
         self,
-        terms: CenteredPairs,
+        terms: CenteredTables,
         shape: Shape,
         rows: Indices,
         units: Indices,

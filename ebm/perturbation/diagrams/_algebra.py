@@ -42,7 +42,7 @@ class Hadamard:
         return np.asarray(block)
 
 
-class Product(NamedTuple):
+class MatrixProduct(NamedTuple):
     """A diag(v) B, perhaps symmetric, perhaps with B = Aᵀ."""
 
     left: Any
@@ -110,7 +110,7 @@ class DenseAlgebra:
             result[:, part] = rows @ matrix[part].T
         return result
 
-    def product(self, factors: Product) -> Array:
+    def product(self, factors: MatrixProduct) -> Array:
         """A diag(v) B."""
         left, middle = _stored(factors.left), factors.middle
         is_real = np.isrealobj(left) and np.isrealobj(middle)
@@ -121,7 +121,7 @@ class DenseAlgebra:
         return np.asarray((left * middle) @ _stored(factors.right))
 
     def product_adjoint(
-        self, factors: Product, adjoint: MatrixAdjoint, wanted: tuple[bool, bool]
+        self, factors: MatrixProduct, adjoint: MatrixAdjoint, wanted: tuple[bool, bool]
     ) -> tuple[Any, Array, Any]:
         """Derivatives with respect to A, v and B; those of A and B are None where not wanted.
 

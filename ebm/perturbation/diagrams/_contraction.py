@@ -18,7 +18,7 @@ from itertools import permutations
 from ebm.errors import LimitError
 from ebm.perturbation.diagrams._expressions import Expressions
 from ebm.perturbation.diagrams._program import Program
-from ebm.perturbation.diagrams._stored import stored_program
+from ebm.perturbation.diagrams._stored import FILE, STORED_ORDER, as_text, stored_program
 from ebm.perturbation.diagrams.multigraphs import MAX_EDGES, Diagram, connected_diagrams
 
 #: Order 9 has further cores.
@@ -225,3 +225,7 @@ def _path(
         expressions.times(vectors[middle]),
         _oriented(expressions, edges, middle, last),
     )
+
+
+if __name__ == "__main__":
+    FILE.write_text(as_text(compiled(STORED_ORDER)), "utf-8")

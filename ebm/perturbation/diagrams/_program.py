@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ebm._types import Indices
 from ebm.models._couplings import is_sparse
-from ebm.perturbation.diagrams._algebra import DenseAlgebra, MatrixAdjoint, Product
+from ebm.perturbation.diagrams._algebra import DenseAlgebra, MatrixAdjoint, MatrixProduct
 from ebm.perturbation.diagrams._expressions import Expressions, Node, inputs
 from ebm.perturbation.diagrams._hubs import Hub, Path
 from ebm.perturbation.diagrams._sparse import SparseAlgebra
@@ -110,11 +110,11 @@ class Program:
                 values[number] = self._value(algebra, weights, values, number)
         return ProgramValues(self, algebra, values)
 
-    def product(self, values: Sequence[Any], number: int) -> Product:
+    def product(self, values: Sequence[Any], number: int) -> MatrixProduct:
         """The factors of a product."""
         _, left, middle, right = self.nodes[number]
         is_symmetric, is_mirrored = number in self.symmetric, number in self.mirrored
-        return Product(values[left], values[middle], values[right], is_symmetric, is_mirrored)
+        return MatrixProduct(values[left], values[middle], values[right], is_symmetric, is_mirrored)
 
     def hub(self, values: Sequence[Any], number: int) -> Hub:
         """The factors of a sum over a hub."""

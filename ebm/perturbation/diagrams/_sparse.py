@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.perturbation.diagrams._algebra import Hadamard, MatrixAdjoint, Product
+from ebm.perturbation.diagrams._algebra import Hadamard, MatrixAdjoint, MatrixProduct
 from ebm.perturbation.diagrams._hubs import (
     Adjoints,
     Hub,
@@ -72,7 +72,7 @@ class SparseAlgebra:
         """M v for each row v."""
         return np.ascontiguousarray((_stored(matrix) @ rows.T).T)
 
-    def product(self, factors: Product) -> Any:
+    def product(self, factors: MatrixProduct) -> Any:
         """A diag(v) B."""
         left, right = _stored(factors.left), _stored(factors.right)
         left = _with_data(left, left.data * factors.middle[left.indices])
@@ -81,7 +81,7 @@ class SparseAlgebra:
         return _masked_product(left, right, (_pattern(left) @ _pattern(right)).tocsr())
 
     def product_adjoint(
-        self, factors: Product, adjoint: MatrixAdjoint, wanted: tuple[bool, bool]
+        self, factors: MatrixProduct, adjoint: MatrixAdjoint, wanted: tuple[bool, bool]
     ) -> tuple[Any, Array, Any]:
         """Derivatives of A diag(v) B, each on the pattern of what it belongs to."""
         left, middle, right = _stored(factors.left), factors.middle, _stored(factors.right)

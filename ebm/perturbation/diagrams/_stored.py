@@ -1,6 +1,6 @@
 """The program of all diagrams with up to eight edges, which takes seconds to compile, as a file.
 
-    python -m ebm.perturbation.diagrams._stored
+    python -m ebm.perturbation.diagrams._contraction
 
 writes it anew, after a change of the compiler.
 """
@@ -79,13 +79,3 @@ def of_text(text: str, order: int) -> Program:
 def _node(item: list[Any]) -> tuple[Any, ...]:
     kind, *arguments = item
     return (kind, tuple(arguments[0])) if kind == "weight" else (kind, *arguments)
-
-
-def _write() -> None:
-    from ebm.perturbation.diagrams._contraction import compiled
-
-    FILE.write_text(as_text(compiled(STORED_ORDER)), "utf-8")
-
-
-if __name__ == "__main__":
-    _write()
