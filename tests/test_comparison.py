@@ -385,9 +385,9 @@ def test_a_fit_stands_for_the_model_it_found() -> None:
 
 @pytest.mark.parametrize("value", [None, 3, "fit"])
 def test_figures_name_what_they_are_made_from(value: Any) -> None:
-    with pytest.raises(EbmError, match="result must be what"):
+    with pytest.raises(EbmError, match=r"result must be a result of ebm\.fit"):
         ebm.plotting.learning_curve(value)
-    with pytest.raises(EbmError, match="comparison must be what"):
+    with pytest.raises(EbmError, match=r"comparison must be a result of ebm\.compare"):
         ebm.plotting.comparison_figure(value)
 
 

@@ -17,8 +17,8 @@ from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._layers import are_two_valued, binary_layers
-from ebm.sampling._by_energy import EnergySweeper, MetropolisSweeper, choose_columns
-from ebm.sampling._mixed_units import MixedUnits
+from ebm.sampling._by_energy import EnergySweeper, MetropolisSweeper
+from ebm.sampling._mixed_units import MixedSweeper
 from ebm.sampling._precision import require_sums, single_precision_suffices
 from ebm.sampling._rows import LevelCouplings, level_couplings, quadratic_log_weights, term_rows
 from ebm.sampling._streams import portions
@@ -79,14 +79,16 @@ class Gibbs:
     def partial_sweeper(self, model: EnergyModel, n_chains: int, units: Indices) -> Sweeper:
         """Sweeps of some units in turn; the others keep the values that they have in each chain."""
         space, form = _finite_space(model), energy_form(model)
-        order, form = _first(units, form, space)
-        sweeper: FormSweeper | LayerSweeper | None
-        if not isinstance(form, LayeredForm):
-            sweeper = form_sweeper(form, space, n_chains)
-        elif are_two_valued(form) and isinstance(space, HomogeneousSpace):
-            sweeper = LayerSweeper(binary_layers(form), space)
+        order, ordered = _first(units, form, space)
+        sweeper: FormSweeper | LayerSweeper | UnitsSweeper | None
+        if not isinstance(ordered, LayeredForm):
+            sweeper = form_sweeper(ordered, space, n_chains)
+        elif are_two_valued(ordered) and isinstance(space, HomogeneousSpace):
+            sweeper = LayerSweeper(binary_layers(ordered), space)
         else:
-            sweeper = None
+            sweeper = UnitsSweeper(ordered)
+        if sweeper is None and isinstance(form, QuadraticForm):
+            return MixedSweeper(form, space, units)
         if sweeper is None:
             return EnergySweeper(model, space, units)
         sweeper.n_swept = len(units)
@@ -457,6 +459,9 @@ class UnitsSweeper(Sweeper):
     In double precision about the centers of the form.
     """
 
+    #: How many visible units are swept, the first ones; the others stay. All where it is None.
+    n_swept: int | None = None
+
     def __init__(self, form: LayeredForm) -> None:
         self._form = form
         self._visible_center: Any = 0.0 if form.visible_center is None else form.visible_center
@@ -465,24 +470,13 @@ class UnitsSweeper(Sweeper):
     def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
         """Sweeps v → h → v."""
         form, shape = self._form, (len(work), len(self._form.hidden))
+        n = self.n_swept or work.shape[1]
+        visible_units = form.visible_units.at(np.arange(n))
         for _ in range(n_sweeps):
             inputs = (work - self._visible_center) @ form.weights + form.hidden
             hidden = form.hidden_units.quantile(inputs, uniforms(stream, shape))
-            inputs = (hidden - self._hidden_center) @ form.weights.T + form.visible
-            work[:] = form.visible_units.quantile(inputs, uniforms(stream, work.shape))
-
-
-class MixedSweeper(Sweeper):
-    """Heat bath of units of different kinds with pair energies."""
-
-    def __init__(self, form: QuadraticForm, space: FiniteSpace) -> None:
-        self._units = MixedUnits(form, space)
-
-    def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
-        """Sequential sweeps over the units."""
-        for _ in range(n_sweeps):
-            thresholds = uniforms(stream, work.T.shape)
-            self._units.sweep(work, thresholds, choose_columns)
+            inputs = (hidden - self._hidden_center) @ form.weights[:n].T + form.visible[:n]
+            work[:, :n] = visible_units.quantile(inputs, uniforms(stream, (len(work), n)))
 
 
 def level_sweeper(form: QuadraticForm, space: HomogeneousSpace, n_chains: int) -> LevelsSweeper:

@@ -493,9 +493,11 @@ class TestRefusals:
             ebm.fit(machine(4), some_rows(), solver=ebm.Newton(tolerance=tolerance))
 
     def test_coding(self):
-        with pytest.raises(CodingError, match=r"unit '0' has the values -1, 1.*space=ebm\.Spins"):
+        with pytest.raises(CodingError, match=r"unit '0' has the values -1, 1.*ebm\.IsingModel"):
             ebm.fit(machine(4), 2 * some_rows().astype(int) - 1)
-        with pytest.raises(CodingError, match=r"unit '0' has the values 0, 1.*space=ebm\.Binary"):
+        with pytest.raises(
+            CodingError, match=r"unit '0' has the values 0, 1.*ebm\.BoltzmannMachine"
+        ):
             ebm.fit(spins(4), some_rows())
 
     def test_missing_values(self):

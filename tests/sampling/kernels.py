@@ -9,6 +9,7 @@ from scipy import sparse
 
 import ebm
 from ebm.forms import TermForm
+from ebm.sampling._mixed_units import MixedSweeper
 from ebm.sampling.annealing import Tempered
 from ebm.sampling.gibbs import (
     EnergySweeper,
@@ -17,7 +18,6 @@ from ebm.sampling.gibbs import (
     LayerSweeper,
     LevelsSweeper,
     MetropolisSweeper,
-    MixedSweeper,
     PairSweeper,
     SparseLevelsSweeper,
     SparseSweeper,

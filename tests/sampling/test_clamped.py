@@ -16,7 +16,7 @@ from tests.sampling.kernels import KERNELS, weakened
 from tests.statistical import check_distribution, check_mean, check_z_scores
 from tests.user_models import HardCore, TwoMembers
 
-N_CHAINS, N_DRAWS = 20_000, 30
+N_CHAINS, N_DRAWS = 20_000, 50
 #: Clamped in models of four and five units; of the others every one is coupled to another.
 UNITS = (1, 3)
 
