@@ -1,4 +1,4 @@
-"""FAULTS 38–41 for what computes: forks, threads, BLAS, folders that cannot be written to."""
+"""Forks, threads, BLAS and folders that cannot be written to, for all that computes."""
 
 import concurrent.futures
 import os

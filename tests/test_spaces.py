@@ -314,7 +314,7 @@ def test_reals_have_no_size_and_cannot_be_enumerated():
 
 
 def test_frames_are_realigned_wherever_states_go():
-    """FAULTS 8: a permuted frame is taken by name, a foreign one is refused."""
+    """A permuted frame is taken by name, a foreign one is refused."""
     model = ebm.BoltzmannMachine(np.zeros((3, 3)), [0.0, 1.0, 2.0], names=list("abc"))
     frame = pd.DataFrame([[1, 0, 0]], columns=list("cba"))
     assert model.energy(frame) == [-2.0]

@@ -264,7 +264,7 @@ def test_what_is_no_space_is_refused(space):
     ],
 )
 def test_another_coding_is_refused(rows, space, words):
-    """FAULTS 1: the first such column, the values, the coding wanted; nothing is guessed."""
+    """The first such column, the values, the coding wanted; nothing is guessed."""
     with pytest.raises(CodingError, match=words):
         from_data(rows, space=space)
     words = words.replace("'0'", "'a'").replace("'2'", "'c'")
@@ -274,7 +274,7 @@ def test_another_coding_is_refused(rows, space, words):
 
 @pytest.mark.parametrize("dtype", ["float64", "Int64", "Float32", "object"])
 def test_missing_values_are_counted_and_named(dtype):
-    """FAULTS 14: NaN, None and NA in a frame; nothing is dropped or filled in."""
+    """NaN, None and NA in a frame; nothing is dropped or filled in."""
     frame = pd.DataFrame(ROWS, columns=["a", "b", "c"]).astype(dtype)
     frame.loc[1, "b"] = None
     frame.loc[[1, 3], "c"] = None
@@ -288,7 +288,7 @@ def test_missing_values_are_counted_and_named(dtype):
 
 @pytest.mark.parametrize("dtype", ["object", "str", "category"])
 def test_text_columns_are_named(dtype):
-    """FAULTS 20: labels are refused with a mapping that would do."""
+    """Labels are refused with a mapping that would do."""
     frame = pd.DataFrame(ROWS, columns=["a", "b", "c"])
     frame["b"] = pd.Series(["y", "n", "y", "y", "n"]).astype(dtype)
     with pytest.raises(CodingError, match=r"column 'b' holds 'y', 'n' .*\(column == 'y'\)"):
@@ -300,7 +300,7 @@ def test_text_columns_are_named(dtype):
 
 
 def test_a_group_column_is_no_third_state():
-    """FAULTS 20: a column of numbers 1, 2, 3 among the units is named."""
+    """A column of numbers 1, 2, 3 among the units is named."""
     frame = pd.DataFrame(ROWS, columns=["a", "b", "c"]).assign(group=[1, 1, 2, 2, 3])
     with pytest.raises(CodingError, match="unit 'group' has the values 1, 2, 3"):
         from_data(frame)
@@ -324,7 +324,7 @@ def test_a_group_column_is_no_third_state():
     ],
 )
 def test_what_is_no_table_is_refused(rows, words):
-    """FAULTS 22: one axis, three, no rows, no columns, ragged rows."""
+    """One axis, three, no rows, no columns, ragged rows."""
     with pytest.raises(ShapeError, match=words):
         from_data(rows)
 
@@ -352,7 +352,7 @@ def test_one_row_and_one_unit():
 
 
 def test_constant_columns_are_data():
-    """FAULTS 15: finite moments with variance exactly zero, for any number of rows."""
+    """Finite moments with variance exactly zero, for any number of rows."""
     rows = np.column_stack([np.ones(7), [0, 1, 0, 1, 1, 0, 1], np.zeros(7)])
     moments = from_data(rows).moments()
     np.testing.assert_array_equal(moments.mean[[0, 2]], [1, 0])
@@ -360,7 +360,7 @@ def test_constant_columns_are_data():
 
 
 def test_fewer_rows_than_units_is_said():
-    """FAULTS 18: a warning with numbers and cure, at the caller's line; as many is fine."""
+    """A warning with numbers and cure, at the caller's line; as many is fine."""
     rows = np.eye(5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -375,7 +375,7 @@ def test_fewer_rows_than_units_is_said():
 
 
 def test_transposed_data_get_a_hint():
-    """FAULTS 21: 15 rows × 40000 columns."""
+    """15 rows × 40000 columns."""
     rows = np.random.default_rng(0).integers(0, 2, (15, 40000), dtype=np.int8)
     words = "15 rows for 40000 units: .*rows must be samples: is the table transposed"
     with pytest.warns(FewSamplesWarning, match=words):
@@ -399,7 +399,7 @@ def test_names_come_from_the_frame_or_the_argument():
 
 @given(st.permutations(["a", "b", "c"]))
 def test_permuted_columns_are_realigned(names):
-    """FAULTS 8: by name, from a frame or from names=, with any order of the columns."""
+    """By name, from a frame or from names=, with any order of the columns."""
     space = ebm.Binary(3, names=["a", "b", "c"])
     wanted = from_data(ROWS, space=space)
     frame = pd.DataFrame(ROWS, columns=["a", "b", "c"])[names]
@@ -416,7 +416,7 @@ def test_permuted_columns_are_realigned(names):
     ],
 )
 def test_foreign_columns_are_refused(columns, words):
-    """FAULTS 8: never matched by position."""
+    """Never matched by position."""
     space = ebm.Binary(3, names=["a", "b", "c"])
     with pytest.raises(NamesError, match=words):
         from_data(pd.DataFrame(ROWS, columns=columns), space=space)
@@ -453,6 +453,6 @@ def test_names_that_contradict_are_refused():
     ],
 )
 def test_weights_that_are_no_frequencies_are_refused(weights, error, words):
-    """FAULTS 49, and before anything is counted."""
+    """Before anything is counted."""
     with pytest.raises(error, match="sample_weight must .*" + words):
         from_data(ROWS, sample_weight=weights)

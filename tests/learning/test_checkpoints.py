@@ -1,4 +1,4 @@
-"""FAULTS 41 and 43: what is stopped goes on as if it had not, or says why it cannot."""
+"""What is stopped goes on as if it had not, or says why it cannot."""
 
 import json
 import os

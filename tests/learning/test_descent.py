@@ -93,7 +93,7 @@ def test_persistent_chains_recover_the_exact_fit_within_its_errors(start):
 
 
 def test_moment_errors_see_couplings_ten_times_too_small():
-    """FAULTS 25: nothing about correlation, which is blind to scale."""
+    """Nothing about correlation, which is blind to scale."""
     wanted = fit(START, ROWS).model
     small = ebm.BoltzmannMachine(wanted.weights / 10, wanted.biases, center=0.3)
     average = ebm.PersistentChains(2000)
@@ -416,7 +416,6 @@ def test_the_first_update_that_is_not_finite_is_named():
 
 
 def test_sparse_rows_do_not_drive_hidden_units_to_one():
-    """FAULTS 29."""
     rng = np.random.default_rng(0)
     rows = (rng.random((1000, 60)) < 0.01).astype(np.int8)
     start = ebm.RestrictedBoltzmannMachine.for_data(rows, 10, rng=0)
@@ -429,7 +428,7 @@ def test_sparse_rows_do_not_drive_hidden_units_to_one():
 
 
 def test_constant_columns_stay_finite():
-    """FAULTS 47: for hidden units; a pairwise family says that there is no best bias."""
+    """For hidden units; a pairwise family says that there is no best bias."""
     rows = ROWS[:300].copy()
     rows[:, 0], rows[:, 1] = 0, 1
     start = ebm.RestrictedBoltzmannMachine.for_data(rows, 3, rng=0)
@@ -519,7 +518,6 @@ def test_bad_arguments_are_named(changes, error, message):
 
 @pytest.mark.parametrize("rows", [2 * ROWS - 1, ROWS + 0.5, np.where(ROWS, np.nan, 0.0)])
 def test_other_codings_are_errors(rows):
-    """FAULTS 48."""
     for start in (START, restricted()):
         with pytest.raises(EbmError):
             fit(start, rows, average=ebm.PersistentChains())
@@ -576,7 +574,7 @@ def test_moments_have_no_batches_and_teach_no_hidden_units():
 
 
 def test_inputs_are_left_alone():
-    """FAULTS 50: read-only arrays work."""
+    """Read-only arrays work."""
     rows, weights = ROWS[:100].copy(), np.ones(100)
     for array in (rows, weights):
         array.setflags(write=False)

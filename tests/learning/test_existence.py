@@ -195,7 +195,7 @@ class TestConstantUnits:
         assert result.model.conditional(rows)[:, 1] - value == pytest.approx(0, abs=0.02)
 
     def test_in_moments_with_rounding_errors(self):
-        """FAULTS 15: a variance of −4e-15 is a constant."""
+        """A variance of −4e-15 is a constant."""
         covariance = np.diag([0.25, -4e-15])
         moments = ebm.Moments(ebm.Binary(2), [0.5, 1 + 4e-15], covariance)
         with pytest.raises(ConstantUnitError, match="'1'"):

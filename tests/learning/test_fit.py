@@ -451,7 +451,7 @@ class TestHistory:
 
     @pytest.mark.parametrize(("call", "memory"), [(4, True), (6, True), (5, False), (7, False)])
     def test_interrupted(self, call, memory):
-        """FAULTS 41: by Newton steps and by L-BFGS."""
+        """By Newton steps and by L-BFGS."""
         calls = []
 
         def average(model):
@@ -667,7 +667,7 @@ class TestWhatTheResultSays:
         assert "moments and penalty out of balance by" in by_gradients.message
 
     def test_names_of_a_frame_survive(self):
-        """FAULTS 8: an unnamed model takes the names of the data."""
+        """An unnamed model takes the names of the data."""
         frame = pd.DataFrame(some_rows(3), columns=["ann", "bob", "cat"])
         result = ebm.fit(machine(3), frame)
         assert result.model.space.names == ("ann", "bob", "cat")

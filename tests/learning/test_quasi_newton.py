@@ -38,7 +38,7 @@ class TestAgainstNewton:
 
     @pytest.mark.parametrize("l2", [0.0, 1e-3])
     def test_ten_spiking_cells(self, l2):
-        """FAULTS 26: sparse spikes, for which plain L-BFGS took 2459 iterations."""
+        """Sparse spikes, for which plain L-BFGS took 2459 iterations."""
         spikes = ebm.datasets.spikes()
         for family, rows in (
             (ebm.BoltzmannMachine(np.zeros((10, 10)), np.zeros(10)), spikes.states),

@@ -1,4 +1,4 @@
-"""FAULTS 36: parameters → exact draws → fit → parameters within their standard errors."""
+"""Parameters → exact draws → fit → parameters within their standard errors."""
 
 from functools import cache
 

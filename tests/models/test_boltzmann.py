@@ -122,7 +122,7 @@ def test_there_and_back_is_the_canonical_form_at_center_zero(machine):
 
 @given(boltzmann_machines(max_units=5))
 def test_flipping_all_units_negates_the_fields(machine):
-    """FAULTS 3: x → 1 − x leaves J and negates h."""
+    """X → 1 − x leaves J and negates h."""
     ising = machine.to_spins()
     flipped = ebm.IsingModel(ising.couplings, -ising.fields, offset=ising.offset).to_binary()
     x = all_states(machine.space)
@@ -131,7 +131,7 @@ def test_flipping_all_units_negates_the_fields(machine):
 
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_fits_of_flipped_data_negate_the_fields(n):
-    """FAULTS 1 and 3: {0,1} and ±1 data give one log-probability; flipped data negate h."""
+    """{0,1} and ±1 data give one log-probability; flipped data negate h."""
     rng = np.random.default_rng(n)
     x = np.vstack([all_states(ebm.Binary(n)), rng.random((60, n)) < 0.3])
     zeros = np.zeros((n, n)), np.zeros(n)

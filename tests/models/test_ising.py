@@ -13,7 +13,7 @@ from tests.strategies import ising_models
 
 
 def test_energy_of_two_spins_by_hand():
-    """FAULTS 4: E = −J₁₂ s₁ s₂ − h·s + offset; the pair counts once, a triangle is refused."""
+    """E = −J₁₂ s₁ s₂ − h·s + offset; the pair counts once, a triangle is refused."""
     model = ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0.25], offset=2.0)
     states = [[1, 1], [1, -1], [-1, 1], [-1, -1]]
     np.testing.assert_array_equal(model.energy(states), [0.25, 2.75, 3.25, 1.75])
@@ -70,7 +70,7 @@ def test_the_diagonal_is_a_constant(model):
 
 @given(ising_models())
 def test_flipping_all_spins_negates_the_fields(model):
-    """FAULTS 3: E(−s; J, h) = E(s; J, −h)."""
+    """E(−s; J, h) = E(s; J, −h)."""
     flipped = ebm.IsingModel(model.couplings, -model.fields, offset=model.offset)
     states = all_states(model.space)
     close(model.to_binary(), flipped.energy(-states), model.energy(states))

@@ -88,7 +88,7 @@ def test_states_of_any_stack_and_type(model):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_states_of_another_coding_are_refused(family):
-    """FAULTS 1, in every method that reads states."""
+    """In every method that reads states."""
     model = family(np.zeros((2, 2)), [0, 0], names=["a", "b"])
     wrong = [[1, 1], [1, 0 if family is ebm.IsingModel else -1]]
     for method in (model.energy, model.energy_gradient, model.input, model.conditional):

@@ -105,7 +105,7 @@ class TestEnergy:
 
 
 class TestLargeInputs:
-    """FAULTS 46: no softplus that is cut off or overflows."""
+    """No softplus that is cut off or overflows."""
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize("x", [0, 1e-8, 9.9, 19.9, 36.8, 88.8, 709.9, 1e4, 1e10, 1e30])
@@ -238,7 +238,7 @@ class TestConversions:
 
     @pytest.mark.parametrize("beta", [0.5, 2.0])
     def test_the_effective_energy_does_not_scale(self, beta):
-        """FAULTS 42: β·F₁(v) is another distribution than exp(−F_β(v)), not only another ln Z."""
+        """Β·F₁(v) is another distribution than exp(−F_β(v)), not only another ln Z."""
         rbm = example(scale=2.0)
         states = oracles.all_states(rbm.space)
         difference = rbm.scaled(beta).energy(states) - beta * rbm.energy(states)
@@ -457,7 +457,7 @@ class TestArguments:
         ],
     )
     def test_other_codings_are_refused(self, states, error):
-        """FAULTS 48: gray values, ±1 and NaN are not {0,1}."""
+        """Gray values, ±1 and NaN are not {0,1}."""
         rbm = example()
         for function in (rbm.energy, rbm.hidden_input, rbm.energy_gradient):
             with pytest.raises(error):
@@ -487,7 +487,7 @@ class TestArguments:
         assert fortran.equals(ebm.RestrictedBoltzmannMachine(np.ones((2, 3)), b, np.zeros(3)))
 
     def test_idle_units(self):
-        """FAULTS 47: an all-zero weight column or row harms nothing."""
+        """An all-zero weight column or row harms nothing."""
         rbm = ebm.RestrictedBoltzmannMachine([[0, 1], [0, 0]], [0, 2], [1, 0])
         moved = rbm.recentered(0.5, 0.5)
         moments = ebm.exact(moved).moments()

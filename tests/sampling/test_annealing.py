@@ -58,7 +58,7 @@ MODELS = [
 @pytest.mark.parametrize("schedule", [(0, 1), (0, 0.4, 1), (0, 0.1, 0.35, 0.7, 1)])
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
 def test_the_mean_weight_is_the_partition_function(model, schedule):
-    """FAULTS 51: unbiased with three temperatures, or two; false-fail rate 1e-6 each."""
+    """Unbiased with three temperatures, or two; false-fail rate 1e-6 each."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PoorWeightsWarning)
         samples = ebm.Annealing(20_000, schedule=schedule).run(model, rng=5)
@@ -106,7 +106,7 @@ def test_moments_of_weighted_states():
 
 
 def test_another_temperature_is_another_model():
-    """FAULTS 34: ln Z is that of the model given."""
+    """Ln Z is that of the model given."""
     model = restricted(2.0)
     for beta in (0.5, 2.0):
         estimate = ebm.log_partition(model.scaled(beta), ebm.Annealing(400, 200), rng=3)

@@ -50,7 +50,7 @@ def moved(model, inner=None):
 @pytest.mark.parametrize("inner", [None, Still()], ids=["sweeps", "swaps alone"])
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
 def test_every_temperature_stays_exact(model, inner):
-    """FAULTS 42: with a hidden layer the energies of a swap are those of the scaled joint model."""
+    """With a hidden layer the energies of a swap are those of the scaled joint model."""
     final = moved(model, inner)
     for states, beta in zip(
         [final.states, *np.moveaxis(final.copies, 1, 0)], (1.0, *BETAS), strict=True
