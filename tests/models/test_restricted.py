@@ -238,7 +238,7 @@ class TestConversions:
 
     @pytest.mark.parametrize("beta", [0.5, 2.0])
     def test_the_effective_energy_does_not_scale(self, beta):
-        """Β·F₁(v) is another distribution than exp(−F_β(v)), not only another ln Z."""
+        """β·F₁(v) is another distribution than exp(−F_β(v)), not only another ln Z."""
         rbm = example(scale=2.0)
         states = oracles.all_states(rbm.space)
         difference = rbm.scaled(beta).energy(states) - beta * rbm.energy(states)
