@@ -311,7 +311,9 @@ def test_an_array_of_another_shape_is_named_with_its_file(name, edit, tmp_path):
         # What is empty at the start has no shape to be held to.
         is_open = edit != "none" and field.endswith((".order", ".center"))
         has_length = array.ndim and array.shape[-1] > 1
-        if field == "ebm_checkpoint" or is_open or (edit == "shorter" and not has_length):
+        # numpy 2.0 writes the keyword of savez as an array of the file.
+        is_no_state = field in {"ebm_checkpoint", "allow_pickle"}
+        if is_no_state or is_open or (edit == "shorter" and not has_length):
             continue
         edited = {name: x for name, x in whole.items() if name != field}
         if edit != "none":
