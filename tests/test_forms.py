@@ -271,8 +271,12 @@ def test_rounding_is_no_contradiction(size):
         def quadratic_form(self):
             return self._model.quadratic_form().at_origin()
 
-    energy_form(InSinglePrecision(machine))
-    energy_form(offering(machine, quadratic_form=tuple(machine.quadratic_form())))
+    origin = machine.quadratic_form().at_origin()
+    for model in (
+        InSinglePrecision(machine),
+        offering(machine, quadratic_form=tuple(machine.quadratic_form())),
+    ):
+        np.testing.assert_array_equal(energy_form(model).matrix, origin.matrix)
 
 
 def test_a_subclass_is_compared_where_it_says_something_else():
