@@ -310,7 +310,34 @@ class ConditionalModel(EnergyModel):
         return self.fixed.completed(self.space.check(states))
 
 
-class ParametricConditional(ConditionalModel, ParametricModel):
+class OfJointParameters(ParametricModel):
+    """A model made of another one, ``model``, whose parameters are its own."""
+
+    model: Any
+
+    @property
+    def parameters(self) -> Array:
+        """Those of the joint model, (p,)."""
+        return np.asarray(self.model.parameters)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Those of the joint model, where it names them."""
+        names: tuple[str, ...] = self.model.parameter_names
+        return names
+
+    @property
+    def is_coupling(self) -> Flags:
+        """Which parameters couple units of the joint model, (p,)."""
+        return np.asarray(self.model.is_coupling, dtype=bool)
+
+    def penalized(self) -> Penalized:
+        """What a penalty acts on: that of the joint model."""
+        penalized: Penalized = self.model.penalized()
+        return penalized
+
+
+class ParametricConditional(ConditionalModel, OfJointParameters):
     """A model with parameters at fixed values of some units; they are those of the joint model.
 
     Parameters
@@ -339,27 +366,6 @@ class ParametricConditional(ConditionalModel, ParametricModel):
     """
 
     model: Any
-
-    @property
-    def parameters(self) -> Array:
-        """Those of the joint model, (p,)."""
-        return np.asarray(self.model.parameters)
-
-    @property
-    def parameter_names(self) -> tuple[str, ...]:
-        """Those of the joint model, where it has any."""
-        names: tuple[str, ...] = self.model.parameter_names
-        return names
-
-    @property
-    def is_coupling(self) -> Flags:
-        """As in the joint model, (p,)."""
-        return np.asarray(self.model.is_coupling, dtype=bool)
-
-    def penalized(self) -> Penalized:
-        """As in the joint model."""
-        answer: Penalized = self.model.penalized()
-        return answer
 
     @property
     def energy_hessian(self) -> Callable[[ArrayLike], Array]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebm._types import Array, Flags
+from ebm._types import Array
 from ebm.effective._completion import (
     CHUNK,
     CompletedEnsemble,
@@ -26,7 +26,7 @@ from ebm.enumeration import ExactEnsemble, exact
 from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, number_of_states
 from ebm.errors import EnumerationLimitError
 from ebm.forms import QuadraticForm, offered_form
-from ebm.model import ParametricModel, Penalized
+from ebm.model import OfJointParameters, ParametricModel
 from ebm.models._couplings import parameter_vector, vector
 from ebm.perturbation._costs import require_within
 from ebm.spaces import FiniteSpace
@@ -37,7 +37,7 @@ SECONDS_PER_STATE, SECONDS_PER_NUMBER = 2e-7, 2e-9
 MOST_SECONDS, MOST_BYTES = 60.0, 4 * 2.0**30
 
 
-class TracedParameters(ParametricModel):
+class TracedParameters(OfJointParameters):
     """Derivatives of E_eff by the parameters of the joint model, as means over p(h|v).
 
     What a marginal has besides: the joint ``model``, the numbers of the units it keeps, ``keep``,
@@ -47,27 +47,6 @@ class TracedParameters(ParametricModel):
     model: Any
     keep: tuple[int, ...]
     space: FiniteSpace
-
-    @property
-    def parameters(self) -> Array:
-        """Those of the joint model, (p,)."""
-        return np.asarray(self.model.parameters)
-
-    @property
-    def parameter_names(self) -> tuple[str, ...]:
-        """Those of the joint model, where it names them."""
-        names: tuple[str, ...] = self.model.parameter_names
-        return names
-
-    @property
-    def is_coupling(self) -> Flags:
-        """Which parameters couple units of the joint model, (p,)."""
-        return np.asarray(self.model.is_coupling, dtype=bool)
-
-    def penalized(self) -> Penalized:
-        """What a penalty acts on: that of the joint model."""
-        penalized: Penalized = self.model.penalized()
-        return penalized
 
     def with_parameters(self, theta: ArrayLike) -> Self:
         """The marginal of the joint model at other parameters, (p,)."""
