@@ -197,6 +197,7 @@ for (method, every), color in zip(table.items(), (COLORS[0], COLORS[6], COLORS[4
 left.set(xscale="log", xlabel="learning rate", ylabel="validation accuracy", ylim=(0.9, 1))
 right.axline((0.97, 0.97), slope=1, color="0.6", lw=0.8)
 right.set(xlabel="validation accuracy", ylabel="test accuracy")
+right.locator_params(axis="x", nbins=4)
 right.legend(frameon=False, fontsize="small")
-left.legend(frameon=False, fontsize="small", loc="lower center")
+left.legend(frameon=False, fontsize="small", loc="lower left")
 plt.show()
