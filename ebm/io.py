@@ -19,6 +19,7 @@ from ebm.models import (
     BoltzmannMachine,
     InteractionModel,
     IsingModel,
+    KPairwiseModel,
     PairwiseModel,
     PottsModel,
     RestrictedBoltzmannMachine,
@@ -42,6 +43,7 @@ _FIELDS: dict[type[EnergyModel], tuple[str, ...]] = {
     BoltzmannMachine: ("weights", "biases", "center", "offset"),
     InteractionModel: ("terms", "offset"),
     IsingModel: ("couplings", "fields", "offset"),
+    KPairwiseModel: ("weights", "biases", "potential", "pools", "offset"),
     PairwiseModel: ("couplings", "fields", "offset"),
     PottsModel: ("couplings", "fields", "offset"),
     RestrictedBoltzmannMachine: (

@@ -172,7 +172,12 @@ def combine(blocks: Iterator[BlockSums]) -> Totals:
 def _block_sums(factors: Factors, z: int, buffers: Buffers) -> BlockSums:
     """Sums over the pair marginals for one state of the fixed units."""
     scale = buffers.fill(factors, z).scale
-    a, b, c, fixed = factors.parts
+    return sums_of_marginals(factors.parts, z, buffers, scale)
+
+
+def sums_of_marginals(parts: Split, z: int, buffers: Buffers, scale: Scale) -> BlockSums:
+    """Sums over one block from the pair marginals of the groups."""
+    a, b, c, fixed = parts
     d = fixed.features.stop
     second = np.empty((d + 1, d + 1))
     # By its ones, each thin product also gives the marginal of one group.

@@ -151,7 +151,7 @@ class PairwiseEnumeration(ExactEnsemble):
             i, k = np.divmod(choose(buffers.p_ac, n_draws, rng), parts.c.size)
             starts = range(0, n_draws, DRAWS_AT_ONCE)
             some = [slice(start, start + DRAWS_AT_ONCE) for start in starts]
-            j = np.concatenate([_choose_rows(f[i[s]] * g[:, k[s]].T, rng) for s in some])
+            j = np.concatenate([choose_rows(f[i[s]] * g[:, k[s]].T, rng) for s in some])
         return self._joined(zip(parts, (i, j, k, np.full(n_draws, block)), strict=True))
 
     def _draw_by_halves(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
@@ -187,7 +187,7 @@ def _memory_of_factors(space: FiniteSpace, n_jobs: int) -> float:
     return 8 * (b * c + (2 * a * b + 2 * a * c + b * c) * min(n_jobs, fixed))
 
 
-def _choose_rows(weights: Array, rng: np.random.Generator) -> Indices:
+def choose_rows(weights: Array, rng: np.random.Generator) -> Indices:
     """One index for each row, in proportion to the row's weights."""
     cumulative = np.cumsum(weights, axis=1)
     thresholds = rng.random(len(weights)) * cumulative[:, -1]

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from ebm._parallel import number_of_jobs
 from ebm.enumeration._blocked import BlockedEnumeration
+from ebm.enumeration._counted import CountedEnumeration, Underflow, is_ordinary
+from ebm.enumeration._counted_products import CountedProducts
 from ebm.enumeration._gaussian_layer import GaussianMixture, is_mixture
-from ebm.enumeration._limits import Limits
+from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, Limits
 from ebm.enumeration._log_weights import cut_form, cut_layers
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
 from ebm.enumeration._recoded_layers import RecodedEnumeration
 from ebm.enumeration._two_layers import RestrictedEnumeration
 from ebm.enumeration.exact_ensemble import ExactEnsemble
 from ebm.errors import ModelError
-from ebm.forms import LayeredForm, QuadraticForm, offered_form, summable_form
+from ebm.forms import LayeredForm, QuadraticForm, TermForm, offered_form, summable_form
 from ebm.model import EnergyModel, checked_space
+from ebm.models._counts import pairs_and_count
 from ebm.models._layers import are_two_valued, pairs_of_layers
 from ebm.spaces import Binary, FiniteSpace
 from ebm.units import Gaussian
 
 __all__ = ["exact"]
+
+#: Units of a model of counts from which on there are three groups.
+FEWEST_UNITS = 3
 
 
 def exact(
@@ -33,8 +39,9 @@ def exact(
     A pairwise model (one with ``quadratic_form``) of 2^n states costs three matrix products, about
     0.1 ns per state and thread, at constant memory; a restricted machine of n visible and m hidden
     units about 0.4 ns for each of the 2^min(n, m) states of its smaller layer and each unit of the
-    other, with Gaussian hidden units as a pairwise model; any other finite model one ``energy`` per
-    state. Of Gaussian visible units beside two-valued hidden ones the hidden states are summed.
+    other, with Gaussian hidden units as a pairwise model; pairs with a function of the number of
+    active units (``term_form`` with ``count``) three times a pairwise model; any other finite model
+    one ``energy`` per state. Of Gaussian visible units beside two-valued hidden ones the hidden states are summed.
 
     Parameters
     ----------
@@ -99,4 +106,22 @@ def exact(
         if isinstance(form.hidden_units, Gaussian):
             require_affordable(space, limits, jobs)
             return PairwiseEnumeration(model, space, cut_form(pairs_of_layers(form)), limits, jobs)
+    if kind is TermForm:
+        return _by_counts(model, space, limits, n_jobs) or BlockedEnumeration(model, space, limits)
     return BlockedEnumeration(model, space, limits)
+
+
+def _by_counts(
+    model: EnergyModel, space: FiniteSpace, limits: Limits, n_jobs: int | None
+) -> ExactEnsemble | None:
+    """The ensemble of pairs and a function of K by products; None where these do not serve."""
+    parts = pairs_and_count(summable_form(model), space.n)
+    if parts is None or space.n < FEWEST_UNITS or not is_ordinary(*parts):
+        return None
+    jobs = number_of_jobs(n_jobs)
+    require_affordable(space, limits, jobs, 3 * SECONDS_BY_PRODUCTS)
+    try:
+        products = CountedProducts(*parts, space)
+        return CountedEnumeration(model, space, products, *parts, limits, jobs)
+    except Underflow:
+        return None
