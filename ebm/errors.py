@@ -38,6 +38,7 @@ __all__ = [
     "SingularCovarianceError",
     "StuckUnitWarning",
     "SymmetricStartWarning",
+    "UnseenCountError",
 ]
 
 Item = TypeVar("Item")
@@ -73,6 +74,10 @@ class MissingValueError(EbmError):
 
 class ConstantUnitError(EbmError):
     """A unit never changes, so that no finite bias describes it."""
+
+
+class UnseenCountError(EbmError):
+    """A number of active units never occurs in the data, so that no finite potential is best."""
 
 
 class SingularCovarianceError(EbmError):

@@ -6,6 +6,7 @@ import math
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array
@@ -80,12 +81,12 @@ class CountedEnumeration(ExactEnsemble):
         return np.asarray(np.exp(logs))
 
     @cached_property
-    def _ones(self) -> Array:
+    def _ones(self) -> NDArray[np.int8]:
         """K of every state in the order of ``space.states_at``, (size,)."""
         ones = np.zeros(1, dtype=np.int8)
         for _ in range(self.space.n):
             ones = np.concatenate([ones, ones + 1]).astype(np.int8)
-        return ones
+        return np.asarray(ones)
 
     def counted_covariance(self) -> Array:
         """Cov of (x_i, x_i x_j of i < j, 1[K = 0], …, 1[K = n]) over {0,1} units, (q, q).

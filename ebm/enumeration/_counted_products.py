@@ -65,8 +65,8 @@ class CountedProducts:
 
     def __init__(self, form: QuadraticForm, potential: Array, space: FiniteSpace) -> None:
         parts = split(space)
-        self._groups = tuple(Counted.of(group) for group in parts[:3])
-        self.parts = Split(*(counted.group for counted in self._groups), parts.fixed)
+        self._groups = a, b, c = tuple(Counted.of(group) for group in parts[:3])
+        self.parts = Split(a.group, b.group, c.group, parts.fixed)
         self._fixed_ones = (parts.fixed.table > 0).sum(axis=1)
         # Only this way to the factors takes the states of a group in any order.
         self._factors = Factors(form, self.parts, with_potential=True)

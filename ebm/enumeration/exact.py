@@ -41,7 +41,8 @@ def exact(
     units about 0.4 ns for each of the 2^min(n, m) states of its smaller layer and each unit of the
     other, with Gaussian hidden units as a pairwise model; pairs with a function of the number of
     active units (``term_form`` with ``count``) three times a pairwise model; any other finite model
-    one ``energy`` per state. Of Gaussian visible units beside two-valued hidden ones the hidden states are summed.
+    one ``energy`` per state. Of Gaussian visible units beside two-valued hidden ones the hidden
+    states are summed.
 
     Parameters
     ----------

@@ -20,6 +20,7 @@ from ebm.information.joint import JointInformation, hidden_order, marginal_covar
 from ebm.information.metric import Metric
 from ebm.information.relative import relative_fisher
 from ebm.model import ParametricModel, refuse_result
+from ebm.models._counts import has_counts
 from ebm.spaces import Binary, Spins
 
 __all__ = ["FisherInformation", "fisher_information", "pair_fisher"]
@@ -152,6 +153,8 @@ def fisher_information(
     require_units(average, model.space)
     if hasattr(average, "fourth_moments") and _is_small_family_of_pairs(model):
         return FisherInformation(family_fisher(model, average))
+    if hasattr(average, "counted_covariance") and has_counts(model):
+        return FisherInformation(counted_fisher(model, average))
     visible = EnsembleInformation(model, average)
     if not joint:
         return visible
@@ -209,6 +212,18 @@ def family_fisher(model: Any, ensemble: Any) -> Array:
     np.subtract.at(one, j, two * (low - center[i])[:, None])
     by_features = np.concatenate([one, two])
     return symmetrized(by_features.T @ pair_fisher(ensemble, (i, j), center) @ by_features)
+
+
+def counted_fisher(model: Any, ensemble: Any) -> Array:
+    """Covariance of (x_i, x_i x_j, 1 where K is in a pool), from those of pairs and of each K."""
+    covariance = ensemble.counted_covariance()
+    n, pool = model.space.n, model.pool_of_count
+    own = len(covariance) - (n + 1)
+    of_pools = np.zeros((len(covariance), len(model.parameters)))
+    of_pools[:own, :own] = np.eye(own)
+    counts = np.flatnonzero(pool >= 0)
+    of_pools[own + counts, own + pool[counts]] = 1
+    return symmetrized(of_pools.T @ covariance @ of_pools)
 
 
 def symmetrized(information: Any) -> Array:

@@ -201,7 +201,7 @@ def _standard_errors(
         moved = np.abs(steps).max(axis=1)
         errors[moved > 1e-3 * moved.max()] = math.inf
     if cells:
-        errors[loss.family.space.n + empty_pairs(loss.data, loss.family.pairs)] = math.inf
+        errors[loss.family.space.n + empty_pairs(loss.data.moments(), loss.family.pairs)] = math.inf
     return errors, ()
 
 

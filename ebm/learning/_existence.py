@@ -16,9 +16,10 @@ import numpy as np
 
 from ebm._types import Array, Flags, Indices
 from ebm.ensembles import Ensemble, Moments
-from ebm.errors import ConstantUnitError, EbmError, NoMaximumWarning, warn
-from ebm.learning._families import has_hidden_units, has_pairs, joint_model
+from ebm.errors import ConstantUnitError, EbmError, NoMaximumWarning, UnseenCountError, warn
+from ebm.learning._families import has_counts, has_hidden_units, has_pairs, joint_model
 from ebm.learning.penalties import AppliedPenalty
+from ebm.models._counts import shares_of_counts
 from ebm.spaces import Binary
 from ebm.spaces._labels import shown
 
@@ -51,6 +52,34 @@ def require_changing_units(moments: Moments, penalty: AppliedPenalty | None = No
             f"{constant}, so no finite bias is best: leave them out, or hold biases by a penalty, "
             f"such as penalty=ebm.Penalty(l2_biases={gentle_penalty(moments.sample_size)})"
         )
+
+
+def require_seen_counts(family: Any, data: Any, penalty: AppliedPenalty) -> None:
+    """Refuse numbers K of active units that never occur and have a V(K) of their own."""
+    if not has_counts(family) or not penalty.is_absent:
+        return
+    shares, pool = shares_of_counts(data), family.pool_of_count
+    by_pool = np.bincount(pool[pool >= 0], shares[pool >= 0], minlength=pool.max(initial=-1) + 1)
+    unseen = np.flatnonzero(np.isin(pool, np.flatnonzero(by_pool == 0)))
+    if len(unseen):
+        raise UnseenCountError(
+            f"K = {counts_in_words(unseen)} active units never occur, so that V(K) = −∞ is best: "
+            "pool these counts with others, as ebm.KPairwiseModel.for_data(rows) does, or hold V "
+            f"by a penalty, such as penalty=ebm.Penalty(l2={gentle_penalty(data.sample_size)})"
+        )
+    anchors = np.flatnonzero(shares[:3] == 0)
+    if len(anchors):
+        raise UnseenCountError(
+            f"K = {counts_in_words(anchors)} active units never occur, and V(0) = V(1) = V(2) = 0 "
+            "is the gauge: all other parameters would grow without bound; add a penalty, such as "
+            f"penalty=ebm.Penalty(l2={gentle_penalty(data.sample_size)})"
+        )
+
+
+def counts_in_words(counts: Indices) -> str:
+    """Increasing numbers with runs written as ``5–9``."""
+    runs = np.split(counts, np.flatnonzero(np.diff(counts) > 1) + 1)
+    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
 
 
 def constant_units_notes(family: Any, data: Any, *, held: bool) -> tuple[str, ...]:
@@ -160,7 +189,7 @@ def units_of_direction(
     """Names of the units whose parameters make up most of a direction."""
     n = len(labels)
     large = np.abs(direction) > 0.3 * np.abs(direction).max()
-    in_pair = large[n:]
+    in_pair = large[n : n + len(pairs[0])]
     units = set(np.flatnonzero(large[:n]).tolist())
     units |= set(pairs[0][in_pair].tolist()) | set(pairs[1][in_pair].tolist())
     return [labels[unit] for unit in sorted(units)]

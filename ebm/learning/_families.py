@@ -11,6 +11,7 @@ from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.forms import has_pairs as has_pairs
 from ebm.model import ParametricModel
+from ebm.models._counts import has_counts as has_counts
 from ebm.spaces import Spins
 
 
@@ -22,6 +23,11 @@ def require_own_pairs(model: Any) -> None:
             f"{type(model).__name__} has {p} parameters, but its attribute pairs announces "
             f"{n + n_pairs}: one for each of {n} units, then one for each of the pairs"
         )
+
+
+def has_fixed_features(model: Any) -> bool:
+    """Whether E_D[∂E/∂θ] is the same at all parameters and known in advance: pairs and counts."""
+    return has_pairs(model) or has_counts(model)
 
 
 def has_hidden_units(model: Any) -> bool:
@@ -53,7 +59,9 @@ def pairs_of(model: Any) -> QuadraticForm:
 
 
 def center_of(model: Any) -> Array:
-    """The center of a pairwise family, (n,)."""
+    """The center of a pairwise family, (n,); 0 beside a potential of counts."""
+    if has_counts(model):
+        return np.zeros(model.space.n)
     center = pairs_of(model).center
     return np.zeros(model.space.n) if center is None else center
 

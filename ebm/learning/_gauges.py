@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array
-from ebm.learning._families import center_of, has_hidden_units, has_pairs, layers_of
+from ebm.learning._families import center_of, has_fixed_features, has_hidden_units, layers_of
 
 #: Part of the way the center of the hidden layer goes at each update.
 SLIDING = 0.01
@@ -55,16 +55,17 @@ class PairGauge(Gauge):
     def gradient(self, gradient: Array, center: Array) -> Array:
         """∂L/∂W' = ∂L/∂W + (∂L/∂b)(x̂ − m)ᵀ + its transpose."""
         (i, j), n = self._pairs, self._n
-        gradient[n:] += gradient[i] * self._second
-        gradient[n:] += gradient[j] * self._first
+        pairs = slice(n, n + len(i))
+        gradient[pairs] += gradient[i] * self._second
+        gradient[pairs] += gradient[j] * self._first
         return gradient
 
     def moved(self, theta: Array, move: Array, center: Array) -> Array:
         """Δb = Δb' + ΔW (x̂ − m)."""
         (i, j), n = self._pairs, self._n
-        after = theta + move
-        after[:n] += np.bincount(i, move[n:] * self._second, n)
-        after[:n] += np.bincount(j, move[n:] * self._first, n)
+        after, of_pairs = theta + move, move[n : n + len(i)]
+        after[:n] += np.bincount(i, of_pairs * self._second, n)
+        after[:n] += np.bincount(j, of_pairs * self._first, n)
         return after
 
 
@@ -140,7 +141,7 @@ def gauge_of(
     """The gauge in which a family learns: about the means of the data where it has centers."""
     if directions is not None:
         return TiedGauge(directions)
-    if centering and mean is not None and has_pairs(model):
+    if centering and mean is not None and has_fixed_features(model):
         return PairGauge(model, mean)
     if centering and mean is not None and has_hidden_units(model):
         return LayerGauge(model, mean)

@@ -38,8 +38,9 @@ from ebm.learning._existence import (
     missing_maximum,
     require_changing_units,
     require_possible,
+    require_seen_counts,
 )
-from ebm.learning._families import has_hidden_units, has_pairs, moments_alone
+from ebm.learning._families import has_fixed_features, has_hidden_units, has_pairs, moments_alone
 from ebm.learning._gauges import Gauge, gauge_of
 from ebm.learning._likelihood import LikelihoodLoss, Point, settings_of
 from ebm.learning._monitor import Monitor
@@ -81,7 +82,7 @@ class SampledLikelihood:
         family, average = problem.family, problem.average
         batch_size = steps.batch_size
         starts_at_rows = not getattr(average, "follows_model", True)
-        by_moments = has_pairs(family) and not starts_at_rows
+        by_moments = has_fixed_features(family) and not starts_at_rows
         if not isinstance(problem.data, Moments):
             require_units(problem.data, family.space)
         elif not has_pairs(family):
@@ -110,6 +111,11 @@ class SampledLikelihood:
         return has_pairs(self.family)
 
     @cached_property
+    def has_fixed_features(self) -> bool:
+        """Whether the data enter by averages alone that are taken once."""
+        return has_fixed_features(self.family)
+
+    @cached_property
     def is_layered(self) -> bool:
         """Whether a layer of hidden units is summed out."""
         return has_hidden_units(self.family)
@@ -132,8 +138,8 @@ class SampledLikelihood:
     @cached_property
     def _mean(self) -> Array | None:
         """Means of the data, (n,), for families whose units are two-valued."""
-        if self.is_pairwise:
-            return np.asarray(self.whole.mean)
+        if self.has_fixed_features:
+            return np.asarray(self.data.moments().to(self.family.space).mean)
         if self.is_layered:
             return np.asarray(self.data.expectation(lambda x: x))
         return None
@@ -157,7 +163,7 @@ class SampledLikelihood:
     @property
     def is_bounded(self) -> bool:
         """Whether parameters are log-odds, so that a change by a hundred is a divergence."""
-        return self.is_pairwise or self.is_layered
+        return self.has_fixed_features or self.is_layered
 
     @property
     def follows_model(self) -> bool:
@@ -278,7 +284,7 @@ class SampledLikelihood:
 
     def difference(self, model: Any, batch: Any, ensemble: Any) -> tuple[Array, Array]:
         """E_D[∂E/∂θ] − E_model[∂E/∂θ] and the sum of both averages, (p,)."""
-        if self.takes_all_rows and self.is_pairwise:
+        if self.takes_all_rows and self.has_fixed_features:
             drawn = gradient_of(model, ensemble)
             return self._data_average - drawn, self._data_average + drawn
         if self.takes_all_rows and not self.is_rough:
@@ -325,10 +331,11 @@ class SampledLikelihood:
             # Columns that never change are reason enough.
             return "has no maximum", notes
         cells: list[str] = []
-        if self.is_pairwise:
-            target = self.whole.two_valued()
+        if self.has_fixed_features:
+            target = data.moments().to(family.space).two_valued()
             require_possible(target, family.pairs)
             require_changing_units(target, penalty)
+            require_seen_counts(family, data, penalty)
             cells = empty_cells(target, family.pairs, penalty)
         verdict, message = "has no maximum", missing_maximum(cells, [], data.sample_size)
         if not cells:
@@ -387,7 +394,7 @@ class SampledLikelihood:
         """Whether small misfits are a reason to stop, if the draws are those of the model."""
         # Everything is noise beside the sampling error of a single row; and hidden units make
         # saddles where moments agree and nothing is learnt yet.
-        return self.is_pairwise and not is_normalized(self.data.sample_size)
+        return self.has_fixed_features and not is_normalized(self.data.sample_size)
 
     def _sentence(self, state: State, reason: str, history: Any) -> str:
         """How the training ended."""

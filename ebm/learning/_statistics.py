@@ -14,7 +14,16 @@ from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.forms import LayeredForm
 from ebm.learning._batches import Batch
-from ebm.learning._families import center_of, has_hidden_units, has_pairs, layers_of, pairs_of
+from ebm.learning._families import (
+    center_of,
+    has_counts,
+    has_fixed_features,
+    has_hidden_units,
+    has_pairs,
+    layers_of,
+    pairs_of,
+)
+from ebm.models._counts import shares_of_counts
 from ebm.sampling._precision import single_precision_suffices
 
 #: Derivatives by parameters that are held at a time.
@@ -113,16 +122,24 @@ def variances(model: Any, data: Any, mean: Array | None, hidden_mean: Array) -> 
     """Variances of ∂E/∂θ in the centered coordinates, (p,), as if units were independent."""
     n_samples = data.sample_size if math.isfinite(data.sample_size) else 1e12
     least = 1 / (4 * n_samples)
-    if has_pairs(model) and mean is not None:
+    if has_fixed_features(model) and mean is not None:
         low, high = model.space.values
         unit = np.maximum((mean - low) * (high - mean), least)
         i, j = model.pairs
-        return np.concatenate([unit, unit[i] * unit[j]])
+        counts = count_variances(model, data, least) if has_counts(model) else np.zeros(0)
+        return np.concatenate([unit, unit[i] * unit[j], counts])
     if has_hidden_units(model) and mean is not None:
         unit = np.maximum(mean * (1 - mean), least)
         hidden = np.maximum(hidden_mean * (1 - hidden_mean), least)
         return np.concatenate([unit, hidden, np.outer(unit, hidden).ravel()])
     return gradient_variances(model, data)
+
+
+def count_variances(model: Any, data: Any, least: float) -> Array:
+    """P(1 − P) of each pool of counts, (k,)."""
+    pool, shares = model.pool_of_count, shares_of_counts(data)
+    p = np.bincount(pool[pool >= 0], shares[pool >= 0], minlength=pool.max(initial=-1) + 1)
+    return np.asarray(np.maximum(p * (1 - p), least))
 
 
 def gradient_variances(model: Any, data: Ensemble) -> Array:

@@ -17,12 +17,14 @@ from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, require_memory
 from ebm.learning._assessment import information_at, likelihood_result
+from ebm.learning._count_likelihood import CountLikelihoodLoss
 from ebm.learning._existence import (
     constant_units_notes,
     require_changing_units,
     require_possible,
+    require_seen_counts,
 )
-from ebm.learning._families import has_pairs, moments_alone, require_own_pairs
+from ebm.learning._families import has_counts, has_pairs, moments_alone, require_own_pairs
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
 from ebm.learning._sampled_likelihood import SampledLikelihood
 from ebm.learning._separation import is_saturated
@@ -38,6 +40,8 @@ __all__ = ["Likelihood", "Loss", "Problem"]
 
 #: Largest number of units whose Fisher information is formed at every step.
 NEWTON_UNITS = 28
+#: The same beside a potential of counts, where all probabilities are held at once.
+COUNT_UNITS = 22
 #: Largest number of states times squared number of parameters for which other families do.
 NEWTON_WORK = 4e9
 
@@ -196,6 +200,11 @@ class LikelihoodProblem:
             if isinstance(self.data, Moments):
                 raise moments_alone(self.family)
             require_units(self.data, self.family.space)
+            if has_counts(self.family):
+                require_changing_units(self.data.moments(), self.penalty)
+                require_seen_counts(self.family, self.data, self.penalty)
+                parts = self.data, average, self.penalty, self.data
+                return CountLikelihoodLoss(self.family, *parts)
             return LikelihoodLoss(self.family, self.data, average, self.penalty, self.data)
         target = self.data.moments().to(self.family.space).two_valued()
         if self.family.space.n > NEWTON_UNITS:
@@ -246,6 +255,8 @@ def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
         is_small = loss.family.space.n <= NEWTON_UNITS and not loss.missing_information(start)
         return Newton() if is_small else LBFGS()
     space, p = loss.family.space, len(theta)
+    if isinstance(loss, CountLikelihoodLoss) and start.is_exact:
+        return Newton() if space.n <= COUNT_UNITS else LBFGS()
     if not start.is_exact or space.size * p**2 > NEWTON_WORK or not loss.is_convex:
         return LBFGS()
     fisher = loss.coordinates.of_model(start.fisher, start.model, start.ensemble)

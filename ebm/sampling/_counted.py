@@ -23,7 +23,9 @@ DENSE = 0.25
 def counted_sweeper(form: Any, space: HomogeneousSpace) -> CountedSweeper | None:
     """Sweeps by matrix products of many pairs and a count; None of other forms of terms."""
     parts = pairs_and_count(form, space.n)
-    if parts is None or np.count_nonzero(parts[0].matrix) < DENSE * space.n**2:
+    # Terms that are zero now are parameters of a fit: the same sweep serves it from start to end.
+    n_pairs = sum(len(units) == 2 for units in form.terms)
+    if parts is None or 2 * n_pairs < DENSE * space.n**2:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         pairs = parts[0].to_binary(space).at_origin()
@@ -73,4 +75,4 @@ class CountedSweeper(TwoValued, FormSweeper):
     def log_weights(self, work: Work) -> Array:
         """½ xWx + b·x + V(K)."""
         active = work.sum(axis=0).astype(np.intp)
-        return quadratic_log_weights(self._form, work) + self._potential[active]
+        return np.asarray(quadratic_log_weights(self._form, work) + self._potential[active])

@@ -6,9 +6,10 @@ from scipy import sparse
 
 import ebm
 from ebm._kernels import heat_bath, levels, terms
+from ebm.sampling._form_sweepers import FormSweeper
 from ebm.sampling._rows import level_couplings, term_rows
 from ebm.sampling._streams import new_streams
-from ebm.sampling.gibbs import FormSweeper, LevelsSweeper, SparseLevelsSweeper
+from ebm.sampling.gibbs import LevelsSweeper, SparseLevelsSweeper
 from tests.oracles import all_states
 from tests.sampling import kernels
 from tests.sampling.kernels import KERNELS
