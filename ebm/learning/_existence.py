@@ -19,7 +19,7 @@ from ebm.ensembles import Ensemble, Moments
 from ebm.errors import ConstantUnitError, EbmError, NoMaximumWarning, UnseenCountError, warn
 from ebm.learning._families import has_counts, has_hidden_units, has_pairs, joint_model
 from ebm.learning.penalties import AppliedPenalty
-from ebm.models._counts import shares_of_counts
+from ebm.models._counts import shares_of_counts, unseen_counts
 from ebm.spaces import Binary
 from ebm.spaces._labels import shown
 
@@ -59,20 +59,19 @@ def require_seen_counts(family: Any, data: Any, penalty: AppliedPenalty) -> None
     if not has_counts(family) or not penalty.is_absent:
         return
     shares, pool = shares_of_counts(data), family.pool_of_count
-    by_pool = np.bincount(pool[pool >= 0], shares[pool >= 0], minlength=pool.max(initial=-1) + 1)
-    unseen = np.flatnonzero(np.isin(pool, np.flatnonzero(by_pool == 0)))
+    unseen = unseen_counts(shares, (*range(int((pool < 0).sum())), *family.starts))
+    anchors = np.intersect1d(unseen, np.flatnonzero(pool < 0))
+    remedy = f"such as penalty=ebm.Penalty(l2={gentle_penalty(data.sample_size)})"
+    if len(anchors):
+        raise UnseenCountError(
+            f"K = {counts_in_words(anchors)} active units never occur, and V is a constant there: "
+            f"all other parameters would grow without bound; add a penalty, {remedy}"
+        )
     if len(unseen):
         raise UnseenCountError(
             f"K = {counts_in_words(unseen)} active units never occur, so that V(K) = −∞ is best: "
             "pool these counts with others, as ebm.KPairwiseModel.for_data(rows) does, or hold V "
-            f"by a penalty, such as penalty=ebm.Penalty(l2={gentle_penalty(data.sample_size)})"
-        )
-    anchors = np.flatnonzero(shares[:3] == 0)
-    if len(anchors):
-        raise UnseenCountError(
-            f"K = {counts_in_words(anchors)} active units never occur, and V(0) = V(1) = V(2) = 0 "
-            "is the gauge: all other parameters would grow without bound; add a penalty, such as "
-            f"penalty=ebm.Penalty(l2={gentle_penalty(data.sample_size)})"
+            f"by a penalty, {remedy}"
         )
 
 

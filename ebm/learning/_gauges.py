@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array
-from ebm.learning._families import center_of, has_fixed_features, has_hidden_units, layers_of
+from ebm.learning._families import (
+    center_of,
+    has_counts,
+    has_fixed_features,
+    has_hidden_units,
+    layers_of,
+)
+from ebm.models._counts import gauge_moves
 
 #: Part of the way the center of the hidden layer goes at each update.
 SLIDING = 0.01
@@ -67,6 +74,30 @@ class PairGauge(Gauge):
         after[:n] += np.bincount(i, of_pairs * self._second, n)
         after[:n] += np.bincount(j, of_pairs * self._first, n)
         return after
+
+
+class CountGauge(PairGauge):
+    """Pairs and a potential V(K) learning as if every V(K) were a parameter.
+
+    V at a few counts is a constant, since a quadratic function of K changes no probability beside
+    b and W. One step of the others would have to do what one of these does: their slopes
+    P_D(K) − P(K) are coordinates as well, r more than there are parameters.
+    """
+
+    def __init__(self, model: Any, mean: Array) -> None:
+        super().__init__(model, mean)
+        self._moves = gauge_moves(model)
+
+    def gradient(self, gradient: Array, center: Array) -> Array:
+        """The gradient by the centered parameters, then by V at the constant counts, (p + r,)."""
+        of_constants = self._moves @ gradient
+        return np.concatenate([super().gradient(gradient, center), of_constants])
+
+    def moved(self, theta: Array, move: Array, center: Array) -> Array:
+        """Both moves in the parameters of the model."""
+        p = len(theta)
+        after = super().moved(theta, move[:p], center)
+        return np.asarray(after + move[p:] @ self._moves)
 
 
 class LayerGauge(Gauge):
@@ -141,6 +172,8 @@ def gauge_of(
     """The gauge in which a family learns: about the means of the data where it has centers."""
     if directions is not None:
         return TiedGauge(directions)
+    if centering and mean is not None and has_counts(model):
+        return CountGauge(model, mean)
     if centering and mean is not None and has_fixed_features(model):
         return PairGauge(model, mean)
     if centering and mean is not None and has_hidden_units(model):

@@ -11,9 +11,9 @@ import numpy as np
 
 from ebm._iterate import State
 from ebm._types import Array
-from ebm.learning._families import has_hidden_units, layers_of
+from ebm.learning._families import has_counts, has_hidden_units, layers_of
 from ebm.learning._gauges import Gauge, gauge_of
-from ebm.learning._statistics import mean_energy, reconstruction_error, variances
+from ebm.learning._statistics import count_variances, mean_energy, reconstruction_error, variances
 from ebm.learning.penalties import AppliedPenalty
 
 #: States drawn from the model for each sample while the running mean remembers: its Monte-Carlo
@@ -39,7 +39,12 @@ class Monitor:
 
     @cached_property
     def _variances(self) -> Array:
-        return variances(self.family, self.data, self.mean, np.zeros(0))
+        variance = variances(self.family, self.data, self.mean, np.zeros(0))
+        if not has_counts(self.family) or self.penalty.is_tied:
+            return variance
+        # The misfits of P(K) where V is a constant are misfits as well.
+        constant = count_variances(self.family, self.data, 0.25 / self.data.sample_size)[1]
+        return np.concatenate([variance, constant])
 
     def hidden_mean(self, model: Any) -> Array:
         """Means of the hidden units given the probe, (m,); empty for models without."""

@@ -126,7 +126,7 @@ def variances(model: Any, data: Any, mean: Array | None, hidden_mean: Array) -> 
         low, high = model.space.values
         unit = np.maximum((mean - low) * (high - mean), least)
         i, j = model.pairs
-        counts = count_variances(model, data, least) if has_counts(model) else np.zeros(0)
+        counts = count_variances(model, data, least)[0] if has_counts(model) else np.zeros(0)
         return np.concatenate([unit, unit[i] * unit[j], counts])
     if has_hidden_units(model) and mean is not None:
         unit = np.maximum(mean * (1 - mean), least)
@@ -135,11 +135,12 @@ def variances(model: Any, data: Any, mean: Array | None, hidden_mean: Array) -> 
     return gradient_variances(model, data)
 
 
-def count_variances(model: Any, data: Any, least: float) -> Array:
-    """P(1 − P) of each pool of counts, (k,)."""
+def count_variances(model: Any, data: Any, least: float) -> tuple[Array, Array]:
+    """P(1 − P) of each value of V that is a parameter, (k,), and of each that is none, (r,)."""
     pool, shares = model.pool_of_count, shares_of_counts(data)
     p = np.bincount(pool[pool >= 0], shares[pool >= 0], minlength=pool.max(initial=-1) + 1)
-    return np.asarray(np.maximum(p * (1 - p), least))
+    rest = shares[pool < 0]
+    return np.maximum(p * (1 - p), least), np.maximum(rest * (1 - rest), least)
 
 
 def gradient_variances(model: Any, data: Ensemble) -> Array:

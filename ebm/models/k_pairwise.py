@@ -18,7 +18,13 @@ from ebm.errors import ModelError, ShapeError
 from ebm.forms import TermForm
 from ebm.model import ParametricModel
 from ebm.models import _couplings
-from ebm.models._counts import FIRST_FREE, pair_terms, pooled, shares_of_counts
+from ebm.models._counts import (
+    FIRST_FREE,
+    pair_terms,
+    pooled,
+    quadratics_within,
+    shares_of_counts,
+)
 from ebm.models._frozen import Frozen
 from ebm.models.pairwise import BoltzmannMachine
 from ebm.spaces import Binary
@@ -35,7 +41,9 @@ class KPairwiseModel(Frozen, ParametricModel):
     The model of largest entropy with the means, the pair moments and the distribution P(K) of the
     data :cite:`tkacik2014`. A quadratic function of K can be moved between V, b, W and the offset;
     V(0), V(1) and V(2) are therefore constants of the family, zero in the canonical gauge, and the
-    parameters are b, then W, then V(3), …, V(n).
+    parameters are b, then W, then V(3), …, V(n). Where V is one number over several counts, fewer
+    quadratic functions can be moved: none but a constant over three or more counts, so that V(1)
+    and V(2) are then parameters as well, and every P(K) is matched.
 
     Parameters
     ----------
@@ -112,7 +120,7 @@ class KPairwiseModel(Frozen, ParametricModel):
                 "is pooled with others, see pools"
             )
         pools = _checked_pools(self.pools, n)
-        for start, stop in zip(pools, (*pools[1:], n + 1), strict=True):
+        for start, stop in zip(pools, (*pools[1:], n + 1), strict=False):
             if np.ptp(potential[start:stop]):
                 raise ModelError(
                     f"potential must be one number in the pool K = {start} … {stop - 1}, got "
@@ -129,13 +137,14 @@ class KPairwiseModel(Frozen, ParametricModel):
         )
 
     def __repr__(self) -> str:
-        return f"KPairwiseModel(n={self.n}, {len(self.pools or ())} values of V, {self.space!r})"
+        return f"KPairwiseModel(n={self.n}, {len(self.starts)} values of V, {self.space!r})"
 
     @classmethod
     def for_data(cls, data: Any, *, fewest: int = 5) -> KPairwiseModel:
         """Independent units with the rates of the data, as a start for a fit.
 
-        Counts K are pooled, from the largest one down, until every pool holds enough rows.
+        Counts K are pooled, from the largest one down, until every pool holds enough rows and
+        enough different counts for a fit to have a maximum.
 
         Parameters
         ----------
@@ -152,8 +161,8 @@ class KPairwiseModel(Frozen, ParametricModel):
         Raises
         ------
         ModelError
-            If fewer than ``fewest`` rows have three or more active units, or there are less than
-            three units.
+            If rows with three or more active units are too few or too much alike, or there are less
+            than three units.
 
         Examples
         --------
@@ -184,9 +193,16 @@ class KPairwiseModel(Frozen, ParametricModel):
         return _couplings.all_pairs(self.n)
 
     @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """The first K of each value of V that is a parameter."""
+        pools = tuple(self.pools or ())
+        first = min(len(quadratics_within(pools, self.n)), self.n + 1)
+        return (*range(first, min(FIRST_FREE, self.n + 1)), *pools)
+
+    @cached_property
     def pool_of_count(self) -> Indices:
-        """Which pool each K = 0, …, n belongs to, −1 for K < 3, (n + 1,)."""
-        starts = np.asarray(self.pools, dtype=np.intp)
+        """Which value of V each K = 0, …, n takes, −1 for those that are constants, (n + 1,)."""
+        starts = np.asarray(self.starts, dtype=np.intp)
         return np.searchsorted(starts, np.arange(self.n + 1), side="right") - 1
 
     def energy(self, states: ArrayLike) -> Array:
@@ -223,16 +239,16 @@ class KPairwiseModel(Frozen, ParametricModel):
     @cached_property
     def parameters(self) -> Array:
         """The biases, then W in the order of ``pairs``, then V of each pool, (p,)."""
-        values = self.potential[np.asarray(self.pools, dtype=np.intp)]
+        values = self.potential[np.asarray(self.starts, dtype=np.intp)]
         parts = self.biases, self.weights[self.pairs], values
         return _couplings.read_only(np.concatenate(parts))
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """Such as ``"b[0]"``, ``"W[0, 1]"``, ``"V[3]"`` and ``"V[8–15]"`` of a pool."""
-        labels, pools = self.space.labels, tuple(self.pools or ())
-        ends = (*(start - 1 for start in pools[1:]), self.n)
-        runs = zip(pools, ends, strict=False)
+        labels, starts = self.space.labels, self.starts
+        ends = (*(start - 1 for start in starts[1:]), self.n)
+        runs = zip(starts, ends, strict=False)
         return (
             *(f"b[{label}]" for label in labels),
             *(f"W[{labels[i]}, {labels[j]}]" for i, j in zip(*self.pairs, strict=True)),
@@ -255,7 +271,7 @@ class KPairwiseModel(Frozen, ParametricModel):
         Returns
         -------
         KPairwiseModel
-            V(0), V(1), V(2), the pools, the offset and the names stay.
+            The values of V that are constants, the pools, the offset and the names stay.
 
         Raises
         ------
@@ -263,7 +279,7 @@ class KPairwiseModel(Frozen, ParametricModel):
             If ``theta`` does not have p entries.
         """
         theta = _couplings.parameter_vector(theta, self, "theta")
-        n, n_pairs, n_pools = self.n, len(self.pairs[0]), len(self.pools or ())
+        n, n_pairs, n_pools = self.n, len(self.pairs[0]), len(self.starts)
         if theta.shape != (n + n_pairs + n_pools,):
             wanted = n + n_pairs + n_pools
             raise ShapeError(f"theta must have shape ({wanted},), got {theta.shape}")
@@ -278,7 +294,7 @@ class KPairwiseModel(Frozen, ParametricModel):
             weights=_couplings.from_pairs(self.pairs, values, no_diagonal, like=self.weights),
             potential=_couplings.read_only(potential),
         )
-        vars(model)["pool_of_count"] = self.pool_of_count
+        vars(model).update(pool_of_count=self.pool_of_count, starts=self.starts)
         return model
 
     def energy_gradient(self, states: ArrayLike) -> Array:
@@ -286,7 +302,7 @@ class KPairwiseModel(Frozen, ParametricModel):
         x = self.space.check(states)
         i, j = self.pairs
         pool = self.pool_of_count[x.sum(axis=-1).astype(np.intp)]
-        is_in = pool[..., None] == np.arange(len(self.pools or ()))
+        is_in = pool[..., None] == np.arange(len(self.starts))
         return -np.concatenate([x, x[..., i] * x[..., j], is_in], axis=-1)
 
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
@@ -310,7 +326,7 @@ class KPairwiseModel(Frozen, ParametricModel):
         require_units(average, self.space)
         moments, shares = average.moments(), shares_of_counts(average)
         is_free = self.pool_of_count >= 0
-        n_pools = len(self.pools or ())
+        n_pools = len(self.starts)
         of_pools = np.bincount(self.pool_of_count[is_free], shares[is_free], minlength=n_pools)
         return -np.concatenate([moments.mean, moments.second[self.pairs], of_pools])
 

@@ -10,8 +10,10 @@ from ebm.observables.population import (
     independent_population_count,
     population_count,
 )
+from ebm.observables.words import ENTROPY_ESTIMATORS, word_entropy
 
 __all__ = [
+    "ENTROPY_ESTIMATORS",
     "MAX_UNITS",
     "activity",
     "central_pairs",
@@ -21,4 +23,5 @@ __all__ = [
     "population_count",
     "third_moments",
     "triples",
+    "word_entropy",
 ]

@@ -49,6 +49,9 @@ def population_count(ensemble: Ensemble) -> Array:
     >>> population_count(ebm.Ensemble.from_data([[1, 1], [1, 0], [0, 1], [0, 0]]))
     array([0.25, 0.5 , 0.25])
     """
+    known = getattr(ensemble, "count_distribution", None)
+    if known is not None:
+        return np.array(known)
     machine = affordable_machine_of(ensemble, "P(K)")
     if machine is not None:
         return _count_by_halves(machine)
