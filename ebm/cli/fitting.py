@@ -115,6 +115,8 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     """Options of a fit that do not depend on where its data come from."""
     add_options(command, _PENALTIES)
     said = "center of the model that is written; changes no probability"
+    text = "fit the distribution of the number of active units as well, beside the pairwise model"
+    command.add_argument("--k-pairwise", action="store_true", help=text)
     command.add_argument("--center", choices=["none", "mean"], default="none", help=said)
     add_options(command, _OUTPUTS)
     command.set_defaults(l2=0.0, l2_biases=0.0, seed=0)
@@ -139,7 +141,8 @@ def _fit(arguments: argparse.Namespace) -> int:
         # Files are written even if the output is no longer read.
         _write(report, arguments)
     if report.fit is None or report.fit.converged:
-        return _CONVERGED
+        counts = report.populations
+        return _CONVERGED if counts is None or counts.converged else _NOT_CONVERGED
     return _INTERRUPTED if report.fit.interrupted else _NOT_CONVERGED
 
 
@@ -208,6 +211,7 @@ def _analyzed(
         center="mean" if arguments.center == "mean" else 0.0,
         rng=arguments.seed,
         progress=n >= _SLOW_UNITS and sys.stderr.isatty(),
+        k_pairwise=arguments.k_pairwise,
     )
     return report_in_options(report)
 

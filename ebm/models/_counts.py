@@ -91,7 +91,7 @@ def pooled(shares: Array, sample_size: float, fewest: int) -> tuple[int, ...]:
             starts.append(count)
             held = 0.0
     # Counts that are left over join the lowest pool.
-    starts[-1:] = [FIRST_FREE]
+    starts[-1:] = [FIRST_FREE][: len(starts)]
     # Whether smaller K occur is not a matter of pools.
     later = np.where(np.arange(n + 1) < FIRST_FREE, 1.0, shares)
     while starts and len(unseen_counts(later, (0, 1, 2, *reversed(starts)))):

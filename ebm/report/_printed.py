@@ -16,6 +16,8 @@ from ebm.report.parts import Coupling, FitSummary, Sections
 _MAX_COUPLINGS = 10
 _MAX_MINIMA = 10
 _MAX_NAMED_RATES = 30
+#: Counts of active units that are listed.
+_MAX_COUNTS = 16
 #: Misfits below this, in standard errors, are rounding.
 _SMALL = 0.001
 
@@ -25,7 +27,8 @@ Lines = Iterator[str]
 def render(report: Sections) -> str:
     """The sections that are known, separated by empty lines."""
     parts = (
-        _trouble, _data, _fit, _entropies, _couplings, _comparison, _goodness, _minima, _warnings,
+        _trouble, _data, _fit, _entropies, _couplings, _comparison, _goodness, _minima,
+        _populations, _warnings,
     )  # fmt: skip
     texts = ("\n".join(part(report)) for part in parts)
     return "\n\n".join(text for text in texts if text)
@@ -260,6 +263,39 @@ def _minima(report: Sections) -> Lines:
         rows.append([pattern, f"{minimum.energy:.4f}", number(minimum.probability), names])
     yield f"{n_minima} local minim{plural} of the energy (changes of one unit)"
     yield from table(rows, "<>><")
+
+
+def _populations(report: Sections) -> Lines:
+    """P(K) of the data and of both models."""
+    s = report.populations
+    if s is None:
+        return
+    yield "Numbers of active units"
+    how = s.message if s.converged else f"not converged: {s.message}"
+    yield from wrapped(f"k-pairwise fit of rates, pairs and P(K): {how}")
+    decimals = 6 if s.log_likelihood_error is None else 4
+    likelihood = with_error(s.log_likelihood, s.log_likelihood_error, decimals)
+    yield labelled("log-likelihood per row", f"{likelihood} nats")
+    if s.gain_bits is not None:
+        yield labelled("gain over pairs alone", f"{s.gain_bits:.4f} bits")
+    yield labelled("parameters", f"{s.n_parameters}")
+    if s.pools and s.pools[-1] < len(s.shares) - 1:
+        yield labelled("one value of V from K =", f"{s.pools[-1]}")
+    rows = [
+        (
+            f"{share.count}",
+            f"{share.data:.5f} ± {share.data_error:.5f}",
+            _with_noise(share.pairwise, share.pairwise_error),
+            _with_noise(share.k_pairwise, share.k_pairwise_error),
+        )
+        for share in s.shares[:_MAX_COUNTS]
+    ]
+    yield from table([("K", "P(K) of data", "pairwise", "k-pairwise"), *rows], ">>>>")
+
+
+def _with_noise(value: float, error: float) -> str:
+    """A probability, with its error if it has one."""
+    return f"{value:.5f} ± {error:.5f}" if error else f"{value:.5f}"
 
 
 def _warnings(report: Sections) -> Lines:

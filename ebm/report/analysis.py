@@ -25,6 +25,7 @@ from ebm.errors import (
 from ebm.inversion import mean_field
 from ebm.learning import FitResult, fit
 from ebm.learning.penalties import Penalty, as_penalty
+from ebm.report._populations import populations, require_counts
 from ebm.report._printed import render
 from ebm.report._sections import sections_of
 from ebm.report.parts import Sections
@@ -92,6 +93,7 @@ def analyze(
     names: Sequence[str] | None = None,
     rng: RandomSource = 0,
     progress: bool = False,
+    k_pairwise: bool = False,
 ) -> Report:
     """Fit a Boltzmann machine to binary data and report on the quality of the fit.
 
@@ -118,6 +120,9 @@ def analyze(
         Source of the data sets drawn from the model for comparison, and of Markov chains.
     progress : bool, default False
         Show each iteration of the fit on the standard error stream.
+    k_pairwise : bool, default False
+        Fit an :class:`ebm.KPairwiseModel` beside the pairwise one, which is then ``Report.model``,
+        and report P(K) of both. All other sections are those of the pairwise model.
 
     Returns
     -------
@@ -150,6 +155,8 @@ def analyze(
         if not isinstance(data, WeightedStates):
             data = Ensemble.from_data(data, space=space, names=names)
         place = _center(data, center)
+        if k_pairwise:
+            require_counts(data, center)
         source = generator(rng)
         result, route = _fitted(data, strengths, source, progress)
         inversion: Any = None
@@ -159,7 +166,12 @@ def analyze(
             except ConstantUnitError as error:
                 trouble = [f"No mean-field inversion: {error}"]
             sections = sections_of(data, result, inversion, strengths, source)
-    model: Any = inversion if result is None else result.model
+        model: Any = inversion if result is None else result.model
+        if k_pairwise and result is not None:
+            section, model = populations(data, result, strengths, source, progress)
+            sections["populations"], place = section, None
+        elif k_pairwise:
+            raise EbmError(f"no k-pairwise model beside {route}: take fewer units or a penalty")
     messages = _messages(caught, data, fitted=result is not None)
     notes = (*notes, *messages, *(result.warnings if result else ()), *trouble)
     return Report(

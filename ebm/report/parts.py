@@ -17,6 +17,8 @@ __all__ = [
     "Minima",
     "Minimum",
     "MomentMisfit",
+    "PopulationShare",
+    "Populations",
     "Sections",
 ]
 
@@ -308,6 +310,65 @@ class Minima:
     deepest: tuple[Minimum, ...]
 
 
+@dataclass(frozen=True)
+class PopulationShare:
+    """P(K) of the data and of two models, with errors.
+
+    Parameters
+    ----------
+    count : int
+        K, the number of units active at once.
+    data, data_error : float
+        P(K) of the data and its standard error.
+    pairwise, pairwise_error : float
+        P(K) of the pairwise model and its Monte Carlo error, 0 where it is exact.
+    k_pairwise, k_pairwise_error : float
+        The same of the k-pairwise model.
+    """
+
+    count: int
+    data: float
+    data_error: float
+    pairwise: float
+    pairwise_error: float
+    k_pairwise: float
+    k_pairwise_error: float
+
+
+@dataclass(frozen=True)
+class Populations:
+    """The k-pairwise fit and the number of units active at once.
+
+    Parameters
+    ----------
+    converged : bool
+        Whether the fit reached a maximum.
+    message : str
+        Why it ended.
+    n_parameters : int
+        Number of parameters.
+    pools : tuple of int
+        The first K of each run of counts that share one value of V.
+    log_likelihood : float
+        Mean log-likelihood of a row in nats.
+    log_likelihood_error : float or None
+        Standard error of an estimated ln Z.
+    gain_bits : float or None
+        By how much it is larger than that of the pairwise model, in bits.
+    shares : tuple of PopulationShare, (n_units + 1,)
+        P(0), P(1), ….
+    """
+
+    converged: bool
+    message: str
+    n_parameters: int
+    pools: tuple[int, ...]
+    log_likelihood: float
+    log_likelihood_error: float | None
+    gain_bits: float | None
+    shares: tuple[PopulationShare, ...]
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Sections:
     """All numbers of a report; a section that is not known is None."""
@@ -320,6 +381,7 @@ class Sections:
     comparison: InversionComparison | None
     goodness: Goodness | None
     minima: Minima | None
+    populations: Populations | None = None
     warnings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:

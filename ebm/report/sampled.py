@@ -129,11 +129,11 @@ def fit_by_chains(
         # Ctrl-C from here on keeps the fit, which took minutes.
         with interruptible():
             fisher, errors = _errors(model, samples, data.sample_size, (l2, l2_biases))
-            partition = _partition(model, ANNEALING_STEPS, source, progress)
+            partition = partition_of(model, ANNEALING_STEPS, source, progress)
     notes = result.warnings
     if partition is None:
         notes += (f"Interrupted: ln Z was estimated by an annealing of {HASTY_STEPS} steps only",)
-        partition = _partition(model, HASTY_STEPS, source, progress)
+        partition = partition_of(model, HASTY_STEPS, source, progress)
     return replace(
         result,
         log_likelihood=-float(data.expectation(model.energy)) - float(partition.value),
@@ -144,7 +144,8 @@ def fit_by_chains(
     )
 
 
-def _partition(model: Any, n_steps: int, rng: np.random.Generator, progress: bool) -> Estimate:
+def partition_of(model: Any, n_steps: int, rng: np.random.Generator, progress: bool) -> Estimate:
+    """ln Z by annealing, with its error."""
     annealing = Annealing(n_chains=100, n_steps=n_steps).run(model, rng, progress=progress)
     return Estimate(annealing.log_partition, annealing.log_partition_error)
 
