@@ -167,7 +167,7 @@ class KPairwiseModel(Frozen, ParametricModel):
         Examples
         --------
         >>> import ebm
-        >>> rows = ebm.exact(ebm.BoltzmannMachine([[0] * 6] * 6, [-1.0] * 6)).sample(1000, rng=0)
+        >>> rows = ebm.exact(ebm.BoltzmannMachine([[0] * 8] * 8, [-1.0] * 8)).sample(1000, rng=0)
         >>> ebm.KPairwiseModel.for_data(rows).pools
         (3, 4, 5)
         """

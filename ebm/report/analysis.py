@@ -61,7 +61,7 @@ class Report(Sections):
         The fitted model, or the inversion without a fit, in the center requested.
     route : str
         Method of the fit, as a sentence.
-    summary, fit, entropies, couplings, comparison, goodness, minima : records
+    summary, fit, entropies, couplings, comparison, goodness, minima, populations : records
         The sections, see :mod:`ebm.report.parts`; a section that is not known is None.
     warnings : tuple of str
         Limitations of the data and of the fit, one sentence each.
