@@ -9,6 +9,7 @@ from scipy import sparse
 
 import ebm
 from ebm.forms import TermForm
+from ebm.sampling._counted import CountedSweeper
 from ebm.sampling._mixed_units import MixedSweeper
 from ebm.sampling.annealing import Tempered
 from ebm.sampling.gibbs import (
@@ -128,6 +129,13 @@ def counted(strength=1.0):
     return Counted(many_body(strength))
 
 
+def population(strength=1.0):
+    """Pairs, and a potential of the number of active units."""
+    machine = pairs(strength)
+    potential = np.array([0.0, -0.4, 0.3, 0.9, -0.5, 0.6])
+    return ebm.KPairwiseModel(machine.weights, 0.5 * machine.biases, potential)
+
+
 def equal_levels(strength=1.0):
     """Couplings of equal levels on a ring of five with a chord."""
     couplings = np.zeros((5, 5, 3, 3))
@@ -236,6 +244,7 @@ KERNELS = {
     "levels, sparse, double": Kernel(
         LevelsSweeper, lambda: SparseForm(levels()), settings=ALWAYS_DOUBLE
     ),
+    "population": Kernel(CountedSweeper, population),
     "many-body": Kernel(TermSweeper, many_body),
     "many-body, {0,1}": Kernel(TermSweeper, many_body_binary),
     "many-body, counted": Kernel(TermSweeper, counted),
@@ -253,6 +262,7 @@ KERNELS = {
         SparseLevelsSweeper, equal_levels, METROPOLIS, ALWAYS_SPARSE
     ),
     "Metropolis, levels, double": Kernel(LevelsSweeper, levels, METROPOLIS, ALWAYS_DOUBLE),
+    "Metropolis, population": Kernel(CountedSweeper, population, METROPOLIS),
     "Metropolis, many-body": Kernel(TermSweeper, many_body, METROPOLIS),
     "Metropolis, many-body, counted": Kernel(TermSweeper, counted, METROPOLIS),
     "Metropolis, user's own": Kernel(MetropolisSweeper, users_own, METROPOLIS),
