@@ -177,6 +177,7 @@ def test_words_seen_once_each_are_warned_of():
         with pytest.warns(FewSamplesWarning, match="seen once"):
             estimate = word_entropy(np.ones(20), name, **settings(name, 1000))
         assert math.isfinite(estimate.value)
+        assert math.isinf(estimate.standard_error) == (name != "nsb")
 
 
 @pytest.mark.parametrize(

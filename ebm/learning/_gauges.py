@@ -94,10 +94,10 @@ class CountGauge(PairGauge):
         return np.concatenate([super().gradient(gradient, center), of_constants])
 
     def moved(self, theta: Array, move: Array, center: Array) -> Array:
-        """Both moves in the parameters of the model."""
+        """Both moves in the parameters of the model; the second is none if left out."""
         p = len(theta)
-        after = super().moved(theta, move[:p], center)
-        return np.asarray(after + move[p:] @ self._moves)
+        after, of_constants = super().moved(theta, move[:p], center), move[p:]
+        return np.asarray(after + of_constants @ self._moves) if len(of_constants) else after
 
 
 class LayerGauge(Gauge):

@@ -163,7 +163,8 @@ ENTROPY_ESTIMATORS = (*_FORMULAS, "nsb")
 def _jackknife(estimator: Callable[[Counts], float], counts: Counts) -> tuple[float, float]:
     """S, and √((N − 1)/N Σ (S₋ᵣ − mean)²) over the rows r left out; rows of one n are alike."""
     value, total = estimator(counts), counts.total
-    if total < 2:
+    # Rows of which each is a word of its own do not tell how much they vary.
+    if total < 2 or counts.n[-1] == 1:
         return value, math.inf
     without = np.array([estimator(_without_one(counts, k)) for k in range(len(counts.n))])
     shares = counts.n * counts.words / total

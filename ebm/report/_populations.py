@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import numpy as np
 from ebm._types import Array
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import ExactEnsemble
-from ebm.errors import CodingError, EbmError
-from ebm.learning import FitResult, GradientSteps, Likelihood, Penalty, PersistentChains, fit
+from ebm.errors import CodingError, EbmError, EbmWarning
+from ebm.learning import Adam, FitResult, GradientSteps, Likelihood, Penalty, PersistentChains, fit
+from ebm.learning.optimizers import Decay
 from ebm.models import KPairwiseModel
 from ebm.observables import MAX_UNITS, population_count
 from ebm.report.parts import Populations, PopulationShare
@@ -23,9 +25,13 @@ from ebm.report.sampled import (
     SampledModel,
     partition_of,
 )
-from ebm.sampling import Samples, SamplingRun, sample
+from ebm.sampling import ParallelTempering, Samples, SamplingRun, sample
 from ebm.spaces import Binary
 
+#: Tempered chains, each of several copies, that take over where others miss a population.
+N_TEMPERED = 300
+#: Rows that a model may hold beyond the largest number of active units of the data.
+MOST_BEYOND = 20.0
 #: Draws from an exact ensemble that is too large to be summed again.
 EXACT_DRAWS = 200_000
 
@@ -53,11 +59,7 @@ def populations(
     by_chains = isinstance(pairs.ensemble, SampledModel) or data.space.n > MAX_UNITS
     partition_error = None
     if by_chains:
-        chains, steps = Likelihood(PersistentChains(N_CHAINS)), GradientSteps(n_epochs=N_EPOCHS)
-        settings: dict[str, Any] = {"loss": chains, "solver": steps, "rng": rng}
-        result = fit(start, data, penalty=strength, progress=progress, **settings)
-        run = SamplingRun(progress=progress)
-        samples = sample(result.model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=rng, run=run)
+        result, samples = _by_chains(start, data, strength, rng, progress)
         partition = partition_of(result.model, ANNEALING_STEPS, rng, progress)
         likelihood = -float(data.expectation(result.model.energy)) - float(partition.value)
         partition_error = float(partition.standard_error)
@@ -83,6 +85,39 @@ def populations(
         ),
     )
     return section, result.model
+
+
+def _by_chains(
+    start: Any, data: WeightedStates, penalty: Penalty, rng: np.random.Generator, progress: bool
+) -> tuple[FitResult, Samples]:
+    """The fit, and draws of chains that begin at random states.
+
+    Chains of a fit begin at rows. A state of many active units that they never visit may become
+    likely unseen, and chains that begin at random find it: tempered ones, which reach it from
+    everywhere, then go on with the fit.
+    """
+    run = SamplingRun(progress=progress)
+    stages = (
+        (PersistentChains(N_CHAINS), None),
+        (PersistentChains(N_TEMPERED, sampler=ParallelTempering()), Adam(Decay(0.002, 500))),
+    )
+    last_seen = int(np.flatnonzero(population_count(data))[-1])
+    for average, optimizer in stages:
+        solver = GradientSteps(optimizer, n_epochs=N_EPOCHS)
+        loss = Likelihood(average)
+        result = fit(
+            start, data, loss=loss, penalty=penalty, solver=solver, rng=rng, progress=progress
+        )
+        start = result.model
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", EbmWarning)
+            samples = sample(start, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=rng, run=run)
+        beyond = float(_shares_of_draws(samples)[0][last_seen + 1 :].sum())
+        if beyond * data.sample_size <= MOST_BEYOND:
+            break
+    for warning in caught:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return result, samples
 
 
 def _shares(ensemble: Any, rng: np.random.Generator) -> tuple[Array, Array]:

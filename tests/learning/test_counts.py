@@ -180,6 +180,22 @@ def test_other_optimizers_take_these_coordinates(optimizer):
     assert exact.log_likelihood - result.log_likelihood < 5e-3
 
 
+def test_parameters_that_are_held_stay_in_fits_by_chains():
+    rows = draws(6, 2000)[1]
+    start = ebm.KPairwiseModel.for_data(rows)
+    free = [not name.startswith("V") for name in start.parameter_names]
+    result = ebm.fit(
+        start,
+        rows,
+        penalty=ebm.Penalty(free=free),
+        loss=ebm.Likelihood(ebm.PersistentChains(200)),
+        solver=ebm.GradientSteps(n_epochs=50),
+        rng=0,
+    )
+    assert not result.model.potential.any()
+    assert result.model.weights.any()
+
+
 def test_names_of_the_data_reach_the_parameters():
     rows = draws(5, 1000)[1]
     data = ebm.Ensemble.from_data(rows, names=list("abcde"))

@@ -1,0 +1,97 @@
+"""The k-pairwise fit in reports and on the command line."""
+
+import json
+
+import numpy as np
+import pytest
+
+import ebm
+from ebm.cli.command import main
+from ebm.errors import CodingError, EbmError
+from ebm.observables import population_count
+from ebm.report import sampled
+from tests.learning.test_counts import draws
+
+ROWS = draws(7, 2500)[1].astype(int)
+
+
+def write(path, rows):
+    names = ",".join(f"c{k}" for k in range(rows.shape[1]))
+    np.savetxt(path, rows, fmt="%d", delimiter=",", header=names, comments="")
+    return str(path)
+
+
+def test_a_report_shows_both_models_beside_the_data():
+    report = ebm.analyze(ROWS, k_pairwise=True)
+    section = report.populations
+    data = ebm.Ensemble.from_data(ROWS)
+    exact = population_count(ebm.exact(report.model))
+    pairs = population_count(report.ensemble)
+    for share in section.shares:
+        assert share.data == pytest.approx(population_count(data)[share.count])
+        assert share.k_pairwise == pytest.approx(exact[share.count], abs=1e-9)
+        assert share.pairwise == pytest.approx(pairs[share.count], abs=1e-9)
+    assert isinstance(report.model, ebm.KPairwiseModel)
+    assert section.converged
+    assert section.gain_bits > 0
+    text = str(report)
+    assert "Numbers of active units" in text
+    assert "gain over pairs alone" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert report.to_dict()["populations"]["shares"][0]["count"] == 0
+    assert ebm.analyze(ROWS).to_dict()["populations"] is None
+
+
+def test_reports_by_chains_have_errors(monkeypatch):
+    monkeypatch.setattr("ebm.report.analysis.MAX_UNITS_EXACT", 4)
+    monkeypatch.setattr(sampled, "N_CHAINS", 500)
+    report = ebm.analyze(ROWS, k_pairwise=True, rng=1)
+    first = report.populations.shares[0]
+    assert first.k_pairwise_error > 0
+    assert first.pairwise_error > 0
+    assert abs(first.k_pairwise - first.data) < 4 * (first.data_error + first.k_pairwise_error)
+
+
+def test_tempered_chains_go_on_where_others_miss_a_population(monkeypatch):
+    from ebm.report import _populations
+
+    monkeypatch.setattr("ebm.report.analysis.MAX_UNITS_EXACT", 4)
+    for name, value in (("N_CHAINS", 200), ("N_TEMPERED", 50), ("N_EPOCHS", 300)):
+        monkeypatch.setattr(_populations, name, value)
+        if name in vars(sampled):
+            monkeypatch.setattr(sampled, name, value)
+    monkeypatch.setattr(_populations, "MOST_BEYOND", -1.0)
+    averages, fit = [], _populations.fit
+    monkeypatch.setattr(
+        _populations,
+        "fit",
+        lambda *a, **how: averages.append(how["loss"].average) or fit(*a, **how),
+    )
+    report = ebm.analyze(ROWS, k_pairwise=True, rng=1)
+    assert [average.sampler is None for average in averages] == [True, False]
+    first = report.populations.shares[0]
+    assert abs(first.k_pairwise - first.data) < 0.03
+
+
+def test_what_has_no_counts_is_refused():
+    with pytest.raises(CodingError, match="recode as"):
+        ebm.analyze(2 * ROWS - 1, space=ebm.Spins, k_pairwise=True)
+    with pytest.raises(EbmError, match="no center"):
+        ebm.analyze(ROWS, center="mean", k_pairwise=True)
+
+
+def test_the_command_line_fits_prints_and_writes(tmp_path, capsys):
+    source = write(tmp_path / "data.csv", ROWS)
+    outputs = [str(tmp_path / name) for name in ("model.npz", "report.json", "draws.csv")]
+    options = ["--out", outputs[0], "--json", outputs[1], "--samples-out", outputs[2]]
+    assert main(["fit", source, "--k-pairwise", *options]) == 0
+    assert "k-pairwise fit of rates, pairs and P(K)" in capsys.readouterr().out
+    assert isinstance(ebm.load(outputs[0]), ebm.KPairwiseModel)
+    with open(outputs[1], encoding="utf-8") as file:
+        assert json.load(file)["populations"]["converged"]
+
+
+def test_counts_that_are_too_few_are_a_sentence(tmp_path, capsys):
+    rows = ROWS[ROWS.sum(axis=1) < 4]
+    assert main(["fit", write(tmp_path / "few.csv", rows), "--k-pairwise"]) == 2
+    assert "too few or too much alike" in capsys.readouterr().err
