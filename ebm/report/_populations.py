@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -71,12 +71,12 @@ def populations(
     beside, seen = _shares(pairs.ensemble, rng), population_count(data)
     errors = np.sqrt(seen * (1 - seen) / data.sample_size)
     columns = [column.tolist() for column in (seen, errors, *beside, *own)]
-    before = pairs.log_likelihood
+    before, model = pairs.log_likelihood, cast(Any, result.model)
     section = Populations(
         converged=result.converged,
         message=result.message,
         n_parameters=result.n_parameters,
-        pools=tuple(result.model.pools),
+        pools=tuple(model.pools),
         log_likelihood=likelihood,
         log_likelihood_error=partition_error,
         gain_bits=None if before is None else (likelihood - before) / math.log(2),
@@ -84,7 +84,7 @@ def populations(
             PopulationShare(k, *numbers) for k, numbers in enumerate(zip(*columns, strict=True))
         ),
     )
-    return section, result.model
+    return section, model
 
 
 def _by_chains(
