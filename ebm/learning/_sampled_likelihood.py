@@ -195,7 +195,7 @@ class SampledLikelihood:
         )
 
     def _joint_at_start(self) -> tuple[Any, Any] | None:
-        """The joint model, and rows with hidden units drawn, the same in every fit of these data."""
+        """The joint model, and rows with hidden units drawn, the same in all fits of the data."""
         if self.completion is None:
             return None
         rows: Any = self.rows
