@@ -98,5 +98,6 @@ def arithmetic_of(model: Any, source: np.random.Generator, stream: Any = None) -
     ``stream`` is where the random numbers of the device stood when the chains were left.
     """
     on_device = getattr(model, "_chain_arithmetic", None)
-    chosen: Arithmetic | None = None if on_device is None else on_device(source, stream)
-    return HostArithmetic(source) if chosen is None else chosen
+    chosen: Any = None if on_device is None else on_device(source, stream)
+    place: Arithmetic = HostArithmetic(source) if chosen is None else chosen
+    return place
