@@ -54,7 +54,7 @@ class Arithmetic(Protocol):
 class HostArithmetic:
     """numpy, and a generator whose state can be written down."""
 
-    xp = np
+    xp: Any = np
 
     def __init__(self, source: np.random.Generator) -> None:
         self._source = source
