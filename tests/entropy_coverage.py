@@ -4,11 +4,11 @@
 two stated deviations, mean of the deviation in stated ones):
 
     p ∝ 1/k, 200 words, 100 rows             0.49  0.83  -0.87
-    p ∝ 1/k, 200 words, 400 rows             0.60  0.90  +0.06
-    Dirichlet(½), 100 words, 100 rows        0.67  0.96  -0.04
-    the prior of NSB, 100 words, 100 rows    0.69  0.96  +0.06
-    uniform, 100 words, 100 rows             0.00  0.99  -1.32
-    p ∝ 0.3^k, 30 words, 50 rows             0.66  0.93  +0.06
+    p ∝ 1/k, 200 words, 400 rows             0.59  0.89  +0.07
+    Dirichlet(½), 100 words, 100 rows        0.68  0.94  -0.02
+    the prior of NSB, 100 words, 100 rows    0.68  0.95  -0.08
+    uniform, 100 words, 100 rows             0.00  0.98  -1.32
+    p ∝ 0.3^k, 30 words, 50 rows             0.69  0.93  -0.02
 """
 
 import numpy as np

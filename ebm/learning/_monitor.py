@@ -31,6 +31,8 @@ class Monitor:
     probe: Any
     validation: Any
     penalty: AppliedPenalty
+    #: The joint model and rows with hidden units drawn at the start, where these are sampled.
+    joint: tuple[Any, Any] | None = None
 
     @cached_property
     def _gauge(self) -> Gauge:
@@ -39,7 +41,8 @@ class Monitor:
 
     @cached_property
     def _variances(self) -> Array:
-        variance = variances(self.family, self.data, self.mean, np.zeros(0))
+        model, data = self.joint or (self.family, self.data)
+        variance = variances(model, data, self.mean, np.zeros(0))
         if not has_counts(self.family) or self.penalty.is_tied:
             return variance
         # The misfits of P(K) where V is a constant are misfits as well.
