@@ -37,6 +37,7 @@ _SWITCHES: Mapping[str, Callable[[Any], str | None]] = {
         if isinstance(value, list)
         else "--transpose"
     ),
+    "k_pairwise": lambda value: "--k-pairwise",
     "overwrite": lambda value: "--force",
     "space": lambda value: "--spins" if value == "ebm.Spins" else None,
 }

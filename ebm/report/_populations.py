@@ -112,7 +112,7 @@ def _by_chains(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", EbmWarning)
             samples = sample(start, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=rng, run=run)
-        beyond = float(_shares_of_draws(samples)[0][last_seen + 1 :].sum())
+            beyond = float(_shares_of_draws(samples)[0][last_seen + 1 :].sum())
         if beyond * data.sample_size <= MOST_BEYOND:
             break
     for warning in caught:
