@@ -81,18 +81,16 @@ class CompletedRows(Ensemble):
         self._model, self._data = model, data
         self.space, self.sample_size = data.space, data.sample_size
         self._batches, self._long = _batches_of(data, offered_form(model) is QuadraticForm)
-        n_states = self._n_listed
-        _require_feasible(
-            f"summing over {n_states:.3g} completions of incomplete rows",
-            n_states * (SECONDS_PER_STATE + data.space.n * SECONDS_PER_NUMBER)
-            + SECONDS_BY_PRODUCTS * sum(float(_n_completions(data, row)) for row in self._long),
-            8.0 * n_states,
-        )
+        listed = sum(float(len(batch.rows)) * len(batch.fillings) for batch in self._batches)
+        seconds = listed * (SECONDS_PER_STATE + data.space.n * SECONDS_PER_NUMBER)
+        seconds += SECONDS_BY_PRODUCTS * (self.n_completions - listed)
+        what = f"summing over {self.n_completions:.3g} completions of incomplete rows"
+        _require_feasible(what, seconds, 8.0 * listed)
 
     @property
-    def _n_listed(self) -> float:
-        """Number of completions that are visited one by one."""
-        return sum(float(len(batch.rows)) * len(batch.fillings) for batch in self._batches)
+    def n_completions(self) -> float:
+        """Number of states that the missing cells may have, summed over the distinct rows."""
+        return sum(float(len(part.rows)) * part.n_completions for part in self._data.lacking)
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """Completed states (m, n) and their weights w_r p(x_m | x_o), (m,)."""
@@ -157,7 +155,7 @@ class CompletedRows(Ensemble):
         """
         model: Any = self._model
         p = len(model.parameters)
-        n_states = self._n_listed + sum(float(_n_completions(self._data, r)) for r in self._long)
+        n_states = self.n_completions
         _require_feasible(
             f"the covariances of {p} derivatives over {n_states:.3g} completions",
             n_states * (SECONDS_PER_STATE + p * SECONDS_PER_NUMBER + p * p * 1e-10),
@@ -279,35 +277,24 @@ class _Batch(NamedTuple):
 
 def _batches_of(data: IncompleteEnsemble, by_products: bool) -> tuple[list[_Batch], Indices]:
     """Rows whose completions are listed, in batches, and the numbers of the other rows."""
-    counts = data.is_missing.sum(axis=1)
     batches: list[_Batch] = []
     long: list[Indices] = [np.empty(0, dtype=np.intp)]
-    for k in np.unique(counts):
-        rows = np.flatnonzero(counts == k)
-        units = np.nonzero(data.is_missing[rows])[1].reshape(len(rows), k)
-        kinds, which = np.unique(data.space.n_values[units], axis=0, return_inverse=True)
-        for number, kind in enumerate(kinds):
-            of_kind = which.ravel() == number
-            size = float(np.prod(kind.astype(np.float64)))
-            if size > MOST_LISTED and by_products:
-                long.append(rows[of_kind])
-                continue
-            _require_feasible(
-                f"summing over {size:.3g} completions of one row",
-                size * SECONDS_PER_STATE,
-                8.0 * size * data.space.n,
-            )
-            fillings = np.indices(tuple(kind)).reshape(k, int(size)).T
-            step = max(1, CHUNK // (int(size) * data.space.n))
-            for start in range(0, int(of_kind.sum()), step):
-                some = slice(start, start + step)
-                batches.append(_Batch(rows[of_kind][some], units[of_kind][some], fillings))
+    for part in data.lacking:
+        size = part.n_completions
+        if size > MOST_LISTED and by_products:
+            long.append(part.rows)
+            continue
+        _require_feasible(
+            f"summing over {size:.3g} completions of one row",
+            size * SECONDS_PER_STATE,
+            8.0 * size * data.space.n,
+        )
+        fillings = np.indices(tuple(part.n_values)).reshape(-1, int(size)).T
+        step = max(1, CHUNK // (int(size) * data.space.n))
+        for start in range(0, len(part.rows), step):
+            some = slice(start, start + step)
+            batches.append(_Batch(part.rows[some], part.units[some], fillings))
     return batches, np.concatenate(long)
-
-
-def _n_completions(data: IncompleteEnsemble, row: int) -> float:
-    """Number of states of the missing cells of a row."""
-    return float(np.prod(data.space.n_values[data.is_missing[row]].astype(np.float64)))
 
 
 def _summary(features: Array, weights: Array) -> tuple[float, Array, Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,19 @@ __all__ = ["IncompleteEnsemble"]
 
 #: The level of a cell that is missing.
 MISSING = -1
+
+
+class Lacking(NamedTuple):
+    """Rows (m,) that lack k cells of the same numbers of values, n_values (k,), of units (m, k)."""
+
+    rows: Indices
+    units: Indices
+    n_values: Indices
+
+    @property
+    def n_completions(self) -> float:
+        """Number of states of the missing cells of one row."""
+        return float(np.prod(self.n_values.astype(np.float64)))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -157,6 +170,19 @@ class IncompleteEnsemble(Ensemble):
     def is_missing(self) -> Flags:
         """Which cells are missing, (n_patterns, n)."""
         return np.asarray(self.levels == MISSING)
+
+    @cached_property
+    def lacking(self) -> tuple[Lacking, ...]:
+        """The rows by how many cells they lack, so that those with as many completions go along."""
+        counts, parts = self.is_missing.sum(axis=1), []
+        for k in np.unique(counts).tolist():
+            rows = np.flatnonzero(counts == k)
+            units = np.nonzero(self.is_missing[rows])[1].reshape(len(rows), k)
+            kinds, which = np.unique(self.space.n_values[units], axis=0, return_inverse=True)
+            for number, kind in enumerate(kinds):
+                alike = which.ravel() == number
+                parts.append(Lacking(rows[alike], units[alike], kind))
+        return tuple(parts)
 
     @property
     def n_missing(self) -> Array:

@@ -43,6 +43,7 @@ from ebm.learning._separation import idle_directions, is_affine
 from ebm.learning._statistics import gradient_of, gradient_variances, variances
 from ebm.learning._symmetric_start import symmetric_start_notes
 from ebm.learning.lbfgs import LBFGS
+from ebm.learning.newton import Newton
 from ebm.learning.penalties import AppliedPenalty
 from ebm.learning.result import FitResult
 from ebm.spaces import Spins
@@ -50,6 +51,8 @@ from ebm.spaces._labels import shown
 
 #: Eigenvalue of the observed information, in units of that of complete rows, that is no rounding.
 NEGATIVE = -1e-8
+#: Largest number of completions and states, times squared parameters, for Newton steps.
+NEWTON_WORK = 4e9
 #: Points whose completed rows are kept: a step asks for the last ones again.
 POINTS = 2
 #: Columns, or pairs of them, that a message names.
@@ -124,6 +127,27 @@ class IncompleteLikelihoodLoss(LikelihoodLoss):
             f"{lowest:.2g} times that of complete rows"
         )
 
+    @property
+    def is_small(self) -> bool:
+        """Whether steps along the observed information cost little."""
+        start = self.point(self.start())
+        p, completed = len(start.theta), self._completed(start.model)
+        n_states = completed.n_completions + self.family.space.size
+        return self.is_affine and start.is_exact and p**2 * n_states <= NEWTON_WORK
+
+    def require_hessian(self) -> None:
+        """Refuse Newton steps where the observed information is not at hand."""
+        if not self.is_affine or not self.point(self.start()).is_exact:
+            raise EbmError(
+                "Newton steps on incomplete rows need ebm.exact and energies that are affine in "
+                "the parameters: give solver=ebm.LBFGS()"
+            )
+
+    @cached_property
+    def is_affine(self) -> bool:
+        """Whether energies, units of the family all seen, are affine in its parameters."""
+        return is_affine(self.family, self._completed(self.family))
+
     def lowest_curvature(self, point: Point, *, penalized: bool) -> float | None:
         """Smallest eigenvalue of the Hessian of L, or of I alone, in units of the complete F.
 
@@ -149,7 +173,7 @@ class IncompleteLikelihoodLoss(LikelihoodLoss):
         family = self.family
         if len(family.parameters) > MOST_PARAMETERS:
             return np.empty((len(family.parameters), 0))
-        if not is_affine(family, self._completed(family)):
+        if not self.is_affine:
             return np.empty((len(family.parameters), 0))
         bare = self._bare
         complete = fisher_information(bare.model, bare.ensemble).dense()
@@ -198,11 +222,11 @@ class IncompleteLikelihoodProblem:
     average: Callable[[Any], Any]
     penalty: AppliedPenalty
 
-    solvers = (LBFGS,)
+    solvers = (Newton, LBFGS)
 
-    def solver(self) -> LBFGS:
-        """L-BFGS, whose line search never lets the likelihood fall."""
-        return LBFGS()
+    def solver(self) -> None:
+        """The fastest, which is known once the start is; none lets the likelihood fall."""
+        return None
 
     def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
         """The fitted model, with what the answer assumes of the missing cells."""
@@ -215,6 +239,10 @@ class IncompleteLikelihoodProblem:
         # Exact sums of pairwise models run on threads of their own.
         with single_threaded_blas() if has_pairs(self.family) else nullcontext():
             theta = loss.start()
+            if isinstance(solver, Newton):
+                loss.require_hessian()
+            elif solver is None:
+                solver = Newton() if loss.is_small else LBFGS()
             with entries(progress) as show:
                 run = iterate(solver, loss, theta, progress=show, **how)
             if isinstance(solver, LBFGS):
