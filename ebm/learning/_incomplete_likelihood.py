@@ -317,10 +317,11 @@ def _judged(loss: IncompleteLikelihoodLoss, run: Run) -> Run:
     if run.reason not in {"converged", "rounding"}:
         return run
     end = loss.point(run.state["theta"])
-    lowest, is_flat = None, False
+    is_flat = False
     with interruptible():
         lowest = loss.lowest_curvature(end, penalized=True)
-        is_flat = lowest is not None and lowest > 0 and not end.is_low and end.recedes()
+        # To a maximum the slope turns within two Newton steps; elsewhere it shrinks by e in each.
+        is_flat = lowest is not None and lowest > 0 and not end.is_low and end.falls_after(4.0)
     return replace(run, reason="flat") if is_flat else run
 
 

@@ -422,6 +422,10 @@ class Point:
         slopes = (self._slope_after(length) for length in (4.0, FAR))
         return all(2 * self.slope <= slope <= -TURNED * self.slope for slope in slopes)
 
+    def falls_after(self, length: float) -> bool:
+        """Whether the loss still falls along the Newton step, so many steps away."""
+        return self._slope_after(length) < 0
+
     def _slope_after(self, length: float) -> float:
         """Derivative of the loss along the Newton step, so many steps away."""
         try:

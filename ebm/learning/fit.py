@@ -9,7 +9,14 @@ from typing import Any
 from ebm._iterate import MEMBERS
 from ebm._randomness import RandomSource
 from ebm.ensembles import Ensemble, Moments
-from ebm.errors import CodingError, EbmError, FewSamplesWarning, ModelError, warn
+from ebm.errors import (
+    CodingError,
+    EbmError,
+    FewSamplesWarning,
+    MissingValueError,
+    ModelError,
+    warn,
+)
 from ebm.learning._batches import is_normalized
 from ebm.learning._own_gradients import require_own_gradient
 from ebm.learning.losses import Likelihood, Loss
@@ -132,6 +139,11 @@ def _rows_of(data: Any, space: StateSpace) -> Ensemble:
     """Rows in the coding of the model, which decides it."""
     try:
         return Ensemble.from_data(data, space=space)
+    except MissingValueError as error:
+        raise MissingValueError(
+            f"{error}; cells that are missing at random are summed over where the data are given "
+            "as ebm.IncompleteEnsemble.from_data(rows)"
+        ) from error
     except CodingError as error:
         message = str(error)
         for coding, model in (("Spins", "IsingModel"), ("Binary", "BoltzmannMachine")):
