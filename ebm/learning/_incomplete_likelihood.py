@@ -291,7 +291,8 @@ class IncompleteLikelihoodProblem:
             "parameters, model.with_parameters(…), and keep the largest log_likelihood",
         ]
         if data.n_blank:
-            notes.append(f"{data.n_blank:g} rows show nothing: they add nothing and do not count")
+            rows = "1 row shows" if data.n_blank == 1 else f"{data.n_blank:g} rows show"
+            notes.append(f"{rows} nothing, which adds nothing, and no count of samples has them")
         apart = self._never_together()
         if apart:
             notes.append(
@@ -317,12 +318,13 @@ def _judged(loss: IncompleteLikelihoodLoss, run: Run) -> Run:
     if run.reason not in {"converged", "rounding"}:
         return run
     end = loss.point(run.state["theta"])
-    is_flat = False
+    reason = run.reason
     with interruptible():
         lowest = loss.lowest_curvature(end, penalized=True)
-        # To a maximum the slope turns within two Newton steps; elsewhere it shrinks by e in each.
-        is_flat = lowest is not None and lowest > 0 and not end.is_low and end.falls_after(4.0)
-    return replace(run, reason="flat") if is_flat else run
+        if lowest is not None and lowest > 0 and not end.is_low:
+            # On a way to infinity the slope shrinks by e in each Newton step, beside rounding.
+            reason = "flat" if end.falls_after(4.0) else "undetermined"
+    return replace(run, reason=reason)
 
 
 def _at_a_maximum(loss: IncompleteLikelihoodLoss, result: FitResult) -> FitResult:

@@ -2,7 +2,7 @@
 
     python -m tests.learning.coverage_of_incomplete_rows
 
-Of each problem: 10 spins, couplings N(0, 0.3²) on all pairs and fields N(0, 0.3²), 1000 rows, every
+Of each problem: 10 spins, couplings N(0, 0.2²) on all pairs and fields N(0, 0.2²), 1000 rows, every
 cell removed with probability 0.2; the intervals are θ ± 1.96 standard errors of the observed
 information. Beside them the intervals of the rows that lack nothing, about 107 of 1000.
 """
@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
     dropped_covered: np.ndarray
 
 
-def problem(seed, n=10, n_rows=1000, size=0.3):
+def problem(seed, n=10, n_rows=1000, size=0.2):
     """One model, its rows with cells removed, and the fits with and without incomplete rows."""
     rng = np.random.default_rng(seed)
     couplings = np.triu(rng.normal(0, size, (n, n)), 1)
