@@ -184,24 +184,29 @@ class IncompleteEnsemble(Ensemble):
                 parts.append(Lacking(rows[alike], units[alike], kind))
         return tuple(parts)
 
+    @cached_property
+    def counts(self) -> Array:
+        """Frequencies of the distinct rows, (n_patterns,)."""
+        counts = self.weights * self.sample_size
+        whole = np.rint(counts)
+        # Shares of whole frequencies are rounded.
+        return whole if np.allclose(counts, whole, rtol=1e-9, atol=0) else counts
+
     @property
     def n_missing(self) -> Array:
         """Number of missing cells of each unit, rows that show nothing included, (n,)."""
-        shares: Array = self.weights @ self.is_missing
-        # Shares of whole frequencies are rounded.
-        return np.round(shares * self.sample_size, 9) + self.n_blank
+        return np.asarray(self.counts @ self.is_missing + self.n_blank)
 
     @property
     def n_complete(self) -> float:
         """Sum of the frequencies of the rows that lack nothing."""
-        share = float(self.weights[~self.is_missing.any(axis=1)].sum())
-        return round(share * self.sample_size, 9)
+        return float(self.counts[~self.is_missing.any(axis=1)].sum())
 
     @property
     def seen_together(self) -> Array:
         """Sum of the frequencies of the rows that show both of two units, (n, n)."""
         seen = (~self.is_missing).astype(np.float64)
-        return np.asarray(seen.T @ (seen * self.weights[:, None]) * self.sample_size)
+        return np.asarray(seen.T @ (seen * self.counts[:, None]))
 
     @property
     def seen_mean(self) -> Array:

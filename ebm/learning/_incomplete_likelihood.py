@@ -36,7 +36,7 @@ from ebm.information import FisherInformation, fisher_information
 from ebm.information.fisher import symmetrized
 from ebm.learning._assessment import MOST_PARAMETERS, likelihood_result
 from ebm.learning._coordinates import CenteredPairs, Coordinates
-from ebm.learning._existence import constant_units, units_of_direction
+from ebm.learning._existence import constant_units, gentle_penalty, units_of_direction
 from ebm.learning._families import diagonal_input, has_pairs, pairs_of
 from ebm.learning._likelihood import LikelihoodLoss, Point, deviations
 from ebm.learning._separation import idle_directions, is_affine
@@ -51,6 +51,8 @@ from ebm.spaces._labels import shown
 
 #: Eigenvalue of the observed information, in units of that of complete rows, that is no rounding.
 NEGATIVE = -1e-8
+#: Deviation of a feature, as a share of the largest, in whose units curvatures are no rounding.
+VARIES = 1e-3
 #: Largest number of completions and states, times squared parameters, for Newton steps.
 NEWTON_WORK = 4e9
 #: Points whose completed rows are kept: a step asks for the last ones again.
@@ -151,9 +153,10 @@ class IncompleteLikelihoodLoss(LikelihoodLoss):
     def lowest_curvature(self, point: Point, *, penalized: bool) -> float | None:
         """Smallest eigenvalue of the Hessian of L, or of I alone, in units of the complete F.
 
-        None where it is too dear to be had.
+        None where it is too dear, or, beside hidden units, where it may be rounding in directions
+        of parameters that nothing depends on.
         """
-        if not point.is_exact or len(point.theta) > MOST_PARAMETERS:
+        if not (self.is_affine and point.is_exact) or len(point.theta) > MOST_PARAMETERS:
             return None
         try:
             hessian = self.curvature(point.fisher) if penalized else point.fisher
@@ -161,6 +164,8 @@ class IncompleteLikelihoodLoss(LikelihoodLoss):
             return None
         complete = self.coordinates.within(fisher_information(point.model, point.ensemble).dense())
         unit = deviations(complete)
+        # What hardly varies leaves rounding alone.
+        unit = np.maximum(unit, VARIES * unit.max())
         return float(np.linalg.eigvalsh(hessian / np.outer(unit, unit))[0])
 
     def _untied(self) -> Coordinates:
@@ -267,8 +272,9 @@ class IncompleteLikelihoodProblem:
         constant = constant_units(labels, np.minimum(mean, 1 - mean) < 1e-12)
         if constant:
             raise ConstantUnitError(
-                f"{constant} in the cells seen, so that no finite bias describes it: leave it out, "
-                "or add a penalty (penalty=ebm.Penalty(l2_biases=…))"
+                f"{constant} in the cells seen, so no finite bias is best: leave them out, or hold "
+                "biases by a penalty, such as "
+                f"penalty=ebm.Penalty(l2_biases={gentle_penalty(self.data.sample_size)})"
             )
 
     def _assumption(self) -> str:

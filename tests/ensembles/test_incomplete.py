@@ -86,6 +86,15 @@ def test_complete_rows_are_ordinary_data(data):
     assert complete.states.dtype == expected.states.dtype
 
 
+def test_counts_are_those_of_the_frequencies_however_small():
+    """Whole numbers are whole, others are not rounded away."""
+    rows = [[0, NAN], [1, 1], [0, NAN], [1, NAN], [0, 0], [NAN, 0], [1, 0]]
+    whole = ebm.IncompleteEnsemble.from_data(rows)
+    np.testing.assert_array_equal(whole.n_missing, [1, 3])
+    tiny = ebm.IncompleteEnsemble.from_data(rows, sample_weight=np.full(7, 1e-13))
+    np.testing.assert_allclose(tiny.n_missing, [1e-13, 3e-13])
+
+
 def test_averages_are_refused_and_the_likelihood_named(data):
     """No NaN is ever averaged over: a model has to say what the cells held."""
     for ask in (
