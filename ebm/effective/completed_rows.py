@@ -30,8 +30,9 @@ from ebm.spaces._fixed_units import FixedUnits
 
 __all__ = ["CompletedRows"]
 
-#: Most completions of one row that are visited one by one where products of matrices may serve.
-MOST_LISTED = 2**16
+#: Most completions of one row that are visited one by one where products of matrices may serve:
+#: half a thousand take as long as these products.
+MOST_LISTED = 2**9
 #: Seconds for one completed state, and for each number made of it.
 SECONDS_PER_STATE, SECONDS_PER_NUMBER = 2e-7, 2e-9
 #: What one pass over all completions may take.
@@ -168,6 +169,8 @@ class CompletedRows(Ensemble):
             means = np.add.reduceat(shares[:, None] * slopes, starts) / of_rows[:, None]
             slopes -= np.repeat(means, np.diff(np.append(starts, len(states))), axis=0)
             total += slopes.T @ (slopes * shares[:, None])
+        for k, row in enumerate(self._long):
+            total += self._covariance_of(row, k, p)
         return total
 
     def _rows_of_states(self, p: int) -> Iterator[tuple[Array, Array, Indices]]:
@@ -183,11 +186,21 @@ class CompletedRows(Ensemble):
                 counts = seen.sum(axis=1)
                 starts = np.cumsum(counts) - counts
                 yield self._states(part)[seen], shares[seen], starts
-        for row, others in zip(self._long, self._of_long_rows, strict=True):
-            blocks = [(x[w > 0], w[w > 0]) for x, w in others.blocks()]
-            states = self._fixed(row).completed(np.concatenate([x for x, _ in blocks]))
-            shares = weights[row] * np.concatenate([w for _, w in blocks])
-            yield states, shares, np.zeros(1, dtype=np.intp)
+
+    def _covariance_of(self, row: int, k: int, p: int) -> Array:
+        """w_r Cov(∂E/∂θ | x_o) of one row of many missing cells, (p, p)."""
+        model, fixed, step = self._model, self._fixed(row), max(1, CHUNK // p)
+        # About one state, so that no digits are lost.
+        about = gradients(model, fixed.completed(self._of_long_rows[k].space.states_at([0])), p)
+        first, second = np.zeros(p), np.zeros((p, p))
+        for states, weights in self._of_long_rows[k].blocks():
+            for start in range(0, len(states), step):
+                some = slice(start, start + step)
+                seen, shares = states[some][weights[some] > 0], weights[some][weights[some] > 0]
+                slopes = gradients(model, fixed.completed(seen), p) - about
+                first += shares @ slopes
+                second += slopes.T @ (slopes * shares[:, None])
+        return np.asarray(self._data.weights[row] * (second - np.outer(first, first)))
 
     def _listed_blocks(self) -> Iterator[tuple[Array, Array]]:
         """Completions that are visited one by one, forbidden ones left out."""

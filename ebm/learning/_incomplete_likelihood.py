@@ -55,6 +55,8 @@ NEGATIVE = -1e-8
 VARIES = 1e-3
 #: Largest number of completions and states, times squared parameters, for Newton steps.
 NEWTON_WORK = 4e9
+#: Largest number of units of a pairwise family whose fourth moments serve instead of all states.
+NEWTON_UNITS = 28
 #: Points whose completed rows are kept: a step asks for the last ones again.
 POINTS = 2
 #: Columns, or pairs of them, that a message names.
@@ -133,8 +135,9 @@ class IncompleteLikelihoodLoss(LikelihoodLoss):
     def is_small(self) -> bool:
         """Whether steps along the observed information cost little."""
         start = self.point(self.start())
-        p, completed = len(start.theta), self._completed(start.model)
-        n_states = completed.n_completions + self.family.space.size
+        p, n_states = len(start.theta), self._completed(start.model).n_completions
+        if not self._has_pairs or self.family.space.n > NEWTON_UNITS:
+            n_states += self.family.space.size
         return self.is_affine and start.is_exact and p**2 * n_states <= NEWTON_WORK
 
     def require_hessian(self) -> None:
@@ -339,7 +342,8 @@ def _at_a_maximum(loss: IncompleteLikelihoodLoss, result: FitResult) -> FitResul
     lowest = None
     with interruptible():
         lowest = loss.lowest_curvature(end, penalized=True)
-    if result.fisher is not None:
+    if result.fisher is not None and loss.penalty.is_tied:
+        # Steps along ties do not tell the information of all parameters.
         information = loss.observed_information(end.model, end.ensemble)
         result = replace(result, fisher=FisherInformation(information))
     if not result.converged or lowest is None or lowest >= NEGATIVE:
