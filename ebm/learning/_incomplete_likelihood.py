@@ -243,7 +243,7 @@ class IncompleteLikelihoodProblem:
         require_units(self.data, self.family.space)
         self._require_seen()
         loss = IncompleteLikelihoodLoss(self.family, self.data, self.average, self.penalty, None)
-        start_notes = symmetric_start_notes(self.family)
+        start_notes = symmetric_start_notes(self.family, are_summed=True)
         # Exact sums of pairwise models run on threads of their own.
         with single_threaded_blas() if has_pairs(self.family) else nullcontext():
             theta = loss.start()

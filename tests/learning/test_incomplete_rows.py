@@ -335,6 +335,9 @@ def test_what_needs_complete_rows_is_refused(data):
     start = independent()
     with pytest.raises(EbmError, match=r"PersistentChains takes complete rows.*complete_rows\(\)"):
         ebm.fit(start, data, loss=ebm.Likelihood(ebm.PersistentChains()))
+    hidden = ebm.Likelihood(completion=ebm.ClampedChains())
+    with pytest.raises(EbmError, match="ClampedChains takes complete rows"):
+        ebm.fit(start, data, loss=hidden)
     with pytest.raises(EbmError, match=r"solver must be one of ebm\.Newton\(\), ebm\.LBFGS\(\)"):
         ebm.fit(start, data, solver=ebm.GradientSteps())
     with pytest.raises(MissingValueError, match="the likelihood"):
