@@ -210,6 +210,12 @@ class IncompleteLikelihoodLoss(LikelihoodLoss):
         step = self.coordinates.of_features(direction)
         return units_of_direction(step, self.family.pairs, self.family.space.labels)
 
+    def missing_maximum(self, cells: Sequence[str], units: Sequence[str]) -> str:
+        """That there is no maximum, though every combination may be seen or left open."""
+        named = ", ".join(map(repr, units)) or "units"
+        likeliest = f"the cells seen are likeliest where some combination of {named} never occurs"
+        return super().missing_maximum(cells or [likeliest], units)
+
     def settings(self) -> dict[str, str]:
         """What a run that is taken up has in common with the one that was stopped."""
         parts = self.data.levels, self.data.weights, np.asarray(self.data.sample_size)

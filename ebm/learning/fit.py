@@ -58,7 +58,9 @@ def fit(
         Rows in the coding of the model, or an ensemble, or, for pairwise families, moments in
         either two-valued coding. Rows with frequencies are given as
         ``ebm.Ensemble.from_data(rows, sample_weight=…)``; the sum of the frequencies is the number
-        of samples, to which standard errors refer.
+        of samples, to which standard errors refer. Rows with cells missing at random are given as
+        ``ebm.IncompleteEnsemble.from_data(rows)``; what the cells might hold is summed over, and
+        the fit starts from the couplings of ``model`` unless they are all zero.
     loss : Loss, optional
         ``ebm.Likelihood()`` if not given; ``ebm.Likelihood(average)`` with another average over the
         model, or ``ebm.inversion.Pseudolikelihood()``.
@@ -89,6 +91,8 @@ def fit(
 
     Raises
     ------
+    MissingValueError
+        If rows have missing cells and are no ``IncompleteEnsemble``, or the loss takes none.
     ModelError
         If the model has no parameters, or needs rows and gets moments, or the ``energy_gradient``
         of a user's model is not the derivative of its ``energy`` by differences at ten states.
