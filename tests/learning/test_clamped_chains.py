@@ -154,7 +154,7 @@ class TestRestarts:
 
     @pytest.mark.parametrize("share", [-0.1, 1.0, np.nan, "few"])
     def test_a_share_that_is_no_probability(self, share):
-        with pytest.raises(EbmError, match="restarts must (be|hold)"):
+        with pytest.raises(EbmError, match=r"restarts must (be|hold)"):
             ebm.PersistentChains(restarts=share)
 
     def test_moments_have_no_rows_to_begin_again_at(self):
