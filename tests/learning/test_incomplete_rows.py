@@ -242,7 +242,7 @@ def test_intervals_cover_and_are_narrower_than_those_of_complete_rows():
 
 
 def test_complete_rows_of_three_units_leave_wider_intervals():
-    """By 17 % of 400 rows with a fifth of the cells removed; the reference, in {0,1}: 11 to 17 %."""
+    """By 17 % of 400 rows with a fifth of the cells removed; 11 to 17 % of the reference."""
     from tests.learning.coverage_of_incomplete_rows import problem
 
     widths = [problem(seed, n=3, n_rows=400).width for seed in range(12)]
