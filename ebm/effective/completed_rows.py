@@ -33,8 +33,10 @@ __all__ = ["CompletedRows"]
 #: Most completions of one row that are visited one by one where products of matrices may serve:
 #: half a thousand take as long as these products.
 MOST_LISTED = 2**9
-#: Seconds for one completed state, and for each number made of it.
-SECONDS_PER_STATE, SECONDS_PER_NUMBER = 2e-7, 2e-9
+#: Seconds for one completed state and each of its cells, and for a row by products besides.
+SECONDS_PER_STATE, SECONDS_PER_CELL, SECONDS_PER_ROW = 2e-7, 5e-8, 5e-4
+#: Seconds for each derivative at a completed state, and for each of their products.
+SECONDS_PER_SLOPE, SECONDS_PER_PRODUCT = 2e-9, 1e-10
 #: What one pass over all completions may take.
 MOST_SECONDS, MOST_BYTES = 60.0, 4 * 2.0**30
 
@@ -83,8 +85,9 @@ class CompletedRows(Ensemble):
         self.space, self.sample_size = data.space, data.sample_size
         self._batches, self._long = _batches_of(data, offered_form(model) is QuadraticForm)
         listed = sum(float(len(batch.rows)) * len(batch.fillings) for batch in self._batches)
-        seconds = listed * (SECONDS_PER_STATE + data.space.n * SECONDS_PER_NUMBER)
+        seconds = listed * (SECONDS_PER_STATE + data.space.n * SECONDS_PER_CELL)
         seconds += SECONDS_BY_PRODUCTS * (self.n_completions - listed)
+        seconds += SECONDS_PER_ROW * len(self._long)
         what = f"summing over {self.n_completions:.3g} completions of incomplete rows"
         _require_feasible(what, seconds, 8.0 * listed)
 
@@ -96,11 +99,10 @@ class CompletedRows(Ensemble):
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """Completed states (m, n) and their weights w_r p(x_m | x_o), (m,)."""
         yield from self._listed_blocks()
-        weights = self._data.weights
-        for row, others in zip(self._long, self._of_long_rows, strict=True):
+        for row in self._long:
             fixed = self._fixed(row)
-            for states, p in others.blocks():
-                yield fixed.completed(states), weights[row] * p
+            for states, p in self._others(row).blocks():
+                yield fixed.completed(states), self._data.weights[row] * p
 
     @cached_property
     def mean_energy(self) -> float:
@@ -110,7 +112,7 @@ class CompletedRows(Ensemble):
             float(weights[batch.rows] @ energies)
             for batch, (_, energies) in zip(self._batches, self._conditionals, strict=True)
         )
-        logs = [float(others.log_partition) for others in self._of_long_rows]
+        logs = [float(others.log_partition or 0.0) for others in self._moments_of_others]
         return total - float(weights[self._long] @ np.array(logs)) if logs else total
 
     def moments(self) -> Moments:
@@ -159,7 +161,7 @@ class CompletedRows(Ensemble):
         n_states = self.n_completions
         _require_feasible(
             f"the covariances of {p} derivatives over {n_states:.3g} completions",
-            n_states * (SECONDS_PER_STATE + p * SECONDS_PER_NUMBER + p * p * 1e-10),
+            n_states * (SECONDS_PER_STATE + p * SECONDS_PER_SLOPE + p * p * SECONDS_PER_PRODUCT),
             8.0 * p * p,
         )
         total = np.zeros((p, p))
@@ -169,8 +171,8 @@ class CompletedRows(Ensemble):
             means = np.add.reduceat(shares[:, None] * slopes, starts) / of_rows[:, None]
             slopes -= np.repeat(means, np.diff(np.append(starts, len(states))), axis=0)
             total += slopes.T @ (slopes * shares[:, None])
-        for k, row in enumerate(self._long):
-            total += self._covariance_of(row, k, p)
+        for row in self._long:
+            total += self._covariance_of(row, p)
         return total
 
     def _rows_of_states(self, p: int) -> Iterator[tuple[Array, Array, Indices]]:
@@ -187,13 +189,14 @@ class CompletedRows(Ensemble):
                 starts = np.cumsum(counts) - counts
                 yield self._states(part)[seen], shares[seen], starts
 
-    def _covariance_of(self, row: int, k: int, p: int) -> Array:
+    def _covariance_of(self, row: int, p: int) -> Array:
         """w_r Cov(∂E/∂θ | x_o) of one row of many missing cells, (p, p)."""
         model, fixed, step = self._model, self._fixed(row), max(1, CHUNK // p)
         # About one state, so that no digits are lost.
-        about = gradients(model, fixed.completed(self._of_long_rows[k].space.states_at([0])), p)
+        others = self._others(row)
+        about = gradients(model, fixed.completed(others.space.states_at([0])), p)
         first, second = np.zeros(p), np.zeros((p, p))
-        for states, weights in self._of_long_rows[k].blocks():
+        for states, weights in others.blocks():
             for start in range(0, len(states), step):
                 some = slice(start, start + step)
                 seen, shares = states[some][weights[some] > 0], weights[some][weights[some] > 0]
@@ -215,6 +218,7 @@ class CompletedRows(Ensemble):
         return [self._conditional(batch, resolved(self._model)) for batch in self._batches]
 
     def _conditional(self, batch: _Batch, whole: Resolved | None) -> tuple[Array, Array]:
+        """p(x_m | x_o) = e^{E_o − E}, (m, t), and E_o = −ln Σ_m e^{−E}, (m,), of one batch."""
         states = self._states(batch)
         flat, shape = states.reshape(-1, self.space.n), states.shape[:2]
         parts, constant = Parts(np.empty(0)), 0.0
@@ -252,10 +256,14 @@ class CompletedRows(Ensemble):
                 "cells hold: its energy is +inf. Leave such rows out, or give them a finite energy"
             )
 
+    def _others(self, row: int) -> ExactEnsemble:
+        """The exact ensemble of the missing cells of a row that lacks many."""
+        return exact(self._model._given(self._fixed(row)))
+
     @cached_property
-    def _of_long_rows(self) -> list[ExactEnsemble]:
-        """Exact ensembles of the missing cells of rows that lack many."""
-        return [exact(self._model._given(self._fixed(row))) for row in self._long]
+    def _moments_of_others(self) -> list[Moments]:
+        """Of the missing cells of each such row, ln Z among them."""
+        return [self._others(row).moments() for row in self._long]
 
     def _fixed(self, row: int) -> FixedUnits:
         """The cells that a row shows."""
@@ -266,10 +274,9 @@ class CompletedRows(Ensemble):
 
     def _moments_of(self, row: int, k: int) -> tuple[float, Array, Array]:
         """Weight, mean and covariance of the features of one row of many missing cells."""
-        fixed, inside = self._fixed(row), self._of_long_rows[k].moments()
+        fixed, inside = self._fixed(row), self._moments_of_others[k]
         columns = self.space.columns(fixed.rest)
-        others = self._of_long_rows[k].space.states_at(0)
-        mean = self.space.features(fixed.completed(others))
+        mean = self.space.features(self.space.states(np.maximum(self._data.levels[row], 0)))
         covariance = np.zeros((len(mean), len(mean)))
         mean[columns] = inside.mean
         covariance[np.ix_(columns, columns)] = inside.covariance

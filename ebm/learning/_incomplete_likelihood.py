@@ -96,6 +96,7 @@ class IncompleteLikelihoodLoss(LikelihoodLoss):
         return gradient_of(model, self._completed(model)) - gradient_of(model, ensemble)
 
     def _completed(self, model: Any) -> CompletedRows:
+        """The rows filled in by a model, those of the last models kept."""
         for known, completed in self._last_completed:
             if known is model:
                 return completed
@@ -228,7 +229,7 @@ class IncompleteLikelihoodLoss(LikelihoodLoss):
 
 @dataclass(frozen=True, eq=False)
 class IncompleteLikelihoodProblem:
-    """Maximum likelihood of a family on rows with missing cells, by L-BFGS on exact sums."""
+    """Maximum likelihood of a family on rows with missing cells, by steps on exact sums."""
 
     family: Any
     data: IncompleteEnsemble
