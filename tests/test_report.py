@@ -748,8 +748,9 @@ def test_incomplete_rows_are_counted_and_fitted_as_they_are() -> None:
     assert summary.n_complete == data.n_complete
     text = str(report)
     assert f"missing cells                     {data.n_missing.sum():g} of 2000" in text
-    assert "missing cells summed over" in text
-    assert "missing at random" in text
+    words = " ".join(text.split())
+    assert "missing cells summed over" in words
+    assert "missing at random" in words
     assert report.comparison is None
     assert report.goodness is None
     assert report.couplings is not None
@@ -765,7 +766,7 @@ def test_a_report_on_incomplete_rows_takes_a_center_and_spins() -> None:
     values = np.where(data.levels < 0, np.nan, 2.0 * data.levels - 1)
     counts = data.weights * data.sample_size
     spins = ebm.IncompleteEnsemble.from_data(values, space=Spins, sample_weight=counts)
-    of_spins = analyze(spins, penalty=0.04)
+    of_spins = analyze(spins, penalty=0.16)
     assert of_spins.fit is not None
     assert report.fit is not None
     assert of_spins.fit.log_likelihood == pytest.approx(report.fit.log_likelihood, abs=1e-7)
