@@ -36,8 +36,13 @@ MOST_BEYOND = 20.0
 EXACT_DRAWS = 200_000
 
 
-def require_counts(data: WeightedStates, center: Any) -> None:
+def require_counts(data: Any, center: Any) -> None:
     """Refuse what a k-pairwise model has not."""
+    if not isinstance(data, WeightedStates):
+        raise EbmError(
+            "k_pairwise counts the active units of complete rows, these have missing cells: drop "
+            "the incomplete rows"
+        )
     if not isinstance(data.space, Binary):
         raise CodingError(
             "k_pairwise counts active units, coded 1 beside 0, got spins: recode as (1 + s) / 2"
