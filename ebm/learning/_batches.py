@@ -108,7 +108,7 @@ def filled_in(data: IncompleteEnsemble) -> Batch:
         seen = data.weights[~is_missing]
         drawn = random.choice(levels[~is_missing, unit], is_missing.sum(), p=seen / seen.sum())
         levels[is_missing, unit] = drawn
-    states = space.states(levels).astype(stored_type(space))
+    states: NDArray[Any] = space.states(levels).astype(stored_type(space))
     return Batch(space, states, data.weights, data.sample_size, missing=data.is_missing)
 
 
