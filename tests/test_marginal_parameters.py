@@ -452,3 +452,68 @@ def test_derivatives_along_a_direction_at_one_state_and_of_checked_directions(wr
             marginal.energy_derivative([1, 0], wrong)
     with pytest.raises(ModelError, match="direction must be finite"):
         marginal.energy_derivative([1, 0], np.full(6, np.nan))
+
+
+def test_marginals_are_equal_where_their_joint_models_and_units_are():
+    star = [[0, 0, 1], [0, 0, 0.3], [1, 0.3, 0]]
+    first, again = (ebm.IsingModel(star, [0.1, 0, 0]) for _ in range(2))
+    marginal = ebm.marginalize(first, [0, 1])
+    assert marginal.equals(ebm.marginalize(again, [0, 1]))
+    assert not marginal.equals(ebm.marginalize(again, [1, 0]))
+    assert not marginal.equals(ebm.marginalize(again.scaled(0.5), [0, 1]))
+    assert not marginal.equals(first)
+    assert not marginal.equals(ebm.MarginalModel(first, (0, 1)))
+
+
+def test_models_at_given_values_are_equal_where_joint_models_and_values_are():
+    class Own(ebm.EnergyModel):
+        space = ebm.Spins(3)
+
+        def __init__(self, number):
+            self.number = number
+
+        def energy(self, states):
+            return -self.number * np.prod(states, axis=-1)
+
+    class Comparable(Own):
+        def equals(self, other):
+            return type(other) is type(self) and other.number == self.number
+
+    own = Own(0.5)
+    assert own.given({0: 1}).equals(own.given({0: 1}))
+    assert not own.given({0: 1}).equals(own.given({0: -1}))
+    assert not own.given({0: 1}).equals(own.given({1: 1}))
+    # Numbers of a class without equals are not known.
+    assert not own.given({0: 1}).equals(Own(0.5).given({0: 1}))
+    assert Comparable(0.5).given({0: 1}).equals(Comparable(0.5).given({0: 1}))
+    assert not Comparable(0.5).given({0: 1}).equals(Comparable(0.4).given({0: 1}))
+    assert not Comparable(0.5).given({0: 1}).equals(own)
+
+
+def test_the_names_of_the_data_reach_every_family_of_the_library():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 2, (40, 2))
+    pair, none = np.array([[0, 0.5], [0.5, 0]]), [0, 0]
+    coupled = np.zeros((3, 3))
+    coupled[[0, 1, 2, 2], [2, 2, 0, 1]] = 0.5, 0.3, 0.5, 0.3
+    families = {
+        ebm.BoltzmannMachine(pair, none): "W[a, h0]",
+        ebm.RestrictedBoltzmannMachine(pair, none, none): "U[h0, 1]",
+        ebm.InteractionModel({(0,): 0.1, (0, 1): 0.2}, ebm.Binary(2)): "J[a, h0]",
+        ebm.PottsModel(np.zeros((2, 2, 2, 2)), np.zeros((2, 2))): "J[a, h0](0, 0)",
+        ebm.PairwiseModel(ebm.Binary(2), pair, none): "A[a, h0]",
+        # Kept in another order, and beside a name that is taken.
+        ebm.marginalize(ebm.BoltzmannMachine(coupled, [0, 0, 0]), [1, 0]): "W[a, h_0]",
+        ebm.marginalize(
+            ebm.InteractionModel({(0, 2): 0.5, (1, 2): 0.2}, ebm.Binary(3)), [0, 1]
+        ): "J[a, h_0]",
+    }
+    for family, name in families.items():
+        space = family.space
+        data = ebm.Ensemble.from_data(rows, space=space.named(["a", "h0"]))
+        model = ebm.fit(family, data, penalty=0.1).model
+        assert model.space.names == ("a", "h0")
+        assert name in model.parameter_names
+        unnamed = ebm.fit(family, ebm.Ensemble.from_data(rows, space=space), penalty=0.1)
+        assert unnamed.model.space.names is None
+        assert np.array_equal(model.parameters, unnamed.model.parameters)

@@ -22,7 +22,7 @@ from ebm.enumeration._limits import describe_size, number_of_states
 from ebm.enumeration._log_weights import Parts, Resolved, cut_form, of_form, resolved
 from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import QuadraticForm, offered_form, summable_form
-from ebm.model import EnergyModel, ParametricModel, checked_energy, checked_space
+from ebm.model import EnergyModel, ParametricModel, are_equal, checked_energy, checked_space
 from ebm.models import InteractionModel
 from ebm.perturbation._costs import require_within
 from ebm.spaces import Binary, FiniteSpace, Spins
@@ -150,6 +150,14 @@ class MarginalModel(EnergyModel):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, keep={self.keep})"
+
+    def equals(self, other: Any) -> bool:
+        """Whether ``other`` keeps the same units, in the same order, of an equal joint model.
+
+        A joint model of one's own without a method ``equals`` equals itself alone.
+        """
+        is_alike = type(other) is type(self) and self.keep == other.keep
+        return is_alike and are_equal(self.model, other.model)
 
     @property
     def traced(self) -> Indices:
