@@ -130,7 +130,7 @@ class MarginalModel(EnergyModel):
         traced = sorted(set(range(joint.n)) - set(self.keep)) or [0]
         _require_feasible(
             f"summing out {describe_size(joint.subspace(traced))} for each state of the kept units",
-            self._trace.seconds_at_once + self._trace.seconds,
+            self.seconds_of_energies(1),
             8.0 * CHUNK * joint.n,
             "keep more units",
         )
@@ -183,6 +183,10 @@ class MarginalModel(EnergyModel):
             return np.concatenate([np.empty(0), *parts]).reshape(v.shape[:-1])
 
         return self.space.map(energies, states)
+
+    def seconds_of_energies(self, n_states: float) -> float:
+        """Estimated time of ``energy`` at so many states, each a sum over the traced units."""
+        return float(self._trace.seconds_at_once + n_states * self._trace.seconds)
 
     def resolved_log_weights(self) -> Resolved | None:
         """Log weights whose differences are exact, or None where those of energies are."""
@@ -301,9 +305,7 @@ class MarginalModel(EnergyModel):
     def _require_interactions(self, what: str, n_energies: float, n_sums: float) -> None:
         _require_feasible(
             f"the interactions of {what}",
-            self._trace.seconds_at_once
-            + n_energies * self._trace.seconds
-            + n_sums * SECONDS_PER_SUM,
+            self.seconds_of_energies(n_energies) + n_sums * SECONDS_PER_SUM,
             n_energies * BYTES_PER_TERM,
             "give a smaller max_order, or keep fewer units",
         )
