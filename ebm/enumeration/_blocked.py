@@ -90,7 +90,7 @@ class BlockedEnumeration(ExactEnsemble):
         is_short = size < 16 * BLOCK and nominal < SHORT
         if is_short or nominal > 100 * self._limits.max_seconds:
             return nominal
-        n_timed = int(min(BLOCK // 4, max(1.0, size * TIMED / nominal)))
+        n_timed = max(1, min(BLOCK // 4, int(size * TIMED / nominal)))
         start = time.perf_counter()
         checked_energy(self.model, self.space.states_at(np.arange(n_timed)))
         return size / n_timed * (time.perf_counter() - start)
