@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats
 from ebm._types import Array, Flags
-from ebm.errors import ModelError
+from ebm.errors import ModelError, require_memory
 from ebm.spaces import StateSpace
 from ebm.spaces._fixed_units import FixedUnits, fixed_units, subspace
 from ebm.spaces._labels import require_order
@@ -216,11 +216,14 @@ class ParametricModel(EnergyModel):
         ------
         ModelError
             If ∂E/∂θ depends on θ at some of 64 states drawn at random, and there is no such method.
+        MemoryLimitError
+            If a matrix of all parameters would take too much memory.
         NamesError
             If the average is over units of other names, or in another order.
         """
         require_order(getattr(average, "space", self.space), self.space)
         p, hessian = len(self.parameters), getattr(self, "energy_hessian", None)
+        require_memory(8.0 * p * p, f"second derivatives by {p} parameters", "take fewer of them")
         if callable(hessian):
             return np.asarray(average.expectation(hessian))
         states = self.space.random(64, 0)

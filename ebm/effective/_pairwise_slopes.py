@@ -12,6 +12,7 @@ import numpy as np
 
 from ebm._types import Array, Indices
 from ebm.effective._completion import CHUNK, gradients
+from ebm.effective._missing_information import Monomials
 from ebm.ensembles import Moments
 from ebm.errors import require_memory
 from ebm.forms import QuadraticForm, energy_form, has_pairs, offered_form
@@ -59,6 +60,15 @@ class PairSlopes:
         everything = np.arange(len(moments.mean))[None]
         inside = [(everything, moments.covariance[None, None])]
         return np.asarray(self.gradient(moments.mean[None], inside)[0])
+
+    @property
+    def monomials(self) -> Monomials:
+        """What −∂E/∂θ are."""
+        return Monomials(np.arange(self._n), self._center, np.ones(self._n), self._pairs)
+
+    def of_monomials(self, covariance: Array) -> Array:
+        """Cov[∂E/∂θ] from the covariance of the monomials, (p, p)."""
+        return covariance
 
     def derivative(self, means: Array, inside: Inside, direction: Array) -> Array:
         """Σ_k direction_k E[∂E/∂θ_k|v], (k,)."""
@@ -141,6 +151,19 @@ class FormSlopes:
         everything = np.arange(len(moments.mean))[None]
         inside = [(everything, moments.covariance[None, None])]
         return np.asarray(self.gradient(moments.mean[None], inside)[0])
+
+    @property
+    def monomials(self) -> Monomials:
+        """z and z_ia z_jb."""
+        return Monomials(*self._places, self._pairs)
+
+    def of_monomials(self, covariance: Array) -> Array:
+        """Cov[∂E/∂θ] = Tᵀ Cov[monomials] T, (p, p)."""
+        one, two = self._one, self._two
+        d = len(one)
+        across = one.T @ (covariance[:d, d:] @ two)
+        within = two.T @ (covariance[d:, d:] @ two)
+        return np.asarray(one.T @ covariance[:d, :d] @ one + across + across.T + within)
 
     def _monomials(self, means: Array, inside: Inside) -> tuple[Array, Array]:
         """E[z|v] and E[z_ia z_jb|v] for the pairs, (k, n r) and (k, n_pairs)."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -377,6 +377,10 @@ class TraceByProducts:
         sizes = [
             (len(group[0].inside), number_of_states(space)) for space, group, _ in self._groups
         ]
+        self.n_features = int(self._space.n_features)
+        #: Columns of the features of groups, (n_groups, c), and the states of one, of each space.
+        self.group_columns = [columns for _, _, columns in self._groups]
+        self.group_sizes = [size for _, size in sizes]
         self.seconds = SECONDS_BY_PRODUCTS * sum(count * size for count, size in sizes)
         self.seconds_at_once = SECONDS_BY_TABLE * sum(size for _, size in sizes)
         self.n_terms = int(max((n * min(size, TRACED_CHUNK) for n, size in sizes), default=1))
@@ -399,20 +403,26 @@ class TraceByProducts:
         means = np.empty((len(states), self._space.n_features))
         means[:, self._rows] = f
         covariances = []
-        for space, group, columns in self._groups:
-            total = _log_sum_of_group(space, group, f)
+        for columns, (space, shares) in zip(self.group_columns, self._given(f), strict=True):
             mean = np.zeros((len(f), *columns.shape))
             second = np.zeros((*mean.shape, columns.shape[1]))
             for table in space.enumerate(TRACED_CHUNK):
                 g = space.features(table)
-                leading, rest = Parts(*(part.log_weights(f, g) for part in group))
-                p = np.exp(leading - total.leading[:, :, None] + (rest - total.rest[:, :, None]))
+                p = shares(g)
                 squares = np.einsum("tc,td->tcd", g, g)
                 mean += p @ g
                 second += np.tensordot(p, squares, axes=1)
             means[:, columns] = mean
             covariances.append((columns, second - np.einsum("kgc,kgd->kgcd", mean, mean)))
         return means, covariances
+
+    def given(self, states: Array) -> Iterator[tuple[Any, Callable[[Array], Array]]]:
+        """Of groups of each space: it, and a function g (t, c) -> p(g|v), (k, n_groups, t)."""
+        return self._given(self._kept.features(states))
+
+    def _given(self, f: Array) -> Iterator[tuple[Any, Callable[[Array], Array]]]:
+        for space, group, _ in self._groups:
+            yield space, partial(_shares, group, _log_sum_of_group(space, group, f), f)
 
     def energy(self, states: Array) -> Array:
         """E_eff of a block of kept states."""
@@ -442,6 +452,13 @@ def _log_sum_of_group(space: Any, group: list[_Group], f: Array) -> Parts:
     tables = (space.features(hidden) for hidden in space.enumerate(TRACED_CHUNK))
     sums = (Parts(*(part.log_weights(f, g) for part in group)).log_sum(2) for g in tables)
     return reduce(Parts.joined, sums)
+
+
+def _shares(group: list[_Group], total: Parts, f: Array, g: Array) -> Array:
+    """p(g|v) of states g of each group for kept features f, (k, n_groups, t)."""
+    leading, rest = Parts(*(part.log_weights(f, g) for part in group))
+    differences = leading - total.leading[:, :, None] + (rest - total.rest[:, :, None])
+    return np.asarray(np.exp(differences))
 
 
 class _Group(NamedTuple):
