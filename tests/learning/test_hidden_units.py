@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 import ebm
 from ebm.errors import NoMaximumWarning, NotConvergedWarning, SymmetricStartWarning
 from ebm.information import loss_hessian
+from ebm.learning._symmetric_start import symmetric_start_notes
 from tests import oracles
 from tests.test_marginal_parameters import (
     GradientAlone,
@@ -224,14 +225,10 @@ class TestStarts:
 
     @pytest.mark.parametrize("make", [boltzmann, triples, potts, deep, curved])
     def test_other_starts_are_not(self, make):
-        from ebm.learning._symmetric_start import symmetric_start_notes
-
         assert symmetric_start_notes(make()) == ()
 
     def test_units_of_any_energy_are_compared(self):
         """What only energies tell: three units that act together, and two that are not coupled."""
-        from ebm.learning._symmetric_start import symmetric_start_notes
-
         terms = {(0, 1, 2): 0.7, (3,): 0.2, (4,): 0.1, (3, 4): 0.3, (0,): 0.1, (1,): 0.1}
         marginal = ebm.marginalize(ebm.InteractionModel(terms, ebm.Spins(5)), [0])
         with pytest.warns(SymmetricStartWarning, match="'3', '4' are coupled to no unit"):
@@ -242,6 +239,83 @@ class TestStarts:
         theta[-6:] = 0
         with pytest.warns(SymmetricStartWarning, match="'7', '8' are coupled to no unit"):
             ebm.fit(deep().with_parameters(theta), growing(deep()), penalty=0.01)
+
+
+class TestLayersAtTheStart:
+    """The same of a layer of hidden units of any kind, whose energies are sums over it."""
+
+    ROWS = np.random.default_rng(4).integers(0, 2, (30, 3))
+
+    @pytest.mark.parametrize("solver", [None, ebm.GradientSteps(n_epochs=1)])
+    def test_a_layer_without_weights_is_named(self, solver):
+        start = ebm.RestrictedBoltzmannMachine(np.zeros((3, 2)), np.zeros(3), [0.1, 0.2])
+        message = "hidden units '0', '1' are coupled to no visible unit.*random"
+        with pytest.warns(SymmetricStartWarning, match=message) as caught:
+            result = ebm.fit(start, self.ROWS, penalty=0.1, solver=solver)
+        assert result.warnings[-1] == str(caught[0].message)
+        assert "exchangeable" not in result.warnings[-1]
+
+    def test_equal_units_stay_equal_and_are_named(self):
+        weights = np.array([[0.5, 0.1, 0.5], [0.4, 0.1, 0.4], [-0.2, 0.1, -0.2]])
+        start = ebm.RestrictedBoltzmannMachine(weights, np.zeros(3), [0.1, 0.2, 0.1])
+        with pytest.warns(SymmetricStartWarning, match="hidden units '0', '2' are exchangeable"):
+            result = ebm.fit(start, self.ROWS, penalty=0.05)
+        fitted = result.model.weights
+        np.testing.assert_allclose(fitted[:, 0], fitted[:, 2], atol=1e-8)
+        # As the joint machine says of its own units.
+        with pytest.warns(
+            SymmetricStartWarning, match="summed-out units '3', '5' are exchangeable"
+        ):
+            symmetric_start_notes(ebm.marginalize(start.joint(), range(3)))
+
+    @pytest.mark.parametrize("kind", [ebm.units.Gaussian, ebm.units.ReLU, ebm.units.Exponential])
+    def test_settings_tell_units_apart(self, kind):
+        weights = np.full((3, 2), -0.3)
+        equal, different = (
+            ebm.RestrictedBoltzmannMachine(
+                weights, np.zeros(3), [-0.1, -0.1], units=(ebm.units.Bernoulli(), kind(setting))
+            )
+            for setting in ((2.0, 2.0), (2.0, 3.0))
+        )
+        with pytest.warns(SymmetricStartWarning, match="'0', '1' are exchangeable"):
+            symmetric_start_notes(equal)
+        assert symmetric_start_notes(different) == ()
+
+    def test_random_weights_are_no_symmetric_start(self):
+        for m in (1, 40):
+            start = ebm.RestrictedBoltzmannMachine.for_data(self.ROWS, m, rng=0)
+            assert symmetric_start_notes(start) == ()
+        centered = ebm.RestrictedBoltzmannMachine(
+            np.full((3, 2), 0.3), np.zeros(3), [0.0, 0.0], hidden_center=[0.0, 0.5]
+        )
+        assert symmetric_start_notes(centered) == ()
+
+    def test_a_form_of_ones_own_is_asked_after_a_step(self):
+        """Units that are equal here, but whose weights are functions of different parameters."""
+
+        class Own(ebm.ParametricModel):
+            space = ebm.Binary(2)
+            parameters = np.array([0.5])
+
+            def with_parameters(self, theta):
+                changed = Own()
+                changed.parameters = np.asarray(theta, dtype=float)
+                return changed
+
+            def layered_form(self):
+                a = self.parameters[0]
+                weights = np.array([[a, 0.5], [a, 0.5]])
+                return ebm.forms.LayeredForm(weights, np.zeros(2), np.zeros(2), 0.0)
+
+            def energy(self, states):
+                inputs = np.asarray(states) @ self.layered_form().weights
+                return -np.logaddexp(0, inputs).sum(axis=-1)
+
+            def energy_gradient(self, states):
+                total = np.asarray(states).sum(axis=-1)
+                return (-total / (1 + np.exp(-self.parameters[0] * total)))[..., None]
+
+        assert symmetric_start_notes(Own()) == ()
 
 
 def test_a_column_that_never_changes_has_no_best_bias():
