@@ -176,6 +176,25 @@ class TracedParameters(OfJointParameters):
             total = total - self._conditional_covariance(kept, shares)
         return np.asarray(total)
 
+    def completed_squares(self, average: Ensemble) -> tuple[Array, Array]:
+        """E[(∂E/∂θ)²] and Var[∂E/∂θ] over the completed states, (p,) each, or near ones.
+
+        What p(h|v) adds to the variances over v is there before any unit is coupled.
+        """
+        completed = self.completed(average)
+        if isinstance(completed, CompletedEnsemble) and self._slopes is not None:
+            return self._slopes.squares(completed.moments())
+        p = len(self.parameters)
+        mean, square = np.zeros(p), np.zeros(p)
+        rows = max(1, CHUNK // p)
+        for states, weights in completed.blocks():
+            for start in range(0, len(states), rows):
+                part = slice(start, start + rows)
+                slopes = gradients(self.model, states[part], p)
+                mean += weights[part] @ slopes
+                square += weights[part] @ slopes**2
+        return square, square - mean**2
+
     def _conditional_covariance(self, states: Array, weights: Array) -> Array:
         """Σ_v q(v) Cov[∂E/∂θ|v] of kept states, (p, p), by groups of traced units if cheaper."""
         marginal: Any = self

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 import ebm
 from ebm.errors import NoMaximumWarning, NotConvergedWarning, SymmetricStartWarning
 from ebm.information import loss_hessian
+from ebm.learning._statistics import completed_variances, gradient_variances
 from ebm.learning._symmetric_start import symmetric_start_notes
 from tests import oracles
 from tests.test_marginal_parameters import (
@@ -116,7 +117,8 @@ def test_a_model_known_by_energies_and_gradients_alone_learns_the_same():
     assert own.converged
     # Of a user's model every parameter is a coupling.
     assert known.log_likelihood > own.log_likelihood
-    free = ebm.Penalty(free=np.arange(21) < 9)
+    # Without a penalty hidden units saturate, and parameters that change nothing are anything.
+    free = ebm.Penalty(l2=0.01, l2_biases=0.01, free=np.arange(21) < 9)
     ends = [
         ebm.fit(ebm.marginalize(model, start.keep), data, penalty=free)
         for model in (start.model, GradientAlone(start.model))
@@ -369,3 +371,88 @@ def test_criteria_charge_the_same_whatever_the_solver():
     assert by_steps.aic == 14 - 800 * by_steps.log_likelihood
     by_chains = ebm.fit(family, rows, loss=ebm.Likelihood(ebm.PersistentChains(20)), solver=steps)
     assert by_chains.degrees_of_freedom is None
+
+
+class TestUnitsOfSteps:
+    """Parameters are scaled by deviations over completed states, tiny variances over v or not."""
+
+    LAYERS = (
+        (ebm.units.Bernoulli(), ebm.units.Bernoulli()),
+        (ebm.units.Bernoulli(), ebm.units.Gaussian(2.0)),
+        (ebm.units.Spin(), ebm.units.Spin()),
+        (ebm.units.Bernoulli(), ebm.units.ReLU()),
+    )
+
+    @pytest.mark.parametrize("make", [boltzmann, deep, triples, potts, curved])
+    def test_they_are_those_of_the_joint_derivatives(self, make):
+        marginal = make()
+        data = growing(marginal)
+        square, variance = marginal.completed_squares(data)
+        completed = marginal.completed(data)
+        slow = ebm.marginalize(GradientAlone(marginal.model), marginal.keep)
+        by_states = slow.completed_squares(data)
+        mean = marginal.mean_energy_gradient(data)
+        wanted = completed.expectation(
+            lambda x: np.nan_to_num(marginal.model.energy_gradient(x)) ** 2
+        )
+        np.testing.assert_allclose(by_states[0], wanted, atol=1e-12)
+        np.testing.assert_allclose(by_states[1], wanted - mean**2, atol=1e-12)
+        if make is potts:
+            # As if units were independent, which they are not.
+            np.testing.assert_allclose(variance, by_states[1], rtol=1.0)
+        else:
+            np.testing.assert_allclose(square, by_states[0], atol=1e-12)
+            np.testing.assert_allclose(variance, by_states[1], atol=1e-12)
+
+    @pytest.mark.parametrize("units", LAYERS, ids=lambda units: type(units[1]).__name__)
+    def test_of_a_layer_they_add_what_hidden_units_vary(self, units):
+        weights = np.sin(np.arange(6).reshape(3, 2))
+        machine = ebm.RestrictedBoltzmannMachine(
+            weights, [0.1, 0, 0.2], [0.3, -0.4], visible_center=0.2, hidden_center=0.3, units=units
+        )
+        data = growing(machine)
+        found = completed_variances(machine, data)
+        rng = np.random.default_rng(0)
+        v = np.repeat(data.states, 40_000, axis=0).astype(float)
+        h = units[1].sample((v - 0.2) @ weights + [0.3, -0.4], rng=rng) - 0.3
+        slopes_ = np.concatenate(
+            [v, h, ((v - 0.2)[:, :, None] * h[:, None, :]).reshape(len(v), -1)], axis=1
+        )
+        shares = np.repeat(data.weights / 40_000, 40_000)
+        wanted = shares @ slopes_**2 - (shares @ slopes_) ** 2
+        np.testing.assert_allclose(found, wanted, rtol=0.02)
+        seen_alone = gradient_variances(machine, data)
+        assert (found > 1.5 * seen_alone)[3:].any()
+
+    @pytest.mark.parametrize("kind", ["spins", "layer", "Gaussian layer"])
+    def test_a_start_near_the_saddle_takes_no_more_steps_than_elsewhere(self, kind):
+        """Before, 1167, 1171 and more than 3000 steps on such data."""
+        rng = np.random.default_rng(11)
+        weights = rng.normal(0, 1.2, (7, 3))
+        truth = ebm.RestrictedBoltzmannMachine(weights, rng.normal(0, 0.5, 7), np.zeros(3))
+        data = ebm.Ensemble.from_data(ebm.exact(truth).sample(800, rng=1))
+        small = rng.normal(0, 0.02, (7, 3))
+        if kind == "spins":
+            machine = ebm.IsingModel(np.zeros((10, 10)), np.zeros(10))
+            start = ebm.marginalize(machine.with_parameters(rng.normal(0, 0.02, 55)), range(7))
+            data = ebm.Ensemble.from_data(
+                2 * data.states - 1, space=start.space, sample_weight=800 * data.weights
+            )
+        else:
+            hidden = ebm.units.Bernoulli() if kind == "layer" else ebm.units.Gaussian()
+            start = ebm.RestrictedBoltzmannMachine(
+                small, np.zeros(7), np.zeros(3), units=(ebm.units.Bernoulli(), hidden)
+            )
+        loss = ebm.Likelihood().of(start, data, ebm.Penalty(l2=0.01))._loss()
+
+        def value_and_slopes(theta):
+            point = loss.point(np.array(theta))
+            return point.value, point.slopes
+
+        options = {"maxcor": 30, "gtol": 1e-7, "ftol": 0, "maxiter": 2000}
+        plain = minimize(
+            value_and_slopes, start.parameters, jac=True, method="L-BFGS-B", options=options
+        )
+        result = ebm.fit(start, data, penalty=0.01, solver=ebm.LBFGS())
+        assert result.converged
+        assert len(result.history) < 2 * plain.nit
