@@ -8,7 +8,14 @@ from scipy.sparse import csr_array
 
 import ebm
 from ebm.effective import ParametricMarginal
-from ebm.errors import EnumerationLimitError, LimitError, ModelError, NamesError, ShapeError
+from ebm.errors import (
+    EnumerationLimitError,
+    LimitError,
+    ModelError,
+    NamesError,
+    PrecisionError,
+    ShapeError,
+)
 from ebm.information import loss_hessian
 from tests import oracles, strategies
 
@@ -608,3 +615,45 @@ class TestMissingInformation:
         rows = np.random.default_rng(0).integers(0, 2, (5000, 3))
         with pytest.raises(EnumerationLimitError, match=r"given 8 states .* or give fewer"):
             ebm.marginalize(coupled, [0, 1, 2]).mean_energy_hessian(ebm.Ensemble.from_data(rows))
+
+
+class TestEnormousCouplings:
+    """Beside couplings that no double resolves fields are refused, as by exact sums, or kept."""
+
+    def pair(self, coupling, kind):
+        """Two spins bound to each other, and one that is alone."""
+        if kind == "terms":
+            terms = {(0, 1): coupling, (0,): 0.3, (1,): 0.4, (2,): -0.7}
+            return ebm.InteractionModel(terms, ebm.Spins(3))
+        couplings = np.zeros((3, 3))
+        couplings[0, 1] = couplings[1, 0] = coupling
+        return ebm.IsingModel(couplings, [0.3, 0.4, -0.7])
+
+    @pytest.mark.parametrize("kind", ["pairs", "terms"])
+    @pytest.mark.parametrize("coupling", [1e6, 1e12, 1e18])
+    def test_what_is_resolved_is_kept(self, coupling, kind):
+        marginal = ebm.marginalize(self.pair(coupling, kind), [2])
+        slopes_ = dict(zip(marginal.parameter_names, marginal.energy_gradient([1]), strict=True))
+        field = "J[{}]" if kind == "terms" else "h[{}]"
+        assert slopes_[field.format(0)] == pytest.approx(-np.tanh(0.7), rel=1e-9)
+        assert slopes_["J[0, 1]"] == pytest.approx(-1, rel=1e-9)
+
+    @pytest.mark.parametrize("kind", ["pairs", "terms"])
+    @pytest.mark.parametrize("coupling", [1e24, 1e30])
+    def test_what_is_not_is_refused(self, coupling, kind):
+        marginal = ebm.marginalize(self.pair(coupling, kind), [2])
+        rows = ebm.Ensemble.from_data([[1], [-1]], space=ebm.Spins(1))
+        for call in (
+            lambda: ebm.exact(marginal.model),
+            lambda: ebm.exact(marginal),
+            lambda: marginal.energy_gradient([1]),
+            lambda: marginal.mean_energy_gradient(rows),
+            lambda: marginal.mean_energy_hessian(rows),
+        ):
+            with pytest.raises(PrecisionError, match="energies reach"):
+                call()
+
+    @pytest.mark.parametrize("kind", ["pairs", "terms"])
+    def test_a_traced_unit_without_a_rival_state_needs_no_resolution(self, kind):
+        marginal = ebm.marginalize(self.pair(1e30, kind), [0, 2])
+        assert np.array_equal(marginal.energy_gradient([1, 1])[:3], [-1, -1, -1])

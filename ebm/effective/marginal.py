@@ -19,7 +19,14 @@ from ebm.effective._kept_units import kept_positions
 from ebm.effective._traced_groups import connected_groups
 from ebm.effective._traced_parameters import TracedParameters
 from ebm.enumeration._limits import describe_size, number_of_states
-from ebm.enumeration._log_weights import Parts, Resolved, cut_form, of_form, resolved
+from ebm.enumeration._log_weights import (
+    Parts,
+    Resolution,
+    Resolved,
+    cut_form,
+    of_form,
+    resolved,
+)
 from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import QuadraticForm, offered_form, summable_form
 from ebm.model import EnergyModel, ParametricModel, are_equal, checked_energy, checked_space
@@ -422,7 +429,8 @@ class TraceByProducts:
 
     def _given(self, f: Array) -> Iterator[tuple[Any, Callable[[Array], Array]]]:
         for space, group, _ in self._groups:
-            yield space, partial(_shares, group, _log_sum_of_group(space, group, f), f)
+            total = _log_sum_of_group(space, group, f)
+            yield space, partial(_shares, group, total, self._cut.resolution, f)
 
     def energy(self, states: Array) -> Array:
         """E_eff of a block of kept states."""
@@ -454,10 +462,11 @@ def _log_sum_of_group(space: Any, group: list[_Group], f: Array) -> Parts:
     return reduce(Parts.joined, sums)
 
 
-def _shares(group: list[_Group], total: Parts, f: Array, g: Array) -> Array:
+def _shares(group: list[_Group], total: Parts, resolution: Resolution, f: Array, g: Array) -> Array:
     """p(g|v) of states g of each group for kept features f, (k, n_groups, t)."""
     leading, rest = Parts(*(part.log_weights(f, g) for part in group))
     differences = leading - total.leading[:, :, None] + (rest - total.rest[:, :, None])
+    resolution.require(differences)
     return np.asarray(np.exp(differences))
 
 
@@ -531,7 +540,9 @@ class TraceByEnergy:
         for joint in self._joint_states(states):
             parts = own.log_weights(joint.reshape(-1, joint.shape[2]))
             leading, rest = (part.reshape(joint.shape[:2]) for part in parts)
-            yield joint, np.exp(leading - sums.leading[:, None] + (rest - sums.rest[:, None]))
+            differences = leading - sums.leading[:, None] + (rest - sums.rest[:, None])
+            own.resolution.require(differences)
+            yield joint, np.exp(differences)
 
     def _joint_states(self, states: Array) -> Iterator[Array]:
         """Kept states joined to all of the traced units, some at a time, (k, t, n)."""
