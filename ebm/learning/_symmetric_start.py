@@ -28,9 +28,12 @@ MOST_PAIRS = 5000
 STEP = 0.1
 
 
-def symmetric_start_notes(family: Any) -> tuple[str, ...]:
-    """Name hidden units that a fit from here would not tell apart, or not couple to those seen."""
-    found = [*_doubts_of_traced_units(family), *_doubts_of_a_layer(family)]
+def symmetric_start_notes(family: Any, *, are_summed: bool) -> tuple[str, ...]:
+    """Name hidden units that a fit from here would not couple to those seen, or not tell apart.
+
+    The latter where they are summed out exactly.
+    """
+    found = [*_doubts_of_traced_units(family, are_summed), *_doubts_of_a_layer(family)]
     if not found:
         return ()
     message = (
@@ -41,12 +44,13 @@ def symmetric_start_notes(family: Any) -> tuple[str, ...]:
     return (message,)
 
 
-def _doubts_of_traced_units(family: Any) -> list[str]:
+def _doubts_of_traced_units(family: Any, are_summed: bool) -> list[str]:
     """Of the units of a joint model that a marginal sums out."""
     joint = joint_model(family)
     if joint is None or not 0 < len(family.traced) * joint.space.n <= MOST_PAIRS:
         return []
-    silent, alike = _silent_units(joint, family), _exchangeable_units(family)
+    silent = _silent_units(joint, family)
+    alike = _exchangeable_units(family) if are_summed else []
     return _sentences("summed-out", "unit that is kept", joint.space.labels, silent, alike)
 
 
