@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats
 from ebm._types import Array, Flags
-from ebm.errors import ModelError
+from ebm.errors import ModelError, require_memory
 from ebm.spaces import StateSpace
 from ebm.spaces._fixed_units import FixedUnits, fixed_units, subspace
 from ebm.spaces._labels import require_order
@@ -216,11 +216,14 @@ class ParametricModel(EnergyModel):
         ------
         ModelError
             If ∂E/∂θ depends on θ at some of 64 states drawn at random, and there is no such method.
+        MemoryLimitError
+            If a matrix of all parameters would take too much memory.
         NamesError
             If the average is over units of other names, or in another order.
         """
         require_order(getattr(average, "space", self.space), self.space)
         p, hessian = len(self.parameters), getattr(self, "energy_hessian", None)
+        require_memory(8.0 * p * p, f"second derivatives by {p} parameters", "take fewer of them")
         if callable(hessian):
             return np.asarray(average.expectation(hessian))
         states = self.space.random(64, 0)
@@ -302,6 +305,16 @@ class ConditionalModel(EnergyModel):
         joint: Any = self.model
         flat: Callable[[], tuple[str, ...]] = joint.flat_directions
         return flat
+
+    def equals(self, other: Any) -> bool:
+        """Whether ``other`` is an equal joint model at the same values of the same units.
+
+        A joint model of one's own without a method ``equals`` equals itself alone.
+        """
+        if type(other) is not type(self):
+            return False
+        pairs = zip(self.fixed, other.fixed, strict=True)
+        return are_equal(self.model, other.model) and all(np.array_equal(*pair) for pair in pairs)
 
     def _given(self, fixed: FixedUnits) -> EnergyModel:
         return self.model._given(self.fixed.joined(fixed))
@@ -400,6 +413,11 @@ def checked_space(model: Any) -> StateSpace:
     if not callable(getattr(model, "energy", None)):
         raise ModelError(f"{type(model).__name__} must have a method energy(states)")
     return space
+
+
+def are_equal(first: Any, second: Any) -> bool:
+    """Whether two models are one, or equal as the first one sees it."""
+    return first is second or bool(getattr(first, "equals", lambda _: False)(second))
 
 
 def refuse_result(model: Any) -> None:

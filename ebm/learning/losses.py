@@ -16,6 +16,7 @@ from ebm.ensembles import Ensemble, IncompleteEnsemble, Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError, require_memory
+from ebm.learning._allowed_rows import require_allowed_data, require_allowed_rows
 from ebm.learning._assessment import information_at, likelihood_result
 from ebm.learning._batches import filled_in
 from ebm.learning._existence import (
@@ -229,6 +230,8 @@ class LikelihoodProblem:
 
     def _by_gradient_steps(self, solver: GradientSteps, progress: bool, **how: Any) -> FitResult:
         loss = SampledLikelihood.of(self, solver)
+        require_allowed_data(self.family, self.data)
+        require_allowed_rows(self.family, loss.validation, "validation rows")
         loss.doubts  # noqa: B018  (said before the work)
         with entries(progress, loss.n_epochs) as show, loss.threads():
             run = iterate(solver, loss, loss.start(), progress=show, **how)
@@ -257,6 +260,7 @@ class LikelihoodProblem:
             if isinstance(self.data, Moments):
                 raise moments_alone(self.family)
             require_units(self.data, self.family.space)
+            require_allowed_data(self.family, self.data)
             return LikelihoodLoss(self.family, self.data, average, self.penalty, self.data)
         target = self.data.moments().to(self.family.space).two_valued()
         if self.family.space.n > NEWTON_UNITS:
