@@ -48,7 +48,7 @@ PUBLIC = """
     Adam Annealing Binary BoltzmannMachine ContrastiveDivergence EbmError EbmWarning EnergyModel
     Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps
     HamiltonianMonteCarlo InteractionModel IsingModel LBFGS Langevin Levels Likelihood MarginalModel
-    Metropolis Moments NaturalGradient Newton ParallelTempering ParametricModel Penalty
+    Metropolis Moments NaturalGradient Newton OrdinalModel ParallelTempering ParametricModel Penalty
     PairwiseModel PersistentChains PottsModel Product Reals
     RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
     datasets
