@@ -13,6 +13,7 @@ from ebm._arrays import as_integer
 from ebm._iterate import State
 from ebm._types import Array
 from ebm.inversion._conditionals import MISSED, ConditionalLoss, Evaluation
+from ebm.inversion._level_conditionals import LevelLoss
 from ebm.learning._likelihood import FAR, TURNED
 from ebm.learning._search import Search
 from ebm.learning.result import FitStep
@@ -29,6 +30,9 @@ SMALL = 2**17
 MOST_PRODUCTS = 200
 #: Largest scaled gradient at which a separating direction is looked for.
 NEAR = 0.1
+
+#: The losses that it goes down: of two-valued units, and of levels.
+Conditionals = ConditionalLoss | LevelLoss
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,8 @@ class TruncatedNewton(Search):
         as_integer(self.max_iterations, "max_iterations")
         super().__post_init__()
 
-    def start(self, loss: ConditionalLoss, theta: Array, rng: Any) -> State:
-        """At θ (n, n + 1), no step taken."""
+    def start(self, loss: Conditionals, theta: Array, rng: Any) -> State:
+        """At θ, no step taken."""
         return {
             "theta": theta,
             "move": np.zeros_like(theta),
@@ -77,7 +81,7 @@ class TruncatedNewton(Search):
             "is_stuck": False,
         }
 
-    def step(self, loss: ConditionalLoss, state: State) -> State:
+    def step(self, loss: Conditionals, state: State) -> State:
         """Down along the Newton direction, as far as the loss falls."""
         here = loss.point(state["theta"])
         is_single = state["is_single"]
@@ -97,7 +101,7 @@ class TruncatedNewton(Search):
         }
 
     def _searched(
-        self, loss: ConditionalLoss, theta: Array, here: Evaluation, is_single: bool
+        self, loss: Conditionals, theta: Array, here: Evaluation, is_single: bool
     ) -> tuple[Array, float]:
         """The step that lowers the loss enough, and its length in Newton steps, 0 for none."""
         direction = self._direction(loss, here, is_single)
@@ -113,7 +117,7 @@ class TruncatedNewton(Search):
             length /= 2
         return direction, 0.0
 
-    def _direction(self, loss: ConditionalLoss, here: Evaluation, is_single: bool) -> Array:
+    def _direction(self, loss: Conditionals, here: Evaluation, is_single: bool) -> Array:
         """−H⁻¹g by conjugate gradients, more exactly the nearer the end."""
         curvatures: NDArray[np.floating[Any]] = here.curvatures
         solve = loss.preconditioner(curvatures)
@@ -140,7 +144,7 @@ class TruncatedNewton(Search):
             search = scaled + size / before * search
         return direction if direction.any() else scaled
 
-    def verdict(self, loss: ConditionalLoss, state: State, history: Sequence[FitStep]) -> str:
+    def verdict(self, loss: Conditionals, state: State, history: Sequence[FitStep]) -> str:
         """Whether the gradient meets the tolerance, or a direction separates the rows."""
         here, move = loss.point(state["theta"]), state["move"]
         if state["is_stuck"]:
@@ -157,7 +161,7 @@ class TruncatedNewton(Search):
                 return verdict
         return "iterations" if len(history) > self.max_iterations else ""
 
-    def _on_small_gradient(self, loss: ConditionalLoss, state: State, here: Evaluation) -> str:
+    def _on_small_gradient(self, loss: Conditionals, state: State, here: Evaluation) -> str:
         """Whether the next step is short, never comes to an end, or is to be taken."""
         direction = self._direction(loss, here, state["is_single"])
         slope = float(np.vdot(here.gradient, direction))
@@ -169,8 +173,8 @@ class TruncatedNewton(Search):
         ]
         return "" if max(ahead) > -TURNED * slope else "unbounded"
 
-    def growing(self, loss: ConditionalLoss, state: State, reason: str) -> Array | None:
-        """The direction along which the likelihood rises for ever, (n, n + 1)."""
+    def growing(self, loss: Conditionals, state: State, reason: str) -> Array | None:
+        """The direction along which the likelihood rises for ever, like θ."""
         if reason == "separated":
             direction: Array = state["move"]
             return direction
@@ -178,6 +182,6 @@ class TruncatedNewton(Search):
             return self._direction(loss, loss.point(state["theta"]), state["is_single"])
         return None
 
-    def norm(self, loss: ConditionalLoss, state: State) -> float:
+    def norm(self, loss: Conditionals, state: State) -> float:
         """Largest entry of the gradient, in units of the deviations of independent units."""
         return loss.norm(loss.point(state["theta"]))

@@ -16,6 +16,7 @@ from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, require_memory
+from ebm.information._levels import has_fisher_of_levels
 from ebm.learning._assessment import information_at, likelihood_result
 from ebm.learning._existence import (
     constant_units_notes,
@@ -246,7 +247,9 @@ def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
         is_small = loss.family.space.n <= NEWTON_UNITS and not loss.missing_information(start)
         return Newton() if is_small else LBFGS()
     space, p = loss.family.space, len(theta)
-    if not start.is_exact or space.size * p**2 > NEWTON_WORK or not loss.is_convex:
+    if not start.is_exact or not loss.is_convex:
+        return LBFGS()
+    if space.size * p**2 > NEWTON_WORK and not has_fisher_of_levels(start.model, start.ensemble):
         return LBFGS()
     fisher = loss.coordinates.of_model(start.fisher, start.model, start.ensemble)
     return LBFGS() if is_saturated(loss.family, fisher) else Newton()

@@ -1,7 +1,7 @@
 """Numbers for each category of each item, which may have different numbers of categories.
 
-They are held item by item, a tuple of vectors (q_i,), and computed with one after another, (Σ q_i,),
-as the features of the space are.
+They are held item by item, a tuple of vectors (q_i,), and computed with one after another,
+(Σ q_i,), as the features of the space are.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def levels_of(sizes: Sequence[int], names: Names) -> FiniteSpace:
     return Product(*(Levels(n, q) for q, n in runs), names=names)
 
 
-def starts_of(sizes: Sequence[int]) -> Array:
+def starts_of(sizes: Sequence[int]) -> Flags:
     """Which categories are the first of their item, (Σ q_i,)."""
     first: Flags = np.zeros(sum(sizes), dtype=bool)
     first[np.cumsum([0, *sizes[:-1]])] = True

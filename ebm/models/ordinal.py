@@ -64,11 +64,11 @@ class OrdinalModel(Frozen, ParametricModel):
     Examples
     --------
     >>> import ebm
-    >>> model = ebm.OrdinalModel([[0, 0.5], [0.5, 0]], [[0, 1, 0], [0, -1]], names=["mood", "sleep"])
+    >>> model = ebm.OrdinalModel([[0, 0.5], [0.5, 0]], [[0, 1, 0], [0, -1]], names=["a", "b"])
     >>> model.energy([[0, 0], [1, 1], [2, 1]])
     array([ 0. , -0.5,  0. ])
     >>> model.parameter_names
-    ('h[mood](1)', 'h[mood](2)', 'h[sleep](1)', 'W[mood, sleep]')
+    ('h[a](1)', 'h[a](2)', 'h[b](1)', 'W[a, b]')
     """
 
     weights: Any
@@ -112,7 +112,9 @@ class OrdinalModel(Frozen, ParametricModel):
         return weights
 
     def __repr__(self) -> str:
-        return f"OrdinalModel(n={self.n}, {len(self.pairs[0])} pairs, {self.space!r})"
+        sizes = self.space.n_values.tolist()
+        q = sizes[0] if len(set(sizes)) == 1 else sizes
+        return f"OrdinalModel(n={self.n}, q={q}, {len(self.pairs[0])} pairs, names={self.names})"
 
     @property
     def n(self) -> int:
@@ -222,7 +224,9 @@ class OrdinalModel(Frozen, ParametricModel):
             starts = np.flatnonzero(self._is_first)
             logs -= np.maximum.reduceat(logs, starts, axis=-1)[..., self._item_of]
             weights = np.exp(logs)
-            return np.asarray(weights / np.add.reduceat(weights, starts, axis=-1)[..., self._item_of])
+            return np.asarray(
+                weights / np.add.reduceat(weights, starts, axis=-1)[..., self._item_of]
+            )
 
         return self.space.map(probabilities, states)
 
