@@ -84,7 +84,7 @@ def category_shares(data: WeightedStates, *, ax: Axes | None = None) -> Axes:
     >>> import ebm
     >>> data = ebm.Ensemble.from_data([[0, 1], [2, 1], [1, 0]], space=ebm.Levels(2, 3))
     >>> ebm.plotting.category_shares(data).get_xlabel()
-    'share of answers, from the first category to the last'
+    'share of each category'
     """
     ax = axes_or_new(ax)
     space: Any = data.space
@@ -98,7 +98,7 @@ def category_shares(data: WeightedStates, *, ax: Axes | None = None) -> Axes:
         ax.barh(np.full(q, item), own, 0.8, left, color=shades, edgecolor="white", lw=0.5)
     label_units(ax.yaxis, space.labels)
     ax.set(xlim=(0, 1), ylim=(space.n - 0.5, -0.5), ylabel="item")
-    ax.set_xlabel("share of answers, from the first category to the last")
+    ax.set_xlabel("share of each category")
     return ax
 
 
@@ -141,7 +141,7 @@ def sum_scores(data: WeightedStates, draws: Any, *, ax: Axes | None = None) -> A
     ax.set(xlabel="sum of levels", ylabel="probability", ylim=(0, None))
     ax.set_xlim(max(-0.5, seen[0] - 1.5), min(most + 0.5, seen[-1] + 1.5))
     ax.legend(
-        frameon=False, fontsize="x-small", ncols=3, loc="lower right", bbox_to_anchor=(1, 1),
+        frameon=False, fontsize="x-small", ncols=2, loc="lower right", bbox_to_anchor=(1, 1),
         borderaxespad=0, columnspacing=1, handlelength=1.2,
     )  # fmt: skip
     return ax

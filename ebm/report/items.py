@@ -231,7 +231,7 @@ def analyze_items(
     >>> answers = [[1, 1], [2, 3], [3, 2], [3, 3], [1, 2], [2, 1]] * 10
     >>> report = ebm.report.analyze_items(answers, (1, 3), names=["mood", "sleep"])
     >>> report.model.thresholds[0].round(2), report.couplings.strongest[0].value > 0
-    (array([ 0.  , -0.72, -1.94]), True)
+    (array([ 0.  , -0.67, -1.82]), True)
     """
     notes = data.notes if isinstance(data, Table) else ()
     labels = _names(data, names)
