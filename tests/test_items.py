@@ -8,7 +8,14 @@ import pytest
 
 import ebm
 from ebm.cli import main
-from ebm.errors import CodingError, MissingValueError, NamesError, ShapeError, UnusedCategoryError
+from ebm.errors import (
+    CodingError,
+    MissingValueError,
+    ModelError,
+    NamesError,
+    ShapeError,
+    UnusedCategoryError,
+)
 from ebm.report import analyze_items, items
 from ebm.tables import as_levels, read_table, write_table
 
@@ -53,6 +60,8 @@ class TestCodes:
             ([[1]], (4, 4), ShapeError, "must be below the last one, got 4 and 4"),
             ([[1]], 4, ShapeError, "the first and the last one, got 4"),
             ([1], (1, 4), ShapeError, r"values must have shape \(n_rows, 1\)"),
+            (np.empty((0, 1)), (1, 4), ShapeError, "with at least one row"),
+            ([["x"]], (1, 4), ModelError, "values must hold numbers"),
         ],
     )
     def test_wrong_ones_are_refused(self, values, codes, error, words):

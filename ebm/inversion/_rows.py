@@ -77,7 +77,13 @@ def read_rows(
         raise EbmError("space, weights and names belong to rows; this ensemble has its own")
     if not isinstance(data.space, Binary | Spins if two_valued else FiniteSpace):
         wanted = "two-valued units are" if two_valued else "a finite space is"
-        raise CodingError(f"{wanted} wanted, got {data.space!r}")
+        hint = ""
+        if two_valued and isinstance(data.space, FiniteSpace):
+            hint = (
+                "; for units of more values ebm.fit takes a model such as ebm.OrdinalModel, and "
+                "loss=ebm.inversion.Pseudolikelihood()"
+            )
+        raise CodingError(f"{wanted} wanted, got {data.space!r}{hint}")
     size = data.sample_size
     if not isinstance(data, WeightedStates):
         what = "the states of this ensemble"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm._arrays import as_integer
+from ebm._arrays import as_floats, as_integer
 from ebm.errors import CodingError, MissingValueError, NamesError, ShapeError
 from ebm.spaces._labels import shown
 
@@ -60,9 +60,12 @@ def as_levels(values: Any, names: Sequence[str], codes: Codes) -> tuple[NDArray[
     >>> levels.tolist(), ranges.tolist()
     ([[0, 0], [4, 2]], [[1, 5], [0, 3]])
     """
-    table = np.asarray(values, dtype=np.float64)
-    if table.ndim != 2 or table.shape[1] != len(names):
-        raise ShapeError(f"values must have shape (n_rows, {len(names)}), got {table.shape}")
+    table = as_floats(values, "values")
+    if table.ndim != 2 or table.shape[1] != len(names) or not table.size:
+        raise ShapeError(
+            f"values must have shape (n_rows, {len(names)}) with at least one row, got "
+            f"{table.shape}"
+        )
     ranges = np.array([_range_of(name, names, codes) for name in names])
     low, high = ranges.T
     if np.isnan(table).any():
