@@ -2,8 +2,12 @@
 
     python -m tests.ordinal_coverage 1000
 
-Four items of three to five categories, 400 rows, couplings from −0.25 to 0.4, seed 0.
-RESULT
+Four items of three to five categories, 400 rows, couplings from −0.25 to 0.4, seed 0. With 1000
+problems, whose binomial deviation is 0.7 % for a single parameter:
+
+    exact: 95 % intervals cover thresholds 0.9468, couplings 0.9510, each from 0.937 to 0.961
+    pseudo-likelihood: 95 % intervals cover thresholds 0.9462, couplings 0.9497, each from 0.934 to
+    0.962
 """
 
 from __future__ import annotations
