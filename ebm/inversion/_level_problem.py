@@ -19,9 +19,9 @@ from ebm.ensembles.ensemble import require_units
 from ebm.errors import EbmError, EbmWarning, ModelError, NoMaximumWarning, warn
 from ebm.inversion._level_conditionals import LevelFeatures, LevelLoss
 from ebm.inversion._rows import DistinctRows, read_rows
-from ebm.inversion._sandwich import MOST_BYTES, MOST_SECONDS, OPERATIONS_PER_SECOND, factored
+from ebm.inversion._sandwich import MOST_BYTES, MOST_SECONDS, OPERATIONS_PER_SECOND, _factored
 from ebm.inversion.truncated_newton import TruncatedNewton
-from ebm.learning._existence import gentle_penalty
+from ebm.learning._existence import gentle_penalty, require_chosen_categories
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.learning.result import FitResult
 from ebm.model import PairFeatures
@@ -43,27 +43,25 @@ def has_pair_features(model: Any) -> bool:
 
 
 def level_problem(model: Any, data: Any, penalty: AppliedPenalty) -> LevelProblem:
-    """The pseudo-likelihood of a family of pairs of levels on rows."""
+    """The pseudo-likelihood of a family of pairs of levels on rows, to be maximized."""
     rows = read_rows(data, two_valued=False)
     require_units(data, model.space)
-    features = LevelFeatures(model.space, _declared(model))
-    _require_own_energy(model, features)
-    return LevelProblem(model, rows, penalty, features)
+    require_chosen_categories(model, data, penalty)
+    return LevelProblem(model, rows, penalty, _checked_features(model))
 
 
 def log_likelihood_of_levels(model: Any, rows: DistinctRows) -> float:
     """Σ_i E_D[ln p(x_i | rest)] of a pairwise model of levels, in nats per sample."""
-    problem = level_problem(model, rows.ensemble(), AppliedPenalty(model, Penalty()))
-    return problem.loss.point(np.asarray(model.parameters)).log_likelihood
+    require_units(rows.ensemble(), model.space)
+    features, penalty = _checked_features(model), AppliedPenalty(model, Penalty())
+    loss = LevelLoss(features, rows.states, rows.weights, penalty)
+    return loss.point(np.asarray(model.parameters)).log_likelihood
 
 
-def _declared(model: Any) -> PairFeatures:
-    features: PairFeatures = model.pair_features()
-    return features
-
-
-def _require_own_energy(model: Any, features: LevelFeatures) -> None:
-    """Refuse features and parameters that give other energies than the model itself."""
+def _checked_features(model: Any) -> LevelFeatures:
+    """The features that a family declares, refused if they give other energies than its own."""
+    declared: PairFeatures = model.pair_features()
+    features = LevelFeatures(model.space, declared)
     name, theta = type(model).__name__, np.asarray(model.parameters)
     if len(theta) != features.n_parameters:
         raise ModelError(
@@ -83,6 +81,7 @@ def _require_own_energy(model: Any, features: LevelFeatures) -> None:
             f"the pair_features of {name} must be those of its energy, got differences of energies "
             f"that are off by {np.ptp(gaps):.3g}: see ebm.model.PairFeatures for the order"
         )
+    return features
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +181,7 @@ def _sandwich(short: LevelLoss, theta: Array, sample_size: float) -> Array:
     ways = np.eye(len(theta)) if loss.basis is None else loss.basis
     _require_feasible(loss, len(theta))
     with single_threaded_blas():
-        curvature = factored(ways.T @ loss.hessian(theta) @ ways)
+        curvature = _factored(ways.T @ loss.hessian(theta) @ ways)
         mean: Any = 0.0
         square: Any = 0.0
         for rows in loss.blocks(len(theta)):

@@ -130,21 +130,21 @@ class _Influence:
         return np.asarray(hessian)
 
     @cached_property
-    def _unit_hessians(self) -> list[Factored]:
-        return [factored(self._unit_hessian(unit)) for unit in range(self.loss.states.shape[1])]
+    def _unit_hessians(self) -> list[_Factored]:
+        return [_factored(self._unit_hessian(unit)) for unit in range(self.loss.states.shape[1])]
 
     @cached_property
-    def _tied_hessian(self) -> Factored:
+    def _tied_hessian(self) -> _Factored:
         n = self.loss.states.shape[1]
         hessian = np.zeros((n + len(self._pairs[0]),) * 2)
         for unit in range(n):
             _, places = self._columns(unit)
             # Two regressions share a coupling and its penalty.
             hessian[np.ix_(places, places)] += self._unit_hessian(unit)
-        return factored(hessian if self.ways is None else self.ways.T @ hessian @ self.ways)
+        return _factored(hessian if self.ways is None else self.ways.T @ hessian @ self.ways)
 
 
-class Factored(NamedTuple):
+class _Factored(NamedTuple):
     """A Hessian as D L Lᵀ D, D diagonal and L a lower triangle in Fortran order."""
 
     scale: Array
@@ -162,7 +162,7 @@ class Factored(NamedTuple):
         return np.asarray(columns.T / self.scale, dtype=np.float64)
 
 
-def factored(hessian: Array) -> Factored:
+def _factored(hessian: Array) -> _Factored:
     """With its diagonal scaled to one first; changed in place."""
     from scipy.linalg.lapack import dpotrf
 
@@ -178,4 +178,4 @@ def factored(hessian: Array) -> Factored:
         )
     # Of many parameters five digits are enough, in half of the time.
     single = len(root) > MOST_IN_DOUBLE
-    return Factored(scale, np.asfortranarray(root, dtype=np.float32) if single else root)
+    return _Factored(scale, np.asfortranarray(root, dtype=np.float32) if single else root)

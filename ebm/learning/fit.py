@@ -11,10 +11,9 @@ from ebm._randomness import RandomSource
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import CodingError, EbmError, FewSamplesWarning, ModelError, warn
 from ebm.learning._batches import is_normalized
-from ebm.learning._existence import require_chosen_categories
 from ebm.learning._own_gradients import require_own_gradient
 from ebm.learning.losses import Likelihood, Loss
-from ebm.learning.penalties import AppliedPenalty, Penalty, as_penalty
+from ebm.learning.penalties import Penalty, as_penalty
 from ebm.learning.result import FitResult
 from ebm.model import ParametricModel, checked_space
 from ebm.spaces import StateSpace
@@ -90,8 +89,6 @@ def fit(
         If the likelihood would take more time or memory than allowed; raised before any work.
     DivergenceError
         If a gradient step is not finite or runs away.
-    UnusedCategoryError
-        If a category of an ordinal model is never chosen, and no penalty holds its threshold.
     EbmError
         If a setting is out of range, or would have no effect on this fit.
 
@@ -121,10 +118,8 @@ def fit(
     if not isinstance(data, Ensemble | Moments):
         data = _rows_of(data, space)
     require_own_gradient(model, data)
-    loss, penalty = _checked_loss(loss), as_penalty(penalty)
-    model = _named(model, data.space.names)
-    problem = loss.of(model, data, penalty)
-    require_chosen_categories(model, data, AppliedPenalty(model, penalty))
+    loss = _checked_loss(loss)
+    problem = loss.of(_named(model, data.space.names), data, as_penalty(penalty))
     solver = _checked_solver(solver, problem, loss)
     if rng is not None and not getattr(solver, "draws", False):
         raise EbmError(f"rng belongs to gradient steps: this fit draws no numbers, got rng={rng!r}")

@@ -21,6 +21,7 @@ from ebm.learning._assessment import information_at, likelihood_result
 from ebm.learning._existence import (
     constant_units_notes,
     require_changing_units,
+    require_chosen_categories,
     require_possible,
 )
 from ebm.learning._families import has_pairs, moments_alone, require_own_pairs
@@ -135,6 +136,7 @@ class Likelihood:
         if has_pairs(model):
             require_own_pairs(model)
         applied = AppliedPenalty(model, penalty)
+        require_chosen_categories(model, data, applied)
         return LikelihoodProblem(model, data, self.average, applied, self.completion)
 
 

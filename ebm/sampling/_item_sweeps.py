@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ebm._types import Array, Indices, Words
 from ebm.forms import QuadraticForm
-from ebm.sampling._form_sweeper import FormSweeper, Work
+from ebm.sampling._form_sweepers import FormSweeper, Work
 from ebm.sampling._precision import single_precision_suffices
 from ebm.spaces import FiniteSpace, Levels, Product
 

@@ -16,7 +16,7 @@ from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._layers import are_two_valued, binary_layers
 from ebm.sampling._by_energy import EnergySweeper, MetropolisSweeper
-from ebm.sampling._form_sweeper import FormSweeper, Work
+from ebm.sampling._form_sweepers import FormSweeper, TwoValued, Work
 from ebm.sampling._item_sweeps import item_sweeper
 from ebm.sampling._mixed_units import MixedSweeper
 from ebm.sampling._precision import require_sums, single_precision_suffices
@@ -174,30 +174,6 @@ def form_sweeper(form: Any, space: FiniteSpace, n_chains: int) -> FormSweeper | 
     if isinstance(form, TermForm) and isinstance(space, Binary | Spins):
         return TermSweeper(form, space)
     return item_sweeper(form, space) if isinstance(form, QuadraticForm) else None
-
-
-class TwoValued(Sweeper):
-    """Layout {0,1}: (units, chains) where ``chains_last``, else (chains, units)."""
-
-    chains_last = True
-
-    def __init__(self, space: HomogeneousSpace, dtype: Any = np.float32) -> None:
-        self.dtype = np.dtype(dtype)
-        self._low, self._high = (int(value) for value in space.values)
-
-    def load(self, states: Array) -> Work:
-        """States (chains, n) of the space as zeros and ones."""
-        work = (states == self._high).astype(self.dtype)
-        return np.ascontiguousarray(work.T) if self.chains_last else work
-
-    def read(self, work: Work) -> NDArray[np.int8]:
-        """The inverse of :meth:`load`."""
-        # Cast before it is turned: what is written through a turned view is a byte a state.
-        states = work.astype(np.int8)
-        if self._low:
-            states *= self._high - self._low
-            states += self._low
-        return states.T if self.chains_last else states
 
 
 def pair_sweeper(

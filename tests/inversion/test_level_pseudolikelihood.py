@@ -129,6 +129,14 @@ class TestLoss:
         problem = LOSS.of(model, data, ebm.Penalty())
         assert problem.loss.point(model.parameters).value == pytest.approx(-value, rel=1e-12)
 
+    def test_a_single_row_has_a_value_too(self):
+        model = items()
+        states = model.space.random(1, 0)
+        chances = model.conditional(states)[0]
+        places = np.add(states[0].astype(int), [0, 3, 7])
+        value = ebm.inversion.log_pseudolikelihood(model, states)
+        assert value == pytest.approx(np.log(chances[places]).sum())
+
     @pytest.mark.parametrize("family", FAMILIES)
     def test_gradient_and_curvature_are_differences(self, family):
         model = family(seed=1)

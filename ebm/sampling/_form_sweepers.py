@@ -1,4 +1,4 @@
-"""What all compiled sweeps of a form share: temperatures, and how often a value is offered."""
+"""What all compiled sweeps of forms share: temperatures, and layouts of two-valued units."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ebm._types import Array
 from ebm.sampling.sweeper import Sweeper
+from ebm.spaces import HomogeneousSpace
 
 Work = NDArray[Any]
 
@@ -55,3 +56,27 @@ class FormSweeper(Sweeper):
         if heat is not None:
             heat = (1 / np.maximum(heat, SMALLEST_BETA)).astype(np.float32)
         return self.offered, heat
+
+
+class TwoValued(Sweeper):
+    """Layout {0,1}: (units, chains) where ``chains_last``, else (chains, units)."""
+
+    chains_last = True
+
+    def __init__(self, space: HomogeneousSpace, dtype: Any = np.float32) -> None:
+        self.dtype = np.dtype(dtype)
+        self._low, self._high = (int(value) for value in space.values)
+
+    def load(self, states: Array) -> Work:
+        """States (chains, n) of the space as zeros and ones."""
+        work = (states == self._high).astype(self.dtype)
+        return np.ascontiguousarray(work.T) if self.chains_last else work
+
+    def read(self, work: Work) -> NDArray[np.int8]:
+        """The inverse of :meth:`load`."""
+        # Cast before it is turned: what is written through a turned view is a byte a state.
+        states = work.astype(np.int8)
+        if self._low:
+            states *= self._high - self._low
+            states += self._low
+        return states.T if self.chains_last else states
