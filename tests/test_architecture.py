@@ -47,8 +47,9 @@ RUNG = {name: height for height, names in enumerate(RUNGS) for name in names.spl
 PUBLIC = """
     Adam Annealing Binary BoltzmannMachine ClampedChains ContrastiveDivergence EbmError EbmWarning
     EnergyModel Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps
-    HamiltonianMonteCarlo InteractionModel IsingModel LBFGS Langevin Levels Likelihood MarginalModel
-    Metropolis Moments NaturalGradient Newton OrdinalModel ParallelTempering ParametricModel Penalty
+    HamiltonianMonteCarlo IncompleteEnsemble InteractionModel IsingModel LBFGS Langevin Levels
+    Likelihood MarginalModel Metropolis Moments NaturalGradient Newton OrdinalModel
+    ParallelTempering ParametricModel Penalty
     PairwiseModel PersistentChains PottsModel Product Reals
     RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
     datasets

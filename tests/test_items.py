@@ -100,6 +100,16 @@ class TestUnusedCategories:
             analyze_items(same, CODES, names=NAMES)
 
 
+def test_missing_answers_of_items_are_averaged_over(answers):
+    levels = (answers - [1, 1, 0]).astype(float)
+    levels[np.random.default_rng(0).random(levels.shape) < 0.15] = np.nan
+    data = ebm.IncompleteEnsemble.from_data(levels, space=truth().space)
+    result = ebm.fit(truth().with_parameters(np.zeros(10)), data)
+    gaps = (result.model.parameters - truth().parameters) / result.standard_errors
+    assert result.converged
+    assert (abs(gaps) < 4).all()
+
+
 class TestReport:
     def test_it_is_the_exact_fit(self, answers, report):
         levels, _ = as_levels(answers, NAMES, CODES)
@@ -180,6 +190,7 @@ class TestCommand:
             (["--ordinal", "0-4,ill=0-1"], "codes 0 of 'mood', 0 of 'sleep' are never chosen"),
             (["--ordinal", "1-4,ill=0-1", "--threshold", "2"], "--threshold is for two-valued"),
             (["--ordinal", "1-4,ill=0-1", "--center", "mean"], "--center is for two-valued"),
+            (["--ordinal", "1-4,ill=0-1", "--missing-at-random"], "give --drop-missing beside"),
             (["--ordinal", "1-4,no=0-1"], "codes are given for 'no'"),
             ([], "--ordinal 1-5 for ordered categories from 1 to 5"),
         ],
