@@ -39,7 +39,8 @@ WORDS = ("converged", "rounding", "iterations")
 
 def has_pair_features(model: Any) -> bool:
     """Whether a family says of which features of levels its parameters are fields and couplings."""
-    return isinstance(model.space, FiniteSpace) and callable(getattr(model, "pair_features", None))
+    is_finite = isinstance(getattr(model, "space", None), FiniteSpace)
+    return is_finite and callable(getattr(model, "pair_features", None))
 
 
 def level_problem(model: Any, data: Any, penalty: AppliedPenalty) -> LevelProblem:
