@@ -20,6 +20,7 @@ from ebm.models import (
     BoltzmannMachine,
     InteractionModel,
     IsingModel,
+    OrdinalModel,
     PairwiseModel,
     PottsModel,
     RestrictedBoltzmannMachine,
@@ -43,6 +44,7 @@ _FIELDS: dict[type[EnergyModel], tuple[str, ...]] = {
     BoltzmannMachine: ("weights", "biases", "center", "offset"),
     InteractionModel: ("terms", "offset"),
     IsingModel: ("couplings", "fields", "offset"),
+    OrdinalModel: ("weights", "thresholds", "scores", "offset"),
     PairwiseModel: ("couplings", "fields", "offset"),
     PottsModel: ("couplings", "fields", "offset"),
     RestrictedBoltzmannMachine: (
@@ -208,7 +210,10 @@ def _unit(record: Mapping[str, Any]) -> Unit:
 
 
 def _field_arrays(name: str, value: Any) -> dict[str, Any]:
-    """One field as arrays: itself, or the three arrays of a sparse matrix or of a mapping."""
+    """One field as arrays: itself, or those of a sparse matrix, of a mapping or of many vectors."""
+    if isinstance(value, tuple):
+        lengths = np.array([len(part) for part in value])
+        return {f"{name}.numbers": np.concatenate(value), f"{name}.lengths": lengths}
     if isinstance(value, Mapping):
         return {f"{name}.{part}": array for part, array in arrays_of_terms(value).items()}
     if not hasattr(value, "tocsr"):
@@ -221,6 +226,9 @@ def _field_arrays(name: str, value: Any) -> dict[str, Any]:
 def _field(name: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
     if name in arrays:
         return arrays[name]
+    if f"{name}.lengths" in arrays:
+        ends = np.cumsum(arrays[f"{name}.lengths"])[:-1]
+        return tuple(np.split(arrays[f"{name}.numbers"], ends))
     if f"{name}.sizes" in arrays:
         return terms_of_arrays(
             arrays[f"{name}.sizes"], arrays[f"{name}.units"], arrays[f"{name}.coefficients"]

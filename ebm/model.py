@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats
-from ebm._types import Array, Flags
+from ebm._types import Array, Flags, Indices
 from ebm.errors import ModelError, require_memory
 from ebm.spaces import StateSpace
 from ebm.spaces._fixed_units import FixedUnits, fixed_units, subspace
@@ -19,6 +19,7 @@ from ebm.spaces._labels import require_order
 __all__ = [
     "ConditionalModel",
     "EnergyModel",
+    "PairFeatures",
     "ParametricConditional",
     "ParametricModel",
     "Penalized",
@@ -124,6 +125,33 @@ class Penalized(NamedTuple):
     of: Callable[[Array], Array]
     transposed: Callable[[Array], Array]
     is_coupling: Flags
+
+
+class PairFeatures(NamedTuple):
+    """Of which features the parameters of a pairwise energy of levels are fields and couplings.
+
+    E = −Σ_c v_c f_c − Σ_{k<l} W_kl g_k g_l + k over f = ``space.features(x)`` and g_i = f_i B_i of
+    each unit. The parameters are v_c, then W_kl of features of two units i < j: by pairs of units
+    row by row, then by the features of i, then by those of j. A model offers them by a method
+    ``pair_features()``, and is then fitted by pseudo-likelihood.
+
+    Parameters
+    ----------
+    kept : ndarray of int, (k,)
+        The features c that have a field.
+    blocks : tuple of ndarray, (w_i, m_i)
+        B_i of each unit, with w_i its number of features. The constant and the features kept must
+        span those of B_i: what all other units add to a unit could be fields of its own.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ebm.OrdinalModel([[0, 1], [1, 0]], [[0, 0, 0], [0, 0, 0]]).pair_features().kept
+    array([1, 2, 4, 5])
+    """
+
+    kept: Indices
+    blocks: tuple[Array, ...]
 
 
 class ParametricModel(EnergyModel):
