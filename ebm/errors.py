@@ -39,6 +39,7 @@ __all__ = [
     "StuckUnitWarning",
     "SymmetricStartWarning",
     "UnseenCountError",
+    "UnusedCategoryError",
 ]
 
 Item = TypeVar("Item")
@@ -78,6 +79,10 @@ class ConstantUnitError(EbmError):
 
 class UnseenCountError(EbmError):
     """A number of active units never occurs in the data, so that no finite potential is best."""
+
+
+class UnusedCategoryError(EbmError):
+    """A category of an item is never chosen, so that no finite threshold describes it."""
 
 
 class SingularCovarianceError(EbmError):

@@ -49,8 +49,8 @@ PUBLIC = """
     EnergyModel Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps
     HamiltonianMonteCarlo IncompleteEnsemble InteractionModel IsingModel KPairwiseModel
     LBFGS Langevin Levels
-    Likelihood MarginalModel
-    Metropolis Moments NaturalGradient Newton ParallelTempering ParametricModel Penalty
+    Likelihood MarginalModel Metropolis Moments NaturalGradient Newton OrdinalModel
+    ParallelTempering ParametricModel Penalty
     PairwiseModel PersistentChains PottsModel Product Reals
     RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
     datasets

@@ -16,7 +16,14 @@ import numpy as np
 
 from ebm._types import Array, Flags, Indices
 from ebm.ensembles import Ensemble, Moments
-from ebm.errors import ConstantUnitError, EbmError, NoMaximumWarning, UnseenCountError, warn
+from ebm.errors import (
+    ConstantUnitError,
+    EbmError,
+    NoMaximumWarning,
+    UnseenCountError,
+    UnusedCategoryError,
+    warn,
+)
 from ebm.learning._families import has_counts, has_hidden_units, has_pairs, joint_model
 from ebm.learning.penalties import AppliedPenalty
 from ebm.models._counts import shares_of_counts, unseen_counts
@@ -79,6 +86,33 @@ def counts_in_words(counts: Indices) -> str:
     """Increasing numbers with runs written as ``5–9``."""
     runs = np.split(counts, np.flatnonzero(np.diff(counts) > 1) + 1)
     return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+
+
+def require_chosen_categories(family: Any, data: Any, penalty: AppliedPenalty) -> None:
+    """Refuse categories that nobody chose, unless a penalty holds their thresholds or ties may.
+
+    Of families whose units have ``scores`` of categories, and with them a threshold for each.
+    """
+    if not hasattr(family, "scores") or penalty.holds_biases or penalty.is_tied:
+        return
+    if not isinstance(data, Ensemble) or data.space.named(None) != family.space.named(None):
+        return
+    shares = np.asarray(data.expectation(family.space.features))
+    units = np.repeat(np.arange(family.space.n), family.space.n_values)
+    first = np.flatnonzero(np.diff(units, prepend=-1))
+    # Shares are sums of weights, each of which is positive.
+    unused = [
+        f"category {place - first[units[place]]} of {family.space.labels[units[place]]!r}"
+        for place in np.flatnonzero(shares == 0)
+    ]
+    if unused:
+        more = f", and {len(unused) - MOST_NAMES} more" if len(unused) > MOST_NAMES else ""
+        verb, weak = "are" if len(unused) > 1 else "is", gentle_penalty(data.sample_size)
+        raise UnusedCategoryError(
+            f"{', '.join(unused[:MOST_NAMES])}{more} {verb} never chosen, so no finite threshold "
+            "is best: join it with a neighboring category, leave the item out, or hold thresholds "
+            f"by a penalty, such as penalty=ebm.Penalty(l2_biases={weak})"
+        )
 
 
 def constant_units_notes(family: Any, data: Any, *, held: bool) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from ebm.models.any_units import PairwiseModel
 from ebm.models.graphs import from_graph, to_graph
 from ebm.models.interactions import InteractionModel
 from ebm.models.k_pairwise import KPairwiseModel
+from ebm.models.ordinal import OrdinalModel
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.models.potts import PottsModel
 from ebm.models.restricted import RestrictedBoltzmannMachine
@@ -14,6 +15,7 @@ __all__ = [
     "InteractionModel",
     "IsingModel",
     "KPairwiseModel",
+    "OrdinalModel",
     "PairwiseModel",
     "PottsModel",
     "RestrictedBoltzmannMachine",

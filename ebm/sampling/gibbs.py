@@ -18,6 +18,7 @@ from ebm.models._layers import are_two_valued, binary_layers
 from ebm.sampling._by_energy import EnergySweeper, MetropolisSweeper
 from ebm.sampling._counted import counted_sweeper
 from ebm.sampling._form_sweepers import FormSweeper, TwoValued, Work
+from ebm.sampling._item_sweeps import item_sweeper
 from ebm.sampling._mixed_units import MixedSweeper
 from ebm.sampling._precision import require_sums, single_precision_suffices
 from ebm.sampling._rows import LevelCouplings, level_couplings, quadratic_log_weights, term_rows
@@ -78,7 +79,7 @@ class Gibbs:
         order, ordered = _first(units, form, space)
         sweeper: FormSweeper | LayerSweeper | UnitsSweeper | None
         if not isinstance(ordered, LayeredForm):
-            sweeper = form_sweeper(ordered, space, n_chains)
+            sweeper = form_sweeper(ordered, space.subspace(order), n_chains)
         elif are_two_valued(ordered) and isinstance(space, HomogeneousSpace):
             sweeper = LayerSweeper(binary_layers(ordered), space)
         else:
@@ -122,7 +123,7 @@ class Metropolis:
         """Sweeps of some units in turn; the others keep the values that they have in each chain."""
         space = _finite_space(model)
         order, form = _first(units, energy_form(model), space)
-        sweeper = form_sweeper(form, space, n_chains)
+        sweeper = form_sweeper(form, space.subspace(order), n_chains)
         if sweeper is None:
             return MetropolisSweeper(model, space, OFFERED, units)
         sweeper.offered, sweeper.n_swept = OFFERED, len(units)
@@ -173,7 +174,7 @@ def form_sweeper(form: Any, space: FiniteSpace, n_chains: int) -> FormSweeper | 
         return level_sweeper(form, space, n_chains)
     if isinstance(form, TermForm) and isinstance(space, Binary | Spins):
         return counted_sweeper(form, space) or TermSweeper(form, space)
-    return None
+    return item_sweeper(form, space) if isinstance(form, QuadraticForm) else None
 
 
 def pair_sweeper(
