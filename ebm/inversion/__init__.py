@@ -1,5 +1,6 @@
 """The inverse problem: from moments or rows to a model, and how sure the parameters are."""
 
+from ebm.inversion.case_dropping import CaseDropping, case_dropping
 from ebm.inversion.closed_forms import (
     bethe,
     independent_pair,
@@ -14,15 +15,21 @@ from ebm.inversion.pseudolikelihood import (
     log_pseudolikelihood,
     pseudolikelihood,
 )
+from ebm.inversion.resampling import BlockResampling, ModelResampling, RowResampling
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.inversion.uncertainty import BootstrapResult, bootstrap, standard_errors
 
 __all__ = [
+    "BlockResampling",
     "BootstrapResult",
+    "CaseDropping",
+    "ModelResampling",
     "Pseudolikelihood",
+    "RowResampling",
     "TruncatedNewton",
     "bethe",
     "bootstrap",
+    "case_dropping",
     "independent_pair",
     "log_pseudolikelihood",
     "mean_field",
