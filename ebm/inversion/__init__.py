@@ -9,6 +9,8 @@ from ebm.inversion.closed_forms import (
     sessak_monasson,
     tap,
 )
+from ebm.inversion.dependence import Dependence, dependence
+from ebm.inversion.planning import samples_needed
 from ebm.inversion.plefka import plefka
 from ebm.inversion.pseudolikelihood import (
     Pseudolikelihood,
@@ -23,6 +25,7 @@ __all__ = [
     "BlockResampling",
     "BootstrapResult",
     "CaseDropping",
+    "Dependence",
     "ModelResampling",
     "Pseudolikelihood",
     "RowResampling",
@@ -30,12 +33,14 @@ __all__ = [
     "bethe",
     "bootstrap",
     "case_dropping",
+    "dependence",
     "independent_pair",
     "log_pseudolikelihood",
     "mean_field",
     "naive_mean_field",
     "plefka",
     "pseudolikelihood",
+    "samples_needed",
     "sessak_monasson",
     "standard_errors",
     "tap",
