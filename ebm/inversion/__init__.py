@@ -10,6 +10,7 @@ from ebm.inversion.closed_forms import (
     tap,
 )
 from ebm.inversion.dependence import Dependence, dependence
+from ebm.inversion.edge_posterior import EdgePosterior, EdgePrior, edge_posterior
 from ebm.inversion.planning import samples_needed
 from ebm.inversion.plefka import plefka
 from ebm.inversion.pseudolikelihood import (
@@ -26,6 +27,8 @@ __all__ = [
     "BootstrapResult",
     "CaseDropping",
     "Dependence",
+    "EdgePosterior",
+    "EdgePrior",
     "ModelResampling",
     "Pseudolikelihood",
     "RowResampling",
@@ -34,6 +37,7 @@ __all__ = [
     "bootstrap",
     "case_dropping",
     "dependence",
+    "edge_posterior",
     "independent_pair",
     "log_pseudolikelihood",
     "mean_field",
