@@ -18,7 +18,7 @@ from ebm._jobs import Answer, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
-from ebm.errors import EbmError, ShapeError
+from ebm.errors import EbmError, LimitError, ShapeError
 from ebm.inversion._rows import DistinctRows
 from ebm.inversion.uncertainty import (
     counted_rows,
@@ -32,6 +32,8 @@ __all__ = ["CaseDropping", "case_dropping"]
 
 #: Shares of the cases that are left out.
 DROPPED = tuple(float(share) for share in np.round(np.linspace(0.05, 0.75, 10), 10))
+#: Most cases that are drawn from without replacement.
+MOST_CASES = 1e9
 #: How far frequencies may be from whole numbers.
 ROUNDING = 1e-6
 
@@ -153,6 +155,8 @@ def case_dropping(
         If ``method`` is not a function, or ``data`` are moments.
     ShapeError
         If ``statistic`` gives fewer than two numbers, or ``dropped`` has none.
+    LimitError
+        If there are 10⁹ cases or more.
     EbmError
         If the data are exact, their frequencies are not whole numbers, a share leaves none or all
         of the cases, or all values of the statistic are equal.
@@ -253,6 +257,11 @@ def _correlation(values: Array, of_all: Array) -> float:
 
 def _whole(rows: DistinctRows) -> Any:
     """Frequencies as whole numbers, which cases are drawn from without replacement."""
+    if rows.sample_size >= MOST_CASES:
+        raise LimitError(
+            f"cases are dropped one by one, the limit is {MOST_CASES:.0e} cases, got "
+            f"{rows.sample_size:.3g}: divide sample_weight by a common factor"
+        )
     frequencies = rows.weights * rows.sample_size
     counts = np.rint(frequencies)
     if np.abs(frequencies - counts).max() > ROUNDING * max(1.0, float(counts.max())):

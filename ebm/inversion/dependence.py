@@ -11,7 +11,7 @@ from ebm._arrays import as_integer, read_only
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
-from ebm.errors import ModelError, ShapeError, SingularCovarianceError, require_memory
+from ebm.errors import EbmError, ModelError, ShapeError, SingularCovarianceError, require_memory
 from ebm.information import fisher_information
 from ebm.learning._dependence import (
     long_run_variances,
@@ -114,6 +114,8 @@ def dependence(
     ShapeError
         If the order of the rows is not known, there are fewer than 64, or ``window`` is longer
         than a quarter of them.
+    EbmError
+        If the penalty has ``l1``, for which there is no such formula.
     SingularCovarianceError
         If some direction of parameters changes nothing.
     LimitError
@@ -152,9 +154,15 @@ def dependence(
         f"the gradients of {len(data.states)} distinct rows by {p} parameters",
         "use ebm.inversion.bootstrap with ebm.inversion.BlockResampling()",
     )
+    penalty = as_penalty(penalty)
+    if penalty.l1:
+        raise EbmError(
+            "parameters that l1 makes zero have no standard errors of this kind: leave l1 out of "
+            "the penalty, or use ebm.inversion.bootstrap with ebm.inversion.BlockResampling()"
+        )
     fisher = fisher_information(model).dense()
     with single_threaded_blas():
-        response = _response(fisher, AppliedPenalty(model, as_penalty(penalty)))
+        response = _response(fisher, AppliedPenalty(model, penalty))
         moved = moves_of_rows(model, data, response)
         right = long_run_variances(moved, data.sequence, width)
     assumed = np.maximum(np.einsum("ij,ij->i", response @ fisher, response), 0)

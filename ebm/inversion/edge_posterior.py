@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import as_integer, as_number, as_seconds, read_only
-from ebm._checkpoints import fingerprint
+from ebm._checkpoints import damaged, fingerprint
 from ebm._jobs import Answer, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
@@ -42,7 +42,7 @@ N_CHAINS, N_CORRECTED = 4, 100
 #: Share of their weight in which the heaviest graphs may differ on an edge that they agree on.
 AGREED = 0.05
 #: Newton steps of a fit, seconds of one beside its sums, for each state and bit, and by products.
-STEPS, SECONDS, SECONDS_PER_STATE, SECONDS_BY_PRODUCTS = 5, 1e-4, 3e-9, 1.5e-8
+STEPS, SECONDS, SECONDS_PER_STATE, SECONDS_BY_PRODUCTS = 5, 1e-4, 3e-9, 4e-9
 #: Acceptance and R-hat that a walk is not trusted beyond, and what chance adds to R̂² of short ones.
 LEAST_ACCEPTED, MOST_R_HAT, BY_CHANCE = 0.05, 1.1, 6.0
 
@@ -281,9 +281,20 @@ def edge_posterior(
             checkpoint=checkpoint,
             settings=settings,
         )
+        if checkpoint is not None:
+            _require_whole(answers, checkpoint, is_exact=is_exact)
         if is_exact:
             return _by_exact_chains(answers, moments, prior)
         return _by_normal_chains(answers, graphs, moments, prior)
+
+
+def _require_whole(answers: list[Answer], checkpoint: Any, *, is_exact: bool) -> None:
+    """Refuse chains of a file that lack a part."""
+    parts = {"graphs", "probabilities"}
+    if is_exact:
+        parts = {"graphs", "visited", "log_weights", "accepted"}
+    if any(set(answer) != parts or answer["graphs"].dtype != np.uint8 for answer in answers):
+        raise damaged(checkpoint, "parts of a chain over graphs are missing")
 
 
 def _by_all_graphs(graphs: NormalGraphs, moments: Moments, prior: EdgePrior) -> EdgePosterior:

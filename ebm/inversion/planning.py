@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import as_number
-from ebm.errors import EbmError, ModelError, ShapeError
+from ebm.errors import EbmError, ModelError, ShapeError, SingularCovarianceError
 from ebm.information import fisher_information
 from ebm.model import ParametricModel, refuse_result
 from ebm.spaces import Binary, Spins
@@ -83,7 +83,14 @@ def samples_needed(
         )
     unit = np.zeros(len(model.parameters))
     unit[parameter] = 1.0
-    variance = float(fisher_information(model).solve(unit)[parameter])
+    information = fisher_information(model)
+    try:
+        variance = float(information.solve(unit)[parameter])
+    except EbmError as error:
+        raise SingularCovarianceError(
+            f"rows of this model do not tell the coupling of {pair!r} from other parameters: its "
+            "Fisher information has no inverse"
+        ) from error
     return float((norm.ppf(1 - level / 2) + norm.ppf(power)) ** 2 * variance / value**2)
 
 
@@ -105,6 +112,8 @@ def _parameter_of(model: Any, pair: Any) -> int:
             f"ebm.BoltzmannMachine and ebm.IsingModel, got {type(model).__name__}"
         )
     try:
+        if isinstance(pair, str):
+            raise TypeError
         first, second = (unit_position(unit, model.space, "pair") for unit in pair)
     except (TypeError, ValueError) as error:
         if isinstance(error, EbmError):

@@ -13,7 +13,7 @@ import numpy as np
 from ebm._arrays import as_integer
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import exact
-from ebm.errors import EbmError, ShapeError
+from ebm.errors import EbmError, EnumerationLimitError, ShapeError
 from ebm.inversion._rows import DistinctRows
 
 __all__ = ["BlockResampling", "ModelResampling", "ResamplingScheme", "RowResampling"]
@@ -149,7 +149,14 @@ class ModelResampling:
         """The function that draws as many rows of the model."""
         size = round(rows.sample_size)
         if self.draw is None:
-            return partial(_rows_of_ensemble, rows, exact(model), size)
+            try:
+                return partial(_rows_of_ensemble, rows, exact(model), size)
+            except EnumerationLimitError as error:
+                raise EnumerationLimitError(
+                    "the model is too large for exact draws: give ModelResampling(draw=…), a "
+                    "function such as lambda model, n_rows, rng: ebm.sample(model, n_draws=n_rows, "
+                    "n_chains=1, rng=rng).chains[0]"
+                ) from error
         return partial(_rows_of_model, rows, model, self.draw, size)
 
 

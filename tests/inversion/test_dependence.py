@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.errors import DependentRowsWarning, ModelError, ShapeError, SingularCovarianceError
+from ebm.errors import (
+    DependentRowsWarning,
+    EbmError,
+    ModelError,
+    ShapeError,
+    SingularCovarianceError,
+)
 from ebm.inversion import dependence
 from ebm.learning._dependence import long_run_variances, response_to_gradients
 from ebm.learning.penalties import AppliedPenalty, Penalty
@@ -159,6 +165,11 @@ class TestRefusals:
         flat = ebm.RestrictedBoltzmannMachine(np.zeros((3, 1)), np.zeros(3), [0.0])
         with pytest.raises(SingularCovarianceError, match="changes nothing"):
             dependence(flat, rows)
+
+    def test_a_penalty_without_such_errors(self):
+        rows = series(200, np.random.default_rng(0))
+        with pytest.raises(EbmError, match="leave l1 out"):
+            dependence(MODEL, rows, penalty=Penalty(l1=0.1))
 
     def test_a_result_is_no_model(self):
         rows = series(200, np.random.default_rng(0))

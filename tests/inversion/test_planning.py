@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 import ebm
-from ebm.errors import EbmError, ModelError, NamesError, ShapeError
+from ebm.errors import EbmError, ModelError, NamesError, ShapeError, SingularCovarianceError
 from ebm.inversion import samples_needed
 from tests.inversion.dependent_chain import BIASES, MODEL, WEIGHTS
 
@@ -68,6 +68,7 @@ def test_more_power_and_a_lower_level_need_more():
         ((0, 3), ShapeError, "numbers from 0 to 2"),
         ((0, 1, 2), ShapeError, "two units"),
         (3, ShapeError, "two units"),
+        ("ab", ShapeError, "two units"),
         (("a", "b"), NamesError, "have no names"),
     ],
 )
@@ -80,6 +81,9 @@ def test_bad_settings_are_sentences():
     absent = ebm.BoltzmannMachine([[0, 0.0], [0, 0]], [0, 0])
     with pytest.raises(EbmError, match="zero in this model"):
         samples_needed(absent, (0, 1))
+    frozen = ebm.IsingModel([[0, 400.0], [400.0, 0]], [0, 0])
+    with pytest.raises(SingularCovarianceError, match="do not tell the coupling"):
+        samples_needed(frozen, (0, 1))
     with pytest.raises(EbmError, match="power must be between"):
         samples_needed(MODEL, (0, 1), power=0.01)
     with pytest.raises(EbmError, match="level must be between"):

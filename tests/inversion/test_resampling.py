@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.errors import EbmError, ModelError, ShapeError
+from ebm.errors import EbmError, EnumerationLimitError, LimitError, ModelError, ShapeError
 from ebm.inversion import (
     BlockResampling,
     CaseDropping,
@@ -114,6 +114,12 @@ class TestModelResampling:
         spins = ebm.Ensemble.from_data(2 * ROWS - 1, space=ebm.Spins)
         result = bootstrap(bethe, spins, scheme=ModelResampling(), n_resamples=5, rng=1)
         assert isinstance(result.model, ebm.IsingModel)
+
+    def test_large_models_need_draws_of_the_user(self):
+        rows = np.random.default_rng(0).integers(0, 2, (300, 44))
+        method = ebm.inversion.independent_pair
+        with pytest.raises(EnumerationLimitError, match=r"give ModelResampling\(draw=…\)"):
+            bootstrap(method, rows, scheme=ModelResampling(), n_resamples=2, rng=0)
 
     def test_what_is_no_function_is_refused(self):
         with pytest.raises(EbmError, match="draw must be a function"):
@@ -243,3 +249,6 @@ class TestDroppedCases:
         weighted = ebm.Ensemble.from_data(ROWS, sample_weight=np.full(len(ROWS), 0.3))
         with pytest.raises(EbmError, match="whole numbers"):
             case_dropping(bethe, weighted)
+        many = ebm.Ensemble.from_data(ROWS, sample_weight=np.full(len(ROWS), 1e8))
+        with pytest.raises(LimitError, match="the limit is"):
+            case_dropping(bethe, many)
