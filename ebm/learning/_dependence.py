@@ -27,6 +27,8 @@ MOST_FEATURES, BLOCK = 64, 2**22
 DEVIATIONS = 5.0
 #: Root mean square of the factors, and largest factor, above which dependence is strong.
 STRONG, STRONGEST = 1.1, 1.5
+#: Smallest squared pivot, the diagonal being one, of a curvature that has an inverse with digits.
+SINGULAR = 1e-12
 #: Numbers of rows times parameters that a fit looks at without being asked to.
 MOST_WORK = 2e8
 
@@ -60,8 +62,10 @@ def response_to_gradients(fisher: Array, penalty: AppliedPenalty) -> Array:
     if penalty.directions is not None:
         curvature = penalty.directions.T @ curvature @ penalty.directions
     deviation = np.sqrt(curvature.diagonal())
-    inverse = np.linalg.inv(curvature / np.outer(deviation, deviation))
-    inverse /= np.outer(deviation, deviation)
+    scale = np.outer(deviation, deviation)
+    if np.linalg.cholesky(curvature / scale).diagonal().min() ** 2 < SINGULAR:
+        raise np.linalg.LinAlgError("some direction of parameters changes nothing")
+    inverse = np.linalg.inv(curvature / scale) / scale
     if penalty.directions is not None:
         inverse = penalty.directions @ inverse @ penalty.directions.T
     return np.asarray((inverse + inverse.T) / 2)
@@ -93,14 +97,14 @@ def dependence_notes(result: Any, data: Any, penalty: AppliedPenalty) -> tuple[s
         return ()
     with single_threaded_blas():
         shuffled, factors, names = _factors(result, data, penalty)
-    if not len(factors):
-        return ()
     if math.sqrt((shuffled**2).mean()) < STRONG and shuffled.max() < STRONGEST:
         return ()
     low, high = (f"{factor:.3g}" for factor in (factors.min(), factors.max()))
-    whose = f"the parameters; the largest factor is that of {names[int(factors.argmax())]!r}"
-    right = "ebm.inversion.dependence(result.model, data) gives the right ones of each parameter"
-    if result.fisher is None:
+    given = ", penalty=…" if penalty or penalty.is_tied else ""
+    right = f"ebm.inversion.dependence(result.model, data{given}) gives the right ones of each"
+    if names:
+        whose = f"the parameters; the largest factor is that of {names[int(factors.argmax())]!r}"
+    else:
         whose = "the means of the units, and those of couplings by similar ones"
         right = (
             "ebm.inversion.bootstrap(…, scheme=ebm.inversion.BlockResampling()) gives right ones"
@@ -120,28 +124,39 @@ def _factors(
     """Errors in the order given, in units of those of the same rows shuffled, and of those stated.
 
     √(diag(R Γ R) / diag(R C R)) with C the covariance of single rows, and √(diag(R Γ R) /
-    diag(R F R)), which differ where the model is not that of the data; of the means of the units
-    where F is not known.
+    diag(R F R)), which differ where the model is not that of the data. Of the means of the units,
+    without names, where F is not known or there are too many rows and parameters.
     """
     sequence: Any = data.sequence
-    window = usual_window(len(sequence))
-    if result.fisher is None:
-        factors = np.sqrt(long_run_variances(_standardized(data), sequence, window))
-        return factors, factors, ("",) * len(factors)
     p = len(result.model.parameters)
-    if max(len(sequence), len(data.states)) * p > MOST_WORK:
-        return np.zeros(0), np.zeros(0), ()
-    try:
-        with np.errstate(divide="raise", invalid="raise"):
-            fisher = result.fisher.dense()
-            response = response_to_gradients(fisher, penalty)
-    except (np.linalg.LinAlgError, FloatingPointError):
-        return np.zeros(0), np.zeros(0), ()
+    if result.fisher is not None and len(sequence) * p <= MOST_WORK:
+        try:
+            return _factors_of_parameters(result, data, penalty)
+        except (np.linalg.LinAlgError, FloatingPointError):
+            # Where nothing holds some parameters there are those of the means.
+            pass
+    window = usual_window(len(sequence))
+    factors = np.sqrt(long_run_variances(_standardized(data), sequence, window))
+    return factors, factors, ()
+
+
+def _factors_of_parameters(
+    result: Any, data: WeightedStates, penalty: AppliedPenalty
+) -> tuple[Array, Array, tuple[str, ...]]:
+    """Those of the parameters that change, with their names."""
+    sequence: Any = data.sequence
+    with np.errstate(divide="raise", invalid="raise"):
+        fisher = result.fisher.dense()
+        response = response_to_gradients(fisher, penalty)
     moved = moves_of_rows(result.model, data, response)
-    right, alone = long_run_variances(moved, sequence, window), data.weights @ moved**2
+    right = long_run_variances(moved, sequence, usual_window(len(sequence)))
+    alone = data.weights @ moved**2
     stated = np.einsum("ij,ij->i", response @ fisher, response)
+    p = len(stated)
     names = getattr(result.model, "parameter_names", tuple(str(k) for k in range(p)))
     kept = (stated > 0) & (alone > 0)
+    if not kept.any():
+        raise np.linalg.LinAlgError("no parameter changes")
     return (
         np.sqrt(right[kept] / alone[kept]),
         np.sqrt(right[kept] / stated[kept]),

@@ -14,6 +14,7 @@ from ebm.errors import (
     SingularCovarianceError,
 )
 from ebm.inversion import dependence
+from ebm.learning import _dependence
 from ebm.learning._dependence import long_run_variances, response_to_gradients
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from tests.inversion.dependent_chain import MODEL, NAIVE, RIGHT, long_run_covariance, series
@@ -109,6 +110,11 @@ class TestTheWarningOfAFit:
         rows = series(2000, np.random.default_rng(4))
         with pytest.warns(DependentRowsWarning, match="for the means of the units"):
             ebm.fit(MODEL, rows, loss=ebm.inversion.Pseudolikelihood())
+
+    def test_too_many_rows_and_parameters_are_not_passed_over(self, monkeypatch):
+        monkeypatch.setattr(_dependence, "MOST_WORK", 0)
+        with pytest.warns(DependentRowsWarning, match="for the means of the units"):
+            ebm.fit(MODEL, series(2000, np.random.default_rng(4)))
 
     def test_names_are_those_of_the_units(self):
         data = ebm.Ensemble.from_data(series(2000, np.random.default_rng(5)), names=list("abc"))
