@@ -204,7 +204,7 @@ def bootstrap(
 
 def counted_rows(data: Any) -> DistinctRows:
     """Rows of which there is a number, as resampling needs."""
-    rows = read_rows(data)
+    rows = read_rows(data, two_valued=False)
     if not math.isfinite(rows.sample_size) or rows.sample_size < 1:
         raise EbmError(
             f"resampling needs a number of samples, got sample_size={rows.sample_size}: sample "
