@@ -10,7 +10,6 @@ from ebm._arrays import as_number
 from ebm.errors import EbmError, ModelError, ShapeError, SingularCovarianceError
 from ebm.information import fisher_information
 from ebm.model import ParametricModel, refuse_result
-from ebm.spaces import Binary, Spins
 from ebm.spaces._fixed_units import unit_position
 
 __all__ = ["samples_needed"]
@@ -32,7 +31,7 @@ def samples_needed(
     Parameters
     ----------
     model : ParametricModel
-        The model that is expected, such as a fit to a pilot study: pairwise, of two-valued units.
+        The model that is expected, such as a fit to a pilot study, with one coupling for each pair.
     pair : tuple of two int or str
         The units, by number or by name.
     power : float
@@ -48,7 +47,7 @@ def samples_needed(
     Raises
     ------
     ModelError
-        If ``model`` is not a pairwise family of two-valued units.
+        If ``model`` is not a pairwise family with one coupling for each pair.
     EbmError
         If the pair has no coupling in the model, or it is zero, or ``power`` is not between
         ``level`` and 1.
@@ -106,10 +105,11 @@ def _parameter_of(model: Any, pair: Any) -> int:
     """The place of the coupling of a pair among the parameters."""
     refuse_result(model)
     is_pairwise = isinstance(model, ParametricModel) and hasattr(model, "pairs")
-    if not (is_pairwise and isinstance(model.space, Binary | Spins)):
+    if not is_pairwise or np.count_nonzero(model.is_coupling) != len(model.pairs[0]):
         raise ModelError(
-            "samples are planned for pairwise models of two-valued units, such as "
-            f"ebm.BoltzmannMachine and ebm.IsingModel, got {type(model).__name__}"
+            "samples are planned for models with one coupling for each pair of units, such as "
+            "ebm.BoltzmannMachine, ebm.IsingModel and ebm.OrdinalModel, got "
+            f"{type(model).__name__}"
         )
     try:
         if isinstance(pair, str):

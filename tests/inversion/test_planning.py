@@ -88,5 +88,13 @@ def test_bad_settings_are_sentences():
         samples_needed(MODEL, (0, 1), power=0.01)
     with pytest.raises(EbmError, match="level must be between"):
         samples_needed(MODEL, (0, 1), level=0)
-    with pytest.raises(ModelError, match="two-valued units"):
-        samples_needed(object(), (0, 1))
+    potts = ebm.PairwiseModel(ebm.Levels(2, 3))
+    for model in (object(), potts):
+        with pytest.raises(ModelError, match="one coupling for each pair"):
+            samples_needed(model, (0, 1))
+
+
+def test_ordinal_items_are_planned_too():
+    """Of two categories they are {0,1} units."""
+    ordinal = ebm.OrdinalModel(WEIGHTS, np.column_stack([np.zeros(3), BIASES]))
+    assert samples_needed(ordinal, (0, 1)) == pytest.approx(samples_needed(MODEL, (0, 1)))
