@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         Newton,
         Penalty,
         PersistentChains,
+        ProximalNewton,
         fit,
     )
     from ebm.report import analyze
@@ -105,6 +106,7 @@ __all__ = [
     "PersistentChains",
     "PottsModel",
     "Product",
+    "ProximalNewton",
     "Reals",
     "RestrictedBoltzmannMachine",
     "Samples",
@@ -146,7 +148,7 @@ _HOMES = {
     "ebm.landscape": "local_minima",
     "ebm.learning": (
         "Adam ContrastiveDivergence FitResult GradientDescent GradientSteps LBFGS Likelihood"
-        " NaturalGradient Newton Penalty PersistentChains fit"
+        " NaturalGradient Newton Penalty PersistentChains ProximalNewton fit"
     ),
     "ebm.report": "analyze",
     "ebm.sampling": (

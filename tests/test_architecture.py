@@ -49,7 +49,7 @@ PUBLIC = """
     Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps
     HamiltonianMonteCarlo InteractionModel IsingModel LBFGS Langevin Levels Likelihood MarginalModel
     Metropolis Moments NaturalGradient Newton ParallelTempering ParametricModel Penalty
-    PairwiseModel PersistentChains PottsModel Product Reals
+    PairwiseModel PersistentChains PottsModel Product ProximalNewton Reals
     RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
     datasets
     effective errors exact fisher_information fit from_graph information inversion load

@@ -14,11 +14,14 @@ from ebm.inversion.pseudolikelihood import (
     log_pseudolikelihood,
     pseudolikelihood,
 )
+from ebm.inversion.screening import InteractionScreening, MinimumProbabilityFlow
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.inversion.uncertainty import BootstrapResult, bootstrap, standard_errors
 
 __all__ = [
     "BootstrapResult",
+    "InteractionScreening",
+    "MinimumProbabilityFlow",
     "Pseudolikelihood",
     "TruncatedNewton",
     "bethe",

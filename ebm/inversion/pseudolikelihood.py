@@ -18,9 +18,7 @@ from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
-from ebm.ensembles.ensemble import require_order
 from ebm.errors import (
-    CodingError,
     EbmError,
     EbmWarning,
     FewSamplesWarning,
@@ -29,6 +27,13 @@ from ebm.errors import (
     warn,
 )
 from ebm.inversion._conditionals import ConditionalLoss
+from ebm.inversion._local_loss import logistic
+from ebm.inversion._local_problem import (
+    LocalProblem,
+    local_problem,
+    require_rule,
+    require_same_units,
+)
 from ebm.inversion._rows import DistinctRows, read_rows
 from ebm.inversion._sandwich import sandwich_errors
 from ebm.inversion.truncated_newton import TruncatedNewton
@@ -74,11 +79,15 @@ class Pseudolikelihood:
     node_wise : bool
         Whether each unit has its own logistic regression, and each coupling is the mean of two
         estimates. By default both are one parameter, which is more accurate.
+    rule : str
+        What is zero after node-wise regressions with an l1, each of which has all of it: with
+        ``"and"`` a coupling of which one estimate is zero, with ``"or"`` one of which both are.
 
     Raises
     ------
     EbmError
-        If ``node_wise`` is neither True nor False.
+        If ``node_wise`` is neither True nor False, or ``rule`` is neither "and" nor "or", or "or"
+        without ``node_wise``.
 
     Examples
     --------
@@ -91,11 +100,19 @@ class Pseudolikelihood:
     """
 
     node_wise: bool = False
+    rule: str = "and"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "node_wise", as_flag(self.node_wise, "node_wise"))
+        require_rule(self.rule, self.node_wise)
 
-    def of(self, model: Any, data: Any, penalty: Penalty) -> PseudolikelihoodProblem:
+    def sparse(self, model: Any, data: Any, penalty: Penalty) -> LocalProblem:
+        """The same for any strength of l1, (model, data, penalty) as in :meth:`of`."""
+        return local_problem(
+            model, data, penalty, link=logistic, shared=not self.node_wise, rule=self.rule
+        )
+
+    def of(self, model: Any, data: Any, penalty: Penalty) -> PseudolikelihoodProblem | LocalProblem:
         """The pseudo-likelihood of a pairwise model on rows.
 
         Parameters
@@ -105,12 +122,12 @@ class Pseudolikelihood:
         data : Ensemble
             The rows; moments do not suffice.
         penalty : Penalty
-            The penalty of the parameters, without l1.
+            The penalty of the parameters.
 
         Returns
         -------
-        PseudolikelihoodProblem
-            What :func:`ebm.fit` solves.
+        PseudolikelihoodProblem or LocalProblem
+            What :func:`ebm.fit` solves; the latter, by :class:`ebm.ProximalNewton`, with an l1.
 
         Raises
         ------
@@ -119,7 +136,8 @@ class Pseudolikelihood:
         ConstantUnitError
             If a unit never changes and ``penalty.l2_biases`` is zero.
         EbmError
-            If the penalty has an l1, or free or tied parameters together with ``node_wise``.
+            If the penalty has ties together with an l1, or, without one, free or tied parameters
+            together with ``node_wise``.
         """
         if not has_pairs(model):
             name = type(model).__name__
@@ -135,9 +153,9 @@ class Pseudolikelihood:
             )
         require_own_pairs(model)
         if penalty.l1:
-            raise EbmError("l1 belongs to gradient steps on a likelihood, not to pseudo-likelihood")
+            return self.sparse(model, data, penalty)
         rows = read_rows(data)
-        _require_units(rows.space, model.space)
+        require_same_units(rows.space, model.space)
         problem = PseudolikelihoodProblem(model, rows, AppliedPenalty(model, penalty), self)
         if self.node_wise and problem.ways is not None:
             raise EbmError(
@@ -265,18 +283,11 @@ def log_pseudolikelihood(model: Any, data: Any) -> float:
         # A single row has a value too.
         warnings.simplefilter("ignore", FewSamplesWarning)
         rows = read_rows(data, space=None if isinstance(data, Ensemble | Moments) else model.space)
-    _require_units(rows.space, model.space)
+    require_same_units(rows.space, model.space)
     spins = isinstance(model.space, Spins)
     inputs = machine.input(2 * rows.states - 1 if spins else rows.states) * (2 if spins else 1)
     margins = (2 * rows.states - 1) * inputs
     return -float(rows.weights @ np.logaddexp(0, -margins).sum(axis=1))
-
-
-def _require_units(rows: StateSpace, wanted: StateSpace) -> None:
-    """Refuse rows of other units; both two-valued codings will do."""
-    if rows.n != wanted.n:
-        raise CodingError(f"states of {wanted!r} are wanted, got rows over {rows!r}")
-    require_order(rows, wanted)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from ebm.learning.natural_gradient import NaturalGradient
 from ebm.learning.newton import Newton
 from ebm.learning.optimizers import Adam, Decay, GradientDescent
 from ebm.learning.penalties import Penalty
+from ebm.learning.proximal_newton import ProximalNewton
 from ebm.learning.result import FitEpoch, FitResult, FitStep
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "Newton",
     "Penalty",
     "PersistentChains",
+    "ProximalNewton",
     "fit",
 ]

@@ -41,8 +41,9 @@ class Penalty:
         Strength of the squares of all other parameters, in the coding and at the center of the
         model given.
     l1 : float
-        Strength of the absolute values of couplings. Only gradient steps accept it; they use its
-        subgradient, so that couplings come close to zero without reaching it.
+        Strength of the absolute values of couplings. For pairs of two-valued units most couplings
+        become exactly zero, by :class:`ebm.ProximalNewton`. Gradient steps use its subgradient, so
+        that couplings come close to zero without reaching it; other solvers refuse it.
     free : array_like of bool, (p,), optional
         Flags of the parameters that the fit may change; the others keep the values of the model.
         Names become flags by ``[name in chosen for name in model.parameter_names]``.
