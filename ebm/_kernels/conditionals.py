@@ -6,20 +6,27 @@ import numpy as np
 
 from ebm._kernels.jit import kernel
 
+#: Factors between one and two whose product is finite.
+_at_once = 1000
+
 
 @kernel
-def logistic(inputs, states, weights, values, residuals, curvatures):
-    """Of unit i with input a: Σ w ln(1 + e^{−(2x−1)a}), w (p − x) and w p (1 − p), p = 1/(1+e⁻ᵃ).
-
-    ``inputs``, ``states``, ``residuals`` and ``curvatures`` are (m, n), ``values`` (n,).
-    """
+def logistic(inputs, states, weights, slopes):
+    """Σ_mi w_m ln(1 + e^{−(2x−1)a}), and its slopes w (p − x) with p = 1/(1 + e⁻ᵃ), (m, n)."""
+    total = 0.0
     for m in range(inputs.shape[0]):
-        weight = weights[m]
+        weight, product, exponent, logarithm = weights[m], 1.0, 0.0, 0.0
         for i in range(inputs.shape[1]):
-            margin = inputs[m, i] if states[m, i] > 0.5 else -inputs[m, i]
+            sign = 2.0 * states[m, i] - 1.0
+            margin = sign * inputs[m, i]
             small = np.exp(-abs(margin))
-            share = 1.0 / (1.0 + small)
-            other = small * share if margin >= 0 else share
-            values[i] += weight * (np.log1p(small) + max(-margin, 0.0))
-            residuals[m, i] = -weight * other if states[m, i] > 0.5 else weight * other
-            curvatures[m, i] = weight * small * share * share
+            factor = 1.0 + small
+            # One logarithm for many units.
+            product *= factor
+            exponent += max(-margin, 0.0)
+            slopes[m, i] = -sign * weight * (small if margin >= 0 else 1.0) / factor
+            if i % _at_once == _at_once - 1:
+                logarithm += np.log(product)
+                product = 1.0
+        total += weight * (logarithm + np.log(product) + exponent)
+    return total

@@ -8,6 +8,7 @@ from ebm.inversion.closed_forms import (
     sessak_monasson,
     tap,
 )
+from ebm.inversion.path import RegularizationPath, regularization_path
 from ebm.inversion.plefka import plefka
 from ebm.inversion.pseudolikelihood import (
     Pseudolikelihood,
@@ -23,6 +24,7 @@ __all__ = [
     "InteractionScreening",
     "MinimumProbabilityFlow",
     "Pseudolikelihood",
+    "RegularizationPath",
     "TruncatedNewton",
     "bethe",
     "bootstrap",
@@ -32,6 +34,7 @@ __all__ = [
     "naive_mean_field",
     "plefka",
     "pseudolikelihood",
+    "regularization_path",
     "sessak_monasson",
     "standard_errors",
     "tap",

@@ -25,38 +25,37 @@ from ebm.learning._absolutes import Blocks
 POINTS = 3
 #: Above this number of entries curvatures are in single precision: they only steer.
 SMALL = 2**17
+#: Rows that are looked at first.
+FEW = 200
 #: Largest exponent whose exponential is finite.
 LARGEST = 700.0
 
 
+#: From inputs, values and weights of rows to the parts of the units.
+Link = Callable[[Array, Array, Array], "UnitTerms"]
+
+
 class UnitTerms(NamedTuple):
-    """The parts of the units, (n,), and by their inputs their slopes and curvatures, (m, n).
+    """The sum of the parts of the units, its slopes by their inputs, (m, n), and the least part."""
 
-    The curvature by the parameters of unit i is Σ_m curvatures_mi F_m F_mᵀ − g_i g_iᵀ where
-    ``is_logarithm``, and its first term elsewhere.
-    """
-
-    values: Array
+    total: float
     slopes: Array
-    curvatures: Array
-    is_logarithm: bool = False
+    lowest: float = 0.0
 
 
 def logistic(inputs: Array, states: Array, weights: Array) -> UnitTerms:
     """E_D[ln(1 + e^{−(2y−1)a})] of each unit, minus a mean log conditional probability."""
     from ebm._kernels import conditionals
 
-    values = np.zeros(inputs.shape[1])
-    slopes, curvatures = np.empty_like(inputs), np.empty_like(inputs)
-    conditionals.logistic(inputs, states, weights, values, slopes, curvatures)
-    return UnitTerms(values, slopes, curvatures)
+    slopes = np.empty_like(inputs)
+    return UnitTerms(conditionals.logistic(inputs, states, weights, slopes), slopes)
 
 
 def exponential(inputs: Array, states: Array, weights: Array) -> UnitTerms:
     """E_D[e^{−(y−½)a}] of each unit."""
     half = states - 0.5
     terms = weights[:, None] * np.exp(np.minimum(-half * inputs, LARGEST))
-    return UnitTerms(terms.sum(axis=0), -half * terms, 0.25 * terms)
+    return UnitTerms(float(terms.sum()), -half * terms)
 
 
 def log_exponential(inputs: Array, states: Array, weights: Array) -> UnitTerms:
@@ -66,12 +65,20 @@ def log_exponential(inputs: Array, states: Array, weights: Array) -> UnitTerms:
     highest = exponents.max(axis=0)
     terms = weights[:, None] * np.exp(exponents - highest)
     total = terms.sum(axis=0)
-    shares = terms / total
-    return UnitTerms(highest + np.log(total), -half * shares, 0.25 * shares, True)
+    values = highest + np.log(total)
+    return UnitTerms(float(values.sum()), -half * (terms / total), float(values.min()))
 
 
-#: From inputs, values and weights of rows to the parts of the units.
-Link = Callable[[Array, Array, Array], UnitTerms]
+def curvatures(link: Link, slopes: Array, weights: Array) -> Array:
+    """Second derivatives by the inputs from the first, (m, n).
+
+    Of a logistic part w p (1 − p), from slopes ∓w p; of an exponential one half of |slope|. The
+    curvature by the parameters of unit i is Σ_m c_mi F_m F_mᵀ, less g_i g_iᵀ for a logarithm.
+    """
+    sizes = np.abs(slopes)
+    if link is logistic:
+        return np.asarray(sizes * (1 - sizes / weights[:, None]))
+    return np.asarray(sizes / 2)
 
 
 class LocalPoint(NamedTuple):
@@ -161,10 +168,10 @@ class LocalLoss:
 
     def _evaluated(self, theta: Array) -> LocalPoint:
         terms = self.terms(theta)
-        loss = float(terms.values.sum())
+        loss = terms.total
         slopes = self._slopes(terms) + self.squares * theta
         squares = 0.5 * float(self.squares @ theta**2)
-        return LocalPoint(loss + squares, slopes, loss, float(terms.values.min()))
+        return LocalPoint(loss + squares, slopes, loss, terms.lowest)
 
     def _slopes(self, terms: UnitTerms) -> Array:
         """∂ Σ_i link_i / ∂θ, (K,)."""
@@ -216,19 +223,21 @@ class LocalLoss:
         terms = self.terms(theta)
         matrices = np.empty((n, n, n), dtype=dtype)
         columns = np.ascontiguousarray(self.features.T, dtype=dtype)
-        curvatures = np.ascontiguousarray(terms.curvatures.T, dtype=dtype)
+        bends = curvatures(self.link, terms.slopes, self.weights).T
+        roots = np.sqrt(np.ascontiguousarray(bends, dtype=dtype))
         scratch = np.empty_like(columns)
-        gradients = terms.slopes.T @ self.features if terms.is_logarithm else None
+        is_logarithm = self.link is log_exponential
+        gradients = terms.slopes.T @ self.features if is_logarithm else None
         for unit in range(n):
-            np.multiply(columns, curvatures[unit], out=scratch)
-            block = matrices[unit]
-            np.matmul(scratch, columns.T, out=block)
-            block[unit] = block[:, unit] = self.constant * scratch.sum(axis=1)
-            block[unit, unit] = self.constant**2 * curvatures[unit].sum()
+            np.multiply(columns, roots[unit], out=scratch)
+            scratch[unit] = self.constant * roots[unit]
+            # BLAS computes half of a product with its own transpose.
+            block = scratch @ scratch.T
             if gradients is not None:
                 slope = gradients[unit].copy()
                 slope[unit] = self.constant * terms.slopes[:, unit].sum()
                 block -= np.outer(slope, slope).astype(dtype)
+            matrices[unit] = block
         return matrices
 
     def scores(self, theta: Array, rows: slice) -> Array:
@@ -255,9 +264,25 @@ class LocalLoss:
         return hessian
 
     def separated(self, theta: Array) -> Indices:
-        """Units whose value the others predict in every row at θ."""
-        margins = (2 * self.states - 1) * self.inputs(theta)
-        return np.flatnonzero((margins > 0).all(axis=0))
+        """Units with couplings whose value the others predict in every row at θ."""
+        biases, couplings = self.arrays(theta)
+        units = np.flatnonzero((couplings != 0).any(axis=1))
+        for rows in (slice(0, FEW), slice(None)):
+            inputs = self.features[rows] @ couplings[units].T
+            inputs += self.constant * biases[units] + self.diagonal[units]
+            margins = (2 * self.states[rows][:, units] - 1) * inputs
+            units = units[(margins > 0).all(axis=0)]
+            if not len(units):
+                break
+        return units
+
+    def unit_losses(self, theta: Array) -> Array:
+        """The part of each unit without penalty, (n,)."""
+        inputs = self.inputs(theta)
+        columns = [np.ascontiguousarray(part[:, None]) for part in inputs.T]
+        states = [np.ascontiguousarray(part[:, None]) for part in self.states.T]
+        parts = [self.link(*pair, self.weights) for pair in zip(columns, states, strict=True)]
+        return np.array([part.total for part in parts])
 
     def settings(self) -> dict[str, str]:
         """Link, rows and coordinates in words."""

@@ -138,6 +138,10 @@ class LocalProblem(SparseProblem):
         biases = biases - both @ (self.center - center_of(self.family))
         return np.concatenate([biases, both[self.family.pairs]])
 
+    def separated(self, theta: Array) -> Indices:
+        """Coupled units whose value the others predict in every row at θ."""
+        return self.smooth.separated(theta)
+
     def result(self, run: Run, loss: SparseLoss) -> FitResult:
         """The fitted model; standard errors where no l1 chose couplings."""
         theta = run.state["theta"]

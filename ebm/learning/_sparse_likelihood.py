@@ -10,13 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ebm._iterate import Run
-from ebm._types import Array, Flags
+from ebm._types import Array, Flags, Indices
 from ebm.information import FisherInformation
 from ebm.information.fisher import symmetrized
 from ebm.learning._absolutes import Blocks, SparseLoss
+from ebm.learning._families import pairs_of
 from ebm.learning._likelihood import PairLikelihoodLoss
 from ebm.learning._sparse_problem import NO_ERRORS, SparseProblem
 from ebm.learning.result import FitResult
+from ebm.models._library import pair_machine
+from ebm.spaces import Spins
 
 
 class LikelihoodPoint(NamedTuple):
@@ -99,6 +102,24 @@ class SparseLikelihoodProblem(SparseProblem):
         theta = untied.start()
         free = self.penalty.strength.free
         return theta if free is None else theta[np.asarray(free)]
+
+    def parameters(self, theta: Array) -> Array:
+        """Those of the family, (q,) -> (p,)."""
+        return self.smooth.parameters(theta)
+
+    def separated(self, theta: Array) -> Indices:
+        """Coupled units whose value the others predict in every row at θ; none of moments."""
+        rows = self.pairs.rows
+        model = self.family.with_parameters(self.parameters(theta))
+        machine = pair_machine(model)
+        if not hasattr(rows, "states") or machine is None:
+            return np.zeros(0, dtype=np.intp)
+        signs = np.where(rows.states > 0, 1.0, -1.0)
+        states = signs if isinstance(self.family.space, Spins) else (signs + 1) / 2
+        margins = signs * machine.input(states)
+        coupled = pairs_of(model).matrix
+        is_coupled = np.asarray(abs(coupled).sum(axis=1)).ravel() > 0
+        return np.flatnonzero((margins > 0).all(axis=0) & is_coupled)
 
     def result(self, run: Run, loss: SparseLoss) -> FitResult:
         """The fitted model without standard errors, which l1 leaves none of."""

@@ -12,7 +12,7 @@ import numpy as np
 from ebm._iterate import Run, iterate, require_word
 from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
-from ebm._types import Array, Flags
+from ebm._types import Array, Flags, Indices
 from ebm.errors import EbmError, NotConvergedWarning, warn
 from ebm.learning._absolutes import Absolutes, SparseLoss
 from ebm.learning.penalties import AppliedPenalty
@@ -67,8 +67,16 @@ class SparseProblem(ABC):
         """Independent units, (K,)."""
 
     @abstractmethod
+    def parameters(self, theta: Array) -> Array:
+        """Those of the family, (K,) -> (p,)."""
+
+    @abstractmethod
     def result(self, run: Run, loss: SparseLoss) -> FitResult:
         """The model where a run ended, with a sentence about it."""
+
+    @abstractmethod
+    def separated(self, theta: Array) -> Indices:
+        """Coupled units whose value the others predict in every row at θ."""
 
     def loss(self, l1: float, screen: float = 0.0) -> SparseLoss:
         """The loss at one strength."""

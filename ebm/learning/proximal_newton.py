@@ -16,9 +16,9 @@ from ebm.learning.result import FitStep
 __all__ = ["ProximalNewton"]
 
 #: Steps that share a curvature: slopes are exact at each of them, the curvature only steers.
-LAG = 4
+LAG = 6
 #: Share of the residual that a good step leaves at most.
-GOOD = 0.3
+GOOD = 0.5
 #: Most sweeps of coordinate descent for one step, and its accuracy beside the residual.
 SWEEPS, ACCURACY = 50, 0.1
 #: Most products with the Hessian for a step without corners, and the share of g that they leave.

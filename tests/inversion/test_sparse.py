@@ -84,12 +84,12 @@ class TestReferenceNumbers:
         theta = smooth.coordinates(np.zeros(4), result.regressions)
         # Biases at the means of the data, from the model whose couplings are those of one row.
         found = minimize(
-            lambda b: smooth.terms(np.append(b, theta[4:])).values.sum(),
+            lambda b: smooth.terms(np.append(b, theta[4:])).total,
             problem.start()[:4],
             tol=1e-14,
         )
         biases = found.x
-        loss_of_unit = smooth.terms(np.append(biases, theta[4:])).values[0]
+        loss_of_unit = smooth.unit_losses(np.append(biases, theta[4:]))[0]
         assert loss_of_unit + 0.02 * np.abs(row).sum() == pytest.approx(value, abs=2e-9)
 
     @pytest.mark.parametrize(
