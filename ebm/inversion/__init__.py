@@ -8,6 +8,7 @@ from ebm.inversion.closed_forms import (
     sessak_monasson,
     tap,
 )
+from ebm.inversion.one_step import one_step, refit
 from ebm.inversion.path import RegularizationPath, regularization_path
 from ebm.inversion.plefka import plefka
 from ebm.inversion.pseudolikelihood import (
@@ -16,6 +17,13 @@ from ebm.inversion.pseudolikelihood import (
     pseudolikelihood,
 )
 from ebm.inversion.screening import InteractionScreening, MinimumProbabilityFlow
+from ebm.inversion.selection import (
+    Selection,
+    StabilityResult,
+    cross_validation,
+    extended_bic,
+    stability_selection,
+)
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.inversion.uncertainty import BootstrapResult, bootstrap, standard_errors
 
@@ -25,17 +33,24 @@ __all__ = [
     "MinimumProbabilityFlow",
     "Pseudolikelihood",
     "RegularizationPath",
+    "Selection",
+    "StabilityResult",
     "TruncatedNewton",
     "bethe",
     "bootstrap",
+    "cross_validation",
+    "extended_bic",
     "independent_pair",
     "log_pseudolikelihood",
     "mean_field",
     "naive_mean_field",
+    "one_step",
     "plefka",
     "pseudolikelihood",
+    "refit",
     "regularization_path",
     "sessak_monasson",
+    "stability_selection",
     "standard_errors",
     "tap",
 ]

@@ -263,15 +263,15 @@ class LocalLoss:
             hessian[np.ix_(at, at)] += matrices[unit][np.ix_(own[at], own[at])]
         return hessian
 
-    def separated(self, theta: Array) -> Indices:
-        """Units with couplings whose value the others predict in every row at θ."""
+    def separated(self, theta: Array, least: float = 0.0) -> Indices:
+        """Coupled units that the others predict in every row, log-odds above ``least``."""
         biases, couplings = self.arrays(theta)
         units = np.flatnonzero((couplings != 0).any(axis=1))
         for rows in (slice(0, FEW), slice(None)):
             inputs = self.features[rows] @ couplings[units].T
             inputs += self.constant * biases[units] + self.diagonal[units]
             margins = (2 * self.states[rows][:, units] - 1) * inputs
-            units = units[(margins > 0).all(axis=0)]
+            units = units[(margins > least).all(axis=0)]
             if not len(units):
                 break
         return units

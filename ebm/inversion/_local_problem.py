@@ -14,7 +14,7 @@ from ebm._iterate import Run
 from ebm._types import Array, Flags, Indices
 from ebm.ensembles.ensemble import require_order
 from ebm.errors import CodingError, EbmError, ModelError, NoMaximumWarning, warn
-from ebm.inversion._influence import sandwich
+from ebm.inversion._influence import newton_step, sandwich
 from ebm.inversion._local_loss import Link, LocalLoss, logistic
 from ebm.inversion._rows import DistinctRows, read_rows
 from ebm.learning._absolutes import SparseLoss
@@ -95,7 +95,6 @@ class LocalProblem(SparseProblem):
         units, kept = np.flatnonzero(free[:n]), free[n:]
         couplings = np.zeros((n, n))
         couplings[i[~kept], j[~kept]] = couplings[j[~kept], i[~kept]] = theta[n:][~kept]
-        coded = 2 * self.rows.states - 1 if self._are_spins else self.rows.states
         constant = 2.0 if self._are_spins else 1.0
         n_couplings = int(kept.sum()) * (1 if self.shared else 2)
         l2 = strength.l2 * (1.0 if self.shared else 0.5)
@@ -106,7 +105,7 @@ class LocalProblem(SparseProblem):
             link=self.link,
             states=self.rows.states,
             weights=self.rows.weights,
-            features=constant * (coded - self.center),
+            features=self.features_of(self.rows),
             constant=constant,
             shared=self.shared,
             units=units,
@@ -115,6 +114,12 @@ class LocalProblem(SparseProblem):
             diagonal=diagonal_input(pairs_of(self.family), self.family.space),
             squares=squares,
         )
+
+    def features_of(self, rows: DistinctRows) -> Array:
+        """c (x − x̂) of rows at the center of these, (m, n)."""
+        if self._are_spins:
+            return 2.0 * (2 * rows.states - 1 - self.center)
+        return rows.states - self.center
 
     @cached_property
     def is_coupling(self) -> Flags:
@@ -138,9 +143,29 @@ class LocalProblem(SparseProblem):
         biases = biases - both @ (self.center - center_of(self.family))
         return np.concatenate([biases, both[self.family.pairs]])
 
-    def separated(self, theta: Array) -> Indices:
-        """Coupled units whose value the others predict in every row at θ."""
-        return self.smooth.separated(theta)
+    def coordinates_of(self, model: Any) -> Array:
+        """θ of a model of the family, (K,)."""
+        n, (i, j) = self.family.space.n, self.family.pairs
+        couplings = np.zeros((n, n))
+        couplings[i, j] = couplings[j, i] = model.parameters[n:]
+        biases = model.parameters[:n] + couplings @ (self.center - center_of(model))
+        return self.smooth.coordinates(biases, couplings)
+
+    def loss_on(self, data: Any, theta: Array) -> float:
+        """The loss of other rows at θ without penalty, in nats per sample."""
+        rows = read_rows(data)
+        features = self.features_of(rows)
+        there = replace(self.smooth, states=rows.states, weights=rows.weights, features=features)
+        return float(there.point(theta).loss)
+
+    def one_step(self, theta: Array) -> tuple[Array, Array]:
+        """θ − H⁻¹ g, and standard errors from the sandwich there."""
+        after = theta + newton_step(self.smooth, theta)
+        return after, _standard_errors(self, after)
+
+    def separated(self, theta: Array, least: float = 0.0) -> Indices:
+        """Coupled units that the others predict in every row with log-odds above ``least``."""
+        return self.smooth.separated(theta, least)
 
     def result(self, run: Run, loss: SparseLoss) -> FitResult:
         """The fitted model; standard errors where no l1 chose couplings."""

@@ -30,6 +30,8 @@ __all__ = ["RegularizationPath", "regularization_path"]
 
 #: Largest slope, in the coding of the family, that is rounding: no coupling enters.
 NOTHING = 1e-12
+#: Log-odds from which on every row of a unit is predicted: .99.
+CERTAIN = 4.6
 #: Largest violation of the conditions of the minimum along a path, unless a solver says otherwise.
 TOLERANCE = 1e-6
 
@@ -148,9 +150,9 @@ def regularization_path(
     Returns
     -------
     RegularizationPath
-        Strengths, models, supports, objectives and residuals. The path ends where a unit is
-        predicted without error by the others, as there is no limit λ → 0 then, where the
-        conditions of the minimum cannot be met, or at Ctrl-C; ``message`` says so.
+        Strengths, models, supports, objectives and residuals. The path ends where every value of a
+        unit is predicted by the others with a probability above .99, as there is no limit λ → 0
+        then, where the conditions of the minimum cannot be met, or at Ctrl-C; ``message`` says so.
 
     Raises
     ------
@@ -203,7 +205,7 @@ def regularization_path(
     coordinates, objectives, residuals = (np.array(part) for part in zip(*points, strict=True))
     ends = f"{len(points)} strengths from {largest:.3g} to {strengths[len(points) - 1]:.3g}"
     reason = f"; ended before {strengths[-1]:.3g}, as {why}" if why else ""
-    limit = "" if why else _no_limit(problem, data)
+    limit = "" if why else _no_limit(problem, data, points[-1][0])
     return RegularizationPath(
         problem=problem,
         data=data,
@@ -263,10 +265,10 @@ def _why_not(run: Any, l1: float) -> str:
 
 
 def _separated(problem: SparseProblem, data: Any, theta: Array) -> str:
-    """A sentence about coupled units that are predicted in every row, with p > ½; or empty."""
+    """A sentence about units that the others predict in every row with p > .99; or empty."""
     if problem.penalty.strength.l2 or not np.isfinite(data.sample_size):
         return ""
-    units = problem.separated(theta)
+    units = problem.separated(theta, CERTAIN)
     if not len(units):
         return ""
     labels = [problem.family.space.labels[unit] for unit in units]
@@ -274,11 +276,14 @@ def _separated(problem: SparseProblem, data: Any, theta: Array) -> str:
     return f"{subject.format(shown(labels))} predicted without error by the other units"
 
 
-def _no_limit(problem: SparseProblem, data: Any) -> str:
-    """A sentence about pairs with an empty cell, for which couplings grow for ever as λ → 0."""
+def _no_limit(problem: SparseProblem, data: Any, theta: Array) -> str:
+    """A sentence about units whose couplings grow for ever as λ → 0; or empty."""
     if problem.penalty.strength.l2 or not np.isfinite(data.sample_size):
         return ""
     moments = read_rows(data).moments if isinstance(data, Ensemble) else data
     free = AppliedPenalty(problem.family, Penalty())
-    cells = empty_cells(moments, problem.family.pairs, free)
-    return f"; without l1 there is no minimum: {listed(cells)}" if cells else ""
+    reason = listed(empty_cells(moments, problem.family.pairs, free))
+    units = [problem.family.space.labels[unit] for unit in problem.separated(theta)]
+    if not reason and units:
+        reason = f"{shown(units)} can be predicted without error by the other units"
+    return f"; without l1 there is no minimum: {reason}" if reason else ""

@@ -89,12 +89,14 @@ class SparseLoss:
 
     ``screen`` is the slope from which on a group at zero is taken in. After a solution at λ' it is
     2λ − λ', the strong rule :cite:`tibshirani2012`, which may be wrong; a group whose slope exceeds
-    λ is always taken in, so that the end is right in any case.
+    λ is always taken in, so that the end is right in any case. Groups that are not among ``only``
+    stay as they are, and no condition is asked of them.
     """
 
     smooth: Any
     absolutes: Absolutes
     screen: float = 0.0
+    only: Flags | None = None
 
     def point(self, theta: Array) -> Any:
         """The smooth part at θ."""
@@ -133,11 +135,21 @@ class SparseLoss:
         """Groups that are free, that are there, or whose slopes are steep, (G,)."""
         strengths, slopes = self.absolutes.strengths, self.point(theta).slopes
         steep = self.absolutes.lengths(slopes) >= np.minimum(self.screen, strengths)
-        return np.asarray((strengths == 0) | (self.absolutes.lengths(theta) > 0) | steep)
+        active = (strengths == 0) | (self.absolutes.lengths(theta) > 0) | steep
+        return np.asarray(active if self.only is None else active & self.only)
+
+    def moved(self, step: Array) -> Array:
+        """The part of a step, or of a gradient, that may be taken, (K,)."""
+        if self.only is None:
+            return step
+        return np.where(np.repeat(self.only, np.diff(self.absolutes.starts)), step, 0.0)
 
     def residual(self, theta: Array) -> float:
         """Largest violation of the conditions of the minimum."""
-        return float(self.absolutes.residuals(theta, self.point(theta).slopes).max(initial=0.0))
+        residuals = self.absolutes.residuals(theta, self.point(theta).slopes)
+        if self.only is not None:
+            residuals = residuals[self.only]
+        return float(residuals.max(initial=0.0))
 
     def falls(self, theta: Array) -> bool:
         """Whether the loss is so low that it has no minimum."""

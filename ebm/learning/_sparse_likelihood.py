@@ -107,8 +107,35 @@ class SparseLikelihoodProblem(SparseProblem):
         """Those of the family, (q,) -> (p,)."""
         return self.smooth.parameters(theta)
 
-    def separated(self, theta: Array) -> Indices:
-        """Coupled units whose value the others predict in every row at θ; none of moments."""
+    def coordinates_of(self, model: Any) -> Array:
+        """φ of a model, (q,): free parameters, or all with biases at the means of the data."""
+        free = self.penalty.strength.free
+        if free is not None:
+            return np.asarray(model.parameters[np.asarray(free)])
+        # A changes biases by couplings only, so (A − 1)² = 0 and A⁻¹ = 2 − A.
+        theta = np.asarray(model.parameters)
+        return np.asarray(2 * theta - self.pairs.coordinates.matrix @ theta)
+
+    def loss_on(self, data: Any, theta: Array) -> float:
+        """Minus the mean log-likelihood of other data."""
+        point = self.pairs.point(self.smooth.parameters(theta))
+        target = data.moments().to(self.family.space).two_valued()
+        other = replace(self.pairs, data=target, rows=data)
+        return -other.log_likelihood(point.model, point.ensemble)
+
+    def one_step(self, theta: Array) -> tuple[Array, Array]:
+        """φ − H⁻¹ g, and √diag(A F⁻¹ Aᵀ / N) there."""
+        point = self.pairs.point(self.smooth.parameters(theta))
+        after = theta + point.direction
+        end = self.pairs.point(self.smooth.parameters(after))
+        way = np.asarray(self.pairs.coordinates.matrix)
+        variance = np.einsum(
+            "ij,ij->i", way, np.linalg.solve(self.pairs.curvature(end.fisher), way.T).T
+        )
+        return after, np.sqrt(np.maximum(variance, 0.0) / self.pairs.sample_size)
+
+    def separated(self, theta: Array, least: float = 0.0) -> Indices:
+        """Coupled units that the others predict in every row; none of moments alone."""
         rows = self.pairs.rows
         model = self.family.with_parameters(self.parameters(theta))
         machine = pair_machine(model)
@@ -116,10 +143,10 @@ class SparseLikelihoodProblem(SparseProblem):
             return np.zeros(0, dtype=np.intp)
         signs = np.where(rows.states > 0, 1.0, -1.0)
         states = signs if isinstance(self.family.space, Spins) else (signs + 1) / 2
-        margins = signs * machine.input(states)
+        margins = (2 if isinstance(self.family.space, Spins) else 1) * signs * machine.input(states)
         coupled = pairs_of(model).matrix
         is_coupled = np.asarray(abs(coupled).sum(axis=1)).ravel() > 0
-        return np.flatnonzero((margins > 0).all(axis=0) & is_coupled)
+        return np.flatnonzero((margins > least).all(axis=0) & is_coupled)
 
     def result(self, run: Run, loss: SparseLoss) -> FitResult:
         """The fitted model without standard errors, which l1 leaves none of."""

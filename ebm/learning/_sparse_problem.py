@@ -75,8 +75,20 @@ class SparseProblem(ABC):
         """The model where a run ended, with a sentence about it."""
 
     @abstractmethod
-    def separated(self, theta: Array) -> Indices:
-        """Coupled units whose value the others predict in every row at θ."""
+    def coordinates_of(self, model: Any) -> Array:
+        """θ of a model of the family, (K,)."""
+
+    @abstractmethod
+    def loss_on(self, data: Any, theta: Array) -> float:
+        """The loss of other rows at θ without penalty, in nats per sample."""
+
+    @abstractmethod
+    def one_step(self, theta: Array) -> tuple[Array, Array]:
+        """θ − H⁻¹ g without l1, and standard errors of the parameters there, (K,) and (p,)."""
+
+    @abstractmethod
+    def separated(self, theta: Array, least: float = 0.0) -> Indices:
+        """Coupled units that the others predict in every row with log-odds above ``least``."""
 
     def loss(self, l1: float, screen: float = 0.0) -> SparseLoss:
         """The loss at one strength."""

@@ -159,14 +159,14 @@ def _conjugate_gradients(loss: Any, theta: Array, origin: Array) -> Array:
     """−H⁻¹ g where nothing has a corner, to a thousandth, scaled by the diagonal of H, (K,)."""
     blocks, squares = loss.curvature(origin), loss.squares
     diagonal = np.maximum(blocks.diagonal() + squares, np.finfo(float).tiny)
-    rest: Array = -loss.point(theta).slopes
+    rest: Array = -loss.moved(loss.point(theta).slopes)
     step: Array = np.zeros_like(rest)
     way = rest / diagonal
     size = first = float(rest @ way)
     for _ in range(MOST_PRODUCTS):
         if size <= SOLVED**2 * first:
             break
-        turned = blocks.times(way) + squares * way
+        turned = loss.moved(blocks.times(way) + squares * way)
         bend = float(way @ turned)
         if not bend > 0:
             break
