@@ -2,6 +2,7 @@
 
 from ebm.plotting.figures import comparison_figure, report_figure
 from ebm.plotting.learning_curve import images, learning_curve
+from ebm.plotting.networks import network, regularization_path
 from ebm.plotting.panels import (
     couplings,
     moments_comparison,
@@ -16,8 +17,10 @@ __all__ = [
     "images",
     "learning_curve",
     "moments_comparison",
+    "network",
     "pattern_probabilities",
     "population_count",
     "rates",
+    "regularization_path",
     "report_figure",
 ]
