@@ -47,9 +47,9 @@ def one_step(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
     Returns
     -------
     FitResult
-        A model with all couplings and its standard errors: of the likelihood √diag(F⁻¹/N), of other
-        losses from the sandwich H⁻¹ V H⁻¹ / N. No coupling is zero: it answers how large each one
-        may be, not which are there.
+        A model with all couplings and its standard errors, from the sandwich H⁻¹ V H⁻¹ / N; for the
+        likelihood V is the Fisher information at the end of the step. No coupling is zero: the
+        result answers how large each one may be, not which are there.
 
     Raises
     ------

@@ -124,14 +124,14 @@ class SparseLikelihoodProblem(SparseProblem):
         return -other.log_likelihood(point.model, point.ensemble)
 
     def one_step(self, theta: Array) -> tuple[Array, Array]:
-        """φ − H⁻¹ g, and √diag(A F⁻¹ Aᵀ / N) there."""
+        """φ − H⁻¹ g, and √diag(A H⁻¹ F' H⁻¹ Aᵀ / N) with F' at its end."""
         point = self.pairs.point(self.smooth.parameters(theta))
         after = theta + point.direction
+        # The step has the curvature of the sparse model, the rows vary as at its end.
         end = self.pairs.point(self.smooth.parameters(after))
-        way = np.asarray(self.pairs.coordinates.matrix)
-        variance = np.einsum(
-            "ij,ij->i", way, np.linalg.solve(self.pairs.curvature(end.fisher), way.T).T
-        )
+        way = self.pairs.coordinates.matrix
+        solved = np.linalg.solve(self.pairs.curvature(point.fisher), np.asarray(way).T)
+        variance = np.einsum("ij,ij->j", solved, end.fisher @ solved)
         return after, np.sqrt(np.maximum(variance, 0.0) / self.pairs.sample_size)
 
     def separated(self, theta: Array, least: float = 0.0) -> Indices:

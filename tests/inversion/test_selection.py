@@ -113,7 +113,7 @@ class TestRefits:
         wanted = [1.3997679, 0.0006514, -1.0226278, 0.8469326, -0.1969863, 0.3064488]
         np.testing.assert_allclose(honest.model.parameters[4:], wanted, atol=6e-8)
         full = ebm.fit(flat(BINARY), TABLE)
-        np.testing.assert_allclose(honest.standard_errors, full.standard_errors, rtol=0.03)
+        np.testing.assert_allclose(honest.standard_errors, full.standard_errors, rtol=0.15)
         assert "intervals are honest" in honest.message
 
     @pytest.mark.parametrize(
