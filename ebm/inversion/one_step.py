@@ -10,7 +10,7 @@ import numpy as np
 from ebm._arrays import read_only
 from ebm._parallel import single_threaded_blas
 from ebm.ensembles import Ensemble, Moments
-from ebm.errors import EbmError
+from ebm.errors import EbmError, NotConvergedWarning, warn
 from ebm.inversion.path import sparse_problem
 from ebm.inversion.pseudolikelihood import Pseudolikelihood
 from ebm.learning.fit import fit
@@ -20,6 +20,8 @@ from ebm.learning.result import FitResult
 
 __all__ = ["one_step", "refit"]
 
+#: Standard errors that a second step may move a parameter by.
+FAR = 0.5
 #: What the errors of a refit leave out.
 GIVEN = (
     "standard errors are given this set of couplings, as if it had been known before the data: "
@@ -33,7 +35,9 @@ def one_step(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
 
     The step removes what l1 shrank and gives every coupling, zero or not, an estimate that is
     normal about the true one :cite:`javanmard2014`, so that intervals of ±1.96 standard errors hold
-    in 95 % whatever the data chose. They are as wide as those of a fit without a penalty.
+    in 95 % whatever the data chose. They are as wide as those of a fit without a penalty. Where a
+    second step would move a parameter by more than half of its error, the model is shrunk too far
+    for this, and the result is not ``converged`` and warns.
 
     Parameters
     ----------
@@ -47,9 +51,9 @@ def one_step(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
     Returns
     -------
     FitResult
-        A model with all couplings and its standard errors, from the sandwich H⁻¹ V H⁻¹ / N; for the
-        likelihood V is the Fisher information at the end of the step. No coupling is zero: the
-        result answers how large each one may be, not which are there.
+        A model with all couplings and its standard errors: of the likelihood √diag(H⁻¹/N), of other
+        losses from the sandwich H⁻¹ V H⁻¹ / N. No coupling is zero: the result answers how large
+        each one may be, not which are there.
 
     Raises
     ------
@@ -79,17 +83,28 @@ def one_step(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
     with single_threaded_blas():
         theta, errors = problem.one_step(problem.coordinates_of(problem.family))
         residual = problem.loss(0.0).residual(theta)
+        rest = problem.parameters(problem.one_step(theta)[0]) - problem.parameters(theta)
+    far = float(np.abs(rest / errors).max())
+    notes: tuple[str, ...] = ()
+    if far > FAR:
+        notes = (
+            f"the model is too far from its maximum for one step: a second one would move a "
+            f"parameter by {far:.1f} standard errors; take its refit, or a smaller l1",
+        )
+        warn(notes[0], NotConvergedWarning)
     n_couplings = int(problem.is_coupling.sum())
     message = (
         f"one Newton step from a sparse model over all {n_couplings} couplings, after which the "
-        f"largest slope is {residual:.1e}: intervals are honest, for chosen and other couplings"
+        f"largest slope is {residual:.1e} and a second step would move no parameter by more than "
+        f"{far:.2f} standard errors: intervals are honest, for chosen and other couplings"
     )
     return FitResult(
         model=problem.family.with_parameters(problem.parameters(theta)),
-        converged=True,
-        message=message,
+        converged=far <= FAR,
+        message=message if far <= FAR else notes[0],
         gradient_norm=residual,
         sample_size=data.sample_size,
+        warnings=notes,
         errors=read_only(errors),
     )
 

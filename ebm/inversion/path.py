@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,8 +42,8 @@ class RegularizationPath:
 
     Parameters
     ----------
-    problem : SparseProblem
-        The loss on its data, without a strength.
+    family : BoltzmannMachine or IsingModel
+        The model that was given, with the names of the data.
     data : Ensemble or Moments
         What was learnt from.
     loss : Loss
@@ -74,7 +74,7 @@ class RegularizationPath:
            [ True,  True,  True]])
     """
 
-    problem: Any
+    family: Any
     data: Any
     loss: Any
     penalty: Penalty
@@ -91,10 +91,19 @@ class RegularizationPath:
             f"{self.l1[-1]:.3g}, up to {most} of {self.supports.shape[1]} couplings)"
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What is made anew on first use need not go to other processes.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def problem(self) -> Any:
+        """The loss on its data, for any strength."""
+        return sparse_problem(self.family, self.data, self.loss, self.penalty)[0]
+
     @cached_property
     def models(self) -> tuple[Any, ...]:
         """The model at each strength, with the names and in the coding of the family."""
-        family = self.problem.family
+        family = self.family
         return tuple(family.with_parameters(row) for row in self.parameters)
 
     @cached_property
@@ -105,7 +114,7 @@ class RegularizationPath:
     @cached_property
     def supports(self) -> Flags:
         """Which of the couplings of ``model.pairs`` are not zero, (k, number of pairs)."""
-        flags: Flags = self.parameters[:, self.problem.family.space.n :] != 0
+        flags: Flags = self.parameters[:, self.family.space.n :] != 0
         flags.setflags(write=False)
         return flags
 
@@ -178,6 +187,9 @@ def regularization_path(
     n_lambda = as_integer(n_lambda, "n_lambda", least=2)
     if not 0 < as_number(ratio, "ratio") < 1:
         raise EbmError(f"ratio must be between 0 and 1, got {ratio!r}")
+    solver = ProximalNewton(TOLERANCE) if solver is None else solver
+    if not isinstance(solver, ProximalNewton):
+        raise EbmError(f"solver must be ebm.ProximalNewton() with its settings, got {solver!r}")
     problem, data = sparse_problem(model, data, loss, penalty)
     with single_threaded_blas():
         largest = problem.largest_l1
@@ -186,7 +198,6 @@ def regularization_path(
             "no coupling enters the path: none is free, or units are independent in the data"
         )
     strengths = largest * ratio ** np.linspace(0, 1, n_lambda)
-    solver = ProximalNewton(TOLERANCE) if solver is None else solver
     points: list[tuple[Array, float, float]] = []
     why = ""
     with entries(progress) as show:
@@ -207,7 +218,7 @@ def regularization_path(
     reason = f"; ended before {strengths[-1]:.3g}, as {why}" if why else ""
     limit = "" if why else _no_limit(problem, data, points[-1][0])
     return RegularizationPath(
-        problem=problem,
+        family=problem.family,
         data=data,
         loss=loss,
         penalty=penalty,

@@ -20,7 +20,7 @@ from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
-from ebm.errors import EbmError, SingularCovarianceError
+from ebm.errors import ConstantUnitError, EbmError, SingularCovarianceError
 from ebm.inversion._influence import effective_parameters
 from ebm.inversion._local_loss import logistic
 from ebm.inversion._local_problem import LocalProblem
@@ -128,8 +128,8 @@ def extended_bic(path: RegularizationPath, gamma: float = 0.25) -> Selection:
 
     Notes
     -----
-    Within one set of couplings node-wise regressions take the smallest strength, so that the
-    strengths of the path matter there.
+    Within one set of couplings the smallest strength is taken. From penalized estimates it also
+    has the least criterion, so that the strengths of the path matter to node-wise regressions.
 
     Examples
     --------
@@ -163,7 +163,9 @@ def extended_bic(path: RegularizationPath, gamma: float = 0.25) -> Selection:
         scores[index] = known[key]
     if not np.isfinite(scores).any():
         raise EbmError("no model of the path has a criterion: no refit has a minimum")
-    return Selection(path, np.array([np.nanargmin(scores)]), read_only(scores))
+    # Of the strengths with one set of couplings the weakest, which shrinks them least.
+    best = np.flatnonzero(scores == np.nanmin(scores))[-1]
+    return Selection(path, np.array([best]), read_only(scores))
 
 
 def _criterion(
@@ -263,7 +265,7 @@ def cross_validation(
         drawn = random.multivariate_hypergeometric(left, size, method="marginals")
         left -= drawn
         folds.append(drawn)
-    answers = _run(partial(_held_out, _bare(path), rows, counts), folds, path, executor, checkpoint)
+    answers = _run(partial(_held_out, path, rows, counts), folds, path, executor, checkpoint)
     losses = np.array([answer["losses"] for answer in answers])
     shares = np.array([fold.sum() for fold in folds]) / total
     scores = shares @ losses
@@ -396,7 +398,7 @@ def stability_selection(
         random.multivariate_hypergeometric(counts, size, method="marginals")
         for _ in range(n_halves)
     ]
-    answers = _run(partial(_chosen, _bare(path), rows), halves, path, executor, checkpoint)
+    answers = _run(partial(_chosen, path, rows), halves, path, executor, checkpoint)
     chosen = np.array([answer["chosen"] for answer in answers])
     n_chosen = float(chosen.any(axis=1).sum(axis=1).mean())
     return StabilityResult(path, read_only(chosen.mean(axis=0)), n_chosen, float(threshold))
@@ -444,13 +446,13 @@ def _counted_rows(path: Any) -> tuple[DistinctRows, NDArray[np.int64]]:
 
 
 def _problem_on(path: RegularizationPath, data: Any) -> SparseProblem:
-    """The problem of the path on other rows."""
-    return sparse_problem(path.problem.family, data, path.loss, path.penalty)[0]
-
-
-def _bare(path: RegularizationPath) -> RegularizationPath:
-    """The path without what its problem keeps, for other processes."""
-    return replace(path, problem=replace(path.problem))
+    """The problem of the path on some of the rows."""
+    try:
+        return sparse_problem(path.family, data, path.loss, path.penalty)[0]
+    except ConstantUnitError as error:
+        raise ConstantUnitError(
+            f"in one of the parts of the rows {error}; or take fewer and larger parts"
+        ) from error
 
 
 def _run(

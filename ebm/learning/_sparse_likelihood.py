@@ -124,15 +124,13 @@ class SparseLikelihoodProblem(SparseProblem):
         return -other.log_likelihood(point.model, point.ensemble)
 
     def one_step(self, theta: Array) -> tuple[Array, Array]:
-        """φ − H⁻¹ g, and √diag(A H⁻¹ F' H⁻¹ Aᵀ / N) with F' at its end."""
+        """φ − H⁻¹ g, and √diag(A H⁻¹ Aᵀ / N)."""
         point = self.pairs.point(self.smooth.parameters(theta))
-        after = theta + point.direction
-        # The step has the curvature of the sparse model, the rows vary as at its end.
-        end = self.pairs.point(self.smooth.parameters(after))
-        way = self.pairs.coordinates.matrix
-        solved = np.linalg.solve(self.pairs.curvature(point.fisher), np.asarray(way).T)
-        variance = np.einsum("ij,ij->j", solved, end.fisher @ solved)
-        return after, np.sqrt(np.maximum(variance, 0.0) / self.pairs.sample_size)
+        way = np.asarray(self.pairs.coordinates.matrix)
+        solved = np.linalg.solve(self.pairs.curvature(point.fisher), way.T)
+        variance = np.einsum("ij,ji->i", way, solved)
+        errors = np.sqrt(np.maximum(variance, 0.0) / self.pairs.sample_size)
+        return theta + point.direction, errors
 
     def separated(self, theta: Array, least: float = 0.0) -> Indices:
         """Coupled units that the others predict in every row; none of moments alone."""

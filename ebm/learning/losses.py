@@ -197,6 +197,11 @@ class LikelihoodProblem:
 
     def sparse(self) -> SparseLikelihoodProblem:
         """The same with λ Σ|W| at any λ, for pairwise families."""
+        if has_memory(self.average) or self.completion is not None:
+            raise EbmError(
+                "a sparse likelihood needs an average that knows ln Z, such as ebm.exact; for more "
+                "units take ebm.inversion.Pseudolikelihood()"
+            )
         smooth = replace(self.penalty, strength=replace(self.penalty.strength, l1=0.0))
         loss = replace(self, penalty=smooth)._loss()
         if not isinstance(loss, PairLikelihoodLoss):

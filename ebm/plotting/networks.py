@@ -68,7 +68,7 @@ def regularization_path(path: Any, selection: Any = None, *, ax: Axes | None = N
     if selection is not None and getattr(selection, "path", None) is not path:
         raise EbmError("selection must be a choice along this path, such as by extended_bic(path)")
     ax = axes_or_new(ax)
-    values = path.parameters[:, path.problem.family.space.n :]
+    values = path.parameters[:, path.family.space.n :]
     chosen = np.ones(values.shape[1], dtype=bool) if selection is None else selection.support
     is_thin = path.supports.any(axis=0).sum() > MOST_NUMBERS
     for pair in np.flatnonzero(path.supports.any(axis=0)):

@@ -5,7 +5,18 @@ whose 15 couplings are strong (J = .4), two weak (.1) and eleven absent, with 40
 couplings at λ = .06 by the joint pseudo-likelihood, and prints the shares of intervals that hold.
 The seed is stated below; 1000 problems take about two minutes.
 
-RESULTS
+Of 1000 problems (binomial errors below .006; a refit counts where the coupling was chosen):
+
+=================  ========  ========  ======  ======
+loss               coupling  one step  refit   chosen
+=================  ========  ========  ======  ======
+likelihood         strong    .940      .947    1.00
+likelihood         weak      .949      .963    .75
+likelihood         absent    .958      .785    .21
+pseudo-likelihood  strong    .949      .946    1.00
+pseudo-likelihood  weak      .949      .959    .89
+pseudo-likelihood  absent    .955      .897    .51
+=================  ========  ========  ======  ======
 """
 
 import sys
@@ -44,10 +55,12 @@ def main(n_problems=1000):
             )
             sparse = ebm.fit(flat, data, loss=loss, penalty=ebm.Penalty(l1=L1)).model
             for results, method in ((honest, one_step), (given, refit)):
-                result = method(sparse, data, loss=loss)
-                miss = np.abs(result.model.parameters[6:] - wanted)
                 with warnings.catch_warnings():
-                    results.append(miss < 1.96 * result.standard_errors[6:])
+                    # One step may be said to be too few: its interval counts all the same.
+                    warnings.simplefilter("ignore", ebm.EbmWarning)
+                    result = method(sparse, data, loss=loss)
+                miss = np.abs(result.model.parameters[6:] - wanted)
+                results.append(miss < 1.96 * result.standard_errors[6:])
             chosen.append(sparse.couplings[i, j] != 0)
         honest, given, chosen = (np.array(part) for part in (honest, given, chosen))
         for kind, pairs in kinds.items():

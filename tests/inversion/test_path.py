@@ -1,5 +1,7 @@
 """The path of sparse models: its ends, its conditions at every strength, and what it says."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -82,6 +84,13 @@ class TestEveryStrength:
         assert path.models[-1].names == tuple("dbca")
 
 
+@pytest.mark.parametrize("loss", [ebm.Likelihood(), Pseudolikelihood()])
+def test_a_path_goes_to_other_processes(loss):
+    path = regularization_path(flat(BINARY), TABLE, loss=loss, n_lambda=3)
+    copy = pickle.loads(pickle.dumps(path))
+    np.testing.assert_array_equal(copy.parameters, path.parameters)
+
+
 class TestScreening:
     def test_couplings_left_out_by_the_strong_rule_are_put_back(self, monkeypatch):
         """With a rule that leaves out all that is zero the path is the same."""
@@ -99,7 +108,7 @@ class TestScreening:
 
     def test_the_ring_is_found_before_anything_else(self):
         path = regularization_path(flat(ISING, 12), ring(m=4000))
-        i, j = path.problem.family.pairs
+        i, j = path.family.pairs
         is_ring = (j - i == 1) | (j - i == 11)
         assert any((support == is_ring).all() for support in path.supports)
         assert "50 strengths" in repr(path)
@@ -159,6 +168,9 @@ class TestStatements:
             ({"ratio": 1.5}, "ratio must be between 0 and 1"),
             ({"loss": "rise"}, "loss must be one such as"),
             ({"loss": Pseudolikelihood}, "loss must be one such as"),
+            ({"loss": ebm.Likelihood(ebm.PersistentChains())}, "needs an average that knows ln Z"),
+            ({"solver": ebm.Newton()}, "solver must be ebm.ProximalNewton"),
+            ({"solver": ebm.ProximalNewton}, "solver must be ebm.ProximalNewton"),
         ]:
             with pytest.raises(EbmError, match=said):
                 regularization_path(flat(BINARY), TABLE, **wrong)

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.errors import EbmError, SingularCovarianceError
+from ebm.errors import (
+    ConstantUnitError,
+    EbmError,
+    NotConvergedWarning,
+    SingularCovarianceError,
+)
 from ebm.inversion import (
     InteractionScreening,
     Pseudolikelihood,
@@ -113,7 +118,9 @@ class TestRefits:
         wanted = [1.3997679, 0.0006514, -1.0226278, 0.8469326, -0.1969863, 0.3064488]
         np.testing.assert_allclose(honest.model.parameters[4:], wanted, atol=6e-8)
         full = ebm.fit(flat(BINARY), TABLE)
-        np.testing.assert_allclose(honest.standard_errors, full.standard_errors, rtol=0.15)
+        wanted = [0.32158918, 0.29867058, 0.29677844, 0.30721774, 0.31210912, 0.28963949]
+        np.testing.assert_allclose(honest.standard_errors[4:], wanted, atol=2e-8)
+        np.testing.assert_allclose(honest.standard_errors, full.standard_errors, rtol=0.1)
         assert "intervals are honest" in honest.message
 
     @pytest.mark.parametrize(
@@ -130,6 +137,13 @@ class TestRefits:
         np.testing.assert_allclose(again.model.parameters, full.model.parameters, atol=2e-4)
         # A regression starts from the mean of two estimates.
         np.testing.assert_allclose(again.standard_errors, full.standard_errors, rtol=1e-3)
+
+    def test_a_model_that_is_shrunk_too_far_for_one_step_is_said_to_be(self):
+        rows = ring(m=800)
+        path = regularization_path(flat(ISING, 12), rows, n_lambda=10)
+        with pytest.warns(NotConvergedWarning, match="take its refit, or a smaller l1"):
+            assert not one_step(path.models[1], rows).converged
+        assert one_step(refit(path.models[5], rows).model, rows).converged
 
     def test_intervals_cover(self):
         """A short version of tests/inversion/honest_intervals.py: 300 problems of three pairs."""
@@ -215,13 +229,19 @@ class TestDivisions:
     def test_stable_couplings_are_those_of_the_ring(self):
         path = regularization_path(flat(ISING, 12), ring(m=600), n_lambda=8, ratio=0.3)
         result = stability_selection(path, n_halves=20, rng=0)
-        i, j = path.problem.family.pairs
+        i, j = path.family.pairs
         is_ring = (j - i == 1) | (j - i == 11)
         assert result.support[is_ring].all()
         assert result.support.sum() <= is_ring.sum() + 2
         assert "couplings from 0.75 on" in repr(result)
         wanted = result.n_chosen**2 / (0.5 * 66)
         assert result.expected_false == pytest.approx(wanted)
+
+    def test_a_part_in_which_a_unit_never_changes_is_said(self):
+        rows = [[0, 0, 1], [0, 1, 0], [1, 0, 0], [0, 1, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
+        path = regularization_path(flat(BINARY, 3), rows, n_lambda=4, ratio=0.5)
+        with pytest.raises(ConstantUnitError, match="in one of the parts of the rows unit '0'"):
+            cross_validation(path, n_folds=7, rng=0)
 
     def test_settings(self):
         path = path_of(Pseudolikelihood(), n_lambda=3, ratio=0.5)
