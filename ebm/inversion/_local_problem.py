@@ -245,15 +245,6 @@ class LocalProblem(SparseProblem):
         columns = [self.parameters(row, "or") - base for row in np.eye(len(origin))]
         return np.array(columns).T
 
-    @cached_property
-    def pair_of(self) -> Indices:
-        """Which pair of the family each coupling coordinate belongs to, (K − biases,)."""
-        n = self.family.space.n
-        number = np.zeros((n, n), dtype=np.intp)
-        i, j = self.family.pairs
-        number[i, j] = number[j, i] = np.arange(len(i))
-        return np.asarray(number[self.smooth.entries])
-
 
 def local_problem(
     model: Any, data: Any, penalty: Penalty, *, link: Link, shared: bool, rule: str = "and"

@@ -16,6 +16,7 @@ from ebm._progress import entries
 from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
 from ebm.errors import EbmError, NoMaximumWarning, NotConvergedWarning, warn
+from ebm.inversion._local_problem import LocalProblem
 from ebm.inversion._rows import read_rows
 from ebm.inversion.pseudolikelihood import Pseudolikelihood
 from ebm.learning._existence import empty_cells, listed
@@ -24,10 +25,13 @@ from ebm.learning.fit import problem_of
 from ebm.learning.losses import Loss
 from ebm.learning.penalties import AppliedPenalty, Penalty, as_penalty
 from ebm.learning.proximal_newton import ProximalNewton
+from ebm.perturbation._costs import require_within
 from ebm.spaces._labels import shown
 
 __all__ = ["RegularizationPath", "regularization_path"]
 
+#: Time and memory that a path may take, and the speed that estimates go by.
+MOST_SECONDS, MOST_BYTES, OPERATIONS_PER_SECOND = 3600.0, 8 * 2.0**30, 1.5e10
 #: Largest slope, in the coding of the family, that is rounding: no coupling enters.
 NOTHING = 1e-12
 #: Log-odds from which on every row of a unit is predicted: .99.
@@ -171,6 +175,8 @@ def regularization_path(
         If the model is not pairwise in two-valued units, or moments do not suffice.
     ConstantUnitError
         If a unit never changes and ``penalty.l2_biases`` is zero.
+    LimitError
+        If the path would take more than an hour, or 8 GiB; raised before any work.
 
     Examples
     --------
@@ -191,6 +197,7 @@ def regularization_path(
     if not isinstance(solver, ProximalNewton):
         raise EbmError(f"solver must be ebm.ProximalNewton() with its settings, got {solver!r}")
     problem, data = sparse_problem(model, data, loss, penalty)
+    _require_feasible(problem, n_lambda)
     with single_threaded_blas():
         largest = problem.largest_l1
     if not largest > NOTHING:
@@ -227,6 +234,23 @@ def regularization_path(
         objectives=read_only(objectives),
         residuals=read_only(residuals),
         message=f"{ends}{reason}{limit}",
+    )
+
+
+def _require_feasible(problem: SparseProblem, n_lambda: int) -> None:
+    """Refuse a path of hours before any work; exact sums have limits of their own."""
+    if not isinstance(problem, LocalProblem):
+        return
+    m, n = problem.rows.states.shape
+    # Curvatures are taken about once in four strengths, slopes four times at each.
+    seconds = n_lambda * (0.25 * m * n**3 + 40.0 * m * n**2) / OPERATIONS_PER_SECOND
+    require_within(
+        f"a path of {n_lambda} strengths for {n} units and {m} distinct rows",
+        seconds,
+        4.0 * n**3 + 64.0 * m * n,
+        "take fewer units, rows or strengths",
+        max_seconds=MOST_SECONDS,
+        max_bytes=MOST_BYTES,
     )
 
 

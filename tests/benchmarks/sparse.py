@@ -4,7 +4,13 @@
 
 All estimators of a table are given the same draws. Times are of one thread; nothing asserts on
 them. ``path`` is L1 pseudo-likelihood at 50 strengths to λ_max/100 for 100 spins of degree 4, |J| =
-.4, 10⁴ rows, conditions of the minimum to 1e-6: at most 15 s are asked for.
+.4, 10⁴ rows, conditions of the minimum to 1e-6: at most 15 s are asked for. On a machine that was
+used by others, too, it took 9.6 s of CPU and 254 MiB, and EBIC of 25 strengths to 1/20 took 32 s.
+
+Of a 4 × 4 torus of ±1, cut at ½, shares of perfect graphs were, in 45 draws of one torus, of
+logRISE .11, .71, .96, 1 and 1 with 3, 6, 12, 24 and 39 thousand rows, and of pseudo-likelihood 0,
+.07, .96, 1 and 1; of 45 different tori .58, .78, .84, .89, .93 and .11, .40, .73, .80, .84. By the
+zeros as they come out none was right.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.errors import ConstantUnitError, EbmError, NoMaximumWarning
+from ebm.errors import ConstantUnitError, EbmError, LimitError, NoMaximumWarning
 from ebm.inversion import (
     InteractionScreening,
     MinimumProbabilityFlow,
@@ -188,6 +188,11 @@ class TestStatements:
         with pytest.warns(NoMaximumWarning, match="predicted without error"):
             assert len(regularization_path(flat(BINARY, 12), rows).l1) < 50
         assert (path.residuals <= 1e-6).all()
+
+    def test_a_path_of_hours_is_refused_before_any_work(self):
+        rows = np.random.default_rng(0).integers(0, 2, (2500, 800))
+        with pytest.raises(LimitError, match="a path of 5000 strengths for 800 units and 2500"):
+            regularization_path(flat(BINARY, 800), rows, n_lambda=5000)
 
     def test_an_interrupt_keeps_what_there_is(self, monkeypatch):
         from ebm.inversion._local_loss import LocalLoss
