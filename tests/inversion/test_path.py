@@ -210,6 +210,14 @@ class TestStatements:
         assert 1 <= len(path.l1) < 30
         assert "interrupted" in path.message
 
+    def test_incomplete_rows_are_refused(self):
+        rows = np.where(np.arange(16)[:, None] == [3, 5, 9, 1], np.nan, STATES)
+        data = ebm.IncompleteEnsemble.from_data(rows)
+        with pytest.raises(EbmError, match="has no path: give complete rows"):
+            regularization_path(flat(BINARY), data, loss=ebm.Likelihood())
+        with pytest.raises(EbmError, match="need complete rows"):
+            regularization_path(flat(BINARY), data)
+
     def test_huge_weights_change_nothing(self):
         heavy = ebm.Ensemble.from_data(STATES, sample_weight=1e9 * np.array(COUNTS))
         one, other = (
