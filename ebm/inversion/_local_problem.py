@@ -72,7 +72,7 @@ class LocalProblem(SparseProblem):
 
         In the coding of the family, (n,).
         """
-        free = self.penalty.strength.free
+        free = self.free
         n = self.family.space.n
         is_held = free is not None and not np.asarray(free)[:n].all()
         if is_held or self.penalty.strength.l2_biases:
@@ -90,7 +90,7 @@ class LocalProblem(SparseProblem):
         n, strength = self.family.space.n, self.penalty.strength
         i, j = self.family.pairs
         theta = self.family.parameters
-        flags = np.ones(len(theta), dtype=bool) if strength.free is None else strength.free
+        flags = np.ones(len(theta), dtype=bool) if self.free is None else self.free
         free = np.asarray(flags)
         units, kept = np.flatnonzero(free[:n]), free[n:]
         couplings = np.zeros((n, n))

@@ -92,7 +92,7 @@ class SparseLikelihoodProblem(SparseProblem):
     def is_coupling(self) -> Flags:
         """Coordinates of free couplings, (q,)."""
         p, n = len(self.family.parameters), self.family.space.n
-        free = self.penalty.strength.free
+        free = self.free
         flags = np.ones(p, dtype=bool) if free is None else np.asarray(free)
         return np.asarray((np.arange(p) >= n)[flags])
 
@@ -100,7 +100,7 @@ class SparseLikelihoodProblem(SparseProblem):
         """Independent units with the means of the data, (q,)."""
         untied = replace(self.pairs, penalty=replace(self.penalty, strength=_plain(self.penalty)))
         theta = untied.start()
-        free = self.penalty.strength.free
+        free = self.free
         return theta if free is None else theta[np.asarray(free)]
 
     def parameters(self, theta: Array) -> Array:
@@ -109,7 +109,7 @@ class SparseLikelihoodProblem(SparseProblem):
 
     def coordinates_of(self, model: Any) -> Array:
         """φ of a model, (q,): free parameters, or all with biases at the means of the data."""
-        free = self.penalty.strength.free
+        free = self.free
         if free is not None:
             return np.asarray(model.parameters[np.asarray(free)])
         # A changes biases by couplings only, so (A − 1)² = 0 and A⁻¹ = 2 − A.

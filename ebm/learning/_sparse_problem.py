@@ -52,6 +52,12 @@ class SparseProblem(ABC):
         """Proximal Newton steps."""
         return ProximalNewton()
 
+    @cached_property
+    def free(self) -> Flags | None:
+        """Which parameters may change, (p,); None for all."""
+        directions = self.penalty.directions
+        return None if directions is None else np.asarray(directions.any(axis=1))
+
     @property
     @abstractmethod
     def smooth(self) -> Any:

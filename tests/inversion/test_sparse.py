@@ -255,6 +255,10 @@ class TestZeros:
         assert result.converged
         assert result.model.weights[0, 1] == pytest.approx(0.5, abs=1e-15)
         assert (couplings(result) == 0).any()
+        names = [name for k, name in enumerate(start.parameter_names) if k != 4]
+        by_name = ebm.Penalty(l1=0.02, free=names)
+        same = ebm.fit(start, TABLE, loss=loss, penalty=by_name)
+        np.testing.assert_array_equal(same.model.parameters, result.model.parameters)
         sparse = ebm.BoltzmannMachine(csr_array(np.eye(4)[[1, 0, 3, 2]]), np.zeros(4))
         assert len(couplings(ebm.fit(sparse, TABLE, loss=loss, penalty=penalty_of(0.01)))) == 2
 
