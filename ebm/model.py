@@ -13,7 +13,7 @@ from ebm._arrays import as_floats
 from ebm._types import Array, Flags
 from ebm.errors import ModelError
 from ebm.spaces import StateSpace
-from ebm.spaces._fixed_units import FixedUnits, fixed_units, subspace
+from ebm.spaces._fixed_units import FixedUnits, fixed_units
 from ebm.spaces._labels import require_order
 
 __all__ = [
@@ -268,7 +268,7 @@ class ConditionalModel(EnergyModel):
 
     def __init__(self, model: EnergyModel, fixed: FixedUnits) -> None:
         self.model, self.fixed = model, fixed
-        self.space = subspace(model.space, fixed.rest)
+        self.space = model.space.subspace(fixed.rest)
 
     def __repr__(self) -> str:
         labels = [self.model.space.labels[unit] for unit in self.fixed.units]

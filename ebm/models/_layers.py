@@ -16,7 +16,7 @@ from ebm.forms import LayeredForm, QuadraticForm, energy_form
 from ebm.models._frozen import Frozen
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.spaces import Binary, Reals, Spins, StateSpace
-from ebm.spaces._fixed_units import FixedUnits, fixed_units, subspace
+from ebm.spaces._fixed_units import FixedUnits, fixed_units
 from ebm.units import Bernoulli, Gaussian, Spin, Unit
 
 
@@ -138,7 +138,7 @@ class LayerConditionals(Frozen):
             hidden_center=form.hidden_center,
             offset=form.constant,
             units=(form.visible_units, form.hidden_units),
-            names=subspace(self.space, fixed.rest).names,
+            names=self.space.subspace(fixed.rest).names,
         )
 
     def given_hidden(self, values: Any) -> Self:
