@@ -65,6 +65,8 @@ def is_affine(model: Any, data: Ensemble) -> bool:
     others = theta, theta / (1 + np.abs(theta))
     try:
         families = [model.with_parameters(0.5 * other + 0.3) for other in others]
+        if model.space.is_real.any():
+            model.with_parameters(np.zeros_like(theta))
     except NormalizationError:
         # Of families that are affine, those over finite spaces exist at all parameters.
         return False

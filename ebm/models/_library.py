@@ -18,7 +18,11 @@ from ebm.units import Bernoulli, Gaussian, Spin
 
 def library_model(model: Any) -> Any:
     """The model of the library with the form that a model offers; None where it offers none."""
-    form, space = energy_form(model), model.space
+    return model_of(energy_form(model), model.space)
+
+
+def model_of(form: Any, space: Any) -> Any:
+    """The model of the library with a form over a space; None where there is none."""
     match form:
         case QuadraticForm() if isinstance(space, Binary):
             return BoltzmannMachine(
