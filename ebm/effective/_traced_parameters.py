@@ -23,13 +23,13 @@ from ebm.effective._pairwise_slopes import FormSlopes, PairSlopes, pairwise_slop
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import is_over_kept_units, require_units
 from ebm.enumeration import ExactEnsemble, exact
-from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, number_of_states
-from ebm.errors import EnumerationLimitError
+from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, number_of_finite_states
+from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import QuadraticForm, offered_form
 from ebm.model import OfJointParameters, ParametricModel
 from ebm.models._couplings import parameter_vector, vector
 from ebm.perturbation._costs import require_within
-from ebm.spaces import FiniteSpace
+from ebm.spaces import StateSpace
 
 #: Seconds for one joint state, and for each number made of it.
 SECONDS_PER_STATE, SECONDS_PER_NUMBER = 2e-7, 2e-9
@@ -46,7 +46,7 @@ class TracedParameters(OfJointParameters):
 
     model: Any
     keep: tuple[int, ...]
-    space: FiniteSpace
+    space: StateSpace
 
     def with_parameters(self, theta: ArrayLike) -> Self:
         """The marginal of the joint model at other parameters, (p,)."""
@@ -213,14 +213,23 @@ class TracedParameters(OfJointParameters):
     def _is_cheaper_whole(self) -> bool:
         """Whether all joint states cost less than sums over the traced units of each kept one."""
         marginal: Any = self
+        if self.space.is_real.any():
+            return True
         is_pairwise = offered_form(self.model) is QuadraticForm
         seconds = SECONDS_BY_PRODUCTS if is_pairwise else SECONDS_PER_STATE
-        whole = seconds * number_of_states(self.model.space)
-        return bool(whole <= max(1e-3, number_of_states(self.space) * marginal._trace.seconds))
+        whole = seconds * number_of_finite_states(self.model.space)
+        kept = number_of_finite_states(self.space)
+        return bool(whole <= max(1e-3, kept * marginal._trace.seconds))
 
     def _require_every_state(self, n_kept: float, size: int) -> None:
         """Refuse what would visit too many states of the traced units."""
         marginal: Any = self
+        if self.model.space.is_real[marginal.traced].any():
+            raise ModelError(
+                "real units that are integrated out have no states to list; their means and "
+                "covariances given the others serve learning and Fisher information, but not "
+                "Hessians: take ebm.fisher_information(marginal)"
+            )
         n_states = n_kept * marginal._every_state.n_states
         require_within(
             f"means over {n_states:.3g} joint states of {size} derivatives",

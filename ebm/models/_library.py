@@ -101,5 +101,6 @@ def joint_machine(model: Any) -> BoltzmannMachine | IsingModel | None:
         if isinstance(layered.hidden_units, Gaussian) and isinstance(layered.space, FiniteSpace):
             return layered.pairwise()
         is_joint = layered.units in {(Bernoulli(), Bernoulli()), (Spin(), Spin())}
-        return layered.joint() if is_joint else None
+        joint: Any = layered.joint() if is_joint else None
+        return joint  # type: ignore[no-any-return]
     return pair_machine(model)

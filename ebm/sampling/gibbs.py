@@ -49,8 +49,8 @@ class Gibbs:
 
     Models with a ``quadratic_form`` (dense or sparse), a ``term_form`` or a ``layered_form`` (layer
     by layer) have compiled or vectorized sweeps, real units in pairs all at once; those of any
-    other finite model evaluate its ``energy`` for each update, which is slow. If some states are forbidden
-    (E = +∞), changes of one unit must lead from each allowed state to every other.
+    other finite model evaluate its ``energy`` for each update, which is slow. If some states are
+    forbidden (E = +∞), changes of one unit must lead from each allowed state to every other.
 
     Log-odds are summed in single precision where it keeps three decimals, |b_i| + Σ_j |W_ij| below
     about 8000, and in double precision beyond, at several times the cost.

@@ -232,6 +232,19 @@ class Product(StateSpace):
         size: float = math.prod(part.size for part in self.parts)
         return size
 
+    def values_of(self, unit: int) -> Array:
+        """Values of a finite unit in increasing order, (q_i,)."""
+        return np.asarray(self._finite_part_of(unit).values)
+
+    def features_of(self, unit: int) -> Array:
+        """Features of a finite unit at each of its values, (q_i, w_i)."""
+        return np.asarray(self._finite_part_of(unit).value_features)
+
+    def _finite_part_of(self, unit: int) -> Any:
+        if self.is_real[unit]:
+            raise ShapeError(f"unit {self.labels[unit]!r} is real: its values cannot be listed")
+        return self._part_of(unit)
+
     @cached_property
     def is_real(self) -> Flags:
         """Which units take real values, (n,)."""
@@ -282,14 +295,6 @@ class FiniteProduct(Product, FiniteSpace):
     def size_as_powers(self) -> str:
         """The number of states as powers, such as ``"2^5 · 4^3"``."""
         return " · ".join(part.size_as_powers for part in self.parts)
-
-    def values_of(self, unit: int) -> Array:
-        """Values of a unit in increasing order, (q_i,)."""
-        return np.asarray(self._part_of(unit).values)
-
-    def features_of(self, unit: int) -> Array:
-        """Features of a unit at each of its values, (q_i, w_i)."""
-        return np.asarray(self._part_of(unit).value_features)
 
     def states(self, levels: ArrayLike) -> Array:
         """States by the levels of their units, (..., n)."""
