@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -106,6 +107,34 @@ class ConditionalGaussian(RealEnsemble):
         spread = 0.5 * (m * (1 + math.log(2 * math.pi)) - self._units.log_determinant)
         return in_base(spread + (self.finite.entropy() if self.finite else 0.0), base)
 
+    def blocks_at_means(self, rows: int) -> Iterator[tuple[Array, Array]]:
+        """States of the finite units with the real ones at their means, and p(r), block by block.
+
+        No ensemble of these states: the real units vary about their means by :meth:`steps`.
+        """
+        if self.finite is None:
+            yield self._completed(np.empty((1, 0))), np.ones(1)
+            return
+        for finite, weights in self.finite.blocks():
+            for start in range(0, len(finite), rows):
+                part = slice(start, start + rows)
+                yield self._completed(finite[part]), weights[part]
+
+    def steps(self) -> Array:
+        """Steps u of the states along the real units with Σ_u uuᵀ = K⁻¹, (m, n)."""
+        m = len(self._real_units)
+        steps = np.zeros((m, self.space.n))
+        steps[:, self._real_units] = self._units.spread(np.eye(m))
+        return steps
+
+    def _completed(self, finite: Array) -> Array:
+        """States of the finite units joined to the means of the real ones."""
+        states, space = np.empty((len(finite), self.space.n)), self.finite and self.finite.space
+        features = space.features(finite) if space else np.empty((len(finite), 0))
+        states[:, self._finite_units] = finite
+        states[:, self._real_units] = self._units.mean(features)
+        return states
+
     def _mean_relative_energy(self) -> float:
         """⟨E⟩ = S − ln Z."""
         return self.entropy() - self.log_partition
@@ -129,13 +158,10 @@ class ConditionalGaussian(RealEnsemble):
 
     def _drawn(self, n_draws: int, rng: np.random.Generator) -> Array:
         """The finite units first, then the real ones given them."""
-        draws, features = np.empty((n_draws, self.space.n)), np.empty((n_draws, 0))
-        if self.finite is not None:
-            finite = self.finite.sample(n_draws, rng)
-            draws[:, self._finite_units] = finite
-            features = self.finite.space.features(finite)
+        finite = np.empty((n_draws, 0)) if self.finite is None else self.finite.sample(n_draws, rng)
+        draws = self._completed(finite)
         normal = rng.standard_normal((n_draws, len(self._real_units)))
-        draws[:, self._real_units] = self._units.mean(features) + self._units.spread(normal)
+        draws[:, self._real_units] += self._units.spread(normal)
         return draws
 
 

@@ -14,6 +14,7 @@ from ebm.ensembles.ensemble import is_over_kept_units, require_units
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import ModelError, ShapeError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
+from ebm.information._real_units import quadratic_fisher
 from ebm.information._solving import factor, log_volume, require_finite, solved
 from ebm.information.ensemble_information import EnsembleInformation, energy_gradients
 from ebm.information.joint import JointInformation, hidden_order, marginal_covariance
@@ -152,7 +153,7 @@ def fisher_information(
     require_units(average, model.space)
     if hasattr(average, "fourth_moments") and _is_small_family_of_pairs(model):
         return FisherInformation(family_fisher(model, average))
-    visible = EnsembleInformation(model, average)
+    visible = _of_states(model, average)
     if not joint:
         return visible
     form: Any = energy_form(model)
@@ -178,9 +179,17 @@ def _of_kept_units(source: Any, model: Any, average: Any, joint: bool) -> Metric
         average = source if isinstance(source, ExactEnsemble) else exact(model)
     if is_over_kept_units(average, model):
         require_units(average, model.space)
-        return EnsembleInformation(model, average)
+        return _of_states(model, average)
     require_units(average, whole.space)
     return FisherInformation(marginal_covariance(model, average))
+
+
+def _of_states(model: Any, average: Any) -> Metric:
+    """By passes over the states of an average, or of those whose real units are at their means."""
+    # Of a model whose own exact distribution is Gaussian in real units, slopes are quadratic.
+    if hasattr(average, "blocks_at_means") and average.model is model:
+        return FisherInformation(quadratic_fisher(model, average))
+    return EnsembleInformation(model, average)
 
 
 def _is_small_family_of_pairs(model: Any) -> bool:

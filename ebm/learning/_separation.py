@@ -65,13 +65,22 @@ def is_affine(model: Any, data: Ensemble) -> bool:
     others = theta, theta / (1 + np.abs(theta))
     try:
         families = [model.with_parameters(0.5 * other + 0.3) for other in others]
-        if model.space.is_real.any():
-            model.with_parameters(np.zeros_like(theta))
     except NormalizationError:
         # Of families that are affine, those over finite spaces exist at all parameters.
         return False
     gradients = [family.energy_gradient(states) for family in families]
-    return all(np.allclose(other, gradient, rtol=1e-9, atol=1e-9) for other in gradients)
+    are_same = all(np.allclose(other, gradient, rtol=1e-9, atol=1e-9) for other in gradients)
+    return are_same and _exists_at_zero(model)
+
+
+def _exists_at_zero(model: Any) -> bool:
+    """Whether a family has a distribution at parameters zero; over real units it may have none."""
+    try:
+        if model.space.is_real.any():
+            model.with_parameters(np.zeros(len(model.parameters)))
+    except NormalizationError:
+        return False
+    return True
 
 
 def doubt_of_maximum(

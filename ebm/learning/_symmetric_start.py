@@ -7,12 +7,13 @@ equal gradients, and stay exchangeable bit for bit.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from ebm._types import Array, Flags
-from ebm.errors import SymmetricStartWarning, warn
+from ebm.errors import NormalizationError, SymmetricStartWarning, warn
 from ebm.forms import QuadraticForm, energy_form, offered_form
 from ebm.learning._families import joint_model
 from ebm.spaces._labels import shown
@@ -25,6 +26,8 @@ ROUNDING = 1e-10
 MOST_PAIRS = 5000
 #: Length of a step after which exchangeable units are compared again.
 STEP = 0.1
+#: How often a step is made ten times shorter.
+SHORTER = 12
 
 
 def symmetric_start_notes(family: Any) -> tuple[str, ...]:
@@ -110,16 +113,26 @@ def _exchangeable_units(family: Any) -> list[int]:
     size = np.abs(slopes).max(initial=0)
     if not size > 0:
         return alike
-    return _alike(family.model.with_parameters(family.parameters + STEP / size * slopes), alike)
+    return _alike(_stepped(family, STEP / size * slopes), alike)
+
+
+def _stepped(family: Any, step: Array) -> Any:
+    """The joint model after a step, shorter where real units would have no distribution."""
+    for _ in range(SHORTER):
+        with suppress(NormalizationError):
+            return family.model.with_parameters(family.parameters + step)
+        step = step / 10
+    return family.model
 
 
 def _alike(joint: Any, units: list[int]) -> list[int]:
     """Those of some units that change places with another of them at no change of energy."""
-    states = joint.space.random(STATES, 0)
+    states, space = joint.space.random(STATES, 0), joint.space.named(None)
     energies, found = np.asarray(joint.energy(states)), set()
+    kinds = {unit: space.subspace([unit]) for unit in units}
     for k, i in enumerate(units):
         for j in units[:k]:
-            if not np.array_equal(joint.space.values_of(i), joint.space.values_of(j)):
+            if kinds[i] != kinds[j]:
                 continue
             exchanged = states.copy()
             exchanged[:, [i, j]] = states[:, [j, i]]

@@ -254,6 +254,12 @@ def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
 
 def _require_hessian(loss: LikelihoodLoss, start: Any) -> None:
     """Refuse Newton steps where the Fisher information is not at hand, or not the curvature."""
+    if not loss.is_convex and loss.family.space.is_real.any():
+        raise EbmError(
+            "Newton steps need energies that are affine in the parameters and have a distribution "
+            f"at all of them, those of {type(loss.family).__name__} over real units have not: give "
+            "solver=ebm.LBFGS()"
+        )
     if not loss.is_convex:
         raise EbmError(
             "Newton steps need energies that are affine in the parameters, those of "
