@@ -523,7 +523,29 @@ class TestMachines:
         rbm = self.machine((Gaussian(3.0), hidden))
         with pytest.raises(ModelError, match=rf"{type(hidden).__name__}.*no closed form.*sample"):
             ebm.exact(rbm)
-        assert ebm.sample(rbm, n_draws=5, rng=0).chains.shape == (4, 5, 2)
+        points, p, log_partition = integrated(rbm)
+        draws = ebm.sample(rbm, n_draws=2500, n_chains=20, rng=1).moments()
+        deviation = np.sqrt(p @ points**2 - (p @ points) ** 2)
+        assert (np.abs(draws.mean - p @ points) / deviation).max() < 0.03
+        method = ebm.Annealing(n_chains=200, n_steps=60)
+        estimate = ebm.log_partition(rbm, method, rng=0)
+        assert estimate.standard_error < 0.01
+        assert abs(estimate.value - log_partition) < 4 * estimate.standard_error
+
+    @pytest.mark.parametrize("hidden", [Bernoulli(), Spin(), Gaussian(3.0)], ids=repr)
+    def test_annealing_agrees_where_there_is_a_sum(self, hidden):
+        rbm, method = self.machine((Gaussian(3.0), hidden)), ebm.Annealing(200, 60)
+        runs = [ebm.log_partition(rbm, method, rng=seed) for seed in range(4)]
+        z = [(run.value - ebm.exact(rbm).log_partition) / run.standard_error for run in runs]
+        assert abs(np.mean(z)) < 2
+        assert max(run.standard_error for run in runs) < 0.03
+
+    def test_large_finite_parts_are_annealed_after_the_integral(self):
+        model = drawn_model(MACHINE, 0)
+        with pytest.raises(ModelError, match=r"integrate real units out first by ebm\.marginalize"):
+            ebm.log_partition(model)
+        estimate = ebm.log_partition(ebm.marginalize(model, keep="visible"), rng=0)
+        assert abs(estimate.value - ebm.exact(model).log_partition) < 5 * estimate.standard_error
 
 
 class TestFamilies:
