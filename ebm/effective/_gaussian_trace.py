@@ -36,7 +36,7 @@ class TraceWithGaussian:
         self._n_features, self.is_quadratic = space.n_features, not len(self._finite)
         self.seconds, self.seconds_at_once = self._rest.seconds, self._rest.seconds_at_once
         size = len(self._units.columns) + len(self._finite)
-        self.n_terms = max(self._rest.n_terms, size**2)
+        self.n_terms, self.n_completed = self._rest.n_terms, max(self._rest.n_completed, size**2)
 
     def energy(self, states: Array) -> Array:
         """E_eff of a block of kept states."""

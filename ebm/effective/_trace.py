@@ -54,6 +54,8 @@ class TraceByProducts:
         self.seconds = SECONDS_BY_PRODUCTS * sum(count * size for count, size in sizes)
         self.seconds_at_once = SECONDS_BY_TABLE * sum(size for _, size in sizes)
         self.n_terms = int(max((n * min(size, TRACED_CHUNK) for n, size in sizes), default=1))
+        #: Numbers held for each kept state that is completed.
+        self.n_completed = self.n_terms
 
     def log_weights(self, states: Array) -> Parts:
         """constant − E_eff of a block of kept states."""
@@ -148,7 +150,7 @@ class TraceByEnergy:
         size = number_of_states(self._space) if self._space else 1.0
         self.seconds, self.n_states = SECONDS_BY_ENERGY * size, size
         self.seconds_at_once = 0.0
-        self.n_terms = int(min(size, TRACED_CHUNK))
+        self.n_terms = self.n_completed = int(min(size, TRACED_CHUNK))
 
     def energy(self, states: Array) -> Array:
         """E_eff of a block of kept states."""

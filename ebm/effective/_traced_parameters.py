@@ -196,7 +196,7 @@ class TracedParameters(OfJointParameters):
         size = math.prod(shape)
         if self._slopes is None:
             self._require_every_state(math.prod(np.shape(states)[:-1]), size)
-        rows = max(1, CHUNK // max(marginal._trace.n_terms, size, self.model.space.n_features))
+        rows = max(1, CHUNK // max(marginal._trace.n_completed, size, self.model.space.n_features))
 
         def of_states(v: Array) -> Array:
             flat = v.reshape(-1, self.space.n)

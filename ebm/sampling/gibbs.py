@@ -83,7 +83,8 @@ class Gibbs:
         form = energy_form(model)
         if isinstance(form, QuadraticForm) and model.space.is_real.any():
             return MixedSweeper(form, model.space, units)
-        space = _finite_space(model)
+        is_layered = isinstance(form, LayeredForm)
+        space: Any = model.space if is_layered else _finite_space(model)
         order, ordered = _first(units, form, space)
         sweeper: FormSweeper | LayerSweeper | UnitsSweeper | None
         if not isinstance(ordered, LayeredForm):
