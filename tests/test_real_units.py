@@ -19,10 +19,13 @@ from ebm.errors import (
     FileFormatError,
     ModelError,
     NamesError,
+    NoMaximumWarning,
     NormalizationError,
     ShapeError,
 )
 from ebm.forms import energy_form
+from ebm.learning._determined_units import determined_units_notes
+from ebm.learning.penalties import AppliedPenalty
 from ebm.models._gaussian_units import GaussianUnits
 from ebm.units import Bernoulli, Gaussian, ReLU, Spin, Uniform
 from tests import oracles, strategies
@@ -606,6 +609,47 @@ class TestFamilies:
         assert np.sqrt((z**2).mean()) < 1.6
         with pytest.raises(EbmError, match=r"a distribution at all of them.*solver=ebm\.LBFGS"):
             ebm.fit(start, data, solver=ebm.Newton())
+
+    @pytest.mark.filterwarnings("ignore::ebm.errors.NotConvergedWarning")
+    @pytest.mark.parametrize(
+        ("column", "text"),
+        [
+            (lambda x: 3 + 0 * x[:, 2], r"real unit 'x' never changes, or follows"),
+            (lambda x: 2 * x[:, 0] - 1, r"real unit 'x' never changes, or follows"),
+            (lambda x: 2 * x[:, 3] + x[:, 0], r"real units 'x', 'y' are bound by a linear equa"),
+        ],
+    )
+    def test_units_that_others_determine_have_no_best_precision(self, column, text):
+        truth = drawn_model(self.SPACE, 1)
+        rows = ebm.exact(truth).sample(300, rng=1)
+        rows[:, 2] = column(rows)
+        data = ebm.Ensemble.from_data(rows, space=self.SPACE)
+        with pytest.warns(NoMaximumWarning, match=text):
+            result = ebm.fit(truth, data, solver=ebm.LBFGS(max_iterations=20))
+        assert not result.converged
+        # A penalty on what has no bound leaves one maximum, and no warning.
+        held = ebm.fit(truth, data, penalty=ebm.Penalty(l2=0.01, l2_biases=0.01))
+        assert held.converged
+
+    def test_neither_a_large_mean_nor_a_small_unit_is_a_constant(self):
+        truth = drawn_model(self.SPACE, 1)
+        rows = ebm.exact(truth).sample(300, rng=1)
+        for moved in (rows[:, 2] + 1e5, 1e-5 * rows[:, 2]):
+            changed = rows.copy()
+            changed[:, 2] = moved
+            data = ebm.Ensemble.from_data(changed, space=self.SPACE)
+            penalty = AppliedPenalty(truth, ebm.Penalty())
+            assert determined_units_notes(truth, data, penalty) == ()
+
+    @pytest.mark.filterwarnings("ignore::ebm.errors.NotConvergedWarning")
+    def test_a_constant_column_of_a_machine_is_named(self):
+        rbm = ebm.RestrictedBoltzmannMachine(
+            [[0.5], [-0.5]], [0, 0], [0], units=(Gaussian(1.0), Bernoulli())
+        )
+        rows = np.column_stack([np.ones(50), np.random.default_rng(0).normal(size=50)])
+        data = ebm.Ensemble.from_data(rows, space=rbm.space)
+        with pytest.warns(NoMaximumWarning, match="real unit '0'"):
+            ebm.fit(rbm, data, solver=ebm.LBFGS(max_iterations=20))
 
     def test_hidden_real_units_are_learnt_through_the_joint_model(self):
         """A factor behind four binary units; its scale and origin change nothing: 4 + 4 of 15."""

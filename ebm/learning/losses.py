@@ -17,6 +17,7 @@ from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, require_memory
 from ebm.learning._assessment import information_at, likelihood_result
+from ebm.learning._determined_units import determined_units_notes
 from ebm.learning._existence import (
     constant_units_notes,
     require_changing_units,
@@ -175,6 +176,7 @@ class LikelihoodProblem:
 
     def _by_sums(self, solver: Any, progress: bool, **how: Any) -> FitResult:
         notes = constant_units_notes(self.family, self.data, held=self.penalty.holds_biases)
+        notes = (*notes, *determined_units_notes(self.family, self.data, self.penalty))
         loss = self._loss()
         # Exact sums of pairwise models run on threads of their own.
         with single_threaded_blas() if loss.is_pairwise else nullcontext():
