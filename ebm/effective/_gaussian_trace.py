@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ebm._types import Array, Indices
-from ebm.effective._trace import TraceByProducts
+from ebm.effective._completion import CHUNK, gradients
+from ebm.effective._trace import TraceByEnergy, TraceByProducts
+from ebm.enumeration._limits import number_of_states
 from ebm.enumeration._log_weights import Parts, Resolved
 from ebm.forms import QuadraticForm
-from ebm.models._gaussian_units import GaussianUnits
+from ebm.models._gaussian_units import GaussianUnits, spread_of_slopes, spread_of_squares
+from ebm.models._library import model_of
 
 
 class TraceWithGaussian:
@@ -34,6 +38,13 @@ class TraceWithGaussian:
         self._order = np.searchsorted(self._units.rest, space.columns(keep))
         self._finite = np.searchsorted(self._units.rest, space.columns(traced[~is_real]))
         self._n_features, self.is_quadratic = space.n_features, not len(self._finite)
+        finite = (
+            float(number_of_states(space.subspace(traced[~is_real]))) if len(self._finite) else 1
+        )
+        #: Joint states at which slopes are asked for their covariance, for each kept one.
+        self.n_states = finite * (2 * len(self._units.columns) + 1)
+        self._space, self._left, self._real = space, left, traced[is_real]
+        self._places = places[keep], places[traced[~is_real]]
         self.seconds, self.seconds_at_once = self._rest.seconds, self._rest.seconds_at_once
         size = len(self._units.columns) + len(self._finite)
         self.n_terms, self.n_completed = self._rest.n_terms, max(self._rest.n_completed, size**2)
@@ -80,3 +91,50 @@ class TraceWithGaussian:
         spread[:, 0, :m, :m] += driven @ units.slopes[:, finite].T
         columns = np.append(units.columns, units.rest[finite])
         return means, [(columns[None], spread)]
+
+    def conditional_covariance(self, model: Any, states: Array, weights: Array) -> Array:
+        """Σ_v q(v) Cov[∂E/∂θ|v] of kept states, slopes of second degree in the real units, (p, p).
+
+        Given v it is the covariance over finite traced units of the slopes at the means of the real
+        ones, and what the spread of these adds.
+        """
+        p = len(model.parameters)
+        steps = np.zeros((len(self._real), self._space.n))
+        steps[:, self._real] = self._units.spread(np.eye(len(self._real)))
+
+        def slopes(whole: Array) -> Array:
+            return gradients(model, whole, p)
+
+        total, rows = np.zeros((p, p)), max(1, CHUNK // (p * int(self.n_states)))
+        for start in range(0, len(states), rows):
+            part = slice(start, start + rows)
+            mean, shift = np.zeros((len(states[part]), p)), None
+            for joint, probability in self._every_finite_state.conditional(states[part]):
+                whole = self._with_means(joint.reshape(-1, joint.shape[2]))
+                shares = (weights[part, None] * probability).ravel()
+                at_means = slopes(whole).reshape(*probability.shape, p)
+                if shift is None:
+                    # Second derivatives are the same at every state.
+                    total += weights[part].sum() * spread_of_squares(slopes, whole[0], steps)
+                    shift = at_means[:, :1]
+                deviation = at_means - shift
+                mean += np.einsum("kt,ktp->kp", probability, deviation)
+                flat = deviation.reshape(-1, p)
+                total += flat.T @ (flat * shares[:, None])
+                total += spread_of_slopes(slopes, whole, shares, steps)
+            total -= mean.T @ (mean * weights[part, None])
+        return total
+
+    @cached_property
+    def _every_finite_state(self) -> TraceByEnergy:
+        """The finite traced units state by state, the real ones integrated out."""
+        rest = model_of(self._form, self._space.subspace(self._left))
+        return TraceByEnergy(rest, *self._places)
+
+    def _with_means(self, left: Array) -> Array:
+        """States of all other units joined to the means of the real ones, (k, n)."""
+        whole = np.empty((len(left), self._space.n))
+        whole[:, self._left] = left
+        features = self._space.subspace(self._left).features(left)
+        whole[:, self._real] = self._units.mean(features)
+        return whole

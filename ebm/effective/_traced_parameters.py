@@ -24,7 +24,7 @@ from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import is_over_kept_units, require_units
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, number_of_finite_states
-from ebm.errors import EnumerationLimitError, ModelError
+from ebm.errors import EnumerationLimitError
 from ebm.forms import QuadraticForm, offered_form
 from ebm.model import OfJointParameters, ParametricModel
 from ebm.models._couplings import parameter_vector, vector
@@ -175,6 +175,10 @@ class TracedParameters(OfJointParameters):
         for states, weights in average.blocks():
             self._require_every_state(len(states), p * p)
             kept, shares = states[weights > 0], weights[weights > 0]
+            if hasattr(marginal._trace, "conditional_covariance"):
+                part = marginal._trace.conditional_covariance(self.model, kept, shares)
+                total = total - part
+                continue
             for start in range(0, len(kept), rows):
                 part = slice(start, start + rows)
                 means = self.energy_gradient(kept[part])
@@ -224,13 +228,8 @@ class TracedParameters(OfJointParameters):
     def _require_every_state(self, n_kept: float, size: int) -> None:
         """Refuse what would visit too many states of the traced units."""
         marginal: Any = self
-        if self.model.space.is_real[marginal.traced].any():
-            raise ModelError(
-                "real units that are integrated out have no states to list; their means and "
-                "covariances given the others serve learning and Fisher information, but not "
-                "Hessians: take ebm.fisher_information(marginal)"
-            )
-        n_states = n_kept * marginal._every_state.n_states
+        each = getattr(marginal._trace, "n_states", marginal._every_state.n_states)
+        n_states = n_kept * each
         require_within(
             f"means over {n_states:.3g} joint states of {size} derivatives",
             n_states * (SECONDS_PER_STATE + size * SECONDS_PER_NUMBER),

@@ -8,6 +8,7 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.information.ensemble_information import energy_gradients
+from ebm.models._gaussian_units import spread_of_slopes, spread_of_squares
 
 #: Derivatives that are held at a time.
 CHUNK = 2**22
@@ -19,34 +20,20 @@ def quadratic_fisher(model: Any, average: Any) -> Array:
     With S = Σ_u uuᵀ, δ_u = [g(r, μ+u) − g(r, μ−u)]/2 and q_uu' half of the mixed difference of g,
     Cov[g] = Cov_r[g(r, μ)] + E_r[Σ_u δ_u δ_uᵀ] + 2 Σ_uu' q_uu' q_uu'ᵀ.
     """
-    p, first = len(model.parameters), True
-    steps = average.steps()
-    m = len(steps)
-    total, mean, shift = np.zeros((p, p)), np.zeros(p), np.zeros(p)
-    for states, weights in average.blocks_at_means(max(1, CHUNK // (p * (2 * m + 1)))):
+    p, steps = len(model.parameters), average.steps()
 
-        def slopes(step: Array, states: Array = states) -> Array:
-            return energy_gradients(model, states + step, p)
+    def slopes(states: Array) -> Array:
+        return energy_gradients(model, states, p)
 
-        at_mean = slopes(np.zeros(states.shape[1]))
-        if first:
-            # Where the finite units are does not matter: second derivatives are the same.
-            shift, total, first = at_mean[0], 2 * _curvatures(model, states[:1], steps, p), False
+    mean, shift, total = np.zeros(p), None, np.zeros((p, p))
+    for states, weights in average.blocks_at_means(max(1, CHUNK // p)):
+        at_mean = slopes(states)
+        if shift is None:
+            # Second derivatives are the same wherever the finite units are.
+            shift, total = at_mean[0], spread_of_squares(slopes, states[0], steps)
         deviation = at_mean - shift
         mean += weights @ deviation
-        total += deviation.T @ (deviation * weights[:, None])
-        for step in steps:
-            halved = (slopes(step) - slopes(-step)) / 2
-            total += halved.T @ (halved * weights[:, None])
-    total -= np.outer(mean, mean)
+        total = total + deviation.T @ (deviation * weights[:, None])
+        total = total + spread_of_slopes(slopes, states, weights, steps)
+    total = total - np.outer(mean, mean)
     return np.asarray((total + total.T) / 2)
-
-
-def _curvatures(model: Any, state: Array, steps: Array, p: int) -> Array:
-    """Σ_uu' q_uu' q_uu'ᵀ, q_uu' = [g(x+u+u') − g(x+u) − g(x+u') + g(x)]/2, (p, p)."""
-    at, one = energy_gradients(model, state, p)[0], energy_gradients(model, state + steps, p)
-    total = np.zeros((p, p))
-    for k, step in enumerate(steps):
-        halved = (energy_gradients(model, state + steps + step, p) - one - one[k] + at) / 2
-        total += halved.T @ halved
-    return total

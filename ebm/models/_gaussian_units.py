@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -89,6 +91,31 @@ class GaussianUnits:
 
     def _solved(self, right: Array) -> Array:
         return np.asarray(np.linalg.solve(self.root.T, np.linalg.solve(self.root, right)))
+
+
+def spread_of_slopes(
+    slopes: Callable[[Array], Array], states: Array, weights: Array, steps: Array
+) -> Array:
+    """Σ_r w_r Σ_u δ_u δ_uᵀ, δ_u = [g(x_r+u) − g(x_r−u)]/2 for g (k, p) of states, (p, p).
+
+    With real units at their means and Σ_u uuᵀ = K⁻¹ it is what the part of g that is linear in
+    them adds to Cov[g]; of second degree there is :func:`spread_of_squares` as well.
+    """
+    total: Any = 0.0
+    for step in steps:
+        halved = (slopes(states + step) - slopes(states - step)) / 2
+        total = total + halved.T @ (halved * weights[:, None])
+    return np.asarray(total)
+
+
+def spread_of_squares(slopes: Callable[[Array], Array], state: Array, steps: Array) -> Array:
+    """2 Σ_uu' q q'ᵀ, q_uu' = [g(x+u+u') − g(x+u) − g(x+u') + g(x)]/2 at any one state, (p, p)."""
+    at, one = slopes(state[None])[0], slopes(state + steps)
+    total: Any = 0.0
+    for k, step in enumerate(steps):
+        halved = (slopes(state + steps + step) - one - one[k] + at) / 2
+        total = total + 2 * halved.T @ halved
+    return np.asarray(total)
 
 
 def require_positive(precision: Array, labels: tuple[str, ...]) -> None:

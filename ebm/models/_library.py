@@ -37,7 +37,7 @@ def model_of(form: Any, space: Any) -> Any:
             return IsingModel(form.matrix, form.vector, offset=form.constant, names=space.names)
         case QuadraticForm() if isinstance(space, Levels):
             return _potts(form.at_origin().dense(), space)
-        case QuadraticForm() if isinstance(space, FiniteSpace):
+        case QuadraticForm():
             return _of_any_units(form.at_origin().dense(), space)
         case LayeredForm():
             return RestrictedBoltzmannMachine(
@@ -64,10 +64,10 @@ def _potts(form: QuadraticForm, space: Levels) -> PottsModel:
     return PottsModel(couplings, fields.reshape(n, q), offset=form.constant, names=space.names)
 
 
-def _of_any_units(form: QuadraticForm, space: FiniteSpace) -> PairwiseModel:
-    """What couples a unit to itself, g(x) = ½ f A_ii f, is one more field, and a constant."""
+def _of_any_units(form: QuadraticForm, space: Any) -> PairwiseModel:
+    """What couples a finite unit to itself, g = ½ f A_ii f, is one more field, and a constant."""
     couplings, fields, constant = form.matrix.copy(), form.vector.copy(), form.constant
-    for unit in range(space.n):
+    for unit in np.flatnonzero(~space.is_real):
         own, features = space.columns([unit]), space.features_of(unit)
         block = np.ix_(own, own)
         if couplings[block].any():
