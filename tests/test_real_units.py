@@ -275,6 +275,26 @@ class TestFamilies:
         with pytest.raises(EbmError, match=r"a distribution at all of them.*solver=ebm\.LBFGS"):
             ebm.fit(start, data, solver=ebm.Newton())
 
+    def test_a_start_with_the_moments_of_the_data(self):
+        rows = ebm.exact(drawn_model(self.SPACE, 1)).sample(400, rng=1)
+        rows[:, 2:] = rows[:, 2:] * [100.0, 0.01] + [500.0, -3.0]
+        data = ebm.Ensemble.from_data(rows, space=self.SPACE)
+        start = ebm.PairwiseModel.for_data(data)
+        moments, wanted = ebm.exact(start).moments(), data.moments()
+        np.testing.assert_allclose(moments.mean[4:], wanted.mean[4:], rtol=1e-12)
+        variances = wanted.covariance.diagonal()[4:]
+        np.testing.assert_allclose(moments.covariance.diagonal()[4:], variances, rtol=1e-9)
+        frequencies = (400 * wanted.mean[1:4] + 0.5) / 401.5
+        np.testing.assert_allclose(moments.mean[1:4], frequencies, rtol=1e-12)
+        assert moments.mean[0] == pytest.approx((400 * wanted.mean[0] + 0.5) / 401)
+        result = ebm.fit(start, data)
+        assert result.converged
+        fitted = ebm.exact(result.model).moments()
+        np.testing.assert_allclose(fitted.correlation, wanted.correlation, atol=1e-5)
+        rows[:, 2] = 2.0
+        constant = ebm.PairwiseModel.for_data(ebm.Ensemble.from_data(rows, space=self.SPACE))
+        assert constant.couplings[4, 4] == -100.0
+
     @pytest.mark.filterwarnings("ignore::ebm.errors.NotConvergedWarning")
     @pytest.mark.parametrize(
         ("column", "text"),

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_finite, is_sparse
 from ebm._types import Array, Flags, Indices
+from ebm.ensembles.ensemble import require_ensemble
 from ebm.errors import ModelError
 from ebm.forms import QuadraticForm
 from ebm.model import ParametricModel, Penalized
@@ -24,6 +25,10 @@ __all__ = ["PairwiseModel"]
 
 #: Features made at a time.
 CHUNK = 2**20
+#: Share of a square that is the rounding of a variance.
+NO_VARIANCE = 1e-24
+#: Number of samples that exact moments stand for.
+MOST_ROWS = 1e9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,6 +113,54 @@ class PairwiseModel(Frozen, ParametricModel):
         self._freeze(couplings=couplings, fields=fields, offset=as_finite(self.offset, "offset"))
         self._require_different_units()
         self._require_precision()
+
+    @classmethod
+    def for_data(cls, data: Any) -> Self:
+        """Independent units with the moments of data: where a fit of real units begins.
+
+        Real units have the means and variances of the data, so that a fit finds columns of any
+        scale; one that never changes has 1/N of its square for a variance. Finite units have their
+        frequencies, half an observation added to each value.
+
+        Parameters
+        ----------
+        data : Ensemble
+            Such as ``ebm.Ensemble.from_data(rows, space=space)``.
+
+        Returns
+        -------
+        PairwiseModel
+            Without couplings of different units.
+
+        Raises
+        ------
+        ModelError
+            If ``data`` are no ensemble.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> space = ebm.Product(on=ebm.Binary(1), level=ebm.Reals(1))
+        >>> rows = [[0, 1.0], [1, 3.0], [1, 5.0], [1, 3.0]]
+        >>> start = ebm.PairwiseModel.for_data(ebm.Ensemble.from_data(rows, space=space))
+        >>> start.fields.round(3), start.couplings.diagonal()
+        (array([0.847, 1.5  ]), array([ 0. , -0.5]))
+        """
+        require_ensemble(data)
+        space, moments, size = data.space, data.moments(), float(data.sample_size)
+        fields, precisions = np.zeros(space.n_features), np.zeros(space.n_features)
+        for unit, is_real in enumerate(space.is_real):
+            own = space.columns([unit])
+            mean = moments.mean[own]
+            if is_real:
+                variance, square = moments.covariance[own, own], mean**2
+                constant = np.where(square > 0, square, 1.0) / min(size, MOST_ROWS)
+                varies = variance > NO_VARIANCE * square
+                precisions[own] = 1 / np.where(varies, variance, constant)
+                fields[own] = precisions[own] * mean
+            else:
+                fields[own] = _log_frequencies(mean, space.features_of(unit), size)
+        return cls(space, np.diag(0 - precisions), fields)
 
     def _agreed_names(self, couplings: Any, fields: Any) -> Any:
         """Names of the units, by which both axes are labelled where each unit has one feature."""
@@ -360,6 +413,18 @@ class PairwiseModel(Frozen, ParametricModel):
         if not self.space.is_real.all():
             raise ModelError(f"only real states have a gradient, these are of {self.space!r}")
         return self.space.map(lambda x: -x @ self.couplings - self.fields, states)
+
+
+def _log_frequencies(mean: Array, features: Array, size: float) -> Array:
+    """Fields of one finite unit whose features (q, w) have a mean (w,) over so many rows."""
+    q, prior = len(features), 0.5 / min(size, MOST_ROWS)
+    shares = mean
+    if len(mean) < q:
+        low, high = features[:, 0]
+        upper = (mean[0] - low) / (high - low)
+        shares = np.array([1 - upper, upper])
+    logs = np.log((np.maximum(shares, 0) + prior) / (1 + q * prior))
+    return logs if len(mean) == q else np.array([logs[1] - logs[0]]) / (high - low)
 
 
 def _between(n_first: int, n_couplings: int, n_last: int) -> Flags:
