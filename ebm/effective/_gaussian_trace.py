@@ -45,6 +45,7 @@ class TraceWithGaussian:
         self.n_states = finite * (2 * len(self._units.columns) + 1)
         self._space, self._left, self._real = space, left, traced[is_real]
         self._places = places[keep], places[traced[~is_real]]
+        self.summed, self.n_units = self._rest.summed, space.n
         self.seconds, self.seconds_at_once = self._rest.seconds, self._rest.seconds_at_once
         size = len(self._units.columns) + len(self._finite)
         self.n_terms, self.n_completed = self._rest.n_terms, max(self._rest.n_completed, size**2)

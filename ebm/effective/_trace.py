@@ -10,7 +10,7 @@ import numpy as np
 
 from ebm._types import Array, Indices
 from ebm.effective._traced_groups import connected_groups
-from ebm.enumeration._limits import number_of_states
+from ebm.enumeration._limits import describe_size, number_of_states
 from ebm.enumeration._log_weights import Parts, Resolved, cut_form, of_form, resolved
 from ebm.errors import ModelError
 from ebm.forms import QuadraticForm
@@ -24,6 +24,11 @@ SECONDS_BY_PRODUCTS = 1e-8
 #: Seconds for one state of a group of traced units, however many kept states it is joined to.
 SECONDS_BY_TABLE = 6e-7
 SECONDS_BY_ENERGY = 2e-7
+
+
+def summed(space: Any, traced: Indices) -> str:
+    """The states that are summed over, and of how many units they are, for refusals."""
+    return describe_size(space.subspace(traced)) if len(traced) else "no unit"
 
 
 class TraceByProducts:
@@ -51,6 +56,7 @@ class TraceByProducts:
         sizes = [
             (len(group[0].inside), number_of_states(space)) for space, group, _ in self._groups
         ]
+        self.summed, self.n_units = summed(self._space, traced), self._space.n
         self.seconds = SECONDS_BY_PRODUCTS * sum(count * size for count, size in sizes)
         self.seconds_at_once = SECONDS_BY_TABLE * sum(size for _, size in sizes)
         self.n_terms = int(max((n * min(size, TRACED_CHUNK) for n, size in sizes), default=1))
@@ -148,6 +154,7 @@ class TraceByEnergy:
         space: Any = model.space
         self._space = space.subspace(traced).named(None) if len(traced) else None
         size = number_of_states(self._space) if self._space else 1.0
+        self.summed, self.n_units = summed(space, traced), space.n
         self.seconds, self.n_states = SECONDS_BY_ENERGY * size, size
         self.seconds_at_once = 0.0
         self.n_terms = self.n_completed = int(min(size, TRACED_CHUNK))

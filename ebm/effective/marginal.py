@@ -14,12 +14,22 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer
 from ebm._types import Array, Indices
+from ebm.effective._completion import (
+    MOST_BYTES,
+    MOST_SECONDS,
+    STATES_AT_ONCE,
+    require_summable,
+)
 from ebm.effective._gaussian_trace import TraceWithGaussian
 from ebm.effective._inclusion_exclusion import subsets, subtract_parts
 from ebm.effective._kept_units import kept_positions
 from ebm.effective._trace import TraceByEnergy, TraceByProducts
 from ebm.effective._traced_parameters import TracedParameters
-from ebm.enumeration._limits import describe_size, number_of_states
+from ebm.enumeration._limits import (
+    describe_size,
+    number_of_finite_states,
+    number_of_states,
+)
 from ebm.enumeration._log_weights import Parts, Resolved
 from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import QuadraticForm, offered_form, summable_form
@@ -32,12 +42,10 @@ from ebm.spaces._fixed_units import FixedUnits
 __all__ = ["MarginalModel", "ParametricMarginal", "marginalize"]
 
 #: Joint states of kept and traced units held at a time.
-CHUNK = 2**18
+CHUNK = STATES_AT_ONCE
 #: Bytes of one interaction, and seconds to add or subtract one energy.
 BYTES_PER_TERM = 400.0
 SECONDS_PER_SUM = 1e-6
-#: Limits of one energy, and of all interactions.
-MOST_SECONDS, MOST_BYTES = 60.0, 4 * 2.0**30
 
 
 def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> MarginalModel:
@@ -72,8 +80,12 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
         If ``keep`` is no sequence of different units.
     NamesError
         If no unit has one of the names.
-    EnumerationLimitError
-        If a single energy would take longer than 60 s, or more than 4 GiB.
+
+    Notes
+    -----
+    The sums are made when they are asked for, and refused if they would take longer than 60 s or
+    more than 4 GiB. A model whose other units are too many to be summed out can still be fitted,
+    with these units sampled: :class:`ebm.ClampedChains`.
 
     Examples
     --------
@@ -123,13 +135,6 @@ class MarginalModel(EnergyModel):
         joint: Any = self.model.space
         object.__setattr__(self, "space", joint.subspace(self.keep))
         self._require_sum()
-        traced = sorted(set(range(joint.n)) - set(self.keep)) or [0]
-        _require_feasible(
-            f"summing out {describe_size(joint.subspace(traced))} for each state of the kept units",
-            self._trace.seconds_at_once + self._trace.seconds,
-            8.0 * CHUNK * joint.n,
-            "keep more units",
-        )
 
     def _require_sum(self) -> None:
         """Refuse real units to be summed out of a model that is not pairwise."""
@@ -187,16 +192,34 @@ class MarginalModel(EnergyModel):
         return trace.quadratic_form
 
     def energy(self, states: ArrayLike) -> Array:
-        """E_eff(v) = −ln Σ_h exp(−E(v, h)) in units of k_B T, (..., n) -> (...); it may be +inf."""
+        """E_eff(v) = −ln Σ_h exp(−E(v, h)) in units of k_B T, (..., n) -> (...); it may be +inf.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            States of the kept units.
+
+        Returns
+        -------
+        ndarray, (...)
+            With the constants of the joint energy.
+
+        Raises
+        ------
+        EnumerationLimitError
+            If the sums over the other units would take longer than 60 s, or more than 4 GiB.
+        """
 
         def energies(v: Array) -> Array:
             parts = [self._trace.energy(part) for part in self._blocks(v.reshape(-1, self.space.n))]
             return np.concatenate([np.empty(0), *parts]).reshape(v.shape[:-1])
 
+        require_summable(self._trace, math.prod(np.shape(states)[:-1]))
         return self.space.map(energies, states)
 
     def resolved_log_weights(self) -> Resolved | None:
         """Log weights whose differences are exact, or None where those of energies are."""
+        require_summable(self._trace, number_of_finite_states(self.space))
         trace = self._trace.resolved()
         if trace is None:
             return None
