@@ -108,6 +108,29 @@ class TestMarginals:
         # The Fisher information alone is another matrix.
         assert abs(ebm.fisher_information(marginal).dense() - wanted).max() > 1e-2
 
+    @pytest.mark.parametrize("name", ["real hidden", "real visible", "both hidden"])
+    def test_hidden_units_may_be_sampled_beside_rows(self, name):
+        """E_D E_{h|v}[∂E] over clamped chains, real units among them."""
+        space, keep = LEARNT[name]
+        marginal = ebm.marginalize(drawn_model(space, 4), keep)
+        rows = ebm.exact(marginal).sample(2000, rng=0)
+        data = ebm.Ensemble.from_data(rows, space=marginal.space)
+        traced = marginal.traced.tolist()
+        seen = {int(unit): rows[:, k] for k, unit in enumerate(marginal.keep)}
+        run = ebm.sampling.SamplingRun(clamped=seen)
+        completed = ebm.sample(marginal.model, n_draws=30, rng=1, run=run)
+        slopes = marginal.model.mean_energy_gradient(completed)
+        wanted = marginal.mean_energy_gradient(data)
+        spread = np.sqrt(ebm.fisher_information(marginal.model).dense().diagonal())
+        assert (abs(slopes - wanted) / spread).max() < 0.03
+        assert completed.chains[..., traced].dtype == np.float64
+        chains = ebm.Likelihood(ebm.PersistentChains(50), completion=ebm.ClampedChains())
+        start = marginal.with_parameters(0.5 * marginal.parameters)
+        steps = ebm.GradientSteps(ebm.GradientDescent(0.02), n_epochs=4)
+        result = ebm.fit(start, data, loss=chains, solver=steps, rng=0)
+        before, after = (ebm.exact(m).log_probability(rows).mean() for m in (start, result.model))
+        assert after > before
+
     def test_a_family_of_ones_own_needs_its_slopes_alone(self):
         """Those of the library know moments; others are asked at 0, ±1 and pairs of these."""
 

@@ -94,9 +94,8 @@ class ClampedChains:
             )
         n_rows = len(data if isinstance(data, Rows) else Rows.of(data))
         hidden = joint.space.random(n_rows, rng)[:, _marginal(model).traced]
-        kind = np.min_scalar_type(-int(joint.space.n_values.max()))
         streams = new_streams(rng, len(block_slices(n_rows)))
-        return {"hidden": hidden.astype(kind), "streams": streams}
+        return {"hidden": hidden.astype(joint.space.dtype), "streams": streams}
 
     def step(
         self, model: EnergyModel, batch: Any, state: Mapping[str, Any]

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -80,6 +80,11 @@ class FiniteSpace(StateSpace):
     @abstractmethod
     def table(self, levels: Indices, first: int = 0) -> Array:
         """Features of consecutive units from ``first`` on by their levels, (m, k) -> (m, Σ w)."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest type that holds states: a byte, unless there are more levels."""
+        return np.min_scalar_type(-int(self.n_values.max()))
 
     @property
     def size(self) -> float:

@@ -83,6 +83,11 @@ class StateSpace(ABC):
         return np.zeros(self.n, dtype=bool)
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest type that holds states: reals as they are."""
+        return np.dtype(np.float64)
+
+    @property
     def widths(self) -> Indices:
         """Number of features w_i of each unit, (n,)."""
         return repeated(1, self.n)
