@@ -10,7 +10,7 @@ import numpy as np
 from ebm._types import Array, Indices
 from ebm.effective._completion import CHUNK, gradients
 from ebm.effective._trace import TraceByEnergy, TraceByProducts
-from ebm.enumeration._limits import number_of_states
+from ebm.enumeration._limits import number_of_finite_states
 from ebm.enumeration._log_weights import Parts, Resolved
 from ebm.forms import QuadraticForm
 from ebm.models._gaussian_units import GaussianUnits, spread_of_slopes, spread_of_squares
@@ -38,11 +38,8 @@ class TraceWithGaussian:
         self._order = np.searchsorted(self._units.rest, space.columns(keep))
         self._finite = np.searchsorted(self._units.rest, space.columns(traced[~is_real]))
         self._n_features, self.is_quadratic = space.n_features, not len(self._finite)
-        finite = (
-            float(number_of_states(space.subspace(traced[~is_real]))) if len(self._finite) else 1
-        )
         #: Joint states at which slopes are asked for their covariance, for each kept one.
-        self.n_states = finite * (2 * len(self._units.columns) + 1)
+        self.n_states = number_of_finite_states(space.subspace(traced)) * (1 + 2 * is_real.sum())
         self._space, self._left, self._real = space, left, traced[is_real]
         self._places = places[keep], places[traced[~is_real]]
         self.summed, self.n_units = self._rest.summed, space.n

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from ebm._types import Array, Flags, Indices
-from ebm.spaces import StateSpace
+from ebm.spaces import FiniteSpace, StateSpace
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,10 @@ class FeatureGauge:
     @cached_property
     def is_level(self) -> Flags:
         """Whether each feature is one of a unit of levels, (d,)."""
-        return np.asarray(self.space.widths > 1)[self.unit_of]
+        # Among real units a unit of more than one feature is one of levels.
+        widths, space = self.space.widths, self.space
+        of_levels = widths == space.n_values if isinstance(space, FiniteSpace) else widths > 1
+        return np.asarray(of_levels)[self.unit_of]
 
     @cached_property
     def kept(self) -> Indices:

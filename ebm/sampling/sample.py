@@ -80,9 +80,9 @@ def sample(
     Parameters
     ----------
     model : EnergyModel
-        Over a finite space; or over ``ebm.Reals`` with ``state_gradient(states)``, (..., n) ->
-        (..., n), which is ∂E/∂x. One with a method ``flat_directions`` that names some is refused:
-        exp(−E) has no finite integral.
+        Over a finite space, or with real units in pairs or layers; or over ``ebm.Reals`` with
+        ``state_gradient(states)``, (..., n) -> (..., n), which is ∂E/∂x. One with a method
+        ``flat_directions`` that names some is refused: exp(−E) has no finite integral.
     sampler : Gibbs, Metropolis, ParallelTempering, Langevin or HamiltonianMonteCarlo, optional
         Transition kernel, ``ebm.Gibbs()`` if not given; the last two are for ``ebm.Reals``. An
         object with a method ``sweeper`` serves as well, see :class:`ebm.sampling.Sweeper`.
