@@ -196,6 +196,11 @@ class ParametricModel(EnergyModel):
             If the average is over units of other names, or in another order.
         """
         require_order(getattr(average, "space", self.space), self.space)
+        # Where real units in pairs are integrated out there are no states, and slopes are of
+        # second degree in them.
+        quadratic = getattr(average, "quadratic_expectation", None)
+        if quadratic is not None and average.model is self:
+            return np.asarray(quadratic(self.energy_gradient))
         return np.asarray(average.expectation(self.energy_gradient))
 
     def mean_energy_hessian(self, average: Any) -> Array:

@@ -208,6 +208,21 @@ class TestGiven:
             mean = p @ other.space.features(points)
             np.testing.assert_allclose(ensemble.moments().mean, mean, atol=1e-9)
 
+    def test_conditional_likelihoods_are_learnt(self):
+        """Slopes of second degree in the real units need no list of states."""
+        truth = drawn_model(ebm.Product(ebm.Spins(2), ebm.Reals(2)), 0).given({0: 1, 3: 0.4})
+        points, p, _ = integrated(truth)
+        g, own = truth.energy_gradient(points), ebm.exact(truth)
+        np.testing.assert_allclose(truth.mean_energy_gradient(own), p @ g, atol=1e-10)
+        covariance = (g - p @ g).T @ ((g - p @ g) * p[:, None])
+        np.testing.assert_allclose(ebm.fisher_information(truth).dense(), covariance, atol=1e-9)
+        data = ebm.Ensemble.from_data(own.sample(500, rng=0), space=truth.space)
+        result = ebm.fit(truth.with_parameters(0.9 * truth.parameters), data)
+        # Of a spin and a real unit: two fields, a coupling, and a precision.
+        assert (result.converged, result.degrees_of_freedom) == (True, 4)
+        moments = ebm.exact(result.model).moments()
+        np.testing.assert_allclose(moments.covariance, data.moments().covariance, atol=1e-6)
+
     def test_marginals_and_conditions_commute(self):
         model = drawn_model(ebm.Product(v=ebm.Binary(3), h=ebm.Reals(2), w=ebm.Spins(1)), 2)
         first = ebm.marginalize(model, keep="v").given({1: 1})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,9 @@ from ebm.models._gaussian_units import GaussianUnits
 from ebm.models._library import model_of
 
 __all__ = ["ConditionalGaussian", "KeptUnits", "RealEnsemble"]
+
+#: States of the finite units at which a function is asked at a time.
+ROWS = 2**10
 
 
 class RealEnsemble(ExactEnsemble):
@@ -119,6 +122,18 @@ class ConditionalGaussian(RealEnsemble):
             for start in range(0, len(finite), rows):
                 part = slice(start, start + rows)
                 yield self._completed(finite[part]), weights[part]
+
+    def quadratic_expectation(self, f: Callable[[Array], Array]) -> Array:
+        """E[f] of functions (k, n) -> (k, …) that are of second degree in the real units.
+
+        E_r[f(r, μ) + Σ_u (½f(r, μ+u) + ½f(r, μ−u) − f(r, μ))].
+        """
+        total: Any = 0.0
+        for states, weights in self.blocks_at_means(ROWS):
+            at_means = f(states)
+            bends = ((f(states + u) + f(states - u)) / 2 - at_means for u in self.steps())
+            total = total + np.tensordot(weights, sum(bends, at_means), axes=1)
+        return np.asarray(total)
 
     def steps(self) -> Array:
         """Steps u of the states along the real units with Σ_u uuᵀ = K⁻¹, (m, n)."""
