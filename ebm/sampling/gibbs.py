@@ -149,8 +149,9 @@ def _finite_space(model: EnergyModel) -> FiniteSpace:
     space = checked_space(model)
     if not isinstance(space, FiniteSpace):
         raise ModelError(
-            f"Gibbs and Metropolis need a finite space, got {space!r}; of real units in pairs or "
-            "layers ebm.Gibbs() draws, over ebm.Reals ebm.Langevin or ebm.HamiltonianMonteCarlo"
+            f"Gibbs and Metropolis need a finite space, got {space!r}; over ebm.Reals use "
+            "ebm.Langevin or ebm.HamiltonianMonteCarlo, and for real units in pairs or layers "
+            "ebm.Gibbs()"
         )
     return space
 
