@@ -30,7 +30,7 @@ STEP = 0.1
 SHORTER = 12
 
 
-def symmetric_start_notes(family: Any, *, are_summed: bool) -> tuple[str, ...]:
+def symmetric_start_notes(family: Any, *, are_summed: bool = True) -> tuple[str, ...]:
     """Name traced units that a fit from here would not couple to those seen, or not tell apart.
 
     The latter where they are summed out exactly.

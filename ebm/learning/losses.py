@@ -12,11 +12,12 @@ from ebm._iterate import Run, iterate
 from ebm._jobs import interruptible
 from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
-from ebm.ensembles import Ensemble, Moments
+from ebm.ensembles import Ensemble, IncompleteEnsemble, Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError, require_memory
 from ebm.learning._assessment import information_at, likelihood_result
+from ebm.learning._batches import filled_in
 from ebm.learning._determined_units import determined_units_notes
 from ebm.learning._existence import (
     constant_units_notes,
@@ -24,6 +25,8 @@ from ebm.learning._existence import (
     require_possible,
 )
 from ebm.learning._families import has_pairs, moments_alone, require_own_pairs
+from ebm.learning._incomplete_likelihood import IncompleteLikelihoodProblem
+from ebm.learning._incomplete_rows import require_seen, with_assumption
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
 from ebm.learning._sampled_likelihood import SampledLikelihood
 from ebm.learning._separation import is_saturated
@@ -84,8 +87,8 @@ class Likelihood:
         steps take any ensemble, as well as ``ebm.PersistentChains()``, chains that go on from
         update to update, and ``ebm.ContrastiveDivergence()``.
     completion : StatefulAverage, optional
-        An average over the units that a marginal sums out, given each row, in place of exact sums:
-        ``ebm.ClampedChains()``, for gradient steps.
+        An average over the units that a marginal sums out and over missing cells, given each row,
+        in place of exact sums: ``ebm.ClampedChains()``, for gradient steps.
 
     Raises
     ------
@@ -135,7 +138,49 @@ class Likelihood:
         if has_pairs(model):
             require_own_pairs(model)
         applied = AppliedPenalty(model, penalty)
+        if isinstance(data, IncompleteEnsemble):
+            return self._of_incomplete_rows(model, data, applied)
         return LikelihoodProblem(model, data, self.average, applied, self.completion)
+
+    def _of_incomplete_rows(
+        self, model: Any, data: IncompleteEnsemble, penalty: AppliedPenalty
+    ) -> Problem:
+        """The problem of rows with missing cells: exact sums, or chains for both sides."""
+        has_chains = has_memory(self.average)
+        if self.completion is not None and getattr(self.average, "follows_model", True):
+            require_units(data, model.space)
+            require_seen(model, data, penalty)
+            filled = filled_in(data)
+            sampled = LikelihoodProblem(model, filled, self.average, penalty, self.completion)
+            return IncompleteChainsProblem(data, sampled)
+        if has_chains or self.completion is not None:
+            raise EbmError(
+                f"{type(self.average).__name__} takes complete rows: with missing cells the "
+                "likelihood is summed exactly, ebm.Likelihood(), of models that ebm.exact can sum; "
+                "beyond, both sides of the learning rule are sampled, "
+                "ebm.Likelihood(ebm.PersistentChains(), completion=ebm.ClampedChains())"
+            )
+        average = _knowing_log_partition(self.average)
+        return IncompleteLikelihoodProblem(model, data, average, penalty)
+
+
+@dataclass(frozen=True, eq=False)
+class IncompleteChainsProblem:
+    """Maximum likelihood on rows with missing cells, which chains beside the rows fill in."""
+
+    data: IncompleteEnsemble
+    sampled: LikelihoodProblem
+
+    solvers = (GradientSteps,)
+
+    def solver(self) -> Any:
+        """Gradient steps."""
+        return GradientSteps()
+
+    def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
+        """The fitted model, with what the answer assumes of the missing cells."""
+        result = self.sampled.solve(solver, progress=progress, **how)
+        return with_assumption(result, self.sampled.family, self.data)
 
 
 @dataclass(frozen=True, eq=False)
