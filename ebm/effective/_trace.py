@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import reduce
+from collections.abc import Callable, Iterator
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,14 @@ import numpy as np
 from ebm._types import Array, Indices
 from ebm.effective._traced_groups import connected_groups
 from ebm.enumeration._limits import describe_size, number_of_states
-from ebm.enumeration._log_weights import Parts, Resolved, cut_form, of_form, resolved
+from ebm.enumeration._log_weights import (
+    Parts,
+    Resolution,
+    Resolved,
+    cut_form,
+    of_form,
+    resolved,
+)
 from ebm.errors import ModelError
 from ebm.forms import QuadraticForm
 from ebm.model import EnergyModel, checked_energy
@@ -56,6 +63,10 @@ class TraceByProducts:
         sizes = [
             (len(group[0].inside), number_of_states(space)) for space, group, _ in self._groups
         ]
+        self.n_features = int(self._space.n_features)
+        #: Columns of the features of groups, (n_groups, c), and the states of one, of each space.
+        self.group_columns = [columns for _, _, columns in self._groups]
+        self.group_sizes = [size for _, size in sizes]
         self.summed, self.n_units = summed(self._space, traced), self._space.n
         self.seconds = SECONDS_BY_PRODUCTS * sum(count * size for count, size in sizes)
         self.seconds_at_once = SECONDS_BY_TABLE * sum(size for _, size in sizes)
@@ -81,20 +92,27 @@ class TraceByProducts:
         means = np.empty((len(states), self._space.n_features))
         means[:, self._rows] = f
         covariances = []
-        for space, group, columns in self._groups:
-            total = _log_sum_of_group(space, group, f)
+        for columns, (space, shares) in zip(self.group_columns, self._given(f), strict=True):
             mean = np.zeros((len(f), *columns.shape))
             second = np.zeros((*mean.shape, columns.shape[1]))
             for table in space.enumerate(TRACED_CHUNK):
                 g = space.features(table)
-                leading, rest = Parts(*(part.log_weights(f, g) for part in group))
-                p = np.exp(leading - total.leading[:, :, None] + (rest - total.rest[:, :, None]))
+                p = shares(g)
                 squares = np.einsum("tc,td->tcd", g, g)
                 mean += p @ g
                 second += np.tensordot(p, squares, axes=1)
             means[:, columns] = mean
             covariances.append((columns, second - np.einsum("kgc,kgd->kgcd", mean, mean)))
         return means, covariances
+
+    def given(self, states: Array) -> Iterator[tuple[Any, Callable[[Array], Array]]]:
+        """Of groups of each space: it, and a function g (t, c) -> p(g|v), (k, n_groups, t)."""
+        return self._given(self._kept.features(states))
+
+    def _given(self, f: Array) -> Iterator[tuple[Any, Callable[[Array], Array]]]:
+        for space, group, _ in self._groups:
+            total = _log_sum_of_group(space, group, f)
+            yield space, partial(_shares, group, total, self._cut.resolution, f)
 
     def energy(self, states: Array) -> Array:
         """E_eff of a block of kept states."""
@@ -124,6 +142,14 @@ def _log_sum_of_group(space: Any, group: list[_Group], f: Array) -> Parts:
     tables = (space.features(hidden) for hidden in space.enumerate(TRACED_CHUNK))
     sums = (Parts(*(part.log_weights(f, g) for part in group)).log_sum(2) for g in tables)
     return reduce(Parts.joined, sums)
+
+
+def _shares(group: list[_Group], total: Parts, resolution: Resolution, f: Array, g: Array) -> Array:
+    """p(g|v) of states g of each group for kept features f, (k, n_groups, t)."""
+    leading, rest = Parts(*(part.log_weights(f, g) for part in group))
+    differences = leading - total.leading[:, :, None] + (rest - total.rest[:, :, None])
+    resolution.require(differences)
+    return np.asarray(np.exp(differences))
 
 
 class _Group(NamedTuple):
@@ -197,7 +223,9 @@ class TraceByEnergy:
         for joint in self._joint_states(states):
             parts = own.log_weights(joint.reshape(-1, joint.shape[2]))
             leading, rest = (part.reshape(joint.shape[:2]) for part in parts)
-            yield joint, np.exp(leading - sums.leading[:, None] + (rest - sums.rest[:, None]))
+            differences = leading - sums.leading[:, None] + (rest - sums.rest[:, None])
+            own.resolution.require(differences)
+            yield joint, np.exp(differences)
 
     def _joint_states(self, states: Array) -> Iterator[Array]:
         """Kept states joined to all of the traced units, some at a time, (k, t, n)."""

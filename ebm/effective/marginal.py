@@ -27,13 +27,12 @@ from ebm.effective._trace import TraceByEnergy, TraceByProducts
 from ebm.effective._traced_parameters import TracedParameters
 from ebm.enumeration._limits import (
     describe_size,
-    number_of_finite_states,
     number_of_states,
 )
 from ebm.enumeration._log_weights import Parts, Resolved
 from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import QuadraticForm, offered_form, summable_form
-from ebm.model import EnergyModel, ParametricModel, checked_space
+from ebm.model import EnergyModel, ParametricModel, are_equal, checked_space
 from ebm.models import InteractionModel
 from ebm.perturbation._costs import require_within
 from ebm.spaces import Binary, Spins, StateSpace
@@ -161,6 +160,14 @@ class MarginalModel(EnergyModel):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, keep={self.keep})"
 
+    def equals(self, other: Any) -> bool:
+        """Whether ``other`` keeps the same units, in the same order, of an equal joint model.
+
+        A joint model of one's own without a method ``equals`` equals itself alone.
+        """
+        is_alike = type(other) is type(self) and self.keep == other.keep
+        return is_alike and are_equal(self.model, other.model)
+
     @property
     def traced(self) -> Indices:
         """Numbers of the units of the joint model that are summed out, in increasing order."""
@@ -217,9 +224,13 @@ class MarginalModel(EnergyModel):
         require_summable(self._trace, math.prod(np.shape(states)[:-1]))
         return self.space.map(energies, states)
 
+    def seconds_of_energies(self, n_states: float) -> float:
+        """Estimated time of ``energy`` at so many states; refused where one is out of reach."""
+        require_summable(self._trace, 1)
+        return float(self._trace.seconds_at_once + n_states * self._trace.seconds)
+
     def resolved_log_weights(self) -> Resolved | None:
         """Log weights whose differences are exact, or None where those of energies are."""
-        require_summable(self._trace, number_of_finite_states(self.space))
         trace = self._trace.resolved()
         if trace is None:
             return None
@@ -335,9 +346,7 @@ class MarginalModel(EnergyModel):
     def _require_interactions(self, what: str, n_energies: float, n_sums: float) -> None:
         _require_feasible(
             f"the interactions of {what}",
-            self._trace.seconds_at_once
-            + n_energies * self._trace.seconds
-            + n_sums * SECONDS_PER_SUM,
+            self.seconds_of_energies(n_energies) + n_sums * SECONDS_PER_SUM,
             n_energies * BYTES_PER_TERM,
             "give a smaller max_order, or keep fewer units",
         )

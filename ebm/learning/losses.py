@@ -16,12 +16,15 @@ from ebm.ensembles import Ensemble, IncompleteEnsemble, Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError, require_memory
+from ebm.information._levels import has_fisher_of_levels
+from ebm.learning._allowed_rows import require_allowed_data, require_allowed_rows
 from ebm.learning._assessment import information_at, likelihood_result
 from ebm.learning._batches import filled_in
 from ebm.learning._determined_units import determined_units_notes
 from ebm.learning._existence import (
     constant_units_notes,
     require_changing_units,
+    require_chosen_categories,
     require_possible,
 )
 from ebm.learning._families import has_pairs, moments_alone, require_own_pairs
@@ -140,6 +143,7 @@ class Likelihood:
         applied = AppliedPenalty(model, penalty)
         if isinstance(data, IncompleteEnsemble):
             return self._of_incomplete_rows(model, data, applied)
+        require_chosen_categories(model, data, applied)
         return LikelihoodProblem(model, data, self.average, applied, self.completion)
 
     def _of_incomplete_rows(
@@ -230,6 +234,8 @@ class LikelihoodProblem:
 
     def _by_gradient_steps(self, solver: GradientSteps, progress: bool, **how: Any) -> FitResult:
         loss = SampledLikelihood.of(self, solver)
+        require_allowed_data(self.family, self.data)
+        require_allowed_rows(self.family, loss.validation, "validation rows")
         loss.doubts  # noqa: B018  (said before the work)
         with entries(progress, loss.n_epochs) as show, loss.threads():
             run = iterate(solver, loss, loss.start(), progress=show, **how)
@@ -259,6 +265,7 @@ class LikelihoodProblem:
             if isinstance(self.data, Moments):
                 raise moments_alone(self.family)
             require_units(self.data, self.family.space)
+            require_allowed_data(self.family, self.data)
             return LikelihoodLoss(self.family, self.data, average, self.penalty, self.data)
         target = self.data.moments().to(self.family.space).two_valued()
         if self.family.space.n > NEWTON_UNITS:
@@ -309,7 +316,9 @@ def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
         is_small = loss.family.space.n <= NEWTON_UNITS and not loss.missing_information(start)
         return Newton() if is_small else LBFGS()
     space, p = loss.family.space, len(theta)
-    if not start.is_exact or space.size * p**2 > NEWTON_WORK or not loss.is_convex:
+    if not start.is_exact or not loss.is_convex:
+        return LBFGS()
+    if space.size * p**2 > NEWTON_WORK and not has_fisher_of_levels(start.model, start.ensemble):
         return LBFGS()
     fisher = loss.coordinates.of_model(start.fisher, start.model, start.ensemble)
     return LBFGS() if is_saturated(loss.family, fisher) else Newton()

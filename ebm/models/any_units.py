@@ -13,12 +13,12 @@ from ebm._types import Array, Flags, Indices
 from ebm.ensembles.ensemble import require_ensemble
 from ebm.errors import ModelError
 from ebm.forms import QuadraticForm
-from ebm.model import ParametricModel, Penalized
+from ebm.model import PairFeatures, ParametricModel, Penalized
 from ebm.models import _couplings
 from ebm.models._feature_gauge import FeatureGauge, gauge_of
 from ebm.models._frozen import Frozen
 from ebm.models._gaussian_units import require_positive
-from ebm.spaces import StateSpace
+from ebm.spaces import FiniteSpace, StateSpace
 from ebm.spaces._labels import agreed_names, refuse_labels
 
 __all__ = ["PairwiseModel"]
@@ -301,6 +301,15 @@ class PairwiseModel(Frozen, ParametricModel):
         """False for fields and couplings of a unit with itself, True for the others, (p,)."""
         gauge = self._gauge
         return _between(len(gauge.kept), len(gauge.pairs[0]), len(gauge.squared))
+
+    def pair_features(self) -> PairFeatures:
+        """The parameters are fields and couplings of all features but those of last levels."""
+        space = self.space
+        if not isinstance(space, FiniteSpace):
+            raise ModelError(f"features of pairs are those of finite units, not of {space!r}")
+        widths, values = space.widths.tolist(), space.n_values.tolist()
+        blocks = (np.eye(w)[:, : w - (w == q)] for w, q in zip(widths, values, strict=True))
+        return PairFeatures(self._gauge.kept, tuple(blocks))
 
     def penalized(self) -> Penalized:
         """Fields and couplings of ``zero_sum()``: all levels of each unit alike."""

@@ -1,6 +1,7 @@
 """Figures that compare data and model, drawn into ``ax``; needs the extra ``plot``."""
 
 from ebm.plotting.figures import comparison_figure, report_figure
+from ebm.plotting.items import category_shares, items_figure, sum_scores
 from ebm.plotting.learning_curve import images, learning_curve
 from ebm.plotting.panels import (
     couplings,
@@ -11,13 +12,16 @@ from ebm.plotting.panels import (
 )
 
 __all__ = [
+    "category_shares",
     "comparison_figure",
     "couplings",
     "images",
+    "items_figure",
     "learning_curve",
     "moments_comparison",
     "pattern_probabilities",
     "population_count",
     "rates",
     "report_figure",
+    "sum_scores",
 ]
