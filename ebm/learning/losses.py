@@ -20,6 +20,7 @@ from ebm.information._levels import has_fisher_of_levels
 from ebm.learning._allowed_rows import require_allowed_data, require_allowed_rows
 from ebm.learning._assessment import information_at, likelihood_result
 from ebm.learning._batches import filled_in
+from ebm.learning._determined_units import determined_units_notes
 from ebm.learning._existence import (
     constant_units_notes,
     require_changing_units,
@@ -272,6 +273,7 @@ class LikelihoodProblem:
 
     def _by_sums(self, solver: Any, progress: bool, **how: Any) -> FitResult:
         notes = constant_units_notes(self.family, self.data, held=self.penalty.holds_biases)
+        notes = (*notes, *determined_units_notes(self.family, self.data, self.penalty))
         loss = self._loss()
         # Exact sums of pairwise models run on threads of their own.
         with single_threaded_blas() if loss.is_pairwise else nullcontext():
@@ -354,6 +356,12 @@ def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
 
 def _require_hessian(loss: LikelihoodLoss, start: Any) -> None:
     """Refuse Newton steps where the Fisher information is not at hand, or not the curvature."""
+    if not loss.is_convex and loss.family.space.is_real.any():
+        raise EbmError(
+            "Newton steps need energies that are affine in the parameters and have a distribution "
+            f"at all of them, those of {type(loss.family).__name__} over real units have not: give "
+            "solver=ebm.LBFGS()"
+        )
     if not loss.is_convex:
         raise EbmError(
             "Newton steps need energies that are affine in the parameters, those of "
