@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         Newton,
         Penalty,
         PersistentChains,
+        ProximalNewton,
         fit,
     )
     from ebm.report import analyze
@@ -112,6 +113,7 @@ __all__ = [
     "PersistentChains",
     "PottsModel",
     "Product",
+    "ProximalNewton",
     "Reals",
     "RestrictedBoltzmannMachine",
     "Samples",
@@ -153,7 +155,7 @@ _HOMES = {
     "ebm.landscape": "local_minima",
     "ebm.learning": (
         "Adam ClampedChains ContrastiveDivergence FitResult GradientDescent GradientSteps LBFGS"
-        " Likelihood NaturalGradient Newton Penalty PersistentChains fit"
+        " Likelihood NaturalGradient Newton Penalty PersistentChains ProximalNewton fit"
     ),
     "ebm.report": "analyze",
     "ebm.sampling": (

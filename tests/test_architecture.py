@@ -51,7 +51,7 @@ PUBLIC = """
     LBFGS Langevin Levels
     Likelihood MarginalModel Metropolis Moments NaturalGradient Newton OrdinalModel
     ParallelTempering ParametricModel Penalty
-    PairwiseModel PersistentChains PottsModel Product Reals
+    PairwiseModel PersistentChains PottsModel Product ProximalNewton Reals
     RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
     datasets
     effective errors exact fisher_information fit from_graph information inversion load

@@ -28,7 +28,7 @@ from ebm.models._counts import (
 from ebm.models._frozen import Frozen
 from ebm.models.pairwise import BoltzmannMachine
 from ebm.spaces import Binary
-from ebm.spaces._fixed_units import FixedUnits, subspace
+from ebm.spaces._fixed_units import FixedUnits
 from ebm.spaces._labels import agreed_names
 
 __all__ = ["KPairwiseModel"]
@@ -233,7 +233,7 @@ class KPairwiseModel(Frozen, ParametricModel):
             self.potential[active : active + n + 1],
             (FIRST_FREE, *(k for k in later if k <= n)) if n >= FIRST_FREE else (),
             offset=self.offset - float(self.biases[units] @ x + 0.5 * x @ own @ x),
-            names=subspace(self.space, rest).names,
+            names=self.space.subspace(rest).names,
         )
 
     @cached_property
