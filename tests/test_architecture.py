@@ -51,6 +51,7 @@ PUBLIC = """
     Metropolis Moments NaturalGradient Newton ParallelTempering ParametricModel Penalty
     PairwiseModel PersistentChains PottsModel Product Reals
     RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
+    compare_groups
     datasets
     effective errors exact fisher_information fit from_graph information inversion load
     local_minima log_partition marginalize networks perturbation plotting read_table sample save

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -41,14 +41,42 @@ def sandwich_errors(
     if not math.isfinite(sample_size):
         return np.zeros_like(to_model(np.zeros((1, n_full if ways is None else ways.shape[1])))[0])
     _require_feasible(loss, n_full)
-    influence = _Influence(loss, theta, loss.evaluate(theta), ways)
     mean: Any = 0.0
     square: Any = 0.0
-    for rows in loss.blocks(max(1, n_full // 64)):
-        moved = to_model(influence.of(rows))
-        mean = mean + loss.weights[rows] @ moved
-        square = square + loss.weights[rows] @ moved**2
+    for weights, moved in _moved(loss, theta, ways, to_model):
+        mean = mean + weights @ moved
+        square = square + weights @ moved**2
     return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0) / sample_size))
+
+
+def sandwich_covariance(
+    loss: ConditionalLoss,
+    theta: Array,
+    sample_size: float,
+    ways: Array | None,
+    to_model: Callable[[Array], Array],
+) -> Array:
+    """T H⁻¹ V H⁻¹ Tᵀ / N, whose diagonal has the squares of :func:`sandwich_errors`, (p, p)."""
+    _require_feasible(loss, theta.shape[0] * (theta.shape[0] + 1) // 2)
+    mean: Any = 0.0
+    square: Any = 0.0
+    for weights, moved in _moved(loss, theta, ways, to_model):
+        mean = mean + weights @ moved
+        square = square + moved.T @ (moved * weights[:, None])
+    return np.asarray((square - np.outer(mean, mean)) / sample_size)
+
+
+def _moved(
+    loss: ConditionalLoss,
+    theta: Array,
+    ways: Array | None,
+    to_model: Callable[[Array], Array],
+) -> Iterator[tuple[Array, Array]]:
+    """Weights of some rows, and how each moves the parameters of the model, (m,) and (m, p)."""
+    influence = _Influence(loss, theta, loss.evaluate(theta), ways)
+    n_full = theta.shape[0] * (theta.shape[0] + 1) // 2
+    for rows in loss.blocks(max(1, n_full // 64)):
+        yield loss.weights[rows], to_model(influence.of(rows))
 
 
 def _require_feasible(loss: ConditionalLoss, p: int) -> None:
