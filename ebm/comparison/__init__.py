@@ -1,12 +1,8 @@
 """Comparisons: of routes to the same moments, and of groups of rows."""
 
 from ebm.comparison.differences import Difference
-from ebm.comparison.groups import (
-    EqualityTest,
-    GroupComparison,
-    GroupDifferences,
-    compare_groups,
-)
+from ebm.comparison.group_comparison import EqualityTest, GroupComparison, GroupDifferences
+from ebm.comparison.groups import compare_groups
 from ebm.comparison.resampled_tests import GlobalTest, ResampledTests
 from ebm.comparison.routes import Comparison, Route, compare
 

@@ -1,4 +1,4 @@
-"""Covariances of the estimates of one group, and normal theory of their differences between groups."""
+"""Covariances of the estimates of groups, and normal theory of their differences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ebm._types import Array
 from ebm.ensembles import WeightedStates
 from ebm.errors import SingularCovarianceError
 from ebm.inversion import Pseudolikelihood
-from ebm.inversion._sandwich import sandwich_covariance
 from ebm.learning import FitResult, Penalty
 from ebm.learning.penalties import AppliedPenalty
 
@@ -27,16 +26,10 @@ def of_estimates(fit: FitResult, rows: WeightedStates, penalty: Penalty) -> Arra
     pseudo-likelihood the sandwich H⁻¹ V H⁻¹ / N.
     """
     if fit.fisher is None:
-        return pseudolikelihood_covariance(fit, rows, penalty)
+        return Pseudolikelihood().of(fit.model, rows, penalty).covariance()
     fisher = np.asarray(fit.fisher.dense())
     applied = AppliedPenalty(fit.model, penalty)
     return penalized(fisher, fisher + applied.hessian if applied else fisher) / rows.sample_size
-
-
-def pseudolikelihood_covariance(fit: FitResult, rows: WeightedStates, penalty: Penalty) -> Array:
-    """H⁻¹ V H⁻¹ / N, V the covariance of the gradient of a row, (p, p)."""
-    problem = Pseudolikelihood().of(fit.model, rows, penalty)
-    return problem.covariance()
 
 
 def penalized(fisher: Array, curvature: Array) -> Array:

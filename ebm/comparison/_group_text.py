@@ -18,8 +18,10 @@ def printed(comparison: Any) -> str:
     kind = "exact likelihood" if comparison.fits[0].log_likelihood is not None else None
     title = f"{len(groups)} groups over {n} units, by {kind or 'pseudo-likelihood'}"
     lines = [*wrapped(title, ""), ""]
-    for label, rows, strength in zip(groups, comparison.data, comparison.strengths, strict=True):
-        value = f"{rows.sample_size:g} rows, sum of |W| {with_error(*strength, decimals=2)}"
+    for label, rows, (size, error) in zip(
+        groups, comparison.data, comparison.strengths, strict=True
+    ):
+        value = f"{rows.sample_size:g} rows, sum of |W| {with_error(size, error, 2)}"
         lines.append(labelled(short(label), value))
     lines += ["", *_equalities(comparison)]
     for differences in comparison.differences:

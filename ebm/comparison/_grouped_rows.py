@@ -1,4 +1,4 @@
-"""Rows in groups: by a column of a table, by labels beside the rows, or one table for each group."""
+"""Rows in groups: by a column of a table, by labels beside the rows, or a table for each group."""
 
 from __future__ import annotations
 
@@ -104,16 +104,16 @@ def _divided(data: Any, by: Any) -> dict[str, Any]:
             "(n_samples,); or give a mapping of groups, {'first': rows, 'second': other_rows}"
         )
     if isinstance(by, str | int | np.integer):
-        table, names, labels = _without_column(data, by)
+        whole, labels = _without_column(data, by)
     else:
-        table, names = dense(readable(data, "data")), axis_labels(data, 1)
-        labels = _labels_beside(by, data, len(table))
+        whole = _Part(dense(readable(data, "data")), axis_labels(data, 1))
+        labels = _labels_beside(by, data, len(whole.rows))
     different, group = _sorted_labels(labels)
-    return {label: _Part(table[group == k], names) for k, label in enumerate(different)}
+    return {label: _Part(whole.rows[group == k], whole.names) for k, label in enumerate(different)}
 
 
-def _without_column(data: Any, by: Any) -> tuple[NDArray[Any], tuple[str, ...], NDArray[Any]]:
-    """The other columns, their names, and this one."""
+def _without_column(data: Any, by: Any) -> tuple[_Part, NDArray[Any]]:
+    """The other columns with their names, and this one."""
     held = held_labels(data, 1)
     columns = [] if held is None else list(held)
     if by not in columns:
@@ -129,9 +129,10 @@ def _without_column(data: Any, by: Any) -> tuple[NDArray[Any], tuple[str, ...], 
     if hasattr(data, "states") and isinstance(data.states, np.ndarray):
         # A table of the library is an array with names.
         place = columns.index(by)
-        return np.delete(data.states, place, axis=1), as_names(others), data.states[:, place]
+        rows = np.delete(data.states, place, axis=1)
+        return _Part(rows, as_names(others)), data.states[:, place]
     rest = data.select(others) if hasattr(data, "select") else data[others]
-    return dense(readable(rest, "data")), as_names(others), np.asarray(data[by])
+    return _Part(dense(readable(rest, "data")), as_names(others)), np.asarray(data[by])
 
 
 def _labels_beside(by: Any, data: Any, n_rows: int) -> NDArray[Any]:
@@ -163,9 +164,9 @@ def _sorted_labels(labels: NDArray[Any]) -> tuple[list[str], NDArray[np.intp]]:
 def _are_missing(labels: NDArray[Any]) -> Flags:
     """Which labels are None, NaN or what a frame has in their place, (n_rows,)."""
     if labels.dtype.kind == "f":
-        return np.isnan(labels)
+        return np.asarray(np.isnan(labels))
     if labels.dtype.kind in "mM":
-        return np.isnat(labels)
+        return np.asarray(np.isnat(labels))
     if labels.dtype.kind != "O":
         return np.zeros(labels.shape, dtype=bool)
     return np.array([x is None or not _is_itself(x) for x in labels], dtype=bool)

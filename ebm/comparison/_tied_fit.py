@@ -181,6 +181,6 @@ class JointLoss(LikelihoodLoss):
         return np.concatenate([share * part._variances() for part, share in each])
 
     @cached_property
-    def sample_size(self) -> float:  # type: ignore[override]
+    def sample_size(self) -> float:
         """Number of samples of all groups."""
         return float(sum(part.sample_size for part in self.parts))

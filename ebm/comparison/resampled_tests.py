@@ -1,4 +1,4 @@
-"""Tests of equal couplings by draws: of rows that change groups, or from a fit that has them equal."""
+"""Tests of equal couplings by draws: rows change groups, or come from a fit with them equal."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class ResampledTests:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a draw is made of: distinct rows with their counts in each group, and how they are fitted.
+    """What a draw is made of: distinct rows with their counts in each group, and how to fit them.
 
     Rows change groups where ``models`` are none; otherwise each group is drawn from its model.
     """
@@ -134,6 +134,7 @@ class Plan:
     loss: Loss
     penalty: Penalty
     models: tuple[Any, ...]
+    names: tuple[str, ...]
 
     @staticmethod
     def of(
@@ -143,6 +144,7 @@ class Plan:
         loss: Loss,
         penalty: Penalty,
         models: tuple[Any, ...],
+        names: tuple[str, ...],
     ) -> Plan:
         """Equal rows of all groups together."""
         states = np.concatenate([rows.states for rows in data])
@@ -158,7 +160,7 @@ class Plan:
                     f"group {label!r}: rows are drawn one by one, so that their frequencies must "
                     "be whole numbers"
                 )
-        return Plan(different, whole.astype(np.int64), family, loss, penalty, models)
+        return Plan(different, whole.astype(np.int64), family, loss, penalty, models, names)
 
     def drawn(self, random: np.random.Generator) -> list[WeightedStates]:
         """Groups of the same sizes."""
@@ -186,8 +188,8 @@ class Plan:
             n_rows=total,
         )
 
-    def statistics(self, groups: Sequence[WeightedStates]) -> tuple[Array, float]:
-        """Of each coupling, (k,), and of the strengths, of groups that are fitted anew."""
+    def estimates(self, groups: Sequence[WeightedStates]) -> tuple[Array, Array]:
+        """Couplings of groups that are fitted anew, (G, k), and their covariances, (G, k, k)."""
         couples = np.asarray(self.family.is_coupling, dtype=bool)
         couplings, covariances = [], []
         for rows in groups:
@@ -197,7 +199,7 @@ class Plan:
             couplings.append(result.model.parameters[couples])
             covariance = of_estimates(result, rows, self.penalty)
             covariances.append(covariance[np.ix_(couples, couples)])
-        return studentized(np.array(couplings), np.array(covariances))
+        return np.array(couplings), np.array(covariances)
 
 
 def studentized(couplings: Array, covariances: Array) -> tuple[Array, float]:
@@ -223,7 +225,7 @@ def resampled_tests(
     with loop(), single_threaded_blas(), warnings.catch_warnings():
         warnings.simplefilter("ignore", EbmWarning)
         began = time.perf_counter()
-        pairs, strength = plan.statistics([plan.rows(counts) for counts in plan.counts])
+        pairs, strength = studentized(*plan.estimates([plan.rows(row) for row in plan.counts]))
         seconds = n_draws * (time.perf_counter() - began)
         if seconds > max_seconds:
             raise LimitError(
@@ -250,7 +252,7 @@ def resampled_tests(
         null="equal couplings" if plan.models else "permutations",
         n_draws=n_draws,
         n_failed=n_draws - len(drawn),
-        names=_names(plan.family),
+        names=plan.names,
         statistics=read_only(pairs),
         p_values=read_only(p(of_pairs, pairs)),
         p_max=read_only(p(largest[:, None], pairs)),
@@ -265,7 +267,7 @@ def _drawn(plan: Plan, seed: int) -> Answer:
         warnings.simplefilter("ignore", EbmWarning)
         groups = plan.drawn(np.random.default_rng(seed))
         try:
-            pairs, strength = plan.statistics(groups)
+            pairs, strength = studentized(*plan.estimates(groups))
         except (EbmError, np.linalg.LinAlgError) as error:
             return {"failure": np.array(f"{type(error).__name__}: {error}")}
     return {"pairs": pairs, "strength": np.array(strength)}
@@ -291,13 +293,6 @@ def _settings(plan: Plan, seeds: NDArray[np.int64]) -> dict[str, str]:
 
 def _require_shapes(answers: Sequence[Answer], k: int, checkpoint: Any) -> None:
     for answer in answers:
-        if "failure" not in answer and (
-            np.shape(answer.get("pairs")) != (k,) or np.shape(answer.get("strength")) != ()
-        ):
+        shapes = {name: np.shape(part) for name, part in answer.items()}
+        if shapes not in ({"pairs": (k,), "strength": ()}, {"failure": ()}):
             raise damaged(checkpoint, f"a draw has no statistics of {k} couplings")
-
-
-def _names(family: Any) -> tuple[str, ...]:
-    """Names of the couplings, or their numbers among the parameters."""
-    names = getattr(family, "parameter_names", None) or map(str, range(len(family.parameters)))
-    return tuple(name for name, couples in zip(names, family.is_coupling, strict=True) if couples)

@@ -1,6 +1,7 @@
 """Figures that compare data and model, drawn into ``ax``; needs the extra ``plot``."""
 
 from ebm.plotting.figures import comparison_figure, report_figure
+from ebm.plotting.groups import group_differences
 from ebm.plotting.learning_curve import images, learning_curve
 from ebm.plotting.panels import (
     couplings,
@@ -13,6 +14,7 @@ from ebm.plotting.panels import (
 __all__ = [
     "comparison_figure",
     "couplings",
+    "group_differences",
     "images",
     "learning_curve",
     "moments_comparison",
