@@ -28,10 +28,9 @@ LIKELIHOOD, PSEUDOLIKELIHOOD = ebm.Likelihood(), ebm.inversion.Pseudolikelihood(
 CASES = (
     (0.0, 300, 300, LIKELIHOOD),
     (2.0, 600, 200, LIKELIHOOD),
-    (1.0, 600, 200, LIKELIHOOD),
-    (0.0, 300, 300, PSEUDOLIKELIHOOD),
     (2.0, 600, 200, PSEUDOLIKELIHOOD),
     (1.0, 600, 200, PSEUDOLIKELIHOOD),
+    (0.0, 300, 300, PSEUDOLIKELIHOOD),
 )
 
 

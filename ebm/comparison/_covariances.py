@@ -15,6 +15,8 @@ from ebm.inversion import Pseudolikelihood
 from ebm.learning import FitResult, Penalty
 from ebm.learning.penalties import AppliedPenalty
 
+#: Variance of a parameter that a strong penalty holds.
+TINY = 1e-200
 #: Smallest pivot of a curvature, its diagonal being one, that has an inverse with digits.
 SINGULAR = 1e-6
 
@@ -55,9 +57,15 @@ def heterogeneity(values: Array, variances: Array) -> Array:
 
     Of two groups it is |θ_1 − θ_2| / √(σ_1² + σ_2²).
     """
-    weights = 1 / variances
+    weights = 1 / np.maximum(variances, TINY)
     mean = (weights * values).sum(axis=0) / weights.sum(axis=0)
     return np.asarray(np.sqrt((weights * (values - mean) ** 2).sum(axis=0)))
+
+
+def strength_of(couplings: Array, covariance: Array) -> tuple[float, float]:
+    """Σ|W| and its variance sᵀ Cov(W) s, s the signs, where no coupling is near zero."""
+    signs = np.where(couplings < 0, -1.0, 1.0)
+    return float(np.abs(couplings).sum()), float(signs @ covariance @ signs)
 
 
 def wald(values: Array, covariances: Sequence[Array]) -> float:

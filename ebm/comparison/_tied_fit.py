@@ -17,7 +17,7 @@ import numpy as np
 
 from ebm._iterate import iterate
 from ebm._parallel import single_threaded_blas
-from ebm._types import Array, Flags
+from ebm._types import Array, Flags, Indices
 from ebm.comparison._covariances import penalized
 from ebm.errors import EbmError, EbmWarning
 from ebm.information import FisherInformation, fisher_information
@@ -28,13 +28,16 @@ from ebm.model import Penalized
 
 
 def tied_fits(
-    fits: Sequence[FitResult], data: Sequence[Any], equal: Flags, penalty: Penalty
+    fits: Sequence[FitResult], data: Sequence[Any], ties: Any, penalty: Penalty
 ) -> tuple[FitResult, ...]:
-    """Each group at the common maximum, from its own; ``equal`` (p,) are shared by all groups."""
+    """Each group at the common maximum, where the first are those of each group by itself.
+
+    ``ties`` of (θ_1, …, θ_G) are labels (G p,), or D (G p, q).
+    """
     with warnings.catch_warnings(), single_threaded_blas():
         # What is to be said of the rows of a group was said of its own fit.
         warnings.simplefilter("ignore", EbmWarning)
-        loss = _loss(fits, data, equal, penalty)
+        loss = _loss(fits, data, Penalty(penalty.l2, penalty.l2_biases, ties=ties))
         run = iterate(Newton(), loss, loss.family.parameters)
         point = loss.point(run.state["theta"])
         if run.reason != "converged":
@@ -43,8 +46,8 @@ def tied_fits(
                 "penalty=ebm.Penalty(l2=…)"
             )
         covariance = penalized(point.fisher, loss.curvature(point.fisher)) / loss.sample_size
-    # An entry of u for each parameter of each group: the columns of D are flags.
-    errors = np.sqrt(loss.gauge @ covariance.diagonal()).reshape(len(fits), -1)
+        ways = np.asarray(loss.gauge)
+    errors = np.sqrt(((ways @ covariance) * ways).sum(axis=1)).reshape(len(fits), -1)
     steps = run.history[-1].iteration
     return tuple(
         FitResult(
@@ -64,30 +67,28 @@ def tied_fits(
     )
 
 
-def labels_of(equal: Flags, n_groups: int) -> Array:
-    """Labels of the ties of (θ_1, …, θ_G): one for all groups where equal, else each its own."""
+def ties_where(equal: Flags, n_groups: int) -> Indices:
+    """Labels of (θ_1, …, θ_G): one for all groups where equal, else one for each, (G p,)."""
     p = len(equal)
     own = np.arange(n_groups * p).reshape(n_groups, p)
     return np.where(equal, np.arange(p), own).ravel()
 
 
-def _loss(
-    fits: Sequence[FitResult], data: Sequence[Any], equal: Flags, penalty: Penalty
-) -> JointLoss:
+def _loss(fits: Sequence[FitResult], data: Sequence[Any], penalty: Penalty) -> JointLoss:
     family = fits[0].model
     parts = tuple(_part(family, rows, penalty) for rows in data)
     sizes = np.array([part.sample_size for part in parts])
     shares = sizes / sizes.sum()
-    own = np.array([fit.model.parameters for fit in fits])
-    # Ties keep the differences that they find: where parameters are equal there are none.
-    start = np.where(equal, shares @ own, own)
+    own = np.concatenate([fit.model.parameters for fit in fits])
+    # D u next to the separate fits: ties keep the differences that they find.
+    ways = np.asarray(penalty.directions(len(own)))
+    start = (ways @ np.linalg.lstsq(ways, own)[0]).reshape(len(fits), -1)
     groups = _Groups(family, start, np.sqrt(shares))
-    ties = Penalty(penalty.l2, penalty.l2_biases, ties=labels_of(equal, len(fits)))
     return JointLoss(
         family=groups,
         data=None,
         average=lambda models: _Ensembles.of(parts, models, shares),
-        penalty=AppliedPenalty(groups, ties),
+        penalty=AppliedPenalty(groups, penalty),
         rows=None,
         parts=parts,
         shares=shares,

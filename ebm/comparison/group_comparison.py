@@ -17,9 +17,10 @@ from ebm.comparison._covariances import (
     benjamini_hochberg,
     holm,
     normal_tails,
+    strength_of,
 )
 from ebm.comparison._group_text import printed
-from ebm.comparison._tied_fit import tied_fits
+from ebm.comparison._tied_fit import tied_fits, ties_where
 from ebm.comparison.resampled_tests import Plan, ResampledTests, resampled_tests
 from ebm.ensembles import WeightedStates
 from ebm.errors import (
@@ -212,14 +213,13 @@ class GroupComparison:
 
     @property
     def strengths(self) -> tuple[tuple[float, float], ...]:
-        """Σ|W| of each group and its standard error, for couplings that are not zero."""
-        couples, both = self._couples, zip(self.fits, self.covariances, strict=True)
+        """Σ|W| of each group and its standard error, for couplings that are not near zero."""
+        couples = self._couples
         found = []
-        for result, covariance in both:
-            couplings = result.model.parameters[couples]
-            sign = np.sign(couplings)
-            variance = sign @ covariance[np.ix_(couples, couples)] @ sign
-            found.append((float(np.abs(couplings).sum()), float(np.sqrt(variance))))
+        for result, covariance in zip(self.fits, self.covariances, strict=True):
+            of_couplings = covariance[np.ix_(couples, couples)]
+            size, variance = strength_of(result.model.parameters[couples], of_couplings)
+            found.append((size, float(np.sqrt(variance))))
         return tuple(found)
 
     def permutation_tests(
@@ -313,7 +313,8 @@ class GroupComparison:
         for test in self.equalities:
             if test.equal == "couplings":
                 return test.fits
-        return tied_fits(self.fits, self.data, self._couples, self.penalty)
+        ties = ties_where(self._couples, len(self.fits))
+        return tied_fits(self.fits, self.data, ties, self.penalty)
 
     def _plan(self, models: tuple[Any, ...]) -> Plan:
         names = self.differences[0].names

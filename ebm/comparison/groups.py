@@ -13,7 +13,7 @@ from ebm._arrays import read_only
 from ebm._types import Array, Flags
 from ebm.comparison._covariances import chi_square_tail, of_estimates, wald
 from ebm.comparison._grouped_rows import Coding, of_group, read_groups
-from ebm.comparison._tied_fit import tied_fits
+from ebm.comparison._tied_fit import tied_fits, ties_where
 from ebm.comparison.group_comparison import EqualityTest, GroupComparison, parameter_names
 from ebm.ensembles import WeightedStates
 from ebm.errors import (
@@ -256,7 +256,7 @@ def _test(
         chi_square = wald(values, covariances) if is_free else None
         test = EqualityTest(name, "Wald", chi_square, df, None)
     else:
-        tied = tied_fits(fits, data, equal, penalty)
+        tied = tied_fits(fits, data, ties_where(equal, len(fits)), penalty)
         free, held = _log_likelihood(fits), _log_likelihood(tied)
         ratio = max(0.0, 2 * (free - held)) if is_free else None
         test = EqualityTest(name, "likelihood ratio", ratio, df, None, held, tied)

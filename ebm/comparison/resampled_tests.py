@@ -20,7 +20,13 @@ from ebm._jobs import Answer, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
-from ebm.comparison._covariances import benjamini_hochberg, heterogeneity, holm, of_estimates
+from ebm.comparison._covariances import (
+    benjamini_hochberg,
+    heterogeneity,
+    holm,
+    of_estimates,
+    strength_of,
+)
 from ebm.comparison._group_text import printed_tests
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import exact
@@ -205,10 +211,10 @@ class Plan:
 def studentized(couplings: Array, covariances: Array) -> tuple[Array, float]:
     """√Q of each coupling, (k,), and of the strengths Σ|W|, from (G, k) and (G, k, k)."""
     variances = np.einsum("gkk->gk", covariances)
-    signs = np.sign(couplings)
-    strengths = np.abs(couplings).sum(axis=1, keepdims=True)
-    of_strengths = np.einsum("gk,gkl,gl->g", signs, covariances, signs)[:, None]
-    return heterogeneity(couplings, variances), float(heterogeneity(strengths, of_strengths)[0])
+    both = zip(couplings, covariances, strict=True)
+    strengths = np.array([strength_of(*of_group) for of_group in both])
+    of_all = heterogeneity(strengths[:, :1], strengths[:, 1:])
+    return heterogeneity(couplings, variances), float(of_all[0])
 
 
 def resampled_tests(
