@@ -115,6 +115,16 @@ class GroupDifferences:
         ----------
         level : float
             The coverage, between 0 and 1.
+
+        Returns
+        -------
+        ndarray, (2, k)
+            Lower and upper ends.
+
+        Raises
+        ------
+        EbmError
+            If ``level`` is not between 0 and 1.
         """
         if not 0 < as_number(level, "level") < 1:
             raise EbmError(f"level must be between 0 and 1, got {level!r}")
@@ -324,17 +334,24 @@ class GroupComparison:
         limit = as_number(max_seconds, "max_seconds")
         return {"executor": executor, "checkpoint": checkpoint, "max_seconds": limit}
 
-    def figure(self, **settings: Any) -> Figure:
-        """Differences of couplings with their intervals, sorted; needs the extra ``plot``.
+    def figure(self, *, level: float = 0.95, most: int = 40) -> Figure:
+        """Differences of couplings with their intervals, sorted.
 
         Parameters
         ----------
-        **settings
-            Those of :func:`ebm.plotting.group_differences`.
+        level : float
+            The coverage of the intervals, between 0 and 1.
+        most : int
+            Largest number of couplings: those with the largest differences in standard errors.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            That of :func:`ebm.plotting.group_differences`; needs the extra ``plot``.
         """
         from ebm.plotting import group_differences
 
-        figure: Any = group_differences(self, **settings).figure
+        figure: Any = group_differences(self, level=level, most=most).figure
         drawn: Figure = figure
         return drawn
 
