@@ -12,6 +12,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from matplotlib import pyplot
 from scipy.stats import chi2, chi2_contingency, kstest, norm
 
@@ -199,6 +200,56 @@ def test_pseudolikelihood_gives_walds_test_with_the_sandwich(comparison: Any) ->
         assert test.statistic == pytest.approx(exact.statistic, rel=0.1)
     with pytest.raises(EbmError, match="exact likelihood"):
         by_conditionals.parametric_tests(9)
+
+
+@pytest.mark.parametrize("loss", [ebm.Likelihood(), ebm.inversion.Pseudolikelihood()])
+def test_covariances_say_what_errors_are_in_other_parameters(loss: Any) -> None:
+    """b + W c at center c, and h_i = b_i/2 + Σ_j W_ij/4, J = W/4 of spins, are linear in (b, W)."""
+    flat, center = np.zeros((4, 4)), np.full(4, 0.5)
+    here = ebm.compare_groups(tables(), loss=loss, equal="all")
+    moved = ebm.BoltzmannMachine(flat, np.zeros(4), center=center)
+    there = ebm.compare_groups(tables(), loss=loss, equal="all", model=moved)
+    spins = ebm.compare_groups(tables(ebm.Spins), loss=loss, equal="all")
+    to_center, to_spins = np.eye(10), np.diag([0.5] * 4 + [0.25] * 6)
+    for k, (i, j) in enumerate(itertools.combinations(range(4), 2)):
+        to_center[i, 4 + k], to_center[j, 4 + k] = center[j], center[i]
+        to_spins[i, 4 + k] = to_spins[j, 4 + k] = 0.25
+    for group, covariance in zip("AB", here.covariances, strict=True):
+        assert here[group].standard_errors == pytest.approx(np.sqrt(covariance.diagonal()))
+        for onto, other in ((to_center, there), (to_spins, spins)):
+            expected = np.sqrt((onto @ covariance @ onto.T).diagonal())
+            assert other[group].standard_errors == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_pattern_of_pairs_has_couplings_there_alone() -> None:
+    pattern = np.zeros((4, 4))
+    pattern[0, 1] = pattern[1, 0] = pattern[1, 2] = pattern[2, 1] = 1
+    family = ebm.BoltzmannMachine(scipy.sparse.csr_array(pattern) * 0, np.zeros(4))
+    for loss in (ebm.Likelihood(), ebm.inversion.Pseudolikelihood()):
+        comparison = ebm.compare_groups(tables(), model=family, loss=loss)
+        assert comparison.differences[0].names == ("W[a, b]", "W[b, c]")
+        assert [test.degrees_of_freedom for test in comparison.equalities] == [4, 2, 6]
+        errors = [np.sqrt(covariance.diagonal()) for covariance in comparison.covariances]
+        for fit, error in zip(comparison.fits, errors, strict=True):
+            assert error == pytest.approx(fit.standard_errors, rel=1e-8)
+        with pytest.raises(NamesError, match="has no coupling"):
+            ebm.compare_groups(tables(), model=family, loss=loss, equal=[("a", "c")])
+
+
+def test_models_bring_their_order_of_units_and_their_coding() -> None:
+    flat = np.zeros((4, 4)), np.zeros(4)
+    reverse = ebm.BoltzmannMachine(*flat, names=NAMES[::-1])
+    comparison = ebm.compare_groups(tables(), model=reverse, equal="couplings")
+    assert comparison.data[1].space.names == tuple(NAMES[::-1])
+    assert comparison.equalities[0].statistic == pytest.approx(16.92201331, abs=1e-7)
+    assert comparison.permutation_tests(3, rng=0).n_failed == 0
+    with pytest.raises(CodingError, match=r"group 'A'.*Spins"):
+        ebm.compare_groups(tables(), model=ebm.IsingModel(*flat))
+    with pytest.raises(EbmError, match="leave it out"):
+        ebm.compare_groups(tables(), model=reverse, space=ebm.Binary)
+    hidden = ebm.RestrictedBoltzmannMachine(np.full((4, 1), 0.1), np.zeros(4), np.zeros(1))
+    with pytest.raises(ModelError, match="affine"):
+        ebm.compare_groups(tables(), model=hidden)
 
 
 def test_beyond_24_units_the_loss_is_pseudolikelihood() -> None:
@@ -479,7 +530,7 @@ def test_the_figure_shows_sorted_differences_with_intervals(comparison: Any) -> 
     ("data", "settings", "error", "message"),
     [
         ({"u": STATES, "v": STATES[:0]}, {}, ShapeError, "group 'v': .*at least one row"),
-        ({"u": STATES, "v": STATES[:, :3]}, {}, ShapeError, "group 'v': it has 3 units .* has 4"),
+        ({"u": STATES, "v": STATES[:, :3]}, {}, ShapeError, "group 'v': it has 3 units where 4"),
         ({"u": STATES}, {}, ShapeError, "two groups or more"),
         (STATES, {"by": ["x"] * 16}, ShapeError, "'x' alone"),
         (STATES, {}, EbmError, "by must say"),
@@ -494,6 +545,7 @@ def test_the_figure_shows_sorted_differences_with_intervals(comparison: Any) -> 
         ({1: STATES, "1": STATES}, {}, NamesError, "differ as text"),
         (tables(), {"equal": "coupling"}, NamesError, "'coupling'"),
         (tables(), {"equal": [("a", "x")]}, NamesError, "no unit or pair"),
+        (tables(), {"equal": ("a", "b")}, NamesError, "coupling of a pair"),
         (tables(), {"equal": []}, NamesError, "at least one"),
         (tables(), {"penalty": ebm.Penalty(l1=0.1)}, EbmError, "l2 and l2_biases alone"),
         (tables(), {"penalty": ebm.Penalty(free=[True] * 10)}, EbmError, "equal="),

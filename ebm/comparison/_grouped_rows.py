@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -56,9 +57,10 @@ def read_groups(data: Any, by: Any, space: Coding) -> Groups:
     groups: Groups = {}
     for label, part in parts.items():
         with of_group(label):
-            first = next(iter(groups.values()), None)
-            _require_as_many(part, first)
-            groups[label] = _over(_rows_of(part, space if first is None else first.space), first)
+            _require_as_many(part, space)
+            groups[label] = _over(_rows_of(part, space), space, is_first=not groups)
+        # The units of the first group are those of all.
+        space = groups[label].space
     return groups
 
 
@@ -103,6 +105,8 @@ def _divided(data: Any, by: Any) -> dict[str, Any]:
             "by must say to which group each row belongs: the name of a column, or labels "
             "(n_samples,); or give a mapping of groups, {'first': rows, 'second': other_rows}"
         )
+    if isinstance(data, str | os.PathLike):
+        readable(data, "data")
     if isinstance(by, str | int | np.integer):
         whole, labels = _without_column(data, by)
     else:
@@ -180,19 +184,19 @@ def _is_itself(label: Any) -> bool:
         return False
 
 
-def _require_as_many(part: Any, first: WeightedStates | None) -> None:
-    """Refuse columns without names whose number differs from that of the first group."""
-    if first is None or isinstance(part, _Part | Ensemble | Moments):
+def _require_as_many(part: Any, wanted: Coding) -> None:
+    """Refuse columns without names whose number is not that of the units."""
+    if not isinstance(wanted, StateSpace) or isinstance(part, Ensemble | Moments):
         return
-    if axis_labels(part, 1) is None and len(shape := np.shape(part)) == 2:
-        _require_same_number(shape[1], first.space.n)
+    rows = part.rows if isinstance(part, _Part) else part
+    if axis_labels(rows, 1) is None and len(shape := np.shape(rows)) == 2:
+        _require_same_number(shape[1], wanted.n)
 
 
-def _require_same_number(n: int, n_first: int) -> None:
-    if n != n_first:
+def _require_same_number(n: int, wanted: int) -> None:
+    if n != wanted:
         raise ShapeError(
-            f"it has {n} units and the first group has {n_first}: all groups must have the same "
-            "units"
+            f"it has {n} units where {wanted} are wanted: all groups must have the same units"
         )
 
 
@@ -212,21 +216,23 @@ def _rows_of(part: Any, space: Coding) -> WeightedStates:
     return Ensemble.from_data(states, space=part.space, sample_weight=weights * part.sample_size)
 
 
-def _over(rows: WeightedStates, first: WeightedStates | None) -> WeightedStates:
-    """The rows with their units in the order of the first group."""
-    if first is None or rows.space == first.space:
+def _over(rows: WeightedStates, wanted: Coding, *, is_first: bool) -> WeightedStates:
+    """The rows with their units in the order that is wanted, that of the first group."""
+    if not isinstance(wanted, StateSpace) or rows.space == wanted:
         return rows
-    names, wanted = rows.space.names, first.space.names
-    _require_same_number(rows.space.n, first.space.n)
+    names = rows.space.names
+    _require_same_number(rows.space.n, wanted.n)
+    if rows.space.named(None) != wanted.named(None):
+        raise CodingError(f"it is over {rows.space!r}, wanted are rows over {wanted!r}")
     order: NDArray[np.intp] = np.arange(rows.space.n)
-    if names and wanted:
-        order = positions(names, wanted, "the units must be those of the first group,")
+    if names and wanted.names:
+        order = positions(names, wanted.names, "all groups must have the units")
+    elif names and is_first:
+        return rows
     elif names:
         raise NamesError(
             f"its units are named {shown(names)}, those of the first group have no names: name both"
         )
-    if rows.space.named(None) != first.space.named(None):
-        raise CodingError(f"it is over {rows.space!r}, the first group over {first.space!r}")
     return Ensemble.from_data(
-        rows.states[:, order], space=first.space, sample_weight=rows.weights * rows.sample_size
+        rows.states[:, order], space=wanted, sample_weight=rows.weights * rows.sample_size
     )

@@ -270,7 +270,7 @@ class GroupComparison:
         Raises
         ------
         LimitError
-            If the work would take longer than ``max_seconds``.
+            If the work would take longer than ``max_seconds``, or there are 10⁹ rows.
         EbmError
             If frequencies of rows are no whole numbers.
         """

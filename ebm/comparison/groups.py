@@ -19,6 +19,7 @@ from ebm.ensembles import WeightedStates
 from ebm.errors import (
     CodingError,
     EbmError,
+    LimitError,
     ModelError,
     NamesError,
     NoMaximumWarning,
@@ -26,11 +27,12 @@ from ebm.errors import (
 )
 from ebm.inversion import Pseudolikelihood
 from ebm.learning import FitResult, Likelihood, Penalty, fit
+from ebm.learning._separation import is_affine
 from ebm.learning.losses import Loss
 from ebm.learning.penalties import as_penalty
 from ebm.model import ParametricModel
 from ebm.models import BoltzmannMachine, IsingModel
-from ebm.spaces import Binary, Spins
+from ebm.spaces import Binary, Spins, StateSpace
 from ebm.spaces._labels import shown
 
 __all__ = ["compare_groups"]
@@ -40,7 +42,7 @@ EXACT_UNITS = 24
 #: What may be equal in all groups, by name.
 KINDS = ("biases", "couplings", "all")
 
-Equal = str | Sequence[str | tuple[str, str]] | None
+Equal = str | list[str | tuple[str, str]] | None
 
 
 def compare_groups(
@@ -70,7 +72,7 @@ def compare_groups(
     by : str or array_like, (n_samples,), optional
         Name of the column of labels, which is no unit, or one label for each row. Of ensembles,
         one label for each.
-    equal : str or sequence, optional
+    equal : str or list, optional
         What is tested for equality: ``"biases"``, ``"couplings"`` or ``"all"``, by default each of
         them in turn; or a list of units, whose biases, and of pairs of units, whose couplings are
         equal together. Biases are those at the center of the model, 0 if none is given.
@@ -83,7 +85,7 @@ def compare_groups(
     penalty : Penalty or float, optional
         l2 and l2_biases of every fit. Penalized fits have no χ²: resampling tests them.
     space : StateSpace or class, optional
-        The coding of rows, by default ``ebm.Binary``.
+        The coding of rows, by default that of ``model``, or ``ebm.Binary``.
 
     Returns
     -------
@@ -112,8 +114,8 @@ def compare_groups(
     >>> round(test.statistic, 3), test.degrees_of_freedom, round(test.p_value, 4)
     (9.744, 1, 0.0018)
     """
-    rows = read_groups(data, by, space)
-    family = _family(model, next(iter(rows.values())))
+    rows = read_groups(data, by, space if model is None else _coding_of(model, space))
+    family = _pairwise(next(iter(rows.values()))) if model is None else model
     loss = _loss(loss, family)
     strength = _strength(penalty)
     fits = tuple(_fitted(family, loss, strength, *group) for group in rows.items())
@@ -132,22 +134,27 @@ def compare_groups(
     )
 
 
-def _family(model: Any, rows: WeightedStates) -> Any:
-    """The family given, or the pairwise one of the coding, with the names of the data."""
-    space = rows.space
-    if model is None:
-        flat = np.zeros((space.n, space.n)), np.zeros(space.n)
-        if isinstance(space, Binary):
-            return BoltzmannMachine(*flat, names=space.names)
-        if isinstance(space, Spins):
-            return IsingModel(*flat, names=space.names)
-        raise CodingError(
-            f"without model= groups of two-valued units are compared, got {space!r}: give the "
-            "family, such as model=ebm.PottsModel(…)"
-        )
+def _coding_of(model: Any, space: Any) -> StateSpace:
+    """That of the model, which decides it."""
     if not isinstance(model, ParametricModel):
         raise ModelError(f"model must be a ParametricModel, got {type(model).__name__}")
-    return model
+    if space is not None:
+        raise EbmError(f"space is that of the model, {model.space!r}: leave it out")
+    return model.space
+
+
+def _pairwise(rows: WeightedStates) -> Any:
+    """All pairs of two-valued units in the coding of the rows, with their names."""
+    space = rows.space
+    flat = np.zeros((space.n, space.n)), np.zeros(space.n)
+    if isinstance(space, Binary):
+        return BoltzmannMachine(*flat, names=space.names)
+    if isinstance(space, Spins):
+        return IsingModel(*flat, names=space.names)
+    raise CodingError(
+        f"without model= groups of two-valued units are compared, got {space!r}: give the "
+        "family, such as model=ebm.PottsModel(…)"
+    )
 
 
 def _loss(loss: Any, family: Any) -> Loss:
@@ -181,15 +188,33 @@ def _fitted(
     with of_group(label), warnings.catch_warnings():
         warnings.simplefilter("ignore", NoMaximumWarning)
         warnings.simplefilter("ignore", NotConvergedWarning)
-        result = fit(family, rows, loss=loss, penalty=penalty)
+        try:
+            result = fit(family, rows, loss=loss, penalty=penalty)
+        except LimitError as error:
+            raise type(error)(
+                f"{error}; that is one group: all are compared without sums by "
+                "loss=ebm.inversion.Pseudolikelihood()"
+            ) from error
         if not result.converged:
-            raise EbmError("; ".join([*result.warnings[:1], result.message]))
-        if isinstance(loss, Likelihood) and result.fisher is None:
-            raise ModelError(
-                f"{type(family).__name__} has no exact Fisher information here, from which "
-                "errors follow: give a family of fewer parameters and affine energies"
-            )
+            raise EbmError("; ".join(dict.fromkeys([*result.warnings[:1], result.message])))
+        if isinstance(loss, Likelihood):
+            _require_affine(family, rows, result)
     return result
+
+
+def _require_affine(family: Any, rows: WeightedStates, result: FitResult) -> None:
+    """Refuse families without a Fisher information that is the curvature of the likelihood."""
+    name = type(family).__name__
+    if not is_affine(family, rows):
+        raise ModelError(
+            f"groups are compared by energies that are affine in the parameters, those of {name} "
+            "are not: such as with hidden units"
+        )
+    if result.fisher is None:
+        why = "; ".join(result.warnings)
+        raise ModelError(
+            f"{name} has no exact Fisher information here, from which errors follow: {why}"
+        )
 
 
 def _hypotheses(equal: Any, model: Any) -> list[tuple[str, Flags]]:
@@ -207,6 +232,11 @@ def _hypotheses(equal: Any, model: Any) -> list[tuple[str, Flags]]:
                 f"as [('a', 'b')], got {equal!r}"
             )
         return [(equal, of_kind[equal])]
+    if not isinstance(equal, list):
+        raise NamesError(
+            "equal must be a list, ['a', 'b'] for the biases of two units and [('a', 'b')] for "
+            f"the coupling of a pair, got {equal!r}"
+        )
     names = parameter_names(model)
     places = [_place(entry, model, names) for entry in equal]
     if not places:
@@ -221,7 +251,7 @@ def _place(entry: Any, model: Any, names: Sequence[str]) -> int:
     if isinstance(entry, str) and entry in names:
         return list(names).index(entry)
     labels, pairs = model.space.labels, getattr(model, "pairs", None)
-    units = [entry] if isinstance(entry, str | int | np.integer) else list(entry)
+    units = list(entry) if isinstance(entry, tuple | list) else [entry]
     unknown = [str(unit) for unit in units if str(unit) not in labels]
     if unknown or len(units) > 2 or pairs is None:
         known = labels if pairs is not None else names

@@ -36,6 +36,8 @@ from ebm.learning.losses import Loss
 
 __all__ = ["GlobalTest", "Plan", "ResampledTests", "resampled_tests"]
 
+#: Most rows whose counts numpy draws without return.
+MOST_ROWS = 1_000_000_000
 #: Statistics that differ by less, relatively, are equal.
 ROUNDING = 1e-9
 
@@ -166,6 +168,11 @@ class Plan:
                     f"group {label!r}: rows are drawn one by one, so that their frequencies must "
                     "be whole numbers"
                 )
+        if not models and whole.sum() >= MOST_ROWS:
+            raise LimitError(
+                f"permutations are drawn of fewer than {MOST_ROWS:g} rows, got {whole.sum():g}: "
+                "take parametric_tests, or the tests of equality"
+            )
         return Plan(different, whole.astype(np.int64), family, loss, penalty, models, names)
 
     def drawn(self, random: np.random.Generator) -> list[WeightedStates]:
@@ -233,7 +240,7 @@ def resampled_tests(
         began = time.perf_counter()
         pairs, strength = studentized(*plan.estimates([plan.rows(row) for row in plan.counts]))
         seconds = n_draws * (time.perf_counter() - began)
-        if seconds > max_seconds:
+        if not seconds <= max_seconds:
             raise LimitError(
                 f"{n_draws} draws would take about {seconds:.0f} s, the limit is max_seconds="
                 f"{max_seconds:g}: take fewer draws, loss=ebm.inversion.Pseudolikelihood(), or "

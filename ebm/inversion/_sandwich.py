@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -41,11 +41,13 @@ def sandwich_errors(
     if not math.isfinite(sample_size):
         return np.zeros_like(to_model(np.zeros((1, n_full if ways is None else ways.shape[1])))[0])
     _require_feasible(loss, n_full)
+    influence = _Influence(loss, theta, loss.evaluate(theta), ways)
     mean: Any = 0.0
     square: Any = 0.0
-    for weights, moved in _moved(loss, theta, ways, to_model):
-        mean = mean + weights @ moved
-        square = square + weights @ moved**2
+    for rows in loss.blocks(max(1, n_full // 64)):
+        moved = to_model(influence.of(rows))
+        mean = mean + loss.weights[rows] @ moved
+        square = square + loss.weights[rows] @ moved**2
     return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0) / sample_size))
 
 
@@ -56,27 +58,25 @@ def sandwich_covariance(
     ways: Array | None,
     to_model: Callable[[Array], Array],
 ) -> Array:
-    """T H⁻¹ V H⁻¹ Tᵀ / N, whose diagonal has the squares of :func:`sandwich_errors`, (p, p)."""
-    _require_feasible(loss, theta.shape[0] * (theta.shape[0] + 1) // 2)
+    """T H⁻¹ V H⁻¹ Tᵀ / N of tied regressions, (p, p).
+
+    The diagonal has the squares of :func:`sandwich_errors`.
+    """
+    n_full = theta.shape[0] * (theta.shape[0] + 1) // 2
+    _require_feasible(loss, n_full)
+    influence = _Influence(loss, theta, loss.evaluate(theta), ways)
     mean: Any = 0.0
     square: Any = 0.0
-    for weights, moved in _moved(loss, theta, ways, to_model):
-        mean = mean + weights @ moved
-        square = square + moved.T @ (moved * weights[:, None])
-    return np.asarray((square - np.outer(mean, mean)) / sample_size)
-
-
-def _moved(
-    loss: ConditionalLoss,
-    theta: Array,
-    ways: Array | None,
-    to_model: Callable[[Array], Array],
-) -> Iterator[tuple[Array, Array]]:
-    """Weights of some rows, and how each moves the parameters of the model, (m,) and (m, p)."""
-    influence = _Influence(loss, theta, loss.evaluate(theta), ways)
-    n_full = theta.shape[0] * (theta.shape[0] + 1) // 2
     for rows in loss.blocks(max(1, n_full // 64)):
-        yield loss.weights[rows], to_model(influence.of(rows))
+        gradients = influence.gradients(loss.residuals(theta, rows), loss.features[rows])
+        mean = mean + loss.weights[rows] @ gradients
+        rooted = gradients * np.sqrt(loss.weights[rows])[:, None]
+        square = square + rooted.T @ rooted
+    covariance = square - np.outer(mean, mean)
+    # By rows, then by columns, as V is symmetric.
+    for _ in range(2):
+        covariance = to_model(influence.tied_hessian.solve(covariance)).T
+    return np.asarray((covariance + covariance.T) / (2 * sample_size))
 
 
 def _require_feasible(loss: ConditionalLoss, p: int) -> None:
@@ -111,10 +111,14 @@ class _Influence:
         return self._tied(residuals, features) if loss.tied else self._untied(residuals, features)
 
     def _tied(self, residuals: Array, features: Array) -> Array:
+        return self.tied_hessian.solve(self.gradients(residuals, features))
+
+    def gradients(self, residuals: Array, features: Array) -> Array:
+        """Those of each row by (b, W_ij for i < j), or by φ, (m, q)."""
         i, j = self._pairs
         coupled = residuals[:, i] * features[:, j + 1] + residuals[:, j] * features[:, i + 1]
         gradients = np.column_stack([residuals, coupled])
-        return self._tied_hessian.solve(gradients if self.ways is None else gradients @ self.ways)
+        return gradients if self.ways is None else gradients @ self.ways
 
     def _untied(self, residuals: Array, features: Array) -> Array:
         n = residuals.shape[1]
@@ -162,7 +166,8 @@ class _Influence:
         return [_factored(self._unit_hessian(unit)) for unit in range(self.loss.states.shape[1])]
 
     @cached_property
-    def _tied_hessian(self) -> _Factored:
+    def tied_hessian(self) -> _Factored:
+        """H of the regressions that share their couplings."""
         n = self.loss.states.shape[1]
         hessian = np.zeros((n + len(self._pairs[0]),) * 2)
         for unit in range(n):
