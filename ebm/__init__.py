@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ebm.learning import (
         LBFGS,
         Adam,
+        ClampedChains,
         ContrastiveDivergence,
         FitResult,
         GradientDescent,
@@ -76,6 +77,7 @@ __all__ = [
     "Annealing",
     "Binary",
     "BoltzmannMachine",
+    "ClampedChains",
     "ContrastiveDivergence",
     "EbmError",
     "EbmWarning",
@@ -146,8 +148,8 @@ _HOMES = {
     "ebm.io": "load save",
     "ebm.landscape": "local_minima",
     "ebm.learning": (
-        "Adam ContrastiveDivergence FitResult GradientDescent GradientSteps LBFGS Likelihood"
-        " NaturalGradient Newton Penalty PersistentChains fit"
+        "Adam ClampedChains ContrastiveDivergence FitResult GradientDescent GradientSteps LBFGS"
+        " Likelihood NaturalGradient Newton Penalty PersistentChains fit"
     ),
     "ebm.report": "analyze",
     "ebm.sampling": (

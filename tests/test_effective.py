@@ -397,14 +397,14 @@ class TestUnits:
         with pytest.raises(
             EnumerationLimitError, match=r"summing out 2\^57 .* GiB: keep more unit"
         ):
-            ebm.marginalize(dense, [0, 1, 2])
+            ebm.marginalize(dense, [0, 1, 2]).energy([0, 0, 0])
         with pytest.raises(EnumerationLimitError, match=r"summing out 2\^59 states"):
-            ebm.marginalize(HardCore(np.zeros(60)), [0])
+            ebm.marginalize(HardCore(np.zeros(60)), [0]).energy([0])
         with pytest.raises(EnumerationLimitError, match=r"summing out 2\^2999 states"):
-            ebm.marginalize(HardCore(np.zeros(3000)), [0])
+            ebm.marginalize(HardCore(np.zeros(3000)), [0]).energy([0])
         ones = ebm.BoltzmannMachine(np.ones((1500, 1500)), np.zeros(1500))
         with pytest.raises(EnumerationLimitError, match=r"summing out 2\^1499 states"):
-            ebm.marginalize(ones, [0])
+            ebm.marginalize(ones, [0]).energy([0])
 
     def test_a_marginal_is_a_model(self):
         effective = ebm.marginalize(self.MODEL, ["a", "b"])

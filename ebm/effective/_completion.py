@@ -10,10 +10,15 @@ import numpy as np
 from ebm._arrays import as_floats
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
-from ebm.errors import ModelError, ShapeError, require_memory
+from ebm.errors import EnumerationLimitError, ModelError, ShapeError, require_memory
+from ebm.perturbation._costs import require_within
 
 #: Numbers of joint states, their features or their derivatives, that are held at a time.
 CHUNK = 2**22
+#: What sums over traced units, for all kept states of one call, may take.
+MOST_SECONDS, MOST_BYTES = 60.0, 4 * 2.0**30
+#: Joint states that the sums of one unit hold at a time.
+STATES_AT_ONCE = 2**18
 
 
 class CompletedEnsemble(Ensemble):
@@ -71,8 +76,25 @@ class CompletedEnsemble(Ensemble):
                 yield states[part], weights[part]
 
 
+def require_summable(trace: Any, n_kept: float) -> None:
+    """Refuse sums over traced units for so many kept states that would take too long."""
+    n_states = "each state" if n_kept == 1 else f"each of {n_kept:.3g} states"
+    require_within(
+        f"summing out {trace.summed} for {n_states} of the kept units",
+        trace.seconds_at_once + n_kept * trace.seconds,
+        8.0 * STATES_AT_ONCE * trace.n_units,
+        "keep more units, or have the others sampled: ebm.sample with "
+        "run=ebm.sampling.SamplingRun(clamped=…), and for a fit "
+        "loss=ebm.Likelihood(ebm.PersistentChains(), completion=ebm.ClampedChains())",
+        max_seconds=MOST_SECONDS,
+        max_bytes=MOST_BYTES,
+        error=EnumerationLimitError,
+    )
+
+
 def require_completions(model: Any, trace: Any, states: Array) -> None:
     """Refuse kept states that the joint model forbids with whatever traced units."""
+    require_summable(trace, len(states))
     is_forbidden = np.isinf(trace.energy(states))
     if is_forbidden.any():
         first = states[np.flatnonzero(is_forbidden)[0]]

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 from ebm._types import Array
 from ebm.effective._completion import (
     CHUNK,
+    MOST_BYTES,
+    MOST_SECONDS,
     CompletedEnsemble,
     conditional_covariance,
     conditional_means,
@@ -33,8 +35,6 @@ from ebm.spaces import FiniteSpace
 
 #: Seconds for one joint state, and for each number made of it.
 SECONDS_PER_STATE, SECONDS_PER_NUMBER = 2e-7, 2e-9
-#: What one pass over joint states may take.
-MOST_SECONDS, MOST_BYTES = 60.0, 4 * 2.0**30
 
 
 class TracedParameters(OfJointParameters):

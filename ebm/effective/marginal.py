@@ -14,6 +14,12 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer
 from ebm._types import Array, Indices
+from ebm.effective._completion import (
+    MOST_BYTES,
+    MOST_SECONDS,
+    STATES_AT_ONCE,
+    require_summable,
+)
 from ebm.effective._inclusion_exclusion import subsets, subtract_parts
 from ebm.effective._kept_units import kept_positions
 from ebm.effective._traced_groups import connected_groups
@@ -31,12 +37,10 @@ from ebm.spaces._fixed_units import FixedUnits
 __all__ = ["MarginalModel", "ParametricMarginal", "marginalize"]
 
 #: Joint states of kept and traced units held at a time.
-CHUNK = 2**18
+CHUNK = STATES_AT_ONCE
 #: Bytes of one interaction, and seconds to add or subtract one energy.
 BYTES_PER_TERM = 400.0
 SECONDS_PER_SUM = 1e-6
-#: Limits of one energy, and of all interactions.
-MOST_SECONDS, MOST_BYTES = 60.0, 4 * 2.0**30
 #: Traced states held at a time for each kept state.
 TRACED_CHUNK = 2**10
 #: Seconds for one joint state, by matrix products and through ``energy``.
@@ -75,8 +79,12 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
         If ``keep`` is no sequence of different units.
     NamesError
         If no unit has one of the names.
-    EnumerationLimitError
-        If a single energy would take longer than 60 s, or more than 4 GiB.
+
+    Notes
+    -----
+    The sums are made when they are asked for, and refused if they would take longer than 60 s or
+    more than 4 GiB. A model whose other units are too many to be summed out can still be fitted,
+    with these units sampled: :class:`ebm.ClampedChains`.
 
     Examples
     --------
@@ -127,13 +135,6 @@ class MarginalModel(EnergyModel):
     def __post_init__(self) -> None:
         joint: Any = self.model.space
         object.__setattr__(self, "space", joint.subspace(self.keep))
-        traced = sorted(set(range(joint.n)) - set(self.keep)) or [0]
-        _require_feasible(
-            f"summing out {describe_size(joint.subspace(traced))} for each state of the kept units",
-            self._trace.seconds_at_once + self._trace.seconds,
-            8.0 * CHUNK * joint.n,
-            "keep more units",
-        )
 
     def narrowed(self, kept: tuple[int, ...]) -> MarginalModel:
         """The model of some of the kept units, given by their places in ``keep``."""
@@ -168,16 +169,34 @@ class MarginalModel(EnergyModel):
         return TraceByEnergy(self.model, np.array(self.keep, dtype=np.intp), self.traced)
 
     def energy(self, states: ArrayLike) -> Array:
-        """E_eff(v) = −ln Σ_h exp(−E(v, h)) in units of k_B T, (..., n) -> (...); it may be +inf."""
+        """E_eff(v) = −ln Σ_h exp(−E(v, h)) in units of k_B T, (..., n) -> (...); it may be +inf.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            States of the kept units.
+
+        Returns
+        -------
+        ndarray, (...)
+            With the constants of the joint energy.
+
+        Raises
+        ------
+        EnumerationLimitError
+            If the sums over the other units would take longer than 60 s, or more than 4 GiB.
+        """
 
         def energies(v: Array) -> Array:
             parts = [self._trace.energy(part) for part in self._blocks(v.reshape(-1, self.space.n))]
             return np.concatenate([np.empty(0), *parts]).reshape(v.shape[:-1])
 
+        require_summable(self._trace, math.prod(np.shape(states)[:-1]))
         return self.space.map(energies, states)
 
     def resolved_log_weights(self) -> Resolved | None:
         """Log weights whose differences are exact, or None where those of energies are."""
+        require_summable(self._trace, number_of_states(self.space))
         trace = self._trace.resolved()
         if trace is None:
             return None
@@ -342,6 +361,11 @@ def _require_feasible(what: str, seconds: float, n_bytes: float, remedy: str) ->
     )
 
 
+def _summed(space: Any, traced: Indices) -> str:
+    """The states that are summed over, and of how many units they are, for refusals."""
+    return describe_size(space.subspace(traced)) if len(traced) else "no unit"
+
+
 class TraceByProducts:
     """Traced units of a pairwise model, each group that hangs together summed on its own.
 
@@ -367,6 +391,7 @@ class TraceByProducts:
         sizes = [
             (len(group[0].inside), number_of_states(space)) for space, group, _ in self._groups
         ]
+        self.summed, self.n_units = _summed(self._space, traced), self._space.n
         self.seconds = SECONDS_BY_PRODUCTS * sum(count * size for count, size in sizes)
         self.seconds_at_once = SECONDS_BY_TABLE * sum(size for _, size in sizes)
         self.n_terms = int(max((n * min(size, TRACED_CHUNK) for n, size in sizes), default=1))
@@ -462,6 +487,7 @@ class TraceByEnergy:
         space: Any = model.space
         self._space = space.subspace(traced).named(None) if len(traced) else None
         size = number_of_states(self._space) if self._space else 1.0
+        self.summed, self.n_units = _summed(space, traced), space.n
         self.seconds, self.n_states = SECONDS_BY_ENERGY * size, size
         self.seconds_at_once = 0.0
         self.n_terms = int(min(size, TRACED_CHUNK))

@@ -1,6 +1,7 @@
 """Learning: from data to the parameters of a model."""
 
 from ebm.learning.averages import ContrastiveDivergence, PersistentChains
+from ebm.learning.clamped_chains import ClampedChains
 from ebm.learning.fit import fit
 from ebm.learning.gradient_steps import GradientSteps
 from ebm.learning.lbfgs import LBFGS
@@ -14,6 +15,7 @@ from ebm.learning.result import FitEpoch, FitResult, FitStep
 __all__ = [
     "LBFGS",
     "Adam",
+    "ClampedChains",
     "ContrastiveDivergence",
     "Decay",
     "FitEpoch",

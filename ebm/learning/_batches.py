@@ -27,6 +27,8 @@ class Batch(StoredStates):
     states: NDArray[Any]
     weights: Array
     sample_size: float
+    #: Which rows of the data they are; None of states that are none.
+    rows: Indices | None = None
 
     def __repr__(self) -> str:
         return f"Batch({len(self.states)} states, {self.space!r})"
@@ -64,14 +66,15 @@ class Rows:
         weights = self.weights[rows]
         share = weights.sum()
         effective = float(share**2 / (weights @ weights))
-        return Batch(self.space, self.states[self.index[rows]], weights / share, effective)
+        return Batch(self.space, self.states[self.index[rows]], weights / share, effective, rows)
 
     def everything(self) -> Batch:
         """All rows as one ensemble."""
         states = self.states
         if len(self.index) != len(states):
             states = states[self.index]
-        return Batch(self.space, states, self.weights, self.sample_size)
+        everything = np.arange(len(self.index))
+        return Batch(self.space, states, self.weights, self.sample_size, everything)
 
     def part(self, rows: Indices, batch_size: int) -> tuple[Batch, float]:
         """A batch, and its weight in units of the mean weight of ``batch_size`` rows.

@@ -31,6 +31,8 @@ class Monitor:
     probe: Any
     validation: Any
     penalty: AppliedPenalty
+    #: The joint model and rows with hidden units drawn at the start, where these are sampled.
+    joint: tuple[Any, Any] | None = None
 
     @cached_property
     def _gauge(self) -> Gauge:
@@ -39,7 +41,8 @@ class Monitor:
 
     @cached_property
     def _variances(self) -> Array:
-        return variances(self.family, self.data, self.mean, np.zeros(0))
+        model, data = self.joint or (self.family, self.data)
+        return variances(model, data, self.mean, np.zeros(0))
 
     def hidden_mean(self, model: Any) -> Array:
         """Means of the hidden units given the probe, (m,); empty for models without."""

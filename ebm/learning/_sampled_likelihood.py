@@ -74,6 +74,8 @@ class SampledLikelihood:
     n_epochs: int
     centering: bool
     validation: Any
+    #: What fills in the units that the family sums out, in place of exact sums.
+    completion: Any = None
 
     @classmethod
     def of(cls, problem: Any, steps: Any) -> SampledLikelihood:
@@ -88,8 +90,14 @@ class SampledLikelihood:
             raise moments_alone(family)
         elif batch_size is not None:
             raise ModelError("batch_size needs rows, these data are moments: give rows")
+        completion = problem.completion
         if batch_size is None and has_memory(average) and not by_moments:
             batch_size = BATCH_SIZE
+        if completion is not None and steps.validation is not None:
+            raise ModelError(
+                "validation compares energies, whose sums over hidden units completion avoids: "
+                "leave one of them out, and estimate ln p of rows after the fit"
+            )
         return cls(
             family=family,
             data=problem.data,
@@ -100,6 +108,7 @@ class SampledLikelihood:
             n_epochs=steps.n_epochs or (5000 if batch_size is None else 100),
             centering=steps.centering,
             validation=_validation(family, steps.validation),
+            completion=completion,
         )
 
     # -- what the data and the family decide -------------------------------------------------------
@@ -176,8 +185,22 @@ class SampledLikelihood:
     def monitor(self) -> Monitor:
         """What is measured at the end of an epoch."""
         return Monitor(
-            self.family, self.whole, self._mean, self._probe, self.validation, self.penalty
+            self.family,
+            self.whole,
+            self._mean,
+            self._probe,
+            self.validation,
+            self.penalty,
+            self._joint_at_start(),
         )
+
+    def _joint_at_start(self) -> tuple[Any, Any] | None:
+        """The joint model, and rows with hidden units drawn, the same in all fits of the data."""
+        if self.completion is None:
+            return None
+        rows: Any = self.rows
+        hidden = self.completion.start(self.family, rows, np.random.default_rng(len(rows)))
+        return self.family.model, self.completed(self.family, rows.everything(), hidden)[0]
 
     # -- the update ------------------------------------------------------------------------------
 
@@ -198,8 +221,10 @@ class SampledLikelihood:
         random = np.random.Generator(np.random.PCG64([int(word) for word in words]))
         rows = self.data if self.rows is None else self.rows
         chains = self.stateful.start(self.family, rows, random)
+        hidden = () if self.completion is None else self.completion.start(self.family, rows, random)
         return {
             "chains": chains,
+            "hidden": hidden,
             "rng": words_of(random),
             "order": np.zeros(0, dtype=np.int64),
             "place": 0,
@@ -271,6 +296,12 @@ class SampledLikelihood:
             self._last_draw[:] = [model, ensemble]
         return ensemble, chains
 
+    def completed(self, model: Any, batch: Any, hidden: Any) -> tuple[Any, Any]:
+        """A batch with its hidden units filled in where they are sampled, and their chains."""
+        if self.completion is None:
+            return batch, hidden
+        return checked_draw(self.completion.step(model, batch, hidden), self.completion)
+
     @cached_property
     def _last_draw(self) -> list[Any]:
         """The last model and its average: an entry of the history asks for what a step will use."""
@@ -281,7 +312,7 @@ class SampledLikelihood:
         if self.takes_all_rows and self.is_pairwise:
             drawn = gradient_of(model, ensemble)
             return self._data_average - drawn, self._data_average + drawn
-        if self.takes_all_rows and not self.is_rough:
+        if self.takes_all_rows and not self.is_rough and self.completion is None:
             batch = self.whole
         return difference(model, batch, ensemble, rough=self.is_rough)
 
@@ -331,6 +362,9 @@ class SampledLikelihood:
             require_changing_units(target, penalty)
             cells = empty_cells(target, family.pairs, penalty)
         verdict, message = "has no maximum", missing_maximum(cells, [], data.sample_size)
+        if self.completion is not None:
+            # The question is for energies affine in θ, which effective energies are not.
+            return "", ()
         if not cells:
             doubt, message = doubt_of_maximum(family, data, penalty)
             if doubt is None:
@@ -417,6 +451,7 @@ class SampledLikelihood:
             **settings_of(self.family, rows, self.penalty),
             "validation": _rows_of(self.validation),
             "average": fingerprint(self.average),
+            "completion": fingerprint(self.completion),
             "optimizer": fingerprint(self.optimizer),
             "batch_size": str(self.batch_size),
         }

@@ -27,8 +27,11 @@ MOST_PAIRS = 5000
 STEP = 0.1
 
 
-def symmetric_start_notes(family: Any) -> tuple[str, ...]:
-    """Name traced units that a fit from here would not tell apart, or not couple to those seen."""
+def symmetric_start_notes(family: Any, *, are_summed: bool) -> tuple[str, ...]:
+    """Name traced units that a fit from here would not couple to those seen, or not tell apart.
+
+    The latter where they are summed out exactly.
+    """
     joint = joint_model(family)
     if joint is None or not 0 < len(family.traced) * joint.space.n <= MOST_PAIRS:
         return ()
@@ -39,7 +42,7 @@ def symmetric_start_notes(family: Any) -> tuple[str, ...]:
             f"summed-out {_units(labels, silent)} coupled to no unit that is kept, a saddle of the "
             "likelihood once means are fitted"
         )
-    alike = _exchangeable_units(family)
+    alike = _exchangeable_units(family) if are_summed else []
     if alike:
         found.append(
             f"summed-out {_units(labels, alike)} exchangeable with another one, and their equal "

@@ -9,23 +9,25 @@ place.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm._arrays import as_integer
+from ebm._arrays import as_integer, as_number
 from ebm._types import Words
 from ebm.ensembles import Ensemble, Moments
-from ebm.errors import ModelError
+from ebm.errors import EbmError, ModelError
 from ebm.learning._answers import checked_ensemble
 from ebm.learning._batches import Batch, Rows
+from ebm.learning._families import joint_model
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling import ChainState, Gibbs
 from ebm.sampling._chains import advance, with_copies
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling.gibbs import Sampler, checked_sampler
+from ebm.sampling.sweeper import uniforms
 from ebm.spaces import Binary, Spins, StateSpace
 
 __all__ = [
@@ -55,7 +57,8 @@ class PersistentChains:
 
     As long as the learning rate is small against the mixing of the chains, they sample the model,
     and the gradient is that of the likelihood :cite:`tieleman2008,younes1999`. The chains start at
-    rows of the data.
+    rows of the data. Those of a marginal are chains of its joint model, whose other units start at
+    random.
 
     Parameters
     ----------
@@ -65,11 +68,16 @@ class PersistentChains:
         Number of sweeps between updates.
     sampler : Sampler, optional
         The kernel of the chains, by default ``ebm.Gibbs()``.
+    restarts : float
+        Probability, at each update, that a chain begins again at a row of the batch. Chains that
+        never do can leave a mode of the data for good, with nothing to be seen in the updates; a
+        few in a hundred that do bias the gradient towards that of contrastive divergence.
 
     Raises
     ------
     EbmError
-        If a number is not a positive integer, or ``sampler`` is not a sampler.
+        If a number is not a positive integer, ``restarts`` is not between 0 and 1, or ``sampler``
+        is not a sampler.
 
     Examples
     --------
@@ -85,8 +93,11 @@ class PersistentChains:
     n_chains: int = 100
     sweeps: int = 1
     sampler: Sampler | None = None
+    restarts: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0 <= as_number(self.restarts, "restarts") < 1:
+            raise EbmError(f"restarts must be a probability below 1, got {self.restarts!r}")
         as_integer(self.n_chains, "n_chains")
         as_integer(self.sweeps, "sweeps")
         checked_sampler(self.sampler)
@@ -109,6 +120,11 @@ class PersistentChains:
             The states and random streams of the chains.
         """
         states = _starting_states(checked_space(model), data, self.n_chains, rng)
+        joint = _sampled_model(model)
+        if joint is not model:
+            kept, states = states, joint.space.random(self.n_chains, rng)
+            states[:, list(cast(Any, model).keep)] = kept
+            model = joint
         chains = ChainState(states, new_streams(rng, len(block_slices(self.n_chains))))
         n_copies = (self.sampler or Gibbs()).sweeper(model, self.n_chains).n_copies
         return with_copies(chains, model, n_copies, rng)
@@ -122,8 +138,8 @@ class PersistentChains:
         ----------
         model : EnergyModel
             The model at the present parameters.
-        batch : Any
-            Rows of the update, which the chains do not depend on.
+        batch : Batch or Any
+            Rows of the update, on which the chains depend if ``restarts`` is positive.
         state : ChainState
             The states and random streams of the chains.
 
@@ -131,7 +147,15 @@ class PersistentChains:
         -------
         (Ensemble, ChainState)
             The states after the sweeps with equal weights, and the next state.
+
+        Raises
+        ------
+        ModelError
+            If chains are to begin again at rows, and ``batch`` has none.
         """
+        if self.restarts:
+            state = _restarted(state, model, batch, self.restarts)
+        model = _sampled_model(model)
         moved = advance(model, self.sampler or Gibbs(), state, self.sweeps)
         n = len(moved.states)
         return Batch(checked_space(model), moved.states, np.full(n, 1 / n), float(n)), moved
@@ -273,6 +297,25 @@ def as_stateful(average: Any) -> StatefulAverage:
             f"start and step, as ebm.PersistentChains(); got {average!r}"
         )
     return Memoryless(average)
+
+
+def _restarted(chains: ChainState, model: Any, batch: Any, share: float) -> ChainState:
+    """Chains of which about a share has the units of the model at rows drawn by their weights."""
+    if not isinstance(batch, Batch):
+        raise ModelError("restarts begin chains again at rows, these data are moments: give rows")
+    states, streams = chains.states.copy(), chains.streams.copy()
+    u, place = uniforms(streams[0], (2, len(states)))
+    chosen = u < share
+    rows = np.searchsorted(np.cumsum(batch.weights)[:-1], place[chosen])
+    units = list(getattr(model, "keep", range(checked_space(model).n)))
+    states[np.ix_(chosen, units)] = batch.states[rows]
+    return replace(chains, states=states, streams=streams)
+
+
+def _sampled_model(model: Any) -> Any:
+    """The model that chains are of: the joint model of a marginal, whose sweeps are compiled."""
+    joint = joint_model(model)
+    return model if joint is None or joint.space.n == model.space.n else joint
 
 
 def _streams(seed: Words, n_blocks: int) -> Words:

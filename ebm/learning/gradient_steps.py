@@ -118,7 +118,8 @@ class GradientSteps:
         theta, model = state["theta"], loss.model(state["theta"])
         batch, share, rows = loss.next_batch(state)
         ensemble, chains = loss.sample(model, batch, state["chains"])
-        gradient, both = loss.difference(model, batch, ensemble)
+        seen, hidden = loss.completed(model, batch, state["hidden"])
+        gradient, both = loss.difference(model, seen, ensemble)
         if loss.penalty:
             gradient += loss.penalty.gradient(theta)
         if share != 1:
@@ -132,6 +133,7 @@ class GradientSteps:
             "theta": theta,
             "optimizer": optimizer,
             "chains": chains,
+            "hidden": hidden,
             "center": loss.gauge.slid(state["center"], both),
             "updates": state["updates"] + 1,
             "total": total,

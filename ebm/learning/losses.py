@@ -15,7 +15,7 @@ from ebm._progress import entries
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
-from ebm.errors import EbmError, LimitError, require_memory
+from ebm.errors import EbmError, LimitError, ModelError, require_memory
 from ebm.learning._assessment import information_at, likelihood_result
 from ebm.learning._existence import (
     constant_units_notes,
@@ -82,11 +82,15 @@ class Likelihood:
         ``lambda model: ebm.exact(model, max_seconds=600)`` raises a limit of enumeration. Gradient
         steps take any ensemble, as well as ``ebm.PersistentChains()``, chains that go on from
         update to update, and ``ebm.ContrastiveDivergence()``.
+    completion : StatefulAverage, optional
+        An average over the units that a marginal sums out, given each row, in place of exact sums:
+        ``ebm.ClampedChains()``, for gradient steps.
 
     Raises
     ------
     ModelError
-        If ``average`` is neither a function nor an object with ``start`` and ``step``.
+        If ``average`` is neither a function nor an object with ``start`` and ``step``, or
+        ``completion`` no such object.
 
     Examples
     --------
@@ -99,9 +103,16 @@ class Likelihood:
     """
 
     average: Callable[[Any], Any] | StatefulAverage = exact
+    completion: StatefulAverage | None = None
 
     def __post_init__(self) -> None:
         as_stateful(self.average)
+        is_class = isinstance(self.completion, type)
+        if self.completion is not None and (is_class or not has_memory(self.completion)):
+            raise ModelError(
+                "completion must have start and step, as ebm.ClampedChains(); got "
+                f"{self.completion!r}"
+            )
 
     def of(self, model: Any, data: Any, penalty: Penalty) -> Problem:
         """The problem of maximum likelihood for a model and data, which :func:`ebm.fit` solves.
@@ -122,7 +133,8 @@ class Likelihood:
         """
         if has_pairs(model):
             require_own_pairs(model)
-        return LikelihoodProblem(model, data, self.average, AppliedPenalty(model, penalty))
+        applied = AppliedPenalty(model, penalty)
+        return LikelihoodProblem(model, data, self.average, applied, self.completion)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,18 +145,20 @@ class LikelihoodProblem:
     data: Any
     average: Any
     penalty: AppliedPenalty
+    completion: Any = None
 
     solvers = (Newton, LBFGS, GradientSteps)
 
     def solver(self) -> Any:
         """Gradient steps for chains; of sums, the fastest is known once the start is."""
-        if has_memory(self.average):
+        if has_memory(self.average) or self.completion is not None:
             return GradientSteps()
         return None
 
     def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
         """The fitted model."""
-        notes = symmetric_start_notes(self.family)
+        # The noise of draws tells exchangeable units apart.
+        notes = symmetric_start_notes(self.family, are_summed=self.completion is None)
         result = self._solved(solver, progress=progress, **how)
         return replace(result, warnings=(*result.warnings, *notes)) if notes else result
 
@@ -156,6 +170,8 @@ class LikelihoodProblem:
                 f"{type(solver).__name__} needs an average that knows ln Z, such as ebm.exact; "
                 f"{type(self.average).__name__} is for solver=ebm.GradientSteps()"
             )
+        if self.completion is not None:
+            raise EbmError("completion belongs to gradient steps: give solver=ebm.GradientSteps()")
         if self.penalty.strength.l1:
             raise EbmError("l1 belongs to gradient steps: give solver=ebm.GradientSteps()")
         try:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ebm._parallel import map_blocks, number_of_jobs, single_threaded_blas
 from ebm._randomness import RandomSource, generator
-from ebm._types import Array, Flags, Words
+from ebm._types import Array, Flags, Indices, Words
 from ebm.errors import (
     MEMORY_LIMIT,
     CodingError,
@@ -26,6 +26,7 @@ from ebm.model import EnergyModel, checked_energy
 from ebm.sampling._streams import LANES, SeededRun, block_slices, new_streams
 from ebm.sampling.gibbs import Sampler, Sweeper
 from ebm.sampling.samples import ChainState, Samples
+from ebm.sampling.sweeper import part_sweeper
 from ebm.spaces._fixed_units import FixedUnits
 
 #: Updates of units below which a second thread costs more than it brings.
@@ -112,9 +113,18 @@ def _taken_up(
     return ChainState(states, chains.streams.copy(), copies=chains.copies)
 
 
-def advance(model: EnergyModel, sampler: Sampler, start: ChainState, n_sweeps: int) -> ChainState:
-    """Chains some sweeps on, as copies; new copies of a chain start where it is."""
-    sweeper = sampler.sweeper(model, len(start.states))
+def advance(
+    model: EnergyModel,
+    sampler: Sampler,
+    start: ChainState,
+    n_sweeps: int,
+    units: Indices | None = None,
+) -> ChainState:
+    """Chains some sweeps of all or some units on, as copies; new copies start where chains are."""
+    if units is None:
+        sweeper = sampler.sweeper(model, len(start.states))
+    else:
+        sweeper = part_sweeper(model, sampler, len(start.states), units)
     if sweeper.n_copies and start.copies is None:
         copies = np.repeat(start.states[:, None], sweeper.n_copies, axis=1)
         start = replace(start, copies=copies)

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats, as_integer, as_number
 from ebm._progress import ticker
-from ebm._types import Array, Flags
+from ebm._types import Array
 from ebm.errors import MEMORY_LIMIT, ModelError, PoorMixingWarning, ShapeError, require_memory, warn
-from ebm.model import checked_energy, checked_slopes
+from ebm.sampling._arithmetic import Arithmetic, arithmetic_of
 from ebm.sampling._chains import GivenStart, side_by_side
 from ebm.sampling._streams import SeededRun
 from ebm.sampling.samples import (
@@ -137,13 +137,15 @@ def walk(
     states, source, seeds = _started(space, start)
     if run.observe is None:
         _require_memory(states.shape, n_draws)
-    walk = _Walk(model, sampler, states, source)
+    stream = start.initial.stream if isinstance(start.initial, ContinuousChains) else {}
+    place = arithmetic_of(model, source, stream.get("device"))
+    walk = _Walk(model, sampler, states, place)
     for _ in range(burn_in):
         walk.move()
-    walk.n_accepted[:] = 0
+    walk.n_accepted = 0 * walk.n_accepted
     values = _recorded(walk, n_draws, run)
     n_moves = n_draws * run.thin
-    acceptance = walk.n_accepted / n_moves
+    acceptance = place.to_host(walk.n_accepted) / n_moves
     # A few refusals in a row are no sign of anything.
     if n_moves >= 20 and not acceptance.all():
         warn(
@@ -160,63 +162,61 @@ def walk(
             "burn_in, or take longer steps",
             PoorMixingWarning,
         )
-    final = ContinuousChains(walk.states.copy(), copy.deepcopy(source.bit_generator.state))
+    final = ContinuousChains(np.array(place.to_host(walk.states)), place.stream())
     seeds.end(final.states, values)
     return ContinuousSamples(values, acceptance, final)
 
 
 class _Walk:
-    """Chains side by side, with their energies and gradients."""
+    """Chains side by side, with their energies and gradients, wherever their arrays are."""
 
     def __init__(
-        self,
-        model: Any,
-        sampler: HamiltonianMonteCarlo,
-        states: Array,
-        source: np.random.Generator,
+        self, model: Any, sampler: HamiltonianMonteCarlo, states: Array, place: Arithmetic
     ) -> None:
-        self._model, self._sampler, self._source = model, sampler, source
-        self.states, self.n_accepted = states, np.zeros(len(states))
-        self._energies = checked_energy(model, states)
-        if not np.isfinite(self._energies).all():
+        self._model, self._sampler, self.place = model, sampler, place
+        self._mass = place.array(sampler.mass)
+        self.states = place.array(states)
+        self._energies = place.energies(model, self.states)
+        if not place.xp.isfinite(self._energies).all():
             raise ModelError("initial must hold states of finite energy, one is forbidden (+inf)")
-        self._slopes = checked_slopes(model, states)
+        self.n_accepted = 0 * self._energies
+        self._slopes = place.slopes(model, self.states)
 
     def move(self) -> None:
         """One trajectory of every chain, taken or not."""
-        sampler, mass = self._sampler, self._sampler.mass
-        step = sampler.step
+        sampler, place, mass = self._sampler, self.place, self._mass
+        xp, step = place.xp, sampler.step
         if sampler.jitter:
-            step *= 1 + sampler.jitter * self._source.uniform(-1, 1)
-        momenta = self._source.standard_normal(self.states.shape) * np.sqrt(mass)
-        thresholds = np.log1p(-self._source.uniform(size=len(self.states)))
+            step = step * (1 + sampler.jitter * place.jitter())
+        momenta = place.normal(self.states.shape) * xp.sqrt(mass)
+        thresholds = xp.log1p(-place.uniform(len(self.states)))
         before = self._energies + 0.5 * (momenta**2 / mass).sum(-1)
         with np.errstate(over="ignore", invalid="ignore"):
             x, slopes, momenta, alive = self._trajectory(momenta, step)
-            energies = checked_energy(self._model, x)
+            energies = place.energies(self._model, x)
             change = energies + 0.5 * (momenta**2 / mass).sum(-1) - before
         taken = alive & (thresholds < -change)
-        self.states = np.where(taken[:, None], x, self.states)
-        self._energies = np.where(taken, energies, self._energies)
-        self._slopes = np.where(taken[:, None], slopes, self._slopes)
-        self.n_accepted += taken
+        self.states = xp.where(taken[:, None], x, self.states)
+        self._energies = xp.where(taken, energies, self._energies)
+        self._slopes = xp.where(taken[:, None], slopes, self._slopes)
+        self.n_accepted = self.n_accepted + taken
 
-    def _trajectory(self, momenta: Array, step: float) -> tuple[Array, Array, Array, Flags]:
+    def _trajectory(self, momenta: Any, step: Any) -> tuple[Any, Any, Any, Any]:
         """States, slopes and momenta at its end, and which chains have got there."""
-        n_steps, mass = self._sampler.n_leapfrog, self._sampler.mass
-        x, slopes, alive = self.states, self._slopes, np.ones(len(self.states), dtype=bool)
+        n_steps, mass, xp = self._sampler.n_leapfrog, self._mass, self.place.xp
+        x, slopes, alive = self.states, self._slopes, xp.isfinite(self._energies)
         momenta = momenta - 0.5 * step * slopes
         for k in range(n_steps):
             x = x + step * momenta / mass
             # A chain that left for infinity, or to where the energy overflows and has no slope,
             # returns to its start: the model is not evaluated at such states again.
-            alive &= np.isfinite(x).all(-1)
-            x = np.where(alive[:, None], x, self.states)
-            slopes = checked_slopes(self._model, x)
-            if np.isnan(slopes).any():
-                alive &= ~np.isnan(slopes).any(-1)
-                x = np.where(alive[:, None], x, self.states)
-                slopes = np.where(alive[:, None], slopes, self._slopes)
+            alive &= xp.isfinite(x).all(-1)
+            x = xp.where(alive[:, None], x, self.states)
+            slopes = self.place.slopes(self._model, x)
+            if xp.isnan(slopes).any():
+                alive &= ~xp.isnan(slopes).any(-1)
+                x = xp.where(alive[:, None], x, self.states)
+                slopes = xp.where(alive[:, None], slopes, self._slopes)
             momenta = momenta - (0.5 if k == n_steps - 1 else 1) * step * slopes
         return x, slopes, momenta, alive
 
@@ -249,6 +249,7 @@ def _started(space: Reals, start: GivenStart) -> tuple[Array, np.random.Generato
         states, seeds = space.check(start.initial.states), SeededRun(start.rng)
         bits = np.random.PCG64()
         stream: Any = copy.deepcopy(dict(start.initial.stream))
+        stream.pop("device", None)
         bits.state = stream
         return side_by_side(states, start.n_chains), np.random.Generator(bits), seeds
     if start.initial is None:
@@ -268,7 +269,7 @@ def _recorded(walk: _Walk, n_draws: int, run: SamplingRun) -> Array:
     for draw in range(n_draws):
         for _ in range(run.thin):
             walk.move()
-        seen = _observed(run.observe, walk.states)
+        seen = _observed(run.observe, walk)
         if not draw:
             _require_memory(seen.shape, n_draws)
             values = np.empty((len(seen), n_draws, *seen.shape[1:]))
@@ -293,10 +294,14 @@ def _require_memory(shape: tuple[int, ...], n_draws: int) -> None:
     )
 
 
-def _observed(observe: Callable[[Array], ArrayLike] | None, states: Array) -> Array:
+def _observed(observe: Callable[[Any], ArrayLike] | None, walk: _Walk) -> Array:
+    states, place = walk.states, walk.place
     if observe is None:
-        return states
-    seen = as_floats(observe(states.copy()), "observe")
+        return place.to_host(states)
+    # A copy: an observable may write into its argument.
+    values = observe(1 * states)
+    is_there = isinstance(values, type(states)) and not isinstance(values, np.ndarray)
+    seen = place.to_host(values) if is_there else as_floats(values, "observe")
     if not seen.ndim or len(seen) != len(states):
         raise ShapeError(
             f"observe must map states {states.shape} to ({len(states)}, …), one entry for each "

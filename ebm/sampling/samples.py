@@ -39,7 +39,8 @@ class SamplingRun:
         Sweeps between successive draws; over R^n, transitions.
     observe : callable, optional
         Over R^n, a function from states (chain, n) to values (chain, …) that are recorded instead,
-        where the states would take too much memory.
+        where the states would take too much memory. From an action on another device than the host
+        the states are tensors there.
     progress : bool
         Show a progress bar.
     n_jobs : int, optional

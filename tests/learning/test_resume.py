@@ -19,6 +19,10 @@ TRIPLES = ebm.InteractionModel(
 LAYERS = ebm.RestrictedBoltzmannMachine.for_data(ROWS, 2, rng=0)
 TIED = ebm.Penalty(l2=0.05, ties=[0, 0, 1, 2, 3, 3, 3, 4, 4, 4])
 CHAINS = ebm.PersistentChains(20)
+HIDDEN = ebm.marginalize(
+    ebm.BoltzmannMachine(np.ones((6, 6)) - np.eye(6), np.zeros(6)), keep=range(4)
+)
+SAMPLED = ebm.Likelihood(ebm.PersistentChains(20, restarts=0.1), completion=ebm.ClampedChains(2))
 
 
 def by_moments(model):
@@ -31,7 +35,7 @@ def steps(optimizer=None, n_epochs=4, **settings):
     return ebm.GradientSteps(optimizer, n_epochs, **settings)
 
 
-#: Solver, model, average, penalty.
+#: Solver, model, loss or its average, penalty.
 RUNS = {
     "Newton": (ebm.Newton(), PAIRS, ebm.exact, None),
     "Newton, penalty": (ebm.Newton(tolerance=1e-12), PAIRS, ebm.exact, 0.01),
@@ -52,6 +56,7 @@ RUNS = {
     "persistent chains, validation": (steps(validation=ROWS[:9]), LAYERS, CHAINS, None),
     "contrastive divergence": (steps(batch_size=16), LAYERS, ebm.ContrastiveDivergence(2), None),
     "contrastive divergence, pairs": (steps(), PAIRS, ebm.ContrastiveDivergence(), None),
+    "clamped chains": (steps(ebm.Adam(0.1), batch_size=16), HIDDEN, SAMPLED, 0.01),
     "natural gradient": (steps(NaturalGradient(0.5), 8), PAIRS, ebm.exact, None),
     "natural gradient, chains": (
         steps(NaturalGradient(0.2), 8),
@@ -66,7 +71,8 @@ RUNS = {
 def begin(solver, model, average, penalty):
     """A loss that nothing was asked of, and where to begin."""
     penalty = ebm.Penalty(l2=penalty) if isinstance(penalty, float) else penalty or ebm.Penalty()
-    problem = ebm.Likelihood(average).of(model, ebm.Ensemble.from_data(ROWS), penalty)
+    loss = average if isinstance(average, ebm.Likelihood) else ebm.Likelihood(average)
+    problem = loss.of(model, ebm.Ensemble.from_data(ROWS), penalty)
     if isinstance(solver, ebm.GradientSteps):
         loss = SampledLikelihood.of(problem, solver)
     else:

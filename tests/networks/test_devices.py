@@ -248,18 +248,71 @@ def test_relative_natural_gradient(device, layers, blocks):
 )
 @pytest.mark.filterwarnings("ignore::ebm.errors.PoorMixingWarning")
 def test_chains_over_the_parameters(device, sampler):
-    """Proposals on the host, energies on the device."""
+    """States and proposals stay on the device; what is recorded comes to the host."""
     action, host, _ = pair(device, scale=12.0)
+    places = []
+
+    def observe(system):
+        def seen(theta):
+            places.append(getattr(theta, "device", None))
+            return system.action(theta)
+
+        return ebm.sampling.SamplingRun(observe=seen)
+
+    settings = {"n_draws": 3, "n_chains": 2, "rng": 0, "burn_in": 2}
     there, here = (
-        ebm.sample(
-            system,
-            sampler,
-            n_draws=3,
-            n_chains=2,
-            rng=0,
-            burn_in=2,
-            run=ebm.sampling.SamplingRun(observe=system.action),
-        )
-        for system in (action, host)
+        ebm.sample(system, sampler, run=observe(system), **settings) for system in (action, host)
     )
-    np.testing.assert_allclose(there.values, here.values, rtol=1e-6)
+    assert set(places[:3]) == {device}
+    assert not any(isinstance(place, torch.device) for place in places[3:])
+    assert isinstance(there.final.states, np.ndarray)
+    assert there.values.shape == here.values.shape
+    # A device in disguise has no generator and takes the numbers of the host.
+    if device.type == "disguise":
+        np.testing.assert_allclose(there.values, here.values, rtol=1e-6)
+        np.testing.assert_allclose(there.final.states, here.final.states, rtol=1e-6)
+    longer = {**settings, "n_draws": 5}
+    whole = ebm.sample(action, sampler, run=observe(action), **longer)
+    rest = ebm.sample(action, sampler, n_draws=2, initial=there.final, run=observe(action))
+    np.testing.assert_allclose(whole.values[:, 3:], rest.values, rtol=1e-6)
+
+
+def test_the_generator_of_a_device_goes_on_where_it_was():
+    """On the host's own device, which every torch has a generator for."""
+    from ebm.networks.action._device_arithmetic import DeviceArithmetic
+
+    def place(stream=None):
+        return DeviceArithmetic(
+            np.random.default_rng(0), torch.float32, torch.device("cpu"), stream
+        )
+
+    first = place()
+    assert first.normal((400, 50)).dtype == torch.float32
+    stream = first.stream()
+    later = place(stream["device"])
+    for draw in (lambda x: x.normal((3, 2)), lambda x: x.uniform(4), lambda x: x.jitter()):
+        torch.testing.assert_close(draw(first), draw(later), rtol=0, atol=0)
+    numbers = place().normal((400, 50))
+    assert abs(float(numbers.mean())) < 5 / np.sqrt(20000)
+    assert abs(float(numbers.square().mean()) - 1) < 5 * np.sqrt(2 / 20000)
+
+
+def test_chains_on_tensors_sample_what_chains_on_arrays_do(monkeypatch):
+    """The virial theorem, E[θ·∂E/∂θ] = d, by a generator of torch."""
+    from ebm.networks.action._device_arithmetic import DeviceArithmetic
+
+    _, host, _ = pair("cpu", scale=12.0)
+    kind = type(host)
+    monkeypatch.setattr(
+        kind,
+        "_chain_arithmetic",
+        lambda self, source, stream: DeviceArithmetic(source, self.dtype, self.device, stream),
+    )
+    run = ebm.sampling.SamplingRun(
+        observe=lambda theta: (theta * host.state_gradient(theta)).sum(-1)
+    )
+    samples = ebm.sample(
+        host, ebm.HamiltonianMonteCarlo(0.15, 8), n_draws=300, n_chains=20, rng=1, run=run
+    )
+    assert 0.5 < samples.acceptance.mean() < 1
+    assert abs(samples.mean - host.space.n) < 4 * samples.standard_error

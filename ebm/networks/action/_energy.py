@@ -19,6 +19,7 @@ from ebm.errors import ShapeError
 from ebm.model import EnergyModel
 from ebm.networks._labelled_rows import Block, LabelledRows, recomputed
 from ebm.networks._tensors import as_parameters, as_tensor, like
+from ebm.networks.action._device_arithmetic import DeviceArithmetic
 from ebm.networks.series._surprise import surprise
 from ebm.networks.series.activations import Activation
 from ebm.spaces import Reals
@@ -231,6 +232,12 @@ class MLPEnergy(EnergyModel):
         if self.prior_precision > 0:
             return ()
         return ("U → U + 1vᵀ", "c → c + k1", "all of W and b at U = 0")
+
+    def _chain_arithmetic(self, source: np.random.Generator, stream: Any) -> Any:
+        """Arrays and random numbers for chains on the device; None for those on the host."""
+        if self.device.type == "cpu":
+            return None
+        return DeviceArithmetic(source, self.dtype, self.device, stream)
 
     def _wide(self, theta: Any) -> Tensor:
         """θ, whose elements may overflow the dtype, as in chains and line searches."""
