@@ -12,6 +12,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.linalg
 import scipy.sparse
 from matplotlib import pyplot
 from scipy.stats import chi2, chi2_contingency, kstest, norm
@@ -19,7 +20,14 @@ from scipy.stats import chi2, chi2_contingency, kstest, norm
 import ebm
 from ebm import plotting
 from ebm.comparison import resampled_tests
-from ebm.comparison._covariances import benjamini_hochberg, heterogeneity, holm, wald
+from ebm.comparison._covariances import (
+    benjamini_hochberg,
+    chi_square_tail,
+    equalized,
+    heterogeneity,
+    holm,
+    hotelling_tail,
+)
 from ebm.comparison._tied_fit import tied_fits, ties_where
 from ebm.errors import (
     CodingError,
@@ -179,13 +187,61 @@ def test_a_saturated_table_of_levels_gives_the_contingency_test() -> None:
 
 
 def test_walds_test_agrees_with_the_quotient_of_one_parameter() -> None:
-    covariances = [np.array([[0.5]]), np.array([[0.25]])]
-    assert wald(np.array([[1.0], [2.5]]), covariances) == pytest.approx(1.5**2 / 0.75)
+    one = equalized(np.array([[1.0], [2.5]]), [np.eye(1) / 2, np.eye(1) / 4], np.array([True]))
+    assert one.statistic == pytest.approx(1.5**2 / 0.75)
+    assert one.values == pytest.approx(np.full((2, 1), (1.0 * 2 + 2.5 * 4) / 6))
+    assert one.variances == pytest.approx(np.full((2, 1), 1 / 6))
     values = np.array([[1.0, 0.2], [0.3, 0.1], [0.5, -1.0]])
     diagonal = [np.diag([0.1, 0.3]), np.diag([0.2, 0.4]), np.diag([0.5, 0.2])]
     variances = np.array([c.diagonal() for c in diagonal])
     of_each = heterogeneity(values, variances) ** 2
-    assert wald(values, diagonal) == pytest.approx(of_each.sum(), rel=1e-12)
+    both = equalized(values, diagonal, np.array([True, True]))
+    assert both.statistic == pytest.approx(of_each.sum(), rel=1e-12)
+
+
+def test_estimates_are_brought_together_as_by_least_squares() -> None:
+    """min over u of Σ_g (θ_g − D_g u)ᵀ C_g⁻¹ (θ_g − D_g u): the value, the minimum, its errors."""
+    random = np.random.default_rng(0)
+    values, equal = random.normal(size=(3, 4)), np.array([True, False, True, False])
+    roots = random.normal(size=(3, 4, 6))
+    covariances = roots @ roots.transpose(0, 2, 1)
+    ways = ebm.Penalty(ties=ties_where(equal, 3)).directions(12)
+    weights = scipy.linalg.block_diag(*map(np.linalg.inv, covariances))
+    inverse = np.linalg.inv(ways.T @ weights @ ways)
+    best = ways @ inverse @ ways.T @ weights @ values.ravel()
+    apart = values.ravel() - best
+    found = equalized(values, list(covariances), equal)
+    assert found.values.ravel() == pytest.approx(best, rel=1e-9)
+    expected = (ways @ inverse @ ways.T).diagonal()
+    assert np.ravel(found.variances) == pytest.approx(expected, rel=1e-9)
+    assert found.statistic == pytest.approx(apart @ weights @ apart, rel=1e-9)
+
+
+def test_walds_test_allows_for_a_covariance_from_few_rows() -> None:
+    """Means of normal rows: T² of as many rows has uniform p-values, χ² of it has not."""
+    random, n, k = np.random.default_rng(0), 40, 15
+    by_rows, by_chi_square = [], []
+    for _ in range(400):
+        rows = random.normal(size=(n, k))
+        covariance = np.cov(rows.T, ddof=1) / n
+        statistic = rows.mean(0) @ np.linalg.solve(covariance, rows.mean(0))
+        by_rows.append(hotelling_tail(statistic, k, n))
+        by_chi_square.append(float(chi_square_tail(statistic, k)))
+    assert kstest(by_rows, "uniform").pvalue > 1e-3
+    assert np.mean(np.array(by_chi_square) < 0.05) > 0.3
+    assert hotelling_tail(20.0, 10, 1e7) == pytest.approx(chi2.sf(20, 10), rel=1e-4)
+
+
+def test_walds_test_is_left_out_where_rows_are_fewer_than_equalities() -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (120, 12))
+    loss = ebm.inversion.Pseudolikelihood()
+    comparison = ebm.compare_groups(rows, by=np.arange(120) % 2, loss=loss)
+    biases, couplings, _ = comparison.equalities
+    assert biases.p_value is not None
+    assert len(biases.fits) == 2
+    assert (couplings.statistic, couplings.p_value, couplings.fits) == (None, None, ())
+    assert "more rows in each group than there are equalities" in " ".join(str(comparison).split())
+    assert comparison.parametric_tests(3, rng=0).n_draws == 3
 
 
 def test_pseudolikelihood_gives_walds_test_with_the_sandwich(comparison: Any) -> None:
@@ -195,11 +251,15 @@ def test_pseudolikelihood_gives_walds_test_with_the_sandwich(comparison: Any) ->
     for test, exact in zip(by_conditionals.equalities, comparison.equalities, strict=True):
         assert test.method == "Wald"
         assert test.log_likelihood is None
-        assert test.fits == ()
         # Both are χ² of many rows, and equal to first order.
         assert test.statistic == pytest.approx(exact.statistic, rel=0.1)
-    with pytest.raises(EbmError, match="exact likelihood"):
-        by_conditionals.parametric_tests(9)
+    # So are both fits with biases equal, which they may be, by parts of their errors.
+    fits = (each.equalities[0].fits for each in (by_conditionals, comparison))
+    for tied, other in zip(*fits, strict=True):
+        apart = tied.model.parameters - other.model.parameters
+        assert np.abs(apart / other.standard_errors).max() < 0.1
+        assert tied.standard_errors == pytest.approx(other.standard_errors, rel=0.1)
+    assert by_conditionals.parametric_tests(3, rng=0).n_failed == 0
 
 
 @pytest.mark.parametrize("loss", [ebm.Likelihood(), ebm.inversion.Pseudolikelihood()])
@@ -258,6 +318,8 @@ def test_beyond_24_units_the_loss_is_pseudolikelihood() -> None:
     comparison = ebm.compare_groups(rows, by=np.arange(400) % 2, equal=["0"], penalty=0.02)
     assert isinstance(comparison.loss, ebm.inversion.Pseudolikelihood)
     assert "by pseudo-likelihood" in str(comparison)
+    with pytest.raises(EbmError, match="at most 24 units"):
+        comparison.parametric_tests(9)
 
 
 def test_penalized_fits_have_no_chi_square() -> None:

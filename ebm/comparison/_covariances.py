@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ebm._types import Array
+from ebm._types import Array, Flags
 from ebm.ensembles import WeightedStates
 from ebm.errors import SingularCovarianceError
 from ebm.inversion import Pseudolikelihood
@@ -36,11 +36,18 @@ def of_estimates(fit: FitResult, rows: WeightedStates, penalty: Penalty) -> Arra
 
 def penalized(fisher: Array, curvature: Array) -> Array:
     """H⁻¹ F H⁻¹, (q, q)."""
-    deviation = np.sqrt(curvature.diagonal())
+    inverse = inverted(curvature)
+    return np.asarray(inverse @ fisher @ inverse)
+
+
+def inverted(matrix: Array) -> Array:
+    """The inverse of a positive definite matrix with its diagonal scaled to one first, (q, q)."""
+    deviation = np.sqrt(np.maximum(matrix.diagonal(), 0))
     scale = np.outer(deviation, deviation)
+    is_regular = bool(deviation.all())
     try:
-        root = np.linalg.inv(np.linalg.cholesky(curvature / scale))
-        is_regular = bool(1 / np.abs(root.diagonal()).max() > SINGULAR)
+        root = np.linalg.inv(np.linalg.cholesky(matrix / np.where(scale > 0, scale, 1.0)))
+        is_regular &= bool(1 / np.abs(root.diagonal()).max() > SINGULAR)
     except np.linalg.LinAlgError:
         is_regular = False
     if not is_regular:
@@ -48,8 +55,7 @@ def penalized(fisher: Array, curvature: Array) -> Array:
             "there are no standard errors: some direction of parameters changes no probability of "
             "the model; leave out units, or add a penalty, penalty=ebm.Penalty(l2=…)"
         )
-    inverse = root.T @ root / scale
-    return np.asarray(inverse @ fisher @ inverse)
+    return np.asarray(root.T @ root / scale)
 
 
 def heterogeneity(values: Array, variances: Array) -> Array:
@@ -68,15 +74,50 @@ def strength_of(couplings: Array, covariance: Array) -> tuple[float, float]:
     return float(np.abs(couplings).sum()), float(signs @ covariance @ signs)
 
 
-def wald(values: Array, covariances: Sequence[Array]) -> float:
-    """Δᵀ Cov(Δ)⁻¹ Δ of the differences from the first group, (G, k): χ² of (G − 1) k degrees."""
-    n_others, k = len(values) - 1, values.shape[1]
-    differences = (values[1:] - values[0]).ravel()
-    total = np.kron(np.ones((n_others, n_others)), covariances[0])
+class Equalized(NamedTuple):
+    """Estimates brought together where they shall be equal, and Wald's statistic of that."""
+
+    statistic: float
+    values: Array
+    variances: Array
+
+
+def equalized(values: Array, covariances: Sequence[Array], equal: Flags) -> Equalized:
+    """θ − C Rᵀ(R C Rᵀ)⁻¹ R θ of the estimates (G, p) with covariances C_g, and its variances.
+
+    R θ are the differences of the parameters ``equal``, (p,), from those of the first group, and
+    θᵀRᵀ(R C Rᵀ)⁻¹R θ is χ². To first order in 1/N the result is as good as a joint fit.
+    """
+    n_others, k = len(values) - 1, int(equal.sum())
+    differences = (values[1:] - values[0])[:, equal].ravel()
+    # C Rᵀ of each group, (p, (G − 1) k).
+    reaches = [-np.tile(covariances[0][:, equal], n_others)]
     for g, covariance in enumerate(covariances[1:]):
-        place = slice(g * k, (g + 1) * k)
-        total[place, place] += covariance
-    return float(differences @ np.linalg.solve(total, differences))
+        own = np.zeros((len(covariance), n_others, k))
+        own[:, g] = covariance[:, equal]
+        reaches.append(own.reshape(len(covariance), -1))
+    total = np.vstack([reach[equal] for reach in reaches[1:]])
+    total -= np.tile(reaches[0][equal], (n_others, 1))
+    inverse = inverted(total)
+    weighted = inverse @ differences
+    together = values - np.array([reach @ weighted for reach in reaches])
+    variances = [
+        covariance.diagonal() - ((reach @ inverse) * reach).sum(axis=1)
+        for covariance, reach in zip(covariances, reaches, strict=True)
+    ]
+    return Equalized(float(differences @ weighted), together, np.maximum(variances, 0.0))
+
+
+def hotelling_tail(statistic: float, degrees_of_freedom: int, sample_size: float) -> float:
+    """P of Wald's statistic with a covariance from N rows: F of (N − k)/(k (N − 1)) of it.
+
+    It tends to that of χ² for N ≫ k; the statistic grows without bound as N falls to k.
+    """
+    from scipy.special import betainc
+
+    k, left = degrees_of_freedom, sample_size - degrees_of_freedom
+    ratio = statistic * left / (k * (sample_size - 1))
+    return float(betainc(left / 2, k / 2, left / (left + k * ratio)))
 
 
 def chi_square_tail(statistic: Any, degrees_of_freedom: int) -> Any:

@@ -43,9 +43,11 @@ def _equalities(comparison: Any) -> list[str]:
         )
     lines = table(rows, "<<>>>")
     if any(test.statistic is None for test in comparison.equalities):
-        lines += wrapped(
-            "A penalty leaves no chi-square: take permutation_tests() or parametric_tests()."
-        )
+        is_held = comparison.penalty.l2 or comparison.penalty.l2_biases
+        why = "A penalty leaves no chi-square"
+        if not is_held:
+            why = "Wald's test needs more rows in each group than there are equalities"
+        lines += wrapped(f"{why}: take permutation_tests() or parametric_tests().")
     return lines
 
 

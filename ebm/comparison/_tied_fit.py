@@ -18,9 +18,10 @@ import numpy as np
 from ebm._iterate import iterate
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array, Flags, Indices
-from ebm.comparison._covariances import penalized
+from ebm.comparison._covariances import Equalized, penalized
 from ebm.errors import EbmError, EbmWarning
 from ebm.information import FisherInformation, fisher_information
+from ebm.inversion import log_pseudolikelihood
 from ebm.learning import FitResult, Likelihood, Newton, Penalty
 from ebm.learning._likelihood import LikelihoodLoss
 from ebm.learning.penalties import AppliedPenalty
@@ -65,6 +66,28 @@ def tied_fits(
             loss.parts, point.model, point.ensemble.of_groups, errors, strict=True
         )
     )
+
+
+def weighted_fits(
+    fits: Sequence[FitResult], data: Sequence[Any], together: Equalized
+) -> tuple[FitResult, ...]:
+    """Estimates of pseudo-likelihood that were brought together by their covariances."""
+    found = []
+    for fit, rows, theta, variances in zip(
+        fits, data, together.values, together.variances, strict=True
+    ):
+        model = fit.model.with_parameters(theta)
+        found.append(
+            FitResult(
+                model=model,
+                converged=True,
+                message="separate estimates of all groups, weighted by their covariances",
+                log_pseudolikelihood=log_pseudolikelihood(model, rows),
+                sample_size=rows.sample_size,
+                errors=np.sqrt(variances),
+            )
+        )
+    return tuple(found)
 
 
 def ties_where(equal: Flags, n_groups: int) -> Indices:

@@ -27,7 +27,7 @@ from ebm.errors import (
     EbmError,
     require_extra,
 )
-from ebm.learning import FitResult, Likelihood, Penalty
+from ebm.learning import FitResult, Penalty
 from ebm.learning.losses import Loss
 from ebm.spaces._labels import shown
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["EqualityTest", "GroupComparison", "GroupDifferences", "parameter_names"]
+
+#: Largest number of units of which sums over all states are taken without being asked for.
+EXACT_UNITS = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +52,16 @@ class EqualityTest:
         ``"likelihood ratio"``, twice the difference of the log-likelihoods of both fits, or
         ``"Wald"``, the differences of the estimates in units of their covariance.
     statistic, p_value : float or None
-        χ² and its upper tail; None for penalized estimates, whose χ² is none.
+        χ² and its upper tail; of Wald's statistic that of Hotelling's T², as its covariance comes
+        from the rows. None for penalized estimates, whose χ² is none, and where Wald's test has no
+        more rows in a group than equalities.
     degrees_of_freedom : int
         Number of equalities.
     log_likelihood : float or None
         ln L of all rows where the parameters are equal, in nats; None for pseudo-likelihood.
     fits : tuple of FitResult
-        The fit of each group with these parameters equal; empty for pseudo-likelihood.
+        The fit of each group with these parameters equal: the joint maximum of the likelihood, or
+        the estimates of pseudo-likelihood weighted by their covariances, if there are enough rows.
     """
 
     equal: str
@@ -308,12 +314,12 @@ class GroupComparison:
         LimitError
             If the work would take longer than ``max_seconds``.
         EbmError
-            If the groups were compared by pseudo-likelihood.
+            If there are more than 24 units, of which exact draws take too long.
         """
-        if not isinstance(self.loss, Likelihood):
+        if self.model.space.n > EXACT_UNITS:
             raise EbmError(
-                "draws from a fit with equal couplings need an exact likelihood: compare groups "
-                "with loss=ebm.Likelihood(), or take permutation_tests"
+                f"draws from a fit with equal couplings are exact ones, of at most {EXACT_UNITS} "
+                f"units, got {self.model.space.n}: take permutation_tests"
             )
         models = tuple(result.model for result in self._with_equal_couplings())
         settings = self._settings(executor, checkpoint, max_seconds)
@@ -321,7 +327,7 @@ class GroupComparison:
 
     def _with_equal_couplings(self) -> tuple[FitResult, ...]:
         for test in self.equalities:
-            if test.equal == "couplings":
+            if test.equal == "couplings" and test.method == "likelihood ratio":
                 return test.fits
         ties = ties_where(self._couples, len(self.fits))
         return tied_fits(self.fits, self.data, ties, self.penalty)

@@ -11,10 +11,20 @@ import numpy as np
 
 from ebm._arrays import read_only
 from ebm._types import Array, Flags
-from ebm.comparison._covariances import chi_square_tail, of_estimates, wald
+from ebm.comparison._covariances import (
+    chi_square_tail,
+    equalized,
+    hotelling_tail,
+    of_estimates,
+)
 from ebm.comparison._grouped_rows import Coding, of_group, read_groups
-from ebm.comparison._tied_fit import tied_fits, ties_where
-from ebm.comparison.group_comparison import EqualityTest, GroupComparison, parameter_names
+from ebm.comparison._tied_fit import tied_fits, ties_where, weighted_fits
+from ebm.comparison.group_comparison import (
+    EXACT_UNITS,
+    EqualityTest,
+    GroupComparison,
+    parameter_names,
+)
 from ebm.ensembles import WeightedStates
 from ebm.errors import (
     CodingError,
@@ -37,8 +47,6 @@ from ebm.spaces._labels import shown
 
 __all__ = ["compare_groups"]
 
-#: Largest number of units whose likelihood is summed exactly without being asked for.
-EXACT_UNITS = 24
 #: What may be equal in all groups, by name.
 KINDS = ("biases", "couplings", "all")
 
@@ -61,7 +69,8 @@ def compare_groups(
     difference of the log-likelihoods, 2(ℓ − ℓ₀), is χ² with as many degrees of freedom as there
     are equalities. Up to 24 units likelihoods are exact; beyond, estimates are those of
     pseudo-likelihood, whose ratio is no χ², and their differences are tested by their covariance
-    (Wald). Tests by permutation are methods of the result.
+    (Wald), which needs more rows in each group than there are equalities. Tests by permutation are
+    methods of the result.
 
     Parameters
     ----------
@@ -280,19 +289,23 @@ def _test(
     """Likelihood ratio of exact fits, Wald's test of others; none of penalized ones."""
     df = (len(fits) - 1) * int(equal.sum())
     is_free = not (penalty.l2 or penalty.l2_biases)
-    if not exact:
-        values = np.array([result.model.parameters[equal] for result in fits])
-        covariances = [covariance[np.ix_(equal, equal)] for covariance in covariances]
-        chi_square = wald(values, covariances) if is_free else None
-        test = EqualityTest(name, "Wald", chi_square, df, None)
-    else:
+    if exact:
         tied = tied_fits(fits, data, ties_where(equal, len(fits)), penalty)
         free, held = _log_likelihood(fits), _log_likelihood(tied)
-        ratio = max(0.0, 2 * (free - held)) if is_free else None
-        test = EqualityTest(name, "likelihood ratio", ratio, df, None, held, tied)
-    if test.statistic is None:
+        test = EqualityTest(name, "likelihood ratio", None, df, None, held, tied)
+        ratio = max(0.0, 2 * (free - held))
+        p_value = float(chi_square_tail(ratio, df))
+        return replace(test, statistic=ratio, p_value=p_value) if is_free else test
+    test = EqualityTest(name, "Wald", None, df, None)
+    size = min(rows.sample_size for rows in data)
+    if size <= df:
         return test
-    return replace(test, p_value=float(chi_square_tail(test.statistic, df)))
+    together = equalized(np.array([f.model.parameters for f in fits]), covariances, equal)
+    test = replace(test, fits=weighted_fits(fits, data, together))
+    if not is_free:
+        return test
+    p_value = hotelling_tail(together.statistic, df, size)
+    return replace(test, statistic=together.statistic, p_value=p_value)
 
 
 def _log_likelihood(fits: Sequence[FitResult]) -> float:
