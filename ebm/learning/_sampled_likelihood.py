@@ -408,7 +408,9 @@ class SampledLikelihood:
         """Directions of parameters that change the distribution, where the average is exact."""
         directions = self.penalty.directions
         charged = None if directions is None else directions.shape[1]
-        if self.is_pairwise or reason == "interrupted" or not isinstance(ensemble, ExactEnsemble):
+        if self.is_pairwise or reason == "interrupted" or self.completion is not None:
+            return charged
+        if not isinstance(ensemble, ExactEnsemble):
             return charged
         average = getattr(self.average, "average", exact)
         loss = LikelihoodLoss(self.family, self.data, average, self.penalty, self.data)

@@ -189,7 +189,7 @@ class FitResult:
 
     @property
     def n_parameters(self) -> int:
-        """Number of independent parameters, p."""
+        """Number of parameters, p."""
         return len(self.model.parameters)
 
     @property
