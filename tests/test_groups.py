@@ -27,6 +27,8 @@ from ebm.comparison._covariances import (
     heterogeneity,
     holm,
     hotelling_tail,
+    of_estimates,
+    scale_of_estimates,
 )
 from ebm.comparison._tied_fit import tied_fits, ties_where
 from ebm.errors import (
@@ -296,6 +298,22 @@ def test_a_pattern_of_pairs_has_couplings_there_alone() -> None:
             ebm.compare_groups(tables(), model=family, loss=loss, equal=[("a", "c")])
 
 
+def test_the_sandwich_and_the_curvature_of_the_reference() -> None:
+    """Pairs 01, 03 and 12 of table A: estimates, sandwich errors, and those of H⁻¹ alone."""
+    pattern = np.zeros((4, 4))
+    pattern[[0, 0, 1], [1, 3, 2]] = pattern[[1, 3, 2], [0, 0, 1]] = 1
+    family = ebm.BoltzmannMachine(scipy.sparse.csr_array(pattern) * 0, np.zeros(4))
+    loss = ebm.inversion.Pseudolikelihood()
+    comparison = ebm.compare_groups(tables(), model=family, loss=loss, equal="couplings")
+    couplings = comparison["A"].model.parameters[4:]
+    assert couplings == pytest.approx([1.43958228, -1.04525247, 0.85258297], abs=5e-9)
+    errors = np.sqrt(comparison.covariances[0].diagonal()[4:])
+    assert errors == pytest.approx([0.33171131, 0.29754588, 0.30799011], abs=5e-9)
+    plan = comparison._plan(())
+    _, scales = plan.estimates([plan.rows(counts) for counts in plan.counts])
+    assert np.sqrt(scales[0].diagonal()) == pytest.approx([0.239, 0.213, 0.220], abs=5e-4)
+
+
 def test_models_bring_their_order_of_units_and_their_coding() -> None:
     flat = np.zeros((4, 4)), np.zeros(4)
     reverse = ebm.BoltzmannMachine(*flat, names=NAMES[::-1])
@@ -398,6 +416,7 @@ def test_p_values_count_the_draws_and_are_never_zero(comparison: Any) -> None:
     pairs = np.array([each[0] for each in found])
     strengths = np.array([each[1] for each in found])
     (differences,) = comparison.differences
+    # Statistics of a likelihood are those of the differences; of others they have a scale.
     assert tests.statistics == pytest.approx(np.abs(differences.z), rel=1e-9)
     assert tests.p_values == pytest.approx((1 + (pairs >= tests.statistics).sum(0)) / 20)
     largest = pairs.max(axis=1)
@@ -461,6 +480,19 @@ def test_raw_differences_raise_false_alarms_where_studentized_ones_do_not() -> N
     raw_structure, strength, structure = alarms[1], alarms[2], alarms[3]
     assert max(strength, structure) <= 3
     assert raw_structure >= 5
+
+
+def test_a_sandwich_of_unseen_events_raises_false_alarms(monkeypatch: Any) -> None:
+    """Of pseudo-likelihood the statistics are divided by √(H⁻¹/N); the sandwich is the mutant."""
+    loss, alarms = ebm.inversion.Pseudolikelihood(), np.zeros((2, 5))
+    for seed in range(8):
+        rows = data_set(2.0, (600, 200), seed)
+        comparison = ebm.compare_groups(rows, penalty=PENALTY, loss=loss, equal=["0"])
+        for k, scale in enumerate((scale_of_estimates, of_estimates)):
+            monkeypatch.setattr(resampled_tests, "scale_of_estimates", scale)
+            alarms[k] += p_values(comparison, 19, seed) <= 0.05
+    assert alarms[0, 2:].max() <= 2
+    assert alarms[1, 3] >= 3
 
 
 def test_p_values_are_uniform_where_groups_are_equal() -> None:

@@ -34,6 +34,17 @@ def of_estimates(fit: FitResult, rows: WeightedStates, penalty: Penalty) -> Arra
     return penalized(fisher, fisher + applied.hessian if applied else fisher) / rows.sample_size
 
 
+def scale_of_estimates(fit: FitResult, rows: WeightedStates, penalty: Penalty) -> Array:
+    """What the statistics of draws are divided by: the covariance, or of pseudo-likelihood H⁻¹/N.
+
+    Draws have other distributions than the data, in which some events are more or less rare, and
+    the sandwich of few events is far too small.
+    """
+    if fit.fisher is None:
+        return Pseudolikelihood().of(fit.model, rows, penalty).inverse_curvature()
+    return of_estimates(fit, rows, penalty)
+
+
 def penalized(fisher: Array, curvature: Array) -> Array:
     """H⁻¹ F H⁻¹, (q, q)."""
     inverse = inverted(curvature)

@@ -24,7 +24,7 @@ from ebm.comparison._covariances import (
     benjamini_hochberg,
     heterogeneity,
     holm,
-    of_estimates,
+    scale_of_estimates,
     strength_of,
 )
 from ebm.comparison._group_text import printed_tests
@@ -63,7 +63,9 @@ class ResampledTests:
     """Statistics of the differences between groups, with p-values (1 + #{T* ≥ T}) / (1 + B).
 
     The statistic of a coupling is √Q, Q = Σ_g (W_g − W̄)²/σ_g² about the weighted mean; of two
-    groups it is |W − W'| / √(σ² + σ'²). ``print(tests)`` prints tables.
+    groups it is |W − W'| / √(σ² + σ'²). σ is the standard error of a likelihood, and of a
+    pseudo-likelihood √(H⁻¹/N), which is smaller than it by about √2 but steady where units are
+    rarely on together. ``print(tests)`` prints tables.
 
     Parameters
     ----------
@@ -202,23 +204,23 @@ class Plan:
         )
 
     def estimates(self, groups: Sequence[WeightedStates]) -> tuple[Array, Array]:
-        """Couplings of groups that are fitted anew, (G, k), and their covariances, (G, k, k)."""
+        """Couplings of groups that are fitted anew, (G, k), and their scales, (G, k, k)."""
         couples = np.asarray(self.family.is_coupling, dtype=bool)
-        couplings, covariances = [], []
+        couplings, scales = [], []
         for rows in groups:
             result = fit(self.family, rows, loss=self.loss, penalty=self.penalty)
             if not result.converged:
                 raise EbmError(result.message)
             couplings.append(result.model.parameters[couples])
-            covariance = of_estimates(result, rows, self.penalty)
-            covariances.append(covariance[np.ix_(couples, couples)])
-        return np.array(couplings), np.array(covariances)
+            scale = scale_of_estimates(result, rows, self.penalty)
+            scales.append(scale[np.ix_(couples, couples)])
+        return np.array(couplings), np.array(scales)
 
 
-def studentized(couplings: Array, covariances: Array) -> tuple[Array, float]:
+def studentized(couplings: Array, scales: Array) -> tuple[Array, float]:
     """√Q of each coupling, (k,), and of the strengths Σ|W|, from (G, k) and (G, k, k)."""
-    variances = np.einsum("gkk->gk", covariances)
-    both = zip(couplings, covariances, strict=True)
+    variances = np.einsum("gkk->gk", scales)
+    both = zip(couplings, scales, strict=True)
     strengths = np.array([strength_of(*of_group) for of_group in both])
     of_all = heterogeneity(strengths[:, :1], strengths[:, 1:])
     return heterogeneity(couplings, variances), float(of_all[0])

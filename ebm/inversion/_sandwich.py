@@ -79,6 +79,25 @@ def sandwich_covariance(
     return np.asarray((covariance + covariance.T) / (2 * sample_size))
 
 
+def inverse_curvature(
+    loss: ConditionalLoss,
+    theta: Array,
+    sample_size: float,
+    ways: Array | None,
+    to_model: Callable[[Array], Array],
+) -> Array:
+    """T H⁻¹ Tᵀ / N of tied regressions, (p, p): a scale of their estimates, not their covariance.
+
+    It needs no variance of the rows, which is far too small where an event was not seen.
+    """
+    _require_feasible(loss, theta.shape[0] * (theta.shape[0] + 1) // 2)
+    hessian = _Influence(loss, theta, loss.evaluate(theta), ways).tied_hessian
+    inverse = hessian.solve(np.eye(len(hessian.root)))
+    for _ in range(2):
+        inverse = to_model(inverse).T
+    return np.asarray((inverse + inverse.T) / (2 * sample_size))
+
+
 def _require_feasible(loss: ConditionalLoss, p: int) -> None:
     m, n = loss.states.shape
     # A factor, and two triangles of equations for each row; untied, small ones of each unit.

@@ -30,7 +30,11 @@ from ebm.errors import (
 )
 from ebm.inversion._conditionals import ConditionalLoss
 from ebm.inversion._rows import DistinctRows, read_rows
-from ebm.inversion._sandwich import sandwich_covariance, sandwich_errors
+from ebm.inversion._sandwich import (
+    inverse_curvature,
+    sandwich_covariance,
+    sandwich_errors,
+)
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.learning import fit
 from ebm.learning._existence import (
@@ -430,6 +434,14 @@ class PseudolikelihoodProblem:
         size = self.rows.sample_size
         with single_threaded_blas():
             return sandwich_covariance(
+                self.loss, self._centered(), size, self.ways, self._to_parameters
+            )
+
+    def inverse_curvature(self) -> Array:
+        """H⁻¹/N at the family's parameters as they are, (p, p)."""
+        size = self.rows.sample_size
+        with single_threaded_blas():
+            return inverse_curvature(
                 self.loss, self._centered(), size, self.ways, self._to_parameters
             )
 
