@@ -31,7 +31,7 @@ from ebm.comparison._group_text import printed_tests
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import exact
 from ebm.errors import EbmError, EbmWarning, LimitError, require_extra
-from ebm.learning import Penalty, fit
+from ebm.learning import Likelihood, Penalty, fit
 from ebm.learning.losses import Loss
 
 __all__ = ["GlobalTest", "Plan", "ResampledTests", "resampled_tests"]
@@ -114,7 +114,8 @@ class ResampledTests:
 
     def __repr__(self) -> str:
         return (
-            f"ResampledTests({self.n_draws} {self.null}, structure p={self.structure.p_value:.4g}, "
+            f"ResampledTests({self.null}, {self.n_draws} draws: structure "
+            f"p={self.structure.p_value:.4g}, "
             f"strength p={self.strength.p_value:.4g})"
         )
 
@@ -176,6 +177,11 @@ class Plan:
                 "take parametric_tests, or the tests of equality"
             )
         return Plan(different, whole.astype(np.int64), family, loss, penalty, models, names)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether sums over all states are taken."""
+        return isinstance(self.loss, Likelihood)
 
     def drawn(self, random: np.random.Generator) -> list[WeightedStates]:
         """Groups of the same sizes."""
@@ -243,10 +249,11 @@ def resampled_tests(
         pairs, strength = studentized(*plan.estimates([plan.rows(row) for row in plan.counts]))
         seconds = n_draws * (time.perf_counter() - began)
         if not seconds <= max_seconds:
+            faster = " loss=ebm.inversion.Pseudolikelihood()," if plan.is_exact else ""
             raise LimitError(
                 f"{n_draws} draws would take about {seconds:.0f} s, the limit is max_seconds="
-                f"{max_seconds:g}: take fewer draws, loss=ebm.inversion.Pseudolikelihood(), or "
-                "raise max_seconds and give an executor"
+                f"{max_seconds:g}: take fewer draws,{faster} or raise max_seconds and give an "
+                "executor"
             )
         seeds = generator(rng).integers(0, 2**63, n_draws)
         answers = run_jobs(
