@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ebm import errors, units
-from ebm.ensembles import Ensemble, Estimate, Moments, WeightedStates
+from ebm.ensembles import Ensemble, Estimate, IncompleteEnsemble, Moments, WeightedStates
 from ebm.errors import EbmError, EbmWarning
 from ebm.model import EnergyModel, ParametricModel
 from ebm.models import (
@@ -90,6 +90,7 @@ __all__ = [
     "GradientDescent",
     "GradientSteps",
     "HamiltonianMonteCarlo",
+    "IncompleteEnsemble",
     "InteractionModel",
     "IsingModel",
     "Langevin",

@@ -45,9 +45,10 @@ RUNG = {name: height for height, names in enumerate(RUNGS) for name in names.spl
 
 #: Names that `ebm` offers to everybody; a name is added here with its feature, never removed.
 PUBLIC = """
-    Adam Annealing Binary BoltzmannMachine ClampedChains ContrastiveDivergence EbmError EbmWarning EnergyModel
-    Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps
-    HamiltonianMonteCarlo InteractionModel IsingModel LBFGS Langevin Levels Likelihood MarginalModel
+    Adam Annealing Binary BoltzmannMachine ClampedChains ContrastiveDivergence EbmError EbmWarning
+    EnergyModel Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps
+    HamiltonianMonteCarlo IncompleteEnsemble InteractionModel IsingModel LBFGS Langevin Levels
+    Likelihood MarginalModel
     Metropolis Moments NaturalGradient Newton ParallelTempering ParametricModel Penalty
     PairwiseModel PersistentChains PottsModel Product Reals
     RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare

@@ -550,3 +550,49 @@ def test_an_interrupt_while_modules_are_loaded_is_a_sentence() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "ebm: interrupted\n")
+
+
+def test_incomplete_rows_are_kept_when_asked(tmp_path: Path, capsys: Any) -> None:
+    """The likelihood sums over missing cells; the report counts them, and says the assumption."""
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 2, (60, 3)).astype(str)
+    cells[rng.random(cells.shape) < 0.2] = "NA"
+    path = tmp_path / "survey.csv"
+    path.write_text("a,b,c\n" + "\n".join(",".join(row) for row in cells) + "\n")
+    model, numbers = tmp_path / "model.npz", tmp_path / "report.json"
+    argv = ["fit", str(path), "--missing-at-random", "--out", str(model), "--json", str(numbers)]
+    assert main(argv) == 0
+    text = capsys.readouterr().out
+    n_missing = int((cells == "NA").sum())
+    assert f"{n_missing} of 180" in text
+    assert "missing at random" in text
+    table = ebm.read_table(path, drop_missing="never")
+    start = ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3), names=["a", "b", "c"])
+    result = ebm.fit(start, ebm.IncompleteEnsemble.from_data(table))
+    np.testing.assert_allclose(ebm.load(model).parameters, result.model.parameters, atol=1e-9)
+    summary = json.loads(numbers.read_text())["summary"]
+    assert sum(summary["n_missing"]) == n_missing
+    assert summary["n_complete"] == (cells != "NA").all(axis=1).sum()
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--missing-at-random", "--drop-missing"], "not allowed with"),
+        (["--missing-at-random", "--figure", "x.png"], "--figure draws statistics of complete"),
+        ([], "--missing-at-random, or leave columns out"),
+    ],
+)
+def test_what_missing_cells_exclude_is_said(
+    tmp_path: Path, capsys: Any, argv: list[str], words: str
+) -> None:
+    """One choice, and no figure of complete rows."""
+    path = tmp_path / "survey.csv"
+    path.write_text("a,b\n0,1\nNA,1\n1,0\n1,1\n0,0\n")
+    argv = [str(tmp_path / word) if word == "x.png" else word for word in argv]
+    try:
+        code = main(["fit", str(path), *argv])
+    except SystemExit as stop:
+        code = stop.code
+    assert code == 2
+    assert words in " ".join(capsys.readouterr().err.split())

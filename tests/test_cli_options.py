@@ -66,6 +66,7 @@ def test_arguments_of_the_library_have_options() -> None:
         ("layout=['id', 'item', 'resp'] turns it", "--long id,item,resp turns it"),
         ("layout='transposed' turns it", "--transpose turns it"),
         ("drop_missing=True, or", "--drop-missing, or"),
+        ("with drop_missing='never', or", "with --missing-at-random, or"),
         ("for data coded −1 and 1 use space=ebm.Spins", "for data coded −1 and 1 use --spins"),
         ("use space=ebm.Binary", "use space=ebm.Binary"),
         ("unit 'l2' never changes", "unit 'l2' never changes"),

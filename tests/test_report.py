@@ -718,3 +718,63 @@ def test_a_table_is_fitted_as_its_states_with_its_names() -> None:
     by_table, by_rows = fit(machine(), table).model, fit(machine(), drawn()).model
     assert by_table.names == tuple(NAMES)
     assert np.array_equal(by_table.parameters, by_rows.parameters)
+
+
+# Rows with missing cells
+
+
+def incomplete(n_rows: int = 400) -> ebm.IncompleteEnsemble:
+    rows = drawn(n_rows).astype(float)
+    rows[np.random.default_rng(5).random(rows.shape) < 0.2] = np.nan
+    rows[0] = np.nan
+    return ebm.IncompleteEnsemble.from_data(rows, names=NAMES)
+
+
+def test_incomplete_rows_are_counted_and_fitted_as_they_are() -> None:
+    data = incomplete()
+    report = analyze(data, penalty=0.01)
+    start = BoltzmannMachine(np.zeros((5, 5)), np.zeros(5), names=NAMES)
+    alone = fit(start, data, penalty=0.01)
+    assert report.fit is not None
+    assert report.fit.log_likelihood == pytest.approx(alone.log_likelihood, rel=1e-12)
+    summary = report.summary
+    assert (summary.n_rows, summary.sample_size, summary.n_patterns) == (
+        400,
+        400,
+        len(data.levels),
+    )
+    np.testing.assert_allclose(summary.n_missing, data.n_missing)
+    np.testing.assert_allclose(summary.rates, data.seen_mean)
+    assert summary.n_complete == data.n_complete
+    text = str(report)
+    assert f"missing cells                     {data.n_missing.sum():g} of 2000" in text
+    words = " ".join(text.split())
+    assert "missing cells summed over" in words
+    assert "missing at random" in words
+    assert report.comparison is None
+    assert report.goodness is None
+    assert report.couplings is not None
+    assert report.couplings.strongest[0].standard_error is not None
+    json.dumps(report.to_dict(), allow_nan=False)
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_report_on_incomplete_rows_takes_a_center_and_spins() -> None:
+    data = incomplete()
+    report = analyze(data, penalty=0.01, center="mean")
+    np.testing.assert_allclose(report.model.center, data.seen_mean)
+    values = np.where(data.levels < 0, np.nan, 2.0 * data.levels - 1)
+    counts = data.weights * data.sample_size
+    spins = ebm.IncompleteEnsemble.from_data(values, space=Spins, sample_weight=counts)
+    of_spins = analyze(spins, penalty=0.16)
+    assert of_spins.fit is not None
+    assert report.fit is not None
+    assert of_spins.fit.log_likelihood == pytest.approx(report.fit.log_likelihood, abs=1e-7)
+    np.testing.assert_allclose(of_spins.summary.rates, report.summary.rates)
+
+
+def test_too_many_units_with_missing_cells_are_refused() -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (200, 40)).astype(float)
+    rows[0, 0] = np.nan
+    with pytest.raises(ebm.errors.LimitError, match="at most 32 units, not of 40"):
+        analyze(ebm.IncompleteEnsemble.from_data(rows))

@@ -9,6 +9,7 @@ import io
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import ebm
 from ebm.cli.options import in_options
 from ebm.errors import (
     CodingError,
@@ -668,3 +670,37 @@ def test_no_bytes_raise_anything_but_a_named_error(
     except EbmError:
         return
     assert np.isfinite(table.states).all()
+
+
+def test_rows_with_missing_cells_can_be_kept(tmp_path: Path) -> None:
+    """As NaN, for a likelihood that sums over what they might hold; no row is counted as lost."""
+    path = write(tmp_path, "a,b,c\n0,NA,9\n1,1,0\n,,\n1,1,0\n")
+    table = read_table(path, drop_missing="never", missing=9)
+    np.testing.assert_array_equal(
+        table.states, [[0, np.nan, np.nan], [1, 1, 0], [np.nan] * 3, [1, 1, 0]]
+    )
+    assert (table.n_rows_read, table.n_rows_dropped) == (4, 0)
+    data = ebm.IncompleteEnsemble.from_data(table)
+    assert data.space.names == ("a", "b", "c")
+    np.testing.assert_array_equal(data.levels, [[0, -1, -1], [1, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("threshold", "wanted"),
+    [(2, [[0, np.nan], [1, 0], [1, 1]]), ("mean", [[0, np.nan], [0, 0], [1, 1]])],
+)
+def test_thresholds_are_those_of_the_cells_seen(
+    tmp_path: Path, threshold: Any, wanted: Any
+) -> None:
+    """A missing cell stays one, and enters no mean."""
+    path = write(tmp_path, "a,b\n1,\n3,2\n8,4\n")
+    table = read_table(path, drop_missing="never", threshold=threshold)
+    np.testing.assert_array_equal(table.states, wanted)
+    assert "to 1" in table.notes[0]
+
+
+def test_what_is_to_be_done_with_missing_cells_is_one_of_three(tmp_path: Path) -> None:
+    """Anything else is a slip."""
+    path = write(tmp_path, "a,b\n0,1\n")
+    with pytest.raises(EbmError, match="drop_missing must be True, False or 'never', got 'no'"):
+        read_table(path, drop_missing="no")  # type: ignore[arg-type]

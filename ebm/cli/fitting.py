@@ -28,6 +28,7 @@ from ebm.cli.options import (
     tell,
     three_names,
 )
+from ebm.ensembles import IncompleteEnsemble
 from ebm.errors import CodingError, ConstantUnitError, EbmError, require_extra
 from ebm.io import save
 from ebm.learning import Penalty
@@ -55,9 +56,14 @@ _READING = (
     ("--exclude A,B", name_list, "columns to leave out, named as for --columns"),
     ("--missing 9,99", name_list, "values that mean 'no answer', besides empty cells, NA, ? and a "
      "point"),
-    ("--drop-missing", None, "leave out incomplete rows"),
     ("--threshold T", cut, "1 where a value is above T, 0 elsewhere; T is a number, mean or median "
      "of each column, or such for columns by name as in a=1.5,b=mean"),
+)  # fmt: skip
+_INCOMPLETE = (
+    ("--drop-missing", None, "leave out incomplete rows"),
+    ("--missing-at-random", None, "keep incomplete rows: the likelihood sums over what their "
+     "missing cells might hold, which is right if a cell is missing for no reason but the cells "
+     f"seen in its row; up to {MAX_UNITS_EXACT} columns"),
 )  # fmt: skip
 _LAYOUTS = (
     ("--transpose", None, "rows are units"),
@@ -93,6 +99,7 @@ def add_fit(commands: Any) -> None:
     )
     fit.add_argument("data", type=Path, metavar="DATA", help=".csv .tsv .txt (.gz) .npy .npz")
     add_options(fit, _READING)
+    add_options(fit.add_mutually_exclusive_group(), _INCOMPLETE)
     headers = fit.add_mutually_exclusive_group()
     said = "the first line holds names; as the file shows it by default"
     headers.add_argument("--header", action="store_const", const=True, help=said)
@@ -144,13 +151,15 @@ def _fit(arguments: argparse.Namespace) -> int:
 
 
 def _fit_file(arguments: argparse.Namespace) -> Report:
-    names = ("columns", "exclude", "missing", "drop_missing", "threshold", "header")
+    names = ("columns", "exclude", "missing", "threshold", "header")
     options = {name: getattr(arguments, name) for name in names}
+    options["drop_missing"] = "never" if arguments.missing_at_random else arguments.drop_missing
     layout = arguments.long or ("transposed" if arguments.transpose else "wide")
     table = read_table(arguments.data, layout=layout, **options)
     if table.doubt:
         tell(table.doubt)
-    changes = np.ptp(table.states, axis=0) != 0
+    seen = (column[~np.isnan(column)] for column in table.states.T)
+    changes = [len(column) > 0 and np.ptp(column) != 0 for column in seen]
     constant = [name for name, change in zip(table.names, changes, strict=True) if not change]
     if constant:
         notes = (*table.notes, f"Columns that never change: exclude={constant}")
@@ -166,7 +175,7 @@ def _fit_file(arguments: argparse.Namespace) -> Report:
 
 def _advice(table: Table, is_spins: bool) -> str:
     """Advice on data in another coding, beyond the message of the state space."""
-    values = np.unique(table.states)
+    values = np.unique(table.states[~np.isnan(table.states)])
     if is_spins and np.isin(values, (0, 1)).all():
         return ""
     if len(values) == 2 and values[0] != -1:
@@ -201,15 +210,25 @@ def _analyzed(
             f"{n} columns are too many for an exact fit; Markov chains take their place, for a "
             "minute or more; Ctrl-C ends it with what it has"
         )
+    data: Any = table
+    notes: tuple[str, ...] = ()
+    if np.isnan(table.states).any():
+        if arguments.figure:
+            raise EbmError(
+                "--figure draws statistics of complete rows: leave it out, or give --drop-missing "
+                "instead of --missing-at-random"
+            )
+        # The notes of a table of complete rows are known to the report.
+        data, notes = IncompleteEnsemble.from_data(table, space=space), table.notes
     report = analyze(
-        table,
+        data,
         space=space,
         penalty=Penalty(arguments.l2, arguments.l2_biases),
         center="mean" if arguments.center == "mean" else 0.0,
         rng=arguments.seed,
         progress=n >= _SLOW_UNITS and sys.stderr.isatty(),
     )
-    return report_in_options(report)
+    return report_in_options(replace(report, warnings=(*notes, *report.warnings)))
 
 
 def _write(report: Report, arguments: argparse.Namespace) -> None:

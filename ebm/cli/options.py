@@ -30,7 +30,7 @@ KEYWORDS: Mapping[str, str] = {
 } | {"n_chains": "--chains", "rng": "--seed"}
 #: Arguments of which a value is an option of its own.
 _SWITCHES: Mapping[str, Callable[[Any], str | None]] = {
-    "drop_missing": lambda value: "--drop-missing",
+    "drop_missing": lambda value: "--missing-at-random" if value == "never" else "--drop-missing",
     "header": lambda value: "--no-header" if value is False else "--header",
     "layout": lambda value: (
         f"--long {listed([str(name) for name in value])}"

@@ -1,6 +1,7 @@
 """Ensembles, over which averages are taken, and their moments and estimates."""
 
 from ebm.ensembles.ensemble import Ensemble, WeightedStates
+from ebm.ensembles.incomplete import IncompleteEnsemble
 from ebm.ensembles.moments import Estimate, Moments
 
-__all__ = ["Ensemble", "Estimate", "Moments", "WeightedStates"]
+__all__ = ["Ensemble", "Estimate", "IncompleteEnsemble", "Moments", "WeightedStates"]

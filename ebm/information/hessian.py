@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array
-from ebm.ensembles import Ensemble
+from ebm.ensembles import Ensemble, IncompleteEnsemble
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
-from ebm.errors import ModelError
+from ebm.errors import MissingValueError, ModelError
 from ebm.information.fisher import fisher_information
 from ebm.model import ParametricModel
 
@@ -44,6 +44,8 @@ def loss_hessian(model: ParametricModel, data: Ensemble, average: Ensemble | Non
     ModelError
         If the model has no parameters, or derivatives that depend on them and no
         ``energy_hessian``.
+    MissingValueError
+        If rows lack cells: a fit has their observed information, ``result.fisher``.
 
     Examples
     --------
@@ -57,6 +59,12 @@ def loss_hessian(model: ParametricModel, data: Ensemble, average: Ensemble | Non
     if not isinstance(model, ParametricModel):
         raise ModelError(f"{type(model).__name__} has no parameters: it is no ebm.ParametricModel")
     require_units(data, model.space)
+    if isinstance(data, IncompleteEnsemble):
+        # Of energies affine in θ the mean below would not look at the rows.
+        raise MissingValueError(
+            "the Hessian over rows with missing cells is the observed information, which a fit "
+            "has: ebm.fit(model, data).fisher"
+        )
     average = exact(model) if average is None else average
     difference = model.mean_energy_hessian(data) - model.mean_energy_hessian(average)
     hessian: Any = fisher_information(model, average).dense() + difference

@@ -16,7 +16,6 @@ from ebm.information.fisher import symmetrized
 from ebm.learning._existence import (
     FLAT,
     empty_pairs,
-    missing_maximum,
     units_of_direction,
 )
 from ebm.learning._likelihood import UNDETERMINED, LikelihoodLoss, Point, deviations
@@ -55,8 +54,7 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
             errors, why = _without_rank(loss, errors, rank, len(fisher), why)
     if reason == "flat":
         units = _growing(loss, direction, errors)
-        held = loss.penalty.holds_couplings
-        notes = [missing_maximum(cells, units, loss.sample_size, held=held), *notes]
+        notes = [loss.missing_maximum(cells, units), *notes]
     elif fisher is None and reason != "interrupted":
         doubt, note = None, "whether the likelihood has a maximum is not known: interrupted"
         with interruptible():

@@ -7,7 +7,7 @@ Fisher information are taken about the means of the data, where they are well sc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from ebm.enumeration import ExactEnsemble
 from ebm.errors import PrecisionError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.learning._coordinates import CenteredPairs, Coordinates, OwnParameters
-from ebm.learning._existence import empty_cells, units_of_direction
+from ebm.learning._existence import empty_cells, missing_maximum, units_of_direction
 from ebm.learning._families import diagonal_input, joint_model, pairs_of
 from ebm.learning._separation import idle_directions, is_affine, units_moved
 from ebm.learning._statistics import gradient_of, gradient_variances, mean_energy, variances
@@ -220,6 +220,11 @@ class LikelihoodLoss:
     def units_of(self, direction: Array) -> list[str]:
         """Names of the units that a direction of steps moves most."""
         return units_moved(self.family, self.coordinates.of_features(direction))
+
+    def missing_maximum(self, cells: Sequence[str], units: Sequence[str]) -> str:
+        """The sentence that there is no maximum, by empty cells or by units that grow."""
+        held = self.penalty.holds_couplings
+        return missing_maximum(cells, units, self.sample_size, held=held)
 
     def settings(self) -> dict[str, str]:
         """What a run that is taken up has in common with the one that was stopped."""
@@ -421,6 +426,10 @@ class Point:
             return False
         slopes = (self._slope_after(length) for length in (4.0, FAR))
         return all(2 * self.slope <= slope <= -TURNED * self.slope for slope in slopes)
+
+    def falls_after(self, length: float) -> bool:
+        """Whether the loss still falls along the Newton step, so many steps away."""
+        return self._slope_after(length) < 0
 
     def _slope_after(self, length: float) -> float:
         """Derivative of the loss along the Newton step, so many steps away."""

@@ -27,7 +27,7 @@ MOST_PAIRS = 5000
 STEP = 0.1
 
 
-def symmetric_start_notes(family: Any, *, are_summed: bool) -> tuple[str, ...]:
+def symmetric_start_notes(family: Any, *, are_summed: bool = True) -> tuple[str, ...]:
     """Name traced units that a fit from here would not couple to those seen, or not tell apart.
 
     The latter where they are summed out exactly.

@@ -9,7 +9,14 @@ from typing import Any
 from ebm._iterate import MEMBERS
 from ebm._randomness import RandomSource
 from ebm.ensembles import Ensemble, Moments
-from ebm.errors import CodingError, EbmError, FewSamplesWarning, ModelError, warn
+from ebm.errors import (
+    CodingError,
+    EbmError,
+    FewSamplesWarning,
+    MissingValueError,
+    ModelError,
+    warn,
+)
 from ebm.learning._batches import is_normalized
 from ebm.learning._own_gradients import require_own_gradient
 from ebm.learning.losses import Likelihood, Loss
@@ -51,7 +58,9 @@ def fit(
         Rows in the coding of the model, or an ensemble, or, for pairwise families, moments in
         either two-valued coding. Rows with frequencies are given as
         ``ebm.Ensemble.from_data(rows, sample_weight=…)``; the sum of the frequencies is the number
-        of samples, to which standard errors refer.
+        of samples, to which standard errors refer. Rows with cells missing at random are given as
+        ``ebm.IncompleteEnsemble.from_data(rows)``; what the cells might hold is summed over, and
+        the fit starts from the couplings of ``model`` unless they are all zero.
     loss : Loss, optional
         ``ebm.Likelihood()`` if not given; ``ebm.Likelihood(average)`` with another average over the
         model, or ``ebm.inversion.Pseudolikelihood()``.
@@ -82,6 +91,8 @@ def fit(
 
     Raises
     ------
+    MissingValueError
+        If rows have missing cells and are no ``IncompleteEnsemble``, or the loss takes none.
     ModelError
         If the model has no parameters, or needs rows and gets moments, or the ``energy_gradient``
         of a user's model is not the derivative of its ``energy`` by differences at ten states.
@@ -132,6 +143,11 @@ def _rows_of(data: Any, space: StateSpace) -> Ensemble:
     """Rows in the coding of the model, which decides it."""
     try:
         return Ensemble.from_data(data, space=space)
+    except MissingValueError as error:
+        raise MissingValueError(
+            f"{error}; cells that are missing at random are summed over where the data are given "
+            "as ebm.IncompleteEnsemble.from_data(rows)"
+        ) from error
     except CodingError as error:
         message = str(error)
         for coding, model in (("Spins", "IsingModel"), ("Binary", "BoltzmannMachine")):

@@ -12,7 +12,7 @@ from ebm._iterate import Run, iterate
 from ebm._jobs import interruptible
 from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
-from ebm.ensembles import Ensemble, Moments
+from ebm.ensembles import Ensemble, IncompleteEnsemble, Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError, require_memory
@@ -23,6 +23,7 @@ from ebm.learning._existence import (
     require_possible,
 )
 from ebm.learning._families import has_pairs, moments_alone, require_own_pairs
+from ebm.learning._incomplete_likelihood import IncompleteLikelihoodProblem
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
 from ebm.learning._sampled_likelihood import SampledLikelihood
 from ebm.learning._separation import is_saturated
@@ -134,7 +135,23 @@ class Likelihood:
         if has_pairs(model):
             require_own_pairs(model)
         applied = AppliedPenalty(model, penalty)
+        if isinstance(data, IncompleteEnsemble):
+            return self._of_incomplete_rows(model, data, applied)
         return LikelihoodProblem(model, data, self.average, applied, self.completion)
+
+    def _of_incomplete_rows(
+        self, model: Any, data: IncompleteEnsemble, penalty: AppliedPenalty
+    ) -> Problem:
+        """The problem of rows with missing cells, refused where chains stand for the model."""
+        chains = self.average if has_memory(self.average) else self.completion
+        if chains is not None:
+            raise EbmError(
+                f"{type(chains).__name__} takes complete rows: with missing cells the "
+                "likelihood is summed exactly, ebm.Likelihood(), of models that ebm.exact can sum; "
+                "beyond, fit data.complete_rows()"
+            )
+        average = _knowing_log_partition(self.average)
+        return IncompleteLikelihoodProblem(model, data, average, penalty)
 
 
 @dataclass(frozen=True, eq=False)

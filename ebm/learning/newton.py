@@ -38,7 +38,8 @@ class Newton(Search):
     """Newton steps θ ← θ − H⁻¹ ∂L/∂θ, shortened where the loss does not fall.
 
     The Hessian H is the Fisher information Cov[∂E/∂θ] plus the curvature of the penalty, which is
-    exact for energies affine in θ; other families are refused. Convergence is quadratic. Where a
+    exact for energies affine in θ; other families are refused. Over rows with missing cells it is
+    their observed information :cite:`louis1982`. Convergence is quadratic. Where a
     saturated model makes H nearly singular and no part of the Newton step lowers the loss, the
     smallest multiple of the variances of the features over the data that suffices is added to H.
 

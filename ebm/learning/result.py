@@ -111,7 +111,8 @@ class FitResult:
     sample_size : float
         Number of samples, the sum of the weights of the data.
     fisher : FisherInformation or None
-        The Fisher information of one sample, in the parameters of the model.
+        The Fisher information of one sample, in the parameters of the model; over rows with missing
+        cells their observed information.
     ensemble : Any
         The average over the fitted model, exact by default.
     history : tuple of FitStep

@@ -49,6 +49,10 @@ def _data(report: Sections) -> Lines:
     if s.sample_size != s.n_rows:
         yield labelled("sum of weights", f"{s.sample_size:g}")
     yield labelled("distinct patterns", f"{s.n_patterns}")
+    if s.n_missing:
+        n_cells = s.sample_size * s.n_units
+        yield labelled("missing cells", f"{sum(s.n_missing):g} of {n_cells:g}")
+        yield labelled("complete rows", f"{s.n_complete:g}")
     yield labelled(
         "rate (probability active)", f"min {low:.4g}, median {middle:.4g}, max {high:.4g}"
     )
@@ -120,6 +124,13 @@ def _entropies(report: Sections) -> Lines:
     s = report.entropies
     yield "Entropy (bits per row)"
     yield labelled("S1, independent units", f"{s.independent:.4f}")
+    if s.plug_in is None or s.bias is None:
+        yield labelled("S, fitted model", f"{s.model:.4f}")
+        yield from wrapped(
+            "Left out, because they require complete rows: entropy of the data, mean-field "
+            "inversion, KL(data||model), triples."
+        )
+        return
     if s.pairwise is not None:
         yield labelled("S2, pairwise model", with_error(s.pairwise, s.model_error))
     elif s.model is not None:

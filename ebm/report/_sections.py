@@ -180,9 +180,7 @@ def entropies(
     )
 
 
-def summarize_fit(
-    result: FitResult, data: WeightedStates, l2: float, l2_biases: float
-) -> FitSummary:
+def summarize_fit(result: FitResult, data: Ensemble, l2: float, l2_biases: float) -> FitSummary:
     """Summary of a fit with these penalties, with ln Z exact or estimated by its ensemble."""
     partition = getattr(result.ensemble, "partition", None)
     error = None if partition is None else float(partition.standard_error)
@@ -208,7 +206,7 @@ def summarize_fit(
     )
 
 
-def misfits(data: WeightedStates, ensemble: Ensemble) -> list[MomentMisfit | None]:
+def misfits(data: Ensemble, ensemble: Ensemble) -> list[MomentMisfit | None]:
     """The rate and the pair of the largest misfit, in standard errors of as many rows of the model.
 
     1/N + 1/N′ with N′ the sample size of the ensemble stands for 1/N in these.

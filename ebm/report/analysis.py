@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ebm._progress import stage
 from ebm._randomness import RandomSource, generator
-from ebm.ensembles import Ensemble, WeightedStates
+from ebm.ensembles import Ensemble, IncompleteEnsemble, WeightedStates
 from ebm.enumeration import ExactEnsemble
 from ebm.errors import (
     CodingError,
@@ -25,6 +25,7 @@ from ebm.errors import (
 from ebm.inversion import mean_field
 from ebm.learning import FitResult, fit
 from ebm.learning.penalties import Penalty, as_penalty
+from ebm.report._incomplete import sections_of_incomplete_rows
 from ebm.report._printed import render
 from ebm.report._sections import sections_of
 from ebm.report.parts import Sections
@@ -50,7 +51,7 @@ class Report(Sections):
 
     Parameters
     ----------
-    data : WeightedStates
+    data : WeightedStates or IncompleteEnsemble
         Distinct rows of the data with their frequencies.
     result : FitResult or None
         The exact fit up to 32 units, a fit by Markov chains up to 500; None above.
@@ -66,7 +67,7 @@ class Report(Sections):
         Limitations of the data and of the fit, one sentence each.
     """
 
-    data: WeightedStates
+    data: WeightedStates | IncompleteEnsemble
     result: FitResult | None
     inversion: Any
     model: Any
@@ -102,8 +103,10 @@ def analyze(
 
     Parameters
     ----------
-    data : array_like, pandas.DataFrame, Table or WeightedStates, (n_rows, n_units)
+    data : array_like, frame, Table, WeightedStates or IncompleteEnsemble, (n_rows, n_units)
         Rows are samples. The notes of a :class:`ebm.tables.Table` join the warnings of the report.
+        Of rows with missing cells up to 32 units are fitted, and sections are left out that
+        compare the model with complete rows.
     penalty : Penalty or float, optional
         ``ebm.Penalty(l2=…, l2_biases=…)`` of the fit, or ``l2`` alone; it does not affect the
         inversion.
@@ -147,18 +150,23 @@ def analyze(
     strengths = _strengths(as_penalty(penalty))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EbmWarning)
-        if not isinstance(data, WeightedStates):
+        if not isinstance(data, WeightedStates | IncompleteEnsemble):
             data = Ensemble.from_data(data, space=space, names=names)
         place = _center(data, center)
         source = generator(rng)
-        result, route = _fitted(data, strengths, source, progress)
+        result: FitResult | None
         inversion: Any = None
-        with stage(progress, "comparing the model with data and with other estimates"):
-            try:
-                inversion = mean_field(data.moments())
-            except ConstantUnitError as error:
-                trouble = [f"No mean-field inversion: {error}"]
-            sections = sections_of(data, result, inversion, strengths, source)
+        if isinstance(data, IncompleteEnsemble):
+            result, route = _fitted_to_incomplete_rows(data, strengths, progress)
+            sections = sections_of_incomplete_rows(data, result, strengths)
+        else:
+            result, route = _fitted(data, strengths, source, progress)
+            with stage(progress, "comparing the model with data and with other estimates"):
+                try:
+                    inversion = mean_field(data.moments())
+                except ConstantUnitError as error:
+                    trouble = [f"No mean-field inversion: {error}"]
+                sections = sections_of(data, result, inversion, strengths, source)
     model: Any = inversion if result is None else result.model
     messages = _messages(caught, data, fitted=result is not None)
     notes = (*notes, *messages, *(result.warnings if result else ()), *trouble)
@@ -183,7 +191,7 @@ def _strengths(penalty: Penalty) -> tuple[float, float]:
     return penalty.l2, penalty.l2_biases
 
 
-def _center(data: WeightedStates, center: ArrayLike | str) -> Any:
+def _center(data: WeightedStates | IncompleteEnsemble, center: ArrayLike | str) -> Any:
     """The center as numbers; None for spins, which have none."""
     if isinstance(data.space, Spins):
         if isinstance(center, str) or np.any(center):
@@ -194,7 +202,7 @@ def _center(data: WeightedStates, center: ArrayLike | str) -> Any:
     if isinstance(center, str):
         if center != "mean":
             raise CodingError(f"center must be numbers or 'mean', got {center!r}")
-        return data.moments().mean
+        return data.seen_mean if isinstance(data, IncompleteEnsemble) else data.moments().mean
     return center
 
 
@@ -203,8 +211,7 @@ def _fitted(
 ) -> tuple[FitResult | None, str]:
     """The fit, or None, and a sentence on its method."""
     n = data.space.n
-    strengths = zip(("l2", "l2_biases"), penalty, strict=True)
-    penalties = ", ".join(f"{name} = {value:g}" for name, value in strengths if value)
+    penalties = _in_words(penalty)
     kind = f"penalized maximum likelihood, {penalties}" if penalties else "maximum likelihood"
     if n > MAX_UNITS_SAMPLED:
         without_effect = f", on which the penalty {penalties} has no effect" if penalties else ""
@@ -233,8 +240,33 @@ def _fitted(
     )
 
 
+def _fitted_to_incomplete_rows(
+    data: IncompleteEnsemble, penalty: tuple[float, float], progress: bool
+) -> tuple[FitResult, str]:
+    """The fit with missing cells summed over, and a sentence on its method."""
+    n = data.space.n
+    if n > MAX_UNITS_EXACT:
+        raise LimitError(
+            f"missing cells are summed over by exact fits of at most {MAX_UNITS_EXACT} units, not "
+            f"of {n}: take fewer columns, or complete rows"
+        )
+    result = fit(independent_units(data), data, penalty=Penalty(*penalty), progress=progress)
+    penalties = _in_words(penalty)
+    kind = f"penalized maximum likelihood, {penalties}" if penalties else "exact maximum likelihood"
+    return result, f"{kind}, all 2^{n} states enumerated, missing cells summed over"
+
+
+def _in_words(penalty: tuple[float, float]) -> str:
+    """The strengths of a penalty that are not zero."""
+    strengths = zip(("l2", "l2_biases"), penalty, strict=True)
+    return ", ".join(f"{name} = {value:g}" for name, value in strengths if value)
+
+
 def _messages(
-    caught: list[warnings.WarningMessage], data: WeightedStates, *, fitted: bool
+    caught: list[warnings.WarningMessage],
+    data: WeightedStates | IncompleteEnsemble,
+    *,
+    fitted: bool,
 ) -> list[str]:
     """Texts of the warnings of this library; those of others are passed on."""
     texts = []

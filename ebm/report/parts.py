@@ -36,7 +36,11 @@ class DataSummary:
     names : tuple of str, (n_units,)
         Names of the units.
     rates : tuple of float, (n_units,)
-        Probability that each unit is active (1).
+        Probability that each unit is active (1), of incomplete rows among the cells seen.
+    n_missing : tuple of float, (n_units,)
+        Number of missing cells of each unit; empty where rows are complete.
+    n_complete : float or None
+        Number of rows without a missing cell; None where all are.
     """
 
     n_rows: int
@@ -46,6 +50,8 @@ class DataSummary:
     coding: str
     names: tuple[str, ...]
     rates: tuple[float, ...]
+    n_missing: tuple[float, ...] = ()
+    n_complete: float | None = None
 
 
 @dataclass(frozen=True)
@@ -130,11 +136,12 @@ class Entropies:
     pairwise : float or None
         S₂, the largest entropy of all distributions with the rates and pairs of the data. It equals
         ``model`` if the model reproduces these; None with a penalty or before convergence.
-    plug_in : float
-        Entropy of the observed frequencies; biased low by about (K−1)/(2N ln 2).
-    bias : float
+    plug_in : float or None
+        Entropy of the observed frequencies; biased low by about (K−1)/(2N ln 2). None, like the
+        next two, where rows lack cells.
+    bias : float or None
         (K−1)/(2N ln 2) for K patterns in N rows.
-    corrected : float
+    corrected : float or None
         ``plug_in + bias``, the estimate of Miller and Madow.
     captured, captured_corrected : float or None
         I₂/I_N = (S₁ − S₂)/(S₁ − S), with ``plug_in`` and with ``corrected`` for S; None without S₂,
@@ -146,9 +153,9 @@ class Entropies:
     independent: float
     model: float | None
     pairwise: float | None
-    plug_in: float
-    bias: float
-    corrected: float
+    plug_in: float | None
+    bias: float | None
+    corrected: float | None
     captured: float | None
     captured_corrected: float | None
     model_error: float | None = None

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from ebm._jobs import interruptible
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
-from ebm.ensembles import Ensemble, Estimate, Moments, WeightedStates
+from ebm.ensembles import Ensemble, Estimate, IncompleteEnsemble, Moments, WeightedStates
 from ebm.information import fisher_information
 from ebm.learning import FitResult, GradientSteps, Likelihood, Penalty, PersistentChains, fit
 from ebm.learning._existence import require_changing_units
@@ -84,15 +84,24 @@ class SampledModel(Ensemble):
         return Estimate((self.log_partition + float(energy.value)) / unit, error / unit)
 
 
-def independent_units(data: WeightedStates) -> Any:
+def independent_units(data: WeightedStates | IncompleteEnsemble) -> Any:
     """A pairwise model without couplings and with the rates of the data, moved off 0 and 1."""
     n, size = data.space.n, data.sample_size
     # Half a row moves rates off 0 and 1.
-    rate = (data.moments().to(Binary).mean * size + 0.5) / (size + 1)
+    rate = (_rates(data) * size + 0.5) / (size + 1)
     odds = np.log(rate / (1 - rate))
     if isinstance(data.space, Spins):
         return IsingModel(np.zeros((n, n)), odds / 2, names=data.space.names)
     return BoltzmannMachine(np.zeros((n, n)), odds, names=data.space.names)
+
+
+def _rates(data: WeightedStates | IncompleteEnsemble) -> Array:
+    """Probability that each unit is 1, among the cells seen, (n,)."""
+    if not isinstance(data, IncompleteEnsemble):
+        return np.asarray(data.moments().to(Binary).mean)
+    # A unit without a value is refused by the fit.
+    mean = np.nan_to_num(data.seen_mean, nan=0.5)
+    return (1 + mean) / 2 if isinstance(data.space, Spins) else mean
 
 
 def fit_by_chains(

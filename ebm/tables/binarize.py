@@ -81,9 +81,9 @@ def binarize(values: ArrayLike, threshold: ArrayLike) -> NDArray[np.int8]:
 def cut(
     values: NDArray[Any], names: Sequence[str], threshold: Any
 ) -> tuple[NDArray[Any], tuple[str, ...]]:
-    """Columns of complete rows (n_rows, n_columns) cut in two, with notes on what each side holds.
+    """Columns of rows (n_rows, n_columns) cut in two, with notes on what each side holds.
 
-    Columns that a mapping does not name are left as they are.
+    Columns that a mapping does not name are left as they are, and so are missing cells.
     """
     columns, wanted = list(range(len(names))), threshold
     is_single = isinstance(threshold, str) or np.ndim(threshold) == 0
@@ -107,15 +107,20 @@ def cut(
         averages = isinstance(threshold, str)
         text = f"the {threshold} of their column" if averages else f"{places[0]:g}"
     before = values[:, columns]
-    after = binarize(before, places)
+    seen = ~np.isnan(before)
+    after = binarize(np.where(seen, before, 0), places)
     table = values.copy()
-    table[:, columns] = after
-    note = f"Values greater than {text} were set to 1, all others to 0{_sides(before, after)}."
+    table[:, columns] = np.where(seen, after, before)
+    sides = _sides(before[seen], after[seen])
+    note = f"Values greater than {text} were set to 1, all others to 0{sides}."
     return table, (note, *_order_notes(before, chosen))
 
 
 def _place(column: NDArray[Any], wanted: Any) -> float:
-    """One threshold as a number."""
+    """One threshold as a number, an average that of the cells seen."""
+    column = column[~np.isnan(column)]
+    if isinstance(wanted, str) and wanted in _AVERAGES and not len(column):
+        return 0.0
     try:
         place = float(_AVERAGES[wanted](column) if isinstance(wanted, str) else wanted)
     except (KeyError, TypeError, ValueError):
@@ -152,7 +157,7 @@ def codes_doubt(values: NDArray[Any], names: Sequence[str]) -> str:
     """A sentence on whole numbers such as 99 or −1 far outside of the others of their column."""
     counts: dict[int, dict[str, int]] = {}
     for name, column in zip(names, values.T, strict=True):
-        for code, count in _codes(column):
+        for code, count in _codes(column[~np.isnan(column)]):
             counts.setdefault(code, {})[name] = count
     if not counts:
         return ""

@@ -1,4 +1,4 @@
-"""Reading a file: columns are chosen, incomplete rows dropped or refused, values thresholded."""
+"""Reading a file: columns chosen, incomplete rows dropped, refused or kept, values thresholded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +34,13 @@ _MANY_COLUMNS = 32
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of numbers with named columns, without missing values.
+    """Rows of numbers with named columns.
 
     Parameters
     ----------
     states : ndarray, shape (n_rows, n_columns)
-        Values, int8 where all are integers of that range and float64 otherwise; read-only.
+        Values, int8 where all are integers of that range and float64 otherwise; read-only. NaN
+        where a cell is missing and its row was kept.
     names : tuple of str, (n_columns,)
         Names of the columns.
     n_rows_read : int
@@ -85,7 +86,7 @@ def read_table(
     columns: Sequence[str | int] | None = None,
     exclude: Sequence[str | int] | None = None,
     missing: str | float | Sequence[str | float] = (),
-    drop_missing: bool = False,
+    drop_missing: bool | Literal["never"] = False,
     threshold: Threshold | None = None,
     header: bool | None = None,
     layout: str | Sequence[str] = "wide",
@@ -107,8 +108,10 @@ def read_table(
         Columns to leave out of ``columns``, specified in the same way.
     missing : str, float or sequence of these
         Values that mean "no answer", such as ``[9, 99]``, besides empty cells, ``NA`` and ``.``.
-    drop_missing : bool, default False
-        Leave out rows with a missing value in the chosen columns; a note gives their number.
+    drop_missing : bool or "never", default False
+        Leave out rows with a missing value in the chosen columns; a note gives their number. By
+        default a missing value is an error; with ``"never"`` all rows stay, their missing cells
+        NaN, as :meth:`ebm.IncompleteEnsemble.from_data` takes them.
     threshold : float, str, sequence or mapping, optional
         Replace every value by 1 if it is greater than the threshold and by 0 otherwise. A
         number, ``"mean"`` or ``"median"`` of each column, one of these for each column, or a
@@ -127,8 +130,8 @@ def read_table(
     Raises
     ------
     EbmError
-        If ``layout`` has another value, or ``missing`` is one string with several codes. Files that
-        cannot be read raise subclasses of this error.
+        If ``layout`` or ``drop_missing`` has another value, or ``missing`` is one string with
+        several codes. Files that cannot be read raise subclasses of this error.
 
     Examples
     --------
@@ -144,6 +147,8 @@ def read_table(
         raise EbmError(
             f"layout must be 'wide', 'transposed' or the names of three columns, got {layout!r}"
         )
+    if drop_missing not in (False, True, "never"):
+        raise EbmError(f"drop_missing must be True, False or 'never', got {drop_missing!r}")
     is_whole = columns is None and exclude is None
     # Numerical codes apply to the chosen columns only: a respondent may have the number 99.
     codes = {str(code): Reading()(str(code)) for code in _listed_codes(missing)}
@@ -203,8 +208,12 @@ def _listed_codes(missing: Any) -> list[str | float]:
     return list(missing)
 
 
-def _complete_rows(values: NDArray[Any], names: Sequence[str], drop_missing: bool) -> NDArray[Any]:
-    """The complete rows if ``drop_missing``; missing values are refused otherwise."""
+def _complete_rows(
+    values: NDArray[Any], names: Sequence[str], drop_missing: bool | str
+) -> NDArray[Any]:
+    """The complete rows, or all of them for ``"never"``; missing values are refused otherwise."""
+    if drop_missing == "never":
+        return values
     if values.dtype.kind != "f" or not (missing := np.isnan(values)).any():
         return values
     complete: NDArray[Any] = values[~missing.any(axis=1)]
@@ -223,7 +232,10 @@ def _complete_rows(values: NDArray[Any], names: Sequence[str], drop_missing: boo
 def _remedy(missing: Flags, names: Sequence[str]) -> str:
     """Advice to drop rows, or to exclude columns without which some rows are complete."""
     if not missing.any(axis=1).all():
-        return "drop those rows with drop_missing=True, or leave columns out with exclude="
+        return (
+            "drop those rows with drop_missing=True, keep them for a likelihood of cells missing "
+            "at random with drop_missing='never', or leave columns out with exclude="
+        )
     order = np.argsort(-missing.sum(axis=0), kind="stable")
     # A row is complete without the columns up to the last one that it lacks, emptiest first.
     n_left_out = len(names) - missing[:, order[::-1]].argmax(axis=1)
@@ -243,8 +255,8 @@ def _remedy(missing: Flags, names: Sequence[str]) -> str:
 
 
 def _require_finite(values: NDArray[Any], names: Sequence[str]) -> None:
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        row, column = np.argwhere(~np.isfinite(values))[0]
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        row, column = np.argwhere(np.isinf(values))[0]
         raise CodingError(
             f"column {names[column]!r} has the value {values[row, column]} in data row {row + 1}, "
             "wanted finite numbers: correct the cell"
