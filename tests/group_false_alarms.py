@@ -15,6 +15,8 @@ counting errors are .015:
     shift 0, rows 300 300, likelihood     .060  .075  .065  .070   .050    .055 .065  .060   .344
     shift 2, rows 600 200, likelihood     .360  .640  .045  .020   .035    .080 .055  .019   .229
     shift 2, rows 600 200, pseudo-l.      .460  .745  .045  .020   .025               .028   .005
+    shift 1, rows 600 200, pseudo-l.      .090  .150  .040  .055   .055               .050   .100
+    shift 0, rows 300 300, pseudo-l.      .065  .075  .065  .065   .050               .040   .262
 
 Pseudo-likelihood is scaled by its curvature; by sandwich errors S/SE is .18 and max/SE .48. Under
 biases that differ studentized permutations are no exact draws; they err to the side of caution.
