@@ -38,6 +38,7 @@ __all__ = [
     "SingularCovarianceError",
     "StuckUnitWarning",
     "SymmetricStartWarning",
+    "UnusedCategoryError",
 ]
 
 Item = TypeVar("Item")
@@ -73,6 +74,10 @@ class MissingValueError(EbmError):
 
 class ConstantUnitError(EbmError):
     """A unit never changes, so that no finite bias describes it."""
+
+
+class UnusedCategoryError(EbmError):
+    """A category of an item is never chosen, so that no finite threshold describes it."""
 
 
 class SingularCovarianceError(EbmError):

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._files import atomic_write, require_version
+from ebm.effective import MarginalModel, ParametricMarginal
 from ebm.errors import EbmError, FileFormatError
-from ebm.model import EnergyModel
+from ebm.model import ConditionalModel, EnergyModel
 from ebm.models import (
     BoltzmannMachine,
     InteractionModel,
     IsingModel,
+    OrdinalModel,
     PairwiseModel,
     PottsModel,
     RestrictedBoltzmannMachine,
@@ -42,6 +44,7 @@ _FIELDS: dict[type[EnergyModel], tuple[str, ...]] = {
     BoltzmannMachine: ("weights", "biases", "center", "offset"),
     InteractionModel: ("terms", "offset"),
     IsingModel: ("couplings", "fields", "offset"),
+    OrdinalModel: ("weights", "thresholds", "scores", "offset"),
     PairwiseModel: ("couplings", "fields", "offset"),
     PottsModel: ("couplings", "fields", "offset"),
     RestrictedBoltzmannMachine: (
@@ -54,7 +57,8 @@ _FIELDS: dict[type[EnergyModel], tuple[str, ...]] = {
     ),
     TabularModel: ("energies",),
 }
-_CLASSES: dict[str, type[EnergyModel]] = {model.__name__: model for model in _FIELDS}
+_MARGINALS: tuple[type[MarginalModel], ...] = (MarginalModel, ParametricMarginal)
+_CLASSES: dict[str, Any] = {model.__name__: model for model in (*_FIELDS, *_MARGINALS)}
 
 
 def save(model: EnergyModel, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -63,7 +67,8 @@ def save(model: EnergyModel, path: str | os.PathLike[str], *, overwrite: bool = 
     Parameters
     ----------
     model : EnergyModel
-        A model of any parametric class of this library, dense or sparse, or a TabularModel.
+        A model of any parametric class of this library, dense or sparse, a TabularModel, or a
+        marginal of one of them, which is stored as its joint model and the units kept.
     path : str or path-like
         The file to write; no suffix is added.
     overwrite : bool, default False
@@ -82,23 +87,8 @@ def save(model: EnergyModel, path: str | os.PathLike[str], *, overwrite: bool = 
     >>> load(path).names
     ('a', 'b')
     """
-    if type(model) not in _FIELDS:
-        raise FileFormatError(
-            f"models of class {type(model).__name__} cannot be saved, only {', '.join(_CLASSES)}: "
-            "save its parameters with numpy.savez and rebuild it from them"
-        )
-    header: dict[str, Any] = {
-        "format_version": FORMAT_VERSION,
-        "class": type(model).__name__,
-        "space": _space_record(model.space),
-    }
-    if isinstance(model, RestrictedBoltzmannMachine):
-        header["units"] = [
-            {"class": type(unit).__name__, **_settings(unit)} for unit in model.units
-        ]
-    arrays: dict[str, Any] = {}
-    for name in _FIELDS[type(model)]:
-        arrays |= _field_arrays(name, getattr(model, name))
+    record, arrays = _record(model)
+    header = {"format_version": FORMAT_VERSION, **record}
     with atomic_write(path, overwrite=overwrite) as file:
         np.savez(file, allow_pickle=False, **{_HEADER: np.array(json.dumps(header))}, **arrays)
 
@@ -133,20 +123,60 @@ def load(path: str | os.PathLike[str]) -> Any:
         arrays = _arrays(file, path)
     header = _header(arrays, path)
     try:
-        space = _space(header["space"])
-        model = _CLASSES[header["class"]]
-        fields = {name: _field(name, arrays) for name in _FIELDS[model]}
-        belongs: dict[str, Any] = {"space": space}
-        if model not in (InteractionModel, PairwiseModel, TabularModel):
-            belongs = {"names": space.names}
-        if "units" in header:
-            belongs["units"] = tuple(map(_unit, header["units"]))
-        return model(**fields, **belongs)
+        return _model(header, arrays)
     except Exception as error:
         reason = str(error) if isinstance(error, EbmError) else f"missing or wrong {error}"
         raise FileFormatError(
             f"{path} is a damaged model file ({reason}): save it again"
         ) from error
+
+
+def _record(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What JSON holds of a model, and its arrays; of a marginal those of its joint model."""
+    record: dict[str, Any] = {"class": type(model).__name__}
+    if type(model) in _MARGINALS:
+        joint, arrays = _record(model.model)
+        return record | {"keep": [int(unit) for unit in model.keep], "model": joint}, arrays
+    if type(model) not in _FIELDS:
+        raise _unsaved(model)
+    record["space"] = _space_record(model.space)
+    if isinstance(model, RestrictedBoltzmannMachine):
+        record["units"] = [
+            {"class": type(unit).__name__, **_settings(unit)} for unit in model.units
+        ]
+    arrays = {}
+    for name in _FIELDS[type(model)]:
+        arrays |= _field_arrays(name, getattr(model, name))
+    return record, arrays
+
+
+def _unsaved(model: Any) -> FileFormatError:
+    """What to say of models that are not of the library, and of those made of such models."""
+    remedy = "save its parameters with numpy.savez and rebuild it from them"
+    if isinstance(model, ConditionalModel):
+        remedy = (
+            "save the parameters of its joint model, model.model, with numpy.savez, and take "
+            "given of the model rebuilt from them"
+        )
+    return FileFormatError(
+        f"models of class {type(model).__name__} cannot be saved, only {', '.join(_CLASSES)}: "
+        f"{remedy}"
+    )
+
+
+def _model(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """The model of a record and the arrays of its file."""
+    kind = _CLASSES[record["class"]]
+    if kind in _MARGINALS:
+        return kind(_model(record["model"], arrays), tuple(record["keep"]))
+    space = _space(record["space"])
+    fields = {name: _field(name, arrays) for name in _FIELDS[kind]}
+    belongs: dict[str, Any] = {"space": space}
+    if kind not in (InteractionModel, PairwiseModel, TabularModel):
+        belongs = {"names": space.names}
+    if "units" in record:
+        belongs["units"] = tuple(map(_unit, record["units"]))
+    return kind(**fields, **belongs)
 
 
 def _space_record(space: StateSpace) -> dict[str, Any]:
@@ -180,7 +210,10 @@ def _unit(record: Mapping[str, Any]) -> Unit:
 
 
 def _field_arrays(name: str, value: Any) -> dict[str, Any]:
-    """One field as arrays: itself, or the three arrays of a sparse matrix or of a mapping."""
+    """One field as arrays: itself, or those of a sparse matrix, of a mapping or of many vectors."""
+    if isinstance(value, tuple):
+        lengths = np.array([len(part) for part in value])
+        return {f"{name}.numbers": np.concatenate(value), f"{name}.lengths": lengths}
     if isinstance(value, Mapping):
         return {f"{name}.{part}": array for part, array in arrays_of_terms(value).items()}
     if not hasattr(value, "tocsr"):
@@ -193,6 +226,9 @@ def _field_arrays(name: str, value: Any) -> dict[str, Any]:
 def _field(name: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
     if name in arrays:
         return arrays[name]
+    if f"{name}.lengths" in arrays:
+        ends = np.cumsum(arrays[f"{name}.lengths"])[:-1]
+        return tuple(np.split(arrays[f"{name}.numbers"], ends))
     if f"{name}.sizes" in arrays:
         return terms_of_arrays(
             arrays[f"{name}.sizes"], arrays[f"{name}.units"], arrays[f"{name}.coefficients"]
@@ -224,12 +260,19 @@ def _header(arrays: Mapping[str, NDArray[Any]], path: str | os.PathLike[str]) ->
         raise FileFormatError(f"{path} is not a model file: wanted one written by ebm.save")
     try:
         header = json.loads(str(arrays[_HEADER]))
-        version, name = int(header["format_version"]), str(header["class"])
+        version, names = int(header["format_version"]), _class_names(header)
     except Exception as error:
         raise FileFormatError(f"{path} is a damaged model file: unreadable record") from error
     require_version(path, version, FORMAT_VERSION)
-    if name not in _CLASSES:
-        raise FileFormatError(
-            f"{path} holds a {name}, this version of ebm knows {', '.join(_CLASSES)}"
-        )
+    for name in names:
+        if name not in _CLASSES:
+            raise FileFormatError(
+                f"{path} holds a {name}, this version of ebm knows {', '.join(_CLASSES)}"
+            )
     return dict(header)
+
+
+def _class_names(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """The class of a model, and of the joint models that it is made of."""
+    joint = record.get("model")
+    return (str(record["class"]), *(() if joint is None else _class_names(joint)))

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats
-from ebm._types import Array, Flags
-from ebm.errors import ModelError
+from ebm._types import Array, Flags, Indices
+from ebm.errors import ModelError, require_memory
 from ebm.spaces import StateSpace
 from ebm.spaces._fixed_units import FixedUnits, fixed_units, subspace
 from ebm.spaces._labels import require_order
@@ -19,6 +19,7 @@ from ebm.spaces._labels import require_order
 __all__ = [
     "ConditionalModel",
     "EnergyModel",
+    "PairFeatures",
     "ParametricConditional",
     "ParametricModel",
     "Penalized",
@@ -126,6 +127,33 @@ class Penalized(NamedTuple):
     is_coupling: Flags
 
 
+class PairFeatures(NamedTuple):
+    """Of which features the parameters of a pairwise energy of levels are fields and couplings.
+
+    E = −Σ_c v_c f_c − Σ_{k<l} W_kl g_k g_l + k over f = ``space.features(x)`` and g_i = f_i B_i of
+    each unit. The parameters are v_c, then W_kl of features of two units i < j: by pairs of units
+    row by row, then by the features of i, then by those of j. A model offers them by a method
+    ``pair_features()``, and is then fitted by pseudo-likelihood.
+
+    Parameters
+    ----------
+    kept : ndarray of int, (k,)
+        The features c that have a field.
+    blocks : tuple of ndarray, (w_i, m_i)
+        B_i of each unit, with w_i its number of features. The constant and the features kept must
+        span those of B_i: what all other units add to a unit could be fields of its own.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ebm.OrdinalModel([[0, 1], [1, 0]], [[0, 0, 0], [0, 0, 0]]).pair_features().kept
+    array([1, 2, 4, 5])
+    """
+
+    kept: Indices
+    blocks: tuple[Array, ...]
+
+
 class ParametricModel(EnergyModel):
     """An energy model with parameters: enough for learning and Fisher information.
 
@@ -216,11 +244,14 @@ class ParametricModel(EnergyModel):
         ------
         ModelError
             If ∂E/∂θ depends on θ at some of 64 states drawn at random, and there is no such method.
+        MemoryLimitError
+            If a matrix of all parameters would take too much memory.
         NamesError
             If the average is over units of other names, or in another order.
         """
         require_order(getattr(average, "space", self.space), self.space)
         p, hessian = len(self.parameters), getattr(self, "energy_hessian", None)
+        require_memory(8.0 * p * p, f"second derivatives by {p} parameters", "take fewer of them")
         if callable(hessian):
             return np.asarray(average.expectation(hessian))
         states = self.space.random(64, 0)
@@ -302,6 +333,16 @@ class ConditionalModel(EnergyModel):
         joint: Any = self.model
         flat: Callable[[], tuple[str, ...]] = joint.flat_directions
         return flat
+
+    def equals(self, other: Any) -> bool:
+        """Whether ``other`` is an equal joint model at the same values of the same units.
+
+        A joint model of one's own without a method ``equals`` equals itself alone.
+        """
+        if type(other) is not type(self):
+            return False
+        pairs = zip(self.fixed, other.fixed, strict=True)
+        return are_equal(self.model, other.model) and all(np.array_equal(*pair) for pair in pairs)
 
     def _given(self, fixed: FixedUnits) -> EnergyModel:
         return self.model._given(self.fixed.joined(fixed))
@@ -400,6 +441,11 @@ def checked_space(model: Any) -> StateSpace:
     if not callable(getattr(model, "energy", None)):
         raise ModelError(f"{type(model).__name__} must have a method energy(states)")
     return space
+
+
+def are_equal(first: Any, second: Any) -> bool:
+    """Whether two models are one, or equal as the first one sees it."""
+    return first is second or bool(getattr(first, "equals", lambda _: False)(second))
 
 
 def refuse_result(model: Any) -> None:

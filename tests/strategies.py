@@ -194,3 +194,16 @@ def potts_models(draw, max_units=4, scale=1.0):
     couplings = rng.normal(0, scale, (n, n, q, q))
     couplings[range(n), range(n)] = 0
     return ebm.PottsModel(couplings, rng.normal(0, scale, (n, q)), offset=rng.normal())
+
+
+@st.composite
+def ordinal_models(draw, max_units=4, scale=0.7):
+    """Items of two to four categories, alike or not, with scores of any order or the usual ones."""
+    n = draw(st.integers(1, max_units))
+    sizes = draw(st.lists(st.integers(2, 4), min_size=n, max_size=n))
+    rng = draw(generators())
+    weights = rng.normal(0, scale, (n, n))
+    np.fill_diagonal(weights, 0)
+    scores = [rng.normal(0, 1, q) for q in sizes] if draw(st.booleans()) else None
+    thresholds = [rng.normal(0, scale, q) for q in sizes]
+    return ebm.OrdinalModel(weights, thresholds, scores=scores, offset=rng.normal())

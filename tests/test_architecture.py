@@ -48,8 +48,8 @@ PUBLIC = """
     Adam Annealing Binary BoltzmannMachine ClampedChains ContrastiveDivergence EbmError EbmWarning
     EnergyModel Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps
     HamiltonianMonteCarlo IncompleteEnsemble InteractionModel IsingModel LBFGS Langevin Levels
-    Likelihood MarginalModel
-    Metropolis Moments NaturalGradient Newton ParallelTempering ParametricModel Penalty
+    Likelihood MarginalModel Metropolis Moments NaturalGradient Newton OrdinalModel
+    ParallelTempering ParametricModel Penalty
     PairwiseModel PersistentChains PottsModel Product Reals
     RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
     compare_groups

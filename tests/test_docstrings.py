@@ -29,7 +29,8 @@ WITHOUT_EXAMPLE = """
     ebm.learning.FitEpoch ebm.learning.FitStep
     ebm.networks.LayerMetrics ebm.networks.TrainingRecord ebm.networks.TrainingResult
     ebm.perturbation.BetheSolution ebm.perturbation.PlefkaSolution
-    ebm.report.Report
+    ebm.report.ItemReport ebm.report.Report
+    ebm.report.items.ItemFit ebm.report.items.ItemSummary ebm.report.items.Threshold
     ebm.report.parts.Coupling ebm.report.parts.Couplings ebm.report.parts.DataSummary
     ebm.report.parts.Entropies ebm.report.parts.FitSummary ebm.report.parts.Goodness
     ebm.report.parts.InversionComparison ebm.report.parts.Minima ebm.report.parts.Minimum

@@ -283,3 +283,57 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError, match="not a regular file"):
         ebm.save(BoltzmannMachine(np.zeros((2, 2)), [1, 2]), pipe, overwrite=True)
     assert not pipe.is_file()
+
+
+# Models made of another model
+
+STAR = [[0, 0, 1], [0, 0, 0.3], [1, 0.3, 0]]
+JOINT = [
+    IsingModel(STAR, [0.1, 0, -0.2], names=["a", "b", "c"]),
+    BoltzmannMachine(sparse.csr_array(STAR), [0.1, 0, -0.2]),
+    ebm.InteractionModel({(0, 1, 2): 0.4, (1,): 0.1}, Binary(3)),
+    ebm.RestrictedBoltzmannMachine(np.array(STAR), [0.1, 0, -0.2], [0, 0, 1]),
+    TabularModel([0, 1, 2, np.inf, 3, 4, 5, 6.0], Binary(3, names=["a", "b", "c"])),
+]
+
+
+@pytest.mark.parametrize("joint", JOINT, ids=lambda joint: type(joint).__name__)
+def test_marginals_come_back_as_their_joint_model_and_what_they_keep(
+    tmp_path: Path, joint: Any
+) -> None:
+    marginal = ebm.marginalize(joint, keep=[2, 0])
+    back = round_trip(marginal, tmp_path)
+    assert type(back) is type(marginal)
+    assert back.equals(marginal)
+    assert back.keep == (2, 0)
+    assert back.space == marginal.space
+    assert back.model.equals(joint)
+    states = marginal.space.states_at(np.arange(4))
+    assert np.array_equal(back.energy(states), marginal.energy(states))
+    twice = ebm.MarginalModel(marginal, (1,))
+    assert round_trip(twice, tmp_path).equals(twice)
+
+
+def test_a_joint_model_of_a_newer_version_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    save(ebm.marginalize(JOINT[0], keep=[0]), path)
+    arrays = dict(np.load(path))
+    header = json.loads(str(arrays["ebm_model"]))
+    header["model"]["class"] = "Futuristic"
+    np.savez(path, allow_pickle=False, **arrays | {"ebm_model": np.array(json.dumps(header))})
+    with pytest.raises(FileFormatError, match="holds a Futuristic"):
+        load(path)
+
+
+def test_models_made_of_ones_own_say_what_to_save(tmp_path: Path) -> None:
+    class Own(EnergyModel):
+        space = Spins(3)
+
+        def energy(self, states: Any) -> Any:
+            return -0.5 * np.prod(states, axis=-1)
+
+    with pytest.raises(FileFormatError, match=r"class Own cannot.*savez"):
+        save(ebm.marginalize(Own(), keep=[0]), tmp_path / "model.npz")
+    with pytest.raises(FileFormatError, match=r"model\.model, with numpy\.savez, and take given"):
+        save(Own().given({0: 1}), tmp_path / "model.npz")
+    assert not list(tmp_path.iterdir())

@@ -8,7 +8,14 @@ from scipy.sparse import csr_array
 
 import ebm
 from ebm.effective import ParametricMarginal
-from ebm.errors import EnumerationLimitError, ModelError, NamesError, ShapeError
+from ebm.errors import (
+    EnumerationLimitError,
+    LimitError,
+    ModelError,
+    NamesError,
+    PrecisionError,
+    ShapeError,
+)
 from ebm.information import loss_hessian
 from tests import oracles, strategies
 
@@ -452,3 +459,201 @@ def test_derivatives_along_a_direction_at_one_state_and_of_checked_directions(wr
             marginal.energy_derivative([1, 0], wrong)
     with pytest.raises(ModelError, match="direction must be finite"):
         marginal.energy_derivative([1, 0], np.full(6, np.nan))
+
+
+def test_marginals_are_equal_where_their_joint_models_and_units_are():
+    star = [[0, 0, 1], [0, 0, 0.3], [1, 0.3, 0]]
+    first, again = (ebm.IsingModel(star, [0.1, 0, 0]) for _ in range(2))
+    marginal = ebm.marginalize(first, [0, 1])
+    assert marginal.equals(ebm.marginalize(again, [0, 1]))
+    assert not marginal.equals(ebm.marginalize(again, [1, 0]))
+    assert not marginal.equals(ebm.marginalize(again.scaled(0.5), [0, 1]))
+    assert not marginal.equals(first)
+    assert not marginal.equals(ebm.MarginalModel(first, (0, 1)))
+
+
+def test_models_at_given_values_are_equal_where_joint_models_and_values_are():
+    class Own(ebm.EnergyModel):
+        space = ebm.Spins(3)
+
+        def __init__(self, number):
+            self.number = number
+
+        def energy(self, states):
+            return -self.number * np.prod(states, axis=-1)
+
+    class Comparable(Own):
+        def equals(self, other):
+            return type(other) is type(self) and other.number == self.number
+
+    own = Own(0.5)
+    assert own.given({0: 1}).equals(own.given({0: 1}))
+    assert not own.given({0: 1}).equals(own.given({0: -1}))
+    assert not own.given({0: 1}).equals(own.given({1: 1}))
+    # Numbers of a class without equals are not known.
+    assert not own.given({0: 1}).equals(Own(0.5).given({0: 1}))
+    assert Comparable(0.5).given({0: 1}).equals(Comparable(0.5).given({0: 1}))
+    assert not Comparable(0.5).given({0: 1}).equals(Comparable(0.4).given({0: 1}))
+    assert not Comparable(0.5).given({0: 1}).equals(own)
+
+
+def test_the_names_of_the_data_reach_every_family_of_the_library():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 2, (40, 2))
+    pair, none = np.array([[0, 0.5], [0.5, 0]]), [0, 0]
+    coupled = np.zeros((3, 3))
+    coupled[[0, 1, 2, 2], [2, 2, 0, 1]] = 0.5, 0.3, 0.5, 0.3
+    families = {
+        ebm.BoltzmannMachine(pair, none): "W[a, h0]",
+        ebm.RestrictedBoltzmannMachine(pair, none, none): "U[h0, 1]",
+        ebm.InteractionModel({(0,): 0.1, (0, 1): 0.2}, ebm.Binary(2)): "J[a, h0]",
+        ebm.PottsModel(np.zeros((2, 2, 2, 2)), np.zeros((2, 2))): "J[a, h0](0, 0)",
+        ebm.PairwiseModel(ebm.Binary(2), pair, none): "A[a, h0]",
+        # Kept in another order, and beside a name that is taken.
+        ebm.marginalize(ebm.BoltzmannMachine(coupled, [0, 0, 0]), [1, 0]): "W[a, h_0]",
+        ebm.marginalize(
+            ebm.InteractionModel({(0, 2): 0.5, (1, 2): 0.2}, ebm.Binary(3)), [0, 1]
+        ): "J[a, h_0]",
+    }
+    for family, name in families.items():
+        space = family.space
+        data = ebm.Ensemble.from_data(rows, space=space.named(["a", "h0"]))
+        model = ebm.fit(family, data, penalty=0.1).model
+        assert model.space.names == ("a", "h0")
+        assert name in model.parameter_names
+        unnamed = ebm.fit(family, ebm.Ensemble.from_data(rows, space=space), penalty=0.1)
+        assert unnamed.model.space.names is None
+        assert np.array_equal(model.parameters, unnamed.model.parameters)
+
+
+def by_states(marginal, states, weights):
+    """Σ_v q(v) Cov[∂E/∂θ|v], every joint state visited."""
+    slow = ebm.marginalize(GradientAlone(marginal.model), marginal.keep)
+    return slow._conditional_covariance(states, weights)
+
+
+class TestMissingInformation:
+    """Covariances of derivatives given the kept units, without joint states."""
+
+    @given(
+        strategies.pairwise_models(min_units=3, max_units=6) | strategies.potts_models(),
+        st.data(),
+    )
+    @settings(max_examples=20, deadline=None)
+    def test_it_is_that_of_all_joint_states(self, model, data):
+        units = data.draw(st.permutations(range(model.space.n)))
+        keep = units[: data.draw(st.integers(1, model.space.n))]
+        theta = np.array(model.parameters)
+        # Without some of the couplings, derivatives by them join groups that are independent.
+        theta[data.draw(st.sets(st.integers(0, len(theta) - 1)).map(sorted))] = 0
+        model = model.with_parameters(theta)
+        for kind in (model, FormAndGradient(model)):
+            marginal = ebm.marginalize(kind, keep)
+            states = oracles.all_states(marginal.space)
+            weights = np.arange(1.0, len(states) + 1)
+            weights /= weights.sum()
+            groups = marginal._group_covariances
+            found = marginal._slopes.of_monomials(groups.summed(states, weights))
+            wanted = by_states(marginal, states, weights)
+            np.testing.assert_allclose(found, wanted, atol=1e-11 * (1 + np.abs(wanted).max()))
+
+    def test_a_product_across_two_groups_is_not_lost(self):
+        """Var[h h'] − m² Var h' − m'² Var h = Var h Var h' of uncoupled traced units."""
+        machine = ebm.BoltzmannMachine(np.zeros((3, 3)), [0, 0.5, -0.3])
+        marginal = ebm.marginalize(machine, [0])
+        found = -marginal.mean_energy_hessian(ebm.Ensemble.from_data([[0], [1]]))
+        m = 1 / (1 + np.exp([-0.5, 0.3]))
+        v = m * (1 - m)
+        both = marginal.parameter_names.index("W[1, 2]")
+        assert found[both, both] == pytest.approx(m[0] ** 2 * v[1] + m[1] ** 2 * v[0] + v.prod())
+        assert v.prod() > 0.01
+
+    def test_many_uncoupled_hidden_units_cost_their_number(self):
+        """As 2^80 joint states would not."""
+        rng = np.random.default_rng(3)
+        rows = ebm.Ensemble.from_data(rng.integers(0, 2, (30, 6)))
+
+        def layered(m):
+            weights = np.zeros((6 + m, 6 + m))
+            weights[:6, 6:] = np.sin(np.arange(6 * m).reshape(6, m))
+            return ebm.marginalize(
+                ebm.BoltzmannMachine(csr_array(weights + weights.T), np.zeros(6 + m)), range(6)
+            )
+
+        many = layered(80)
+        hessian = loss_hessian(many, rows)
+        difference = many.mean_energy_hessian(rows) - many.mean_energy_hessian(ebm.exact(many))
+        fisher = ebm.fisher_information(many).dense()
+        np.testing.assert_allclose(hessian, fisher + difference, atol=1e-12)
+        theta, way = many.parameters, np.cos(np.arange(len(many.parameters)))
+        ahead, behind = (slopes(many.with_parameters(theta + h * way), rows) for h in (1e-5, -1e-5))
+        np.testing.assert_allclose(hessian @ way, (ahead - behind) / 2e-5, atol=1e-6)
+        costs = [layered(m)._group_covariances.seconds / m for m in (40, 80)]
+        assert costs[0] == pytest.approx(costs[1], rel=0.01)
+
+    def test_far_centers_take_no_digits(self):
+        machine = ebm.BoltzmannMachine(
+            [[0, 0.5, 0.2], [0.5, 0, 0.7], [0.2, 0.7, 0]], [0.1, -0.2, 0.3]
+        )
+        states, weights = oracles.all_states(ebm.Binary(1)), np.array([0.5, 0.5])
+        near, far = (ebm.marginalize(machine.recentered(center), [0]) for center in (0.0, 1000.0))
+        # ∂/∂b' = ∂/∂b and ∂/∂W' = ∂/∂W − c (∂/∂b_i + ∂/∂b_j).
+        change = np.eye(6)
+        for k, pair in enumerate(zip(*machine.pairs, strict=True)):
+            change[3 + k, list(pair)] = -1000.0
+        wanted = change @ by_states(near, states, weights) @ change.T
+        found = far._group_covariances.summed(states, weights)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12 * np.abs(wanted).max())
+
+    def test_what_is_too_much_is_refused(self):
+        weights = np.zeros((400, 400))
+        weights[0, 1:] = weights[1:, 0] = 0.1
+        marginal = ebm.marginalize(ebm.BoltzmannMachine(weights, np.zeros(400)), [0])
+        with pytest.raises(LimitError, match=r"47\.9 GiB"):
+            marginal.mean_energy_hessian(ebm.exact(marginal))
+        coupled = ebm.BoltzmannMachine(np.full((22, 22), 0.1), np.zeros(22), center=0.5)
+        rows = np.random.default_rng(0).integers(0, 2, (5000, 3))
+        with pytest.raises(EnumerationLimitError, match=r"given 8 states .* or give fewer"):
+            ebm.marginalize(coupled, [0, 1, 2]).mean_energy_hessian(ebm.Ensemble.from_data(rows))
+
+
+class TestEnormousCouplings:
+    """Beside couplings that no double resolves fields are refused, as by exact sums, or kept."""
+
+    def pair(self, coupling, kind):
+        """Two spins bound to each other, and one that is alone."""
+        if kind == "terms":
+            terms = {(0, 1): coupling, (0,): 0.3, (1,): 0.4, (2,): -0.7}
+            return ebm.InteractionModel(terms, ebm.Spins(3))
+        couplings = np.zeros((3, 3))
+        couplings[0, 1] = couplings[1, 0] = coupling
+        return ebm.IsingModel(couplings, [0.3, 0.4, -0.7])
+
+    @pytest.mark.parametrize("kind", ["pairs", "terms"])
+    @pytest.mark.parametrize("coupling", [1e6, 1e12, 1e18])
+    def test_what_is_resolved_is_kept(self, coupling, kind):
+        marginal = ebm.marginalize(self.pair(coupling, kind), [2])
+        slopes_ = dict(zip(marginal.parameter_names, marginal.energy_gradient([1]), strict=True))
+        field = "J[{}]" if kind == "terms" else "h[{}]"
+        assert slopes_[field.format(0)] == pytest.approx(-np.tanh(0.7), rel=1e-9)
+        assert slopes_["J[0, 1]"] == pytest.approx(-1, rel=1e-9)
+
+    @pytest.mark.parametrize("kind", ["pairs", "terms"])
+    @pytest.mark.parametrize("coupling", [1e24, 1e30])
+    def test_what_is_not_is_refused(self, coupling, kind):
+        marginal = ebm.marginalize(self.pair(coupling, kind), [2])
+        rows = ebm.Ensemble.from_data([[1], [-1]], space=ebm.Spins(1))
+        for call in (
+            lambda: ebm.exact(marginal.model),
+            lambda: ebm.exact(marginal),
+            lambda: marginal.energy_gradient([1]),
+            lambda: marginal.mean_energy_gradient(rows),
+            lambda: marginal.mean_energy_hessian(rows),
+        ):
+            with pytest.raises(PrecisionError, match="energies reach"):
+                call()
+
+    @pytest.mark.parametrize("kind", ["pairs", "terms"])
+    def test_a_traced_unit_without_a_rival_state_needs_no_resolution(self, kind):
+        marginal = ebm.marginalize(self.pair(1e30, kind), [0, 2])
+        assert np.array_equal(marginal.energy_gradient([1, 1])[:3], [-1, -1, -1])

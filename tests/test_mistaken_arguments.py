@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.errors import CodingError, EbmError, ModelError
+from ebm.errors import CodingError, EbmError, ModelError, NamesError
 
 ROWS = np.random.default_rng(0).integers(0, 2, (60, 3)).astype(np.int8)
 START = ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3))
@@ -72,9 +72,13 @@ def test_rows_in_the_other_coding_want_another_model():
         ebm.fit(SPINS, ROWS)
 
 
-def test_names_in_place_of_flags_are_told_how_to_become_flags():
-    with pytest.raises(EbmError, match=r"got text 'W\[smoker, cough\]': names become flags"):
-        ebm.Penalty(free=["W[smoker, cough]"])
-    chosen = {"W[0, 1]"}
+def test_names_in_place_of_flags_are_flags():
+    with pytest.raises(NamesError, match=r"holds 'W\[smoker, cough\]': .*'W\[0, 1\]'"):
+        ebm.fit(START, ROWS, penalty=ebm.Penalty(free=["W[smoker, cough]"]))
+    chosen = ["W[0, 1]"]
     free = [name in chosen for name in START.parameter_names]
-    assert ebm.fit(START, ROWS, penalty=ebm.Penalty(free=free)).model.weights[0, 2] == 0
+    by_flags, by_names = (
+        ebm.fit(START, ROWS, penalty=ebm.Penalty(free=way)).model for way in (free, chosen)
+    )
+    assert by_flags.weights[0, 2] == 0
+    assert by_names.equals(by_flags)

@@ -473,7 +473,6 @@ TWO_VALUED = {
     "bethe": lambda model, data: ebm.perturbation.bethe(model),
     "inversion": lambda model, data: ebm.inversion.tap(data.moments()),
     "pseudo-likelihood": lambda model, data: ebm.inversion.pseudolikelihood(data),
-    "loss": lambda model, data: ebm.fit(model, data, loss=ebm.inversion.Pseudolikelihood()),
     "effective": lambda model, data: ebm.effective.expand(model, [0, 1], 2),
     "interactions": lambda model, data: ebm.marginalize(model, [0, 2]).interactions(),
     "terms": lambda model, data: ebm.InteractionModel({(0, 1): 1.0}, model.space),

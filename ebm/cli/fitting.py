@@ -18,8 +18,10 @@ from ebm.cli import drawing
 from ebm.cli.options import (
     add_options,
     check_outputs,
+    codes,
     count,
     cut,
+    items_in_options,
     name_list,
     non_negative,
     penalty,
@@ -32,8 +34,15 @@ from ebm.ensembles import IncompleteEnsemble
 from ebm.errors import CodingError, ConstantUnitError, EbmError, require_extra
 from ebm.io import save
 from ebm.learning import Penalty
-from ebm.plotting import report_figure
-from ebm.report import MAX_UNITS_EXACT, MAX_UNITS_SAMPLED, Report, analyze
+from ebm.plotting import items_figure, report_figure
+from ebm.report import (
+    MAX_UNITS_EXACT,
+    MAX_UNITS_SAMPLED,
+    ItemReport,
+    Report,
+    analyze,
+    analyze_items,
+)
 from ebm.spaces import Binary, Spins
 from ebm.tables import Table, read_table
 from ebm.tables.binarize import codes_doubt
@@ -106,7 +115,13 @@ def add_fit(commands: Any) -> None:
     said = "the first line holds data"
     headers.add_argument("--no-header", action="store_const", const=False, dest="header", help=said)
     add_options(fit.add_mutually_exclusive_group(), _LAYOUTS)
-    fit.add_argument("--spins", action="store_true", help="data are coded -1 and 1")
+    codings = fit.add_mutually_exclusive_group()
+    codings.add_argument("--spins", action="store_true", help="data are coded -1 and 1")
+    said = (
+        "data are ordered categories: their first and last code, and those of columns with other "
+        "codes by name, as in 1-5,q3=0-3"
+    )
+    codings.add_argument("--ordinal", type=codes, metavar="1-5", help=said)
     _add_settings(fit)
     fit.set_defaults(run=_fit, missing=[])
 
@@ -115,7 +130,7 @@ def add_demo(commands: Any) -> None:
     """Add the command ``demo`` to those of a parser."""
     demo = commands.add_parser("demo", help="fit the bundled spikes of ten cells")
     _add_settings(demo)
-    demo.set_defaults(run=_fit, data=None)
+    demo.set_defaults(run=_fit, data=None, ordinal=None)
 
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
@@ -150,7 +165,7 @@ def _fit(arguments: argparse.Namespace) -> int:
     return _INTERRUPTED if report.fit.interrupted else _NOT_CONVERGED
 
 
-def _fit_file(arguments: argparse.Namespace) -> Report:
+def _fit_file(arguments: argparse.Namespace) -> Report | ItemReport:
     names = ("columns", "exclude", "missing", "threshold", "header")
     options = {name: getattr(arguments, name) for name in names}
     options["drop_missing"] = "never" if arguments.missing_at_random else arguments.drop_missing
@@ -158,6 +173,8 @@ def _fit_file(arguments: argparse.Namespace) -> Report:
     table = read_table(arguments.data, layout=layout, **options)
     if table.doubt:
         tell(table.doubt)
+    if arguments.ordinal is not None:
+        return _fit_items(table, arguments)
     seen = (column[~np.isnan(column)] for column in table.states.T)
     changes = [len(column) > 0 and np.ptp(column) != 0 for column in seen]
     constant = [name for name, change in zip(table.names, changes, strict=True) if not change]
@@ -173,6 +190,26 @@ def _fit_file(arguments: argparse.Namespace) -> Report:
         raise ConstantUnitError(f"{error} (exclude={constant})") from error
 
 
+def _fit_items(table: Table, arguments: argparse.Namespace) -> ItemReport:
+    """Fit ordered categories, whose codes are those that were declared."""
+    for name, given in (("threshold", arguments.threshold), ("center", arguments.center)):
+        if given not in (None, "none"):
+            raise EbmError(f"--{name} is for two-valued data: leave it out beside --ordinal")
+    if arguments.missing_at_random:
+        raise EbmError(
+            "--missing-at-random is for two-valued data: give --drop-missing beside --ordinal, or "
+            "fit an ebm.OrdinalModel to an ebm.IncompleteEnsemble"
+        )
+    report = analyze_items(
+        table,
+        arguments.ordinal,
+        penalty=Penalty(arguments.l2, arguments.l2_biases),
+        rng=arguments.seed,
+        progress=sys.stderr.isatty(),
+    )
+    return items_in_options(report)
+
+
 def _advice(table: Table, is_spins: bool) -> str:
     """Advice on data in another coding, beyond the message of the state space."""
     values = np.unique(table.states[~np.isnan(table.states)])
@@ -186,7 +223,7 @@ def _advice(table: Table, is_spins: bool) -> str:
     return (f"{doubt}; or " if doubt else "") + (
         "choose columns with columns=, leave some out with exclude=, name values that mean no "
         "answer with missing=, cut numbers in two with threshold=, or say space=ebm.Spins for -1 "
-        "and 1"
+        "and 1, or --ordinal 1-5 for ordered categories from 1 to 5"
     )
 
 
@@ -231,7 +268,7 @@ def _analyzed(
     return report_in_options(replace(report, warnings=(*notes, *report.warnings)))
 
 
-def _write(report: Report, arguments: argparse.Namespace) -> None:
+def _write(report: Report | ItemReport, arguments: argparse.Namespace) -> None:
     if arguments.out is not None and report.model is not None:
         save(report.model, arguments.out, overwrite=arguments.force)
     if arguments.json is not None:
@@ -240,7 +277,8 @@ def _write(report: Report, arguments: argparse.Namespace) -> None:
             file.write(text.encode() + b"\n")
     if arguments.figure is not None:
         kind = arguments.figure.suffix.lower().removeprefix(".")
-        figure = report_figure(report)
+        draw = items_figure if isinstance(report, ItemReport) else report_figure
+        figure = draw(report)
         with atomic_write(arguments.figure, overwrite=arguments.force) as file:
             figure.savefig(file, format=kind, dpi=200)
         require_extra("matplotlib.pyplot", "plot").close(figure)
@@ -251,4 +289,8 @@ def _write(report: Report, arguments: argparse.Namespace) -> None:
     if arguments.samples_out is not None:
         n_rows = arguments.samples or report.summary.n_rows
         draws = drawing.draw(report.model, n_rows, arguments.seed)
+        if isinstance(report, ItemReport):
+            # In the codes of the data.
+            first = np.array([codes[0] for codes in report.summary.codes])
+            draws = replace(draws, states=draws.states.astype(np.int64) + first)
         drawing.write(draws, arguments.samples_out, force=arguments.force)

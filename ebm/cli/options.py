@@ -19,7 +19,7 @@ from typing import Any
 
 from ebm._files import require_writable
 from ebm.errors import FileFormatError, require_extra
-from ebm.report import Report
+from ebm.report import ItemReport, Report
 from ebm.tables._columns import listed
 from ebm.tables.write_table import require_suffix
 
@@ -103,6 +103,23 @@ def cut(text: str) -> float | str | dict[str, float | str]:
     return places
 
 
+def codes(text: str) -> dict[str, tuple[int, int]]:
+    """First and last code of ordered categories: ``1-5``, and others by name: ``1-5,q3=0-3``."""
+    ranges: dict[str, tuple[int, int]] = {}
+    for part in name_list(text):
+        name, _, span = part.rpartition("=")
+        match = re.fullmatch(r"(-?[0-9]+)-(-?[0-9]+)", span.strip())
+        if match is None or (name or "*") in ranges:
+            raise argparse.ArgumentTypeError(
+                "must be the first and the last code of the categories, as in 1-5, and of columns "
+                f"that have others by name, as in 1-5,q3=0-3, got {text!r}"
+            )
+        ranges[name or "*"] = (int(match[1]), int(match[2]))
+    if not ranges:
+        raise argparse.ArgumentTypeError("must be the first and the last code, as in 1-5")
+    return ranges
+
+
 def _place(text: str) -> float | str:
     if text.strip() in ("mean", "median"):
         return text.strip()
@@ -166,6 +183,13 @@ def _read(value: str) -> Any:
         return value if value[0] in "+-0123456789…" else ast.literal_eval(value)
     except (ValueError, SyntaxError):
         return value
+
+
+def items_in_options(report: ItemReport) -> ItemReport:
+    """A report on items whose sentences name options."""
+    fit = replace(report.fit, message=in_options(report.fit.message))
+    notes = tuple(map(in_options, report.warnings))
+    return replace(report, route=in_options(report.route), fit=fit, warnings=notes)
 
 
 def report_in_options(report: Report) -> Report:

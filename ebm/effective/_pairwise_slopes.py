@@ -12,6 +12,7 @@ import numpy as np
 
 from ebm._types import Array, Indices
 from ebm.effective._completion import CHUNK, gradients
+from ebm.effective._missing_information import Monomials
 from ebm.ensembles import Moments
 from ebm.errors import require_memory
 from ebm.forms import QuadraticForm, energy_form, has_pairs, offered_form
@@ -29,6 +30,17 @@ def pairwise_slopes(model: Any) -> PairSlopes | FormSlopes | None:
     return FormSlopes(model) if is_known and offered_form(model) is QuadraticForm else None
 
 
+def squared_product(first: Array, second: Array, product: Array, ends: Array) -> Array:
+    """E[a² b²] of numbers a and b of two values each, from E[a], E[b] and E[ab], (k,).
+
+    a² = s a − q with s the sum and q the product of its two values; ``ends`` are those of a and of
+    b, (2, 2, k).
+    """
+    s, q = ends.sum(axis=1), ends.prod(axis=1)
+    linear = s[0] * q[1] * first + s[1] * q[0] * second
+    return np.asarray(s[0] * s[1] * product - linear + q[0] * q[1])
+
+
 class PairSlopes:
     """Those of a family whose parameters are the numbers of its form.
 
@@ -37,6 +49,7 @@ class PairSlopes:
 
     def __init__(self, model: Any) -> None:
         form: Any = energy_form(model)
+        self._values = model.space.values
         self._pairs, self._n = model.pairs, model.space.n
         self._center = np.zeros(self._n) if form.center is None else form.center
 
@@ -59,6 +72,26 @@ class PairSlopes:
         everything = np.arange(len(moments.mean))[None]
         inside = [(everything, moments.covariance[None, None])]
         return np.asarray(self.gradient(moments.mean[None], inside)[0])
+
+    def squares(self, moments: Moments) -> tuple[Array, Array]:
+        """E[(∂E/∂θ)²] and Var[∂E/∂θ] of all moments at once, (p,) each."""
+        (i, j), slopes = self._pairs, -self.mean(moments)
+        mean = moments.mean - self._center
+        ends = self._values[:, None] - self._center
+        of_pairs = squared_product(
+            mean[i], mean[j], slopes[self._n :], np.stack([ends[:, i], ends[:, j]])
+        )
+        variance = np.append(moments.covariance.diagonal(), of_pairs - slopes[self._n :] ** 2)
+        return variance + slopes**2, variance
+
+    @property
+    def monomials(self) -> Monomials:
+        """What −∂E/∂θ are."""
+        return Monomials(np.arange(self._n), self._center, np.ones(self._n), self._pairs)
+
+    def of_monomials(self, covariance: Array) -> Array:
+        """Cov[∂E/∂θ] from the covariance of the monomials, (p, p)."""
+        return covariance
 
     def derivative(self, means: Array, inside: Inside, direction: Array) -> Array:
         """Σ_k direction_k E[∂E/∂θ_k|v], (k,)."""
@@ -88,6 +121,7 @@ class FormSlopes:
             np.repeat(np.arange(n), space.n_values - 1),
             np.concatenate([own[1:] for own in values]),
         )
+        self._units = units
         first, second = np.triu_indices(len(units), 1)
         apart = units[first] != units[second]
         self._pairs = first[apart], second[apart]
@@ -142,10 +176,52 @@ class FormSlopes:
         inside = [(everything, moments.covariance[None, None])]
         return np.asarray(self.gradient(moments.mean[None], inside)[0])
 
+    def squares(self, moments: Moments) -> tuple[Array, Array]:
+        """E[(∂E/∂θ)²] and Var[∂E/∂θ] of such moments if units were independent, (p,) each.
+
+        ∂E/∂θ is then the sum of Σ_a (T_a + Σ_jb T_a,jb m_jb) y_a over units, y = z − m, and of
+        Σ_ab T_ab y_a y_b over pairs of them, none of which covary.
+        """
+        from scipy.sparse import csr_array, kron
+
+        columns, _, span = self._places
+        (first, second), d = self._pairs, len(columns)
+        covariance = moments.covariance[np.ix_(columns, columns)] / (span[:, None] * span)
+        within = csr_array(covariance * (self._units[:, None] == self._units))
+        z, pairs = self._means(moments.mean[None])[0], np.arange(len(first))
+        others = csr_array(
+            (np.append(z[second], z[first]), (np.append(first, second), np.tile(pairs, 2))),
+            shape=(d, len(first)),
+        )
+        driven = self._one + others @ self._two
+        places = first * d + second
+        of_pairs = kron(within, within, format="csr")[places][:, places]
+        variance = (driven * (within @ driven)).sum(axis=0)
+        variance += self._two.multiply(of_pairs @ self._two).sum(axis=0)
+        return variance + self.mean(moments) ** 2, np.asarray(variance)
+
+    @property
+    def monomials(self) -> Monomials:
+        """z and z_ia z_jb."""
+        return Monomials(*self._places, self._pairs)
+
+    def of_monomials(self, covariance: Array) -> Array:
+        """Cov[∂E/∂θ] = Tᵀ Cov[monomials] T, (p, p)."""
+        one, two = self._one, self._two
+        d = len(one)
+        across = one.T @ (covariance[:d, d:] @ two)
+        within = two.T @ (covariance[d:, d:] @ two)
+        return np.asarray(one.T @ covariance[:d, :d] @ one + across + across.T + within)
+
+    def _means(self, means: Array) -> Array:
+        """E[z|v], (k, n r)."""
+        columns, shift, span = self._places
+        return np.asarray((means[:, columns] - shift) / span)
+
     def _monomials(self, means: Array, inside: Inside) -> tuple[Array, Array]:
         """E[z|v] and E[z_ia z_jb|v] for the pairs, (k, n r) and (k, n_pairs)."""
-        d, (columns, shift, span) = means.shape[1], self._places
-        z = (means[:, columns] - shift) / span
+        d, (columns, _, span) = means.shape[1], self._places
+        z = self._means(means)
         first, second = self._pairs
         products, both = z[:, first] * z[:, second], span[first] * span[second]
         place = np.full((d, d), -1)

@@ -21,6 +21,7 @@ from ebm.effective._completion import (
     gradients,
     require_completions,
 )
+from ebm.effective._missing_information import GroupCovariances
 from ebm.effective._pairwise_slopes import FormSlopes, PairSlopes, pairwise_slopes
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import is_over_kept_units, require_units
@@ -169,19 +170,65 @@ class TracedParameters(OfJointParameters):
             The second term, times N over data, is the missing information.
         """
         require_units(average, self.space)
-        marginal: Any = self
-        p, rows = len(self.parameters), max(1, CHUNK // len(self.parameters))
         total = self.model.mean_energy_hessian(self.completed(average))
         for states, weights in average.blocks():
-            self._require_every_state(len(states), p * p)
             kept, shares = states[weights > 0], weights[weights > 0]
-            for start in range(0, len(kept), rows):
-                part = slice(start, start + rows)
-                means = self.energy_gradient(kept[part])
-                total = total - conditional_covariance(
-                    self.model, marginal._every_state, kept[part], shares[part], means
-                )
+            total = total - self._conditional_covariance(kept, shares)
         return np.asarray(total)
+
+    def completed_squares(self, average: Ensemble) -> tuple[Array, Array]:
+        """E[(∂E/∂θ)²] and Var[∂E/∂θ] over the completed states, (p,) each, or near ones.
+
+        What p(h|v) adds to the variances over v is there before any unit is coupled.
+        """
+        completed = self.completed(average)
+        if isinstance(completed, CompletedEnsemble) and self._slopes is not None:
+            return self._slopes.squares(completed.moments())
+        p = len(self.parameters)
+        mean, square = np.zeros(p), np.zeros(p)
+        rows = max(1, CHUNK // p)
+        for states, weights in completed.blocks():
+            for start in range(0, len(states), rows):
+                part = slice(start, start + rows)
+                slopes = gradients(self.model, states[part], p)
+                mean += weights[part] @ slopes
+                square += weights[part] @ slopes**2
+        return square, square - mean**2
+
+    def _conditional_covariance(self, states: Array, weights: Array) -> Array:
+        """Σ_v q(v) Cov[∂E/∂θ|v] of kept states, (p, p), by groups of traced units if cheaper."""
+        marginal: Any = self
+        p, every, groups = len(self.parameters), marginal._every_state, self._group_covariances
+        by_states = every.n_states * (SECONDS_PER_STATE + p * p * SECONDS_PER_NUMBER)
+        if groups is not None and groups.seconds <= by_states and groups.n_bytes <= MOST_BYTES:
+            require_within(
+                f"covariances of {p} derivatives given {len(states)} states of the kept units",
+                len(states) * groups.seconds,
+                groups.n_bytes,
+                "keep more units, or give fewer states",
+                max_seconds=MOST_SECONDS,
+                max_bytes=MOST_BYTES,
+                error=EnumerationLimitError,
+            )
+            slopes: Any = self._slopes
+            return np.asarray(slopes.of_monomials(groups.summed(states, weights)))
+        self._require_every_state(len(states), p * p)
+        total, rows = np.zeros((p, p)), max(1, CHUNK // p)
+        for start in range(0, len(states), rows):
+            part = slice(start, start + rows)
+            means = self.energy_gradient(states[part])
+            total += conditional_covariance(self.model, every, states[part], weights[part], means)
+        return total
+
+    @cached_property
+    def _group_covariances(self) -> GroupCovariances | None:
+        """Of derivatives, without joint states, where the joint model is pairwise."""
+        marginal: Any = self
+        return (
+            None
+            if self._slopes is None
+            else GroupCovariances(marginal._trace, self._slopes.monomials)
+        )
 
     @cached_property
     def _slopes(self) -> PairSlopes | FormSlopes | None:

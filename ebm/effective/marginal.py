@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -25,10 +25,17 @@ from ebm.effective._kept_units import kept_positions
 from ebm.effective._traced_groups import connected_groups
 from ebm.effective._traced_parameters import TracedParameters
 from ebm.enumeration._limits import describe_size, number_of_states
-from ebm.enumeration._log_weights import Parts, Resolved, cut_form, of_form, resolved
+from ebm.enumeration._log_weights import (
+    Parts,
+    Resolution,
+    Resolved,
+    cut_form,
+    of_form,
+    resolved,
+)
 from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import QuadraticForm, offered_form, summable_form
-from ebm.model import EnergyModel, ParametricModel, checked_energy, checked_space
+from ebm.model import EnergyModel, ParametricModel, are_equal, checked_energy, checked_space
 from ebm.models import InteractionModel
 from ebm.perturbation._costs import require_within
 from ebm.spaces import Binary, FiniteSpace, Spins
@@ -152,6 +159,14 @@ class MarginalModel(EnergyModel):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, keep={self.keep})"
 
+    def equals(self, other: Any) -> bool:
+        """Whether ``other`` keeps the same units, in the same order, of an equal joint model.
+
+        A joint model of one's own without a method ``equals`` equals itself alone.
+        """
+        is_alike = type(other) is type(self) and self.keep == other.keep
+        return is_alike and are_equal(self.model, other.model)
+
     @property
     def traced(self) -> Indices:
         """Numbers of the units of the joint model that are summed out, in increasing order."""
@@ -194,9 +209,13 @@ class MarginalModel(EnergyModel):
         require_summable(self._trace, math.prod(np.shape(states)[:-1]))
         return self.space.map(energies, states)
 
+    def seconds_of_energies(self, n_states: float) -> float:
+        """Estimated time of ``energy`` at so many states; refused where one is out of reach."""
+        require_summable(self._trace, 1)
+        return float(self._trace.seconds_at_once + n_states * self._trace.seconds)
+
     def resolved_log_weights(self) -> Resolved | None:
         """Log weights whose differences are exact, or None where those of energies are."""
-        require_summable(self._trace, number_of_states(self.space))
         trace = self._trace.resolved()
         if trace is None:
             return None
@@ -312,9 +331,7 @@ class MarginalModel(EnergyModel):
     def _require_interactions(self, what: str, n_energies: float, n_sums: float) -> None:
         _require_feasible(
             f"the interactions of {what}",
-            self._trace.seconds_at_once
-            + n_energies * self._trace.seconds
-            + n_sums * SECONDS_PER_SUM,
+            self.seconds_of_energies(n_energies) + n_sums * SECONDS_PER_SUM,
             n_energies * BYTES_PER_TERM,
             "give a smaller max_order, or keep fewer units",
         )
@@ -391,6 +408,10 @@ class TraceByProducts:
         sizes = [
             (len(group[0].inside), number_of_states(space)) for space, group, _ in self._groups
         ]
+        self.n_features = int(self._space.n_features)
+        #: Columns of the features of groups, (n_groups, c), and the states of one, of each space.
+        self.group_columns = [columns for _, _, columns in self._groups]
+        self.group_sizes = [size for _, size in sizes]
         self.summed, self.n_units = _summed(self._space, traced), self._space.n
         self.seconds = SECONDS_BY_PRODUCTS * sum(count * size for count, size in sizes)
         self.seconds_at_once = SECONDS_BY_TABLE * sum(size for _, size in sizes)
@@ -414,20 +435,27 @@ class TraceByProducts:
         means = np.empty((len(states), self._space.n_features))
         means[:, self._rows] = f
         covariances = []
-        for space, group, columns in self._groups:
-            total = _log_sum_of_group(space, group, f)
+        for columns, (space, shares) in zip(self.group_columns, self._given(f), strict=True):
             mean = np.zeros((len(f), *columns.shape))
             second = np.zeros((*mean.shape, columns.shape[1]))
             for table in space.enumerate(TRACED_CHUNK):
                 g = space.features(table)
-                leading, rest = Parts(*(part.log_weights(f, g) for part in group))
-                p = np.exp(leading - total.leading[:, :, None] + (rest - total.rest[:, :, None]))
+                p = shares(g)
                 squares = np.einsum("tc,td->tcd", g, g)
                 mean += p @ g
                 second += np.tensordot(p, squares, axes=1)
             means[:, columns] = mean
             covariances.append((columns, second - np.einsum("kgc,kgd->kgcd", mean, mean)))
         return means, covariances
+
+    def given(self, states: Array) -> Iterator[tuple[Any, Callable[[Array], Array]]]:
+        """Of groups of each space: it, and a function g (t, c) -> p(g|v), (k, n_groups, t)."""
+        return self._given(self._kept.features(states))
+
+    def _given(self, f: Array) -> Iterator[tuple[Any, Callable[[Array], Array]]]:
+        for space, group, _ in self._groups:
+            total = _log_sum_of_group(space, group, f)
+            yield space, partial(_shares, group, total, self._cut.resolution, f)
 
     def energy(self, states: Array) -> Array:
         """E_eff of a block of kept states."""
@@ -457,6 +485,14 @@ def _log_sum_of_group(space: Any, group: list[_Group], f: Array) -> Parts:
     tables = (space.features(hidden) for hidden in space.enumerate(TRACED_CHUNK))
     sums = (Parts(*(part.log_weights(f, g) for part in group)).log_sum(2) for g in tables)
     return reduce(Parts.joined, sums)
+
+
+def _shares(group: list[_Group], total: Parts, resolution: Resolution, f: Array, g: Array) -> Array:
+    """p(g|v) of states g of each group for kept features f, (k, n_groups, t)."""
+    leading, rest = Parts(*(part.log_weights(f, g) for part in group))
+    differences = leading - total.leading[:, :, None] + (rest - total.rest[:, :, None])
+    resolution.require(differences)
+    return np.asarray(np.exp(differences))
 
 
 class _Group(NamedTuple):
@@ -530,7 +566,9 @@ class TraceByEnergy:
         for joint in self._joint_states(states):
             parts = own.log_weights(joint.reshape(-1, joint.shape[2]))
             leading, rest = (part.reshape(joint.shape[:2]) for part in parts)
-            yield joint, np.exp(leading - sums.leading[:, None] + (rest - sums.rest[:, None]))
+            differences = leading - sums.leading[:, None] + (rest - sums.rest[:, None])
+            own.resolution.require(differences)
+            yield joint, np.exp(differences)
 
     def _joint_states(self, states: Array) -> Iterator[Array]:
         """Kept states joined to all of the traced units, some at a time, (k, t, n)."""

@@ -128,6 +128,12 @@ class Resolution(NamedTuple):
         leading = np.round(values / unit) * unit
         return leading, values - leading
 
+    def require(self, log_shares: Array) -> None:
+        """Refuse logs of probabilities of states that compete for the lowest energy unresolved."""
+        # Of two within the gap one has at most half of the weight; beyond it nothing is left.
+        if not self.suffices and ((log_shares > -self.gap) & (log_shares < -0.5)).any():
+            raise self.refused()
+
     def refused(self) -> PrecisionError:
         """What to raise where a state near the lowest one may weigh anything."""
         return PrecisionError(

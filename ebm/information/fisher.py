@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from ebm._types import Array
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import is_over_kept_units, require_units
 from ebm.enumeration import ExactEnsemble, exact
-from ebm.errors import ModelError, ShapeError
+from ebm.errors import LimitError, ModelError, ShapeError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
+from ebm.information._levels import fisher_of_levels, has_fisher_of_levels
 from ebm.information._solving import factor, log_volume, require_finite, solved
 from ebm.information.ensemble_information import EnsembleInformation, energy_gradients
 from ebm.information.joint import JointInformation, hidden_order, marginal_covariance
@@ -152,6 +154,10 @@ def fisher_information(
     require_units(average, model.space)
     if hasattr(average, "fourth_moments") and _is_small_family_of_pairs(model):
         return FisherInformation(family_fisher(model, average))
+    if has_fisher_of_levels(model, average):
+        # Beyond a limit the states are gone through.
+        with suppress(LimitError):
+            return FisherInformation(fisher_of_levels(model, average))
     visible = EnsembleInformation(model, average)
     if not joint:
         return visible

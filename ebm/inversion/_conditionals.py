@@ -6,7 +6,7 @@ diagonal. Tied regressions, B = Bᵀ, are the pseudo-likelihood of a machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,8 @@ from ebm._types import Array, Flags
 BLOCK = 2**16
 #: Points that are kept: a line search comes back to the last ones.
 POINTS = 4
+#: Share of the largest margin by which a separating direction may miss a row: rounding.
+MISSED = 1e-6
 #: Logarithm of the largest product, and the lowest margin whose odds are finite.
 LARGEST, LOWEST = 700.0, -700.0
 
@@ -212,6 +214,46 @@ class ConditionalLoss:
             bounds[0] = np.minimum(bounds[0], margin.min(axis=0))
             bounds[1] = np.maximum(bounds[1], margin.max(axis=0))
         return bounds
+
+    def is_free(self, step: Array) -> bool:
+        """Whether no penalty will ever stop a step from being repeated."""
+        # The penalty on biases acts on what a step changes of θt.
+        bound = MISSED * self.reach(step)
+        is_held = self.l2_biases > 0 and np.abs(step @ self.linear).max() > bound
+        return self.l2 == 0 and not is_held
+
+    def reach(self, step: Array) -> float:
+        """A bound on how far a step moves any input, as x − x̂ is less than 1."""
+        return float(np.abs(step).sum(axis=1).max())
+
+    def preconditioner(self, curvatures: NDArray[Any]) -> Callable[[Array], Array]:
+        """The inverse of the Hessian that curvatures independent of the other units would give.
+
+        Then unit α's own curvature ū_α multiplies Ĉ: ū_α Ĉ for its weights; tied weights solve
+        U Δ Ĉ + Ĉ Δ U = 2 G, which falls apart in the eigenvectors of U^−½ Ĉ U^−½.
+        """
+        spread = np.maximum(curvatures.sum(axis=0), 1e-10)
+        on_biases = spread + self.l2_biases * self.linear[0] ** 2
+        root = np.sqrt(spread) if self.tied else np.ones_like(spread)
+        values, vectors = np.linalg.eigh(self.covariance / np.outer(root, root))
+        values = np.maximum(values, 1e-4 * max(values.mean(), 1e-10))
+        if self.tied:
+            own = self.l2 * np.mean(1 / spread) ** 2
+            scale = (values[:, None] + values + own) / 2
+        else:
+            scale = spread[:, None] * values + self.l2 / 2
+
+        def solve(gradient: Array) -> Array:
+            step = np.empty_like(gradient)
+            step[:, 0] = gradient[:, 0] / on_biases
+            if self.tied:
+                inner = vectors.T @ (gradient[:, 1:] / np.outer(root, root)) @ vectors / scale
+                step[:, 1:] = (vectors @ inner @ vectors.T) / np.outer(root, root)
+            else:
+                step[:, 1:] = (gradient[:, 1:] @ vectors / scale) @ vectors.T
+            return self.within(step)
+
+        return solve
 
     def _penalty_slope(self, theta: Array) -> Array:
         """Gradient of the penalty, linear in θ."""

@@ -1,4 +1,4 @@
-"""Rows of two-valued units for methods that need more than moments."""
+"""Rows of units of few values for methods that need more than moments."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments, WeightedStates
 from ebm.errors import MEMORY_LIMIT, CodingError, EbmError, ModelError
 from ebm.learning._batches import collected
-from ebm.spaces import Binary, Spins, StateSpace
+from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
 
 
 @dataclass(frozen=True, eq=False)
 class DistinctRows:
-    """Distinct rows of {0,1} with their frequencies."""
+    """Distinct rows with their frequencies, two-valued units in {0,1}."""
 
     space: StateSpace
     states: Array
@@ -29,7 +29,8 @@ class DistinctRows:
 
     def ensemble(self) -> WeightedStates:
         """In the coding of the data."""
-        states = self.states.astype(np.int8)
+        is_small = isinstance(self.space, Binary | Spins)
+        states = self.states.astype(np.int8 if is_small else np.int64)
         if isinstance(self.space, Spins):
             states = 2 * states - 1
         size = self.sample_size
@@ -60,8 +61,9 @@ def read_rows(
     space: StateSpace | type[StateSpace] | None = None,
     weights: ArrayLike | None = None,
     names: Sequence[str] | None = None,
+    two_valued: bool = True,
 ) -> DistinctRows:
-    """Rows, frames and ensembles of two-valued units as distinct rows of {0,1}."""
+    """Rows, frames and ensembles as distinct rows, two-valued units in {0,1}."""
     if isinstance(data, Moments) or (
         callable(getattr(data, "moments", None)) and not isinstance(data, Ensemble)
     ):
@@ -73,8 +75,15 @@ def read_rows(
         data = Ensemble.from_data(data, space=space, sample_weight=weights, names=names)
     elif space is not None or weights is not None or names is not None:
         raise EbmError("space, weights and names belong to rows; this ensemble has its own")
-    if not isinstance(data.space, Binary | Spins):
-        raise CodingError(f"two-valued units are wanted, got {data.space!r}")
+    if not isinstance(data.space, Binary | Spins if two_valued else FiniteSpace):
+        wanted = "two-valued units are" if two_valued else "a finite space is"
+        hint = ""
+        if two_valued and isinstance(data.space, FiniteSpace):
+            hint = (
+                "; for units of more values ebm.fit takes a model such as ebm.OrdinalModel, and "
+                "loss=ebm.inversion.Pseudolikelihood()"
+            )
+        raise CodingError(f"{wanted} wanted, got {data.space!r}{hint}")
     size = data.sample_size
     if not isinstance(data, WeightedStates):
         what = "the states of this ensemble"

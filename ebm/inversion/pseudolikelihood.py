@@ -29,6 +29,13 @@ from ebm.errors import (
     warn,
 )
 from ebm.inversion._conditionals import ConditionalLoss
+from ebm.inversion._level_problem import (
+    LevelProblem,
+    has_pair_features,
+    level_problem,
+    log_likelihood_of_levels,
+    require_no_regressions,
+)
 from ebm.inversion._rows import DistinctRows, read_rows
 from ebm.inversion._sandwich import (
     inverse_curvature,
@@ -99,13 +106,15 @@ class Pseudolikelihood:
     def __post_init__(self) -> None:
         object.__setattr__(self, "node_wise", as_flag(self.node_wise, "node_wise"))
 
-    def of(self, model: Any, data: Any, penalty: Penalty) -> PseudolikelihoodProblem:
+    def of(self, model: Any, data: Any, penalty: Penalty) -> PseudolikelihoodProblem | LevelProblem:
         """The pseudo-likelihood of a pairwise model on rows.
 
         Parameters
         ----------
-        model : BoltzmannMachine or IsingModel
-            The family: its center, diagonal, names and pattern of couplings are kept.
+        model : BoltzmannMachine, IsingModel, OrdinalModel or PottsModel
+            The family: its center, diagonal, scores, names and pattern of couplings are kept. A
+            user's own family of levels has the method ``pair_features`` of
+            :class:`ebm.model.PairFeatures`.
         data : Ensemble
             The rows; moments do not suffice.
         penalty : Penalty
@@ -113,18 +122,24 @@ class Pseudolikelihood:
 
         Returns
         -------
-        PseudolikelihoodProblem
+        PseudolikelihoodProblem or LevelProblem
             What :func:`ebm.fit` solves.
 
         Raises
         ------
         ModelError
-            If the model is not pairwise in two-valued units, or ``data`` are moments.
+            If the model is not pairwise in two-valued units or levels, or ``data`` are moments.
         ConstantUnitError
             If a unit never changes and ``penalty.l2_biases`` is zero.
         EbmError
-            If the penalty has an l1, or free or tied parameters together with ``node_wise``.
+            If the penalty has an l1, free or tied parameters together with ``node_wise``, or
+            ``node_wise`` is given for units of more than two values.
         """
+        if penalty.l1:
+            raise EbmError("l1 belongs to gradient steps on a likelihood, not to pseudo-likelihood")
+        if not has_pairs(model) and has_pair_features(model):
+            require_no_regressions(self.node_wise)
+            return level_problem(model, data, AppliedPenalty(model, penalty))
         if not has_pairs(model):
             name = type(model).__name__
             if pair_machine(model) is not None:
@@ -135,11 +150,10 @@ class Pseudolikelihood:
                 )
             raise ModelError(
                 f"{name} has no pseudo-likelihood here: give a pairwise model of "
-                "two-valued units, such as ebm.BoltzmannMachine or ebm.IsingModel"
+                "two-valued units, such as ebm.BoltzmannMachine or ebm.IsingModel, or of levels, "
+                "such as ebm.OrdinalModel or ebm.PottsModel"
             )
         require_own_pairs(model)
-        if penalty.l1:
-            raise EbmError("l1 belongs to gradient steps on a likelihood, not to pseudo-likelihood")
         rows = read_rows(data)
         _require_units(rows.space, model.space)
         problem = PseudolikelihoodProblem(model, rows, AppliedPenalty(model, penalty), self)
@@ -235,8 +249,8 @@ def log_pseudolikelihood(model: Any, data: Any) -> float:
 
     Parameters
     ----------
-    model : BoltzmannMachine or IsingModel
-        A pairwise model of two-valued units.
+    model : BoltzmannMachine, IsingModel, OrdinalModel or PottsModel
+        A pairwise model of two-valued units or of levels.
     data : array_like, DataFrame, Table or Ensemble
         Rows in the coding of the model, or an ensemble of states.
 
@@ -248,7 +262,7 @@ def log_pseudolikelihood(model: Any, data: Any) -> float:
     Raises
     ------
     ModelError
-        If the model is not a pairwise model of two-valued units.
+        If the model is not a pairwise model of two-valued units or of levels.
     NamesError
         If the units of an ensemble have other names.
 
@@ -260,15 +274,20 @@ def log_pseudolikelihood(model: Any, data: Any) -> float:
     -1.3862943611198906
     """
     machine = pair_machine(model)
-    if machine is None:
+    is_of_levels = machine is None and has_pair_features(model)
+    if machine is None and not is_of_levels:
         raise ModelError(
-            "model must be a BoltzmannMachine or an IsingModel, or have a quadratic_form over "
-            f"two-valued units, got {type(model).__name__}"
+            "model must be a BoltzmannMachine or an IsingModel, have a quadratic_form over "
+            "two-valued units, or be a pairwise model of levels such as ebm.OrdinalModel, got "
+            f"{type(model).__name__}"
         )
     with warnings.catch_warnings():
         # A single row has a value too.
         warnings.simplefilter("ignore", FewSamplesWarning)
-        rows = read_rows(data, space=None if isinstance(data, Ensemble | Moments) else model.space)
+        coding = None if isinstance(data, Ensemble | Moments) else model.space
+        rows = read_rows(data, space=coding, two_valued=not is_of_levels)
+    if machine is None:
+        return log_likelihood_of_levels(model, rows)
     _require_units(rows.space, model.space)
     spins = isinstance(model.space, Spins)
     inputs = machine.input(2 * rows.states - 1 if spins else rows.states) * (2 if spins else 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ebm._arrays import as_integer
 from ebm._iterate import State
 from ebm._types import Array
-from ebm.inversion._conditionals import ConditionalLoss, Evaluation
+from ebm.inversion._conditionals import MISSED, ConditionalLoss, Evaluation
+from ebm.inversion._level_conditionals import LevelLoss
 from ebm.learning._likelihood import FAR, TURNED
 from ebm.learning._search import Search
 from ebm.learning.result import FitStep
@@ -21,8 +22,6 @@ __all__ = ["TruncatedNewton"]
 
 #: A last step that moves inputs by more than this has no maximum in sight.
 MOVING = 0.1
-#: Share of the largest margin by which a separating direction may miss a row: rounding.
-MISSED = 1e-6
 #: Farthest that the first try of a step moves an input: a direction may be as long as it likes.
 FARTHEST = 30.0
 #: Below this number of entries single precision saves nothing.
@@ -31,6 +30,9 @@ SMALL = 2**17
 MOST_PRODUCTS = 200
 #: Largest scaled gradient at which a separating direction is looked for.
 NEAR = 0.1
+
+#: The losses that it goes down: of two-valued units, and of levels.
+Conditionals = ConditionalLoss | LevelLoss
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ class TruncatedNewton(Search):
         as_integer(self.max_iterations, "max_iterations")
         super().__post_init__()
 
-    def start(self, loss: ConditionalLoss, theta: Array, rng: Any) -> State:
-        """At θ (n, n + 1), no step taken."""
+    def start(self, loss: Conditionals, theta: Array, rng: Any) -> State:
+        """At θ, no step taken."""
         return {
             "theta": theta,
             "move": np.zeros_like(theta),
@@ -79,7 +81,7 @@ class TruncatedNewton(Search):
             "is_stuck": False,
         }
 
-    def step(self, loss: ConditionalLoss, state: State) -> State:
+    def step(self, loss: Conditionals, state: State) -> State:
         """Down along the Newton direction, as far as the loss falls."""
         here = loss.point(state["theta"])
         is_single = state["is_single"]
@@ -99,7 +101,7 @@ class TruncatedNewton(Search):
         }
 
     def _searched(
-        self, loss: ConditionalLoss, theta: Array, here: Evaluation, is_single: bool
+        self, loss: Conditionals, theta: Array, here: Evaluation, is_single: bool
     ) -> tuple[Array, float]:
         """The step that lowers the loss enough, and its length in Newton steps, 0 for none."""
         direction = self._direction(loss, here, is_single)
@@ -115,10 +117,10 @@ class TruncatedNewton(Search):
             length /= 2
         return direction, 0.0
 
-    def _direction(self, loss: ConditionalLoss, here: Evaluation, is_single: bool) -> Array:
+    def _direction(self, loss: Conditionals, here: Evaluation, is_single: bool) -> Array:
         """−H⁻¹g by conjugate gradients, more exactly the nearer the end."""
         curvatures: NDArray[np.floating[Any]] = here.curvatures
-        solve = _preconditioner(loss, curvatures.sum(axis=0))
+        solve = loss.preconditioner(curvatures)
         if is_single:
             curvatures = curvatures.astype(np.float32)
         # No more exactly than the tolerance asks for: the next point is rarely much better.
@@ -142,13 +144,13 @@ class TruncatedNewton(Search):
             search = scaled + size / before * search
         return direction if direction.any() else scaled
 
-    def verdict(self, loss: ConditionalLoss, state: State, history: Sequence[FitStep]) -> str:
+    def verdict(self, loss: Conditionals, state: State, history: Sequence[FitStep]) -> str:
         """Whether the gradient meets the tolerance, or a direction separates the rows."""
         here, move = loss.point(state["theta"]), state["move"]
         if state["is_stuck"]:
             return "rounding"
         norm = loss.norm(here)
-        is_moving = _is_free(loss, move) and _reach(move) > MOVING
+        is_moving = loss.is_free(move) and loss.reach(move) > MOVING
         if is_moving and norm < NEAR:
             lowest, highest = loss.margins(move)
             if highest.max() > MOVING and lowest.min() >= -MISSED * highest.max():
@@ -159,7 +161,7 @@ class TruncatedNewton(Search):
                 return verdict
         return "iterations" if len(history) > self.max_iterations else ""
 
-    def _on_small_gradient(self, loss: ConditionalLoss, state: State, here: Evaluation) -> str:
+    def _on_small_gradient(self, loss: Conditionals, state: State, here: Evaluation) -> str:
         """Whether the next step is short, never comes to an end, or is to be taken."""
         direction = self._direction(loss, here, state["is_single"])
         slope = float(np.vdot(here.gradient, direction))
@@ -171,8 +173,8 @@ class TruncatedNewton(Search):
         ]
         return "" if max(ahead) > -TURNED * slope else "unbounded"
 
-    def growing(self, loss: ConditionalLoss, state: State, reason: str) -> Array | None:
-        """The direction along which the likelihood rises for ever, (n, n + 1)."""
+    def growing(self, loss: Conditionals, state: State, reason: str) -> Array | None:
+        """The direction along which the likelihood rises for ever, like θ."""
         if reason == "separated":
             direction: Array = state["move"]
             return direction
@@ -180,48 +182,6 @@ class TruncatedNewton(Search):
             return self._direction(loss, loss.point(state["theta"]), state["is_single"])
         return None
 
-    def norm(self, loss: ConditionalLoss, state: State) -> float:
+    def norm(self, loss: Conditionals, state: State) -> float:
         """Largest entry of the gradient, in units of the deviations of independent units."""
         return loss.norm(loss.point(state["theta"]))
-
-
-def _is_free(loss: ConditionalLoss, step: Array) -> bool:
-    """Whether no penalty will ever stop a step from being repeated."""
-    # The penalty on biases acts on what a step changes of θt.
-    is_held = loss.l2_biases > 0 and np.abs(step @ loss.linear).max() > MISSED * _reach(step)
-    return loss.l2 == 0 and not is_held
-
-
-def _reach(step: Array) -> float:
-    """A bound on how far a step moves any input, as x − x̂ is less than 1."""
-    return float(np.abs(step).sum(axis=1).max())
-
-
-def _preconditioner(loss: ConditionalLoss, spread: Array) -> Callable[[Array], Array]:
-    """The inverse of the Hessian that curvatures independent of the other units would give.
-
-    Then unit α's own curvature ū_α multiplies Ĉ: ū_α Ĉ for its weights; tied weights solve
-    U Δ Ĉ + Ĉ Δ U = 2 G, which falls apart in the eigenvectors of U^−½ Ĉ U^−½.
-    """
-    spread = np.maximum(spread, 1e-10)
-    on_biases = spread + loss.l2_biases * loss.linear[0] ** 2
-    root = np.sqrt(spread) if loss.tied else np.ones_like(spread)
-    values, vectors = np.linalg.eigh(loss.covariance / np.outer(root, root))
-    values = np.maximum(values, 1e-4 * max(values.mean(), 1e-10))
-    if loss.tied:
-        own = loss.l2 * np.mean(1 / spread) ** 2
-        scale = (values[:, None] + values + own) / 2
-    else:
-        scale = spread[:, None] * values + loss.l2 / 2
-
-    def solve(gradient: Array) -> Array:
-        step = np.empty_like(gradient)
-        step[:, 0] = gradient[:, 0] / on_biases
-        if loss.tied:
-            inner = vectors.T @ (gradient[:, 1:] / np.outer(root, root)) @ vectors / scale
-            step[:, 1:] = (vectors @ inner @ vectors.T) / np.outer(root, root)
-        else:
-            step[:, 1:] = (gradient[:, 1:] @ vectors / scale) @ vectors.T
-        return loss.within(step)
-
-    return solve

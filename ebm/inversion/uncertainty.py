@@ -160,7 +160,7 @@ def bootstrap(
     """
     _require_function(method)
     n_resamples = as_integer(n_resamples, "n_resamples", least=2)
-    rows = read_rows(data)
+    rows = read_rows(data, two_valued=False)
     if not math.isfinite(rows.sample_size) or rows.sample_size < 1:
         raise EbmError(
             f"resampling needs a number of samples, got sample_size={rows.sample_size}: sample "

@@ -9,6 +9,7 @@ from ebm.learning.losses import Likelihood
 from ebm.learning.natural_gradient import NaturalGradient
 from ebm.learning.newton import Newton
 from ebm.learning.optimizers import Adam, Decay, GradientDescent
+from ebm.learning.own_losses import LossOnRows
 from ebm.learning.penalties import Penalty
 from ebm.learning.result import FitEpoch, FitResult, FitStep
 
@@ -24,6 +25,7 @@ __all__ = [
     "GradientDescent",
     "GradientSteps",
     "Likelihood",
+    "LossOnRows",
     "NaturalGradient",
     "Newton",
     "Penalty",

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm._types import Array, Indices
-from ebm.ensembles import Ensemble
-from ebm.ensembles.ensemble import StoredStates
+from ebm._types import Array, Flags, Indices
+from ebm.ensembles import Ensemble, IncompleteEnsemble
+from ebm.ensembles.ensemble import StoredStates, stored_type
 from ebm.errors import MEMORY_LIMIT, require_memory
 from ebm.spaces import StateSpace
 
@@ -29,6 +29,8 @@ class Batch(StoredStates):
     sample_size: float
     #: Which rows of the data they are; None of states that are none.
     rows: Indices | None = None
+    #: Which cells are missing, their values filled in for a start, (m, n); None where none are.
+    missing: Flags | None = None
 
     def __repr__(self) -> str:
         return f"Batch({len(self.states)} states, {self.space!r})"
@@ -43,6 +45,8 @@ class Rows:
     index: Indices
     weights: Array
     sample_size: float
+    #: Which cells of the distinct states are missing; None where none are.
+    missing: Flags | None = None
 
     @classmethod
     def of(cls, data: Ensemble) -> Rows:
@@ -56,7 +60,8 @@ class Rows:
             if np.abs(counts - whole).max() < 1e-6 and whole.min() >= 1:
                 index = np.repeat(index, whole.astype(np.int64))
                 weights = np.full(len(index), 1 / len(index))
-        return cls(data.space, states, index, weights, data.sample_size)
+        missing = getattr(data, "missing", None)
+        return cls(data.space, states, index, weights, data.sample_size, missing)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -66,15 +71,20 @@ class Rows:
         weights = self.weights[rows]
         share = weights.sum()
         effective = float(share**2 / (weights @ weights))
-        return Batch(self.space, self.states[self.index[rows]], weights / share, effective, rows)
+        states, missing = self._written_out(self.index[rows])
+        return Batch(self.space, states, weights / share, effective, rows, missing)
 
     def everything(self) -> Batch:
         """All rows as one ensemble."""
-        states = self.states
+        states, missing = self.states, self.missing
         if len(self.index) != len(states):
-            states = states[self.index]
+            states, missing = self._written_out(self.index)
         everything = np.arange(len(self.index))
-        return Batch(self.space, states, self.weights, self.sample_size, everything)
+        return Batch(self.space, states, self.weights, self.sample_size, everything, missing)
+
+    def _written_out(self, places: Indices) -> tuple[NDArray[Any], Flags | None]:
+        """States and their missing cells, repeats included."""
+        return self.states[places], None if self.missing is None else self.missing[places]
 
     def part(self, rows: Indices, batch_size: int) -> tuple[Batch, float]:
         """A batch, and its weight in units of the mean weight of ``batch_size`` rows.
@@ -84,6 +94,22 @@ class Rows:
         share = float(self.weights[rows].sum() * len(self) / batch_size)
         # Rounding of the weights is not worth a pass over the gradient.
         return self.take(rows), 1.0 if math.isclose(share, 1, rel_tol=1e-12) else share
+
+
+def filled_in(data: IncompleteEnsemble) -> Batch:
+    """Incomplete rows whose missing cells hold draws from the cells seen of their unit.
+
+    They are where chains begin, and in moments of which nothing but a scale is taken.
+    """
+    space, levels = data.space, data.levels.copy()
+    random = np.random.default_rng(0)
+    for unit in np.flatnonzero(data.is_missing.any(axis=0)):
+        is_missing = data.is_missing[:, unit]
+        seen = data.weights[~is_missing]
+        drawn = random.choice(levels[~is_missing, unit], is_missing.sum(), p=seen / seen.sum())
+        levels[is_missing, unit] = drawn
+    states: NDArray[Any] = space.states(levels).astype(stored_type(space))
+    return Batch(space, states, data.weights, data.sample_size, missing=data.is_missing)
 
 
 def is_normalized(sample_size: float) -> bool:

@@ -16,7 +16,13 @@ import numpy as np
 
 from ebm._types import Array, Flags, Indices
 from ebm.ensembles import Ensemble, Moments
-from ebm.errors import ConstantUnitError, EbmError, NoMaximumWarning, warn
+from ebm.errors import (
+    ConstantUnitError,
+    EbmError,
+    NoMaximumWarning,
+    UnusedCategoryError,
+    warn,
+)
 from ebm.learning._families import has_hidden_units, has_pairs, joint_model
 from ebm.learning.penalties import AppliedPenalty
 from ebm.spaces import Binary
@@ -50,6 +56,33 @@ def require_changing_units(moments: Moments, penalty: AppliedPenalty | None = No
         raise ConstantUnitError(
             f"{constant}, so no finite bias is best: leave them out, or hold biases by a penalty, "
             f"such as penalty=ebm.Penalty(l2_biases={gentle_penalty(moments.sample_size)})"
+        )
+
+
+def require_chosen_categories(family: Any, data: Any, penalty: AppliedPenalty) -> None:
+    """Refuse categories that nobody chose, unless a penalty holds their thresholds or ties may.
+
+    Of families whose units have ``scores`` of categories, and with them a threshold for each.
+    """
+    if not hasattr(family, "scores") or penalty.holds_biases or penalty.is_tied:
+        return
+    if not isinstance(data, Ensemble) or data.space.named(None) != family.space.named(None):
+        return
+    shares = np.asarray(data.expectation(family.space.features))
+    units = np.repeat(np.arange(family.space.n), family.space.n_values)
+    first = np.flatnonzero(np.diff(units, prepend=-1))
+    # Shares are sums of weights, each of which is positive.
+    unused = [
+        f"category {place - first[units[place]]} of {family.space.labels[units[place]]!r}"
+        for place in np.flatnonzero(shares == 0)
+    ]
+    if unused:
+        more = f", and {len(unused) - MOST_NAMES} more" if len(unused) > MOST_NAMES else ""
+        verb, weak = "are" if len(unused) > 1 else "is", gentle_penalty(data.sample_size)
+        raise UnusedCategoryError(
+            f"{', '.join(unused[:MOST_NAMES])}{more} {verb} never chosen, so no finite threshold "
+            "is best: join it with a neighboring category, leave the item out, or hold thresholds "
+            f"by a penalty, such as penalty=ebm.Penalty(l2_biases={weak})"
         )
 
 

@@ -25,10 +25,8 @@ from ebm.effective import CompletedRows
 from ebm.ensembles import IncompleteEnsemble
 from ebm.ensembles.ensemble import require_units
 from ebm.errors import (
-    ConstantUnitError,
     EbmError,
     LimitError,
-    MissingValueError,
     NotConvergedWarning,
     warn,
 )
@@ -36,8 +34,9 @@ from ebm.information import FisherInformation, fisher_information
 from ebm.information.fisher import symmetrized
 from ebm.learning._assessment import MOST_PARAMETERS, likelihood_result
 from ebm.learning._coordinates import CenteredPairs, Coordinates
-from ebm.learning._existence import constant_units, gentle_penalty, units_of_direction
+from ebm.learning._existence import units_of_direction
 from ebm.learning._families import diagonal_input, has_pairs, pairs_of
+from ebm.learning._incomplete_rows import require_seen, with_assumption
 from ebm.learning._likelihood import LikelihoodLoss, Point, deviations
 from ebm.learning._separation import idle_directions, is_affine
 from ebm.learning._statistics import gradient_of, gradient_variances, variances
@@ -47,7 +46,6 @@ from ebm.learning.newton import Newton
 from ebm.learning.penalties import AppliedPenalty
 from ebm.learning.result import FitResult
 from ebm.spaces import Spins
-from ebm.spaces._labels import shown
 
 #: Eigenvalue of the observed information, in units of that of complete rows, that is no rounding.
 NEGATIVE = -1e-8
@@ -59,8 +57,6 @@ NEWTON_WORK = 4e9
 NEWTON_UNITS = 28
 #: Points whose completed rows are kept: a step asks for the last ones again.
 POINTS = 2
-#: Columns, or pairs of them, that a message names.
-MOST_NAMED = 8
 
 
 class IncompleteLikelihoodLoss(LikelihoodLoss):
@@ -248,7 +244,7 @@ class IncompleteLikelihoodProblem:
         if self.penalty.strength.l1:
             raise EbmError("l1 belongs to gradient steps, which take complete rows: give l2")
         require_units(self.data, self.family.space)
-        self._require_seen()
+        require_seen(self.family, self.data, self.penalty)
         loss = IncompleteLikelihoodLoss(self.family, self.data, self.average, self.penalty, None)
         start_notes = symmetric_start_notes(self.family, are_summed=True)
         # Exact sums of pairwise models run on threads of their own.
@@ -263,67 +259,8 @@ class IncompleteLikelihoodProblem:
             if isinstance(solver, LBFGS):
                 run = _judged(loss, run)
             result = _at_a_maximum(loss, likelihood_result(loss, run))
-        notes = (*result.warnings, *start_notes, *self._notes())
-        return replace(result, message=f"{result.message}{self._assumption()}", warnings=notes)
-
-    def _require_seen(self) -> None:
-        """Refuse units without a single value, and those that never change where they are seen."""
-        labels, seen = self.data.space.labels, self.data.seen_together.diagonal()
-        if not seen.all():
-            units = [labels[k] for k in np.flatnonzero(seen == 0)]
-            raise MissingValueError(
-                f"no row has a value of {shown(units)}: leave such columns out, or learn them as "
-                "hidden units by the marginal of the others, ebm.marginalize(model, keep=…)"
-            )
-        if not has_pairs(self.family) or self.penalty.holds_biases or self.penalty.is_tied:
-            return
-        low, high = self.data.space.values  # type: ignore[attr-defined]
-        mean = (self.data.seen_mean - low) / (high - low)
-        constant = constant_units(labels, np.minimum(mean, 1 - mean) < 1e-12)
-        if constant:
-            raise ConstantUnitError(
-                f"{constant} in the cells seen, so no finite bias is best: leave them out, or hold "
-                "biases by a penalty, such as "
-                f"penalty=ebm.Penalty(l2_biases={gentle_penalty(self.data.sample_size)})"
-            )
-
-    def _assumption(self) -> str:
-        """The end of the message."""
-        return "; cells taken as missing at random" if self.data.n_missing.any() else ""
-
-    def _notes(self) -> tuple[str, ...]:
-        """What is missing, what that is taken to mean, and what the data leave open."""
-        data, labels = self.data, self.data.space.labels
-        missing = data.n_missing
-        if not missing.any():
-            return ()
-        n_cells = (data.sample_size + data.n_blank) * data.space.n
-        lacking = [f"{labels[k]!r} {missing[k]:g}" for k in np.flatnonzero(missing)]
-        notes = [
-            f"{missing.sum():g} of {n_cells:g} cells are missing ({_first(lacking)}), and are "
-            "taken as missing at random: that a cell is missing may depend on the cells seen in "
-            "its row, not on what it would have held",
-            "with missing cells the likelihood may have several maxima: fit again from other "
-            "parameters, model.with_parameters(…), and keep the largest log_likelihood",
-        ]
-        if data.n_blank:
-            rows = "1 row shows" if data.n_blank == 1 else f"{data.n_blank:g} rows show"
-            notes.append(f"{rows} nothing, which adds nothing, and no count of samples has them")
-        apart = self._never_together()
-        if apart:
-            notes.append(
-                f"no row shows both units of {_first(apart)}: what is said of these pairs rests on "
-                "the other units alone"
-            )
-        return tuple(notes)
-
-    def _never_together(self) -> list[str]:
-        """Pairs of coupled units that no row shows together, by name."""
-        if not has_pairs(self.family):
-            return []
-        labels, together = self.data.space.labels, self.data.seen_together
-        pairs = zip(*(index.tolist() for index in self.family.pairs), strict=True)
-        return [f"{labels[i]!r} and {labels[j]!r}" for i, j in pairs if together[i, j] == 0]
+        result = replace(result, warnings=(*result.warnings, *start_notes))
+        return with_assumption(result, self.family, self.data)
 
 
 def _judged(loss: IncompleteLikelihoodLoss, run: Run) -> Run:
@@ -361,9 +298,3 @@ def _at_a_maximum(loss: IncompleteLikelihoodLoss, result: FitResult) -> FitResul
     )
     warn(f"the fit has not converged: {message}", NotConvergedWarning)
     return replace(result, converged=False, message=message)
-
-
-def _first(texts: Sequence[str]) -> str:
-    """The first few of some texts, and how many more there are."""
-    more = len(texts) - MOST_NAMED
-    return ", ".join(texts[:MOST_NAMED]) + (f", and {more} more" if more > 0 else "")

@@ -24,7 +24,7 @@ from ebm.learning._coordinates import CenteredPairs, Coordinates, OwnParameters
 from ebm.learning._existence import empty_cells, missing_maximum, units_of_direction
 from ebm.learning._families import diagonal_input, joint_model, pairs_of
 from ebm.learning._separation import idle_directions, is_affine, units_moved
-from ebm.learning._statistics import gradient_of, gradient_variances, mean_energy, variances
+from ebm.learning._statistics import completed_variances, gradient_of, mean_energy, variances
 from ebm.learning.penalties import AppliedPenalty
 from ebm.spaces import Spins
 
@@ -158,7 +158,7 @@ class LikelihoodLoss:
         return self.coordinates.scaling(self.units)
 
     def _variances(self) -> Array:
-        return gradient_variances(self.family, self.data)
+        return completed_variances(self.family, self.data)
 
     def fisher(self, model: Any, ensemble: Any) -> Array:
         """Aᵀ F A, (q, q)."""

@@ -39,7 +39,7 @@ from ebm.learning._existence import (
     require_changing_units,
     require_possible,
 )
-from ebm.learning._families import has_hidden_units, has_pairs, moments_alone
+from ebm.learning._families import has_hidden_units, has_pairs, joint_model, moments_alone
 from ebm.learning._gauges import Gauge, gauge_of
 from ebm.learning._likelihood import LikelihoodLoss, Point, settings_of
 from ebm.learning._monitor import Monitor
@@ -91,6 +91,7 @@ class SampledLikelihood:
         elif batch_size is not None:
             raise ModelError("batch_size needs rows, these data are moments: give rows")
         completion = problem.completion
+        by_moments = by_moments and completion is None
         if batch_size is None and has_memory(average) and not by_moments:
             batch_size = BATCH_SIZE
         if completion is not None and steps.validation is not None:
@@ -200,7 +201,8 @@ class SampledLikelihood:
             return None
         rows: Any = self.rows
         hidden = self.completion.start(self.family, rows, np.random.default_rng(len(rows)))
-        return self.family.model, self.completed(self.family, rows.everything(), hidden)[0]
+        joint = joint_model(self.family) or self.family
+        return joint, self.completed(self.family, rows.everything(), hidden)[0]
 
     # -- the update ------------------------------------------------------------------------------
 
@@ -309,7 +311,7 @@ class SampledLikelihood:
 
     def difference(self, model: Any, batch: Any, ensemble: Any) -> tuple[Array, Array]:
         """E_D[∂E/∂θ] − E_model[∂E/∂θ] and the sum of both averages, (p,)."""
-        if self.takes_all_rows and self.is_pairwise:
+        if self.takes_all_rows and self.is_pairwise and self.completion is None:
             drawn = gradient_of(model, ensemble)
             return self._data_average - drawn, self._data_average + drawn
         if self.takes_all_rows and not self.is_rough and self.completion is None:
@@ -360,11 +362,12 @@ class SampledLikelihood:
             target = self.whole.two_valued()
             require_possible(target, family.pairs)
             require_changing_units(target, penalty)
-            cells = empty_cells(target, family.pairs, penalty)
-        verdict, message = "has no maximum", missing_maximum(cells, [], data.sample_size)
         if self.completion is not None:
             # The question is for energies affine in θ, which effective energies are not.
             return "", ()
+        if self.is_pairwise:
+            cells = empty_cells(target, family.pairs, penalty)
+        verdict, message = "has no maximum", missing_maximum(cells, [], data.sample_size)
         if not cells:
             doubt, message = doubt_of_maximum(family, data, penalty)
             if doubt is None:

@@ -12,9 +12,16 @@ from ebm._arrays import is_sparse
 from ebm._parallel import map_blocks, number_of_jobs
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
-from ebm.forms import LayeredForm
+from ebm.forms import LayeredForm, offered_form
 from ebm.learning._batches import Batch
-from ebm.learning._families import center_of, has_hidden_units, has_pairs, layers_of, pairs_of
+from ebm.learning._families import (
+    center_of,
+    has_hidden_units,
+    has_pairs,
+    joint_model,
+    layers_of,
+    pairs_of,
+)
 from ebm.sampling._precision import single_precision_suffices
 
 #: Derivatives by parameters that are held at a time.
@@ -127,13 +134,56 @@ def variances(model: Any, data: Any, mean: Array | None, hidden_mean: Array) -> 
 
 def gradient_variances(model: Any, data: Ensemble) -> Array:
     """Var[∂E/∂θ_k] over an ensemble, a bounded number of states at a time, (p,)."""
+    return _known(*_spread(model, data))
+
+
+def completed_variances(model: Any, data: Ensemble) -> Array:
+    """The same with the units that are summed out filled in by the model, (p,).
+
+    Var E[∂E/∂θ|v] alone is tiny where they hardly know of v, and grows as they learn.
+    """
+    if joint_model(model) is not None:
+        square, spread = model.completed_squares(data)
+        return _known(spread, square)
+    spread, square = _spread(model, data)
+    if offered_form(model) is LayeredForm:
+        hidden = _hidden_variances(layers_of(model), data, len(spread))
+        spread, square = spread + hidden, square + hidden
+    return _known(spread, square)
+
+
+def _spread(model: Any, data: Ensemble) -> tuple[Array, Array]:
+    """Var[∂E/∂θ] and E[(∂E/∂θ)²], rounding included, (p,) each."""
     square: Any = np.zeros(len(model.parameters))
     rows = max(1, CHUNK // len(model.parameters))
     for states, weights in data.blocks():
         for start in range(0, len(states), rows):
             part = slice(start, start + rows)
             square = square + weights[part] @ np.asarray(model.energy_gradient(states[part])) ** 2
-    spread = np.asarray(square - model.mean_energy_gradient(data) ** 2)
+    return np.asarray(square - model.mean_energy_gradient(data) ** 2), square
+
+
+def _hidden_variances(form: LayeredForm, data: Ensemble, p: int) -> Array:
+    """E Var[∂E/∂θ|v] of a layer, (0, Var h, (v−v̂)² Var h, 0), (p,); 0 of other parameters."""
+    n, m = form.weights.shape
+    result = np.zeros(p)
+    if p < n + m + n * m:
+        return result
+    center = 0.0 if form.visible_center is None else form.visible_center
+    rows = max(1, CHUNK // m)
+    for states, weights in data.blocks():
+        for start in range(0, len(states), rows):
+            part = slice(start, start + rows)
+            v = states[part] - center
+            hidden = form.hidden_units.variance(v @ form.weights + form.hidden)
+            result[n : n + m] += weights[part] @ hidden
+            products = (v**2 * weights[part, None]).T @ hidden
+            result[n + m : n + m + n * m] += products.ravel()
+    return result
+
+
+def _known(spread: Array, square: Array) -> Array:
+    """Variances beside mean squares, 1 where they are rounding, (p,)."""
     is_known = spread > np.maximum(ROUNDING * square, NOTHING * spread.max(initial=0))
     return np.where(is_known, spread, 1.0)
 

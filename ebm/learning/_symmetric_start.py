@@ -7,13 +7,14 @@ equal gradients, and stay exchangeable bit for bit.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from ebm._types import Array, Flags
-from ebm.errors import SymmetricStartWarning, warn
-from ebm.forms import QuadraticForm, energy_form, offered_form
+from ebm.errors import NormalizationError, SymmetricStartWarning, warn
+from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.learning._families import joint_model
 from ebm.spaces._labels import shown
 
@@ -28,26 +29,11 @@ STEP = 0.1
 
 
 def symmetric_start_notes(family: Any, *, are_summed: bool = True) -> tuple[str, ...]:
-    """Name traced units that a fit from here would not couple to those seen, or not tell apart.
+    """Name hidden units that a fit from here would not couple to those seen, or not tell apart.
 
     The latter where they are summed out exactly.
     """
-    joint = joint_model(family)
-    if joint is None or not 0 < len(family.traced) * joint.space.n <= MOST_PAIRS:
-        return ()
-    labels, found = joint.space.labels, []
-    silent = _silent_units(joint, family)
-    if silent:
-        found.append(
-            f"summed-out {_units(labels, silent)} coupled to no unit that is kept, a saddle of the "
-            "likelihood once means are fitted"
-        )
-    alike = _exchangeable_units(family) if are_summed else []
-    if alike:
-        found.append(
-            f"summed-out {_units(labels, alike)} exchangeable with another one, and their equal "
-            "gradients keep them so"
-        )
+    found = [*_doubts_of_traced_units(family, are_summed), *_doubts_of_a_layer(family)]
     if not found:
         return ()
     message = (
@@ -56,6 +42,48 @@ def symmetric_start_notes(family: Any, *, are_summed: bool = True) -> tuple[str,
     )
     warn(message, SymmetricStartWarning)
     return (message,)
+
+
+def _doubts_of_traced_units(family: Any, are_summed: bool) -> list[str]:
+    """Of the units of a joint model that a marginal sums out."""
+    joint = joint_model(family)
+    if joint is None or not 0 < len(family.traced) * joint.space.n <= MOST_PAIRS:
+        return []
+    silent = _silent_units(joint, family)
+    alike = _exchangeable_units(family) if are_summed else []
+    return _sentences("summed-out", "unit that is kept", joint.space.labels, silent, alike)
+
+
+def _doubts_of_a_layer(family: Any) -> list[str]:
+    """Of a hidden layer, whose units are columns of weights."""
+    joint = joint_model(family)
+    model = family if joint is None else joint
+    if offered_form(model) is not LayeredForm:
+        return []
+    form: Any = energy_form(model)
+    silent = np.flatnonzero((np.abs(form.weights) <= ROUNDING).all(axis=0)).tolist()
+    alike = _equal_columns(form)
+    if alike:
+        after: Any = energy_form(_stepped(model))
+        alike = sorted(set(alike) & set(_equal_columns(after)))
+    labels = [str(unit) for unit in range(len(form.hidden))]
+    return _sentences("hidden", "visible unit", labels, silent, alike)
+
+
+def _sentences(kind: str, seen: str, labels: Any, silent: list[int], alike: list[int]) -> list[str]:
+    """What is wrong with units of a kind that are not seen."""
+    found = []
+    if silent:
+        found.append(
+            f"{kind} {_units(labels, silent)} coupled to no {seen}, a saddle of the likelihood "
+            "once means are fitted"
+        )
+    if alike:
+        found.append(
+            f"{kind} {_units(labels, alike)} exchangeable with another one, and their equal "
+            "gradients keep them so"
+        )
+    return found
 
 
 def _units(labels: Any, units: list[int]) -> str:
@@ -105,15 +133,40 @@ def _moved(states: Array, others: Array, units: tuple[int, ...]) -> Array:
 def _exchangeable_units(family: Any) -> list[int]:
     """Traced units that may change places with another, here and after a step along a gradient."""
     alike = _alike(family.model, family.traced.tolist())
-    if not alike:
-        return []
+    return _alike(_stepped(family).model, alike) if alike else []
+
+
+def _stepped(family: Any) -> Any:
+    """The family after a step along the gradient of its energy at two random states."""
     seen = family.space.random(2, 0)
     allowed = np.isfinite(np.asarray(family.energy(seen)))
     slopes = np.asarray(family.energy_gradient(seen[allowed])).sum(axis=0)
     size = np.abs(slopes).max(initial=0)
     if not size > 0:
-        return alike
-    return _alike(family.model.with_parameters(family.parameters + STEP / size * slopes), alike)
+        return family
+    try:
+        return family.with_parameters(family.parameters + STEP / size * slopes)
+    except NormalizationError:
+        return family
+
+
+def _equal_columns(form: Any) -> list[int]:
+    """Units of the hidden layer with the weights, the bias and the settings of another one."""
+    m, settings = len(form.hidden), fields(form.hidden_units)
+    rows = [form.weights, form.hidden, *(getattr(form.hidden_units, f.name) for f in settings)]
+    if form.hidden_center is not None:
+        rows.append(form.hidden_center)
+    table = np.concatenate(
+        [np.broadcast_to(row, (*np.shape(row)[:-1], m)).reshape(-1, m) for row in rows]
+    )
+    size = np.abs(table).max(initial=0)
+    _, groups, counts = np.unique(
+        np.round(table / (ROUNDING * size)) if size > 0 else table,
+        axis=1,
+        return_inverse=True,
+        return_counts=True,
+    )
+    return np.flatnonzero(counts[groups.ravel()] > 1).tolist()
 
 
 def _alike(joint: Any, units: list[int]) -> list[int]:

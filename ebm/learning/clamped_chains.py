@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import as_integer
+from ebm._types import Flags, Indices
 from ebm.ensembles import Ensemble
 from ebm.errors import ModelError
 from ebm.learning._batches import Batch, Rows
@@ -24,12 +25,14 @@ __all__ = ["ClampedChains"]
 
 @dataclass(frozen=True)
 class ClampedChains:
-    """Hidden units sampled beside the rows, which stay as they are: E_D E_{h|v}, [EBM] eq 11.
+    """Units that nobody saw, sampled beside the rows: E_D E_{h|v}, [EBM] eq 11.
 
-    Every row of the data has one chain of the units that a marginal sums out. It goes on from visit
-    to visit of this row, so that after a few epochs it follows p(h|v) as slowly as the parameters
-    change :cite:`younes1999,salakhutdinov2009`. The draws stand for the sums over hidden units in
-    the first term of the learning rule; they add to its gradient the noise of one draw a row.
+    They are the units that a marginal sums out, and cells that are missing
+    (:class:`ebm.IncompleteEnsemble`). Every row of the data has one chain of them, with all cells
+    seen clamped. It goes on from visit to visit of this row, so that after a few epochs it follows
+    p(h|v) as slowly as the parameters change :cite:`younes1999,salakhutdinov2009`. The draws stand
+    for the sums over hidden units in the first term of the learning rule; they add to its gradient
+    the noise of one draw a row.
 
     Parameters
     ----------
@@ -65,12 +68,13 @@ class ClampedChains:
         checked_sampler(self.sampler, carries_copies=False)
 
     def start(self, model: EnergyModel, data: Any, rng: np.random.Generator) -> Mapping[str, Any]:
-        """Hidden units of every row at random.
+        """What was not seen of every row at random.
 
         Parameters
         ----------
         model : EnergyModel
-            A marginal of a model with parameters, as :func:`ebm.marginalize` makes it.
+            A marginal of a model with parameters, as :func:`ebm.marginalize` makes it; of rows with
+            missing cells any model.
         data : Ensemble
             The rows.
         rng : numpy.random.Generator
@@ -79,58 +83,80 @@ class ClampedChains:
         Returns
         -------
         dict of ndarray
-            The hidden units of each row, and random streams for one batch of all rows.
+            The joint state of each row, and random streams for one batch of all rows.
 
         Raises
         ------
         ModelError
-            If the model sums out no units.
+            If there is nothing to sample.
         """
-        joint = joint_model(model)
-        if joint is None or not len(_marginal(model).traced):
+        joint, _, traced = _joint_of(model)
+        rows = data if isinstance(data, Rows) else Rows.of(data)
+        if not len(traced) and rows.missing is None:
             raise ModelError(
-                f"completion samples units that are summed out, {type(model).__name__} has none: "
-                "leave completion out, or give a marginal, ebm.marginalize(model, keep=…)"
+                "completion samples units that are summed out and cells that are missing, and "
+                f"{type(model).__name__} and these rows have none: leave completion out, or give a "
+                "marginal, ebm.marginalize(model, keep=…)"
             )
-        n_rows = len(data if isinstance(data, Rows) else Rows.of(data))
-        hidden = joint.space.random(n_rows, rng)[:, _marginal(model).traced]
+        states = joint.space.random(len(rows), rng)
         kind = np.min_scalar_type(-int(joint.space.n_values.max()))
-        streams = new_streams(rng, len(block_slices(n_rows)))
-        return {"hidden": hidden.astype(kind), "streams": streams}
+        streams = new_streams(rng, len(block_slices(len(rows))))
+        return {"states": states.astype(kind), "streams": streams}
 
     def step(
         self, model: EnergyModel, batch: Any, state: Mapping[str, Any]
     ) -> tuple[Ensemble, Mapping[str, Any]]:
-        """The rows of a batch with their hidden units after ``sweeps`` more sweeps of these.
+        """The rows of a batch, completed after ``sweeps`` more sweeps of what was not seen.
 
         Parameters
         ----------
         model : EnergyModel
-            The marginal at the present parameters.
+            The model at the present parameters.
         batch : Batch
             Rows, their weights, and which rows of the data they are.
         state : dict of ndarray
-            The hidden units of all rows, and random streams.
+            The joint states of all rows, and random streams.
 
         Returns
         -------
         (Ensemble, dict of ndarray)
             Joint states with the weights of the rows, and the next state.
         """
-        marginal, joint = _marginal(model), joint_model(model)
-        hidden, streams, traced = state["hidden"], state["streams"], marginal.traced
-        n_blocks = len(block_slices(len(batch.states)))
-        states = np.empty((len(batch.states), joint.space.n), dtype=hidden.dtype)
-        states[:, list(marginal.keep)] = batch.states
-        states[:, traced] = hidden[batch.rows]
-        chains = ChainState(states, streams[:n_blocks])
-        moved = advance(joint, self.sampler or Gibbs(), chains, self.sweeps, traced)
-        hidden, streams = hidden.copy(), streams.copy()
-        hidden[batch.rows], streams[:n_blocks] = moved.states[:, traced], moved.streams
-        ensemble = Batch(joint.space, moved.states, batch.weights, batch.sample_size)
-        return ensemble, {"hidden": hidden, "streams": streams}
+        joint, kept, traced = _joint_of(model)
+        states, streams = state["states"].copy(), state["streams"].copy()
+        unseen = np.zeros((len(batch.states), joint.space.n), dtype=bool)
+        unseen[:, traced] = True
+        if batch.missing is not None:
+            unseen[:, kept] = batch.missing
+        chains = states[batch.rows]
+        chains[:, kept] = np.where(unseen[:, kept], chains[:, kept], batch.states)
+        # Rows that lack the same units are swept together, one such group after the other.
+        patterns, which = _patterns(unseen)
+        for number, pattern in enumerate(patterns):
+            if not pattern.any():
+                continue
+            rows = np.flatnonzero(which == number)
+            blocks = slice(len(block_slices(len(rows))))
+            start = ChainState(chains[rows], streams[blocks])
+            units = np.flatnonzero(pattern)
+            moved = advance(joint, self.sampler or Gibbs(), start, self.sweeps, units)
+            chains[rows], streams[blocks] = moved.states, moved.streams
+        states[batch.rows] = chains
+        ensemble = Batch(joint.space, chains, batch.weights, batch.sample_size)
+        return ensemble, {"states": states, "streams": streams}
 
 
-def _marginal(model: Any) -> Any:
-    """A model known to have ``keep`` and ``traced``."""
-    return model
+def _patterns(unseen: Flags) -> tuple[Flags, Indices]:
+    """The distinct rows of flags, and which of them each row has."""
+    if (unseen == unseen[0]).all():
+        return unseen[:1], np.zeros(len(unseen), dtype=np.intp)
+    patterns, which = np.unique(unseen, axis=0, return_inverse=True)
+    return patterns, which.ravel()
+
+
+def _joint_of(model: Any) -> tuple[Any, Indices, Indices]:
+    """The model of all units, the places of those that rows are of, and of those summed out."""
+    joint = joint_model(model)
+    if joint is None:
+        return model, np.arange(model.space.n), np.arange(0)
+    return joint, np.array(model.keep, dtype=np.intp), model.traced

@@ -6,6 +6,8 @@ import os
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ebm._iterate import MEMBERS
 from ebm._randomness import RandomSource
 from ebm.ensembles import Ensemble, Moments
@@ -18,12 +20,14 @@ from ebm.errors import (
     warn,
 )
 from ebm.learning._batches import is_normalized
+from ebm.learning._families import joint_model
 from ebm.learning._own_gradients import require_own_gradient
 from ebm.learning.losses import Likelihood, Loss
 from ebm.learning.penalties import Penalty, as_penalty
 from ebm.learning.result import FitResult
 from ebm.model import ParametricModel, checked_space
 from ebm.spaces import StateSpace
+from ebm.spaces._labels import hidden_names
 
 __all__ = ["fit"]
 
@@ -220,6 +224,17 @@ def _home(kind: type[Any]) -> str:
 
 def _named(model: Any, names: Any) -> Any:
     """A model without names takes those of the data, where its family has names."""
-    if model.space.names or not names or "names" not in getattr(model, "__dataclass_fields__", {}):
+    if model.space.names or not names:
         return model
-    return replace(model, names=names)
+    joint = joint_model(model)
+    if joint is not None:
+        # Traced units are called as the hidden ones of a joint machine.
+        of_joint = np.empty(joint.space.n, dtype=object)
+        of_joint[list(model.keep)] = names
+        of_joint[model.traced] = hidden_names(names, len(model.traced))
+        return replace(model, model=_named(joint, of_joint.tolist()))
+    fields = getattr(model, "__dataclass_fields__", {})
+    if "names" in fields:
+        return replace(model, names=names)
+    has_own_space = "space" in fields and fields["space"].init
+    return replace(model, space=model.space.named(names)) if has_own_space else model

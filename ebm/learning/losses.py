@@ -16,14 +16,19 @@ from ebm.ensembles import Ensemble, IncompleteEnsemble, Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError, require_memory
+from ebm.information._levels import has_fisher_of_levels
+from ebm.learning._allowed_rows import require_allowed_data, require_allowed_rows
 from ebm.learning._assessment import information_at, likelihood_result
+from ebm.learning._batches import filled_in
 from ebm.learning._existence import (
     constant_units_notes,
     require_changing_units,
+    require_chosen_categories,
     require_possible,
 )
 from ebm.learning._families import has_pairs, moments_alone, require_own_pairs
 from ebm.learning._incomplete_likelihood import IncompleteLikelihoodProblem
+from ebm.learning._incomplete_rows import require_seen, with_assumption
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
 from ebm.learning._sampled_likelihood import SampledLikelihood
 from ebm.learning._separation import is_saturated
@@ -84,8 +89,8 @@ class Likelihood:
         steps take any ensemble, as well as ``ebm.PersistentChains()``, chains that go on from
         update to update, and ``ebm.ContrastiveDivergence()``.
     completion : StatefulAverage, optional
-        An average over the units that a marginal sums out, given each row, in place of exact sums:
-        ``ebm.ClampedChains()``, for gradient steps.
+        An average over the units that a marginal sums out and over missing cells, given each row,
+        in place of exact sums: ``ebm.ClampedChains()``, for gradient steps.
 
     Raises
     ------
@@ -137,21 +142,48 @@ class Likelihood:
         applied = AppliedPenalty(model, penalty)
         if isinstance(data, IncompleteEnsemble):
             return self._of_incomplete_rows(model, data, applied)
+        require_chosen_categories(model, data, applied)
         return LikelihoodProblem(model, data, self.average, applied, self.completion)
 
     def _of_incomplete_rows(
         self, model: Any, data: IncompleteEnsemble, penalty: AppliedPenalty
     ) -> Problem:
-        """The problem of rows with missing cells, refused where chains stand for the model."""
-        chains = self.average if has_memory(self.average) else self.completion
-        if chains is not None:
+        """The problem of rows with missing cells: exact sums, or chains for both sides."""
+        has_chains = has_memory(self.average)
+        if self.completion is not None and getattr(self.average, "follows_model", True):
+            require_units(data, model.space)
+            require_seen(model, data, penalty)
+            filled = filled_in(data)
+            sampled = LikelihoodProblem(model, filled, self.average, penalty, self.completion)
+            return IncompleteChainsProblem(data, sampled)
+        if has_chains or self.completion is not None:
             raise EbmError(
-                f"{type(chains).__name__} takes complete rows: with missing cells the "
+                f"{type(self.average).__name__} takes complete rows: with missing cells the "
                 "likelihood is summed exactly, ebm.Likelihood(), of models that ebm.exact can sum; "
-                "beyond, fit data.complete_rows()"
+                "beyond, both sides of the learning rule are sampled, "
+                "ebm.Likelihood(ebm.PersistentChains(), completion=ebm.ClampedChains())"
             )
         average = _knowing_log_partition(self.average)
         return IncompleteLikelihoodProblem(model, data, average, penalty)
+
+
+@dataclass(frozen=True, eq=False)
+class IncompleteChainsProblem:
+    """Maximum likelihood on rows with missing cells, which chains beside the rows fill in."""
+
+    data: IncompleteEnsemble
+    sampled: LikelihoodProblem
+
+    solvers = (GradientSteps,)
+
+    def solver(self) -> Any:
+        """Gradient steps."""
+        return GradientSteps()
+
+    def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
+        """The fitted model, with what the answer assumes of the missing cells."""
+        result = self.sampled.solve(solver, progress=progress, **how)
+        return with_assumption(result, self.sampled.family, self.data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +233,8 @@ class LikelihoodProblem:
 
     def _by_gradient_steps(self, solver: GradientSteps, progress: bool, **how: Any) -> FitResult:
         loss = SampledLikelihood.of(self, solver)
+        require_allowed_data(self.family, self.data)
+        require_allowed_rows(self.family, loss.validation, "validation rows")
         loss.doubts  # noqa: B018  (said before the work)
         with entries(progress, loss.n_epochs) as show, loss.threads():
             run = iterate(solver, loss, loss.start(), progress=show, **how)
@@ -229,6 +263,7 @@ class LikelihoodProblem:
             if isinstance(self.data, Moments):
                 raise moments_alone(self.family)
             require_units(self.data, self.family.space)
+            require_allowed_data(self.family, self.data)
             return LikelihoodLoss(self.family, self.data, average, self.penalty, self.data)
         target = self.data.moments().to(self.family.space).two_valued()
         if self.family.space.n > NEWTON_UNITS:
@@ -279,7 +314,9 @@ def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
         is_small = loss.family.space.n <= NEWTON_UNITS and not loss.missing_information(start)
         return Newton() if is_small else LBFGS()
     space, p = loss.family.space, len(theta)
-    if not start.is_exact or space.size * p**2 > NEWTON_WORK or not loss.is_convex:
+    if not start.is_exact or not loss.is_convex:
+        return LBFGS()
+    if space.size * p**2 > NEWTON_WORK and not has_fisher_of_levels(start.model, start.ensemble):
         return LBFGS()
     fisher = loss.coordinates.of_model(start.fisher, start.model, start.ensemble)
     return LBFGS() if is_saturated(loss.family, fisher) else Newton()

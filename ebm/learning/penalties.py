@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm._arrays import as_floats, as_number, holds_text, plain_array
 from ebm._types import Array, Flags
-from ebm.errors import EbmError, ModelError, ShapeError, require_memory
+from ebm.errors import EbmError, ModelError, NamesError, ShapeError, require_memory
 from ebm.model import Penalized
+from ebm.spaces._labels import held_labels, only_count, shown
 
 __all__ = ["AppliedPenalty", "Penalty", "as_penalty"]
 
@@ -43,9 +46,9 @@ class Penalty:
     l1 : float
         Strength of the absolute values of couplings. Only gradient steps accept it; they use its
         subgradient, so that couplings come close to zero without reaching it.
-    free : array_like of bool, (p,), optional
-        Flags of the parameters that the fit may change; the others keep the values of the model.
-        Names become flags by ``[name in chosen for name in model.parameter_names]``.
+    free : array_like of bool, (p,), or sequence of str, optional
+        Flags or names of the parameters that the fit may change; the others keep the values of the
+        model. Names are those of ``model.parameter_names``; so are the labels of flags in a series.
     ties : array_like, (p,) or (p, q), optional
         Labels of the parameters, where the differences between parameters with the same label are
         those of the model and do not change; or the matrix A.
@@ -55,6 +58,8 @@ class Penalty:
     EbmError
         If a strength is not a number from 0 to 1e100, ``free`` holds values other than True and
         False, ``ties`` are neither labels nor a finite matrix, or no parameter is left to change.
+    NamesError
+        In a fit, if no parameter of the model has one of the names in ``free``.
     ShapeError
         If ``free`` does not have one axis, or ``ties`` have neither one nor two.
 
@@ -75,7 +80,7 @@ class Penalty:
     l2: float = 0.0
     l2_biases: float = 0.0
     l1: float = 0.0
-    free: ArrayLike | None = None
+    free: ArrayLike | Sequence[str] | None = None
     ties: ArrayLike | None = None
 
     def __post_init__(self) -> None:
@@ -91,12 +96,17 @@ class Penalty:
         if self.ties is not None:
             object.__setattr__(self, "ties", _checked_ties(self.ties))
 
-    def directions(self, n_parameters: int) -> Array | None:
-        """A, the directions in which θ may go, (p, q); None where it may go anywhere."""
+    def directions(self, n_parameters: int, names: Sequence[str] | None = None) -> Array | None:
+        """A, the directions in which θ may go, (p, q); None where it may go anywhere.
+
+        ``names`` are those of the parameters, for names in ``free``.
+        """
         if self.free is None and self.ties is None:
             return None
         ties = np.arange(n_parameters) if self.ties is None else np.asarray(self.ties)
         free = np.ones(n_parameters, dtype=bool) if self.free is None else np.asarray(self.free)
+        if isinstance(self.free, tuple):
+            free = _flags_of_names(self.free, names)
         for name, array in (("free", free), ("ties", ties)):
             if array.shape[0] != n_parameters or (name == "free" and array.ndim != 1):
                 raise ShapeError(
@@ -118,19 +128,50 @@ class Penalty:
         return np.asarray(directions)
 
 
-def _checked_free(free: Any) -> Flags:
-    """One truth value for each parameter, (p,)."""
+def _checked_free(free: Any) -> Flags | tuple[str, ...]:
+    """One truth value for each parameter, (p,), or names of some."""
     flags = plain_array(free, "free")
     if not flags.ndim:
-        raise ShapeError(f"free must be flags (p,), one for each parameter, got {free!r}")
-    if holds_text(flags):
-        raise ModelError(
-            f"free must hold numbers, got text {str(flags.flat[0])!r}: names become flags by "
-            "[name in chosen for name in model.parameter_names]"
+        raise ShapeError(
+            f"free must be flags (p,), one for each parameter, or a list of names, got {free!r}"
         )
+    if holds_text(flags):
+        return _checked_names(flags)
     if flags.dtype.kind != "b" and not np.isin(as_floats(flags, "free"), (0, 1)).all():
         raise EbmError("free must hold True and False, one for each parameter, not positions")
-    return flags.astype(bool)
+    flags, labels = flags.astype(bool), held_labels(free, 0)
+    if labels is not None and not only_count(labels) and flags.ndim == 1:
+        return tuple(str(name) for name, is_free in zip(labels, flags, strict=True) if is_free)
+    return flags
+
+
+def _checked_names(names: NDArray[Any]) -> tuple[str, ...]:
+    """Text that may be names of parameters."""
+    chosen = tuple(names.tolist()) if names.ndim == 1 else ()
+    twice = [name for name in chosen if chosen.count(name) > 1]
+    if twice or not all(isinstance(name, str) for name in chosen) or not chosen:
+        what = f"{str(twice[0])!r} more than once" if twice else f"{str(names.flat[0])!r}"
+        raise ModelError(
+            f"free must hold numbers, got text {what}: names of parameters are given once each, "
+            "without anything else"
+        )
+    return chosen
+
+
+def _flags_of_names(chosen: tuple[str, ...], names: Sequence[str] | None) -> Flags:
+    """Which parameters have one of the names, (p,)."""
+    if names is None:
+        raise NamesError(
+            f"free holds {shown(chosen)}, but the model has no parameter_names: give flags"
+        )
+    unknown = [name for name in chosen if name not in names]
+    if unknown:
+        # The units of a pair in the other order are nearer than any others.
+        close = [name for name in names if sorted(name) == sorted(unknown[0])]
+        close = close or difflib.get_close_matches(unknown[0], names, n=3, cutoff=0.5)
+        lead = "did you mean" if close else "the parameters are"
+        raise NamesError(f"free holds {unknown[0]!r}: {lead} {shown(close or names)}")
+    return np.array([name in chosen for name in names])
 
 
 def _checked_ties(ties: Any) -> NDArray[Any]:
@@ -198,6 +239,9 @@ class AppliedPenalty:
         if self:
             # What would take too much memory is refused now, not at the first update.
             self._on.is_coupling  # noqa: B018
+        if isinstance(self.strength.free, tuple):
+            # So are names that no parameter has.
+            self.directions  # noqa: B018
 
     def __bool__(self) -> bool:
         return bool(self.strength.l2 or self.strength.l2_biases or self.strength.l1)
@@ -247,7 +291,8 @@ class AppliedPenalty:
     @cached_property
     def directions(self) -> Array | None:
         """A, the directions in which θ may go, (p, q); None where it may go anywhere."""
-        return self.strength.directions(len(self.family.parameters))
+        names = getattr(self.family, "parameter_names", None)
+        return self.strength.directions(len(self.family.parameters), names)
 
     @property
     def is_tied(self) -> bool:

@@ -3,6 +3,7 @@
 from ebm.models.any_units import PairwiseModel
 from ebm.models.graphs import from_graph, to_graph
 from ebm.models.interactions import InteractionModel
+from ebm.models.ordinal import OrdinalModel
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.models.potts import PottsModel
 from ebm.models.restricted import RestrictedBoltzmannMachine
@@ -12,6 +13,7 @@ __all__ = [
     "BoltzmannMachine",
     "InteractionModel",
     "IsingModel",
+    "OrdinalModel",
     "PairwiseModel",
     "PottsModel",
     "RestrictedBoltzmannMachine",

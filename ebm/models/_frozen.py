@@ -58,6 +58,8 @@ def _same(first: Any, second: Any) -> bool:
         return _couplings.equal(first, second)
     if isinstance(first, np.ndarray):
         return np.array_equal(first, second)
+    if isinstance(first, tuple) and any(isinstance(part, np.ndarray) for part in first):
+        return len(first) == len(second) and all(map(np.array_equal, first, second))
     if isinstance(first, Mapping):
         return list(first.items()) == list(second.items())
     return bool(first == second)

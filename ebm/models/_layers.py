@@ -17,6 +17,7 @@ from ebm.models._frozen import Frozen
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.spaces import Binary, Reals, Spins, StateSpace
 from ebm.spaces._fixed_units import FixedUnits, fixed_units, subspace
+from ebm.spaces._labels import hidden_names
 from ebm.units import Bernoulli, Gaussian, Spin, Unit
 
 
@@ -221,10 +222,7 @@ def joint_names(machine: Any) -> tuple[str, ...] | None:
     """The names of the visible units, and names of the hidden ones, none of them taken."""
     if machine.names is None:
         return None
-    prefix, hidden = "h", range(len(machine.hidden_biases))
-    while any(f"{prefix}{b}" in machine.names for b in hidden):
-        prefix += "_"
-    return (*machine.names, *(f"{prefix}{b}" for b in hidden))
+    return (*machine.names, *hidden_names(machine.names, len(machine.hidden_biases)))
 
 
 def are_two_valued(form: LayeredForm) -> bool:

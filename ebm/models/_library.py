@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ebm._types import Array
 from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form, offered_form
 from ebm.models.any_units import PairwiseModel
 from ebm.models.interactions import InteractionModel
@@ -85,6 +86,20 @@ def pair_machine(model: Any) -> BoltzmannMachine | IsingModel | None:
     is_pairwise = is_two_valued and offered_form(model) is QuadraticForm
     machine: BoltzmannMachine | IsingModel | None = library_model(model) if is_pairwise else None
     return machine
+
+
+def couplings_of_pairs(model: Any) -> Array | None:
+    """One coupling for each two units, (n, n): of two-valued ones, or of scores; None elsewhere."""
+    machine = pair_machine(model)
+    if machine is not None:
+        return np.array(machine.quadratic_form().dense().matrix)
+    features = getattr(model, "pair_features", None)
+    if not callable(features) or any(block.shape[1] != 1 for block in features().blocks):
+        return None
+    n, n_fields = model.space.n, len(features().kept)
+    couplings, pairs = np.zeros((n, n)), np.triu_indices(n, 1)
+    couplings[pairs] = couplings[pairs[::-1]] = model.parameters[n_fields:]
+    return couplings
 
 
 def joint_machine(model: Any) -> BoltzmannMachine | IsingModel | None:

@@ -12,7 +12,7 @@ from ebm._arrays import as_finite, is_sparse
 from ebm._types import Array, Flags, Indices
 from ebm.errors import ModelError
 from ebm.forms import QuadraticForm
-from ebm.model import ParametricModel, Penalized
+from ebm.model import PairFeatures, ParametricModel, Penalized
 from ebm.models import _couplings
 from ebm.models._feature_gauge import FeatureGauge, gauge_of
 from ebm.models._frozen import Frozen
@@ -221,6 +221,12 @@ class PairwiseModel(Frozen, ParametricModel):
         """False for the fields, True for the couplings, (p,)."""
         gauge = self._gauge
         return np.arange(len(gauge.kept) + len(gauge.pairs[0])) >= len(gauge.kept)
+
+    def pair_features(self) -> PairFeatures:
+        """The parameters are fields and couplings of all features but those of last levels."""
+        widths, values = self.space.widths.tolist(), self.space.n_values.tolist()
+        blocks = (np.eye(w)[:, : w - (w == q)] for w, q in zip(widths, values, strict=True))
+        return PairFeatures(self._gauge.kept, tuple(blocks))
 
     def penalized(self) -> Penalized:
         """Fields and couplings of ``zero_sum()``: all levels of each unit alike."""

@@ -14,12 +14,17 @@ from ebm.errors import ModelError, ShapeError
 from ebm.model import EnergyModel, refuse_result
 from ebm.models import _couplings
 from ebm.models._library import pair_machine
+from ebm.models.ordinal import OrdinalModel
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 
 __all__ = ["from_graph", "to_graph"]
 
 
-_CLASSES: dict[str, Any] = {"BoltzmannMachine": BoltzmannMachine, "IsingModel": IsingModel}
+_CLASSES: dict[str, Any] = {
+    "BoltzmannMachine": BoltzmannMachine,
+    "IsingModel": IsingModel,
+    "OrdinalModel": OrdinalModel,
+}
 #: What the linear parameter of a class is called, as a node attribute.
 _LINEAR = {BoltzmannMachine: "bias", IsingModel: "field"}
 #: Node attributes that mean nothing in a class.
@@ -33,19 +38,20 @@ def to_graph(model: EnergyModel) -> Any:
     ----------
     model : BoltzmannMachine, IsingModel or another with a quadratic form over two-valued units
         Dense or sparse. A dense one has an edge where a coupling is not zero, a sparse one for
-        every stored coupling.
+        every stored coupling. An OrdinalModel has edges for the couplings of scores.
 
     Returns
     -------
     networkx.Graph
         Nodes are the unit names, or 0, …, n−1 without names, with the attribute ``bias`` or
-        ``field``, and ``center`` and ``self_coupling`` if any of these is not zero; edges have
-        the attribute ``weight``. ``graph.graph`` holds ``offset``, ``class`` and ``sparse``.
+        ``field``, and ``center`` and ``self_coupling`` if any of these is not zero; ordinal items
+        have ``thresholds`` and ``scores``. Edges have the attribute ``weight``. ``graph.graph``
+        holds ``offset``, ``class`` and ``sparse``.
 
     Raises
     ------
     ModelError
-        If the model has no quadratic form over two-valued units.
+        If the model has no quadratic form over two-valued units, and no couplings of scores.
 
     Examples
     --------
@@ -54,12 +60,14 @@ def to_graph(model: EnergyModel) -> Any:
     >>> graph.nodes["a"], graph.edges["a", "b"]
     ({'field': 0.5}, {'weight': 2.0})
     """
+    if isinstance(model, OrdinalModel):
+        return _graph_of_items(model)
     machine = pair_machine(model)
     if machine is None:
         refuse_result(model)
         raise ModelError(
             f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}: "
-            "give a model of two-valued units with a quadratic_form"
+            "give a model of two-valued units with a quadratic_form, or an OrdinalModel"
         )
     import networkx
 
@@ -83,9 +91,44 @@ def to_graph(model: EnergyModel) -> Any:
     return graph
 
 
+def _graph_of_items(model: OrdinalModel) -> Any:
+    """Items with their thresholds and scores, and an edge for each coupling of scores."""
+    import networkx
+
+    graph = networkx.Graph(offset=model.offset, sparse=False, **{"class": type(model).__name__})
+    nodes: Any = model.names or range(model.n)
+    graph.add_nodes_from(nodes)
+    for name in ("thresholds", "scores"):
+        values = (tuple(numbers.tolist()) for numbers in getattr(model, name))
+        networkx.set_node_attributes(graph, dict(zip(nodes, values, strict=True)), name)
+    for i, j, weight in zip(*model.pairs, model.weights[model.pairs].tolist(), strict=True):
+        if weight != 0:
+            graph.add_edge(nodes[i], nodes[j], weight=weight)
+    return graph
+
+
+def _items_of(graph: Any) -> OrdinalModel:
+    """The inverse of :func:`_graph_of_items`."""
+    given: dict[str, list[Any]] = {}
+    for name in ("thresholds", "scores"):
+        given[name] = [data.get(name) for _, data in graph.nodes(data=True)]
+        if any(values is None for values in given[name]):
+            node = next(node for node, data in graph.nodes(data=True) if data.get(name) is None)
+            raise ModelError(
+                f"all nodes of items must have the attribute {name!r}, {node!r} has not"
+            )
+    return OrdinalModel(
+        _matrix(graph, np.zeros(len(graph)), sparse=False),
+        given["thresholds"],
+        scores=given["scores"],
+        offset=_number(graph.graph.get("offset", 0.0), "the offset of the graph"),
+        names=_names(graph),
+    )
+
+
 def from_graph(
     graph: Any,
-    cls: type[BoltzmannMachine] | type[IsingModel] | None = None,
+    cls: type[BoltzmannMachine] | type[IsingModel] | type[OrdinalModel] | None = None,
     *,
     sparse: bool | None = None,
 ) -> Any:
@@ -97,15 +140,15 @@ def from_graph(
         Each edge with the attribute ``weight``; the nodes, in their order, with ``bias`` (for an
         Ising model ``field``), or none of them.
     cls : class, optional
-        ``ebm.BoltzmannMachine`` or ``ebm.IsingModel``; by default the attribute ``class`` of the
-        graph, or a Boltzmann machine if it has none.
+        ``ebm.BoltzmannMachine``, ``ebm.IsingModel`` or ``ebm.OrdinalModel``; by default the
+        attribute ``class`` of the graph, or a Boltzmann machine if it has none.
     sparse : bool, optional
         Whether the edges alone are parameters, not all pairs; by default the attribute ``sparse``
         of the graph, or False if it has none.
 
     Returns
     -------
-    BoltzmannMachine or IsingModel
+    BoltzmannMachine, IsingModel or OrdinalModel
         Named by the nodes, unless these are 0, …, n−1 in this order.
 
     Raises
@@ -128,6 +171,8 @@ def from_graph(
     """
     _require_simple(graph)
     cls = _class_of(graph, cls)
+    if cls is OrdinalModel:
+        return _items_of(graph)
     linear = _LINEAR[cls]
     for name in _FOREIGN[cls]:
         if any(name in data for _, data in graph.nodes(data=True)):
@@ -172,8 +217,11 @@ def _class_of(graph: Any, cls: Any) -> Any:
         raise ModelError(f"the class of the graph must be one of {', '.join(_CLASSES)}, got {said}")
     if cls is None:
         return _CLASSES[said or "BoltzmannMachine"]
-    if cls not in _LINEAR:
-        raise ModelError(f"cls must be ebm.BoltzmannMachine or ebm.IsingModel, got {cls!r}")
+    if cls not in _CLASSES.values():
+        raise ModelError(
+            "cls must be ebm.BoltzmannMachine or ebm.IsingModel, or for ordinal items "
+            f"ebm.OrdinalModel, got {cls!r}"
+        )
     if said not in (None, cls.__name__):
         raise ModelError(
             f"the graph says that its class is {said}, got cls={cls.__name__}: leave cls away and "

@@ -14,7 +14,7 @@ from ebm._arrays import as_finite
 from ebm._types import Array, Flags, Indices
 from ebm.errors import ShapeError
 from ebm.forms import QuadraticForm
-from ebm.model import ParametricModel, Penalized
+from ebm.model import PairFeatures, ParametricModel, Penalized
 from ebm.models import _couplings, _level_couplings
 from ebm.models._frozen import Frozen
 from ebm.spaces import Levels
@@ -262,6 +262,11 @@ class PottsModel(Frozen, ParametricModel):
         """False for the fields, True for the couplings, (p,)."""
         n_fields = self.n * (self.q - 1)
         return np.arange(n_fields + len(self.pairs[0]) * (self.q - 1) ** 2) >= n_fields
+
+    def pair_features(self) -> PairFeatures:
+        """The parameters are fields and couplings of all values but the last."""
+        kept = np.arange(self.space.n_features).reshape(self.n, self.q)[:, :-1].ravel()
+        return PairFeatures(kept, (np.eye(self.q)[:, :-1],) * self.n)
 
     def penalized(self) -> Penalized:
         """Fields and couplings of ``zero_sum()``: all q values of each unit alike."""

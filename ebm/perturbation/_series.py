@@ -18,7 +18,7 @@ from ebm.perturbation import _summation
 from ebm.perturbation._orders import Orders, Wanted, orders_of
 from ebm.perturbation._second_opinion import SecondOpinion
 from ebm.perturbation.bethe._coupling_graph import coupling_graph
-from ebm.perturbation.bethe._table_witness import MOST_FEATURES, TableWitness
+from ebm.perturbation.bethe._table_witness import MOST_FEATURES, TableWitness, too_slow
 from ebm.perturbation.bethe._witness import Witness
 from ebm.perturbation.clusters._centered_terms import CenteredTerms
 from ebm.perturbation.clusters._orders import cluster_orders, variance_terms
@@ -51,7 +51,7 @@ class Series(ABC):
     def sum_by_inverse(self, covariance_terms: Array) -> Array:
         """The covariance as the inverse of the series of C⁻¹."""
 
-    def doubtful(self, order: int) -> str:
+    def doubtful(self, order: int, max_seconds: float) -> str:
         """Why numbers of an order are uncertain."""
         return f"the couplings are strong for order {order}"
 
@@ -160,24 +160,24 @@ class ClusterSeries(Series):
         Two terms that share two units are a loop that messages do not see: of second order.
         """
         if order > 1 or self.terms.term_units.shape[1] < 3:
-            return TableWitness(self.space, self.terms.factors)
+            return TableWitness(self.space, self.terms.factors, max_seconds=max_seconds)
 
         @cache
         def second_order() -> tuple[Array, Array]:
             orders = self.orders(2, "the covariance", max_seconds)
             return orders.mean[2], orders.covariance[2]
 
-        return TableWitness(self.space, self.terms.factors, second_order)
+        return TableWitness(self.space, self.terms.factors, second_order, max_seconds)
 
-    def doubtful(self, order: int) -> str:
-        """Of very many levels the witness says nothing."""
+    def doubtful(self, order: int, max_seconds: float) -> str:
+        """Of very many levels, or very large tables, the witness says nothing."""
         n_levels = self.space.n * len(self.space.values)
         if n_levels > MOST_FEATURES:
             return (
                 f"errors are estimated for up to {MOST_FEATURES} levels of all units together, "
                 f"here there are {n_levels}"
             )
-        return super().doubtful(order)
+        return too_slow(self.terms.factors, max_seconds) or super().doubtful(order, max_seconds)
 
     @cached_property
     def _shape(self) -> tuple[int, int, int, int]:

@@ -421,4 +421,5 @@ class Expansion(Approximation):
 
     @property
     def _advice(self) -> tuple[str, str]:
-        return self._series.doubtful(self.order), "take another order or center, or use ebm.sample"
+        why = self._series.doubtful(self.order, self.max_seconds)
+        return why, "take another order or center, or use ebm.sample"

@@ -2,6 +2,7 @@
 
 from ebm.plotting.figures import comparison_figure, report_figure
 from ebm.plotting.groups import group_differences
+from ebm.plotting.items import category_shares, items_figure, sum_scores
 from ebm.plotting.learning_curve import images, learning_curve
 from ebm.plotting.panels import (
     couplings,
@@ -12,14 +13,17 @@ from ebm.plotting.panels import (
 )
 
 __all__ = [
+    "category_shares",
     "comparison_figure",
     "couplings",
     "group_differences",
     "images",
+    "items_figure",
     "learning_curve",
     "moments_comparison",
     "pattern_probabilities",
     "population_count",
     "rates",
     "report_figure",
+    "sum_scores",
 ]

@@ -11,8 +11,8 @@ from ebm import observables
 from ebm._types import Array
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.errors import ModelError, ShapeError, require_extra
-from ebm.forms import QuadraticForm, energy_form
 from ebm.model import EnergyModel
+from ebm.models._library import couplings_of_pairs
 from ebm.observables import central_pairs, central_triples, third_moments
 from ebm.plotting.style import (
     DATA,
@@ -109,7 +109,7 @@ def couplings(model: Any, below: Any = None, *, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    model : BoltzmannMachine, IsingModel or other pairwise model of two-valued units
+    model : BoltzmannMachine, IsingModel, OrdinalModel or other pairwise model of two-valued units
         Model whose couplings are drawn; the diagonal is left blank.
     below : model, optional
         Model over the same units whose couplings are drawn below the diagonal, in the same colors.
@@ -136,7 +136,7 @@ def couplings(model: Any, below: Any = None, *, ax: Axes | None = None) -> Axes:
             other = other[np.ix_(order, order)]
         lower = np.tril_indices(len(matrix), -1)
         matrix[lower] = other[lower]
-    far = _FAR if isinstance(model.space, Binary) else _FAR / 4
+    far = _FAR / 4 if isinstance(model.space, Spins) else _FAR
     above, beneath = _end_of_colors(matrix, far), _end_of_colors(matrix.T, far)
     largest = max(above, min(beneath, _MOST_STRETCHED * above))
     beyond = bool(np.nanmax(np.abs(matrix), initial=0.0) > largest)
@@ -146,7 +146,7 @@ def couplings(model: Any, below: Any = None, *, ax: Axes | None = None) -> Axes:
     label_units(ax.xaxis, model.space.labels, rotation=90)
     label_units(ax.yaxis, model.space.labels)
     ax.set(xlabel="unit", ylabel="unit")
-    letter = "W" if isinstance(model.space, Binary) else "J"
+    letter = "J" if isinstance(model.space, Spins) else "W"
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.85, extend="both" if beyond else "neither")
     arrows = f"\narrows: beyond ±{largest:.2g}" if beyond else ""
     bar.set_label(f"coupling ${letter}_{{ij}}$ ($k_B T$){arrows}")
@@ -168,12 +168,12 @@ def _end_of_colors(matrix: Array, far: float) -> float:
 
 def _coupling_matrix(model: Any) -> Array:
     """Couplings with NaN, drawn as nothing, on the diagonal."""
-    form = energy_form(model)
-    if not isinstance(form, QuadraticForm) or not isinstance(model.space, Binary | Spins):
+    matrix = couplings_of_pairs(model)
+    if matrix is None:
         raise ModelError(
-            f"couplings are drawn for pairwise models of two-valued units, got {model!r}"
+            "couplings are drawn for pairwise models of two-valued units and for couplings of "
+            f"scores, got {model!r}"
         )
-    matrix = np.array(form.dense().matrix)
     np.fill_diagonal(matrix, np.nan)
     return matrix
 

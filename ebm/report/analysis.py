@@ -198,7 +198,10 @@ def _center(data: WeightedStates | IncompleteEnsemble, center: ArrayLike | str) 
             raise CodingError(f"spins have no center, got center={center!r}: leave it out")
         return None
     if not isinstance(data.space, Binary):
-        raise CodingError(f"a report needs two-valued units, got {data.space!r}")
+        raise CodingError(
+            f"a report needs two-valued units, got {data.space!r}: of ordered categories "
+            "ebm.report.analyze_items makes one"
+        )
     if isinstance(center, str):
         if center != "mean":
             raise CodingError(f"center must be numbers or 'mean', got {center!r}")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from copy import copy
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +16,8 @@ from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._layers import are_two_valued, binary_layers
 from ebm.sampling._by_energy import EnergySweeper, MetropolisSweeper
+from ebm.sampling._form_sweepers import FormSweeper, TwoValued, Work
+from ebm.sampling._item_sweeps import item_sweeper
 from ebm.sampling._mixed_units import MixedSweeper
 from ebm.sampling._precision import require_sums, single_precision_suffices
 from ebm.sampling._rows import LevelCouplings, level_couplings, quadratic_log_weights, term_rows
@@ -27,16 +27,12 @@ from ebm.spaces import Binary, FiniteSpace, HomogeneousSpace, Levels, Spins
 
 __all__ = ["Gibbs", "Metropolis", "Sampler", "Sweeper", "uniforms"]
 
-Work = NDArray[Any]
-
 #: Units whose fields one matrix product gives.
 SITES = 32
 #: Up to so many chains, fields that change only with a flip are faster than matrix products.
 FEW_CHAINS = 16
 #: Sweeps after which fields that change with flips are made anew.
 SWEEPS = 100
-#: Inverse temperatures below this are no different from 0.
-SMALLEST_BETA = 1e-36
 #: How often Metropolis offers a unit another value. Offers of equal energy are always taken, so if
 #: none were left out, units in a fixed order could visit a part of the states only, or return to
 #: each after an even number of sweeps.
@@ -82,7 +78,7 @@ class Gibbs:
         order, ordered = _first(units, form, space)
         sweeper: FormSweeper | LayerSweeper | UnitsSweeper | None
         if not isinstance(ordered, LayeredForm):
-            sweeper = form_sweeper(ordered, space, n_chains)
+            sweeper = form_sweeper(ordered, space.subspace(order), n_chains)
         elif are_two_valued(ordered) and isinstance(space, HomogeneousSpace):
             sweeper = LayerSweeper(binary_layers(ordered), space)
         else:
@@ -126,7 +122,7 @@ class Metropolis:
         """Sweeps of some units in turn; the others keep the values that they have in each chain."""
         space = _finite_space(model)
         order, form = _first(units, energy_form(model), space)
-        sweeper = form_sweeper(form, space, n_chains)
+        sweeper = form_sweeper(form, space.subspace(order), n_chains)
         if sweeper is None:
             return MetropolisSweeper(model, space, OFFERED, units)
         sweeper.offered, sweeper.n_swept = OFFERED, len(units)
@@ -169,45 +165,6 @@ def checked_sampler(sampler: Any, *, carries_copies: bool = True) -> Any:
     return sampler
 
 
-class FormSweeper(Sweeper):
-    """Compiled sweeps of a form, by heat bath or by Metropolis, at one temperature or at several.
-
-    With inverse temperatures ``betas``, chains are equal shares that follow each other.
-    """
-
-    #: How often another value is offered; 0 for the heat bath.
-    offered = 0.0
-    #: How many units are swept, the first ones; the others stay. All where it is None.
-    n_swept: int | None = None
-    betas: Array | None = None
-    dtype: np.dtype[Any]
-    #: Whether the layout is (units, chains), and not (chains, units).
-    chains_last = True
-
-    def at(self, betas: Array) -> Self:
-        """The same sweeps by exp(−βE) in each share of the chains."""
-        other = copy(self)
-        other.betas = betas
-        return other
-
-    @abstractmethod
-    def log_weights(self, work: Work) -> Array:
-        """−E of every chain but for a constant, in double precision, (chains,)."""
-
-    def _heat(self, n_chains: int) -> NDArray[Any] | None:
-        """β of each chain."""
-        if self.betas is None:
-            return None
-        return np.repeat(self.betas, n_chains // len(self.betas)).astype(self.dtype)
-
-    def _rule(self, n_chains: int) -> tuple[float, NDArray[Any] | None]:
-        """What kernels of two-valued units ask for: how often is offered, and 1/β of each chain."""
-        heat = self._heat(n_chains)
-        if heat is not None:
-            heat = (1 / np.maximum(heat, SMALLEST_BETA)).astype(np.float32)
-        return self.offered, heat
-
-
 def form_sweeper(form: Any, space: FiniteSpace, n_chains: int) -> FormSweeper | None:
     """The fastest sweep by single units of a form, or None."""
     if isinstance(form, QuadraticForm) and isinstance(space, Binary | Spins):
@@ -216,31 +173,7 @@ def form_sweeper(form: Any, space: FiniteSpace, n_chains: int) -> FormSweeper | 
         return level_sweeper(form, space, n_chains)
     if isinstance(form, TermForm) and isinstance(space, Binary | Spins):
         return TermSweeper(form, space)
-    return None
-
-
-class TwoValued(Sweeper):
-    """Layout {0,1}: (units, chains) where ``chains_last``, else (chains, units)."""
-
-    chains_last = True
-
-    def __init__(self, space: HomogeneousSpace, dtype: Any = np.float32) -> None:
-        self.dtype = np.dtype(dtype)
-        self._low, self._high = (int(value) for value in space.values)
-
-    def load(self, states: Array) -> Work:
-        """States (chains, n) of the space as zeros and ones."""
-        work = (states == self._high).astype(self.dtype)
-        return np.ascontiguousarray(work.T) if self.chains_last else work
-
-    def read(self, work: Work) -> NDArray[np.int8]:
-        """The inverse of :meth:`load`."""
-        # Cast before it is turned: what is written through a turned view is a byte a state.
-        states = work.astype(np.int8)
-        if self._low:
-            states *= self._high - self._low
-            states += self._low
-        return states.T if self.chains_last else states
+    return item_sweeper(form, space) if isinstance(form, QuadraticForm) else None
 
 
 def pair_sweeper(

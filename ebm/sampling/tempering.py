@@ -15,14 +15,8 @@ from ebm.errors import EbmError, ModelError
 from ebm.forms import QuadraticForm, TermForm, offered_form
 from ebm.model import EnergyModel, checked_energy
 from ebm.models._library import library_model
-from ebm.sampling.gibbs import (
-    FormSweeper,
-    Gibbs,
-    Sampler,
-    Sweeper,
-    checked_sampler,
-    uniforms,
-)
+from ebm.sampling._form_sweepers import FormSweeper
+from ebm.sampling.gibbs import Gibbs, Sampler, Sweeper, checked_sampler, uniforms
 from ebm.sampling.sweeper import part_sweeper
 from ebm.spaces import StateSpace
 

@@ -205,6 +205,14 @@ def as_names(names: Any, n: int | None = None) -> tuple[str, ...]:
     return tuple(str(name) for name in sequence)
 
 
+def hidden_names(names: Sequence[str], count: int) -> tuple[str, ...]:
+    """Names of units beside named ones, ``"h0"``, ``"h1"``, …, none of them taken."""
+    prefix = "h"
+    while any(f"{prefix}{k}" in names for k in range(count)):
+        prefix += "_"
+    return tuple(f"{prefix}{k}" for k in range(count))
+
+
 def shown(names: Sequence[str], most: int = 6) -> str:
     """The first few names, quoted, for a message."""
     if not names:

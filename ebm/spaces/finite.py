@@ -410,3 +410,8 @@ class Levels(HomogeneousSpace):
 
     def _coding(self) -> str:
         return f"an integer from 0 to {self.q - 1}"
+
+    def _suggestion(self, values: Array, use: str) -> str:
+        if np.isin(values, np.arange(1, self.q + 1)).all():
+            return "; subtract 1 from codes that begin with 1"
+        return ""

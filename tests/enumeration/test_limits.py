@@ -209,3 +209,46 @@ def test_durations(seconds, text):
 
 def test_sizes():
     assert describe_size(ebm.Spins(70)) == "2^70 states"
+
+
+class TestMarginals:
+    """Each energy of a marginal is a sum over what is summed out, and counts as one."""
+
+    def triples(self, n_traced):
+        n = 10 + n_traced
+        terms = {(i, j, j + 1): 0.1 for i in range(10) for j in range(10, n - 1)}
+        return ebm.marginalize(ebm.InteractionModel(terms, ebm.Binary(n)), range(10))
+
+    def coupled(self, n_traced):
+        n = 14 + n_traced
+        weights = np.full((n, n), 0.1)
+        np.fill_diagonal(weights, 0)
+        return ebm.marginalize(ebm.BoltzmannMachine(weights, np.zeros(n)), range(14))
+
+    @pytest.mark.parametrize("make", ["triples", "coupled"])
+    def test_the_traced_states_count_for_each_kept_one(self, make):
+        text, message = refusal(ebm.exact, getattr(self, make)(26))
+        assert "2^10 states" in text or "2^14 states" in text
+        assert message["argument"] == "max_seconds"
+        # 2^36 and 2^40 joint states in hours, not the kept ones in milliseconds.
+        assert message[2] in {"h", "days"}
+
+    @pytest.mark.parametrize("make", ["triples", "coupled"])
+    def test_their_cost_is_timed_on_few_states(self, make, monkeypatch):
+        seen, marginal = [], getattr(self, make)(14)
+        energy = type(marginal).energy
+
+        def counted(model, states):
+            seen.append(len(states))
+            return energy(model, states)
+
+        monkeypatch.setattr(type(marginal), "energy", counted)
+        with pytest.raises(EnumerationLimitError, match="would take about"):
+            ebm.exact(marginal, max_seconds=0.1)
+        assert sum(seen) < 400
+
+    def test_those_of_a_few_traced_units_are_summed_as_before(self):
+        marginal = self.coupled(4)
+        assert ebm.exact(marginal).log_partition == pytest.approx(
+            ebm.exact(marginal.model).log_partition, rel=1e-14
+        )

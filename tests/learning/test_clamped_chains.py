@@ -5,8 +5,9 @@ import pytest
 from scipy.stats import norm
 
 import ebm
+from ebm.effective import CompletedRows
 from ebm.errors import EbmError, EnumerationLimitError, ModelError
-from ebm.learning._batches import Rows
+from ebm.learning._batches import Rows, filled_in
 from tests.statistical import FALSE_FAIL_RATE
 from tests.test_marginal_parameters import GradientAlone, boltzmann, deep, growing, potts, triples
 
@@ -82,8 +83,8 @@ def test_each_row_has_a_chain_that_goes_on_from_visit_to_visit():
     visited = np.array([5, 2, 17])
     _, after = completion.step(marginal, rows.take(visited), before)
     waiting = np.setdiff1d(np.arange(len(rows)), visited)
-    np.testing.assert_array_equal(after["hidden"][waiting], before["hidden"][waiting])
-    assert (after["hidden"][visited] != before["hidden"][visited]).any()
+    np.testing.assert_array_equal(after["states"][waiting], before["states"][waiting])
+    assert (after["states"][visited] != before["states"][visited]).any()
     assert not np.array_equal(after["streams"], before["streams"])
 
 
@@ -113,6 +114,98 @@ def test_chains_of_a_marginal_are_chains_of_its_joint_model():
     error = np.sqrt(wanted.covariance.diagonal() / 4000)
     z = (ensemble.moments().mean - wanted.mean) / error
     assert np.abs(z).max() < norm.isf(FALSE_FAIL_RATE / 2 / 9)
+
+
+class TestMissingCells:
+    """Rows that lack some of their units, each its own ones."""
+
+    @staticmethod
+    def holes(make, share=0.3):
+        marginal = make()
+        data = growing(marginal)
+        rows = np.repeat(data.states, np.arange(1, len(data.states) + 1), axis=0).astype(float)
+        rows[np.random.default_rng(4).random(rows.shape) < share] = np.nan
+        return ebm.IncompleteEnsemble.from_data(rows, space=marginal.space)
+
+    @staticmethod
+    def visible(make):
+        """A model of the units that rows are of, without hidden ones."""
+        marginal = make()
+        n = marginal.space.n
+        if make is potts:
+            model = ebm.PottsModel(np.zeros((n, n, 3, 3)), np.zeros((n, 3)))
+        else:
+            model = ebm.BoltzmannMachine(np.zeros((n, n)), np.zeros(n))
+        return model.with_parameters(np.sin(np.arange(1, len(model.parameters) + 1)))
+
+    @pytest.mark.parametrize("make", [boltzmann, potts, deep])
+    @pytest.mark.parametrize("is_hidden", [False, True])
+    def test_the_gradient_is_that_of_rows_completed_exactly(self, make, is_hidden):
+        data = self.holes(make)
+        model = make() if is_hidden else self.visible(make)
+        rows = Rows.of(filled_in(data))
+        completion = ebm.ClampedChains(2)
+        state = completion.start(model, rows, np.random.default_rng(0))
+        gradients = []
+        for _ in range(420):
+            ensemble, state = completion.step(model, rows.everything(), state)
+            gradients.append(model.mean_energy_gradient(ensemble))
+        means = np.array(gradients[20:]).reshape(40, 10, -1).mean(axis=1)
+        errors = means.std(axis=0, ddof=1) / np.sqrt(40)
+        wanted = model.mean_energy_gradient(CompletedRows(model, data))
+        z = ((means.mean(axis=0) - wanted) / np.maximum(errors, 1e-12))[errors > 1e-12]
+        assert np.abs(z).max() < norm.isf(FALSE_FAIL_RATE / 2 / len(z)) + 1.5
+        # Cells filled in by their column alone, as at the start, are seen to be wrong.
+        if not is_hidden:
+            column = model.mean_energy_gradient(rows.everything())
+            assert np.abs((column - wanted) / np.maximum(errors, 1e-12)).max() > 10
+
+    def test_cells_that_were_seen_stay_as_they_are(self):
+        data = self.holes(boltzmann)
+        model, rows = self.visible(boltzmann), Rows.of(filled_in(data))
+        completion = ebm.ClampedChains(3)
+        state = completion.start(model, rows, np.random.default_rng(0))
+        batch = rows.take(np.array([7, 3, 11, 0, 20]))
+        ensemble, _ = completion.step(model, batch, state)
+        assert batch.missing.any()
+        np.testing.assert_array_equal(ensemble.states[~batch.missing], batch.states[~batch.missing])
+
+    def test_a_fit_comes_to_the_likelihood_of_exact_sums(self):
+        truth = ebm.BoltzmannMachine([[0, 1.5, -1], [1.5, 0, 1], [-1, 1, 0]], [-0.5, -0.4, 0.2])
+        rows = ebm.exact(truth).sample(3000, rng=1).astype(float)
+        rows[np.random.default_rng(2).random(rows.shape) < 0.3] = np.nan
+        data = ebm.IncompleteEnsemble.from_data(rows, names=["a", "b", "c"])
+        start = ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3))
+        exact = ebm.fit(start, data)
+        loss = ebm.Likelihood(ebm.PersistentChains(500), completion=ebm.ClampedChains(2))
+        steps = ebm.GradientSteps(ebm.Adam(0.02), n_epochs=60, batch_size=200)
+        result = ebm.fit(start, data, loss=loss, solver=steps, rng=0)
+        z = (result.model.parameters - exact.model.parameters) / exact.standard_errors
+        assert np.abs(z).max() < 1
+        assert "missing at random" in result.message
+        assert any("cells are missing" in note for note in result.warnings)
+
+    def test_more_units_than_can_be_summed(self):
+        rng = np.random.default_rng(0)
+        coin = rng.integers(0, 2, (400, 1)).repeat(40, axis=1)
+        rows = (coin ^ (rng.random((400, 40)) < 0.3)).astype(float)
+        rows[rng.random(rows.shape) < 0.1] = np.nan
+        data = ebm.IncompleteEnsemble.from_data(rows)
+        start = ebm.BoltzmannMachine(np.zeros((40, 40)), np.zeros(40))
+        loss = ebm.Likelihood(ebm.PersistentChains(100), completion=ebm.ClampedChains(1))
+        steps = ebm.GradientSteps(n_epochs=20)
+        result = ebm.fit(start, data, loss=loss, solver=steps, rng=0, penalty=0.01)
+        drawn = ebm.sample(result.model, n_draws=200, n_chains=20, rng=1).moments()
+        np.testing.assert_allclose(drawn.mean, data.seen_mean, atol=0.15)
+        assert drawn.covariance[0, 1] > 0.01
+
+    def test_columns_that_say_nothing_are_refused_by_name(self):
+        rows = np.array([[0, 1, 1], [1, 0, 1], [np.nan, 1, 1], [1, np.nan, 1]] * 10)
+        data = ebm.IncompleteEnsemble.from_data(rows, names=["a", "b", "c"])
+        start = ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3))
+        loss = ebm.Likelihood(ebm.PersistentChains(), completion=ebm.ClampedChains())
+        with pytest.raises(EbmError, match="'c'"):
+            ebm.fit(start, data, loss=loss)
 
 
 class TestRestarts:

@@ -684,6 +684,7 @@ class TestWhatTheResultSays:
         expected = np.sqrt(np.diag(np.linalg.inv(fisher)) / len(rows))
         np.testing.assert_allclose(result.standard_errors, expected, rtol=1e-6)
 
+    @pytest.mark.filterwarnings("ignore::ebm.errors.SymmetricStartWarning")
     def test_a_direction_that_changes_nothing_is_said(self):
         rng = np.random.default_rng(0)
         machine_ = ebm.RestrictedBoltzmannMachine(np.zeros((3, 2)), rng.normal(size=3), [0, 0])

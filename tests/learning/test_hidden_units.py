@@ -10,6 +10,8 @@ from scipy.sparse import csr_array
 import ebm
 from ebm.errors import NoMaximumWarning, NotConvergedWarning, SymmetricStartWarning
 from ebm.information import loss_hessian
+from ebm.learning._statistics import completed_variances, gradient_variances
+from ebm.learning._symmetric_start import symmetric_start_notes
 from tests import oracles
 from tests.test_marginal_parameters import (
     GradientAlone,
@@ -115,7 +117,8 @@ def test_a_model_known_by_energies_and_gradients_alone_learns_the_same():
     assert own.converged
     # Of a user's model every parameter is a coupling.
     assert known.log_likelihood > own.log_likelihood
-    free = ebm.Penalty(free=np.arange(21) < 9)
+    # Without a penalty hidden units saturate, and parameters that change nothing are anything.
+    free = ebm.Penalty(l2=0.01, l2_biases=0.01, free=np.arange(21) < 9)
     ends = [
         ebm.fit(ebm.marginalize(model, start.keep), data, penalty=free)
         for model in (start.model, GradientAlone(start.model))
@@ -224,14 +227,10 @@ class TestStarts:
 
     @pytest.mark.parametrize("make", [boltzmann, triples, potts, deep, curved])
     def test_other_starts_are_not(self, make):
-        from ebm.learning._symmetric_start import symmetric_start_notes
-
         assert symmetric_start_notes(make()) == ()
 
     def test_units_of_any_energy_are_compared(self):
         """What only energies tell: three units that act together, and two that are not coupled."""
-        from ebm.learning._symmetric_start import symmetric_start_notes
-
         terms = {(0, 1, 2): 0.7, (3,): 0.2, (4,): 0.1, (3, 4): 0.3, (0,): 0.1, (1,): 0.1}
         marginal = ebm.marginalize(ebm.InteractionModel(terms, ebm.Spins(5)), [0])
         with pytest.warns(SymmetricStartWarning, match="'3', '4' are coupled to no unit"):
@@ -242,6 +241,83 @@ class TestStarts:
         theta[-6:] = 0
         with pytest.warns(SymmetricStartWarning, match="'7', '8' are coupled to no unit"):
             ebm.fit(deep().with_parameters(theta), growing(deep()), penalty=0.01)
+
+
+class TestLayersAtTheStart:
+    """The same of a layer of hidden units of any kind, whose energies are sums over it."""
+
+    ROWS = np.random.default_rng(4).integers(0, 2, (30, 3))
+
+    @pytest.mark.parametrize("solver", [None, ebm.GradientSteps(n_epochs=1)])
+    def test_a_layer_without_weights_is_named(self, solver):
+        start = ebm.RestrictedBoltzmannMachine(np.zeros((3, 2)), np.zeros(3), [0.1, 0.2])
+        message = "hidden units '0', '1' are coupled to no visible unit.*random"
+        with pytest.warns(SymmetricStartWarning, match=message) as caught:
+            result = ebm.fit(start, self.ROWS, penalty=0.1, solver=solver)
+        assert result.warnings[-1] == str(caught[0].message)
+        assert "exchangeable" not in result.warnings[-1]
+
+    def test_equal_units_stay_equal_and_are_named(self):
+        weights = np.array([[0.5, 0.1, 0.5], [0.4, 0.1, 0.4], [-0.2, 0.1, -0.2]])
+        start = ebm.RestrictedBoltzmannMachine(weights, np.zeros(3), [0.1, 0.2, 0.1])
+        with pytest.warns(SymmetricStartWarning, match="hidden units '0', '2' are exchangeable"):
+            result = ebm.fit(start, self.ROWS, penalty=0.05)
+        fitted = result.model.weights
+        np.testing.assert_allclose(fitted[:, 0], fitted[:, 2], atol=1e-8)
+        # As the joint machine says of its own units.
+        with pytest.warns(
+            SymmetricStartWarning, match="summed-out units '3', '5' are exchangeable"
+        ):
+            symmetric_start_notes(ebm.marginalize(start.joint(), range(3)))
+
+    @pytest.mark.parametrize("kind", [ebm.units.Gaussian, ebm.units.ReLU, ebm.units.Exponential])
+    def test_settings_tell_units_apart(self, kind):
+        weights = np.full((3, 2), -0.3)
+        equal, different = (
+            ebm.RestrictedBoltzmannMachine(
+                weights, np.zeros(3), [-0.1, -0.1], units=(ebm.units.Bernoulli(), kind(setting))
+            )
+            for setting in ((2.0, 2.0), (2.0, 3.0))
+        )
+        with pytest.warns(SymmetricStartWarning, match="'0', '1' are exchangeable"):
+            symmetric_start_notes(equal)
+        assert symmetric_start_notes(different) == ()
+
+    def test_random_weights_are_no_symmetric_start(self):
+        for m in (1, 40):
+            start = ebm.RestrictedBoltzmannMachine.for_data(self.ROWS, m, rng=0)
+            assert symmetric_start_notes(start) == ()
+        centered = ebm.RestrictedBoltzmannMachine(
+            np.full((3, 2), 0.3), np.zeros(3), [0.0, 0.0], hidden_center=[0.0, 0.5]
+        )
+        assert symmetric_start_notes(centered) == ()
+
+    def test_a_form_of_ones_own_is_asked_after_a_step(self):
+        """Units that are equal here, but whose weights are functions of different parameters."""
+
+        class Own(ebm.ParametricModel):
+            space = ebm.Binary(2)
+            parameters = np.array([0.5])
+
+            def with_parameters(self, theta):
+                changed = Own()
+                changed.parameters = np.asarray(theta, dtype=float)
+                return changed
+
+            def layered_form(self):
+                a = self.parameters[0]
+                weights = np.array([[a, 0.5], [a, 0.5]])
+                return ebm.forms.LayeredForm(weights, np.zeros(2), np.zeros(2), 0.0)
+
+            def energy(self, states):
+                inputs = np.asarray(states) @ self.layered_form().weights
+                return -np.logaddexp(0, inputs).sum(axis=-1)
+
+            def energy_gradient(self, states):
+                total = np.asarray(states).sum(axis=-1)
+                return (-total / (1 + np.exp(-self.parameters[0] * total)))[..., None]
+
+        assert symmetric_start_notes(Own()) == ()
 
 
 def test_a_column_that_never_changes_has_no_best_bias():
@@ -295,3 +371,88 @@ def test_criteria_charge_the_same_whatever_the_solver():
     assert by_steps.aic == 14 - 800 * by_steps.log_likelihood
     by_chains = ebm.fit(family, rows, loss=ebm.Likelihood(ebm.PersistentChains(20)), solver=steps)
     assert by_chains.degrees_of_freedom is None
+
+
+class TestUnitsOfSteps:
+    """Parameters are scaled by deviations over completed states, tiny variances over v or not."""
+
+    LAYERS = (
+        (ebm.units.Bernoulli(), ebm.units.Bernoulli()),
+        (ebm.units.Bernoulli(), ebm.units.Gaussian(2.0)),
+        (ebm.units.Spin(), ebm.units.Spin()),
+        (ebm.units.Bernoulli(), ebm.units.ReLU()),
+    )
+
+    @pytest.mark.parametrize("make", [boltzmann, deep, triples, potts, curved])
+    def test_they_are_those_of_the_joint_derivatives(self, make):
+        marginal = make()
+        data = growing(marginal)
+        square, variance = marginal.completed_squares(data)
+        completed = marginal.completed(data)
+        slow = ebm.marginalize(GradientAlone(marginal.model), marginal.keep)
+        by_states = slow.completed_squares(data)
+        mean = marginal.mean_energy_gradient(data)
+        wanted = completed.expectation(
+            lambda x: np.nan_to_num(marginal.model.energy_gradient(x)) ** 2
+        )
+        np.testing.assert_allclose(by_states[0], wanted, atol=1e-12)
+        np.testing.assert_allclose(by_states[1], wanted - mean**2, atol=1e-12)
+        if make is potts:
+            # As if units were independent, which they are not.
+            np.testing.assert_allclose(variance, by_states[1], rtol=1.0)
+        else:
+            np.testing.assert_allclose(square, by_states[0], atol=1e-12)
+            np.testing.assert_allclose(variance, by_states[1], atol=1e-12)
+
+    @pytest.mark.parametrize("units", LAYERS, ids=lambda units: type(units[1]).__name__)
+    def test_of_a_layer_they_add_what_hidden_units_vary(self, units):
+        weights = np.sin(np.arange(6).reshape(3, 2))
+        machine = ebm.RestrictedBoltzmannMachine(
+            weights, [0.1, 0, 0.2], [0.3, -0.4], visible_center=0.2, hidden_center=0.3, units=units
+        )
+        data = growing(machine)
+        found = completed_variances(machine, data)
+        rng = np.random.default_rng(0)
+        v = np.repeat(data.states, 40_000, axis=0).astype(float)
+        h = units[1].sample((v - 0.2) @ weights + [0.3, -0.4], rng=rng) - 0.3
+        slopes_ = np.concatenate(
+            [v, h, ((v - 0.2)[:, :, None] * h[:, None, :]).reshape(len(v), -1)], axis=1
+        )
+        shares = np.repeat(data.weights / 40_000, 40_000)
+        wanted = shares @ slopes_**2 - (shares @ slopes_) ** 2
+        np.testing.assert_allclose(found, wanted, rtol=0.02)
+        seen_alone = gradient_variances(machine, data)
+        assert (found > 1.5 * seen_alone)[3:].any()
+
+    @pytest.mark.parametrize("kind", ["spins", "layer", "Gaussian layer"])
+    def test_a_start_near_the_saddle_takes_no_more_steps_than_elsewhere(self, kind):
+        """Before, 1167, 1171 and more than 3000 steps on such data."""
+        rng = np.random.default_rng(11)
+        weights = rng.normal(0, 1.2, (7, 3))
+        truth = ebm.RestrictedBoltzmannMachine(weights, rng.normal(0, 0.5, 7), np.zeros(3))
+        data = ebm.Ensemble.from_data(ebm.exact(truth).sample(800, rng=1))
+        small = rng.normal(0, 0.02, (7, 3))
+        if kind == "spins":
+            machine = ebm.IsingModel(np.zeros((10, 10)), np.zeros(10))
+            start = ebm.marginalize(machine.with_parameters(rng.normal(0, 0.02, 55)), range(7))
+            data = ebm.Ensemble.from_data(
+                2 * data.states - 1, space=start.space, sample_weight=800 * data.weights
+            )
+        else:
+            hidden = ebm.units.Bernoulli() if kind == "layer" else ebm.units.Gaussian()
+            start = ebm.RestrictedBoltzmannMachine(
+                small, np.zeros(7), np.zeros(3), units=(ebm.units.Bernoulli(), hidden)
+            )
+        loss = ebm.Likelihood().of(start, data, ebm.Penalty(l2=0.01))._loss()
+
+        def value_and_slopes(theta):
+            point = loss.point(np.array(theta))
+            return point.value, point.slopes
+
+        options = {"maxcor": 30, "gtol": 1e-7, "ftol": 0, "maxiter": 2000}
+        plain = minimize(
+            value_and_slopes, start.parameters, jac=True, method="L-BFGS-B", options=options
+        )
+        result = ebm.fit(start, data, penalty=0.01, solver=ebm.LBFGS())
+        assert result.converged
+        assert len(result.history) < 2 * plain.nit

@@ -200,6 +200,7 @@ class TestStep:
         with pytest.raises(EbmError, match=text):
             make()
 
+    @pytest.mark.filterwarnings("ignore::ebm.errors.SymmetricStartWarning")
     def test_a_singular_metric_without_damping_is_named(self):
         rows = np.array([[0, 0, 1], [1, 1, 0], [0, 1, 1], [1, 0, 0]] * 5)
         start = ebm.RestrictedBoltzmannMachine(np.zeros((3, 2)), np.zeros(3), np.zeros(2))

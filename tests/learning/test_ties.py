@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 import ebm
-from ebm.errors import EbmError, NoMaximumWarning, ShapeError
+from ebm.errors import EbmError, NamesError, NoMaximumWarning, ShapeError
 from ebm.learning.penalties import AppliedPenalty
 from tests import oracles
 
@@ -367,3 +367,74 @@ def test_every_solver_names_units_without_a_maximum(family, kind, seed):
         if ends[-1]:
             assert "combination of '" in result.warnings[0]
     assert ends[0] == ends[1]
+
+
+class TestNames:
+    """Parameters are chosen by what the model calls them."""
+
+    NAMED = ebm.BoltzmannMachine(
+        MACHINE.weights, MACHINE.biases, center=MACHINE.center, names=["a", "b", "c", "d"]
+    )
+    CHOSEN = ("W[a, b]", "b[c]", "b[a]")
+
+    def flags(self):
+        return [name in self.CHOSEN for name in self.NAMED.parameter_names]
+
+    @pytest.mark.parametrize("solver", [None, ebm.LBFGS(), ebm.GradientSteps(n_epochs=3)])
+    def test_names_are_flags(self, solver):
+        pandas = pytest.importorskip("pandas")
+        series = pandas.Series(self.flags(), index=self.NAMED.parameter_names)
+        ways = [self.flags(), list(self.CHOSEN), np.array(self.CHOSEN), series, series[::-1]]
+        ends = [
+            ebm.fit(
+                self.NAMED, ROWS, penalty=ebm.Penalty(l2=0.1, free=way), solver=solver
+            ).model.parameters
+            for way in ways
+        ]
+        assert all(np.array_equal(end, ends[0]) for end in ends[1:])
+        assert not np.array_equal(ends[0], self.NAMED.parameters)
+
+    def test_they_go_with_ties_and_other_losses(self):
+        ties = np.arange(10) % 3
+        for loss in (None, ebm.inversion.Pseudolikelihood()):
+            ends = [
+                ebm.fit(
+                    self.NAMED, ROWS, penalty=ebm.Penalty(free=way, ties=ties), loss=loss
+                ).model.parameters
+                for way in (self.flags(), list(self.CHOSEN))
+            ]
+            assert np.array_equal(*ends)
+
+    @pytest.mark.parametrize(
+        ("free", "said"),
+        [
+            (["W[b, a]"], r"free holds 'W\[b, a\]': did you mean 'W\[a, b\]'"),
+            (["b[a]", "x"], r"free holds 'x': the parameters are 'b\[a\]', .*\(4 more\)"),
+        ],
+    )
+    def test_other_names_are_refused_with_near_ones(self, free, said):
+        with pytest.raises(NamesError, match=said):
+            ebm.fit(self.NAMED, ROWS, penalty=ebm.Penalty(free=free))
+
+    @pytest.mark.parametrize("free", [["b[a]", "b[a]"], ["b[a]", True], [["b[a]"]], []])
+    def test_what_are_no_names(self, free):
+        with pytest.raises(EbmError, match="free"):
+            ebm.fit(self.NAMED, ROWS, penalty=ebm.Penalty(free=free))
+
+    def test_of_a_model_without_names_flags_are_wanted(self):
+        class Own(ebm.ParametricModel):
+            space, parameters = ebm.Binary(4), np.zeros(1)
+
+            def with_parameters(self, theta):
+                changed = Own()
+                changed.parameters = np.asarray(theta, dtype=float)
+                return changed
+
+            def energy(self, states):
+                return -self.parameters[0] * np.sum(states, axis=-1)
+
+            def energy_gradient(self, states):
+                return -np.sum(states, axis=-1, keepdims=True)
+
+        with pytest.raises(NamesError, match="has no parameter_names: give flags"):
+            ebm.fit(Own(), ROWS, penalty=ebm.Penalty(free=["b[a]"]))

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations, combinations_with_replacement
 
 import numpy as np
@@ -12,6 +13,7 @@ import ebm
 from ebm.errors import EbmError, LimitError, ModelError, SeriesWarning
 from ebm.perturbation import expand
 from ebm.perturbation.bethe._coupling_graph import coupling_graph
+from ebm.perturbation.bethe._tables import TableGraph
 from ebm.perturbation.bethe._witness import Witness
 from ebm.perturbation.clusters import _orders
 from ebm.perturbation.clusters._centered_terms import centered_terms
@@ -454,3 +456,44 @@ class TestRefusals:
 
         with pytest.raises(ModelError, match="number of active units"):
             expand(Counted(), 2)
+
+
+class TestTimeOfErrorEstimates:
+    """Messages along large tables count, as everything else does, before they are sent."""
+
+    TERMS = {tuple(range(12)): 0.3, (0, 1): 0.3} | {(i,): 0.1 for i in range(12)}
+
+    def expansion(self, max_seconds):
+        model = ebm.InteractionModel(self.TERMS, ebm.Binary(12))
+        return replace(ebm.perturbation.expand(model, 1), max_seconds=max_seconds)
+
+    def test_without_the_time_there_is_no_estimate_and_a_sentence(self, monkeypatch):
+        monkeypatch.setattr(TableGraph, "sent", lambda *_: pytest.fail("a message was sent"))
+        expansion = self.expansion(0.05)
+        assert expansion.log_partition_error == math.inf
+        message = r"along tables, here of 4\.1e\+03 entries, .*; allowed are 50 ms"
+        with pytest.warns(SeriesWarning, match=message):
+            assert np.isfinite(expansion.log_partition)
+
+    def test_with_it_the_estimate_is_the_same(self):
+        found = [self.expansion(seconds).log_partition_error for seconds in (60.0, math.inf)]
+        assert found[0] == found[1] < 0.01
+
+    def test_starts_are_given_up_one_by_one(self):
+        """As many rounds as the time allows, and the states that they find."""
+        expansion = self.expansion(60.0)
+        seconds = [0.1, 0.25, 60.0]
+        numbers = []
+        for limit in seconds:
+            rounds = []
+            sent = TableGraph.sent
+
+            def noted(graph, cavity, sent=sent, rounds=rounds):
+                rounds.append(1)
+                return sent(graph, cavity)
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(TableGraph, "sent", noted)
+                assert replace(expansion, max_seconds=limit).log_partition_error < 0.01
+            numbers.append(len(rounds))
+        assert numbers[0] < numbers[1] <= numbers[2]

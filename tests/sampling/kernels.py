@@ -9,6 +9,7 @@ from scipy import sparse
 
 import ebm
 from ebm.forms import TermForm
+from ebm.sampling._item_sweeps import ItemSweeper
 from ebm.sampling._mixed_units import MixedSweeper
 from ebm.sampling.annealing import Tempered
 from ebm.sampling.gibbs import (
@@ -95,6 +96,14 @@ def mixed(strength=1.0):
     couplings = rng.choice([-0.7, 0.7], size=(9, 9)) * (units[:, None] != units)
     couplings = (couplings + couplings.T) / 2
     return ebm.PairwiseModel(space, strength * couplings, rng.normal(0, 0.4, 9))
+
+
+def items(strength=1.0):
+    """Ordinal items with different numbers of categories."""
+    rng = np.random.default_rng(6)
+    weights = strength * rng.choice([-0.35, 0.35], size=(4, 4))
+    weights = np.triu(weights, 1) + np.triu(weights, 1).T
+    return ebm.OrdinalModel(weights, [rng.normal(0, 0.4, q) for q in (3, 2, 4, 3)])
 
 
 def many_body(strength=1.0):
@@ -228,6 +237,8 @@ KERNELS = {
     "layers, uniform": Kernel(UnitsSweeper, layers_of(Uniform(), Bernoulli(), 3.0)),
     "levels": Kernel(LevelsSweeper, levels),
     "mixed": Kernel(MixedSweeper, mixed),
+    "items": Kernel(ItemSweeper, items),
+    "items, double": Kernel(MixedSweeper, items, settings=ALWAYS_DOUBLE),
     "levels, few chains": Kernel(FewChainsLevelsSweeper, levels, settings=FEW),
     "levels, sparse": Kernel(SparseLevelsSweeper, equal_levels, settings=ALWAYS_SPARSE),
     "levels, sparse tables": Kernel(SparseLevelsSweeper, levels, settings=ALWAYS_SPARSE),
@@ -247,6 +258,7 @@ KERNELS = {
     "Metropolis, sparse": Kernel(SparseSweeper, sparse_pairs, METROPOLIS),
     "Metropolis, layers": Kernel(MetropolisSweeper, layers, METROPOLIS),
     "Metropolis, mixed": Kernel(MetropolisSweeper, mixed, METROPOLIS),
+    "Metropolis, items": Kernel(ItemSweeper, items, METROPOLIS),
     "Metropolis, levels": Kernel(LevelsSweeper, levels, METROPOLIS),
     "Metropolis, levels, few chains": Kernel(FewChainsLevelsSweeper, levels, METROPOLIS, FEW),
     "Metropolis, levels, sparse": Kernel(
@@ -260,6 +272,7 @@ KERNELS = {
     "tempering, few chains": Kernel(SideBySideSweeper, pairs, TEMPERING, FEW),
     "tempering, double": Kernel(SideBySideSweeper, pairs, TEMPERING, ALWAYS_DOUBLE),
     "tempering, sparse": Kernel(SideBySideSweeper, sparse_pairs, TEMPERING),
+    "tempering, items": Kernel(SideBySideSweeper, items, TEMPERING),
     "tempering, levels": Kernel(SideBySideSweeper, levels, TEMPERING),
     "tempering, levels, few chains": Kernel(SideBySideSweeper, levels, TEMPERING, FEW),
     "tempering, levels, sparse": Kernel(SideBySideSweeper, equal_levels, TEMPERING, ALWAYS_SPARSE),

@@ -20,6 +20,7 @@ from itertools import islice
 import numpy as np
 
 from ebm._types import Array, Indices
+from ebm.enumeration._limits import format_seconds
 from ebm.errors import ConvergenceError
 from ebm.perturbation._summation import distance_off_diagonal, relative_distance
 from ebm.perturbation.bethe._tables import TableBeliefs, TableGraph, propagated_tables
@@ -38,6 +39,10 @@ from ebm.spaces import HomogeneousSpace
 MOST_FEATURES = 4000
 #: Entries of all tables times the starts from which messages are sent: of large models fewer.
 ENTRIES = 5 * 10**7
+#: Seconds for an entry of a table and each of its units, or pairs of them; for refusals only.
+SECONDS_PER_MESSAGE, SECONDS_PER_PAIR = 5e-8, 1e-7
+#: Rounds of messages that are worth a start.
+LEAST_ROUNDS = 10
 #: Log weight by which a start favors one level, and number of starts that favor them at random.
 FAVOR, RANDOM_STARTS = 3.0, 6
 
@@ -96,13 +101,15 @@ class TableState:
 class TableWitness:
     """ln Z, means and covariances as a mixture of states; infinite where there are none.
 
-    ``missed`` are terms of means, (d,), and covariances, (d, d), that belief propagation is blind
+    Messages are sent as long as ``max_seconds`` allow by an estimate, not by the clock. ``missed``
+    are terms of means, (d,), and covariances, (d, d), that belief propagation is blind
     to, so that errors are at least as large; None if there are none.
     """
 
     space: HomogeneousSpace
     factors: EnergyTables
     missed: Callable[[], tuple[Array, Array]] | None = None
+    max_seconds: float = math.inf
 
     @cached_property
     def states(self) -> tuple[TableState, ...]:
@@ -111,11 +118,19 @@ class TableWitness:
         states: list[TableState] = []
         entries = sum(tables.size for _, tables in self.factors.tables.values())
         most = max(2, ENTRIES // max(1, entries))
+        of_round, of_loops = _seconds(self.factors)
+        # The loops of a state take as long as so many rounds.
+        rounds, of_loops = self.max_seconds / of_round, of_loops / of_round
         for fields in islice(_starts(self.factors.fields), most):
+            allowed = int(min(ROUNDS, rounds - of_loops))
+            if allowed < LEAST_ROUNDS:
+                break
             try:
-                beliefs = propagated_tables(graph, fields, ROUNDS, TOLERANCE)
+                beliefs = propagated_tables(graph, fields, allowed, TOLERANCE)
             except ConvergenceError:
+                rounds -= allowed
                 continue
+            rounds -= beliefs.fixed_point.n_iterations + of_loops
             own = np.exp(beliefs.log_unit)
             others = [np.exp(state.beliefs.log_unit) for state in states]
             if all(float(np.abs(own - other).max()) > SAME for other in others):
@@ -219,6 +234,27 @@ class TableWitness:
         if not parts:
             return np.full(shape, math.inf)
         return np.asarray(np.tensordot(self._weights, np.array(parts), axes=1))
+
+
+def too_slow(factors: EnergyTables, max_seconds: float) -> str:
+    """Why messages along tables say nothing within so many seconds; empty if they do."""
+    of_round, of_loops = _seconds(factors)
+    seconds = LEAST_ROUNDS * of_round + of_loops
+    if seconds <= max_seconds:
+        return ""
+    entries = sum(tables.size for _, tables in factors.tables.values())
+    return (
+        f"errors are estimated by messages along tables, here of {entries:.3g} entries, which "
+        f"would take about {format_seconds(seconds)}; allowed are {format_seconds(max_seconds)}"
+    )
+
+
+def _seconds(factors: EnergyTables) -> tuple[float, float]:
+    """Estimated time of a round of messages, and of the loops of a state."""
+    sizes = [(units.shape[1], tables.size) for units, tables in factors.tables.values()]
+    of_round = SECONDS_PER_MESSAGE * sum(k * size for k, size in sizes)
+    of_loops = SECONDS_PER_PAIR * sum(k * k * size for k, size in sizes)
+    return max(of_round, SECONDS_PER_MESSAGE), of_loops
 
 
 def _starts(fields: Array) -> Iterator[Array]:

@@ -1,0 +1,108 @@
+"""Codes of ordered categories, such as 1 to 5, as levels 0, 1, …: declared, never guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm._arrays import as_floats, as_integer
+from ebm.errors import CodingError, MissingValueError, NamesError, ShapeError
+from ebm.spaces._labels import shown
+
+__all__ = ["Codes", "as_levels"]
+
+#: First and last code of all columns, or of columns by name.
+Codes = tuple[int, int] | Mapping[str, tuple[int, int]]
+
+#: Codes found that a message lists.
+_MOST_SHOWN = 6
+
+
+def as_levels(values: Any, names: Sequence[str], codes: Codes) -> tuple[NDArray[np.int64], Any]:
+    """Codes a, a + 1, …, b of ordered categories as levels 0, 1, …, b − a.
+
+    Parameters
+    ----------
+    values : array_like, (n_rows, n)
+        Codes.
+    names : sequence of str, (n,)
+        Names of the columns.
+    codes : (int, int) or mapping
+        First and last code of every column, or of each column by name; the name ``"*"`` stands for
+        all columns that are not named.
+
+    Returns
+    -------
+    levels : ndarray of int, (n_rows, n)
+        Codes less the first one.
+    ranges : ndarray of int, (n, 2)
+        First and last code of each column.
+
+    Raises
+    ------
+    NamesError
+        If ``codes`` names a column that is not there, or leaves one out.
+    ShapeError
+        If a first code is not below the last one.
+    CodingError
+        If a column holds another number than its codes.
+    MissingValueError
+        If a value is NaN.
+
+    Examples
+    --------
+    >>> from ebm.tables import as_levels
+    >>> codes = {"*": (1, 5), "sleep": (0, 3)}
+    >>> levels, ranges = as_levels([[1, 0], [5, 2]], ["mood", "sleep"], codes)
+    >>> levels.tolist(), ranges.tolist()
+    ([[0, 0], [4, 2]], [[1, 5], [0, 3]])
+    """
+    table = as_floats(values, "values")
+    if table.ndim != 2 or table.shape[1] != len(names) or not table.size:
+        raise ShapeError(
+            f"values must have shape (n_rows, {len(names)}) with at least one row, got "
+            f"{table.shape}"
+        )
+    ranges = np.array([_range_of(name, names, codes) for name in names])
+    low, high = ranges.T
+    if np.isnan(table).any():
+        column = names[int(np.argwhere(np.isnan(table))[0, 1])]
+        raise MissingValueError(f"a value of column {column!r} is missing: leave such rows out")
+    wrong = (table < low) | (table > high) | (table != np.rint(table))
+    if wrong.any():
+        place = int(np.flatnonzero(wrong.any(axis=0))[0])
+        found = np.unique(table[wrong[:, place], place])
+        more = ", …" if len(found) > _MOST_SHOWN else ""
+        listed = ", ".join(f"{value:g}" for value in found[:_MOST_SHOWN]) + more
+        raise CodingError(
+            f"column {names[place]!r} has the values {listed} where a code from {low[place]} to "
+            f"{high[place]} is wanted: declare its codes, or name values that mean no answer with "
+            "missing="
+        )
+    return (table - low).astype(np.int64), ranges
+
+
+def _range_of(name: str, names: Sequence[str], codes: Codes) -> tuple[int, int]:
+    """The first and the last code of a column."""
+    if isinstance(codes, Mapping):
+        unknown = [key for key in codes if key not in names and key != "*"]
+        if unknown:
+            raise NamesError(f"codes are given for {shown(unknown)}, columns are {shown(names)}")
+        if name not in codes and "*" not in codes:
+            raise NamesError(
+                f"codes of column {name!r} are missing: name it, or give those of all other "
+                "columns under '*'"
+            )
+        codes = codes.get(name, codes.get("*", (0, 0)))
+    try:
+        first, last = codes
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"codes must be the first and the last one, got {codes!r}") from error
+    low = as_integer(first, "the first code", least=-(10**6))
+    high = as_integer(last, "the last code", least=-(10**6))
+    if not low < high:
+        raise ShapeError(f"the first code must be below the last one, got {low} and {high}")
+    return low, high
