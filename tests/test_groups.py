@@ -183,6 +183,8 @@ def test_a_saturated_table_of_levels_gives_the_contingency_test() -> None:
     assert len(tests.names) == 4
     with pytest.raises(CodingError, match="give the family"):
         ebm.compare_groups(rows)
+    with pytest.raises(ModelError, match="no covariances"):
+        ebm.compare_groups(rows, model=family, loss=ebm.inversion.Pseudolikelihood())
 
 
 # Wald's test

@@ -10,8 +10,9 @@ import numpy as np
 
 from ebm._types import Array, Flags
 from ebm.ensembles import WeightedStates
-from ebm.errors import SingularCovarianceError
+from ebm.errors import ModelError, SingularCovarianceError
 from ebm.inversion import Pseudolikelihood
+from ebm.inversion.pseudolikelihood import PseudolikelihoodProblem
 from ebm.learning import FitResult, Penalty
 from ebm.learning.penalties import AppliedPenalty
 
@@ -28,7 +29,7 @@ def of_estimates(fit: FitResult, rows: WeightedStates, penalty: Penalty) -> Arra
     pseudo-likelihood the sandwich H⁻¹ V H⁻¹ / N.
     """
     if fit.fisher is None:
-        return Pseudolikelihood().of(fit.model, rows, penalty).covariance()
+        return _conditionals(fit, rows, penalty).covariance()
     fisher = np.asarray(fit.fisher.dense())
     applied = AppliedPenalty(fit.model, penalty)
     return penalized(fisher, fisher + applied.hessian if applied else fisher) / rows.sample_size
@@ -41,8 +42,20 @@ def scale_of_estimates(fit: FitResult, rows: WeightedStates, penalty: Penalty) -
     the sandwich of few events is far too small.
     """
     if fit.fisher is None:
-        return Pseudolikelihood().of(fit.model, rows, penalty).inverse_curvature()
+        return _conditionals(fit, rows, penalty).inverse_curvature()
     return of_estimates(fit, rows, penalty)
+
+
+def _conditionals(
+    fit: FitResult, rows: WeightedStates, penalty: Penalty
+) -> PseudolikelihoodProblem:
+    problem = Pseudolikelihood().of(fit.model, rows, penalty)
+    if not isinstance(problem, PseudolikelihoodProblem):
+        raise ModelError(
+            f"groups of {type(fit.model).__name__} are compared by loss=ebm.Likelihood(): for "
+            "pseudo-likelihood of more than two levels there are errors, and no covariances"
+        )
+    return problem
 
 
 def penalized(fisher: Array, curvature: Array) -> Array:
