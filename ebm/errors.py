@@ -14,6 +14,7 @@ __all__ = [
     "CodingError",
     "ConstantUnitError",
     "ConvergenceError",
+    "DependentRowsWarning",
     "DivergenceError",
     "EbmError",
     "EbmWarning",
@@ -192,6 +193,10 @@ class RepeatedNumbersWarning(EbmWarning):
 
 class FewSamplesWarning(EbmWarning):
     """There are fewer rows than units, so that covariances are singular."""
+
+
+class DependentRowsWarning(EbmWarning):
+    """Rows depend on their neighbors in time, so that errors of independent rows are too small."""
 
 
 def require_extra(module: str, extra: str) -> ModuleType:

@@ -23,6 +23,7 @@ PACKAGE = Path(ebm.__file__).parent
 #: Units 0 and 1 are never both on.
 EXCLUSIVE = [[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
 EVERY_PAIR = [[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1], [1, 1, 0]]
+SLOW = np.random.default_rng(0).integers(0, 2, (60, 3))
 UP_AND_DOWN = np.repeat([[1.0] * 8, [-1.0] * 8], 2, axis=0)
 
 
@@ -106,6 +107,11 @@ CALLS = {
         "NoMaximum",
         lambda: ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)),
         lambda start: ebm.fit(start, EXCLUSIVE),
+    ),
+    "rows that depend on their neighbors": (
+        "DependentRows",
+        lambda: ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3)),
+        lambda start: ebm.fit(start, np.repeat(SLOW, 9, axis=0)),
     ),
     "a fit cut short": (
         "NotConverged",

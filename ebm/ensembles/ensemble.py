@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm._arrays import as_floats, in_base
 from ebm._parallel import single_threaded_blas
-from ebm._types import Array
+from ebm._types import Array, Indices
 from ebm.ensembles._reading import read_rows, warn_if_few
 from ebm.ensembles.moments import Estimate, Moments
 from ebm.errors import (
@@ -215,12 +215,17 @@ class Ensemble(ABC):
         stored = space.map(lambda states: states.astype(kind), read.cells)
         warn_if_few(len(stored), space.n)
         total = float(len(stored) if frequencies is None else frequencies.sum())
-        states, counts = _counted(space, stored, frequencies)
+        states, counts, places = _counted(space, stored, frequencies)
         shares = counts / total
         for array in (states, shares):
             array.setflags(write=False)
         return WeightedStates(
-            space=space, states=states, weights=shares, sample_size=total, n_rows=read.n_rows
+            space=space,
+            states=states,
+            weights=shares,
+            sample_size=total,
+            n_rows=read.n_rows,
+            sequence=_sequence(places, len(states)) if sample_weight is None else None,
         )
 
 
@@ -256,13 +261,17 @@ class WeightedStates(StoredStates):
         Sum of the frequencies of the rows, by default their number.
     n_rows : int
         Number of rows that were read.
+    sequence : ndarray, (n_rows,), or None
+        The place in ``states`` of each row in the order given, on which nothing but dependence
+        between neighboring rows is based. None where the order is not known: beside weights, and
+        where equal rows all lie together, as in a table of counts that was written out.
 
     Examples
     --------
     >>> import ebm
     >>> data = ebm.Ensemble.from_data([[0, 1], [1, 1], [0, 1], [0, 0]])
-    >>> data.weights
-    array([0.25, 0.5 , 0.25])
+    >>> data.weights, data.sequence
+    (array([0.25, 0.5 , 0.25]), array([1, 2, 1, 0], dtype=int32))
     """
 
     space: StateSpace
@@ -270,6 +279,7 @@ class WeightedStates(StoredStates):
     weights: Array
     sample_size: float
     n_rows: int
+    sequence: NDArray[Any] | None = None
     kind = "data"
 
     def __repr__(self) -> str:
@@ -299,8 +309,8 @@ def stored_type(space: StateSpace) -> type:
 
 def _counted(
     space: StateSpace, rows: NDArray[Any], weights: Array | None
-) -> tuple[NDArray[Any], Array]:
-    """Distinct rows in lexicographic order, and the total weight of each."""
+) -> tuple[NDArray[Any], Array, Indices]:
+    """Distinct rows in lexicographic order, the total weight of each, and the place of each row."""
     if isinstance(space, Binary | Spins):
         # Eight units to the byte: sorting packed words is many times faster than sorting rows.
         packed = np.packbits(rows > 0, axis=1)
@@ -313,8 +323,21 @@ def _counted(
     _, first, inverse = np.unique(
         keys, axis=0 if keys.ndim == 2 else None, return_index=True, return_inverse=True
     )
-    counts = np.bincount(inverse.ravel(), weights=weights, minlength=len(first))
-    return rows[first], counts.astype(np.float64)
+    places = inverse.ravel()
+    counts = np.bincount(places, weights=weights, minlength=len(first))
+    return rows[first], counts.astype(np.float64), places
+
+
+def _sequence(places: Indices, n_distinct: int) -> NDArray[Any] | None:
+    """The places as kept; None where the order of the rows is that of a table of counts."""
+    steps = np.diff(places)
+    n_runs = 1 + np.count_nonzero(steps)
+    is_together = n_runs == n_distinct < len(places)
+    if is_together or not (steps < 0).any():
+        return None
+    kept = places.astype(np.int32 if n_distinct < 2**31 else np.int64)
+    kept.setflags(write=False)
+    return kept
 
 
 def require_ensemble(ensemble: Any) -> None:

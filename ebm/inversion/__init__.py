@@ -1,5 +1,6 @@
 """The inverse problem: from moments or rows to a model, and how sure the parameters are."""
 
+from ebm.inversion.case_dropping import CaseDropping, case_dropping
 from ebm.inversion.closed_forms import (
     bethe,
     independent_pair,
@@ -8,27 +9,42 @@ from ebm.inversion.closed_forms import (
     sessak_monasson,
     tap,
 )
+from ebm.inversion.dependence import Dependence, dependence
+from ebm.inversion.edge_posterior import EdgePosterior, EdgePrior, edge_posterior
+from ebm.inversion.planning import samples_needed
 from ebm.inversion.plefka import plefka
 from ebm.inversion.pseudolikelihood import (
     Pseudolikelihood,
     log_pseudolikelihood,
     pseudolikelihood,
 )
+from ebm.inversion.resampling import BlockResampling, ModelResampling, RowResampling
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.inversion.uncertainty import BootstrapResult, bootstrap, standard_errors
 
 __all__ = [
+    "BlockResampling",
     "BootstrapResult",
+    "CaseDropping",
+    "Dependence",
+    "EdgePosterior",
+    "EdgePrior",
+    "ModelResampling",
     "Pseudolikelihood",
+    "RowResampling",
     "TruncatedNewton",
     "bethe",
     "bootstrap",
+    "case_dropping",
+    "dependence",
+    "edge_posterior",
     "independent_pair",
     "log_pseudolikelihood",
     "mean_field",
     "naive_mean_field",
     "plefka",
     "pseudolikelihood",
+    "samples_needed",
     "sessak_monasson",
     "standard_errors",
     "tap",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm._checkpoints import fingerprint
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments, WeightedStates
 from ebm.errors import MEMORY_LIMIT, CodingError, EbmError, ModelError
@@ -26,6 +27,8 @@ class DistinctRows:
     states: Array
     weights: Array
     sample_size: float
+    #: The place of each row in the order given, where it is known.
+    sequence: NDArray[Any] | None = None
 
     def ensemble(self) -> WeightedStates:
         """In the coding of the data."""
@@ -38,6 +41,11 @@ class DistinctRows:
         return WeightedStates(
             space=self.space, states=states, weights=self.weights, sample_size=size, n_rows=n_rows
         )
+
+    def fingerprint(self) -> str:
+        """What tells these rows from others, their order included, in words."""
+        parts = self.states, self.weights, self.sample_size, self.sequence
+        return " ".join(fingerprint(part) for part in parts)
 
     def resampled(self, counts: NDArray[Any]) -> WeightedStates:
         """The rows with other counts, in the coding of the data."""
@@ -95,4 +103,4 @@ def read_rows(
     states = data.states.astype(np.float64)
     if isinstance(data.space, Spins):
         states = (1 + states) / 2
-    return DistinctRows(data.space, states, data.weights, float(size))
+    return DistinctRows(data.space, states, data.weights, float(size), data.sequence)

@@ -23,6 +23,7 @@ from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, EbmWarning, LimitError, ModelError, SingularCovarianceError
 from ebm.inversion._rows import DistinctRows, read_rows
+from ebm.inversion.resampling import Draw, ResamplingScheme, RowResampling
 from ebm.spaces import Binary
 
 __all__ = ["BootstrapResult", "bootstrap", "standard_errors"]
@@ -104,16 +105,18 @@ def bootstrap(
     method: Callable[[Any], Any],
     data: Any,
     *,
+    scheme: ResamplingScheme | None = None,
     n_resamples: int = 200,
     rng: RandomSource = None,
     executor: Executor | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> BootstrapResult:
-    """Repeat an inversion on resampled rows.
+    """Repeat an inversion on resampled data.
 
-    Each resample consists of N rows drawn with replacement from the N rows of the data. A resample
-    on which the method fails, such as one in which a unit never changes, is left out and counted
-    with its reason.
+    By default a resample consists of N rows drawn with replacement from the N rows of the data;
+    a scheme draws blocks of time instead, or rows of the fitted model. A resample on which the
+    method fails, such as one in which a unit never changes, is left out and counted with its
+    reason.
 
     Parameters
     ----------
@@ -123,6 +126,9 @@ def bootstrap(
         ``functools.partial``.
     data : array_like, DataFrame, Table or Ensemble
         The samples.
+    scheme : ResamplingScheme, optional
+        ``ebm.inversion.RowResampling()`` if not given; ``ebm.inversion.BlockResampling()`` for
+        rows that are a series in time, ``ebm.inversion.ModelResampling()`` for rows of the model.
     n_resamples : int
         Number of resamples.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
@@ -143,7 +149,8 @@ def bootstrap(
     ModelError
         If ``method`` is not a function, or ``data`` are moments.
     EbmError
-        If the data are exact, or fewer than two resamples gave a model.
+        If the data are exact, ``scheme`` is none or needs an order of the rows that is lost, or
+        fewer than two resamples gave a model.
 
     Notes
     -----
@@ -158,21 +165,18 @@ def bootstrap(
     >>> result.standard_errors.shape, result.n_failed
     ((3,), 0)
     """
-    _require_function(method)
+    require_function(method)
+    scheme = _checked_scheme(scheme)
     n_resamples = as_integer(n_resamples, "n_resamples", least=2)
-    rows = read_rows(data, two_valued=False)
-    if not math.isfinite(rows.sample_size) or rows.sample_size < 1:
-        raise EbmError(
-            f"resampling needs a number of samples, got sample_size={rows.sample_size}: sample "
-            "from exact ensembles first, and give frequencies of rows"
-        )
+    rows = counted_rows(data)
     with loop(), single_threaded_blas():
-        reference = _model_of(method(rows.resampled(rows.weights * round(rows.sample_size))))
-        job = partial(_resampled, method, rows, reference)
+        reference = model_of(method(rows.resampled(rows.weights * round(rows.sample_size))))
+        job = partial(_resampled, method, scheme.of(rows, reference), reference)
         seeds = generator(rng).integers(0, 2**63, n_resamples)
         settings = {
             "method": fingerprint(method),
-            "data": " ".join(fingerprint(x) for x in (rows.states, rows.weights, rows.sample_size)),
+            "scheme": fingerprint(scheme),
+            "data": rows.fingerprint(),
             # With more resamples the first of them are the same.
             "rng": fingerprint(seeds[:2]),
         }
@@ -188,7 +192,7 @@ def bootstrap(
                 raise damaged(checkpoint, f"parameters {k} have shape {part.shape}, not {wanted}")
         if not all({"failure", "reason"} <= set(answer) for answer in others):
             raise damaged(checkpoint, "parameters are missing")
-    failures = _reasons(others)
+    failures = reasons_of(others)
     if len(parameters) < 2:
         raise EbmError(
             f"only {len(parameters)} of {n_resamples} resamples gave a model; most often: "
@@ -198,14 +202,38 @@ def bootstrap(
     return BootstrapResult(reference, table, n_resamples - len(parameters), failures)
 
 
-def _resampled(
-    method: Callable[[Any], Any], rows: DistinctRows, reference: Any, seed: int
-) -> Answer:
+def counted_rows(data: Any) -> DistinctRows:
+    """Rows of which there is a number, as resampling needs."""
+    rows = read_rows(data, two_valued=False)
+    if not math.isfinite(rows.sample_size) or rows.sample_size < 1:
+        raise EbmError(
+            f"resampling needs a number of samples, got sample_size={rows.sample_size}: sample "
+            "from exact ensembles first, and give frequencies of rows"
+        )
+    return rows
+
+
+def _checked_scheme(scheme: Any) -> ResamplingScheme:
+    if scheme is None:
+        return RowResampling()
+    if isinstance(scheme, type) or not callable(getattr(scheme, "of", None)):
+        raise EbmError(
+            f"scheme must be an object such as ebm.inversion.BlockResampling(), got {scheme!r}"
+        )
+    checked: ResamplingScheme = scheme
+    return checked
+
+
+def _resampled(method: Callable[[Any], Any], draw: Draw, reference: Any, seed: int) -> Answer:
     """The parameters of a resample, or why it gave no model."""
-    drawn = np.random.default_rng(seed)
-    counts = drawn.multinomial(round(rows.sample_size), rows.weights / rows.weights.sum())
+    random = np.random.default_rng(seed)
+    return parameters_on(lambda: method(draw(random)), reference)
+
+
+def parameters_on(answer: Callable[[], Any], reference: Any) -> Answer:
+    """The parameters of an answer in the gauge of another model, or why there are none."""
     try:
-        parameters = _parameters_of(_quietly(method, rows.resampled(counts)), reference)
+        parameters = _parameters_of(_quietly(answer), reference)
         if parameters.shape != np.shape(reference.parameters):
             raise EbmError(f"the model has {len(parameters)} parameters, not those of the first")
         if not np.isfinite(parameters).all():
@@ -217,7 +245,7 @@ def _resampled(
         return {"failure": np.array(name), "reason": np.array(f"{name}: {error}")}
 
 
-def _reasons(failures: Iterable[Answer]) -> tuple[tuple[str, int], ...]:
+def reasons_of(failures: Iterable[Answer]) -> tuple[tuple[str, int], ...]:
     """The reasons of failures with their numbers, the most frequent first."""
     reasons, singular = Counter[str](), ""
     for failure in failures:
@@ -229,11 +257,11 @@ def _reasons(failures: Iterable[Answer]) -> tuple[tuple[str, int], ...]:
     return tuple(reasons.most_common())
 
 
-def _quietly(method: Callable[[Any], Any], data: Any) -> Any:
+def _quietly(answer: Callable[[], Any]) -> Any:
     """The method's result, or an error instead of a warning that there is none."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EbmWarning)
-        result = method(data)
+        result = answer()
     if getattr(result, "converged", True):
         return result
     raise EbmError(getattr(result, "message", "not converged"))
@@ -281,7 +309,7 @@ def standard_errors(method: Callable[[Any], Any], data: Any) -> Array:
     >>> ebm.inversion.standard_errors(ebm.inversion.independent_pair, rows).round(3)
     array([0.122, 0.122, 0.245])
     """
-    _require_function(method)
+    require_function(method)
     rows = read_rows(data)
     p = rows.space.n * (rows.space.n + 1) // 2
     if p > MOST_PARAMETERS:
@@ -296,7 +324,7 @@ def standard_errors(method: Callable[[Any], Any], data: Any) -> Array:
 def _by_derivatives(method: Callable[[Any], Any], rows: DistinctRows) -> Array:
     center = rows.weights @ rows.states
     means, covariance = _features(rows, center)
-    reference = _model_of(method(_moments(rows, center, means)))
+    reference = model_of(method(_moments(rows, center, means)))
     if len(reference.parameters) != len(means):
         raise EbmError("standard errors are for machines with a coupling between all pairs")
     if not math.isfinite(rows.sample_size):
@@ -363,7 +391,7 @@ def _moments(rows: DistinctRows, center: Array, means: Array) -> Moments:
     return Moments(space, mean, covariance, None, rows.sample_size).to(rows.space)
 
 
-def _require_function(method: Any) -> None:
+def require_function(method: Any) -> None:
     """Refuse a name, a model or anything else where an inversion is wanted."""
     if not callable(method):
         got = repr(method) if isinstance(method, str) else type(method).__name__
@@ -373,7 +401,7 @@ def _require_function(method: Any) -> None:
         )
 
 
-def _model_of(result: Any) -> Any:
+def model_of(result: Any) -> Any:
     """The model of a result, or the result itself."""
     model = getattr(result, "model", result)
     if not hasattr(model, "parameters"):
@@ -383,7 +411,7 @@ def _model_of(result: Any) -> Any:
 
 def _parameters_of(result: Any, reference: Any) -> Array:
     """Parameters of a result in the center of another model, (p,)."""
-    model = _model_of(result)
+    model = model_of(result)
     if hasattr(model, "recentered"):
         model = model.recentered(reference.center)
     return np.asarray(model.parameters)

@@ -20,10 +20,11 @@ from ebm.errors import (
     warn,
 )
 from ebm.learning._batches import is_normalized
+from ebm.learning._dependence import dependence_notes
 from ebm.learning._families import joint_model
 from ebm.learning._own_gradients import require_own_gradient
 from ebm.learning.losses import Likelihood, Loss
-from ebm.learning.penalties import Penalty, as_penalty
+from ebm.learning.penalties import AppliedPenalty, Penalty, as_penalty
 from ebm.learning.result import FitResult
 from ebm.model import ParametricModel, checked_space
 from ebm.spaces import StateSpace
@@ -92,6 +93,8 @@ def fit(
         the likelihood has no maximum the result is not ``converged``, and a
         :class:`ebm.errors.NoMaximumWarning` names the units. The warning also names visible units
         of a machine with hidden units that never change in the data, as their biases are unbounded.
+        A :class:`ebm.errors.DependentRowsWarning` says that rows are autocorrelated in the order
+        given, and by which factors the standard errors of independent rows are then too small.
 
     Raises
     ------
@@ -134,12 +137,16 @@ def fit(
         data = _rows_of(data, space)
     require_own_gradient(model, data)
     loss = _checked_loss(loss)
-    problem = loss.of(_named(model, data.space.names), data, as_penalty(penalty))
+    penalty = as_penalty(penalty)
+    problem = loss.of(_named(model, data.space.names), data, penalty)
     solver = _checked_solver(solver, problem, loss)
     if rng is not None and not getattr(solver, "draws", False):
         raise EbmError(f"rng belongs to gradient steps: this fit draws no numbers, got rng={rng!r}")
     result = problem.solve(solver, rng=rng, checkpoint=checkpoint, progress=progress)
-    notes = _normalized_notes(data)
+    notes = (
+        *_normalized_notes(data),
+        *dependence_notes(result, data, AppliedPenalty(result.model, penalty)),
+    )
     return replace(result, warnings=(*result.warnings, *notes)) if notes else result
 
 

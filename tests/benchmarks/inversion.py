@@ -19,6 +19,7 @@ from ratios import Row, features, interleaved
 import ebm
 from ebm import inversion
 from ebm.errors import SeriesWarning
+from ebm.inversion._graph_evidence import GraphPosterior
 
 
 def spin_glass(n: int, beta: float = 0.8) -> ebm.IsingModel:
@@ -93,12 +94,33 @@ def pseudolikelihoods(n: int = 100, n_rows: int = 10_000) -> list[Row]:
     return [Row(label, "order 4 (ebm / it)", other, own, own / other, "")]
 
 
+def graphs() -> list[Row]:
+    """The evidence of a graph of the posterior over edges beside the fit of all couplings."""
+    rows = []
+    for n in (8, 12, 16, 20):
+        model = spin_glass(n)
+        data = ebm.Ensemble.from_data(ebm.exact(model).sample(1000, rng=1), space=ebm.Spins)
+        posterior = GraphPosterior.of(data.moments(), 1.0, 0.5)
+        graph = np.arange(n * (n - 1) // 2) % 2 == 0
+        other, own = interleaved(
+            [
+                lambda m=model, x=data: ebm.fit(m, x, penalty=0.01),
+                lambda g=graph, p=posterior: p.mode(g),
+            ],
+            3,
+            time.process_time,
+        )
+        rows.append(Row(f"n = {n}, a graph", "fit of all (ebm / it)", other, own, own / other, ""))
+    return rows
+
+
 TASKS: dict[str, Callable[[], list[Row]]] = {
     "n100": lambda: against_the_inverse(100, (2, 3, 4, 5), 5, {}),
     "n300": lambda: against_the_inverse(300, (2, 3, 4), 3, {"order 4": "< 0.5 s"}),
     "n1000": lambda: against_the_inverse(1000, (4,), 1, {}, n_draws=2500),
     "forward": covariances,
     "pseudolikelihood": pseudolikelihoods,
+    "graphs": graphs,
 }
 
 

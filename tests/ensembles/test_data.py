@@ -456,3 +456,17 @@ def test_weights_that_are_no_frequencies_are_refused(weights, error, words):
     """Before anything is counted."""
     with pytest.raises(error, match="sample_weight must .*" + words):
         from_data(ROWS, sample_weight=weights)
+
+
+class TestSequence:
+    def test_rows_come_back_in_the_order_given(self):
+        rows = np.random.default_rng(0).integers(0, 2, (60, 4))
+        data = from_data(rows)
+        np.testing.assert_array_equal(data.states[data.sequence], rows)
+        assert not data.sequence.flags.writeable
+
+    def test_a_table_of_counts_has_no_order(self):
+        patterns = np.array([[1, 0], [0, 0], [1, 1]])
+        assert from_data(np.repeat(patterns, [3, 1, 2], axis=0)).sequence is None
+        assert from_data(patterns, sample_weight=[3, 1, 2]).sequence is None
+        assert from_data(patterns[np.array([0, 1, 0, 2])]).sequence is not None

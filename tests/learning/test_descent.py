@@ -131,7 +131,7 @@ def test_one_epoch_of_batches_is_one_large_step_at_a_small_rate():
 
 def test_weights_are_repetitions():
     rows, weights = ROWS[:50], np.arange(50) % 4
-    repeated = np.repeat(rows, weights, axis=0)
+    repeated = np.random.default_rng(1).permutation(np.repeat(rows, weights, axis=0))
     settings = {"optimizer": ebm.Adam(0.05), "n_epochs": 5, "batch_size": 16, "rng": 3}
     with_weights = fit(START, rows, weights=weights, l2=0.1, **settings)
     written_out = fit(START, repeated, l2=0.1, **settings)

@@ -173,6 +173,7 @@ def test_a_term_that_is_rarely_seen_is_no_idle_direction(l2_biases):
     """All of twelve units on: one state in 4096, and none of those drawn at random."""
     model = ebm.InteractionModel({tuple(range(12)): 0.0, (0,): 0.0}, ebm.Binary(12))
     rows = np.concatenate([np.ones((300, 12)), np.random.default_rng(0).integers(0, 2, (300, 12))])
+    rows = np.random.default_rng(1).permutation(rows)
     result = ebm.fit(model, rows, penalty=ebm.Penalty(l2_biases=l2_biases))
     assert result.converged
     own = result.ensemble.expectation(lambda x: x.all(axis=-1))
@@ -398,6 +399,7 @@ def test_a_rare_cell_is_seen_whatever_the_tolerance(family, share, tolerance):
 def test_no_penalty_is_so_large_that_the_maximum_is_lost(family, l2):
     rows = (np.random.default_rng(0).random((300, 3)) < 0.4).astype(int)
     rows = np.concatenate([rows, all_states(family(3).space)[:, :3]])
+    rows = np.random.default_rng(1).permutation(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert ebm.fit(family(3), rows, penalty=ebm.Penalty(l2=l2)).converged
