@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         Newton,
         Penalty,
         PersistentChains,
+        ProximalNewton,
         fit,
     )
     from ebm.report import analyze
@@ -110,6 +111,7 @@ __all__ = [
     "PersistentChains",
     "PottsModel",
     "Product",
+    "ProximalNewton",
     "Reals",
     "RestrictedBoltzmannMachine",
     "Samples",
@@ -152,7 +154,7 @@ _HOMES = {
     "ebm.landscape": "local_minima",
     "ebm.learning": (
         "Adam ClampedChains ContrastiveDivergence FitResult GradientDescent GradientSteps LBFGS"
-        " Likelihood NaturalGradient Newton Penalty PersistentChains fit"
+        " Likelihood NaturalGradient Newton Penalty PersistentChains ProximalNewton fit"
     ),
     "ebm.report": "analyze",
     "ebm.sampling": (

@@ -13,7 +13,7 @@ import numpy as np
 from ebm._arrays import is_sparse
 from ebm._types import Array, Indices
 from ebm.spaces import StateSpace
-from ebm.spaces._fixed_units import FixedUnits, columns_of
+from ebm.spaces._fixed_units import FixedUnits
 
 Units = tuple[int, ...]
 Form = TypeVar("Form")
@@ -32,7 +32,7 @@ def given_form(form: Form, fixed: FixedUnits, space: StateSpace) -> Form:
 
 def quadratic_given(form: Any, fixed: FixedUnits, space: StateSpace) -> Any:
     """A_rr, v_r + u and k + c_r·u − ½ yA_cc y − v_c·f_c with y = f_c − c_c and u = A_rc y."""
-    rest, places = columns_of(space, fixed.rest), columns_of(space, fixed.units)
+    rest, places = space.columns(fixed.rest), space.columns(fixed.units)
     features = space.features(fixed.completed(space.random(1, 0)[0, fixed.rest]))[places]
     center = np.zeros(space.n_features) if form.center is None else form.center
     moved = features - center[places]
@@ -90,7 +90,7 @@ def terms_given(form: Any, fixed: FixedUnits, space: StateSpace) -> Any:
 def form_in_order(form: Any, order: Indices, space: StateSpace) -> Any:
     """The same energy with its units in another order, unit ``order[k]`` in place k."""
     if hasattr(form, "matrix"):
-        places = columns_of(space, order)
+        places = space.columns(order)
         return replace(
             form,
             matrix=block(form.matrix, places, places),

@@ -183,7 +183,8 @@ def _space_record(space: StateSpace) -> dict[str, Any]:
     record = {"class": type(space).__name__, "n": space.n, "names": space.names}
     if isinstance(space, Product):
         blocks = [_space_record(block) for block in space.blocks]
-        return record | {"blocks": blocks, "block_names": space.block_names}
+        parts = {"blocks": blocks, "block_names": space.block_names}
+        return record | parts | {"class": Product.__name__}
     return record | ({"q": space.q} if isinstance(space, Levels) else {})
 
 

@@ -13,7 +13,7 @@ from ebm._arrays import as_floats
 from ebm._types import Array, Flags, Indices
 from ebm.errors import ModelError, require_memory
 from ebm.spaces import StateSpace
-from ebm.spaces._fixed_units import FixedUnits, fixed_units, subspace
+from ebm.spaces._fixed_units import FixedUnits, fixed_units
 from ebm.spaces._labels import require_order
 
 __all__ = [
@@ -224,6 +224,11 @@ class ParametricModel(EnergyModel):
             If the average is over units of other names, or in another order.
         """
         require_order(getattr(average, "space", self.space), self.space)
+        # Where real units in pairs are integrated out there are no states, and slopes are of
+        # second degree in them.
+        quadratic = getattr(average, "quadratic_expectation", None)
+        if quadratic is not None and average.model is self:
+            return np.asarray(quadratic(self.energy_gradient))
         return np.asarray(average.expectation(self.energy_gradient))
 
     def mean_energy_hessian(self, average: Any) -> Array:
@@ -299,7 +304,7 @@ class ConditionalModel(EnergyModel):
 
     def __init__(self, model: EnergyModel, fixed: FixedUnits) -> None:
         self.model, self.fixed = model, fixed
-        self.space = subspace(model.space, fixed.rest)
+        self.space = model.space.subspace(fixed.rest)
 
     def __repr__(self) -> str:
         labels = [self.model.space.labels[unit] for unit in self.fixed.units]

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from ebm._arrays import as_floats
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags, Indices
-from ebm.errors import CodingError, ModelError, ShapeError
+from ebm.errors import CodingError, ModelError, NormalizationError, ShapeError
 from ebm.spaces import Binary, Reals, Spins, StateSpace
 
 __all__ = ["Bernoulli", "Exponential", "Gaussian", "ReLU", "Spin", "Uniform", "Unit"]
@@ -139,7 +139,7 @@ class Unit(ABC):
             raise ShapeError(f"{name} must be a number or one for each unit, got {value.shape}")
         if not ((value > 0) & np.isfinite(value)).all():
             wrong = value.flat[int(np.argmin((value > 0) & np.isfinite(value)))]
-            raise ModelError(
+            raise NormalizationError(
                 f"{name} must be positive and finite, got {wrong:g}: without it e^(−u(h)) has no "
                 "integral"
             )
@@ -229,7 +229,7 @@ class Gaussian(Unit):
 
     Raises
     ------
-    ModelError
+    NormalizationError
         If a precision is not positive and finite.
 
     Examples
@@ -289,8 +289,10 @@ class Exponential(Unit):
 
     Raises
     ------
+    NormalizationError
+        If a rate is not positive and finite.
     ModelError
-        If a rate is not positive and finite, or, of the methods, an input is not below it.
+        Of the methods, if an input is not below the rate.
 
     Examples
     --------
@@ -359,7 +361,7 @@ class ReLU(Unit):
 
     Raises
     ------
-    ModelError
+    NormalizationError
         If a precision is not positive and finite.
 
     Examples

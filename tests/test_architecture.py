@@ -50,7 +50,7 @@ PUBLIC = """
     HamiltonianMonteCarlo IncompleteEnsemble InteractionModel IsingModel LBFGS Langevin Levels
     Likelihood MarginalModel Metropolis Moments NaturalGradient Newton OrdinalModel
     ParallelTempering ParametricModel Penalty
-    PairwiseModel PersistentChains PottsModel Product Reals
+    PairwiseModel PersistentChains PottsModel Product ProximalNewton Reals
     RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
     compare_groups
     datasets

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ebm
-from ebm.effective import MarginalModel, marginal
+from ebm.effective import MarginalModel, _trace, marginal
 from ebm.errors import EnumerationLimitError, ModelError, NamesError, ShapeError
 from tests import oracles, strategies
 from tests.user_models import HardCore, TwoMembers
@@ -106,7 +106,7 @@ class TestEnergy:
         states, wanted = summed_out(model, keep)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(marginal, "CHUNK", chunk)
-            patch.setattr(marginal, "TRACED_CHUNK", traced_chunk)
+            patch.setattr(_trace, "TRACED_CHUNK", traced_chunk)
             found = ebm.marginalize(model, keep).energy(states)
         np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
 

@@ -442,7 +442,7 @@ class TestBlocks:
         [
             (lambda: ebm.Product(), ShapeError, "at least one block"),
             (lambda: ebm.Product(5), ShapeError, "blocks must be finite spaces"),
-            (lambda: ebm.Product(ebm.Reals(2)), ShapeError, r"got Reals\(n=2"),
+            (lambda: ebm.Product(ebm.Reals(2), None), ShapeError, r"or ebm\.Reals, .* got None"),
             (lambda: ebm.Product(ebm.Binary(1), b=ebm.Spins(1)), NamesError, "all blocks or none"),
             (lambda: ebm.Product(names=ebm.Spins(1)), NamesError, "cannot be called 'names'"),
             (

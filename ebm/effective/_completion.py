@@ -49,7 +49,7 @@ class CompletedEnsemble(Ensemble):
         d = self.space.n_features
         require_memory(8.0 * d * d, f"the covariance of {d} features", "choose fewer units")
         mean, covariance, shift = np.zeros(d), np.zeros((d, d)), None
-        for states, weights in self._kept(max(d, self._trace.n_terms)):
+        for states, weights in self._kept(max(d, self._trace.n_completed)):
             means, inside = self._trace.completed(states)
             shift = means[0] if shift is None else shift
             deviation = means - shift

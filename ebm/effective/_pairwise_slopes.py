@@ -16,7 +16,7 @@ from ebm.effective._missing_information import Monomials
 from ebm.ensembles import Moments
 from ebm.errors import require_memory
 from ebm.forms import QuadraticForm, energy_form, has_pairs, offered_form
-from ebm.spaces import FiniteSpace
+from ebm.spaces import StateSpace
 
 #: Features of groups of traced units (n_groups, c), and Cov[f|v] inside, (k, n_groups, c, c).
 Inside = list[tuple[Indices, Array]]
@@ -26,8 +26,7 @@ def pairwise_slopes(model: Any) -> PairSlopes | FormSlopes | None:
     """The slopes of a pairwise family; None of other models."""
     if has_pairs(model) and len(model.parameters) == model.space.n + len(model.pairs[0]):
         return PairSlopes(model)
-    is_known = isinstance(model.space, FiniteSpace)
-    return FormSlopes(model) if is_known and offered_form(model) is QuadraticForm else None
+    return FormSlopes(model) if offered_form(model) is QuadraticForm else None
 
 
 def squared_product(first: Array, second: Array, product: Array, ends: Array) -> Array:
@@ -109,16 +108,19 @@ class FormSlopes:
     """Those of any family of quadratic forms, by its derivatives where one or two units change.
 
     With z_ia the features of unit i but its first value's, ∂E/∂θ = κ + Σ T_ia z_ia +
-    Σ_{i<j} T_ia,jb z_ia z_jb.
+    Σ_{i<j} T_ia,jb z_ia z_jb. A real unit has z_i = x_i, and a slope T_ii by its square.
     """
 
     def __init__(self, model: Any) -> None:
-        space = model.space
-        self._places = _places(space)
+        space: Any = model.space
         p, n = len(model.parameters), space.n
-        values = [space.values_of(unit) for unit in range(n)]
+        values = [
+            np.array([0.0, 1.0]) if is_real else space.values_of(unit)
+            for unit, is_real in enumerate(space.is_real)
+        ]
+        self._places = _places(space, values)
         units, others = (
-            np.repeat(np.arange(n), space.n_values - 1),
+            np.repeat(np.arange(n), [len(own) - 1 for own in values]),
             np.concatenate([own[1:] for own in values]),
         )
         self._units = units
@@ -143,6 +145,12 @@ class FormSlopes:
         self._constant = gradients(model, changed((), 1), p)[0]
         self._one = gradients(model, changed((own,), len(own)), p) - self._constant
         self._two = self._slopes_of_pairs(model, changed, p)
+        real = own[space.is_real[units]]
+        if len(real):
+            # Beside the value 1 the value −1 tells a square from a linear part.
+            others[real] = -1
+            below = gradients(model, changed((real,), len(real)), p) - self._constant
+            self._add_squares(real, (self._one[real] + below) / 2)
 
     def _slopes_of_pairs(self, model: Any, changed: Any, p: int) -> Any:
         """T_ia,jb as a sparse matrix, (n_pairs, p): mostly each parameter belongs to few pairs."""
@@ -158,6 +166,15 @@ class FormSlopes:
             both[np.abs(both) < 1e-13 * np.abs(both).max(initial=0)] = 0
             parts.append(csr_array(both))
         return vstack(parts, format="csr")
+
+    def _add_squares(self, real: Indices, slopes: Array) -> None:
+        """T_ii of real units, among the pairs, and T_i without them."""
+        from scipy.sparse import csr_array, vstack
+
+        self._one[real] -= slopes
+        self._two = vstack([self._two, csr_array(slopes)], format="csr")
+        first, second = self._pairs
+        self._pairs = np.append(first, real), np.append(second, real)
 
     def gradient(self, means: Array, inside: Inside) -> Array:
         """(k, p)."""
@@ -233,21 +250,20 @@ class FormSlopes:
         return z, products
 
 
-def _places(space: FiniteSpace) -> tuple[Indices, Array, Array]:
+def _places(space: StateSpace, values: list[Array]) -> tuple[Indices, Array, Array]:
     """Columns of features, a and b with z = (f − a)/b, for each value of each unit but its first.
 
-    The one feature of a two-valued unit is its value; of the features of a unit of levels z are all
-    but the first.
+    The one feature of a two-valued or real unit is its value; of the features of a unit of levels z
+    are all but the first.
     """
     starts = np.cumsum(space.widths) - space.widths
     parts = []
-    for start, width, q, unit in zip(
-        starts, space.widths, space.n_values, range(space.n), strict=True
-    ):
-        if width == q:
+    for start, width, own in zip(starts, space.widths, values, strict=True):
+        if width > 1:
+            q = len(own)
             parts.append((np.arange(start + 1, start + q), np.zeros(q - 1), np.ones(q - 1)))
         else:
-            low, high = space.values_of(unit)[:, None]
+            low, high = own[:, None]
             parts.append((np.array([start]), low, high - low))
     columns, shift, span = (np.concatenate(each) for each in zip(*parts, strict=True))
     return columns, shift, span

@@ -26,13 +26,13 @@ from ebm.effective._pairwise_slopes import FormSlopes, PairSlopes, pairwise_slop
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import is_over_kept_units, require_units
 from ebm.enumeration import ExactEnsemble, exact
-from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, number_of_states
+from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, number_of_finite_states
 from ebm.errors import EnumerationLimitError
 from ebm.forms import QuadraticForm, offered_form
 from ebm.model import OfJointParameters, ParametricModel
 from ebm.models._couplings import parameter_vector, vector
 from ebm.perturbation._costs import require_within
-from ebm.spaces import FiniteSpace
+from ebm.spaces import StateSpace
 
 #: Seconds for one joint state, and for each number made of it.
 SECONDS_PER_STATE, SECONDS_PER_NUMBER = 2e-7, 2e-9
@@ -47,7 +47,7 @@ class TracedParameters(OfJointParameters):
 
     model: Any
     keep: tuple[int, ...]
-    space: FiniteSpace
+    space: StateSpace
 
     def with_parameters(self, theta: ArrayLike) -> Self:
         """The marginal of the joint model at other parameters, (p,)."""
@@ -198,6 +198,10 @@ class TracedParameters(OfJointParameters):
     def _conditional_covariance(self, states: Array, weights: Array) -> Array:
         """Σ_v q(v) Cov[∂E/∂θ|v] of kept states, (p, p), by groups of traced units if cheaper."""
         marginal: Any = self
+        if hasattr(marginal._trace, "conditional_covariance"):
+            self._require_every_state(len(states), len(self.parameters) ** 2)
+            by_means: Array = marginal._trace.conditional_covariance(self.model, states, weights)
+            return by_means
         p, every, groups = len(self.parameters), marginal._every_state, self._group_covariances
         by_states = every.n_states * (SECONDS_PER_STATE + p * p * SECONDS_PER_NUMBER)
         if groups is not None and groups.seconds <= by_states and groups.n_bytes <= MOST_BYTES:
@@ -226,7 +230,7 @@ class TracedParameters(OfJointParameters):
         marginal: Any = self
         return (
             None
-            if self._slopes is None
+            if self._slopes is None or not hasattr(marginal._trace, "group_columns")
             else GroupCovariances(marginal._trace, self._slopes.monomials)
         )
 
@@ -243,7 +247,7 @@ class TracedParameters(OfJointParameters):
         size = math.prod(shape)
         if self._slopes is None:
             self._require_every_state(math.prod(np.shape(states)[:-1]), size)
-        rows = max(1, CHUNK // max(marginal._trace.n_terms, size, self.model.space.n_features))
+        rows = max(1, CHUNK // max(marginal._trace.n_completed, size, self.model.space.n_features))
 
         def of_states(v: Array) -> Array:
             flat = v.reshape(-1, self.space.n)
@@ -260,15 +264,19 @@ class TracedParameters(OfJointParameters):
     def _is_cheaper_whole(self) -> bool:
         """Whether all joint states cost less than sums over the traced units of each kept one."""
         marginal: Any = self
+        if self.space.is_real.any():
+            return True
         is_pairwise = offered_form(self.model) is QuadraticForm
         seconds = SECONDS_BY_PRODUCTS if is_pairwise else SECONDS_PER_STATE
-        whole = seconds * number_of_states(self.model.space)
-        return bool(whole <= max(1e-3, number_of_states(self.space) * marginal._trace.seconds))
+        whole = seconds * number_of_finite_states(self.model.space)
+        kept = number_of_finite_states(self.space)
+        return bool(whole <= max(1e-3, kept * marginal._trace.seconds))
 
     def _require_every_state(self, n_kept: float, size: int) -> None:
         """Refuse what would visit too many states of the traced units."""
         marginal: Any = self
-        n_states = n_kept * marginal._every_state.n_states
+        each = getattr(marginal._trace, "n_states", marginal._every_state.n_states)
+        n_states = n_kept * each
         require_within(
             f"means over {n_states:.3g} joint states of {size} derivatives",
             n_states * (SECONDS_PER_STATE + size * SECONDS_PER_NUMBER),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial, reduce
+from functools import cached_property
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,25 +20,22 @@ from ebm.effective._completion import (
     STATES_AT_ONCE,
     require_summable,
 )
+from ebm.effective._gaussian_trace import TraceWithGaussian
 from ebm.effective._inclusion_exclusion import subsets, subtract_parts
 from ebm.effective._kept_units import kept_positions
-from ebm.effective._traced_groups import connected_groups
+from ebm.effective._trace import TraceByEnergy, TraceByProducts
 from ebm.effective._traced_parameters import TracedParameters
-from ebm.enumeration._limits import describe_size, number_of_states
-from ebm.enumeration._log_weights import (
-    Parts,
-    Resolution,
-    Resolved,
-    cut_form,
-    of_form,
-    resolved,
+from ebm.enumeration._limits import (
+    describe_size,
+    number_of_states,
 )
+from ebm.enumeration._log_weights import Parts, Resolved
 from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import QuadraticForm, offered_form, summable_form
-from ebm.model import EnergyModel, ParametricModel, are_equal, checked_energy, checked_space
+from ebm.model import EnergyModel, ParametricModel, are_equal, checked_space
 from ebm.models import InteractionModel
 from ebm.perturbation._costs import require_within
-from ebm.spaces import Binary, FiniteSpace, Spins
+from ebm.spaces import Binary, Spins, StateSpace
 from ebm.spaces._fixed_units import FixedUnits
 
 __all__ = ["MarginalModel", "ParametricMarginal", "marginalize"]
@@ -48,13 +45,6 @@ CHUNK = STATES_AT_ONCE
 #: Bytes of one interaction, and seconds to add or subtract one energy.
 BYTES_PER_TERM = 400.0
 SECONDS_PER_SUM = 1e-6
-#: Traced states held at a time for each kept state.
-TRACED_CHUNK = 2**10
-#: Seconds for one joint state, by matrix products and through ``energy``.
-SECONDS_BY_PRODUCTS = 1e-8
-#: Seconds for one state of a group of traced units, however many kept states it is joined to.
-SECONDS_BY_TABLE = 6e-7
-SECONDS_BY_ENERGY = 2e-7
 
 
 def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> MarginalModel:
@@ -66,9 +56,10 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
     Parameters
     ----------
     model : EnergyModel
-        The joint model, over a finite space. In a pairwise model, units that are independent given
-        the kept ones are summed separately, so that a layer of m hidden units costs 2m terms
-        instead of 2^m; in other models every state of the units summed out is visited.
+        The joint model. In a pairwise model, units that are independent given the kept ones are
+        summed separately, so that a layer of m hidden units costs 2m terms instead of 2^m, and real
+        units are integrated out; in other models every state of the units summed out is visited,
+        which must be finite.
     keep : sequence of int or str
         The units to keep, by number or by name, in the order of the result. Those of a restricted
         machine are its visible units; ``rbm.joint()`` has the units of both layers.
@@ -81,7 +72,9 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
     Raises
     ------
     ModelError
-        If the space is not finite.
+        If units to be summed out are real, and the model has no quadratic form.
+    NormalizationError
+        If the precision of real units to be integrated out is not positive definite.
     ShapeError
         If ``keep`` is no sequence of different units.
     NamesError
@@ -101,9 +94,7 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
     >>> round(marginal.interactions().terms[0, 1], 6)
     0.463469
     """
-    space = checked_space(model)
-    if not isinstance(space, FiniteSpace):
-        raise ModelError(f"units of a finite space can be summed out, not of {space!r}")
+    checked_space(model)
     kept = kept_positions(keep, model)
     narrowed = getattr(model, "narrowed", None)
     return _marginal_of(model, kept) if narrowed is None else narrowed(kept)
@@ -137,11 +128,21 @@ class MarginalModel(EnergyModel):
 
     model: EnergyModel
     keep: tuple[int, ...]
-    space: FiniteSpace = field(init=False)
+    space: StateSpace = field(init=False)
 
     def __post_init__(self) -> None:
         joint: Any = self.model.space
         object.__setattr__(self, "space", joint.subspace(self.keep))
+        self._require_sum()
+
+    def _require_sum(self) -> None:
+        """Refuse real units to be summed out of a model that is not pairwise."""
+        joint = self.model.space
+        if joint.is_real[self.traced].any() and offered_form(self.model) is not QuadraticForm:
+            raise ModelError(
+                "units of a finite space can be summed out, and real ones where the model has a "
+                f"quadratic form, which {type(self.model).__name__} over {joint!r} has not"
+            )
 
     def narrowed(self, kept: tuple[int, ...]) -> MarginalModel:
         """The model of some of the kept units, given by their places in ``keep``."""
@@ -173,15 +174,29 @@ class MarginalModel(EnergyModel):
         return np.setdiff1d(np.arange(self.model.space.n), self.keep)
 
     @cached_property
-    def _trace(self) -> TraceByProducts | TraceByEnergy:
+    def _trace(self) -> TraceByProducts | TraceWithGaussian | TraceByEnergy:
         if offered_form(self.model) is not QuadraticForm:
             return self._every_state
-        return TraceByProducts(self.model, np.array(self.keep, dtype=np.intp), self.traced)
+        space = self.model.space
+        kind = TraceWithGaussian if space.is_real[self.traced].any() else TraceByProducts
+        keep = np.array(self.keep, dtype=np.intp)
+        return kind(summable_form(self.model), space, keep, self.traced)
 
     @cached_property
     def _every_state(self) -> TraceByEnergy:
         """The traced units of any model, state by state."""
         return TraceByEnergy(self.model, np.array(self.keep, dtype=np.intp), self.traced)
+
+    @property
+    def quadratic_form(self) -> Callable[[], QuadraticForm]:
+        """A method () -> the effective energy, where all units summed out are real.
+
+        Gaussian units couple the others in pairs, as in Hopfield models.
+        """
+        trace = self._trace
+        if not (isinstance(trace, TraceWithGaussian) and trace.is_quadratic):
+            raise AttributeError("the effective energy has terms of more than two units")
+        return trace.quadratic_form
 
     def energy(self, states: ArrayLike) -> Array:
         """E_eff(v) = −ln Σ_h exp(−E(v, h)) in units of k_B T, (..., n) -> (...); it may be +inf.
@@ -292,10 +307,10 @@ class MarginalModel(EnergyModel):
 
     def _by_transform(self, order: int) -> dict[tuple[int, ...], float]:
         """Coefficients from the energies of all states."""
-        n = self.space.n
-        size = number_of_states(self.space)
-        self._require_interactions(describe_size(self.space), size, size)
-        table = -self._energies(self.space.states_at(np.arange(2**n)))
+        space: Any = self.space
+        n, size = space.n, number_of_states(space)
+        self._require_interactions(describe_size(space), size, size)
+        table = -self._energies(space.states_at(np.arange(2**n)))
         for unit in range(n):
             # The unit at its first and at its second value.
             pair = table.reshape(2**unit, 2, -1)
@@ -376,206 +391,3 @@ def _require_feasible(what: str, seconds: float, n_bytes: float, remedy: str) ->
         max_bytes=MOST_BYTES,
         error=EnumerationLimitError,
     )
-
-
-def _summed(space: Any, traced: Indices) -> str:
-    """The states that are summed over, and of how many units they are, for refusals."""
-    return describe_size(space.subspace(traced)) if len(traced) else "no unit"
-
-
-class TraceByProducts:
-    """Traced units of a pairwise model, each group that hangs together summed on its own.
-
-    With f the features of the kept units and g those of a group, exp(−E) is summed over g at
-    field f A_kg: a matrix product for all kept states and all states of equally large groups.
-    """
-
-    def __init__(self, model: Any, keep: Indices, traced: Indices) -> None:
-        self._space: Any = model.space
-        self._cut = cut_form(summable_form(model))
-        form, forms, _ = self._cut
-        self._kept = self._space.subspace(keep)
-        self._rows = rows = self._space.columns(keep)
-        self._own = tuple(
-            QuadraticForm(matrix[np.ix_(rows, rows)], vector[rows], 0.0)
-            for matrix, vector, _ in forms
-        )
-        self._groups = []
-        for units in self._groups_of_one_space(form.matrix, traced):
-            columns = self._space.columns(units.ravel()).reshape(len(units), -1)
-            parts = [_Group.of(part, rows, columns) for part in forms]
-            self._groups.append((self._space.subspace(units[0]).named(None), parts, columns))
-        sizes = [
-            (len(group[0].inside), number_of_states(space)) for space, group, _ in self._groups
-        ]
-        self.n_features = int(self._space.n_features)
-        #: Columns of the features of groups, (n_groups, c), and the states of one, of each space.
-        self.group_columns = [columns for _, _, columns in self._groups]
-        self.group_sizes = [size for _, size in sizes]
-        self.summed, self.n_units = _summed(self._space, traced), self._space.n
-        self.seconds = SECONDS_BY_PRODUCTS * sum(count * size for count, size in sizes)
-        self.seconds_at_once = SECONDS_BY_TABLE * sum(size for _, size in sizes)
-        self.n_terms = int(max((n * min(size, TRACED_CHUNK) for n, size in sizes), default=1))
-
-    def log_weights(self, states: Array) -> Parts:
-        """constant − E_eff of a block of kept states."""
-        f = self._kept.features(states)
-        total = of_form(self._own, f)
-        for space, group, _ in self._groups:
-            total = total.plus(_log_sum_of_group(space, group, f), axis=1)
-        return total
-
-    def completed(self, states: Array) -> tuple[Array, list[tuple[Indices, Array]]]:
-        """Means E[f|v] of all features of the joint model, (k, d), and Cov[g|v] inside of groups.
-
-        Given the kept units, groups are independent of each other. For groups of each space the
-        latter are their features (n_groups, c) and (k, n_groups, c, c).
-        """
-        f = self._kept.features(states)
-        means = np.empty((len(states), self._space.n_features))
-        means[:, self._rows] = f
-        covariances = []
-        for columns, (space, shares) in zip(self.group_columns, self._given(f), strict=True):
-            mean = np.zeros((len(f), *columns.shape))
-            second = np.zeros((*mean.shape, columns.shape[1]))
-            for table in space.enumerate(TRACED_CHUNK):
-                g = space.features(table)
-                p = shares(g)
-                squares = np.einsum("tc,td->tcd", g, g)
-                mean += p @ g
-                second += np.tensordot(p, squares, axes=1)
-            means[:, columns] = mean
-            covariances.append((columns, second - np.einsum("kgc,kgd->kgcd", mean, mean)))
-        return means, covariances
-
-    def given(self, states: Array) -> Iterator[tuple[Any, Callable[[Array], Array]]]:
-        """Of groups of each space: it, and a function g (t, c) -> p(g|v), (k, n_groups, t)."""
-        return self._given(self._kept.features(states))
-
-    def _given(self, f: Array) -> Iterator[tuple[Any, Callable[[Array], Array]]]:
-        for space, group, _ in self._groups:
-            total = _log_sum_of_group(space, group, f)
-            yield space, partial(_shares, group, total, self._cut.resolution, f)
-
-    def energy(self, states: Array) -> Array:
-        """E_eff of a block of kept states."""
-        leading, rest = self.log_weights(states)
-        return np.asarray(self._cut.whole.constant - (leading + rest))
-
-    def resolved(self) -> Resolved | None:
-        """constant − E_eff of kept states in two parts, where energies need them."""
-        return self._cut.resolved(self.log_weights)
-
-    def _groups_of_one_space(self, matrix: Array, traced: Indices) -> Iterator[Indices]:
-        """Traced units linked, directly or through others: (n_groups, size) of each space."""
-        if not len(traced):
-            return
-        linked = self._space.largest_between_units(matrix) > 0
-        alike: dict[Any, list[Indices]] = {}
-        space = self._space.named(None)
-        for members in connected_groups(linked[np.ix_(traced, traced)]):
-            group = traced[members]
-            alike.setdefault(space.subspace(group), []).append(group)
-        for _, groups in sorted(alike.items(), key=lambda item: item[0].n):
-            yield np.stack(groups)
-
-
-def _log_sum_of_group(space: Any, group: list[_Group], f: Array) -> Parts:
-    """ln Σ_g e^… over the states of each group for kept features f, (k, n_groups)."""
-    tables = (space.features(hidden) for hidden in space.enumerate(TRACED_CHUNK))
-    sums = (Parts(*(part.log_weights(f, g) for part in group)).log_sum(2) for g in tables)
-    return reduce(Parts.joined, sums)
-
-
-def _shares(group: list[_Group], total: Parts, resolution: Resolution, f: Array, g: Array) -> Array:
-    """p(g|v) of states g of each group for kept features f, (k, n_groups, t)."""
-    leading, rest = Parts(*(part.log_weights(f, g) for part in group))
-    differences = leading - total.leading[:, :, None] + (rest - total.rest[:, :, None])
-    resolution.require(differences)
-    return np.asarray(np.exp(differences))
-
-
-class _Group(NamedTuple):
-    """Groups of equally many traced units: A between kept units and them, A and v inside."""
-
-    across: Array
-    inside: Array
-    vector: Array
-
-    @classmethod
-    def of(cls, form: QuadraticForm, rows: Indices, columns: Indices) -> _Group:
-        """The parts of a form over kept features and (n_groups, width) traced ones."""
-        inside = np.stack([form.matrix[np.ix_(c, c)] for c in columns])
-        return cls(form.matrix[rows][:, columns], inside, form.vector[columns])
-
-    def log_weights(self, f: Array, g: Array) -> Array:
-        """½ gAg + (v + f A)·g for kept features f and states g of each group, (k, n_groups, t)."""
-        alone = self.vector @ g.T + 0.5 * ((g @ self.inside) * g).sum(axis=-1)
-        driven = f @ (self.across @ g.T).reshape(f.shape[1], -1)
-        return np.asarray(driven.reshape(len(f), *alone.shape) + alone)
-
-
-class TraceByEnergy:
-    """Traced units of any finite model: every one of their states, through ``energy``."""
-
-    def __init__(self, model: EnergyModel, keep: Indices, traced: Indices) -> None:
-        self._model, self._keep, self._traced = model, keep, traced
-        space: Any = model.space
-        self._space = space.subspace(traced).named(None) if len(traced) else None
-        size = number_of_states(self._space) if self._space else 1.0
-        self.summed, self.n_units = _summed(space, traced), space.n
-        self.seconds, self.n_states = SECONDS_BY_ENERGY * size, size
-        self.seconds_at_once = 0.0
-        self.n_terms = int(min(size, TRACED_CHUNK))
-
-    def energy(self, states: Array) -> Array:
-        """E_eff of a block of kept states."""
-        log_sums = np.full(len(states), -np.inf)
-        for joint in self._joint_states(states):
-            energies = checked_energy(self._model, joint.reshape(-1, joint.shape[2]))
-            part = np.logaddexp.reduce(-energies.reshape(joint.shape[:2]), axis=1)
-            log_sums = np.logaddexp(log_sums, part)
-        return -log_sums
-
-    def resolved(self) -> Resolved | None:
-        """constant − E_eff of kept states in two parts, where energies need them."""
-        whole = resolved(self._model)
-        if whole is None:
-            return None
-
-        def log_weights(states: Array) -> Parts:
-            sums = []
-            for joint in self._joint_states(states):
-                parts = whole.log_weights(joint.reshape(-1, joint.shape[2]))
-                joined = Parts(*(part.reshape(joint.shape[:2]) for part in parts))
-                sums.append(joined.log_sum(axis=1))
-            return reduce(Parts.joined, sums)
-
-        return Resolved(log_weights, whole.constant, whole.resolution)
-
-    def conditional(self, states: Array) -> Iterator[tuple[Array, Array]]:
-        """Kept states joined to all of the traced units, (k, t, n), and p(h|v), (k, t)."""
-        own, total = resolved(self._model), self.resolved()
-        if own is None or total is None:
-            effective = self.energy(states)[:, None]
-            for joint in self._joint_states(states):
-                energies = checked_energy(self._model, joint.reshape(-1, joint.shape[2]))
-                yield joint, np.exp(effective - energies.reshape(joint.shape[:2]))
-            return
-        sums = total.log_weights(states)
-        for joint in self._joint_states(states):
-            parts = own.log_weights(joint.reshape(-1, joint.shape[2]))
-            leading, rest = (part.reshape(joint.shape[:2]) for part in parts)
-            differences = leading - sums.leading[:, None] + (rest - sums.rest[:, None])
-            own.resolution.require(differences)
-            yield joint, np.exp(differences)
-
-    def _joint_states(self, states: Array) -> Iterator[Array]:
-        """Kept states joined to all of the traced units, some at a time, (k, t, n)."""
-        for hidden in (
-            [np.empty((1, 0))] if self._space is None else self._space.enumerate(TRACED_CHUNK)
-        ):
-            joint = np.empty((len(states), len(hidden), self._model.space.n))
-            joint[:, :, self._keep] = states[:, None]
-            joint[:, :, self._traced] = hidden
-            yield joint

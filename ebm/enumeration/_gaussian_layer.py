@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ebm._arrays import as_integer
-from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._log_weights import cut_form
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
+from ebm.enumeration._real_units import RealEnsemble
 from ebm.enumeration._two_layers import LayerMoments
 from ebm.enumeration.exact_ensemble import ExactEnsemble
-from ebm.errors import EnumerationLimitError, require_memory
-from ebm.forms import LayeredForm, energy_form, offered_form
+from ebm.forms import LayeredForm
 from ebm.model import EnergyModel
 from ebm.models._layers import pairs_of_layers
 from ebm.models._library import library_model
@@ -26,15 +24,13 @@ from ebm.spaces import FiniteSpace, Reals
 __all__ = ["GaussianMixture", "is_mixture"]
 
 
-def is_mixture(model: Any) -> bool:
-    """Whether a model is of Gaussian visible units whose hidden ones are two-valued."""
-    if not isinstance(model.space, Reals) or offered_form(model) is not LayeredForm:
-        return False
-    form: Any = energy_form(model)
-    return form.hidden_units.space is not None and issubclass(form.hidden_units.space, FiniteSpace)
+def is_mixture(form: LayeredForm) -> bool:
+    """Whether two-valued units are hidden behind Gaussian ones."""
+    kinds = form.visible_units.space, form.hidden_units.space
+    return kinds[0] is Reals and kinds[1] is not None and issubclass(kinds[1], FiniteSpace)
 
 
-class GaussianMixture(ExactEnsemble):
+class GaussianMixture(RealEnsemble):
     """p(v) = Σ_h p(h) N(v; (b + U(h−ĥ))/γ, 1/γ) of a machine with Gaussian visible units.
 
     The hidden units are a Boltzmann machine with the couplings W = Uᵀγ⁻¹U, diagonal included, whose
@@ -52,15 +48,12 @@ class GaussianMixture(ExactEnsemble):
 
     def __init__(self, model: EnergyModel, limits: Limits, n_jobs: int) -> None:
         machine: Any = library_model(model)
-        self.model, self._limits = model, limits
-        self.space: Any = model.space
         turned = machine.transposed()
         require_affordable(turned.space, limits, n_jobs)
         pairs = cut_form(pairs_of_layers(turned.layered_form()))
         self.hidden = PairwiseEnumeration(turned, turned.space, pairs, limits, n_jobs)
         self._units, self._origin = machine.visible_units, machine.layered_form().at_origin()
-        self._resolved, self._ground = None, 0.0
-        self.log_partition = self._log_relative = self.hidden.log_partition
+        super().__init__(model, limits, self.hidden.log_partition)
 
     def layer_moments(self) -> LayerMoments:
         """E[v], E[h] and E[v hᵀ], from the moments of the hidden layer."""
@@ -73,17 +66,10 @@ class GaussianMixture(ExactEnsemble):
         """Means and covariances of the visible units, 1/γ + (U/γ) Cov[h] (U/γ)ᵀ."""
         return self._moments
 
-    def sample(self, n_draws: int, rng: RandomSource = None) -> Array:
-        """Independent draws from p(v), of a hidden state first and of v given it, (n_draws, n)."""
-        n_draws, stream = as_integer(n_draws, "n_draws"), generator(rng)
-        require_memory(
-            32.0 * n_draws * self.space.n,
-            f"{n_draws} draws of {self.space.n} units",
-            "draw fewer at a time, or raise max_memory",
-            limit=self._limits.max_memory,
-        )
-        h = self.hidden.sample(n_draws, stream)
-        draws: Array = self._units.sample(h @ self._origin.weights.T + self._origin.visible, stream)
+    def _drawn(self, n_draws: int, rng: np.random.Generator) -> Array:
+        """A hidden state first and then v given it."""
+        h = self.hidden.sample(n_draws, rng)
+        draws: Array = self._units.sample(h @ self._origin.weights.T + self._origin.visible, rng)
         return draws
 
     @cached_property
@@ -106,13 +92,3 @@ class GaussianMixture(ExactEnsemble):
     def _at_zero(self) -> Array:
         """E[v|h=0], (n,)."""
         return np.asarray(self._units.mean(self._origin.visible))
-
-    def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
-        return self.sample(n_draws, rng)
-
-    def _require_streaming(self, what: str, numbers_per_state: int) -> None:
-        raise EnumerationLimitError(
-            f"the states of {self.space!r} cannot be listed: ask for moments, log_probability or "
-            "draws, and for other averages take "
-            "ebm.Ensemble.from_data(ensemble.sample(n_draws), space=model.space)"
-        )

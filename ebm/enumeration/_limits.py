@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from ebm._arrays import as_number
 from ebm.errors import EnumerationLimitError, ShapeError, format_bytes
@@ -63,6 +66,12 @@ def format_seconds(seconds: float) -> str:
 def number_of_states(space: FiniteSpace) -> float:
     """The size of a space as a float, at most 1e300: for estimates of cost."""
     return float(min(space.size, MOST_STATES))
+
+
+def number_of_finite_states(space: Any) -> float:
+    """The number of states of the finite units of a space, as :func:`number_of_states`."""
+    finite = np.flatnonzero(~space.is_real)
+    return number_of_states(space.subspace(finite)) if len(finite) else 1.0
 
 
 def describe_size(space: StateSpace) -> str:

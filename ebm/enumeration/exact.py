@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from ebm._parallel import number_of_jobs
 from ebm.enumeration._blocked import BlockedEnumeration
 from ebm.enumeration._gaussian_layer import GaussianMixture, is_mixture
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._log_weights import cut_form, cut_layers
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
+from ebm.enumeration._real_units import ConditionalGaussian, KeptUnits
 from ebm.enumeration._recoded_layers import RecodedEnumeration
 from ebm.enumeration._two_layers import RestrictedEnumeration
 from ebm.enumeration.exact_ensemble import ExactEnsemble
@@ -34,12 +39,14 @@ def exact(
     0.1 ns per state and thread, at constant memory; a restricted machine of n visible and m hidden
     units about 0.4 ns for each of the 2^min(n, m) states of its smaller layer and each unit of the
     other, with Gaussian hidden units as a pairwise model; any other finite model one ``energy`` per
-    state. Of Gaussian visible units beside two-valued hidden ones the hidden states are summed.
+    state. Real units that are Gaussian given the others are integrated out, so that the states of
+    the finite ones are summed, hidden ones among them, at the cost of a pairwise model.
 
     Parameters
     ----------
     model : EnergyModel
-        A model over a finite space, or of a Gaussian layer with two-valued hidden units.
+        A model over a finite space, a pairwise model with real units, a machine of Gaussian visible
+        units beside two-valued or Gaussian hidden ones, or a marginal of such a model.
     max_seconds : float
         Work that would take more seconds is refused before it begins.
     max_memory : float
@@ -50,12 +57,15 @@ def exact(
     Returns
     -------
     ExactEnsemble
-        ln Z, moments, entropy, probabilities and independent draws.
+        ln Z, moments, entropy, probabilities and independent draws. With real units these are
+        densities, and there is no list of states.
 
     Raises
     ------
     ModelError
-        If the model is not finite, or breaks the contract of :class:`ebm.EnergyModel`.
+        If the model has no finite sum, or breaks the contract of :class:`ebm.EnergyModel`.
+    NormalizationError
+        If the precision of real units is not positive definite.
     EnumerationLimitError
         If a limit would be exceeded.
     PrecisionError
@@ -77,12 +87,8 @@ def exact(
     """
     space = checked_space(model)
     limits = Limits(max_seconds, max_memory)
-    if is_mixture(model):
-        return GaussianMixture(model, limits, number_of_jobs(n_jobs))
     if not isinstance(space, FiniteSpace):
-        raise ModelError(
-            f"exact enumeration needs a finite space, {type(model).__name__} lives on {space!r}"
-        )
+        return _with_real_units(model, limits, number_of_jobs(n_jobs))
     kind = offered_form(model)
     if kind is QuadraticForm:
         jobs = number_of_jobs(n_jobs)
@@ -100,3 +106,28 @@ def exact(
             require_affordable(space, limits, jobs)
             return PairwiseEnumeration(model, space, cut_form(pairs_of_layers(form)), limits, jobs)
     return BlockedEnumeration(model, space, limits)
+
+
+def _with_real_units(model: Any, limits: Limits, n_jobs: int) -> ExactEnsemble:
+    """The sum over finite units, real ones integrated out; refused where there is none."""
+    kind = offered_form(model)
+    if kind is QuadraticForm:
+        return ConditionalGaussian(model, summable_form(model), limits, n_jobs)
+    if kind is LayeredForm:
+        form = summable_form(model)
+        if is_mixture(form):
+            return GaussianMixture(model, limits, n_jobs)
+        if isinstance(form.hidden_units, Gaussian):
+            return ConditionalGaussian(model, pairs_of_layers(form), limits, n_jobs)
+        raise ModelError(
+            f"{type(form.hidden_units).__name__} hidden units beside Gaussian visible ones leave "
+            "integrals over R^n that have no closed form: take averages over chains, "
+            "ebm.sample(model, n_draws=…), and ln Z by annealing, ebm.log_partition(model)"
+        )
+    if hasattr(model, "keep"):
+        how: Any = {"max_seconds": limits.max_seconds, "max_memory": limits.max_memory}
+        joint = exact(model.model, n_jobs=n_jobs, **how)
+        return KeptUnits(model, joint, np.array(model.keep, dtype=np.intp), limits)
+    raise ModelError(
+        f"exact enumeration needs a finite space, {type(model).__name__} lives on {model.space!r}"
+    )

@@ -16,6 +16,7 @@ from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import LimitError, ModelError, ShapeError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.information._levels import fisher_of_levels, has_fisher_of_levels
+from ebm.information._real_units import quadratic_fisher
 from ebm.information._solving import factor, log_volume, require_finite, solved
 from ebm.information.ensemble_information import EnsembleInformation, energy_gradients
 from ebm.information.joint import JointInformation, hidden_order, marginal_covariance
@@ -158,7 +159,7 @@ def fisher_information(
         # Beyond a limit the states are gone through.
         with suppress(LimitError):
             return FisherInformation(fisher_of_levels(model, average))
-    visible = EnsembleInformation(model, average)
+    visible = _of_states(model, average)
     if not joint:
         return visible
     form: Any = energy_form(model)
@@ -184,9 +185,17 @@ def _of_kept_units(source: Any, model: Any, average: Any, joint: bool) -> Metric
         average = source if isinstance(source, ExactEnsemble) else exact(model)
     if is_over_kept_units(average, model):
         require_units(average, model.space)
-        return EnsembleInformation(model, average)
+        return _of_states(model, average)
     require_units(average, whole.space)
     return FisherInformation(marginal_covariance(model, average))
+
+
+def _of_states(model: Any, average: Any) -> Metric:
+    """By passes over the states of an average, or of those whose real units are at their means."""
+    # Of a model whose own exact distribution is Gaussian in real units, slopes are quadratic.
+    if hasattr(average, "blocks_at_means") and average.model is model:
+        return FisherInformation(quadratic_fisher(model, average))
+    return EnsembleInformation(model, average)
 
 
 def _is_small_family_of_pairs(model: Any) -> bool:

@@ -11,6 +11,8 @@ from ebm.inversion.closed_forms import (
 )
 from ebm.inversion.dependence import Dependence, dependence
 from ebm.inversion.edge_posterior import EdgePosterior, EdgePrior, edge_posterior
+from ebm.inversion.one_step import one_step, refit
+from ebm.inversion.path import RegularizationPath, regularization_path
 from ebm.inversion.planning import samples_needed
 from ebm.inversion.plefka import plefka
 from ebm.inversion.pseudolikelihood import (
@@ -19,6 +21,14 @@ from ebm.inversion.pseudolikelihood import (
     pseudolikelihood,
 )
 from ebm.inversion.resampling import BlockResampling, ModelResampling, RowResampling
+from ebm.inversion.screening import InteractionScreening, MinimumProbabilityFlow
+from ebm.inversion.selection import (
+    Selection,
+    StabilityResult,
+    cross_validation,
+    extended_bic,
+    stability_selection,
+)
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.inversion.uncertainty import BootstrapResult, bootstrap, standard_errors
 
@@ -29,23 +39,34 @@ __all__ = [
     "Dependence",
     "EdgePosterior",
     "EdgePrior",
+    "InteractionScreening",
+    "MinimumProbabilityFlow",
     "ModelResampling",
     "Pseudolikelihood",
+    "RegularizationPath",
     "RowResampling",
+    "Selection",
+    "StabilityResult",
     "TruncatedNewton",
     "bethe",
     "bootstrap",
     "case_dropping",
+    "cross_validation",
     "dependence",
     "edge_posterior",
+    "extended_bic",
     "independent_pair",
     "log_pseudolikelihood",
     "mean_field",
     "naive_mean_field",
+    "one_step",
     "plefka",
     "pseudolikelihood",
+    "refit",
+    "regularization_path",
     "samples_needed",
     "sessak_monasson",
+    "stability_selection",
     "standard_errors",
     "tap",
 ]

@@ -18,9 +18,7 @@ from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
-from ebm.ensembles.ensemble import require_order
 from ebm.errors import (
-    CodingError,
     EbmError,
     EbmWarning,
     FewSamplesWarning,
@@ -35,6 +33,13 @@ from ebm.inversion._level_problem import (
     level_problem,
     log_likelihood_of_levels,
     require_no_regressions,
+)
+from ebm.inversion._local_loss import logistic
+from ebm.inversion._local_problem import (
+    LocalProblem,
+    local_problem,
+    require_rule,
+    require_same_units,
 )
 from ebm.inversion._rows import DistinctRows, read_rows
 from ebm.inversion._sandwich import (
@@ -85,11 +90,15 @@ class Pseudolikelihood:
     node_wise : bool
         Whether each unit has its own logistic regression, and each coupling is the mean of two
         estimates. By default both are one parameter, which is more accurate.
+    rule : str
+        What is zero after node-wise regressions with an l1, each of which has all of it: with
+        ``"and"`` a coupling of which one estimate is zero, with ``"or"`` one of which both are.
 
     Raises
     ------
     EbmError
-        If ``node_wise`` is neither True nor False.
+        If ``node_wise`` is neither True nor False, or ``rule`` is neither "and" nor "or", or "or"
+        without ``node_wise``.
 
     Examples
     --------
@@ -102,11 +111,21 @@ class Pseudolikelihood:
     """
 
     node_wise: bool = False
+    rule: str = "and"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "node_wise", as_flag(self.node_wise, "node_wise"))
+        require_rule(self.rule, self.node_wise)
 
-    def of(self, model: Any, data: Any, penalty: Penalty) -> PseudolikelihoodProblem | LevelProblem:
+    def sparse(self, model: Any, data: Any, penalty: Penalty) -> LocalProblem:
+        """The same for any strength of l1, (model, data, penalty) as in :meth:`of`."""
+        return local_problem(
+            model, data, penalty, link=logistic, shared=not self.node_wise, rule=self.rule
+        )
+
+    def of(
+        self, model: Any, data: Any, penalty: Penalty
+    ) -> PseudolikelihoodProblem | LevelProblem | LocalProblem:
         """The pseudo-likelihood of a pairwise model on rows.
 
         Parameters
@@ -118,12 +137,12 @@ class Pseudolikelihood:
         data : Ensemble
             The rows; moments do not suffice.
         penalty : Penalty
-            The penalty of the parameters, without l1.
+            The penalty of the parameters.
 
         Returns
         -------
-        PseudolikelihoodProblem or LevelProblem
-            What :func:`ebm.fit` solves.
+        PseudolikelihoodProblem, LevelProblem or LocalProblem
+            What :func:`ebm.fit` solves; the last, by :class:`ebm.ProximalNewton`, with an l1.
 
         Raises
         ------
@@ -132,12 +151,16 @@ class Pseudolikelihood:
         ConstantUnitError
             If a unit never changes and ``penalty.l2_biases`` is zero.
         EbmError
-            If the penalty has an l1, free or tied parameters together with ``node_wise``, or
-            ``node_wise`` is given for units of more than two values.
+            If the penalty has ties together with an l1, or, without one, free or tied parameters
+            together with ``node_wise``; or if ``node_wise`` or an l1 is given for units of more
+            than two values.
         """
-        if penalty.l1:
-            raise EbmError("l1 belongs to gradient steps on a likelihood, not to pseudo-likelihood")
         if not has_pairs(model) and has_pair_features(model):
+            if penalty.l1:
+                raise EbmError(
+                    "l1 belongs to gradient steps on a likelihood, not to the pseudo-likelihood of "
+                    "units of more than two values: give l2"
+                )
             require_no_regressions(self.node_wise)
             return level_problem(model, data, AppliedPenalty(model, penalty))
         if not has_pairs(model):
@@ -154,8 +177,10 @@ class Pseudolikelihood:
                 "such as ebm.OrdinalModel or ebm.PottsModel"
             )
         require_own_pairs(model)
+        if penalty.l1:
+            return self.sparse(model, data, penalty)
         rows = read_rows(data)
-        _require_units(rows.space, model.space)
+        require_same_units(rows.space, model.space)
         problem = PseudolikelihoodProblem(model, rows, AppliedPenalty(model, penalty), self)
         if self.node_wise and problem.ways is not None:
             raise EbmError(
@@ -288,18 +313,11 @@ def log_pseudolikelihood(model: Any, data: Any) -> float:
         rows = read_rows(data, space=coding, two_valued=not is_of_levels)
     if machine is None:
         return log_likelihood_of_levels(model, rows)
-    _require_units(rows.space, model.space)
+    require_same_units(rows.space, model.space)
     spins = isinstance(model.space, Spins)
     inputs = machine.input(2 * rows.states - 1 if spins else rows.states) * (2 if spins else 1)
     margins = (2 * rows.states - 1) * inputs
     return -float(rows.weights @ np.logaddexp(0, -margins).sum(axis=1))
-
-
-def _require_units(rows: StateSpace, wanted: StateSpace) -> None:
-    """Refuse rows of other units; both two-valued codings will do."""
-    if rows.n != wanted.n:
-        raise CodingError(f"states of {wanted!r} are wanted, got rows over {rows!r}")
-    require_order(rows, wanted)
 
 
 @dataclass(frozen=True, eq=False)

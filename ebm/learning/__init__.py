@@ -11,6 +11,7 @@ from ebm.learning.newton import Newton
 from ebm.learning.optimizers import Adam, Decay, GradientDescent
 from ebm.learning.own_losses import LossOnRows
 from ebm.learning.penalties import Penalty
+from ebm.learning.proximal_newton import ProximalNewton
 from ebm.learning.result import FitEpoch, FitResult, FitStep
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "Newton",
     "Penalty",
     "PersistentChains",
+    "ProximalNewton",
     "fit",
 ]

@@ -32,6 +32,7 @@ from ebm.errors import (
 from ebm.learning._answers import checked_draw
 from ebm.learning._assessment import information_at
 from ebm.learning._batches import Batch, Rows, is_normalized
+from ebm.learning._determined_units import determined_units_notes
 from ebm.learning._existence import (
     constant_units_notes,
     empty_cells,
@@ -354,6 +355,7 @@ class SampledLikelihood:
         """Whether the likelihood has no maximum, or may have none, and what was said of it."""
         family, data, penalty = self.family, self.data, self.penalty
         notes = constant_units_notes(family, data, held=penalty.holds_biases)
+        notes = (*notes, *determined_units_notes(family, data, penalty))
         if notes:
             # Columns that never change are reason enough.
             return "has no maximum", notes

@@ -69,7 +69,18 @@ def is_affine(model: Any, data: Ensemble) -> bool:
         # Of families that are affine, those over finite spaces exist at all parameters.
         return False
     gradients = [family.energy_gradient(states) for family in families]
-    return all(np.allclose(other, gradient, rtol=1e-9, atol=1e-9) for other in gradients)
+    are_same = all(np.allclose(other, gradient, rtol=1e-9, atol=1e-9) for other in gradients)
+    return are_same and _exists_at_zero(model)
+
+
+def _exists_at_zero(model: Any) -> bool:
+    """Whether a family has a distribution at parameters zero; over real units it may have none."""
+    try:
+        if model.space.is_real.any():
+            model.with_parameters(np.zeros(len(model.parameters)))
+    except NormalizationError:
+        return False
+    return True
 
 
 def doubt_of_maximum(

@@ -171,11 +171,12 @@ def _equal_columns(form: Any) -> list[int]:
 
 def _alike(joint: Any, units: list[int]) -> list[int]:
     """Those of some units that change places with another of them at no change of energy."""
-    states = joint.space.random(STATES, 0)
+    states, space = joint.space.random(STATES, 0), joint.space.named(None)
     energies, found = np.asarray(joint.energy(states)), set()
+    kinds = {unit: space.subspace([unit]) for unit in units}
     for k, i in enumerate(units):
         for j in units[:k]:
-            if not np.array_equal(joint.space.values_of(i), joint.space.values_of(j)):
+            if kinds[i] != kinds[j]:
                 continue
             exchanged = states.copy()
             exchanged[:, [i, j]] = states[:, [j, i]]

@@ -99,9 +99,8 @@ class ClampedChains:
                 "marginal, ebm.marginalize(model, keep=…)"
             )
         states = joint.space.random(len(rows), rng)
-        kind = np.min_scalar_type(-int(joint.space.n_values.max()))
         streams = new_streams(rng, len(block_slices(len(rows))))
-        return {"states": states.astype(kind), "streams": streams}
+        return {"states": states.astype(joint.space.dtype), "streams": streams}
 
     def step(
         self, model: EnergyModel, batch: Any, state: Mapping[str, Any]

@@ -126,6 +126,21 @@ def fit(
     array([[0.    , 1.3863],
            [1.3863, 0.    ]])
     """
+    loss, penalty = _checked_loss(loss), as_penalty(penalty)
+    problem, data = problem_of(model, data, loss, penalty)
+    solver = _checked_solver(solver, problem, loss)
+    if rng is not None and not getattr(solver, "draws", False):
+        raise EbmError(f"rng belongs to gradient steps: this fit draws no numbers, got rng={rng!r}")
+    result: FitResult = problem.solve(solver, rng=rng, checkpoint=checkpoint, progress=progress)
+    notes = (
+        *_normalized_notes(data),
+        *dependence_notes(result, data, AppliedPenalty(result.model, penalty)),
+    )
+    return replace(result, warnings=(*result.warnings, *notes)) if notes else result
+
+
+def problem_of(model: Any, data: Any, loss: Loss, penalty: Penalty) -> tuple[Any, Any]:
+    """The problem of a model on data, both checked, and the data as an ensemble or moments."""
     space = checked_space(model)
     if not isinstance(model, ParametricModel):
         raise ModelError(
@@ -136,18 +151,7 @@ def fit(
     if not isinstance(data, Ensemble | Moments):
         data = _rows_of(data, space)
     require_own_gradient(model, data)
-    loss = _checked_loss(loss)
-    penalty = as_penalty(penalty)
-    problem = loss.of(_named(model, data.space.names), data, penalty)
-    solver = _checked_solver(solver, problem, loss)
-    if rng is not None and not getattr(solver, "draws", False):
-        raise EbmError(f"rng belongs to gradient steps: this fit draws no numbers, got rng={rng!r}")
-    result = problem.solve(solver, rng=rng, checkpoint=checkpoint, progress=progress)
-    notes = (
-        *_normalized_notes(data),
-        *dependence_notes(result, data, AppliedPenalty(result.model, penalty)),
-    )
-    return replace(result, warnings=(*result.warnings, *notes)) if notes else result
+    return loss.of(_named(model, data.space.names), data, penalty), data
 
 
 def _rows_of(data: Any, space: StateSpace) -> Ensemble:

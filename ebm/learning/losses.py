@@ -20,6 +20,7 @@ from ebm.information._levels import has_fisher_of_levels
 from ebm.learning._allowed_rows import require_allowed_data, require_allowed_rows
 from ebm.learning._assessment import information_at, likelihood_result
 from ebm.learning._batches import filled_in
+from ebm.learning._determined_units import determined_units_notes
 from ebm.learning._existence import (
     constant_units_notes,
     require_changing_units,
@@ -32,12 +33,14 @@ from ebm.learning._incomplete_rows import require_seen, with_assumption
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
 from ebm.learning._sampled_likelihood import SampledLikelihood
 from ebm.learning._separation import is_saturated
+from ebm.learning._sparse_likelihood import SparseLikelihoodProblem
 from ebm.learning._symmetric_start import symmetric_start_notes
 from ebm.learning.averages import StatefulAverage, as_stateful, has_memory
 from ebm.learning.gradient_steps import GradientSteps
 from ebm.learning.lbfgs import LBFGS
 from ebm.learning.newton import Newton
 from ebm.learning.penalties import AppliedPenalty, Penalty
+from ebm.learning.proximal_newton import ProximalNewton
 from ebm.learning.result import FitResult
 
 __all__ = ["Likelihood", "Loss", "Problem"]
@@ -196,7 +199,7 @@ class LikelihoodProblem:
     penalty: AppliedPenalty
     completion: Any = None
 
-    solvers = (Newton, LBFGS, GradientSteps)
+    solvers = (Newton, LBFGS, GradientSteps, ProximalNewton)
 
     def solver(self) -> Any:
         """Gradient steps for chains; of sums, the fastest is known once the start is."""
@@ -221,15 +224,43 @@ class LikelihoodProblem:
             )
         if self.completion is not None:
             raise EbmError("completion belongs to gradient steps: give solver=ebm.GradientSteps()")
-        if self.penalty.strength.l1:
-            raise EbmError("l1 belongs to gradient steps: give solver=ebm.GradientSteps()")
+        is_sparse = has_pairs(self.family) and isinstance(solver, ProximalNewton | None)
+        if self.penalty.strength.l1 and not is_sparse:
+            raise EbmError(
+                "l1 belongs to gradient steps: give solver=ebm.GradientSteps(), or "
+                "ebm.ProximalNewton() for pairs of two-valued units"
+            )
+        if isinstance(solver, ProximalNewton) and not is_sparse:
+            raise EbmError(
+                f"ProximalNewton is for pairs of two-valued units, {type(self.family).__name__} "
+                "has others: give solver=ebm.Newton() or ebm.LBFGS()"
+            )
         try:
+            if self.penalty.strength.l1 or isinstance(solver, ProximalNewton):
+                return self.sparse().solve(solver, progress=progress, **how)
             return self._by_sums(solver, progress, **how)
         except LimitError as error:
             raise type(error)(
                 f"{error}. To learn from chains, which need no ln Z, give "
                 "loss=ebm.Likelihood(ebm.PersistentChains())"
             ) from error
+
+    def sparse(self) -> SparseLikelihoodProblem:
+        """The same with λ Σ|W| at any λ, for pairwise families."""
+        if has_memory(self.average) or self.completion is not None:
+            raise EbmError(
+                "a sparse likelihood needs an average that knows ln Z, such as ebm.exact; for more "
+                "units take ebm.inversion.Pseudolikelihood()"
+            )
+        smooth = replace(self.penalty, strength=replace(self.penalty.strength, l1=0.0))
+        loss = replace(self, penalty=smooth)._loss()
+        if not isinstance(loss, PairLikelihoodLoss):
+            raise EbmError(
+                f"{type(self.family).__name__} has no couplings of pairs of two-valued units, to "
+                "which l1 belongs here: give ebm.BoltzmannMachine or ebm.IsingModel"
+            )
+        _require_hessian(loss, loss.point(loss.start()))
+        return SparseLikelihoodProblem(self.family, self.penalty, loss)
 
     def _by_gradient_steps(self, solver: GradientSteps, progress: bool, **how: Any) -> FitResult:
         loss = SampledLikelihood.of(self, solver)
@@ -242,6 +273,7 @@ class LikelihoodProblem:
 
     def _by_sums(self, solver: Any, progress: bool, **how: Any) -> FitResult:
         notes = constant_units_notes(self.family, self.data, held=self.penalty.holds_biases)
+        notes = (*notes, *determined_units_notes(self.family, self.data, self.penalty))
         loss = self._loss()
         # Exact sums of pairwise models run on threads of their own.
         with single_threaded_blas() if loss.is_pairwise else nullcontext():
@@ -324,6 +356,12 @@ def _fastest(loss: LikelihoodLoss, theta: Any) -> Newton | LBFGS:
 
 def _require_hessian(loss: LikelihoodLoss, start: Any) -> None:
     """Refuse Newton steps where the Fisher information is not at hand, or not the curvature."""
+    if not loss.is_convex and loss.family.space.is_real.any():
+        raise EbmError(
+            "Newton steps need energies that are affine in the parameters and have a distribution "
+            f"at all of them, those of {type(loss.family).__name__} over real units have not: give "
+            "solver=ebm.LBFGS()"
+        )
     if not loss.is_convex:
         raise EbmError(
             "Newton steps need energies that are affine in the parameters, those of "

@@ -44,8 +44,9 @@ class Penalty:
         Strength of the squares of all other parameters, in the coding and at the center of the
         model given.
     l1 : float
-        Strength of the absolute values of couplings. Only gradient steps accept it; they use its
-        subgradient, so that couplings come close to zero without reaching it.
+        Strength of the absolute values of couplings. For pairs of two-valued units most couplings
+        become exactly zero, by :class:`ebm.ProximalNewton`. Gradient steps use its subgradient, so
+        that couplings come close to zero without reaching it; other solvers refuse it.
     free : array_like of bool, (p,), or sequence of str, optional
         Flags or names of the parameters that the fit may change; the others keep the values of the
         model. Names are those of ``model.parameter_names``; so are the labels of flags in a series.

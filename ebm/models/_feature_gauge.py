@@ -1,9 +1,9 @@
-"""Couplings (d, d) and fields (d,) over the features of a finite space, and their gauge freedom.
+"""Couplings (d, d) and fields (d,) over the features of a space, and their gauge freedom.
 
 The q one-hot features of a unit of levels sum to 1, so that a number added to all its fields, or a
 vector added to all its rows of couplings and taken from the fields of the other units, changes no
 probability. Gauges are stated by weights w (d,) that sum to 1 over each unit of levels and are zero
-at the one feature of a two-valued unit, which leaves no freedom.
+at the one feature of a two-valued or real unit, which leaves no freedom.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from ebm._types import Array, Flags, Indices
-from ebm.spaces import FiniteSpace
+from ebm.spaces import FiniteSpace, StateSpace
 
 
 @dataclass(frozen=True)
 class FeatureGauge:
     """The features of a space: which are of the same unit, and which have free parameters."""
 
-    space: FiniteSpace
+    space: StateSpace
 
     @cached_property
     def starts(self) -> Indices:
@@ -36,7 +36,10 @@ class FeatureGauge:
     @cached_property
     def is_level(self) -> Flags:
         """Whether each feature is one of a unit of levels, (d,)."""
-        return np.asarray(self.space.widths == self.space.n_values)[self.unit_of]
+        # Among real units a unit of more than one feature is one of levels.
+        widths, space = self.space.widths, self.space
+        of_levels = widths == space.n_values if isinstance(space, FiniteSpace) else widths > 1
+        return np.asarray(of_levels)[self.unit_of]
 
     @cached_property
     def kept(self) -> Indices:
@@ -53,6 +56,11 @@ class FeatureGauge:
     def all_pairs(self) -> tuple[Indices, Indices]:
         """The same of all features."""
         return _ordered(np.arange(self.space.n_features), self.unit_of)
+
+    @cached_property
+    def squared(self) -> Indices:
+        """Features of real units, whose couplings with themselves are parameters, (m,)."""
+        return np.flatnonzero(self.space.is_real[self.unit_of])
 
     @cached_property
     def last_value(self) -> Array:
@@ -90,20 +98,22 @@ class FeatureGauge:
         return 2 * both + np.outer(to_fields, w) + np.outer(w, to_fields), to_fields
 
     def vector(self, couplings: Array, fields: Array) -> Array:
-        """v of the kept features, then A of their pairs, (p,)."""
-        return np.concatenate([fields[self.kept], couplings[self.pairs]])
+        """v of the kept features, A of their pairs, then A of real units with themselves, (p,)."""
+        own = couplings[self.squared, self.squared]
+        return np.concatenate([fields[self.kept], couplings[self.pairs], own])
 
     def from_vector(self, theta: Array) -> tuple[Array, Array]:
         """The inverse of :meth:`vector`: couplings and fields, zero at last values."""
         d, k = self.space.n_features, len(self.kept)
-        couplings, fields = np.zeros((d, d)), np.zeros(d)
+        couplings, fields, squares = np.zeros((d, d)), np.zeros(d), len(self.pairs[0]) + k
         fields[self.kept] = theta[:k]
-        couplings[self.pairs] = couplings[self.pairs[::-1]] = theta[k:]
+        couplings[self.pairs] = couplings[self.pairs[::-1]] = theta[k:squares]
+        couplings[self.squared, self.squared] = theta[squares:]
         return couplings, fields
 
 
 @lru_cache(maxsize=8)
-def gauge_of(space: FiniteSpace) -> FeatureGauge:
+def gauge_of(space: StateSpace) -> FeatureGauge:
     """The gauge of a space without names, made once."""
     return FeatureGauge(space)
 

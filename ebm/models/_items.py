@@ -73,7 +73,8 @@ def levels_of(sizes: Sequence[int], names: Names) -> FiniteSpace:
     if len(runs) == 1:
         q, n = runs[0]
         return Levels(n, q, names=None if names is None else tuple(names))
-    return Product(*(Levels(n, q) for q, n in runs), names=names)
+    product: Any = Product(*(Levels(n, q) for q, n in runs), names=names)
+    return product  # type: ignore[no-any-return]
 
 
 def starts_of(sizes: Sequence[int]) -> Flags:

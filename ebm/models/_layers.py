@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +16,8 @@ from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form
 from ebm.models._frozen import Frozen
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
-from ebm.spaces import Binary, Reals, Spins, StateSpace
-from ebm.spaces._fixed_units import FixedUnits, fixed_units, subspace
+from ebm.spaces import Reals, StateSpace
+from ebm.spaces._fixed_units import FixedUnits, fixed_units
 from ebm.spaces._labels import hidden_names
 from ebm.units import Bernoulli, Gaussian, Spin, Unit
 
@@ -139,7 +140,7 @@ class LayerConditionals(Frozen):
             hidden_center=form.hidden_center,
             offset=form.constant,
             units=(form.visible_units, form.hidden_units),
-            names=subspace(self.space, fixed.rest).names,
+            names=self.space.subspace(fixed.rest).names,
         )
 
     def given_hidden(self, values: Any) -> Self:
@@ -262,15 +263,15 @@ def steps(units: Unit) -> tuple[float, float]:
 
 
 def pairs_of_layers(form: LayeredForm) -> QuadraticForm:
-    """The energies of two-valued visible units, Gaussian hidden ones integrated out.
+    """The energies of visible units, Gaussian hidden ones integrated out.
 
-    −½ (v−v̂)·Uγ⁻¹Uᵀ(v−v̂) − (b − Uĥ + Uγ⁻¹c)·v + k − v̂·Uĥ + v̂·Uγ⁻¹c − ½c·γ⁻¹c − ½Σ ln(2π/γ).
+    −½ (v−v̂)·Uγ⁻¹Uᵀ(v−v̂) − (b − Uĥ + Uγ⁻¹c)·v + k − v̂·Uĥ + v̂·Uγ⁻¹c − ½c·γ⁻¹c − ½Σ ln(2π/γ), and
+    the own energy ½Σγv² of Gaussian visible units.
     """
     units = form.hidden_units
-    if not (isinstance(units, Gaussian) and form.visible_units.space in {Binary, Spins}):
+    if not isinstance(units, Gaussian):
         raise ModelError(
-            "pairs are what Gaussian hidden units make of two-valued visible ones, got "
-            f"{type(form.visible_units).__name__} and {type(units).__name__} units"
+            f"pairs are what Gaussian hidden units make, got {type(units).__name__} units"
         )
     u, c = form.weights, form.hidden
     # A product with its own transpose is symmetric to the last bit.
@@ -281,9 +282,14 @@ def pairs_of_layers(form: LayeredForm) -> QuadraticForm:
     constant = form.constant - float(units.log_partition(c).sum())
     if form.visible_center is not None:
         constant += float(form.visible_center @ driven)
-    return QuadraticForm(
+    pairs = QuadraticForm(
         roots @ roots.T, form.visible + driven, constant, form.visible_center, is_checked=True
     )
+    if not isinstance(form.visible_units, Gaussian):
+        return pairs
+    pairs = pairs.at_origin()
+    own = np.broadcast_to(form.visible_units.precisions, len(form.visible))
+    return replace(pairs, matrix=pairs.matrix - np.diag(own))
 
 
 def gaussian_layer_averages(machine: Any, average: Any) -> tuple[Array, Array, Array]:
@@ -300,6 +306,13 @@ def gaussian_layer_averages(machine: Any, average: Any) -> tuple[Array, Array, A
 
 def pairwise_model(machine: Any) -> BoltzmannMachine | IsingModel:
     """The machine of :func:`pairs_of_layers`, its names those of the visible units."""
+    is_real = machine.visible_units.space is Reals
+    if is_real or not isinstance(machine.hidden_units, Gaussian):
+        kinds = [type(units).__name__ for units in machine.units]
+        raise ModelError(
+            "a pairwise model is what Gaussian hidden units make of two-valued visible ones, got "
+            f"{kinds[0]} and {kinds[1]} units"
+        )
     form, names = pairs_of_layers(machine.layered_form()), machine.names
     if machine.visible_units == Bernoulli():
         center = machine.visible_center

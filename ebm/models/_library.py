@@ -19,7 +19,11 @@ from ebm.units import Bernoulli, Gaussian, Spin
 
 def library_model(model: Any) -> Any:
     """The model of the library with the form that a model offers; None where it offers none."""
-    form, space = energy_form(model), model.space
+    return model_of(energy_form(model), model.space)
+
+
+def model_of(form: Any, space: Any) -> Any:
+    """The model of the library with a form over a space; None where there is none."""
     match form:
         case QuadraticForm() if isinstance(space, Binary):
             return BoltzmannMachine(
@@ -34,7 +38,7 @@ def library_model(model: Any) -> Any:
             return IsingModel(form.matrix, form.vector, offset=form.constant, names=space.names)
         case QuadraticForm() if isinstance(space, Levels):
             return _potts(form.at_origin().dense(), space)
-        case QuadraticForm() if isinstance(space, FiniteSpace):
+        case QuadraticForm():
             return _of_any_units(form.at_origin().dense(), space)
         case LayeredForm():
             return RestrictedBoltzmannMachine(
@@ -61,10 +65,10 @@ def _potts(form: QuadraticForm, space: Levels) -> PottsModel:
     return PottsModel(couplings, fields.reshape(n, q), offset=form.constant, names=space.names)
 
 
-def _of_any_units(form: QuadraticForm, space: FiniteSpace) -> PairwiseModel:
-    """What couples a unit to itself, g(x) = ½ f A_ii f, is one more field, and a constant."""
+def _of_any_units(form: QuadraticForm, space: Any) -> PairwiseModel:
+    """What couples a finite unit to itself, g = ½ f A_ii f, is one more field, and a constant."""
     couplings, fields, constant = form.matrix.copy(), form.vector.copy(), form.constant
-    for unit in range(space.n):
+    for unit in np.flatnonzero(~space.is_real):
         own, features = space.columns([unit]), space.features_of(unit)
         block = np.ix_(own, own)
         if couplings[block].any():
@@ -94,7 +98,9 @@ def couplings_of_pairs(model: Any) -> Array | None:
     if machine is not None:
         return np.array(machine.quadratic_form().dense().matrix)
     features = getattr(model, "pair_features", None)
-    if not callable(features) or any(block.shape[1] != 1 for block in features().blocks):
+    if not (isinstance(model.space, FiniteSpace) and callable(features)) or any(
+        block.shape[1] != 1 for block in features().blocks
+    ):
         return None
     n, n_fields = model.space.n, len(features().kept)
     couplings, pairs = np.zeros((n, n)), np.triu_indices(n, 1)
@@ -112,5 +118,6 @@ def joint_machine(model: Any) -> BoltzmannMachine | IsingModel | None:
         if isinstance(layered.hidden_units, Gaussian) and isinstance(layered.space, FiniteSpace):
             return layered.pairwise()
         is_joint = layered.units in {(Bernoulli(), Bernoulli()), (Spin(), Spin())}
-        return layered.joint() if is_joint else None
+        joint: Any = layered.joint() if is_joint else None
+        return joint  # type: ignore[no-any-return]
     return pair_machine(model)

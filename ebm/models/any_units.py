@@ -1,4 +1,4 @@
-"""The pairwise model of any finite units, alike or not: couplings between their features."""
+"""The pairwise model of any units, finite or real, alike or not: couplings of their features."""
 
 from __future__ import annotations
 
@@ -10,35 +10,44 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_finite, is_sparse
 from ebm._types import Array, Flags, Indices
+from ebm.ensembles.ensemble import require_ensemble
 from ebm.errors import ModelError
 from ebm.forms import QuadraticForm
 from ebm.model import PairFeatures, ParametricModel, Penalized
 from ebm.models import _couplings
 from ebm.models._feature_gauge import FeatureGauge, gauge_of
 from ebm.models._frozen import Frozen
-from ebm.spaces import FiniteSpace
+from ebm.models._gaussian_units import require_positive
+from ebm.spaces import FiniteSpace, StateSpace
 from ebm.spaces._labels import agreed_names, refuse_labels
 
 __all__ = ["PairwiseModel"]
 
 #: Features made at a time.
 CHUNK = 2**20
+#: Share of a square that is the rounding of a variance.
+NO_VARIANCE = 1e-24
+#: Number of samples that exact moments stand for.
+MOST_ROWS = 1e9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PairwiseModel(Frozen, ParametricModel):
-    """E(x) = −½ Σ A_cd f_c f_d − Σ v_c f_c + offset, f = ``space.features(x)`` of any finite units.
+    """E(x) = −½ Σ A_cd f_c f_d − Σ v_c f_c + offset, f = ``space.features(x)`` of any units.
 
-    A two-valued unit has one feature, its value, and a unit of q levels has q, of which one is 1;
-    A couples features of different units. A number added to all q fields of a unit, or to all its q
-    couplings with one feature and taken from the field of that one, changes no probability. The
-    parameters are therefore the entries in the gauge in which those of the last level of each unit
-    are zero: for units of levels alone those of a ``PottsModel``, for two-valued units all entries.
+    A two-valued or real unit has one feature, its value, and a unit of q levels has q, of which one
+    is 1; A couples features of different units, and real units with themselves. Given the finite
+    units the real ones are Gaussian, and their block of −A is the precision. A number added to all
+    q fields of a unit, or to all its q couplings with one feature and taken from the field of that
+    one, changes no probability. The parameters are therefore the entries in the gauge in which
+    those of the last level of each unit are zero: for units of levels alone those of a
+    ``PottsModel``, for other units all entries.
 
     Parameters
     ----------
-    space : FiniteSpace
-        Coding and names of the units, such as ``ebm.Product(ebm.Binary(2), ebm.Levels(3, 4))``.
+    space : StateSpace
+        Coding and names of the units, such as ``ebm.Product(ebm.Binary(2), ebm.Levels(3, 4))`` or
+        ``ebm.Product(visible=ebm.Spins(9), hidden=ebm.Reals(2))``.
     couplings : array_like, (n_features, n_features), optional
         Couplings A in units of k_B T, symmetric: each pair is written in both orders and counts
         once. None if not given.
@@ -52,8 +61,10 @@ class PairwiseModel(Frozen, ParametricModel):
     ShapeError
         If the shapes are not those of the space.
     ModelError
-        If the space is not finite, a number is not finite, two features of one unit are coupled, or
-        a coupling is written in one order of its units.
+        If ``space`` is no space, a number is not finite, two features of one finite unit are
+        coupled, or a coupling is written in one order of its units.
+    NormalizationError
+        If the precision of the real units is not positive definite.
     NamesError
         If labels are not the names of the units, or there is more than one feature for a unit.
 
@@ -69,9 +80,16 @@ class PairwiseModel(Frozen, ParametricModel):
     array([ 0.,  1., -1.])
     >>> model.parameter_names
     ('v[0]', 'v[1](0)', 'v[1](1)', 'A[0, 1](0)', 'A[0, 1](1)')
+
+    A switch that moves the mean of a real unit of precision 4:
+
+    >>> space = ebm.Product(switch=ebm.Binary(1), level=ebm.Reals(1))
+    >>> model = ebm.PairwiseModel(space, [[0, 2], [2, -4]])
+    >>> ebm.exact(model.given({0: 1})).moments().mean
+    array([0.5])
     """
 
-    space: FiniteSpace
+    space: StateSpace
     couplings: Any = None
     fields: Any = None
     offset: float = field(default=0.0, kw_only=True)
@@ -79,9 +97,9 @@ class PairwiseModel(Frozen, ParametricModel):
     _linear = ("couplings", "fields", "offset")
 
     def __post_init__(self) -> None:
-        if not isinstance(self.space, FiniteSpace):
+        if not isinstance(self.space, StateSpace):
             raise ModelError(
-                "space must be a finite space, such as "
+                "space must be a space of units, such as "
                 f"ebm.Product(ebm.Binary(2), ebm.Levels(3, 4)), got {self.space!r}"
             )
         d = self.space.n_features
@@ -94,6 +112,55 @@ class PairwiseModel(Frozen, ParametricModel):
         fields = _couplings.vector(fields, d, "fields", names)
         self._freeze(couplings=couplings, fields=fields, offset=as_finite(self.offset, "offset"))
         self._require_different_units()
+        self._require_precision()
+
+    @classmethod
+    def for_data(cls, data: Any) -> Self:
+        """Independent units with the moments of data: where a fit of real units begins.
+
+        Real units have the means and variances of the data, so that a fit finds columns of any
+        scale; one that never changes has 1/N of its square for a variance. Finite units have their
+        frequencies, half an observation added to each value.
+
+        Parameters
+        ----------
+        data : Ensemble
+            Such as ``ebm.Ensemble.from_data(rows, space=space)``.
+
+        Returns
+        -------
+        PairwiseModel
+            Without couplings of different units.
+
+        Raises
+        ------
+        ModelError
+            If ``data`` are no ensemble.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> space = ebm.Product(on=ebm.Binary(1), level=ebm.Reals(1))
+        >>> rows = [[0, 1.0], [1, 3.0], [1, 5.0], [1, 3.0]]
+        >>> start = ebm.PairwiseModel.for_data(ebm.Ensemble.from_data(rows, space=space))
+        >>> start.fields.round(3), start.couplings.diagonal()
+        (array([0.847, 1.5  ]), array([ 0. , -0.5]))
+        """
+        require_ensemble(data)
+        space, moments, size = data.space, data.moments(), float(data.sample_size)
+        fields, precisions = np.zeros(space.n_features), np.zeros(space.n_features)
+        for unit, is_real in enumerate(space.is_real):
+            own = space.columns([unit])
+            mean = moments.mean[own]
+            if is_real:
+                variance, square = moments.covariance[own, own], mean**2
+                constant = np.where(square > 0, square, 1.0) / min(size, MOST_ROWS)
+                varies = variance > NO_VARIANCE * square
+                precisions[own] = 1 / np.where(varies, variance, constant)
+                fields[own] = precisions[own] * mean
+            else:
+                fields[own] = _log_frequencies(mean, space.features_of(unit), size)
+        return cls(space, np.diag(0 - precisions), fields)
 
     def _agreed_names(self, couplings: Any, fields: Any) -> Any:
         """Names of the units, by which both axes are labelled where each unit has one feature."""
@@ -109,8 +176,9 @@ class PairwiseModel(Frozen, ParametricModel):
         return names
 
     def _require_different_units(self) -> None:
-        units = self._gauge.unit_of
-        inside = np.argwhere((self.couplings != 0) & (units[:, None] == units))
+        units, is_real = self._gauge.unit_of, self.space.is_real
+        is_own = (units[:, None] == units) & ~is_real[units]
+        inside = np.argwhere((self.couplings != 0) & is_own)
         if len(inside):
             c, d = inside[0].tolist()
             unit = self.space.labels[units[c]]
@@ -118,6 +186,14 @@ class PairwiseModel(Frozen, ParametricModel):
                 f"couplings[{c}, {d}] must be zero, got {self.couplings[c, d]:g} between features "
                 f"of the unit {unit!r}: give it to fields, which act on one unit"
             )
+
+    def _require_precision(self) -> None:
+        """Refuse real units whose precision, −A among them, is not positive definite."""
+        own = self._gauge.squared
+        if len(own):
+            units = self._gauge.unit_of[own]
+            labels = tuple(self.space.labels[unit] for unit in units)
+            require_positive(-self.couplings[np.ix_(own, own)], labels)
 
     def __repr__(self) -> str:
         return f"PairwiseModel(n={self.n}, {len(self.parameters)} parameters, {self.space!r})"
@@ -196,7 +272,10 @@ class PairwiseModel(Frozen, ParametricModel):
 
     @property
     def parameters(self) -> Array:
-        """v, then A of the pairs of units i < j, no last levels, of ``last_state_zero()``; (p,)."""
+        """v, then A of the pairs of units i < j, no last levels, of ``last_state_zero()``; (p,).
+
+        Last come the couplings A of real units with themselves, minus their precisions.
+        """
         reduced = self.last_state_zero()
         return self._gauge.vector(reduced.couplings, reduced.fields)
 
@@ -214,17 +293,21 @@ class PairwiseModel(Frozen, ParametricModel):
         return (
             *(name("v", c) for c in gauge.kept),
             *(name("A", c, d) for c, d in zip(*gauge.pairs, strict=True)),
+            *(name("A", c, c) for c in gauge.squared),
         )
 
     @property
     def is_coupling(self) -> Flags:
-        """False for the fields, True for the couplings, (p,)."""
+        """False for fields and couplings of a unit with itself, True for the others, (p,)."""
         gauge = self._gauge
-        return np.arange(len(gauge.kept) + len(gauge.pairs[0])) >= len(gauge.kept)
+        return _between(len(gauge.kept), len(gauge.pairs[0]), len(gauge.squared))
 
     def pair_features(self) -> PairFeatures:
         """The parameters are fields and couplings of all features but those of last levels."""
-        widths, values = self.space.widths.tolist(), self.space.n_values.tolist()
+        space = self.space
+        if not isinstance(space, FiniteSpace):
+            raise ModelError(f"features of pairs are those of finite units, not of {space!r}")
+        widths, values = space.widths.tolist(), space.n_values.tolist()
         blocks = (np.eye(w)[:, : w - (w == q)] for w, q in zip(widths, values, strict=True))
         return PairFeatures(self._gauge.kept, tuple(blocks))
 
@@ -232,18 +315,20 @@ class PairwiseModel(Frozen, ParametricModel):
         """Fields and couplings of ``zero_sum()``: all levels of each unit alike."""
         # Of all couplings that give the same energies these have the smallest sum of squares.
         gauge = self._gauge
-        d, pairs = self.space.n_features, gauge.all_pairs
+        d, pairs, own = self.space.n_features, gauge.all_pairs, len(gauge.squared)
 
         def of(theta: Array) -> Array:
             couplings, fields, _ = gauge.in_gauge(*gauge.from_vector(theta), gauge.alike)
-            return np.concatenate([fields, couplings[pairs]])
+            # What couples a unit to itself has no gauge.
+            return np.concatenate([fields, couplings[pairs], theta[len(theta) - own :]])
 
         def transposed(slopes: Array) -> Array:
-            by_couplings = np.zeros((d, d))
-            by_couplings[pairs] = slopes[d:]
-            return gauge.vector(*gauge.in_gauge_adjoint(by_couplings, slopes[:d], gauge.alike))
+            by_couplings, squares = np.zeros((d, d)), slopes[len(slopes) - own :]
+            by_couplings[pairs] = slopes[d : len(slopes) - own]
+            by = gauge.vector(*gauge.in_gauge_adjoint(by_couplings, slopes[:d], gauge.alike))
+            return np.concatenate([by[: len(by) - own], squares])
 
-        return Penalized(of, transposed, np.arange(d + len(pairs[0])) >= d)
+        return Penalized(of, transposed, _between(d, len(pairs[0]), own))
 
     def with_parameters(self, theta: ArrayLike) -> Self:
         """The model at other parameters, in their gauge, with the offset of ``last_state_zero()``.
@@ -257,8 +342,15 @@ class PairwiseModel(Frozen, ParametricModel):
         -------
         PairwiseModel
             In the gauge in which the entries of last levels are zero.
+
+        Raises
+        ------
+        NormalizationError
+            If the precision of the real units is not positive definite there.
         """
-        return self._from_vector(theta, "theta", self.last_state_zero().offset)
+        changed = self._from_vector(theta, "theta", self.last_state_zero().offset)
+        changed._require_precision()
+        return changed
 
     def _from_vector(self, theta: ArrayLike, name: str, offset: float) -> Self:
         theta = _couplings.parameter_vector(theta, self, name)
@@ -266,7 +358,7 @@ class PairwiseModel(Frozen, ParametricModel):
         return self._with(*self._gauge.from_vector(theta), offset)
 
     def energy_gradient(self, states: ArrayLike) -> Array:
-        """∂E/∂θ = −(f_c, f_c f_d) in the order of ``parameters``.
+        """∂E/∂θ = −(f_c, f_c f_d, ½f_c²) in the order of ``parameters``.
 
         Parameters
         ----------
@@ -276,11 +368,12 @@ class PairwiseModel(Frozen, ParametricModel):
         Returns
         -------
         ndarray, (..., p)
-            Minus features, and minus products of two.
+            Minus features, minus products of two, and minus half the squares of real units.
         """
         f = self.space.features(states)
         c, d = self._gauge.pairs
-        return -np.concatenate([f[..., self._gauge.kept], f[..., c] * f[..., d]], axis=-1)
+        squares = 0.5 * f[..., self._gauge.squared] ** 2
+        return -np.concatenate([f[..., self._gauge.kept], f[..., c] * f[..., d], squares], axis=-1)
 
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
         """direction · ∂E/∂θ, (..., n) -> (...); memory does not grow with p."""
@@ -299,5 +392,51 @@ class PairwiseModel(Frozen, ParametricModel):
         ndarray, (p,)
             In the order of ``parameters``.
         """
-        moments = average.moments().to(self.space)
-        return -self._gauge.vector(moments.second, moments.mean)
+        moments, own = average.moments().to(self.space), len(self._gauge.squared)
+        slopes = -self._gauge.vector(moments.second, moments.mean)
+        slopes[len(slopes) - own :] *= 0.5
+        return slopes
+
+    def mean_energy_hessian(self, average: Any) -> Array:
+        """Zero, (p, p): energies are affine in the parameters."""
+        return np.zeros((len(self.is_coupling),) * 2)
+
+    def state_gradient(self, states: ArrayLike) -> Array:
+        """∂E/∂x = −Ax − v of real units alone, (..., n) -> (..., n).
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            States.
+
+        Returns
+        -------
+        ndarray, (..., n)
+            What Langevin and Hamiltonian chains follow.
+
+        Raises
+        ------
+        ModelError
+            If some units are not real.
+        """
+        if not self.space.is_real.all():
+            raise ModelError(f"only real states have a gradient, these are of {self.space!r}")
+        return self.space.map(lambda x: -x @ self.couplings - self.fields, states)
+
+
+def _log_frequencies(mean: Array, features: Array, size: float) -> Array:
+    """Fields of one finite unit whose features (q, w) have a mean (w,) over so many rows."""
+    q, prior = len(features), 0.5 / min(size, MOST_ROWS)
+    shares = mean
+    if len(mean) < q:
+        low, high = features[:, 0]
+        upper = (mean[0] - low) / (high - low)
+        shares = np.array([1 - upper, upper])
+    logs = np.log((np.maximum(shares, 0) + prior) / (1 + q * prior))
+    return logs if len(mean) == q else np.array([logs[1] - logs[0]]) / (high - low)
+
+
+def _between(n_first: int, n_couplings: int, n_last: int) -> Flags:
+    """True for the couplings, which follow the first numbers and precede the last ones."""
+    places = np.arange(n_first + n_couplings + n_last)
+    return np.asarray((places >= n_first) & (places < n_first + n_couplings))

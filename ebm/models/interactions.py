@@ -24,7 +24,7 @@ from ebm.models._frozen import Frozen
 from ebm.models._terms import Products, Units
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.spaces import Binary, Spins
-from ebm.spaces._fixed_units import FixedUnits, subspace
+from ebm.spaces._fixed_units import FixedUnits
 
 __all__ = ["InteractionModel"]
 
@@ -198,7 +198,7 @@ class InteractionModel(Frozen, ParametricModel):
     def _given(self, fixed: FixedUnits) -> Self:
         """Terms times the fixed values, equal rests added; what a 0 multiplies is no term."""
         form = terms_given(self.term_form(), fixed, self.space)
-        space = subspace(self.space, fixed.rest)
+        space = self.space.subspace(fixed.rest)
         return self._replaced(terms=form.terms, space=space, offset=form.constant)
 
     def scaled(self, beta: float) -> Self:

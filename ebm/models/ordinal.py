@@ -20,7 +20,7 @@ from ebm.models._frozen import Frozen
 from ebm.models.any_units import PairwiseModel
 from ebm.models.potts import PottsModel
 from ebm.spaces import FiniteSpace, Levels
-from ebm.spaces._fixed_units import FixedUnits, subspace
+from ebm.spaces._fixed_units import FixedUnits
 from ebm.spaces._labels import agreed_names
 
 __all__ = ["OrdinalModel"]
@@ -318,7 +318,7 @@ class OrdinalModel(Frozen, ParametricModel):
             thresholds=tuple(self.thresholds[r] + self.scores[r] * pushes[r] for r in rest),
             scores=tuple(self.scores[r] for r in rest),
             offset=self.offset - own - 0.5 * float(scores @ pushes[units]),
-            names=subspace(self.space, rest).names,
+            names=self.space.subspace(rest).names,
         )
 
     @cached_property

@@ -20,7 +20,7 @@ from ebm.model import ParametricModel
 from ebm.models import _couplings
 from ebm.models._frozen import Frozen
 from ebm.spaces import Binary, HomogeneousSpace, Spins
-from ebm.spaces._fixed_units import FixedUnits, subspace
+from ebm.spaces._fixed_units import FixedUnits
 from ebm.spaces._labels import agreed_names
 
 __all__ = ["BoltzmannMachine", "IsingModel", "TwoValuedModel"]
@@ -114,7 +114,7 @@ class TwoValuedModel(Frozen, ParametricModel):
         numbers = dict(zip(self._numbers, (form.matrix, form.vector), strict=True))
         if hasattr(self, "center"):
             numbers["center"] = self.feature_center[fixed.rest]
-        names = subspace(self.space, fixed.rest).names
+        names = self.space.subspace(fixed.rest).names
         return self._replaced(**numbers, offset=form.constant, names=names)
 
     @property

@@ -18,7 +18,7 @@ from ebm.model import PairFeatures, ParametricModel, Penalized
 from ebm.models import _couplings, _level_couplings
 from ebm.models._frozen import Frozen
 from ebm.spaces import Levels
-from ebm.spaces._fixed_units import FixedUnits, subspace
+from ebm.spaces._fixed_units import FixedUnits
 from ebm.spaces._labels import agreed_names, aligned
 
 __all__ = ["PottsModel"]
@@ -231,7 +231,7 @@ class PottsModel(Frozen, ParametricModel):
             couplings=self.couplings[np.ix_(rest, rest)],
             fields=self.fields[rest] + pushes.sum(axis=0)[rest],
             offset=self.offset - float(self.fields[units, values].sum() + 0.5 * among),
-            names=subspace(self.space, rest).names,
+            names=self.space.subspace(rest).names,
         )
 
     @cached_property

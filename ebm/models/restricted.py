@@ -14,23 +14,24 @@ from ebm._normalization import require_sum
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
-from ebm.errors import ModelError, ShapeError, require_memory
+from ebm.errors import ModelError, ShapeError
 from ebm.forms import LayeredForm
 from ebm.model import ParametricModel
 from ebm.models import _couplings
+from ebm.models._joint_layers import joint_of_layers
 from ebm.models._layers import (
     LayerConditionals,
     checked_units,
     gaussian_layer_averages,
     independent_layer,
-    joint_names,
     mean_hessian,
     pairwise_model,
 )
+from ebm.models.any_units import PairwiseModel
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.spaces import StateSpace
 from ebm.spaces._labels import agreed_names, aligned
-from ebm.units import Bernoulli, Gaussian, Spin
+from ebm.units import Bernoulli, Gaussian
 
 __all__ = ["RestrictedBoltzmannMachine"]
 
@@ -422,20 +423,23 @@ class RestrictedBoltzmannMachine(LayerConditionals, ParametricModel):
             for start in range(0, len(states), rows):
                 yield states[start : start + rows], weights[start : start + rows]
 
-    def joint(self) -> BoltzmannMachine | IsingModel:
-        """The Boltzmann machine of both layers, [EBM] eq 19: W = [[0, U], [Uᵀ, 0]].
+    def joint(self) -> BoltzmannMachine | IsingModel | PairwiseModel:
+        """The pairwise model of both layers, [EBM] eq 19: W = [[0, U], [Uᵀ, 0]].
 
         Returns
         -------
-        BoltzmannMachine or IsingModel
+        BoltzmannMachine, IsingModel or PairwiseModel
             On n + m units, the visible ones first, with the same ln Z. Where the visible units
             have names, the hidden ones are called ``"h0"``, ``"h1"``, … Two layers of ±1 units are
-            an Ising model.
+            an Ising model. Layers of different kinds, or of Gaussian units, which have couplings −γ
+            with themselves, are the blocks ``visible`` and ``hidden`` of a ``Product``.
 
         Raises
         ------
         ModelError
-            If the units are of other kinds, or of different kinds in the two layers.
+            If the hidden units have no space: exponential, rectified or uniform ones.
+        NormalizationError
+            If the precision of all real units is not positive definite.
         MemoryLimitError
             If its (n + m)² weights would take too much memory.
 
@@ -447,32 +451,7 @@ class RestrictedBoltzmannMachine(LayerConditionals, ParametricModel):
                [ 0.,  0., -1.],
                [ 2., -1.,  0.]])
         """
-        n = self.n
-        size = n + self.n_hidden
-        if self.units not in {(Bernoulli(), Bernoulli()), (Spin(), Spin())}:
-            raise ModelError(
-                "a joint machine needs two layers of Bernoulli or two of Spin units, got "
-                f"{self!r}: stay with its methods, or sum Gaussian hidden units out by pairwise()"
-            )
-        require_memory(
-            3 * 8.0 * size**2,
-            f"the weights between all of {size} units",
-            "stay with the restricted machine, whose weights join its layers alone",
-        )
-        weights = np.zeros((size, size))
-        weights[:n, n:] = self.weights
-        weights[n:, :n] = self.weights.T
-        if self.visible_units == Spin():
-            form = self.layered_form().at_origin()
-            fields = np.concatenate([form.visible, form.hidden])
-            return IsingModel(weights, fields, offset=form.constant, names=joint_names(self))
-        return BoltzmannMachine(
-            weights,
-            np.concatenate([self.visible_biases, self.hidden_biases]),
-            center=np.concatenate([self.visible_center, self.hidden_center]),
-            offset=self.offset,
-            names=joint_names(self),
-        )
+        return joint_of_layers(self)
 
     def pairwise(self) -> BoltzmannMachine | IsingModel:
         """The pairwise model of the visible units that Gaussian hidden units make of them.

@@ -14,7 +14,7 @@ from ebm.errors import ModelError, ShapeError
 from ebm.model import EnergyModel
 from ebm.models._frozen import Frozen
 from ebm.spaces import FiniteSpace
-from ebm.spaces._fixed_units import FixedUnits, require_some_allowed, subspace
+from ebm.spaces._fixed_units import FixedUnits, require_some_allowed
 from ebm.spaces._labels import refuse_labels
 
 __all__ = ["TabularModel"]
@@ -115,7 +115,7 @@ class TabularModel(Frozen, EnergyModel):
 
     def _given(self, fixed: FixedUnits) -> TabularModel:
         """The part of the table at these values."""
-        space = subspace(self.space, fixed.rest)
+        space = self.space.subspace(fixed.rest)
         others = space.states_at(range(int(space.size)))
         energies = self.energy(fixed.completed(others))
         require_some_allowed(energies, fixed, self.space)

@@ -4,6 +4,7 @@ from ebm.plotting.figures import comparison_figure, report_figure
 from ebm.plotting.groups import group_differences
 from ebm.plotting.items import category_shares, items_figure, sum_scores
 from ebm.plotting.learning_curve import images, learning_curve
+from ebm.plotting.networks import network, regularization_path
 from ebm.plotting.panels import (
     couplings,
     moments_comparison,
@@ -21,9 +22,11 @@ __all__ = [
     "items_figure",
     "learning_curve",
     "moments_comparison",
+    "network",
     "pattern_probabilities",
     "population_count",
     "rates",
+    "regularization_path",
     "report_figure",
     "sum_scores",
 ]

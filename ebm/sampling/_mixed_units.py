@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ebm._types import Array, Indices, Words
 from ebm.forms import QuadraticForm
+from ebm.models._gaussian_units import GaussianUnits
 from ebm.sampling._by_energy import choose_columns
 from ebm.sampling._precision import require_sums
 from ebm.sampling.sweeper import Sweeper, uniforms
-from ebm.spaces import FiniteSpace
+from ebm.spaces import StateSpace
 
 
 class MixedSweeper(Sweeper):
     """Heat bath of units of different kinds, all of them or some, in turn.
 
-    The log weight of level a of unit i, of features φ_a, given all others is
-    φ_a·(v_i + Σ_{j≠i} A_ij f_j) + ½ φ_a A_ii φ_a.
+    The log weight of level a of a finite unit i, of features φ_a, given all others is
+    φ_a·(v_i + Σ_{j≠i} A_ij f_j) + ½ φ_a A_ii φ_a. Real units follow all at once, as Gaussian ones
+    given the finite ones and those that stay.
     """
 
     def __init__(
-        self, form: QuadraticForm, space: FiniteSpace, units: Indices | None = None
+        self, form: QuadraticForm, space: StateSpace, units: Indices | None = None
     ) -> None:
         form = form.at_origin().dense()
         require_sums(form.matrix, form.vector, name="the model")
         self._space = space
-        self._units = np.arange(space.n) if units is None else units
-        self._rows: list[tuple[slice, Array, Array, Array, Array]] = []
-        stops = np.cumsum(space.widths)
-        for unit, (width, stop) in enumerate(zip(space.widths, stops, strict=True)):
-            own, features = slice(stop - width, stop), space.features_of(unit)
-            couplings = features @ form.matrix[own]
-            # A unit's coupling to its own value is part of its field.
-            fields = features @ form.vector[own] + 0.5 * (couplings[:, own] * features).sum(axis=1)
-            couplings[:, own] = 0
-            self._rows.append((own, space.values_of(unit), features, couplings, fields[:, None]))
+        swept = np.arange(space.n) if units is None else units
+        self._units, self._real = (
+            swept[space.is_real[swept] == is_real] for is_real in (False, True)
+        )
+        self._rows = {int(unit): _row(form, space, unit) for unit in self._units}
+        self._gaussian = None
+        if len(self._real):
+            self._gaussian = GaussianUnits.of(form, space, self._real)
 
     def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
         """Sequential sweeps over the units."""
@@ -48,3 +50,23 @@ class MixedSweeper(Sweeper):
                 chosen = choose_columns(logs, threshold)
                 work[:, unit] = values[chosen]
                 features[:, own] = own_features[chosen]
+            if self._gaussian is not None:
+                self._draw_real(self._gaussian, work, features, stream)
+
+    def _draw_real(self, units: GaussianUnits, work: Array, features: Array, stream: Words) -> None:
+        """All real units that are swept, from their distribution given the others."""
+        from scipy.special import ndtri
+
+        normal = ndtri(uniforms(stream, (len(work), len(self._real))))
+        work[:, self._real] = units.mean(features[:, units.rest]) + units.spread(normal)
+
+
+def _row(form: QuadraticForm, space: Any, unit: int) -> tuple[slice, Array, Array, Array, Array]:
+    """Columns of a finite unit, its values and features, and what its log weights are made of."""
+    columns, features = space.columns([unit]), space.features_of(unit)
+    own = slice(columns[0], columns[-1] + 1)
+    couplings = features @ form.matrix[own]
+    # A unit's coupling to its own value is part of its field.
+    fields = features @ form.vector[own] + 0.5 * (couplings[:, own] * features).sum(axis=1)
+    couplings[:, own] = 0
+    return own, space.values_of(unit), features, couplings, fields[:, None]

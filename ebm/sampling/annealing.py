@@ -162,7 +162,7 @@ class Annealing:
         Parameters
         ----------
         model : EnergyModel
-            Over a finite space.
+            Over a finite space, or a machine with Gaussian visible units.
         rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
             Source of randomness.
         progress : bool
@@ -229,7 +229,8 @@ def log_partition(
     Parameters
     ----------
     model : EnergyModel
-        Over a finite space. Another temperature is another model: ``model.scaled(beta)``.
+        Over a finite space, or a machine with Gaussian visible units. Another temperature is
+        another model: ``model.scaled(beta)``.
     method : Annealing or callable, optional
         ``ebm.Annealing()`` if not given; or a function from a model to an object with an attribute
         ``log_partition``, such as ``ebm.exact``.
@@ -295,10 +296,16 @@ def _checked_schedule(schedule: Any) -> tuple[float, ...]:
 
 def path_to(model: EnergyModel, rng: np.random.Generator) -> CouplingPath | TemperedPath:
     """The path of models that ends at a model."""
-    space = checked_space(model)
+    space, kind = checked_space(model), offered_form(model)
+    if kind is LayeredForm and space.is_real.all():
+        return _of_real_units(library_model(model), rng)
     if not isinstance(space, FiniteSpace):
-        raise ModelError(f"annealing needs a finite space, got {space!r}")
-    kind = offered_form(model)
+        hint = (
+            "; of a pairwise model integrate real units out first by ebm.marginalize(model, keep)"
+        )
+        raise ModelError(
+            f"annealing needs a finite space, got {space!r}{hint if kind is QuadraticForm else ''}"
+        )
     if kind is LayeredForm:
         layered = library_model(model)
         is_binary = layered.layered_form().is_binary
@@ -330,6 +337,16 @@ class CouplingPath:
             return self.model  # type: ignore[no-any-return]
         theta = (1 - fraction) * self.start + fraction * self.model.parameters
         return self.model.with_parameters(theta)  # type: ignore[no-any-return]
+
+
+class RealPath(CouplingPath):
+    """The same from independent Gaussian visible units, of the mean inputs in place of odds."""
+
+    def draw(self, n_states: int, rng: np.random.Generator) -> Array:
+        """Independent units."""
+        units = self.model.with_parameters(self.start).visible_units
+        draws: Array = units.sample(np.tile(self.odds, (n_states, 1)), rng)
+        return draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -402,6 +419,22 @@ def _of_units(model: Any, rng: np.random.Generator) -> CouplingPath:
     return CouplingPath(model, start, odds, log_partition)
 
 
+def _of_real_units(model: Any, rng: np.random.Generator) -> RealPath:
+    """The same with Gaussian visible units, which start with the moments of the pilot chains.
+
+    Their precision is positive all along: of γ(s) − s²Uγ⁻¹Uᵀ both ends are, and s² is convex.
+    """
+    states = _pilot(model, rng, keeps_units=True)
+    inputs = model.hidden_input(states).mean(axis=0)
+    precisions = 1 / states.var(axis=0)
+    visible = precisions * states.mean(axis=0)
+    start = np.concatenate([visible, inputs, np.zeros(model.weights.size), precisions])
+    units = model.with_parameters(start).visible_units
+    log_partition = float(units.log_partition(visible).sum()) - model.offset
+    log_partition += float(model.hidden_units.log_partition(inputs).sum())
+    return RealPath(model, start, visible, log_partition)
+
+
 def _pilot(model: Any, rng: np.random.Generator, *, keeps_units: bool = False) -> Array:
     """States of a few chains that were annealed quickly, (chains, n).
 
@@ -411,9 +444,16 @@ def _pilot(model: Any, rng: np.random.Generator, *, keeps_units: bool = False) -
     states = model.space.random(PILOT_CHAINS, rng)
     chains = ChainState(states, new_streams(rng, len(block_slices(PILOT_CHAINS))))
     for beta in np.linspace(0, 1, PILOT_STEPS):
-        part = model.with_parameters(beta * model.parameters) if keeps_units else None
+        part = model.with_parameters(_weakened(model, float(beta))) if keeps_units else None
         chains = advance(part or model.scaled(float(beta)), Gibbs(), chains, 1)
     return np.asarray(chains.states)
+
+
+def _weakened(model: Any, beta: float) -> Array:
+    """Parameters of a machine times β, all but the precisions of Gaussian visible units, (p,)."""
+    own = len(model.parameters) - (model.n if model.space.is_real.all() else 0)
+    factors = np.where(np.arange(len(model.parameters)) < own, beta, 1.0)
+    return np.asarray(factors * model.parameters)
 
 
 def _log_odds(active: Array) -> Array:

@@ -44,9 +44,9 @@ class Gibbs:
     """Heat bath: every unit in turn takes a value drawn from its distribution given all others.
 
     Models with a ``quadratic_form`` (dense or sparse), a ``term_form`` or a ``layered_form`` (layer
-    by layer, real units among them) have compiled or vectorized sweeps; those of any other finite
-    model evaluate its ``energy`` for each update, which is slow. If some states are forbidden
-    (E = +∞), changes of one unit must lead from each allowed state to every other.
+    by layer) have compiled or vectorized sweeps, real units in pairs all at once; those of any
+    other finite model evaluate its ``energy`` for each update, which is slow. If some states are
+    forbidden (E = +∞), changes of one unit must lead from each allowed state to every other.
 
     Log-odds are summed in single precision where it keeps three decimals, |b_i| + Σ_j |W_ij| below
     about 8000, and in double precision beyond, at several times the cost.
@@ -64,6 +64,8 @@ class Gibbs:
         form = energy_form(model)
         if isinstance(form, LayeredForm) and not are_two_valued(form):
             return UnitsSweeper(form)
+        if isinstance(form, QuadraticForm) and model.space.is_real.any():
+            return MixedSweeper(form, model.space)
         space = _finite_space(model)
         if isinstance(form, LayeredForm) and isinstance(space, HomogeneousSpace):
             return LayerSweeper(binary_layers(form), space)
@@ -74,7 +76,11 @@ class Gibbs:
 
     def partial_sweeper(self, model: EnergyModel, n_chains: int, units: Indices) -> Sweeper:
         """Sweeps of some units in turn; the others keep the values that they have in each chain."""
-        space, form = _finite_space(model), energy_form(model)
+        form = energy_form(model)
+        if isinstance(form, QuadraticForm) and model.space.is_real.any():
+            return MixedSweeper(form, model.space, units)
+        is_layered = isinstance(form, LayeredForm)
+        space: Any = model.space if is_layered else _finite_space(model)
         order, ordered = _first(units, form, space)
         sweeper: FormSweeper | LayerSweeper | UnitsSweeper | None
         if not isinstance(ordered, LayeredForm):
@@ -140,7 +146,8 @@ def _finite_space(model: EnergyModel) -> FiniteSpace:
     if not isinstance(space, FiniteSpace):
         raise ModelError(
             f"Gibbs and Metropolis need a finite space, got {space!r}; over ebm.Reals use "
-            "ebm.Langevin or ebm.HamiltonianMonteCarlo"
+            "ebm.Langevin or ebm.HamiltonianMonteCarlo, and for real units in pairs or layers "
+            "ebm.Gibbs()"
         )
     return space
 

@@ -31,7 +31,6 @@ from ebm.sampling.samples import (
     SamplingRun,
 )
 from ebm.sampling.sweeper import part_sweeper
-from ebm.spaces import FiniteSpace
 from ebm.spaces._fixed_units import fixed_units
 
 __all__ = ["sample"]
@@ -81,9 +80,9 @@ def sample(
     Parameters
     ----------
     model : EnergyModel
-        Over a finite space; or over ``ebm.Reals`` with ``state_gradient(states)``, (..., n) ->
-        (..., n), which is ∂E/∂x. One with a method ``flat_directions`` that names some is refused:
-        exp(−E) has no finite integral.
+        Over a finite space, or with real units in pairs or layers; or over ``ebm.Reals`` with
+        ``state_gradient(states)``, (..., n) -> (..., n), which is ∂E/∂x. One with a method
+        ``flat_directions`` that names some is refused: exp(−E) has no finite integral.
     sampler : Gibbs, Metropolis, ParallelTempering, Langevin or HamiltonianMonteCarlo, optional
         Transition kernel, ``ebm.Gibbs()`` if not given; the last two are for ``ebm.Reals``. An
         object with a method ``sweeper`` serves as well, see :class:`ebm.sampling.Sweeper`.
@@ -193,10 +192,7 @@ def _swept(
         sweeper = sampler.sweeper(model, n_chains)
     else:
         sweeper = part_sweeper(model, sampler, n_chains, clamped.rest)
-    # A byte for each value, unless there are more levels than it holds; reals as they are.
-    kind = np.dtype(np.float64)
-    if isinstance(space, FiniteSpace):
-        kind = np.min_scalar_type(-int(space.n_values.max()))
+    kind = space.dtype
     require_memory(
         float(n_chains) * n_draws * space.n * kind.itemsize,
         f"{n_chains} chains of {n_draws} draws of {space.n} units",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,6 @@ from ebm._arrays import as_floats
 from ebm._types import Array, Indices
 from ebm.errors import MissingValueError, ModelError, NamesError, ShapeError
 from ebm.spaces._labels import shown
-from ebm.spaces.finite import FiniteSpace
 from ebm.spaces.space import StateSpace
 
 
@@ -125,19 +123,6 @@ def unit_position(unit: Any, space: StateSpace, name: str, hint: str = "") -> in
     if not 0 <= number < space.n:
         raise ShapeError(f"{name} must hold numbers from 0 to {space.n - 1}, got {number}{hint}")
     return number
-
-
-def subspace(space: Any, units: Indices) -> Any:
-    """The space of some of the units, in this order and with their names."""
-    if isinstance(space, FiniteSpace):
-        return space.subspace(units)
-    names = space.names and tuple(space.names[unit] for unit in units)
-    return replace(space, n=len(units), names=names)
-
-
-def columns_of(space: StateSpace, units: Indices) -> Indices:
-    """Places of the features of some units among those of the space."""
-    return space.columns(units) if isinstance(space, FiniteSpace) else units
 
 
 def require_some_allowed(energies: Array, fixed: FixedUnits, space: StateSpace) -> None:

@@ -6,8 +6,8 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Self
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from ebm._arrays import as_integer, read_only
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags, Indices
 from ebm.errors import ShapeError
-from ebm.spaces.space import StateSpace
+from ebm.spaces.space import StateSpace, checked_units, repeated
 
 __all__ = ["Binary", "FiniteSpace", "HomogeneousSpace", "Levels", "Spins"]
 
@@ -82,9 +82,9 @@ class FiniteSpace(StateSpace):
         """Features of consecutive units from ``first`` on by their levels, (m, k) -> (m, Σ w)."""
 
     @property
-    def n_features(self) -> int:
-        """Number of features, Σ_i w_i."""
-        return int(self.widths.sum())
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest type that holds states: a byte, unless there are more levels."""
+        return np.min_scalar_type(-int(self.n_values.max()))
 
     @property
     def size(self) -> float:
@@ -95,20 +95,6 @@ class FiniteSpace(StateSpace):
     @abstractmethod
     def size_as_powers(self) -> str:
         """The number of states written as powers, such as ``"2^60"`` or ``"2^5 · 4^3"``."""
-
-    def columns(self, units: Sequence[int] | Indices) -> Indices:
-        """Places of the features of some units among those of the space, unit by unit."""
-        stops = np.cumsum(self.widths)
-        starts = stops - self.widths
-        numbers = checked_units(units, self.n) if len(units) else []
-        parts = [np.arange(starts[unit], stops[unit], dtype=np.intp) for unit in numbers]
-        return np.concatenate([np.empty(0, dtype=np.intp), *parts])
-
-    def largest_between_units(self, matrix: Array) -> Array:
-        """Largest |A_cd| of a matrix over features for each pair of units, (d, d) -> (n, n)."""
-        starts = np.cumsum(self.widths) - self.widths
-        rows = np.maximum.reduceat(np.abs(matrix), starts, axis=0)
-        return np.asarray(np.maximum.reduceat(rows, starts, axis=1))
 
     def states_at(self, indices: ArrayLike) -> Array:
         """States by their number, in lexicographic order with the first unit slowest.
@@ -189,12 +175,12 @@ class HomogeneousSpace(FiniteSpace):
     @property
     def n_values(self) -> Indices:
         """The number of values q, n times."""
-        return _repeated(len(self.values), self.n)
+        return repeated(len(self.values), self.n)
 
     @property
     def widths(self) -> Indices:
         """The number of features of a unit, n times."""
-        return _repeated(self.value_features.shape[1], self.n)
+        return repeated(self.value_features.shape[1], self.n)
 
     @property
     def n_features(self) -> int:
@@ -247,25 +233,6 @@ class HomogeneousSpace(FiniteSpace):
     def random(self, n_states: int, rng: RandomSource = None) -> Array:
         """Independent uniform states, (n_states, n)."""
         return generator(rng).choice(self.values, size=(n_states, self.n))
-
-
-@lru_cache(maxsize=16)
-def _repeated(number: int, n: int) -> Indices:
-    """A number n times, read-only."""
-    array = np.full(n, number, dtype=np.intp)
-    array.setflags(write=False)
-    return array
-
-
-def checked_units(units: Sequence[int] | Indices, n: int) -> list[int]:
-    """Numbers of units from 0 to n − 1, at least one."""
-    numbers = np.asarray(units)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not len(numbers):
-        raise ShapeError(f"units must be a sequence of numbers, at least one, got {units!r}")
-    listed: list[int] = numbers.tolist()
-    if min(listed) < 0 or max(listed) >= n:
-        raise ShapeError(f"units must be numbers from 0 to {n - 1}, got {units!r}")
-    return listed
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -77,9 +78,46 @@ class StateSpace(ABC):
         return tuple(self.names) if self.names else tuple(str(i) for i in range(self.n))
 
     @property
+    def is_real(self) -> Flags:
+        """Which units take real values, (n,)."""
+        return np.zeros(self.n, dtype=bool)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest type that holds states: reals as they are."""
+        return np.dtype(np.float64)
+
+    @property
+    def widths(self) -> Indices:
+        """Number of features w_i of each unit, (n,)."""
+        return repeated(1, self.n)
+
+    @property
     def n_features(self) -> int:
-        """Length of one row of :meth:`features`."""
-        return self.n
+        """Number of features, Σ_i w_i: the length of one row of :meth:`features`."""
+        return int(self.widths.sum())
+
+    def columns(self, units: Sequence[int] | Indices) -> Indices:
+        """Places of the features of some units among those of the space, unit by unit."""
+        numbers = checked_units(units, self.n) if len(units) else []
+        if self.n_features == self.n:
+            return np.array(numbers, dtype=np.intp)
+        stops = np.cumsum(self.widths)
+        starts = stops - self.widths
+        parts = [np.arange(starts[unit], stops[unit], dtype=np.intp) for unit in numbers]
+        return np.concatenate([np.empty(0, dtype=np.intp), *parts])
+
+    def subspace(self, units: Sequence[int] | Indices) -> StateSpace:
+        """The space of some of the units, in this order and with their names."""
+        numbers = checked_units(units, self.n)
+        names = self.names and tuple(self.names[unit] for unit in numbers)
+        return replace(self, n=len(numbers), names=names)
+
+    def largest_between_units(self, matrix: Array) -> Array:
+        """Largest |A_cd| of a matrix over features for each pair of units, (d, d) -> (n, n)."""
+        starts = np.cumsum(self.widths) - self.widths
+        rows = np.maximum.reduceat(np.abs(matrix), starts, axis=0)
+        return np.asarray(np.maximum.reduceat(rows, starts, axis=1))
 
     def features(self, states: ArrayLike) -> Array:
         """Features, whose moments are taken; mostly the states, (..., n) -> (..., n_features)."""
@@ -314,12 +352,36 @@ class Reals(StateSpace):
         """Infinite."""
         return math.inf
 
+    @property
+    def is_real(self) -> Flags:
+        """True for every coordinate, (n,)."""
+        return np.ones(self.n, dtype=bool)
+
     def random(self, n_states: int, rng: RandomSource = None) -> Array:
         """Independent standard normal states, (n_states, n)."""
         return generator(rng).standard_normal((n_states, self.n))
 
     def _valid(self, states: Array) -> Flags:
         return np.isfinite(states)
+
+
+@lru_cache(maxsize=16)
+def repeated(number: int, n: int) -> Indices:
+    """A number n times, read-only."""
+    array = np.full(n, number, dtype=np.intp)
+    array.setflags(write=False)
+    return array
+
+
+def checked_units(units: Sequence[int] | Indices, n: int) -> list[int]:
+    """Numbers of units from 0 to n − 1, at least one."""
+    numbers = np.asarray(units)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not len(numbers):
+        raise ShapeError(f"units must be a sequence of numbers, at least one, got {units!r}")
+    listed: list[int] = numbers.tolist()
+    if min(listed) < 0 or max(listed) >= n:
+        raise ShapeError(f"units must be numbers from 0 to {n - 1}, got {units!r}")
+    return listed
 
 
 def _is_number(text: str) -> bool:

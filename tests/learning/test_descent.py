@@ -527,7 +527,7 @@ def test_settings_of_gradient_steps_need_gradient_steps():
     with pytest.raises(EbmError, match="rng belongs to gradient steps"):
         ebm.fit(START, ROWS, rng=3)
     with pytest.raises(EbmError, match="l1 belongs to gradient steps"):
-        ebm.fit(START, ROWS, penalty=ebm.Penalty(l1=0.1))
+        ebm.fit(START, ROWS, penalty=ebm.Penalty(l1=0.1), solver=ebm.Newton())
     with pytest.raises(TypeError, match="validation"):
         ebm.LBFGS(validation=ROWS)
 

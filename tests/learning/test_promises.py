@@ -68,7 +68,7 @@ def test_the_tolerance_given_is_the_one_that_decides():
         {"rng": 0},
         {"solver": ebm.GradientSteps(n_epochs=2), "max_iterations": 3},
         {"solver": ebm.Newton(), "loss": CHAINS},
-        {"penalty": ebm.Penalty(l1=0.1)},
+        {"penalty": ebm.Penalty(l1=0.1), "solver": ebm.LBFGS()},
         {"solver": ebm.Newton()} | {"loss": ebm.inversion.Pseudolikelihood()},
     ],
     ids=["rng", "iterations of epochs", "steps on chains", "l1 of sums", "solver of another loss"],

@@ -45,6 +45,8 @@ RUNS = {
     "L-BFGS, short memory": (ebm.LBFGS(memory=3), TRIPLES, ebm.exact, 0.01),
     "L-BFGS, layers": (ebm.LBFGS(max_iterations=25), LAYERS, ebm.exact, 0.01),
     "L-BFGS, ties": (ebm.LBFGS(), PAIRS, ebm.exact, TIED),
+    "proximal Newton": (ebm.ProximalNewton(1e-12), PAIRS, ebm.exact, ebm.Penalty(l1=0.01)),
+    "proximal Newton, no corners": (ebm.ProximalNewton(1e-12), PAIRS, ebm.exact, None),
     "exact steps": (steps(n_epochs=12), PAIRS, ebm.exact, None),
     "exact steps, not centered": (steps(n_epochs=12, centering=False), PAIRS, ebm.exact, 0.01),
     "exact steps, batches": (steps(batch_size=16), PAIRS, ebm.exact, None),
@@ -73,6 +75,9 @@ def begin(solver, model, average, penalty):
     penalty = ebm.Penalty(l2=penalty) if isinstance(penalty, float) else penalty or ebm.Penalty()
     loss = average if isinstance(average, ebm.Likelihood) else ebm.Likelihood(average)
     problem = loss.of(model, ebm.Ensemble.from_data(ROWS), penalty)
+    if isinstance(solver, ebm.ProximalNewton):
+        sparse = problem.sparse()
+        return sparse.loss(penalty.l1), sparse.start()
     if isinstance(solver, ebm.GradientSteps):
         loss = SampledLikelihood.of(problem, solver)
     else:

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 
 import ebm
-from ebm.errors import ModelError, NamesError, NoMaximumWarning, ShapeError
+from ebm.errors import (
+    ModelError,
+    NamesError,
+    NoMaximumWarning,
+    NormalizationError,
+    ShapeError,
+)
 from ebm.models._library import library_model
 from tests import oracles, strategies
 
@@ -234,7 +240,8 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),
         [
-            ((ebm.Reals(2),), ModelError, "space must be a finite space"),
+            ((ebm.Binary,), ModelError, "space must be a space of units"),
+            ((ebm.Reals(2),), NormalizationError, "least eigenvalue is 0, mostly along unit '0'"),
             ((SPACE, np.zeros((4, 4))), ShapeError, r"couplings must have shape \(8, 8\)"),
             ((SPACE, None, np.zeros(4)), ShapeError, r"fields must have shape \(8,\)"),
             ((SPACE, np.full((8, 8), np.nan)), ModelError, "couplings must be finite"),

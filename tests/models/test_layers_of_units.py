@@ -561,10 +561,9 @@ class TestBothLayers:
         assert type(visible).__name__ in repr(rbm) or rbm.units == (Bernoulli(), Bernoulli())
 
     def test_other_layers_are_not_joined_or_turned(self):
-        with pytest.raises(ModelError, match="two layers of Bernoulli or two of Spin"):
-            reference(Gaussian(1.0)).joint()
-        with pytest.raises(ModelError, match="two layers of Bernoulli or two of Spin"):
-            reference(Spin()).joint()
+        for hidden in (ReLU(1.0), Uniform(), Exponential(9.0)):
+            with pytest.raises(ModelError, match="hidden units that have a space"):
+                reference(hidden).joint()
         with pytest.raises(ModelError, match="visible units must be"):
             reference(Uniform()).transposed()
         turned = reference(Gaussian(2.0)).transposed()

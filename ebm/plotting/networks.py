@@ -1,0 +1,273 @@
+"""Sparse networks: the couplings along a path, and a network as a graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ebm._arrays import as_floats
+from ebm._types import Array
+from ebm.errors import EbmError, ModelError, ShapeError, require_extra
+from ebm.forms import has_pairs
+from ebm.plotting._names import as_drawn
+from ebm.plotting.style import COLORS, INDEPENDENT, axes_or_new
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["network", "regularization_path"]
+
+POSITIVE, NEGATIVE = COLORS[0], COLORS[1]
+#: Points of the widest line, and of a coupling that is smallest.
+WIDEST, NARROWEST = 6.0, 0.5
+#: Up to this many couplings have their numbers beside them.
+MOST_NUMBERS = 40
+#: Up to this many units have their names in the circles.
+MOST_NAMES = 60
+
+
+def regularization_path(path: Any, selection: Any = None, *, ax: Axes | None = None) -> Axes:
+    """Draw the couplings of a path against the strength λ, which decreases to the right.
+
+    Positive couplings are blue, negative ones vermilion and dashed; those that a choice leaves out
+    are gray.
+
+    Parameters
+    ----------
+    path : RegularizationPath
+        Result of :func:`ebm.inversion.regularization_path`.
+    selection : Selection or StabilityResult, optional
+        A choice along the path, whose couplings are drawn in color and whose strength is marked.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into; default a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        One line for each coupling that is ever present, on a logarithmic axis.
+
+    Raises
+    ------
+    EbmError
+        If ``path`` is no path, or the choice is one of another path.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> truth = ebm.IsingModel([[0, 0.5, 0], [0.5, 0, 0], [0, 0, 0]], [0, 0, 0])
+    >>> path = ebm.inversion.regularization_path(truth, ebm.exact(truth).sample(500, rng=1))
+    >>> ebm.plotting.regularization_path(path).get_xscale()
+    'log'
+    """
+    if not (hasattr(path, "supports") and hasattr(path, "l1")):
+        raise EbmError(
+            f"path must be a result of ebm.inversion.regularization_path, got {type(path).__name__}"
+        )
+    if selection is not None and getattr(selection, "path", None) is not path:
+        raise EbmError("selection must be a choice along this path, such as by extended_bic(path)")
+    ax = axes_or_new(ax)
+    values = path.parameters[:, path.family.space.n :]
+    chosen = np.ones(values.shape[1], dtype=bool) if selection is None else selection.support
+    is_thin = path.supports.any(axis=0).sum() > MOST_NUMBERS
+    for pair in np.flatnonzero(path.supports.any(axis=0)):
+        column = values[:, pair]
+        last = column[np.flatnonzero(column)[-1]]
+        style = _style(last) if chosen[pair] else {"color": INDEPENDENT, "ls": "-", "zorder": 1}
+        width = 0.7 if is_thin or not chosen[pair] else 1.3
+        ax.plot(path.l1, column, lw=width, **style)
+    ax.axhline(0, color="0.6", lw=0.8, zorder=0)
+    for index in np.unique(getattr(selection, "indices", [])):
+        ax.axvline(path.l1[int(index)], color="0.3", lw=0.8, ls=":")
+    ax.set_xscale("log")
+    ax.invert_xaxis()
+    ax.set(xlabel=r"strength $\lambda$ of the penalty", ylabel="coupling")
+    return ax
+
+
+def _style(value: float, width: float = 1.3) -> dict[str, Any]:
+    """Color and line of a sign, which print tells apart, too; dashes of any width are alike."""
+    if value > 0:
+        return {"color": POSITIVE, "ls": "-", "zorder": 2}
+    return {"color": NEGATIVE, "ls": (0, (5.5 / width, 2.2 / width)), "zorder": 2}
+
+
+def network(
+    model: Any,
+    *,
+    errors: ArrayLike | None = None,
+    positions: Any = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the couplings of a pairwise model as a graph.
+
+    Lines are as wide as couplings are strong; positive ones are blue, negative ones vermilion and
+    dashed. Units without couplings are drawn too.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine or IsingModel
+        The model, or any whose couplings are its parameters.
+    errors : array_like, (p,), optional
+        Standard errors of ``model.parameters``, such as those of a result: couplings are then
+        labeled with their values and errors, and those within two errors of zero are paler.
+    positions : mapping, optional
+        Where each unit is, (x, y) by its number, such as those of a layout of networkx for
+        ``ebm.to_graph(model)`` with units numbered; by default distances are numbers of
+        steps, and units without couplings are below.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into; default a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The network, with a legend of line widths.
+
+    Raises
+    ------
+    ModelError
+        If the model does not say which pairs its parameters couple.
+    ShapeError
+        If ``errors`` are not one for each parameter.
+    EbmError
+        If ``positions`` leave out a unit.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> model = ebm.IsingModel([[0, 0.5, 0], [0.5, 0, -0.2], [0, -0.2, 0]], [0, 0, 0])
+    >>> len(ebm.plotting.network(model).collections) > 0
+    True
+    """
+    if not has_pairs(model):
+        raise ModelError(
+            f"{type(model).__name__} does not say which pairs of two-valued units its parameters "
+            "couple: give a pairwise model such as ebm.IsingModel"
+        )
+    n, (i, j) = model.space.n, model.pairs
+    values = np.asarray(model.parameters)[n:]
+    deviations = _checked_errors(errors, n + len(values))
+    there = values != 0
+    i, j, values = i[there], j[there], values[there]
+    deviations = None if deviations is None else deviations[n:][there]
+    places = _places(n, i, j) if positions is None else _checked(positions, n)
+    ax = axes_or_new(ax)
+    ax.set_axis_off()
+    largest = float(np.abs(values).max(initial=0.0))
+    for index in np.argsort(np.abs(values)):
+        ends, value = places[[i[index], j[index]]], values[index]
+        is_sure = deviations is None or abs(value) > 2 * deviations[index]
+        width = NARROWEST + (WIDEST - NARROWEST) * abs(value) / largest
+        style = _style(value, width) | {"zorder": 1}
+        alpha = 0.85 if is_sure else 0.3
+        ax.plot(*ends.T, lw=width, alpha=alpha, solid_capstyle="butt", **style)
+    if deviations is not None and len(values) <= MOST_NUMBERS:
+        _label_couplings(ax, places[i], places[j], values, deviations)
+    _draw_units(ax, places, model.space.labels)
+    if len(values):
+        _legend(ax, values, largest)
+    return ax
+
+
+def _checked_errors(errors: Any, p: int) -> Array | None:
+    """Standard errors of all parameters, (p,), or None."""
+    if errors is None:
+        return None
+    checked = as_floats(errors, "errors")
+    if checked.shape != (p,):
+        raise ShapeError(f"errors must be one for each of {p} parameters, got {checked.shape}")
+    return checked
+
+
+def _checked(positions: Any, n: int) -> Array:
+    """Positions of units by their number, (n, 2)."""
+    try:
+        places = np.array([[float(x) for x in positions[unit]] for unit in range(n)])
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise EbmError(
+            f"positions must hold (x, y) for each unit, by its number from 0 to {n - 1}"
+        ) from error
+    if places.shape != (n, 2) or not np.isfinite(places).all():
+        raise EbmError(f"positions must be two finite numbers for each of {n} units")
+    return places
+
+
+def _places(n: int, i: Any, j: Any) -> Array:
+    """A layout whose distances are numbers of steps, uncoupled units in a row below, (n, 2)."""
+    networkx = require_extra("networkx", "plot")
+    graph = networkx.Graph()
+    graph.add_edges_from(zip(i.tolist(), j.tolist(), strict=True))
+    coupled = sorted(graph)
+    alone = [unit for unit in range(n) if unit not in graph]
+    places = np.zeros((n, 2))
+    if coupled:
+        steps = dict(networkx.all_pairs_shortest_path_length(graph))
+        # Parts that are not connected are as far apart as the ends of a part.
+        apart = 1 + max(max(lengths.values()) for lengths in steps.values())
+        distances = {a: {b: max(steps[a].get(b, apart), 1e-3) for b in coupled} for a in coupled}
+        layout = networkx.kamada_kawai_layout(graph, dist=distances)
+        places[coupled] = [layout[unit] for unit in coupled]
+    low = places[coupled, 1].min() if coupled else 0.0
+    width = max(1.0, len(alone) / 6)
+    places[alone, 0] = width * (np.arange(len(alone)) - (len(alone) - 1) / 2) / max(len(alone), 4)
+    places[alone, 1] = low - 0.35
+    return places
+
+
+def _draw_units(ax: Axes, places: Array, labels: tuple[str, ...]) -> None:
+    """Circles with names in them where they fit, otherwise beside."""
+    shown, properties = as_drawn(labels)
+    is_named = len(labels) <= MOST_NAMES
+    is_short = max(map(len, shown)) <= 3
+    size = (260 if len(labels) <= 20 else 130) if is_named and is_short else 45
+    ax.scatter(
+        *(places[:, 0], places[:, 1], size),
+        color="white",
+        edgecolors="0.2",
+        zorder=3,
+        clip_on=False,
+    )
+    ax.margins(0.1)
+    if not is_named:
+        return
+    size_of_text = 8.0 if len(labels) <= 20 else 6.0
+    for place, label in zip(places, shown, strict=True):
+        how: dict[str, Any] = {"xytext": (0, 0), "va": "center"}
+        if not is_short:
+            how = {"xytext": (0, 5), "va": "bottom"}
+            how["bbox"] = {"facecolor": "white", "alpha": 0.7, "lw": 0, "pad": 0.3}
+        ax.annotate(
+            label, place, textcoords="offset points", ha="center", fontsize=size_of_text,
+            zorder=4, **how, **properties,
+        )  # fmt: skip
+
+
+def _label_couplings(ax: Axes, first: Array, second: Array, values: Array, errors: Array) -> None:
+    """Value and error beside each line, along it."""
+    for a, b, value, error in zip(first, second, values, errors, strict=True):
+        a, b = (a, b) if a[0] <= b[0] else (b, a)
+        text = f"{value:.2f} ± {error:.2f}".replace("-", "−")
+        angle = float(np.degrees(np.arctan2(b[1] - a[1], b[0] - a[0])))
+        how: dict[str, Any] = {"fontsize": 6, "zorder": 2.5, "rotation": angle}
+        how |= {"transform_rotates_text": True, "rotation_mode": "anchor"}
+        how["bbox"] = {"facecolor": "white", "alpha": 0.75, "lw": 0, "pad": 0.3}
+        ax.text((a[0] + b[0]) / 2, (a[1] + b[1]) / 2, text, ha="center", va="center", **how)
+
+
+def _legend(ax: Axes, values: Array, largest: float) -> None:
+    """Lines of the strongest coupling of each sign, with its value."""
+    lines = require_extra("matplotlib.lines", "plot")
+    handles: list[Any] = []
+    for extreme in (values.max(), values.min()):
+        if handles and np.sign(extreme) == np.sign(values.max()):
+            break
+        width = NARROWEST + (WIDEST - NARROWEST) * abs(extreme) / largest
+        style = _style(extreme, width)
+        style.pop("zorder")
+        label = f"{extreme:.2g}".replace("-", "−")
+        handles.append(lines.Line2D([], [], lw=width, label=label, **style))
+    ax.legend(
+        handles=handles, frameon=False, fontsize="small", title="coupling", loc="upper left",
+        title_fontsize="small", handlelength=3, bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0,
+    )  # fmt: skip

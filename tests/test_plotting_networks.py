@@ -1,0 +1,95 @@
+"""Figures of paths and networks show each coupling with its sign, and say what they cannot draw."""
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+
+import ebm
+from ebm.errors import EbmError, ModelError, ShapeError
+from ebm.plotting.networks import NEGATIVE, POSITIVE
+
+
+@pytest.fixture(autouse=True)
+def close():
+    yield
+    pyplot.close("all")
+
+
+def model(names=None):
+    couplings = np.zeros((5, 5))
+    couplings[0, 1] = couplings[1, 0] = 0.8
+    couplings[1, 2] = couplings[2, 1] = -0.4
+    couplings[2, 3] = couplings[3, 2] = 0.1
+    return ebm.IsingModel(couplings, np.zeros(5), names=names)
+
+
+def lines(ax):
+    return [line for line in ax.lines if len(line.get_xdata()) == 2]
+
+
+def test_a_network_has_a_line_for_each_coupling_and_a_circle_for_each_unit():
+    ax = ebm.plotting.network(model())
+    drawn = lines(ax)
+    assert [line.get_color() for line in drawn] == [POSITIVE, NEGATIVE, POSITIVE]
+    widths = [line.get_linewidth() for line in drawn]
+    assert widths == sorted(widths)
+    assert np.ptp(np.subtract(widths, 0.5) / [0.1, 0.4, 0.8]) < 1e-12
+    assert drawn[1].is_dashed()
+    assert not drawn[0].is_dashed()
+    assert len(ax.collections[0].get_offsets()) == 5
+    assert [text.get_text() for text in ax.texts] == list("01234")
+
+
+def test_names_are_drawn_and_positions_kept():
+    places = {unit: (unit, unit**2) for unit in range(5)}
+    ax = ebm.plotting.network(model(["sleep $", "b", "c", "d", "e"]), positions=places)
+    assert "sleep $" in [text.get_text() for text in ax.texts]
+    np.testing.assert_array_equal(ax.collections[0].get_offsets()[3], [3, 9])
+    one, other = (ebm.plotting.network(model()) for _ in range(2))
+    np.testing.assert_array_equal(
+        one.collections[0].get_offsets(), other.collections[0].get_offsets()
+    )
+
+
+def test_errors_are_shown_and_doubtful_couplings_paler():
+    ax = ebm.plotting.network(model(), errors=np.full(15, 0.2))
+    texts = [text.get_text() for text in ax.texts]
+    assert "0.80 ± 0.20" in texts
+    assert "−0.40 ± 0.20" in texts
+    assert [line.get_alpha() < 0.5 for line in lines(ax)] == [True, True, False]
+
+
+def test_a_network_without_couplings_has_its_units():
+    flat = ebm.IsingModel(np.zeros((3, 3)), np.zeros(3))
+    ax = ebm.plotting.network(flat)
+    assert len(ax.collections[0].get_offsets()) == 3
+    assert ax.get_legend() is None
+
+
+def test_what_cannot_be_drawn_is_said():
+    with pytest.raises(ModelError, match="does not say which pairs"):
+        ebm.plotting.network(ebm.PottsModel(np.zeros((2, 2, 3, 3)), np.zeros((2, 3))))
+    with pytest.raises(ShapeError, match=r"one for each of 15 parameters, got \(3,\)"):
+        ebm.plotting.network(model(), errors=[1, 2, 3])
+    with pytest.raises(EbmError, match="for each unit, by its number from 0 to 4"):
+        ebm.plotting.network(model(), positions={0: (0, 0)})
+    with pytest.raises(EbmError, match=r"result of ebm\.inversion\.regularization_path"):
+        ebm.plotting.regularization_path(model())
+
+
+def test_a_path_has_a_line_for_each_coupling_that_is_ever_there():
+    rows = ebm.exact(model()).sample(300, 1)
+    flat = ebm.IsingModel(np.zeros((5, 5)), np.zeros(5))
+    path = ebm.inversion.regularization_path(flat, rows, n_lambda=10)
+    ax = ebm.plotting.regularization_path(path)
+    drawn = [line for line in ax.lines if len(line.get_xdata()) == 10]
+    assert len(drawn) == path.supports.any(axis=0).sum()
+    assert ax.xaxis_inverted()
+    chosen = ebm.inversion.extended_bic(path)
+    ax = ebm.plotting.regularization_path(path, chosen)
+    drawn = [line for line in ax.lines if len(line.get_xdata()) == 10]
+    colored = [line for line in drawn if line.get_color() in (POSITIVE, NEGATIVE)]
+    assert len(colored) == chosen.support.sum()
+    other = ebm.inversion.regularization_path(flat, rows, n_lambda=3)
+    with pytest.raises(EbmError, match="choice along this path"):
+        ebm.plotting.regularization_path(other, chosen)
