@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         perturbation,
         plotting,
     )
-    from ebm.comparison import compare
+    from ebm.comparison import compare, compare_groups
     from ebm.effective import MarginalModel, marginalize
     from ebm.enumeration import ExactEnsemble, exact
     from ebm.information import fisher_information
@@ -122,6 +122,7 @@ __all__ = [
     "WeightedStates",
     "analyze",
     "compare",
+    "compare_groups",
     "datasets",
     "effective",
     "errors",
@@ -147,7 +148,7 @@ __all__ = [
 
 #: Modules that are imported when one of their names is first used, so that ``import ebm`` is quick.
 _HOMES = {
-    "ebm.comparison": "compare",
+    "ebm.comparison": "compare compare_groups",
     "ebm.effective": "MarginalModel marginalize",
     "ebm.enumeration": "ExactEnsemble exact",
     "ebm.information": "fisher_information",

@@ -53,6 +53,7 @@ PUBLIC = """
     ParallelTempering ParametricModel Penalty
     PairwiseModel PersistentChains PottsModel Product ProximalNewton Reals
     RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
+    compare_groups
     datasets
     effective errors exact fisher_information fit from_graph information inversion load
     local_minima log_partition marginalize networks perturbation plotting read_table sample save

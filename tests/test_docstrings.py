@@ -18,7 +18,9 @@ PAGE = PACKAGE.parent / "docs" / "api.rst"
 
 #: Classes that only functions of the library make, whose examples stand there, and interfaces.
 WITHOUT_EXAMPLE = """
-    ebm.comparison.Comparison ebm.comparison.Difference ebm.comparison.Route
+    ebm.comparison.Comparison ebm.comparison.Difference ebm.comparison.EqualityTest
+    ebm.comparison.GlobalTest ebm.comparison.GroupComparison ebm.comparison.GroupDifferences
+    ebm.comparison.ResampledTests ebm.comparison.Route
     ebm.datasets.FashionMNIST
     ebm.effective.EffectiveExpansion
     ebm.information.CoupledInformation ebm.information.EnsembleInformation

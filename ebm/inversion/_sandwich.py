@@ -51,6 +51,53 @@ def sandwich_errors(
     return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0) / sample_size))
 
 
+def sandwich_covariance(
+    loss: ConditionalLoss,
+    theta: Array,
+    sample_size: float,
+    ways: Array | None,
+    to_model: Callable[[Array], Array],
+) -> Array:
+    """T H⁻¹ V H⁻¹ Tᵀ / N of tied regressions, (p, p).
+
+    The diagonal has the squares of :func:`sandwich_errors`.
+    """
+    n_full = theta.shape[0] * (theta.shape[0] + 1) // 2
+    _require_feasible(loss, n_full)
+    influence = _Influence(loss, theta, loss.evaluate(theta), ways)
+    mean: Any = 0.0
+    square: Any = 0.0
+    for rows in loss.blocks(max(1, n_full // 64)):
+        gradients = influence.gradients(loss.residuals(theta, rows), loss.features[rows])
+        mean = mean + loss.weights[rows] @ gradients
+        rooted = gradients * np.sqrt(loss.weights[rows])[:, None]
+        square = square + rooted.T @ rooted
+    covariance = square - np.outer(mean, mean)
+    # By rows, then by columns, as V is symmetric.
+    for _ in range(2):
+        covariance = to_model(influence.tied_hessian.solve(covariance)).T
+    return np.asarray((covariance + covariance.T) / (2 * sample_size))
+
+
+def inverse_curvature(
+    loss: ConditionalLoss,
+    theta: Array,
+    sample_size: float,
+    ways: Array | None,
+    to_model: Callable[[Array], Array],
+) -> Array:
+    """T H⁻¹ Tᵀ / N of tied regressions, (p, p): a scale of their estimates, not their covariance.
+
+    It needs no variance of the rows, which is far too small where an event was not seen.
+    """
+    _require_feasible(loss, theta.shape[0] * (theta.shape[0] + 1) // 2)
+    hessian = _Influence(loss, theta, loss.evaluate(theta), ways).tied_hessian
+    inverse = hessian.solve(np.eye(len(hessian.root)))
+    for _ in range(2):
+        inverse = to_model(inverse).T
+    return np.asarray((inverse + inverse.T) / (2 * sample_size))
+
+
 def _require_feasible(loss: ConditionalLoss, p: int) -> None:
     m, n = loss.states.shape
     # A factor, and two triangles of equations for each row; untied, small ones of each unit.
@@ -83,10 +130,14 @@ class _Influence:
         return self._tied(residuals, features) if loss.tied else self._untied(residuals, features)
 
     def _tied(self, residuals: Array, features: Array) -> Array:
+        return self.tied_hessian.solve(self.gradients(residuals, features))
+
+    def gradients(self, residuals: Array, features: Array) -> Array:
+        """Those of each row by (b, W_ij for i < j), or by φ, (m, q)."""
         i, j = self._pairs
         coupled = residuals[:, i] * features[:, j + 1] + residuals[:, j] * features[:, i + 1]
         gradients = np.column_stack([residuals, coupled])
-        return self._tied_hessian.solve(gradients if self.ways is None else gradients @ self.ways)
+        return gradients if self.ways is None else gradients @ self.ways
 
     def _untied(self, residuals: Array, features: Array) -> Array:
         n = residuals.shape[1]
@@ -134,7 +185,8 @@ class _Influence:
         return [_factored(self._unit_hessian(unit)) for unit in range(self.loss.states.shape[1])]
 
     @cached_property
-    def _tied_hessian(self) -> _Factored:
+    def tied_hessian(self) -> _Factored:
+        """H of the regressions that share their couplings."""
         n = self.loss.states.shape[1]
         hessian = np.zeros((n + len(self._pairs[0]),) * 2)
         for unit in range(n):

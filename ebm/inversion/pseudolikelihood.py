@@ -42,7 +42,11 @@ from ebm.inversion._local_problem import (
     require_same_units,
 )
 from ebm.inversion._rows import DistinctRows, read_rows
-from ebm.inversion._sandwich import sandwich_errors
+from ebm.inversion._sandwich import (
+    inverse_curvature,
+    sandwich_covariance,
+    sandwich_errors,
+)
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.learning import fit
 from ebm.learning._existence import (
@@ -459,12 +463,33 @@ class PseudolikelihoodProblem:
     def _errors(self, loss: ConditionalLoss, theta: Array) -> Callable[[], Array]:
         """What gives the standard errors; until then it keeps the rows, a byte for each value."""
         short = replace(loss, states=loss.states.astype(np.int8))
-        to_model = partial(_to_model, shift=self._shift, factors=self._factors)
-        if self.ways is not None:
-            directions = self.penalty.directions
-            p = len(self.family.parameters)
-            to_model = partial(_along, np.eye(p) if directions is None else directions)
-        return partial(_standard_errors, short, theta, self.rows.sample_size, self.ways, to_model)
+        size = self.rows.sample_size
+        return partial(_standard_errors, short, theta, size, self.ways, self._to_parameters)
+
+    def covariance(self) -> Array:
+        """The sandwich of the family's parameters as they are, which are those of a fit, (p, p)."""
+        size = self.rows.sample_size
+        with single_threaded_blas():
+            return sandwich_covariance(
+                self.loss, self._centered(), size, self.ways, self._to_parameters
+            )
+
+    def inverse_curvature(self) -> Array:
+        """H⁻¹/N at the family's parameters as they are, (p, p)."""
+        size = self.rows.sample_size
+        with single_threaded_blas():
+            return inverse_curvature(
+                self.loss, self._centered(), size, self.ways, self._to_parameters
+            )
+
+    @property
+    def _to_parameters(self) -> Callable[[Array], Array]:
+        """From changes of (b, B), or along the ways, to those of the parameters, by rows."""
+        if self.ways is None:
+            return partial(_to_model, shift=self._shift, factors=self._factors)
+        directions = self.penalty.directions
+        p = len(self.family.parameters)
+        return partial(_along, np.eye(p) if directions is None else directions)
 
     def _verdict(self, loss: ConditionalLoss, run: Run, growing: Array | None) -> tuple[bool, str]:
         """Whether there is a maximum where the search ended, and a sentence."""

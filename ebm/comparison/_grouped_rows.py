@@ -1,0 +1,238 @@
+"""Rows in groups: by a column of a table, by labels beside the rows, or a table for each group."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm._types import Flags
+from ebm.ensembles import Ensemble, Moments, WeightedStates
+from ebm.errors import (
+    MEMORY_LIMIT,
+    CodingError,
+    EbmError,
+    MissingValueError,
+    ModelError,
+    NamesError,
+    ShapeError,
+)
+from ebm.learning._batches import collected
+from ebm.spaces import StateSpace
+from ebm.spaces._labels import as_names, axis_labels, held_labels, positions, row_order, shown
+from ebm.spaces._reading import dense, readable
+
+#: More groups than this are probably a column of numbers or names.
+MOST_GROUPS = 50
+
+Groups = dict[str, WeightedStates]
+Coding = StateSpace | type[StateSpace] | None
+
+
+class _Part(NamedTuple):
+    """Rows of one group from a table of all, and the names of their columns."""
+
+    rows: NDArray[Any]
+    names: tuple[str, ...] | None
+
+
+def read_groups(data: Any, by: Any, space: Coding) -> Groups:
+    """The rows of each group by its label, all over the same units in the same order."""
+    parts = _as_parts(data, by)
+    parts = _divided(data, by) if parts is None else parts
+    if len(parts) < 2:
+        raise ShapeError(
+            f"two groups or more are wanted, got {shown(list(parts))} alone: are the rows those "
+            "of one group?"
+        )
+    if len(parts) > MOST_GROUPS:
+        raise ShapeError(
+            f"by has {len(parts)} different labels, the limit is {MOST_GROUPS} groups: is it a "
+            "column of measurements, or of the names of the rows?"
+        )
+    groups: Groups = {}
+    for label, part in parts.items():
+        with of_group(label):
+            _require_as_many(part, space)
+            groups[label] = _over(_rows_of(part, space), space, is_first=not groups)
+        # The units of the first group are those of all.
+        space = groups[label].space
+    return groups
+
+
+@contextmanager
+def of_group(label: str) -> Iterator[None]:
+    """Errors that name the group they are about."""
+    try:
+        yield
+    except EbmError as error:
+        raise type(error)(f"group {label!r}: {error}") from error
+
+
+def _as_parts(data: Any, by: Any) -> dict[str, Any] | None:
+    """Data that are given group by group; None where rows of all groups are together."""
+    if isinstance(data, Mapping):
+        if by is not None:
+            raise EbmError("by belongs to rows of all groups together: this mapping has its labels")
+        labels = [str(label) for label in data]
+        if len(set(labels)) < len(labels):
+            raise NamesError(f"the labels of the groups must differ as text, got {shown(labels)}")
+        return dict(zip(labels, data.values(), strict=True))
+    if isinstance(data, Ensemble | Moments):
+        raise ModelError(
+            f"{type(data).__name__} is one group: give one ensemble for each, "
+            "compare_groups({'first': rows, 'second': other_rows})"
+        )
+    if isinstance(data, list | tuple) and any(isinstance(part, Ensemble) for part in data):
+        labels = [str(k) for k in range(len(data))] if by is None else list(as_names(by))
+        if len(labels) != len(data) or len(set(labels)) < len(labels):
+            raise NamesError(
+                f"by must hold {len(data)} different labels, one for each ensemble, got "
+                f"{shown(labels)}"
+            )
+        return dict(zip(labels, data, strict=True))
+    return None
+
+
+def _divided(data: Any, by: Any) -> dict[str, Any]:
+    """Rows by their labels; the labels in sorted order."""
+    if by is None:
+        raise EbmError(
+            "by must say to which group each row belongs: the name of a column, or labels "
+            "(n_samples,); or give a mapping of groups, {'first': rows, 'second': other_rows}"
+        )
+    if isinstance(data, str | os.PathLike):
+        readable(data, "data")
+    if isinstance(by, str | int | np.integer):
+        whole, labels = _without_column(data, by)
+    else:
+        whole = _Part(dense(readable(data, "data")), axis_labels(data, 1))
+        labels = _labels_beside(by, data, len(whole.rows))
+    different, group = _sorted_labels(labels)
+    return {label: _Part(whole.rows[group == k], whole.names) for k, label in enumerate(different)}
+
+
+def _without_column(data: Any, by: Any) -> tuple[_Part, NDArray[Any]]:
+    """The other columns with their names, and this one."""
+    held = held_labels(data, 1)
+    columns = [] if held is None else list(held)
+    if by not in columns:
+        raise NamesError(
+            f"by={by!r} is no column of the data, whose columns are {shown(columns)}: give the "
+            "name of a column, or the labels themselves, (n_samples,)"
+        )
+    others = [column for column in columns if column != by]
+    if len(others) != len(columns) - 1 or not others:
+        raise NamesError(
+            f"by={by!r} must be one column beside others, the columns are {shown(columns)}"
+        )
+    if hasattr(data, "states") and isinstance(data.states, np.ndarray):
+        # A table of the library is an array with names.
+        place = columns.index(by)
+        rows = np.delete(data.states, place, axis=1)
+        return _Part(rows, as_names(others)), data.states[:, place]
+    rest = data.select(others) if hasattr(data, "select") else data[others]
+    return _Part(dense(readable(rest, "data")), as_names(others)), np.asarray(data[by])
+
+
+def _labels_beside(by: Any, data: Any, n_rows: int) -> NDArray[Any]:
+    """One label for each row, (n_rows,), in the order of the rows."""
+    labels = np.asarray(by)
+    if labels.shape != (n_rows,):
+        raise ShapeError(
+            f"by must hold one label for each of the {n_rows} rows, got shape {labels.shape}"
+        )
+    order = row_order(by, data, "by")
+    return labels if order is None else labels[order]
+
+
+def _sorted_labels(labels: NDArray[Any]) -> tuple[list[str], NDArray[np.intp]]:
+    """Different labels as text, numbers by size and text by the alphabet, and that of each row."""
+    missing = _are_missing(labels)
+    if missing.any():
+        raise MissingValueError(
+            f"by has no label for {int(missing.sum())} of {len(labels)} rows: drop them, or give "
+            "them a label of their own"
+        )
+    if labels.dtype.kind == "O":
+        labels = labels.astype(str)
+    different, group = np.unique(labels, return_inverse=True)
+    is_whole = different.dtype.kind == "f" and bool((different == different.round()).all())
+    return [str(int(x)) if is_whole else str(x) for x in different.tolist()], group.ravel()
+
+
+def _are_missing(labels: NDArray[Any]) -> Flags:
+    """Which labels are None, NaN or what a frame has in their place, (n_rows,)."""
+    if labels.dtype.kind == "f":
+        return np.asarray(np.isnan(labels))
+    if labels.dtype.kind in "mM":
+        return np.asarray(np.isnat(labels))
+    if labels.dtype.kind != "O":
+        return np.zeros(labels.shape, dtype=bool)
+    return np.array([x is None or not _is_itself(x) for x in labels], dtype=bool)
+
+
+def _is_itself(label: Any) -> bool:
+    """False of NaN, and of what a nullable column has in its place, neither equal nor not."""
+    try:
+        return bool(label == label)
+    except TypeError:
+        return False
+
+
+def _require_as_many(part: Any, wanted: Coding) -> None:
+    """Refuse columns without names whose number is not that of the units."""
+    if not isinstance(wanted, StateSpace) or isinstance(part, Ensemble | Moments):
+        return
+    rows = part.rows if isinstance(part, _Part) else part
+    if axis_labels(rows, 1) is None and len(shape := np.shape(rows)) == 2:
+        _require_same_number(shape[1], wanted.n)
+
+
+def _require_same_number(n: int, wanted: int) -> None:
+    if n != wanted:
+        raise ShapeError(
+            f"it has {n} units where {wanted} are wanted: all groups must have the same units"
+        )
+
+
+def _rows_of(part: Any, space: Coding) -> WeightedStates:
+    """The rows of one group, in a coding that is given or that of the first group."""
+    if isinstance(part, Moments):
+        raise ModelError("rows are wanted, got Moments: give the samples themselves")
+    if not isinstance(part, Ensemble):
+        rows, names = part if isinstance(part, _Part) else (part, None)
+        return Ensemble.from_data(rows, space=space, names=names)
+    if not np.isfinite(part.sample_size):
+        raise EbmError("a number of samples is wanted, these averages are exact: sample from them")
+    if isinstance(part, WeightedStates):
+        return part
+    what = "the states of this ensemble"
+    states, weights = collected(part, MEMORY_LIMIT / 4, what, "sample from it instead")
+    return Ensemble.from_data(states, space=part.space, sample_weight=weights * part.sample_size)
+
+
+def _over(rows: WeightedStates, wanted: Coding, *, is_first: bool) -> WeightedStates:
+    """The rows with their units in the order that is wanted, that of the first group."""
+    if not isinstance(wanted, StateSpace) or rows.space == wanted:
+        return rows
+    names = rows.space.names
+    _require_same_number(rows.space.n, wanted.n)
+    if rows.space.named(None) != wanted.named(None):
+        raise CodingError(f"it is over {rows.space!r}, wanted are rows over {wanted!r}")
+    order: NDArray[np.intp] = np.arange(rows.space.n)
+    if names and wanted.names:
+        order = positions(names, wanted.names, "all groups must have the units")
+    elif names and is_first:
+        return rows
+    elif names:
+        raise NamesError(
+            f"its units are named {shown(names)}, those of the first group have no names: name both"
+        )
+    return Ensemble.from_data(
+        rows.states[:, order], space=wanted, sample_weight=rows.weights * rows.sample_size
+    )

@@ -1,0 +1,320 @@
+"""Tests of equal couplings by draws: rows change groups, or come from a fit with them equal."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm._arrays import as_integer, read_only
+from ebm._checkpoints import damaged, fingerprint, fingerprints
+from ebm._jobs import Answer, loop, run_jobs
+from ebm._parallel import single_threaded_blas
+from ebm._randomness import RandomSource, generator
+from ebm._types import Array
+from ebm.comparison._covariances import (
+    benjamini_hochberg,
+    heterogeneity,
+    holm,
+    scale_of_estimates,
+    strength_of,
+)
+from ebm.comparison._group_text import printed_tests
+from ebm.ensembles import Ensemble, WeightedStates
+from ebm.enumeration import exact
+from ebm.errors import EbmError, EbmWarning, LimitError, require_extra
+from ebm.learning import Likelihood, Penalty, fit
+from ebm.learning.losses import Loss
+
+__all__ = ["GlobalTest", "Plan", "ResampledTests", "resampled_tests"]
+
+#: Most rows whose counts numpy draws without return.
+MOST_ROWS = 1_000_000_000
+#: Statistics that differ by less, relatively, are equal.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class GlobalTest:
+    """One statistic of all couplings with its p-value.
+
+    Parameters
+    ----------
+    statistic : float
+        The statistic of the data.
+    p_value : float
+        (1 + #{T* ≥ T}) / (1 + B).
+    """
+
+    statistic: float
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ResampledTests:
+    """Statistics of the differences between groups, with p-values (1 + #{T* ≥ T}) / (1 + B).
+
+    The statistic of a coupling is √Q, Q = Σ_g (W_g − W̄)²/σ_g² about the weighted mean; of two
+    groups it is |W − W'| / √(σ² + σ'²). σ is the standard error of a likelihood, and of a
+    pseudo-likelihood √(H⁻¹/N), which is smaller than it by about √2 but steady where units are
+    rarely on together. ``print(tests)`` prints tables.
+
+    Parameters
+    ----------
+    null : str
+        ``"permutations"`` of rows between groups, or ``"equal couplings"``, draws from the fit that
+        has them.
+    n_draws : int
+        Number B of draws.
+    n_failed : int
+        Draws without an estimate at finite parameters. They count as at least as extreme as the
+        data, so that p-values are no smaller than they would be with it.
+    names : tuple of str, (k,)
+        Names of the couplings.
+    statistics, p_values : ndarray, (k,)
+        Of single couplings, each by itself.
+    p_max : ndarray, (k,)
+        Against the largest statistic of each draw (maxT): any false alarm at all.
+    structure : GlobalTest
+        Largest statistic of all couplings.
+    strength : GlobalTest
+        √Q of the global strengths Σ|W|.
+    """
+
+    null: str
+    n_draws: int
+    n_failed: int
+    names: tuple[str, ...]
+    statistics: Array
+    p_values: Array
+    p_max: Array
+    structure: GlobalTest
+    strength: GlobalTest
+
+    @property
+    def p_holm(self) -> Array:
+        """``p_values`` by Holm's procedure :cite:`holm1979`: any false alarm at all, (k,)."""
+        return holm(self.p_values)
+
+    @property
+    def p_benjamini_hochberg(self) -> Array:
+        """``p_values`` for a share of false alarms :cite:`benjamini1995`, (k,)."""
+        return benjamini_hochberg(self.p_values)
+
+    def __str__(self) -> str:
+        return printed_tests(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"ResampledTests({self.null}, {self.n_draws} draws: structure "
+            f"p={self.structure.p_value:.4g}, "
+            f"strength p={self.strength.p_value:.4g})"
+        )
+
+    def to_frame(self) -> Any:
+        """A pandas frame, one row for each coupling (needs the extra ``data``)."""
+        pandas = require_extra("pandas", "data")
+        columns = {
+            "statistic": self.statistics,
+            "p": self.p_values,
+            "p_max": self.p_max,
+            "p_holm": self.p_holm,
+            "p_benjamini_hochberg": self.p_benjamini_hochberg,
+        }
+        return pandas.DataFrame(columns, index=pandas.Index(self.names, name="coupling"))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a draw is made of: distinct rows with their counts in each group, and how to fit them.
+
+    Rows change groups where ``models`` are none; otherwise each group is drawn from its model.
+    """
+
+    states: NDArray[Any]
+    counts: NDArray[np.int64]
+    family: Any
+    loss: Loss
+    penalty: Penalty
+    models: tuple[Any, ...]
+    names: tuple[str, ...]
+
+    @staticmethod
+    def of(
+        groups: Sequence[str],
+        data: Sequence[WeightedStates],
+        family: Any,
+        loss: Loss,
+        penalty: Penalty,
+        models: tuple[Any, ...],
+        names: tuple[str, ...],
+    ) -> Plan:
+        """Equal rows of all groups together."""
+        states = np.concatenate([rows.states for rows in data])
+        different, place = np.unique(states, axis=0, return_inverse=True)
+        counts = np.zeros((len(data), len(different)))
+        for g, rows in enumerate(np.split(place.ravel(), np.cumsum([len(d.states) for d in data]))):
+            if g < len(data):
+                counts[g, rows] = data[g].weights * data[g].sample_size
+        whole = counts.round()
+        for label, exactly, near in zip(groups, counts, whole, strict=True):
+            if np.abs(exactly - near).max() > 1e-6 * max(1.0, near.max()) or not near.any():
+                raise EbmError(
+                    f"group {label!r}: rows are drawn one by one, so that their frequencies must "
+                    "be whole numbers"
+                )
+        if not models and whole.sum() >= MOST_ROWS:
+            raise LimitError(
+                f"permutations are drawn of fewer than {MOST_ROWS:g} rows, got {whole.sum():g}: "
+                "take parametric_tests, or the tests of equality"
+            )
+        return Plan(different, whole.astype(np.int64), family, loss, penalty, models, names)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether sums over all states are taken."""
+        return isinstance(self.loss, Likelihood)
+
+    def drawn(self, random: np.random.Generator) -> list[WeightedStates]:
+        """Groups of the same sizes."""
+        sizes, space = self.counts.sum(axis=1), self.family.space
+        if self.models:
+            return [
+                Ensemble.from_data(exact(model).sample(int(size), random), space=space)
+                for model, size in zip(self.models, sizes, strict=True)
+            ]
+        left, groups = self.counts.sum(axis=0), []
+        for size in sizes:
+            counts = random.multivariate_hypergeometric(left, int(size))
+            left = left - counts
+            groups.append(self.rows(counts))
+        return groups
+
+    def rows(self, counts: NDArray[np.int64]) -> WeightedStates:
+        """The ensemble of the rows with these counts."""
+        seen, total = counts > 0, int(counts.sum())
+        return WeightedStates(
+            space=self.family.space,
+            states=self.states[seen],
+            weights=counts[seen] / total,
+            sample_size=float(total),
+            n_rows=total,
+        )
+
+    def estimates(self, groups: Sequence[WeightedStates]) -> tuple[Array, Array]:
+        """Couplings of groups that are fitted anew, (G, k), and their scales, (G, k, k)."""
+        couples = np.asarray(self.family.is_coupling, dtype=bool)
+        couplings, scales = [], []
+        for rows in groups:
+            result = fit(self.family, rows, loss=self.loss, penalty=self.penalty)
+            if not result.converged:
+                raise EbmError(result.message)
+            couplings.append(result.model.parameters[couples])
+            scale = scale_of_estimates(result, rows, self.penalty)
+            scales.append(scale[np.ix_(couples, couples)])
+        return np.array(couplings), np.array(scales)
+
+
+def studentized(couplings: Array, scales: Array) -> tuple[Array, float]:
+    """√Q of each coupling, (k,), and of the strengths Σ|W|, from (G, k) and (G, k, k)."""
+    variances = np.einsum("gkk->gk", scales)
+    both = zip(couplings, scales, strict=True)
+    strengths = np.array([strength_of(*of_group) for of_group in both])
+    of_all = heterogeneity(strengths[:, :1], strengths[:, 1:])
+    return heterogeneity(couplings, variances), float(of_all[0])
+
+
+def resampled_tests(
+    plan: Plan,
+    n_draws: int,
+    rng: RandomSource,
+    *,
+    executor: Executor | None,
+    checkpoint: str | os.PathLike[str] | None,
+    max_seconds: float,
+) -> ResampledTests:
+    """The statistics of the data among those of draws, one seed for each draw."""
+    n_draws = as_integer(n_draws, "n_draws", least=1)
+    with loop(), single_threaded_blas(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", EbmWarning)
+        began = time.perf_counter()
+        pairs, strength = studentized(*plan.estimates([plan.rows(row) for row in plan.counts]))
+        seconds = n_draws * (time.perf_counter() - began)
+        if not seconds <= max_seconds:
+            faster = " loss=ebm.inversion.Pseudolikelihood()," if plan.is_exact else ""
+            raise LimitError(
+                f"{n_draws} draws would take about {seconds:.0f} s, the limit is max_seconds="
+                f"{max_seconds:g}: take fewer draws,{faster} or raise max_seconds and give an "
+                "executor"
+            )
+        seeds = generator(rng).integers(0, 2**63, n_draws)
+        answers = run_jobs(
+            partial(_drawn, plan),
+            seeds.tolist(),
+            executor=executor,
+            checkpoint=checkpoint,
+            settings=_settings(plan, seeds),
+        )
+    drawn = [answer for answer in answers if "pairs" in answer]
+    if checkpoint is not None:
+        _require_shapes(answers, len(pairs), checkpoint)
+    of_pairs = np.array([answer["pairs"] for answer in drawn]).reshape(-1, len(pairs))
+    of_strengths = np.array([float(answer["strength"]) for answer in drawn])
+    largest = of_pairs.max(axis=1)
+    p = partial(_p_value, n_draws=n_draws, n_failed=n_draws - len(drawn))
+    return ResampledTests(
+        null="equal couplings" if plan.models else "permutations",
+        n_draws=n_draws,
+        n_failed=n_draws - len(drawn),
+        names=plan.names,
+        statistics=read_only(pairs),
+        p_values=read_only(p(of_pairs, pairs)),
+        p_max=read_only(p(largest[:, None], pairs)),
+        structure=GlobalTest(float(pairs.max()), float(p(largest, pairs.max()))),
+        strength=GlobalTest(strength, float(p(of_strengths, strength))),
+    )
+
+
+def _drawn(plan: Plan, seed: int) -> Answer:
+    """The statistics of one draw, or why it has none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EbmWarning)
+        groups = plan.drawn(np.random.default_rng(seed))
+        try:
+            pairs, strength = studentized(*plan.estimates(groups))
+        except (EbmError, np.linalg.LinAlgError) as error:
+            return {"failure": np.array(f"{type(error).__name__}: {error}")}
+    return {"pairs": pairs, "strength": np.array(strength)}
+
+
+def _p_value(drawn: Array, observed: Any, *, n_draws: int, n_failed: int) -> Any:
+    """(1 + #{T* ≥ T}) / (1 + B); a draw without a statistic counts among the larger ones."""
+    least = np.asarray(observed) * (1 - ROUNDING)
+    return (1 + n_failed + (drawn >= least).sum(axis=0)) / (1 + n_draws)
+
+
+def _settings(plan: Plan, seeds: NDArray[np.int64]) -> dict[str, str]:
+    parts = (plan.states, plan.counts, *(model.parameters for model in plan.models))
+    return {
+        "data": " ".join(fingerprint(part) for part in parts),
+        "model": f"{type(plan.family).__name__} over {plan.family.space!r}",
+        "loss": repr(plan.loss),
+        **fingerprints(plan.penalty),
+        # With more draws the first of them are the same.
+        "rng": fingerprint(seeds[:2]),
+    }
+
+
+def _require_shapes(answers: Sequence[Answer], k: int, checkpoint: Any) -> None:
+    for answer in answers:
+        shapes = {name: np.shape(part) for name, part in answer.items()}
+        if shapes not in ({"pairs": (k,), "strength": ()}, {"failure": ()}):
+            raise damaged(checkpoint, f"a draw has no statistics of {k} couplings")
