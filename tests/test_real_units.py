@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -329,6 +330,33 @@ class TestFamilies:
         # A penalty on what has no bound leaves one maximum, and no warning.
         held = ebm.fit(truth, data, penalty=ebm.Penalty(l2=0.01, l2_biases=0.01))
         assert held.converged
+
+    @pytest.mark.filterwarnings("ignore::ebm.errors.NotConvergedWarning")
+    @pytest.mark.parametrize("solver", [None, ebm.GradientSteps(n_epochs=1)])
+    @pytest.mark.parametrize(
+        ("changed", "named"),
+        [
+            (lambda s, k: (1 + 0 * s, k), "'spin'"),
+            (lambda s, k: (s, np.minimum(k, 1)), "'level'"),
+            (lambda s, k: (s, np.where(s > 0, 0, k)), "'spin', 'level'"),
+        ],
+    )
+    def test_finite_units_whose_values_have_a_gap_have_no_best_fields(self, changed, named, solver):
+        blocks = ebm.Reals(1), ebm.Spins(1), ebm.Levels(1, 3)
+        space = ebm.Product(*blocks, names=["real", "spin", "level"])
+        random = np.random.default_rng(0)
+        spin, level = random.choice([-1, 1], 200), random.integers(0, 3, 200)
+        spin, level = changed(spin, level)
+        rows = np.stack([random.normal(spin, 1.0), spin, level], axis=1)
+        data = ebm.Ensemble.from_data(rows, space=space)
+        start = ebm.PairwiseModel.for_data(data)
+        with pytest.warns(NoMaximumWarning, match=f"some combination of {named} never occurs"):
+            result = ebm.fit(start, data, solver=solver)
+        assert not result.converged
+        assert any("no maximum" in note for note in result.warnings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", NoMaximumWarning)
+            ebm.fit(start, data, penalty=ebm.Penalty(l2=0.01, l2_biases=0.01), solver=solver)
 
     def test_neither_a_large_mean_nor_a_small_unit_is_a_constant(self):
         truth = drawn_model(self.SPACE, 1)

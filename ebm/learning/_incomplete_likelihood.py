@@ -242,7 +242,11 @@ class IncompleteLikelihoodProblem:
     def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
         """The fitted model, with what the answer assumes of the missing cells."""
         if self.penalty.strength.l1:
-            raise EbmError("l1 belongs to gradient steps, which take complete rows: give l2")
+            raise EbmError(
+                "l1 belongs to gradient steps, which take incomplete rows where both sides are "
+                "sampled, loss=ebm.Likelihood(ebm.PersistentChains(), "
+                "completion=ebm.ClampedChains()): give this loss, or l2"
+            )
         require_units(self.data, self.family.space)
         require_seen(self.family, self.data, self.penalty)
         loss = IncompleteLikelihoodLoss(self.family, self.data, self.average, self.penalty, None)

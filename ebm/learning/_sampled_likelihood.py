@@ -53,6 +53,7 @@ from ebm.learning._likelihood import LikelihoodLoss, Point, settings_of
 from ebm.learning._monitor import Monitor
 from ebm.learning._separation import doubt_of_maximum
 from ebm.learning._statistics import difference, gradient_of, mean_energy
+from ebm.learning._unseen_values import unseen_values_notes
 from ebm.learning.averages import StatefulAverage, as_stateful, has_memory
 from ebm.learning.optimizers import Adam, Decay, GradientDescent, Optimizer
 from ebm.learning.penalties import AppliedPenalty
@@ -368,6 +369,7 @@ class SampledLikelihood:
         family, data, penalty = self.family, self.data, self.penalty
         notes = constant_units_notes(family, data, held=penalty.holds_biases)
         notes = (*notes, *determined_units_notes(family, data, penalty))
+        notes = (*notes, *unseen_values_notes(family, data, penalty))
         if notes:
             # Columns that never change are reason enough.
             return "has no maximum", notes

@@ -19,12 +19,13 @@ from ebm._arrays import as_integer, as_number
 from ebm._types import Words
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import EbmError, ModelError
+from ebm.learning._allowed_rows import draw_allowed, require_drawn
 from ebm.learning._answers import checked_ensemble
 from ebm.learning._batches import Batch, Rows
 from ebm.learning._families import joint_model
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling import ChainState, Gibbs
-from ebm.sampling._chains import advance, with_copies
+from ebm.sampling._chains import advance, is_allowed, with_copies
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling.gibbs import Sampler, checked_sampler
 from ebm.sampling.sweeper import uniforms
@@ -95,6 +96,9 @@ class PersistentChains:
     sampler: Sampler | None = None
     restarts: float = 0.0
 
+    #: Its draws follow the model, not the rows.
+    completes_rows = False
+
     def __post_init__(self) -> None:
         if not 0 <= as_number(self.restarts, "restarts") < 1:
             raise EbmError(f"restarts must be a probability below 1, got {self.restarts!r}")
@@ -123,7 +127,11 @@ class PersistentChains:
         joint = _sampled_model(model)
         if joint is not model:
             kept, states = states, joint.space.random(self.n_chains, rng)
-            states[:, list(cast(Any, model).keep)] = kept
+            units = list(cast(Any, model).keep)
+            states[:, units] = kept
+            is_free = np.ones(states.shape, dtype=bool)
+            is_free[:, units] = False
+            require_drawn(joint, draw_allowed(joint, states, is_free, rng), kept)
             model = joint
         chains = ChainState(states, new_streams(rng, len(block_slices(self.n_chains))))
         n_copies = (self.sampler or Gibbs()).sweeper(model, self.n_chains).n_copies
@@ -199,6 +207,7 @@ class ContrastiveDivergence:
 
     #: The moments of its chains are not those of the model.
     follows_model = False
+    completes_rows = False
 
     def __post_init__(self) -> None:
         as_integer(self.k, "k")
@@ -288,6 +297,11 @@ def as_stateful(average: Any) -> StatefulAverage:
     """An average with ``start`` and ``step``, or an error that says what an average is."""
     if isinstance(average, type):
         raise ModelError(f"average must be an object, got the class: write {average.__name__}()")
+    if getattr(average, "completes_rows", False):
+        raise ModelError(
+            f"{type(average).__name__} samples what was not seen of rows, which is no average over "
+            f"the model: give completion={average!r}, beside ebm.PersistentChains()"
+        )
     if has_memory(average):
         stateful: StatefulAverage = average
         return stateful
@@ -308,7 +322,11 @@ def _restarted(chains: ChainState, model: Any, batch: Any, share: float) -> Chai
     chosen = u < share
     rows = np.searchsorted(np.cumsum(batch.weights)[:-1], place[chosen])
     units = list(getattr(model, "keep", range(checked_space(model).n)))
-    states[np.ix_(chosen, units)] = batch.states[rows]
+    begun = states[chosen]
+    begun[:, units] = batch.states[rows]
+    # Beside a row the other units of a chain may be forbidden: this one then goes on.
+    is_possible = is_allowed(_sampled_model(model), begun)
+    states[np.flatnonzero(chosen)[is_possible]] = begun[is_possible]
     return replace(chains, states=states, streams=streams)
 
 

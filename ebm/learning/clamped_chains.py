@@ -12,6 +12,8 @@ from ebm._arrays import as_integer
 from ebm._types import Flags, Indices
 from ebm.ensembles import Ensemble
 from ebm.errors import ModelError
+from ebm.forms import offered_form
+from ebm.learning._allowed_rows import draw_allowed, require_drawn
 from ebm.learning._batches import Batch, Rows
 from ebm.learning._families import joint_model
 from ebm.model import EnergyModel
@@ -63,6 +65,9 @@ class ClampedChains:
     sweeps: int = 5
     sampler: Sampler | None = None
 
+    #: Its draws follow the rows, and stand for the data's side of the learning rule alone.
+    completes_rows = True
+
     def __post_init__(self) -> None:
         as_integer(self.sweeps, "sweeps")
         checked_sampler(self.sampler, carries_copies=False)
@@ -88,9 +93,9 @@ class ClampedChains:
         Raises
         ------
         ModelError
-            If there is nothing to sample.
+            If there is nothing to sample, or a row is forbidden whatever was not seen.
         """
-        joint, _, traced = _joint_of(model)
+        joint, kept, traced = _joint_of(model)
         rows = data if isinstance(data, Rows) else Rows.of(data)
         if not len(traced) and rows.missing is None:
             raise ModelError(
@@ -99,6 +104,12 @@ class ClampedChains:
                 "marginal, ebm.marginalize(model, keep=…)"
             )
         states = joint.space.random(len(rows), rng)
+        if offered_form(joint) is None:
+            # A form has finite energies; elsewhere chains cannot leave states that are forbidden.
+            batch = rows.everything()
+            unseen = _unseen(batch, traced, kept, joint.space.n)
+            states[:, kept] = np.where(unseen[:, kept], states[:, kept], batch.states)
+            require_drawn(joint, draw_allowed(joint, states, unseen, rng), batch.states)
         streams = new_streams(rng, len(block_slices(len(rows))))
         return {"states": states.astype(joint.space.dtype), "streams": streams}
 
@@ -123,10 +134,7 @@ class ClampedChains:
         """
         joint, kept, traced = _joint_of(model)
         states, streams = state["states"].copy(), state["streams"].copy()
-        unseen = np.zeros((len(batch.states), joint.space.n), dtype=bool)
-        unseen[:, traced] = True
-        if batch.missing is not None:
-            unseen[:, kept] = batch.missing
+        unseen = _unseen(batch, traced, kept, joint.space.n)
         chains = states[batch.rows]
         chains[:, kept] = np.where(unseen[:, kept], chains[:, kept], batch.states)
         # Rows that lack the same units are swept together, one such group after the other.
@@ -143,6 +151,15 @@ class ClampedChains:
         states[batch.rows] = chains
         ensemble = Batch(joint.space, chains, batch.weights, batch.sample_size)
         return ensemble, {"states": states, "streams": streams}
+
+
+def _unseen(batch: Any, traced: Indices, kept: Indices, n: int) -> Flags:
+    """Which units of the joint states of rows are traced or missing, (m, n)."""
+    unseen = np.zeros((len(batch.states), n), dtype=bool)
+    unseen[:, traced] = True
+    if batch.missing is not None:
+        unseen[:, kept] = batch.missing
+    return unseen
 
 
 def _patterns(unseen: Flags) -> tuple[Flags, Indices]:

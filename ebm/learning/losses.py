@@ -17,7 +17,11 @@ from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError, require_memory
 from ebm.information._levels import has_fisher_of_levels
-from ebm.learning._allowed_rows import require_allowed_data, require_allowed_rows
+from ebm.learning._allowed_rows import (
+    filled_in_allowed,
+    require_allowed_data,
+    require_allowed_rows,
+)
 from ebm.learning._assessment import information_at, likelihood_result
 from ebm.learning._batches import filled_in
 from ebm.learning._count_likelihood import CountLikelihoodLoss
@@ -37,6 +41,7 @@ from ebm.learning._sampled_likelihood import SampledLikelihood
 from ebm.learning._separation import is_saturated
 from ebm.learning._sparse_likelihood import SparseLikelihoodProblem
 from ebm.learning._symmetric_start import symmetric_start_notes
+from ebm.learning._unseen_values import unseen_values_notes
 from ebm.learning.averages import StatefulAverage, as_stateful, has_memory
 from ebm.learning.gradient_steps import GradientSteps
 from ebm.learning.lbfgs import LBFGS
@@ -126,6 +131,11 @@ class Likelihood:
                 "completion must have start and step, as ebm.ClampedChains(); got "
                 f"{self.completion!r}"
             )
+        if not getattr(self.completion, "completes_rows", True):
+            raise ModelError(
+                f"{type(self.completion).__name__} samples the model whatever the rows are, and "
+                "completes none: give completion=ebm.ClampedChains()"
+            )
 
     def of(self, model: Any, data: Any, penalty: Penalty) -> Problem:
         """The problem of maximum likelihood for a model and data, which :func:`ebm.fit` solves.
@@ -160,7 +170,7 @@ class Likelihood:
         if self.completion is not None and getattr(self.average, "follows_model", True):
             require_units(data, model.space)
             require_seen(model, data, penalty)
-            filled = filled_in(data)
+            filled = filled_in_allowed(model, filled_in(data))
             sampled = LikelihoodProblem(model, filled, self.average, penalty, self.completion)
             return IncompleteChainsProblem(data, sampled)
         if has_chains or self.completion is not None:
@@ -278,6 +288,7 @@ class LikelihoodProblem:
     def _by_sums(self, solver: Any, progress: bool, **how: Any) -> FitResult:
         notes = constant_units_notes(self.family, self.data, held=self.penalty.holds_biases)
         notes = (*notes, *determined_units_notes(self.family, self.data, self.penalty))
+        notes = (*notes, *unseen_values_notes(self.family, self.data, self.penalty))
         loss = self._loss()
         # Exact sums of pairwise models run on threads of their own.
         with single_threaded_blas() if loss.is_pairwise else nullcontext():

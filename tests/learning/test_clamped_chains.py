@@ -302,6 +302,29 @@ class TestRefusals:
             with pytest.raises(ModelError, match="completion must have start and step"):
                 ebm.Likelihood(completion=wrong)
 
+    def test_levels_that_no_row_has_are_named_by_exact_sums_and_chains_alike(self):
+        joint = ebm.PottsModel(np.zeros((3, 3, 3, 3)), np.zeros((3, 3)))
+        family = ebm.marginalize(joint, [2, 0])
+        family = family.with_parameters(
+            np.random.default_rng(0).normal(0, 0.5, len(family.parameters))
+        )
+        rows = np.random.default_rng(1).integers(0, 3, (60, 2))
+        chains = ebm.Likelihood(ebm.PersistentChains(10), completion=ebm.ClampedChains())
+        for loss, solver in ((None, None), (chains, ebm.GradientSteps(n_epochs=1))):
+            how = {"solver": solver} if loss is None else {"solver": solver, "loss": loss, "rng": 0}
+            with pytest.warns(ebm.errors.NoMaximumWarning, match="combination of '0' never occurs"):
+                result = ebm.fit(family, np.minimum(rows, [1, 2]), **how)
+            assert not result.converged
+            assert not any("maximum" in x for x in ebm.fit(family, rows, **how).warnings)
+
+    def test_of_chains_on_the_wrong_side(self):
+        # Both have start and step: either exchange would learn nothing, without a word.
+        for chains in (ebm.PersistentChains(10), ebm.ContrastiveDivergence()):
+            with pytest.raises(ModelError, match="whatever the rows are, and completes none"):
+                ebm.Likelihood(ebm.PersistentChains(10), completion=chains)
+        with pytest.raises(ModelError, match=r"give completion=ClampedChains\(sweeps=2"):
+            ebm.Likelihood(ebm.ClampedChains(2))
+
     def test_of_a_model_that_sums_nothing_out(self):
         machine = ebm.BoltzmannMachine(np.zeros((2, 2)), np.zeros(2))
         loss = ebm.Likelihood(ebm.PersistentChains(), completion=ebm.ClampedChains())
