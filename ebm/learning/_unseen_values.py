@@ -16,6 +16,7 @@ from ebm.learning._families import has_hidden_units, has_pairs, joint_model
 from ebm.learning._separation import FEW_STATES, doubt_of_maximum
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.models import PairwiseModel
+from ebm.sampling._chains import is_allowed
 
 #: Most parameters among whose directions a field is looked for.
 MOST_PARAMETERS = 500
@@ -70,6 +71,9 @@ def _has_field(whole: Any, unit: int, value: float) -> bool:
     if p > MOST_PARAMETERS:
         return False
     states = whole.space.random(2 * p + 50, 0)
+    states = states[is_allowed(whole, states)]
+    if len(states) < p + 10:
+        return False
     features = np.column_stack([whole.energy_gradient(states), np.ones(len(states))])
     is_there = (states[:, unit] == value).astype(np.float64)
     nearest = features @ np.linalg.lstsq(features, is_there, rcond=None)[0]
