@@ -16,7 +16,6 @@ from ebm.learning._families import has_hidden_units, has_pairs, joint_model
 from ebm.learning._separation import FEW_STATES, doubt_of_maximum
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.models import PairwiseModel
-from ebm.sampling._chains import is_allowed
 
 #: Most parameters among whose directions a field is looked for.
 MOST_PARAMETERS = 500
@@ -37,7 +36,9 @@ def unseen_values_notes(family: Any, data: Any, penalty: AppliedPenalty) -> tupl
     is_mixed = joint is None and kind is QuadraticForm and is_real.any()
     # Two-valued units have a verdict of their own.
     is_other = has_pairs(whole) or has_hidden_units(family) or is_real.all()
-    if is_other or not (is_mixed or joint is not None or kind is LayeredForm):
+    if is_other or kind not in {QuadraticForm, LayeredForm}:
+        return ()
+    if not (is_mixed or joint is not None or kind is LayeredForm):
         return ()
     labels, held = _unseen(family, whole, data), True
     if not labels and is_mixed:
@@ -71,9 +72,6 @@ def _has_field(whole: Any, unit: int, value: float) -> bool:
     if p > MOST_PARAMETERS:
         return False
     states = whole.space.random(2 * p + 50, 0)
-    states = states[is_allowed(whole, states)]
-    if len(states) < p + 10:
-        return False
     features = np.column_stack([whole.energy_gradient(states), np.ones(len(states))])
     is_there = (states[:, unit] == value).astype(np.float64)
     nearest = features @ np.linalg.lstsq(features, is_there, rcond=None)[0]
