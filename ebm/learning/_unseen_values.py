@@ -34,11 +34,12 @@ def unseen_values_notes(family: Any, data: Any, penalty: AppliedPenalty) -> tupl
     whole = family if joint is None else joint
     kind, is_real = offered_form(whole), family.space.is_real
     is_mixed = joint is None and kind is QuadraticForm and is_real.any()
-    # Two-valued units have a verdict of their own.
-    is_other = has_pairs(whole) or has_hidden_units(family) or is_real.all()
-    if is_other or kind not in {QuadraticForm, LayeredForm}:
+    if kind not in {QuadraticForm, LayeredForm}:
         return ()
     if not (is_mixed or joint is not None or kind is LayeredForm):
+        return ()
+    # Two-valued units have a verdict of their own.
+    if has_pairs(whole) or has_hidden_units(family) or is_real.all():
         return ()
     labels, held = _unseen(family, whole, data), True
     if not labels and is_mixed:
