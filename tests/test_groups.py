@@ -37,6 +37,7 @@ from ebm.errors import (
     EbmError,
     FileFormatError,
     LimitError,
+    MemoryLimitError,
     MissingValueError,
     ModelError,
     NamesError,
@@ -681,3 +682,20 @@ def test_groups_of_other_items_codings_or_exact_averages_are_refused() -> None:
         ebm.compare_groups({"u": STATES, "v": tables()["A"].moments()})
     with pytest.raises(NamesError, match="one column beside others"):
         ebm.compare_groups(whole[["a"]], by="a")
+
+
+def test_a_data_set_gives_its_states() -> None:
+    data = ebm.datasets.spikes()
+    with pytest.raises(ShapeError, match="of a Dataset give the states, with its names"):
+        ebm.compare_groups(data, by=np.arange(len(data.states)) % 2)
+
+
+def test_draws_of_billions_of_rows_are_refused_by_group_or_memory() -> None:
+    rows = list(itertools.product([0, 1], repeat=2))
+    for size, kind, sentence in [
+        (1e9, LimitError, "group '0': rows are drawn one by one"),
+        (2e8, MemoryLimitError, "each draw has as many rows as the data, 800000000 in a group"),
+    ]:
+        groups = [ebm.Ensemble.from_data(rows, sample_weight=[size] * 4)] * 2
+        with pytest.raises(kind, match=sentence):
+            ebm.compare_groups(groups).parametric_tests(2, rng=0)

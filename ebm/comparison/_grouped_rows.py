@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ebm._types import Flags
 from ebm.ensembles import Ensemble, Moments, WeightedStates
+from ebm.ensembles._reading import table_of
 from ebm.errors import (
     MEMORY_LIMIT,
     CodingError,
@@ -110,7 +111,7 @@ def _divided(data: Any, by: Any) -> dict[str, Any]:
     if isinstance(by, str | int | np.integer):
         whole, labels = _without_column(data, by)
     else:
-        whole = _Part(dense(readable(data, "data")), axis_labels(data, 1))
+        whole = _Part(table_of(data), axis_labels(data, 1))
         labels = _labels_beside(by, data, len(whole.rows))
     different, group = _sorted_labels(labels)
     return {label: _Part(whole.rows[group == k], whole.names) for k, label in enumerate(different)}

@@ -65,6 +65,8 @@ class RegularizationPath:
         Largest violation of the conditions of the minimum over all couplings.
     message : str
         Where the path ended, and why.
+    solver : ProximalNewton
+        The solver, which choices along the path take, too.
 
     Examples
     --------
@@ -87,6 +89,7 @@ class RegularizationPath:
     objectives: Array
     residuals: Array
     message: str
+    solver: ProximalNewton
 
     def __repr__(self) -> str:
         most = int(self.supports.sum(axis=1).max())
@@ -234,6 +237,7 @@ def regularization_path(
         objectives=read_only(objectives),
         residuals=read_only(residuals),
         message=f"{ends}{reason}{limit}",
+        solver=solver,
     )
 
 

@@ -32,6 +32,8 @@ __all__ = ["BootstrapResult", "bootstrap", "standard_errors"]
 MOST_PARAMETERS = 1500
 #: Step of central differences, in standard deviations of a feature: errors of 1e-10 and 1e-11.
 STEP = 1e-5
+#: Fewer rows than this can be counted by integers.
+MOST_ROWS = 2.0**63
 #: Entries of a block of features.
 BLOCK = 2**22
 
@@ -209,6 +211,11 @@ def counted_rows(data: Any) -> DistinctRows:
         raise EbmError(
             f"resampling needs a number of samples, got sample_size={rows.sample_size}: sample "
             "from exact ensembles first, and give frequencies of rows"
+        )
+    if rows.sample_size >= MOST_ROWS:
+        raise LimitError(
+            f"resampling draws fewer than {MOST_ROWS:.1e} rows, got {rows.sample_size:.3g}: divide "
+            "the frequencies by a common factor"
         )
     return rows
 

@@ -252,3 +252,9 @@ class TestDroppedCases:
         many = ebm.Ensemble.from_data(ROWS, sample_weight=np.full(len(ROWS), 1e8))
         with pytest.raises(LimitError, match="the limit is"):
             case_dropping(bethe, many)
+
+
+def test_more_rows_than_integers_count_are_refused():
+    rows = ebm.Ensemble.from_data([[0, 0], [0, 1], [1, 0], [1, 1]], sample_weight=[1e20] * 4)
+    with pytest.raises(LimitError, match=r"resampling draws fewer than 9.2e\+18 rows, got 4e\+20"):
+        bootstrap(ebm.inversion.bethe, rows)
