@@ -34,6 +34,7 @@ from ebm.comparison._tied_fit import tied_fits, ties_where
 from ebm.errors import (
     CodingError,
     ConstantUnitError,
+    DependentRowsWarning,
     EbmError,
     FileFormatError,
     LimitError,
@@ -699,3 +700,11 @@ def test_draws_of_billions_of_rows_are_refused_by_group_or_memory() -> None:
         groups = [ebm.Ensemble.from_data(rows, sample_weight=[size] * 4)] * 2
         with pytest.raises(kind, match=sentence):
             ebm.compare_groups(groups).parametric_tests(2, rng=0)
+
+
+def test_warnings_name_the_group_that_they_are_about() -> None:
+    rng = np.random.default_rng(0)
+    alone = rng.integers(0, 2, (400, 2))
+    held = np.repeat(rng.integers(0, 2, (100, 2)), 4, axis=0)
+    with pytest.warns(DependentRowsWarning, match="group 'held': the rows, in the order given"):
+        ebm.compare_groups({"alone": alone, "held": held})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -17,10 +18,12 @@ from ebm.errors import (
     MEMORY_LIMIT,
     CodingError,
     EbmError,
+    EbmWarning,
     MissingValueError,
     ModelError,
     NamesError,
     ShapeError,
+    warn,
 )
 from ebm.learning._batches import collected
 from ebm.spaces import StateSpace
@@ -67,11 +70,15 @@ def read_groups(data: Any, by: Any, space: Coding) -> Groups:
 
 @contextmanager
 def of_group(label: str) -> Iterator[None]:
-    """Errors that name the group they are about."""
-    try:
-        yield
-    except EbmError as error:
-        raise type(error)(f"group {label!r}: {error}") from error
+    """Errors and warnings that name the group they are about."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EbmWarning)
+        try:
+            yield
+        except EbmError as error:
+            raise type(error)(f"group {label!r}: {error}") from error
+    for entry in caught:
+        warn(f"group {label!r}: {entry.message}", entry.category)
 
 
 def _as_parts(data: Any, by: Any) -> dict[str, Any] | None:

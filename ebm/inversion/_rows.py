@@ -111,6 +111,18 @@ def read_rows(
     return DistinctRows(data.space, states, data.weights, float(size), data.sequence)
 
 
+def as_ensemble(data: Any) -> Any:
+    """Rows of zeros and ones as an ensemble, for functions to which no coding is given."""
+    if callable(getattr(data, "moments", None)):
+        return data
+    try:
+        return Ensemble.from_data(data)
+    except CodingError as error:
+        # Its advice is an argument of the ensemble.
+        how = ": ebm.Ensemble.from_data(rows, space=ebm.Spins)" if "space=" in str(error) else ""
+        raise CodingError(f"{error}{how}") from error
+
+
 def whole_counts(frequencies: Array, what: str) -> NDArray[np.int64]:
     """Frequencies as the whole numbers of cases that draws without replacement need.
 

@@ -22,7 +22,7 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, EbmWarning, LimitError, ModelError, SingularCovarianceError
-from ebm.inversion._rows import DistinctRows, read_rows
+from ebm.inversion._rows import DistinctRows, as_ensemble, read_rows
 from ebm.inversion.resampling import Draw, ResamplingScheme, RowResampling
 from ebm.spaces import Binary
 
@@ -206,7 +206,7 @@ def bootstrap(
 
 def counted_rows(data: Any) -> DistinctRows:
     """Rows of which there is a number, as resampling needs."""
-    rows = read_rows(data, two_valued=False)
+    rows = read_rows(as_ensemble(data), two_valued=False)
     if not math.isfinite(rows.sample_size) or rows.sample_size < 1:
         raise EbmError(
             f"resampling needs a number of samples, got sample_size={rows.sample_size}: sample "
