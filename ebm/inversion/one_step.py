@@ -10,15 +10,13 @@ import numpy as np
 from ebm._arrays import read_only
 from ebm._parallel import single_threaded_blas
 from ebm.ensembles import Ensemble, Moments
-from ebm.errors import EbmError, ModelError, NotConvergedWarning, warn
-from ebm.forms import has_pairs
-from ebm.inversion.path import sparse_problem
+from ebm.errors import EbmError, NotConvergedWarning, warn
+from ebm.inversion.path import require_pairwise, sparse_problem
 from ebm.inversion.pseudolikelihood import Pseudolikelihood
 from ebm.learning.fit import fit
 from ebm.learning.losses import Loss
 from ebm.learning.penalties import Penalty
 from ebm.learning.result import FitResult
-from ebm.model import refuse_result
 
 __all__ = ["one_step", "refit"]
 
@@ -144,11 +142,9 @@ def refit(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
     (array([0. , 0.5, 0. ]), array([0.05, 0.  , 0.  ]))
     """
     loss = Pseudolikelihood() if loss is None else loss
-    refuse_result(model)
-    if not has_pairs(model):
-        raise ModelError(f"refit needs a pairwise model of two-valued units, got {model!r}")
+    require_pairwise(model)
     free = ~np.asarray(model.is_coupling) | (np.asarray(model.parameters) != 0)
     if not isinstance(data, Ensemble | Moments):
         data = Ensemble.from_data(data, space=model.space)
     result = fit(model, data, loss=loss, penalty=Penalty(free=free))
-    return replace(result, warnings=(*result.warnings, GIVEN))
+    return result if result.errors is None else replace(result, warnings=(*result.warnings, GIVEN))

@@ -298,5 +298,13 @@ class TestModelsOfARefit:
 
     def test_other_families_are_refused(self):
         potts = ebm.PottsModel(np.zeros((4, 4, 2, 2)), np.zeros((4, 2)))
-        with pytest.raises(ModelError, match="refit needs a pairwise model of two-valued units"):
-            refit(potts, TABLE)
+        for job in (refit, one_step, regularization_path):
+            with pytest.raises(ModelError, match="pairwise models of two-valued units"):
+                job(potts, TABLE)
+
+    @pytest.mark.filterwarnings("ignore::ebm.errors.EbmWarning")
+    def test_where_there_are_no_errors_none_are_said_to_be_given(self):
+        model = ebm.BoltzmannMachine([[0, 1], [1, 0]], [0, 0])
+        result = refit(model, [[0, 0], [1, 1]] * 20)
+        assert result.standard_errors is None
+        assert not any("standard errors are given" in note for note in result.warnings)
