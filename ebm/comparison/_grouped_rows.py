@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ebm._types import Flags
 from ebm.ensembles import Ensemble, Moments, WeightedStates
-from ebm.ensembles._reading import table_of
+from ebm.ensembles._read_rows import table_of
 from ebm.errors import (
     MEMORY_LIMIT,
     CodingError,
