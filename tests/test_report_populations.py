@@ -159,3 +159,18 @@ def test_advice_on_missing_cells_names_what_the_other_options_allow(tmp_path, ca
     said = capsys.readouterr().err
     assert "--drop-missing" in said
     assert ("--missing-at-random" in said) == (not option)
+
+
+def test_a_fit_of_pairs_that_was_interrupted_is_not_followed_by_another(monkeypatch):
+    from ebm.report import analysis
+
+    fit = analysis.fit
+
+    def stopped(*data, **how):
+        return replace(fit(*data, **how), converged=False, message="interrupted after 1 iteration")
+
+    monkeypatch.setattr(analysis, "fit", stopped)
+    report = ebm.analyze(ROWS, k_pairwise=True)
+    assert report.populations is None
+    assert isinstance(report.model, ebm.BoltzmannMachine)
+    assert any("before the k-pairwise fit" in note for note in report.warnings)

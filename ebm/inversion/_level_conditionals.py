@@ -284,7 +284,9 @@ class LevelLoss:
         if self.features.n_parameters > MOST_DENSE:
             return None
         hessian = self.hessian(self.start())
-        hessian[np.diag_indices_from(hessian)] += 1e-6 * hessian.diagonal() + SMALLEST * self._squares
+        hessian[np.diag_indices_from(hessian)] += (
+            1e-6 * hessian.diagonal() + SMALLEST * self._squares
+        )
         return np.asarray(np.linalg.cholesky(hessian), dtype=np.float64)
 
     @cached_property

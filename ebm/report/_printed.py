@@ -310,9 +310,10 @@ def _populations(report: Sections) -> Lines:
     for words in s.words:
         name = f"entropy of words, {_ESTIMATORS.get(words.estimator, words.estimator)}"
         yield labelled(name, f"{with_error(words.value, words.error)} bits")
-    if s.words:
+    values = [words.value for words in s.words]
+    if values and max(values) - min(values) > max(words.error or 0.0 for words in s.words):
         yield from wrapped(
-            "Where estimates differ by more than their errors, too few rows hold a word twice."
+            "The estimates differ by more than their errors: too few rows hold a word twice."
         )
 
 

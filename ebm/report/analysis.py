@@ -179,11 +179,15 @@ def analyze(
                     trouble = [f"No mean-field inversion: {error}"]
                 sections = sections_of(data, result, inversion, strengths, source)
         model: Any = inversion if result is None else result.model
-        if start is not None and isinstance(data, WeightedStates) and result is not None:
+        if start is None or not isinstance(data, WeightedStates):
+            pass
+        elif result is None:
+            raise EbmError(f"no k-pairwise model beside {route}: take fewer units or a penalty")
+        elif sections["fit"].interrupted:
+            trouble.append("Interrupted before the k-pairwise fit: the model is the pairwise one")
+        else:
             section, model = populations(start, data, result, strengths, source, progress)
             sections["populations"], place = section, None
-        elif start is not None:
-            raise EbmError(f"no k-pairwise model beside {route}: take fewer units or a penalty")
     messages = _messages(caught, data, fitted=result is not None)
     notes = (*notes, *messages, *(result.warnings if result else ()), *trouble)
     return Report(
