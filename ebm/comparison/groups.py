@@ -35,6 +35,7 @@ from ebm.errors import (
     NoMaximumWarning,
     NotConvergedWarning,
 )
+from ebm.forms import has_pairs
 from ebm.inversion import Pseudolikelihood
 from ebm.learning import FitResult, Likelihood, Penalty, fit
 from ebm.learning._separation import is_affine
@@ -168,7 +169,7 @@ def _pairwise(rows: WeightedStates) -> Any:
 
 def _loss(loss: Any, family: Any) -> Loss:
     if loss is None:
-        is_pairwise = isinstance(family, BoltzmannMachine | IsingModel)
+        is_pairwise = has_pairs(family)
         large = is_pairwise and family.space.n > EXACT_UNITS
         return Pseudolikelihood() if large else Likelihood()
     if loss == Pseudolikelihood() or loss == Likelihood():

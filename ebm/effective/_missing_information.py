@@ -46,7 +46,7 @@ class Monomials(NamedTuple):
         return np.asarray((features - self.shift[columns]) / self.span[columns])
 
 
-class _Group:
+class _OwnUnits:
     """A group of traced units: its own z, their places among all z, and the monomials it moves."""
 
     def __init__(self, columns: Indices, monomials: Monomials, place: Indices) -> None:
@@ -105,7 +105,7 @@ class GroupCovariances:
         place = np.full(trace.n_features, -1)
         place[monomials.columns] = np.arange(len(monomials.columns))
         self._spaces = [
-            [_Group(own, monomials, place) for own in columns] for columns in trace.group_columns
+            [_OwnUnits(own, monomials, place) for own in columns] for columns in trace.group_columns
         ]
         self._joined = self._pairs_of_groups()
         groups = [group for groups in self._spaces for group in groups]
@@ -155,7 +155,7 @@ class GroupCovariances:
             right = inside[second][:, columns[:, None], columns]
             total[np.ix_(places, places)] += np.einsum("k,kpq,kpq->pq", weights, left, right)
 
-    def _covariances(self, groups: list[_Group], space: Any, shares: Any) -> Iterator[Array]:
+    def _covariances(self, groups: list[_OwnUnits], space: Any, shares: Any) -> Iterator[Array]:
         """Cov[u|v] of each group of one space, (k, u, u); ``shares`` of its states (k, g, t)."""
         width = max(group.n_moved for group in groups)
         chunk = max(1, CHUNK // max(1, width**2))

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebm._arrays import as_floats, in_base
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array, Indices
-from ebm.ensembles._reading import read_rows, warn_if_few
+from ebm.ensembles._read_rows import read_rows, warn_if_few
 from ebm.ensembles.moments import Estimate, Moments
 from ebm.errors import (
     CodingError,

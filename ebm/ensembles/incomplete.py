@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm._types import Array, Flags, Indices
-from ebm.ensembles._reading import read_rows, warn_if_few
+from ebm.ensembles._read_rows import read_rows, warn_if_few
 from ebm.ensembles.ensemble import Ensemble, WeightedStates, stored_type
 from ebm.errors import MissingValueError, ModelError
 from ebm.spaces import FiniteSpace, StateSpace

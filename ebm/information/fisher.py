@@ -15,8 +15,8 @@ from ebm.ensembles.ensemble import is_over_kept_units, require_units
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import LimitError, ModelError, ShapeError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
+from ebm.information._gaussian_fisher import quadratic_fisher
 from ebm.information._levels import fisher_of_levels, has_fisher_of_levels
-from ebm.information._real_units import quadratic_fisher
 from ebm.information._solving import factor, log_volume, require_finite, solved
 from ebm.information.ensemble_information import EnsembleInformation, energy_gradients
 from ebm.information.joint import JointInformation, hidden_order, marginal_covariance

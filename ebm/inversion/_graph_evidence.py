@@ -120,7 +120,7 @@ class GraphPosterior:
 
     def _by_transforms(self, theta: Array, on: Indices) -> Averages:
         """With s_i = (−1)^{x_i} products of spins are characters: two Hadamard transforms."""
-        from ebm._kernels.graphs import gather_differences, hadamard
+        from ebm._kernels.graph_sums import gather_differences, hadamard
 
         values: Array = np.zeros(2**self.n)
         masks = self._masks[on]

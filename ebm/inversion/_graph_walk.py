@@ -47,7 +47,7 @@ class NormalGraphs:
 
     def table(self, graph: Flags) -> Array:
         """(H, b; bᵀ, 0) with the fields and the edges of a graph swept in."""
-        from ebm._kernels.graphs import sweep
+        from ebm._kernels.graph_sums import sweep
 
         hessian, slope = self.full.hessian, self._slope
         table = np.block([[hessian, slope[:, None]], [slope, np.zeros(1)]])
@@ -134,7 +134,7 @@ class NormalGraphs:
         """Draws from q itself, with the probability of each edge given all others."""
         from scipy.special import expit
 
-        from ebm._kernels.graphs import all_log_odds
+        from ebm._kernels.graph_sums import all_log_odds
 
         random = np.random.default_rng(seed)
         n, n_pairs = self.posterior.n, len(self.posterior.pairs[0])
@@ -156,7 +156,7 @@ class NormalGraphs:
         self, table: Array, graph: Flags, n_updates: int, random: np.random.Generator
     ) -> tuple[Flags, float]:
         """The graph after updates of random edges, and the change of ln q; changes the table."""
-        from ebm._kernels.graphs import flip_edges
+        from ebm._kernels.graph_sums import flip_edges
 
         n, n_pairs = self.posterior.n, len(self.posterior.pairs[0])
         is_in = self._is_in(graph)

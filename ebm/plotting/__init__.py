@@ -1,8 +1,8 @@
 """Figures that compare data and model, drawn into ``ax``; needs the extra ``plot``."""
 
 from ebm.plotting.figures import comparison_figure, report_figure
-from ebm.plotting.groups import group_differences
-from ebm.plotting.items import category_shares, items_figure, sum_scores
+from ebm.plotting.group_differences import group_differences
+from ebm.plotting.item_panels import category_shares, items_figure, sum_scores
 from ebm.plotting.learning_curve import images, learning_curve
 from ebm.plotting.networks import network, regularization_path
 from ebm.plotting.panels import (

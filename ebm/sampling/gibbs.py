@@ -16,7 +16,7 @@ from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._layers import are_two_valued, binary_layers
 from ebm.sampling._by_energy import EnergySweeper, MetropolisSweeper
-from ebm.sampling._counted import counted_sweeper
+from ebm.sampling._count_sweeps import counted_sweeper
 from ebm.sampling._form_sweepers import FormSweeper, TwoValued, Work
 from ebm.sampling._item_sweeps import item_sweeper
 from ebm.sampling._mixed_units import MixedSweeper

@@ -7,7 +7,7 @@ import ebm
 from ebm.enumeration import _counted_products, exact
 from ebm.enumeration._blocked import BlockedEnumeration
 from ebm.enumeration._count_covariance import sums_of_supersets
-from ebm.enumeration._counted import CountedEnumeration
+from ebm.enumeration._count_ensemble import CountedEnumeration
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._splitting import split
 from ebm.errors import EnumerationLimitError

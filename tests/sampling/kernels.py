@@ -9,7 +9,7 @@ from scipy import sparse
 
 import ebm
 from ebm.forms import TermForm
-from ebm.sampling._counted import CountedSweeper
+from ebm.sampling._count_sweeps import CountedSweeper
 from ebm.sampling._item_sweeps import ItemSweeper
 from ebm.sampling._mixed_units import MixedSweeper
 from ebm.sampling.annealing import Tempered

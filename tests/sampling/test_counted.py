@@ -5,7 +5,7 @@ import pytest
 
 import ebm
 from ebm.forms import TermForm, energy_form
-from ebm.sampling._counted import CountedSweeper, counted_sweeper
+from ebm.sampling._count_sweeps import CountedSweeper, counted_sweeper
 from tests.models.test_k_pairwise import random_model
 
 MODEL = random_model(6, 11, size=0.5)
