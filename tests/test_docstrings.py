@@ -35,6 +35,7 @@ WITHOUT_EXAMPLE = """
     ebm.report.parts.Entropies ebm.report.parts.FitSummary ebm.report.parts.Goodness
     ebm.report.parts.InversionComparison ebm.report.parts.Minima ebm.report.parts.Minimum
     ebm.report.parts.MomentMisfit ebm.report.parts.PopulationShare ebm.report.parts.Populations
+    ebm.report.parts.WordEntropy
     ebm.sampling.AnnealedSamples ebm.sampling.ChainState ebm.sampling.ContinuousChains
     ebm.sampling.ContinuousSamples
 """.split()

@@ -34,9 +34,11 @@ from ebm.comparison._tied_fit import tied_fits, ties_where
 from ebm.errors import (
     CodingError,
     ConstantUnitError,
+    DependentRowsWarning,
     EbmError,
     FileFormatError,
     LimitError,
+    MemoryLimitError,
     MissingValueError,
     ModelError,
     NamesError,
@@ -681,3 +683,28 @@ def test_groups_of_other_items_codings_or_exact_averages_are_refused() -> None:
         ebm.compare_groups({"u": STATES, "v": tables()["A"].moments()})
     with pytest.raises(NamesError, match="one column beside others"):
         ebm.compare_groups(whole[["a"]], by="a")
+
+
+def test_a_data_set_gives_its_states() -> None:
+    data = ebm.datasets.spikes()
+    with pytest.raises(ShapeError, match="of a Dataset give the states, with its names"):
+        ebm.compare_groups(data, by=np.arange(len(data.states)) % 2)
+
+
+def test_draws_of_billions_of_rows_are_refused_by_group_or_memory() -> None:
+    rows = list(itertools.product([0, 1], repeat=2))
+    for size, kind, sentence in [
+        (1e9, LimitError, "group '0': rows are drawn one by one"),
+        (2e8, MemoryLimitError, "each draw has as many rows as the data, 800000000 in a group"),
+    ]:
+        groups = [ebm.Ensemble.from_data(rows, sample_weight=[size] * 4)] * 2
+        with pytest.raises(kind, match=sentence):
+            ebm.compare_groups(groups).parametric_tests(2, rng=0)
+
+
+def test_warnings_name_the_group_that_they_are_about() -> None:
+    rng = np.random.default_rng(0)
+    alone = rng.integers(0, 2, (400, 2))
+    held = np.repeat(rng.integers(0, 2, (100, 2)), 4, axis=0)
+    with pytest.warns(DependentRowsWarning, match="group 'held': the rows, in the order given"):
+        ebm.compare_groups({"alone": alone, "held": held})

@@ -10,6 +10,7 @@ import ebm
 from ebm.cli import main
 from ebm.errors import (
     CodingError,
+    EbmError,
     MissingValueError,
     ModelError,
     NamesError,
@@ -204,3 +205,16 @@ class TestCommand:
         with pytest.raises(SystemExit):
             main(["fit", str(path), "--ordinal", text])
         assert "the first and the last code" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("data", "names", "sentence"),
+    [
+        ([1, 2, 3], None, r"rows of codes.*got \(3,\)"),
+        (ebm.Ensemble.from_data([[0, 1], [1, 2]], space=ebm.Levels(2, 3)), None, "got Weighted"),
+        ([[1, 2], [3, 1]], ["mood"], "names must be 2"),
+    ],
+)
+def test_what_is_no_table_of_codes_is_a_sentence(data, names, sentence):
+    with pytest.raises(EbmError, match=sentence):
+        ebm.report.analyze_items(data, (1, 3), names=names)

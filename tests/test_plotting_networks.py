@@ -93,3 +93,10 @@ def test_a_path_has_a_line_for_each_coupling_that_is_ever_there():
     other = ebm.inversion.regularization_path(flat, rows, n_lambda=3)
     with pytest.raises(EbmError, match="choice along this path"):
         ebm.plotting.regularization_path(other, chosen)
+
+
+def test_a_choice_in_place_of_its_model_is_said() -> None:
+    truth = ebm.IsingModel([[0, 0.5, 0], [0.5, 0, 0], [0, 0, 0]], [0, 0, 0])
+    path = ebm.inversion.regularization_path(truth, ebm.exact(truth).sample(500, 1), n_lambda=3)
+    with pytest.raises(ModelError, match="Selection is no model"):
+        ebm.plotting.network(ebm.inversion.extended_bic(path))

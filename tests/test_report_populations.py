@@ -1,14 +1,15 @@
 """The k-pairwise fit in reports and on the command line."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import ebm
 from ebm.cli.command import main
-from ebm.errors import CodingError, EbmError
-from ebm.observables import population_count
+from ebm.errors import CodingError, EbmError, LimitError, ModelError
+from ebm.observables import population_count, word_entropy
 from ebm.report import sampled
 from tests.learning.test_counts import draws
 
@@ -95,3 +96,81 @@ def test_counts_that_are_too_few_are_a_sentence(tmp_path, capsys):
     rows = ROWS[ROWS.sum(axis=1) < 4]
     assert main(["fit", write(tmp_path / "few.csv", rows), "--k-pairwise"]) == 2
     assert "too few or too much alike" in capsys.readouterr().err
+
+
+def test_the_entropy_of_words_is_printed_by_three_estimators():
+    section = ebm.analyze(ROWS, k_pairwise=True).populations
+    data = ebm.Ensemble.from_data(ROWS)
+    assert [words.estimator for words in section.words] == ["plug-in", "grassberger", "nsb"]
+    for words in section.words:
+        estimate = word_entropy(data, words.estimator, base=2)
+        assert words.value == pytest.approx(float(estimate.value))
+        assert words.error == pytest.approx(float(estimate.standard_error))
+    text = str(ebm.analyze(ROWS, k_pairwise=True))
+    assert "entropy of words, NSB" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_weights_that_are_no_frequencies_have_no_entropy_of_words():
+    shares = np.random.default_rng(0).uniform(0.5, 1.5, len(ROWS))
+    data = ebm.Ensemble.from_data(ROWS, sample_weight=shares)
+    assert ebm.analyze(data, k_pairwise=True).populations.words == ()
+
+
+def test_what_has_no_counts_is_refused_before_pairs_are_fitted(monkeypatch):
+    monkeypatch.setattr("ebm.report.analysis._fitted", None)
+    with pytest.raises(ModelError, match="too few or too much alike"):
+        ebm.analyze(ROWS[ROWS.sum(axis=1) < 4], k_pairwise=True)
+    with pytest.raises(LimitError, match="up to 500 units"):
+        ebm.analyze(np.random.default_rng(0).integers(0, 2, (900, 501)), k_pairwise=True)
+
+
+def test_an_interrupted_fit_of_counts_has_its_exit_code(tmp_path, monkeypatch):
+    from ebm.report import _populations
+
+    fit = _populations.fit
+
+    def stopped(*data, **how):
+        return replace(fit(*data, **how), converged=False, message="interrupted after 1 iteration")
+
+    monkeypatch.setattr(_populations, "fit", stopped)
+    assert main(["fit", write(tmp_path / "data.csv", ROWS), "--k-pairwise"]) == 130
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--k-pairwise", "--missing-at-random"], "complete rows: give --drop-missing"),
+        (["--k-pairwise", "--spins"], "give --threshold 0"),
+        (["--k-pairwise", "--center", "mean"], "no center"),
+        (["--ordinal", "0-1", "--k-pairwise"], "leave it out beside --ordinal"),
+    ],
+)
+def test_options_that_contradict_each_other_are_a_sentence(tmp_path, capsys, options, sentence):
+    assert main(["fit", write(tmp_path / "data.csv", ROWS), *options]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--k-pairwise"], ["--ordinal", "0-1"], []])
+def test_advice_on_missing_cells_names_what_the_other_options_allow(tmp_path, capsys, option):
+    source = tmp_path / "gaps.csv"
+    source.write_text("a,b,c\n0,1,1\n1,,0\n1,1,1\n0,0,1\n")
+    assert main(["fit", str(source), *option]) == 2
+    said = capsys.readouterr().err
+    assert "--drop-missing" in said
+    assert ("--missing-at-random" in said) == (not option)
+
+
+def test_a_fit_of_pairs_that_was_interrupted_is_not_followed_by_another(monkeypatch):
+    from ebm.report import analysis
+
+    fit = analysis.fit
+
+    def stopped(*data, **how):
+        return replace(fit(*data, **how), converged=False, message="interrupted after 1 iteration")
+
+    monkeypatch.setattr(analysis, "fit", stopped)
+    report = ebm.analyze(ROWS, k_pairwise=True)
+    assert report.populations is None
+    assert isinstance(report.model, ebm.BoltzmannMachine)
+    assert any("before the k-pairwise fit" in note for note in report.warnings)

@@ -203,3 +203,14 @@ def test_n_words_has_a_place_and_a_size():
         word_entropy(COUNTS, "plug-in", n_words=16)
     with pytest.raises(ModelError, match="from the 8 seen"):
         word_entropy(COUNTS, n_words=7)
+
+
+def test_several_numbers_of_words_are_refused():
+    with pytest.raises(ShapeError, match="n_words must be one number"):
+        word_entropy(COUNTS, n_words=[16, 32])
+
+
+def test_successive_draws_of_a_chain_are_no_independent_rows():
+    samples = ebm.sample(ebm.BoltzmannMachine([[0, 1], [1, 0]], [0, 0]), n_draws=20, rng=0)
+    with pytest.raises(EbmError, match="draws of a chain are not"):
+        word_entropy(samples)

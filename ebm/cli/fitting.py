@@ -31,7 +31,13 @@ from ebm.cli.options import (
     three_names,
 )
 from ebm.ensembles import IncompleteEnsemble
-from ebm.errors import CodingError, ConstantUnitError, EbmError, require_extra
+from ebm.errors import (
+    CodingError,
+    ConstantUnitError,
+    EbmError,
+    MissingValueError,
+    require_extra,
+)
 from ebm.io import save
 from ebm.learning import Penalty
 from ebm.plotting import items_figure, report_figure
@@ -46,6 +52,7 @@ from ebm.report import (
 from ebm.spaces import Binary, Spins
 from ebm.tables import Table, read_table
 from ebm.tables.binarize import codes_doubt
+from ebm.tables.table import KEPT
 
 _CONVERGED, _NOT_CONVERGED, _INTERRUPTED = 0, 1, 130
 #: Smallest numbers of units for which a fit shows its iterations, and takes minutes.
@@ -164,7 +171,9 @@ def _fit(arguments: argparse.Namespace) -> int:
         _write(report, arguments)
     if report.fit is None or report.fit.converged:
         counts = getattr(report, "populations", None)
-        return _CONVERGED if counts is None or counts.converged else _NOT_CONVERGED
+        if counts is None or counts.converged:
+            return _CONVERGED
+        return _INTERRUPTED if counts.interrupted else _NOT_CONVERGED
     return _INTERRUPTED if report.fit.interrupted else _NOT_CONVERGED
 
 
@@ -173,7 +182,13 @@ def _fit_file(arguments: argparse.Namespace) -> Report | ItemReport:
     options = {name: getattr(arguments, name) for name in names}
     options["drop_missing"] = "never" if arguments.missing_at_random else arguments.drop_missing
     layout = arguments.long or ("transposed" if arguments.transpose else "wide")
-    table = read_table(arguments.data, layout=layout, **options)
+    needs_complete_rows = _refuse_contradictions(arguments)
+    try:
+        table = read_table(arguments.data, layout=layout, **options)
+    except MissingValueError as error:
+        if not needs_complete_rows:
+            raise
+        raise MissingValueError(str(error).replace(KEPT, "")) from error
     if table.doubt:
         tell(table.doubt)
     if arguments.ordinal is not None:
@@ -193,21 +208,40 @@ def _fit_file(arguments: argparse.Namespace) -> Report | ItemReport:
         raise ConstantUnitError(f"{error} (exclude={constant})") from error
 
 
-def _fit_items(table: Table, arguments: argparse.Namespace) -> ItemReport:
-    """Fit ordered categories, whose codes are those that were declared."""
-    others = {
-        "threshold": arguments.threshold,
-        "center": arguments.center,
-        "k-pairwise": arguments.k_pairwise or None,
-    }
-    for name, given in others.items():
-        if given not in (None, "none"):
-            raise EbmError(f"--{name} is for two-valued data: leave it out beside --ordinal")
+def _refuse_contradictions(arguments: argparse.Namespace) -> bool:
+    """Refuse options that do not go together; whether the others need complete rows."""
+    if arguments.ordinal is not None:
+        others = {
+            "threshold": arguments.threshold,
+            "center": arguments.center,
+            "k-pairwise": arguments.k_pairwise or None,
+        }
+        for name, given in others.items():
+            if given not in (None, "none"):
+                raise EbmError(f"--{name} is for two-valued data: leave it out beside --ordinal")
+        if arguments.missing_at_random:
+            raise EbmError(
+                "--missing-at-random is for two-valued data: give --drop-missing beside --ordinal, "
+                "or fit an ebm.OrdinalModel to an ebm.IncompleteEnsemble"
+            )
+        return True
+    if not arguments.k_pairwise:
+        return False
     if arguments.missing_at_random:
         raise EbmError(
-            "--missing-at-random is for two-valued data: give --drop-missing beside --ordinal, or "
-            "fit an ebm.OrdinalModel to an ebm.IncompleteEnsemble"
+            "--k-pairwise counts the active units of complete rows: give --drop-missing instead of "
+            "--missing-at-random"
         )
+    if arguments.spins:
+        raise EbmError(
+            "--k-pairwise counts active units, coded 1 beside 0: give --threshold 0, which turns "
+            "spins into these, instead of --spins"
+        )
+    return True
+
+
+def _fit_items(table: Table, arguments: argparse.Namespace) -> ItemReport:
+    """Fit ordered categories, whose codes are those that were declared."""
     report = analyze_items(
         table,
         arguments.ordinal,

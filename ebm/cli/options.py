@@ -196,8 +196,11 @@ def items_in_options(report: ItemReport) -> ItemReport:
 def report_in_options(report: Report) -> Report:
     """A report whose sentences name options."""
     fit = report.fit and replace(report.fit, message=in_options(report.fit.message))
+    counts = report.populations
+    counts = counts and replace(counts, message=in_options(counts.message))
     notes = tuple(map(in_options, report.warnings))
-    return replace(report, route=in_options(report.route), fit=fit, warnings=notes)
+    route = in_options(report.route)
+    return replace(report, route=route, fit=fit, populations=counts, warnings=notes)
 
 
 # Outputs

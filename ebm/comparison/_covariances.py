@@ -11,6 +11,7 @@ import numpy as np
 from ebm._types import Array, Flags
 from ebm.ensembles import WeightedStates
 from ebm.errors import ModelError, SingularCovarianceError
+from ebm.information._solving import scaled_root
 from ebm.inversion import Pseudolikelihood
 from ebm.inversion.pseudolikelihood import PseudolikelihoodProblem
 from ebm.learning import FitResult, Penalty
@@ -18,8 +19,8 @@ from ebm.learning.penalties import AppliedPenalty
 
 #: Variance of a parameter that a strong penalty holds.
 TINY = 1e-200
-#: Smallest pivot of a curvature, its diagonal being one, that has an inverse with digits.
-SINGULAR = 1e-6
+#: Smallest squared pivot of a curvature, its diagonal being one, that has an inverse with digits.
+SINGULAR = 1e-12
 
 
 def of_estimates(fit: FitResult, rows: WeightedStates, penalty: Penalty) -> Array:
@@ -66,20 +67,15 @@ def penalized(fisher: Array, curvature: Array) -> Array:
 
 def inverted(matrix: Array) -> Array:
     """The inverse of a positive definite matrix with its diagonal scaled to one first, (q, q)."""
-    deviation = np.sqrt(np.maximum(matrix.diagonal(), 0))
-    scale = np.outer(deviation, deviation)
-    is_regular = bool(deviation.all())
     try:
-        root = np.linalg.inv(np.linalg.cholesky(matrix / np.where(scale > 0, scale, 1.0)))
-        is_regular &= bool(1 / np.abs(root.diagonal()).max() > SINGULAR)
-    except np.linalg.LinAlgError:
-        is_regular = False
-    if not is_regular:
+        root, scale = scaled_root(matrix, SINGULAR)
+    except np.linalg.LinAlgError as error:
         raise SingularCovarianceError(
             "there are no standard errors: some direction of parameters changes no probability of "
             "the model; leave out units, or add a penalty, penalty=ebm.Penalty(l2=…)"
-        )
-    return np.asarray(root.T @ root / scale)
+        ) from error
+    inverse = np.linalg.inv(root)
+    return np.asarray(inverse.T @ inverse / np.outer(scale, scale))
 
 
 def heterogeneity(values: Array, variances: Array) -> Array:

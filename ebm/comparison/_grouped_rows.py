@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -12,14 +13,17 @@ from numpy.typing import NDArray
 
 from ebm._types import Flags
 from ebm.ensembles import Ensemble, Moments, WeightedStates
+from ebm.ensembles._read_rows import table_of
 from ebm.errors import (
     MEMORY_LIMIT,
     CodingError,
     EbmError,
+    EbmWarning,
     MissingValueError,
     ModelError,
     NamesError,
     ShapeError,
+    warn,
 )
 from ebm.learning._batches import collected
 from ebm.spaces import StateSpace
@@ -66,11 +70,15 @@ def read_groups(data: Any, by: Any, space: Coding) -> Groups:
 
 @contextmanager
 def of_group(label: str) -> Iterator[None]:
-    """Errors that name the group they are about."""
-    try:
-        yield
-    except EbmError as error:
-        raise type(error)(f"group {label!r}: {error}") from error
+    """Errors and warnings that name the group they are about."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EbmWarning)
+        try:
+            yield
+        except EbmError as error:
+            raise type(error)(f"group {label!r}: {error}") from error
+    for entry in caught:
+        warn(f"group {label!r}: {entry.message}", entry.category)
 
 
 def _as_parts(data: Any, by: Any) -> dict[str, Any] | None:
@@ -110,7 +118,7 @@ def _divided(data: Any, by: Any) -> dict[str, Any]:
     if isinstance(by, str | int | np.integer):
         whole, labels = _without_column(data, by)
     else:
-        whole = _Part(dense(readable(data, "data")), axis_labels(data, 1))
+        whole = _Part(table_of(data), axis_labels(data, 1))
         labels = _labels_beside(by, data, len(whole.rows))
     different, group = _sorted_labels(labels)
     return {label: _Part(whole.rows[group == k], whole.names) for k, label in enumerate(different)}

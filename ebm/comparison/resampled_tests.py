@@ -28,16 +28,16 @@ from ebm.comparison._covariances import (
     strength_of,
 )
 from ebm.comparison._group_text import printed_tests
+from ebm.comparison._grouped_rows import of_group
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import exact
-from ebm.errors import EbmError, EbmWarning, LimitError, require_extra
+from ebm.errors import EbmError, EbmWarning, LimitError, MemoryLimitError, require_extra
+from ebm.inversion._rows import MOST_CASES, whole_counts
 from ebm.learning import Likelihood, Penalty, fit
 from ebm.learning.losses import Loss
 
 __all__ = ["GlobalTest", "Plan", "ResampledTests", "resampled_tests"]
 
-#: Most rows whose counts numpy draws without return.
-MOST_ROWS = 1_000_000_000
 #: Statistics that differ by less, relatively, are equal.
 ROUNDING = 1e-9
 
@@ -164,19 +164,16 @@ class Plan:
         for g, rows in enumerate(np.split(place.ravel(), np.cumsum([len(d.states) for d in data]))):
             if g < len(data):
                 counts[g, rows] = data[g].weights * data[g].sample_size
-        whole = counts.round()
-        for label, exactly, near in zip(groups, counts, whole, strict=True):
-            if np.abs(exactly - near).max() > 1e-6 * max(1.0, near.max()) or not near.any():
-                raise EbmError(
-                    f"group {label!r}: rows are drawn one by one, so that their frequencies must "
-                    "be whole numbers"
-                )
-        if not models and whole.sum() >= MOST_ROWS:
+        whole = np.empty(counts.shape, dtype=np.int64)
+        for g, label in enumerate(groups):
+            with of_group(label):
+                whole[g] = whole_counts(counts[g], "rows are drawn")
+        if not models and whole.sum() >= MOST_CASES:
             raise LimitError(
-                f"permutations are drawn of fewer than {MOST_ROWS:g} rows, got {whole.sum():g}: "
-                "take parametric_tests, or the tests of equality"
+                f"permutations are drawn of fewer than {MOST_CASES:g} rows, got {whole.sum():g}: "
+                "take the tests of equality"
             )
-        return Plan(different, whole.astype(np.int64), family, loss, penalty, models, names)
+        return Plan(different, whole, family, loss, penalty, models, names)
 
     @property
     def is_exact(self) -> bool:
@@ -187,10 +184,16 @@ class Plan:
         """Groups of the same sizes."""
         sizes, space = self.counts.sum(axis=1), self.family.space
         if self.models:
-            return [
-                Ensemble.from_data(exact(model).sample(int(size), random), space=space)
-                for model, size in zip(self.models, sizes, strict=True)
-            ]
+            try:
+                return [
+                    Ensemble.from_data(exact(model).sample(int(size), random), space=space)
+                    for model, size in zip(self.models, sizes, strict=True)
+                ]
+            except MemoryLimitError as error:
+                raise MemoryLimitError(
+                    f"each draw has as many rows as the data, {int(sizes.max())} in a group: take "
+                    "the tests of equality, or divide the frequencies by a common factor"
+                ) from error
         left, groups = self.counts.sum(axis=0), []
         for size in sizes:
             counts = random.multivariate_hypergeometric(left, int(size))

@@ -42,7 +42,7 @@ def read_rows(
     names: Sequence[str] | None,
 ) -> RowsRead:
     """Rows by the labels of their columns, not yet checked against the coding."""
-    rows = _table(X)
+    rows = table_of(X)
     n_rows, n = rows.shape
     space, order = _resolved(space, X, n, names)
     rows = rows if order is None else rows[:, order]
@@ -54,7 +54,7 @@ def read_rows(
     return RowsRead(rows, space, frequencies, n_rows)
 
 
-def _table(X: Any) -> NDArray[Any]:
+def table_of(X: Any) -> NDArray[Any]:
     """Rows of data as one array of any type, (n_samples, n_units)."""
     table = readable(X, "data")
     if len(table.shape) != 2:

@@ -52,6 +52,20 @@ def _singular(damping: float) -> EbmError:
     )
 
 
+def scaled_root(matrix: Array, least_pivot: float) -> tuple[Array, Array]:
+    """L and d of M = diag(d) L Lᵀ diag(d), so that L Lᵀ has a diagonal of ones, (p, p) and (p,).
+
+    LinAlgError where a squared pivot is below the least one, so that M has no inverse with digits.
+    """
+    scale = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
+    if not (scale > 0).all():
+        raise np.linalg.LinAlgError("an entry of the diagonal is zero")
+    root = np.linalg.cholesky(matrix / np.outer(scale, scale))
+    if root.diagonal().min(initial=1.0) ** 2 < least_pivot:
+        raise np.linalg.LinAlgError("a pivot is rounding")
+    return root, scale
+
+
 def solved(cholesky: Any, vector: Array) -> Array:
     """The solution of a system from its Cholesky factor."""
     from scipy.linalg import cho_solve

@@ -9,6 +9,7 @@ import numpy as np
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array, Flags
 from ebm.errors import SingularCovarianceError
+from ebm.information._solving import scaled_root
 from ebm.inversion._local_loss import LocalLoss
 from ebm.perturbation._costs import require_within
 
@@ -81,23 +82,14 @@ def newton_step(smooth: LocalLoss, theta: Array) -> Array:
 
 def _solved(hessian: Array, right: Array) -> Array:
     """H⁻¹ times a vector or matrix, the diagonal of H scaled to one first."""
-    scale = np.sqrt(np.maximum(hessian.diagonal(), 0.0))
-    if not (scale > 0).all():
-        raise _singular()
     try:
-        root = np.linalg.cholesky(hessian / np.outer(scale, scale))
+        root, scale = scaled_root(hessian, SINGULAR)
     except np.linalg.LinAlgError as error:
-        raise _singular() from error
-    if root.diagonal().min(initial=1.0) ** 2 < SINGULAR:
-        raise _singular()
+        raise SingularCovarianceError(
+            "there are no standard errors: some direction of parameters changes no conditional "
+            "probability of the data; leave out units, or add a penalty l2"
+        ) from error
     from scipy.linalg import cho_solve
 
     column = scale if right.ndim == 1 else scale[:, None]
     return np.asarray(cho_solve((root, True), right / column) / column)
-
-
-def _singular() -> SingularCovarianceError:
-    return SingularCovarianceError(
-        "there are no standard errors: some direction of parameters changes no conditional "
-        "probability of the data; leave out units, or add a penalty l2"
-    )

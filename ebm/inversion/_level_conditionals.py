@@ -27,6 +27,8 @@ from ebm.spaces import FiniteSpace
 BLOCK = 2**18
 #: Most parameters whose Hessian at independent units preconditions the steps.
 MOST_DENSE = 1500
+#: Variances of features, as shares of their squares, that are as good as zero.
+SMALLEST = 1e-12
 #: Share of a sample that a level is taken to have at least, where the search begins.
 LEAST = 1e-3
 
@@ -227,7 +229,15 @@ class LevelLoss:
         about = self.design - self.weights @ self.design
         spread, (first, second) = self.weights @ about**2, self.features.pairs
         variances = np.concatenate([square - mean**2, spread[first] * spread[second]])
-        return np.asarray(np.sqrt(np.maximum(variances, 1e-12)))
+        return np.asarray(np.sqrt(np.maximum(variances, SMALLEST * self._squares)))
+
+    @cached_property
+    def _squares(self) -> Array:
+        """The largest variances that the features could have, but for a factor, (p,)."""
+        ranges, (first, second) = np.ptp(self.design, axis=0), self.features.pairs
+        ranges = np.where(ranges > 0, ranges, 1.0)
+        ones = np.ones(self.features.n_fields)
+        return np.concatenate([ones, (ranges[first] * ranges[second]) ** 2])
 
     def norm(self, here: Evaluation) -> float:
         """Largest entry of the gradient, in units of the deviations of the features."""
@@ -274,7 +284,9 @@ class LevelLoss:
         if self.features.n_parameters > MOST_DENSE:
             return None
         hessian = self.hessian(self.start())
-        hessian[np.diag_indices_from(hessian)] += 1e-6 * hessian.diagonal() + 1e-12
+        hessian[np.diag_indices_from(hessian)] += (
+            1e-6 * hessian.diagonal() + SMALLEST * self._squares
+        )
         return np.asarray(np.linalg.cholesky(hessian), dtype=np.float64)
 
     @cached_property

@@ -14,9 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from ebm._checkpoints import fingerprint
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments, WeightedStates
-from ebm.errors import MEMORY_LIMIT, CodingError, EbmError, ModelError
+from ebm.errors import MEMORY_LIMIT, CodingError, EbmError, LimitError, ModelError
 from ebm.learning._batches import collected
 from ebm.spaces import Binary, FiniteSpace, Spins, StateSpace
+
+#: Fewer cases than this can be drawn without replacement.
+MOST_CASES = 10**9
+#: How far frequencies below it may be from whole numbers by rounding, and as a share of their sum.
+ROUNDING, RELATIVE_ROUNDING = 1e-6, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,3 +109,35 @@ def read_rows(
     if isinstance(data.space, Spins):
         states = (1 + states) / 2
     return DistinctRows(data.space, states, data.weights, float(size), data.sequence)
+
+
+def as_ensemble(data: Any) -> Any:
+    """Rows of zeros and ones as an ensemble, for functions to which no coding is given."""
+    if callable(getattr(data, "moments", None)):
+        return data
+    try:
+        return Ensemble.from_data(data)
+    except CodingError as error:
+        # Its advice is an argument of the ensemble.
+        how = ": ebm.Ensemble.from_data(rows, space=ebm.Spins)" if "space=" in str(error) else ""
+        raise CodingError(f"{error}{how}") from error
+
+
+def whole_counts(frequencies: Array, what: str) -> NDArray[np.int64]:
+    """Frequencies as the whole numbers of cases that draws without replacement need.
+
+    ``what`` says for errors what is done with the cases, as in "cases are dropped".
+    """
+    total = float(frequencies.sum())
+    if not total < MOST_CASES:
+        raise LimitError(
+            f"{what} one by one, the limit is {MOST_CASES:.0e} cases, got {total:.3g}: divide the "
+            "frequencies by a common factor"
+        )
+    counts = np.rint(frequencies)
+    if np.abs(frequencies - counts).max() > ROUNDING + RELATIVE_ROUNDING * total:
+        raise EbmError(
+            f"{what} by whole counts, so that frequencies must be whole numbers: give the rows "
+            "themselves, or the number of times that each occurred"
+        )
+    return counts.astype(np.int64)

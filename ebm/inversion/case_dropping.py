@@ -18,8 +18,8 @@ from ebm._jobs import Answer, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
-from ebm.errors import EbmError, LimitError, ShapeError
-from ebm.inversion._rows import DistinctRows
+from ebm.errors import EbmError, ShapeError
+from ebm.inversion._rows import DistinctRows, whole_counts
 from ebm.inversion.uncertainty import (
     counted_rows,
     model_of,
@@ -32,10 +32,6 @@ __all__ = ["CaseDropping", "case_dropping"]
 
 #: Shares of the cases that are left out.
 DROPPED = tuple(float(share) for share in np.round(np.linspace(0.05, 0.75, 10), 10))
-#: Most cases that are drawn from without replacement.
-MOST_CASES = 1e9
-#: How far frequencies may be from whole numbers.
-ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -173,7 +169,7 @@ def case_dropping(
     require_function(method)
     n_resamples = as_integer(n_resamples, "n_resamples", least=2)
     rows = counted_rows(data)
-    counts = _whole(rows)
+    counts = whole_counts(rows.weights * rows.sample_size, "cases are dropped")
     shares = _checked_shares(dropped, int(counts.sum()))
     with loop(), single_threaded_blas():
         reference = model_of(method(rows.resampled(counts)))
@@ -253,23 +249,6 @@ def _correlation(values: Array, of_all: Array) -> float:
     one, other = values - values.mean(), of_all - of_all.mean()
     scale = np.linalg.norm(one) * np.linalg.norm(other)
     return float(one @ other / scale) if scale > 0 and np.isfinite(scale) else 0.0
-
-
-def _whole(rows: DistinctRows) -> Any:
-    """Frequencies as whole numbers, which cases are drawn from without replacement."""
-    if rows.sample_size >= MOST_CASES:
-        raise LimitError(
-            f"cases are dropped one by one, the limit is {MOST_CASES:.0e} cases, got "
-            f"{rows.sample_size:.3g}: divide sample_weight by a common factor"
-        )
-    frequencies = rows.weights * rows.sample_size
-    counts = np.rint(frequencies)
-    if np.abs(frequencies - counts).max() > ROUNDING * max(1.0, float(counts.max())):
-        raise EbmError(
-            "cases are dropped one by one, so that frequencies must be whole numbers: give the "
-            "rows themselves, or whole sample_weight"
-        )
-    return counts.astype(np.int64)
 
 
 def _checked_shares(dropped: ArrayLike, size: int) -> Array:

@@ -18,7 +18,7 @@ from ebm._jobs import Answer, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
-from ebm.ensembles import Ensemble, Moments
+from ebm.ensembles import Moments
 from ebm.errors import (
     EbmError,
     LimitError,
@@ -29,6 +29,7 @@ from ebm.errors import (
 )
 from ebm.inversion._graph_evidence import HADAMARD_UNITS, GraphPosterior
 from ebm.inversion._graph_walk import BURN_IN, NormalGraphs
+from ebm.inversion._rows import as_ensemble
 from ebm.sampling import effective_sample_size, split_r_hat
 from ebm.spaces import Spins
 from ebm.spaces._fixed_units import unit_position
@@ -446,9 +447,7 @@ def _doubts(acceptance: float, r_hat: float, length: int) -> tuple[str, ...]:
 
 def _moments_of(data: Any) -> Moments:
     """Moments of ±1 with a number of samples."""
-    if not isinstance(data, Ensemble | Moments):
-        data = Ensemble.from_data(data)
-    moments: Moments = data.moments()
+    moments: Moments = as_ensemble(data).moments()
     if not math.isfinite(moments.sample_size) or not moments.sample_size > 0:
         raise EbmError(
             "a posterior needs a number of samples, and these moments are exact: set sample_size "

@@ -11,7 +11,7 @@ from ebm._arrays import read_only
 from ebm._parallel import single_threaded_blas
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import EbmError, NotConvergedWarning, warn
-from ebm.inversion.path import sparse_problem
+from ebm.inversion.path import require_pairwise, sparse_problem
 from ebm.inversion.pseudolikelihood import Pseudolikelihood
 from ebm.learning.fit import fit
 from ebm.learning.losses import Loss
@@ -128,8 +128,10 @@ def refit(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
 
     Raises
     ------
+    ModelError
+        If the model is not pairwise in two-valued units.
     EbmError
-        If no coupling of the model is zero or, with other losses, those of :func:`ebm.fit`.
+        Those of :func:`ebm.fit`.
 
     Examples
     --------
@@ -140,9 +142,9 @@ def refit(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
     (array([0. , 0.5, 0. ]), array([0.05, 0.  , 0.  ]))
     """
     loss = Pseudolikelihood() if loss is None else loss
-    n = model.space.n
-    free = np.append(np.ones(n, dtype=bool), np.asarray(model.parameters[n:]) != 0)
+    require_pairwise(model)
+    free = ~np.asarray(model.is_coupling) | (np.asarray(model.parameters) != 0)
     if not isinstance(data, Ensemble | Moments):
         data = Ensemble.from_data(data, space=model.space)
     result = fit(model, data, loss=loss, penalty=Penalty(free=free))
-    return replace(result, warnings=(*result.warnings, GIVEN))
+    return result if result.errors is None else replace(result, warnings=(*result.warnings, GIVEN))

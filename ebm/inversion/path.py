@@ -15,7 +15,8 @@ from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
 from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
-from ebm.errors import EbmError, NoMaximumWarning, NotConvergedWarning, warn
+from ebm.errors import EbmError, ModelError, NoMaximumWarning, NotConvergedWarning, warn
+from ebm.forms import has_pairs
 from ebm.inversion._local_problem import LocalProblem
 from ebm.inversion._rows import read_rows
 from ebm.inversion.pseudolikelihood import Pseudolikelihood
@@ -25,6 +26,7 @@ from ebm.learning.fit import problem_of
 from ebm.learning.losses import Loss
 from ebm.learning.penalties import AppliedPenalty, Penalty, as_penalty
 from ebm.learning.proximal_newton import ProximalNewton
+from ebm.model import refuse_result
 from ebm.perturbation._costs import require_within
 from ebm.spaces._labels import shown
 
@@ -65,6 +67,8 @@ class RegularizationPath:
         Largest violation of the conditions of the minimum over all couplings.
     message : str
         Where the path ended, and why.
+    solver : ProximalNewton
+        The solver, which choices along the path take, too.
 
     Examples
     --------
@@ -87,6 +91,7 @@ class RegularizationPath:
     objectives: Array
     residuals: Array
     message: str
+    solver: ProximalNewton
 
     def __repr__(self) -> str:
         most = int(self.supports.sum(axis=1).max())
@@ -222,8 +227,11 @@ def regularization_path(
         raise EbmError(f"the path has no first model: {why}")
     coordinates, objectives, residuals = (np.array(part) for part in zip(*points, strict=True))
     ends = f"{len(points)} strengths from {largest:.3g} to {strengths[len(points) - 1]:.3g}"
-    reason = f"; ended before {strengths[-1]:.3g}, as {why}" if why else ""
-    limit = "" if why else _no_limit(problem, data, points[-1][0])
+    if len(points) < n_lambda:
+        reason = f"; ended before {strengths[-1]:.3g}, as {why}"
+    else:
+        limit = why or _no_limit(problem, data, points[-1][0])
+        reason = f"; without l1 there is no minimum: {limit}" if limit else ""
     return RegularizationPath(
         family=problem.family,
         data=data,
@@ -233,7 +241,8 @@ def regularization_path(
         coordinates=read_only(coordinates),
         objectives=read_only(objectives),
         residuals=read_only(residuals),
-        message=f"{ends}{reason}{limit}",
+        message=f"{ends}{reason}",
+        solver=solver,
     )
 
 
@@ -254,10 +263,21 @@ def _require_feasible(problem: SparseProblem, n_lambda: int) -> None:
     )
 
 
+def require_pairwise(model: Any) -> None:
+    """Refuse models whose parameters are not fields and couplings of two-valued units."""
+    refuse_result(model)
+    if not has_pairs(model):
+        raise ModelError(
+            "sparse networks are pairwise models of two-valued units such as ebm.IsingModel, got "
+            f"{type(model).__name__}"
+        )
+
+
 def sparse_problem(model: Any, data: Any, loss: Any, penalty: Penalty) -> tuple[SparseProblem, Any]:
     """The problem of a loss at any strength, and the data as an ensemble or moments."""
     if not callable(getattr(loss, "of", None)) or isinstance(loss, type):
         raise EbmError(f"loss must be one such as ebm.inversion.Pseudolikelihood(), got {loss!r}")
+    require_pairwise(model)
     problem, data = problem_of(model, data, loss, replace(penalty, l1=1.0))
     if callable(getattr(problem, "sparse", None)):
         problem = problem.sparse()
@@ -322,4 +342,4 @@ def _no_limit(problem: SparseProblem, data: Any, theta: Array) -> str:
     units = [problem.family.space.labels[unit] for unit in problem.separated(theta)]
     if not reason and units:
         reason = f"{shown(units)} can be predicted without error by the other units"
-    return f"; without l1 there is no minimum: {reason}" if reason else ""
+    return reason

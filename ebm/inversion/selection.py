@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._arrays import as_integer, as_number, read_only
-from ebm._checkpoints import fingerprint
+from ebm._checkpoints import fingerprint, fingerprints
 from ebm._iterate import iterate
 from ebm._jobs import Answer, loop, run_jobs
 from ebm._parallel import single_threaded_blas
@@ -24,7 +24,7 @@ from ebm.errors import ConstantUnitError, EbmError, SingularCovarianceError
 from ebm.inversion._influence import effective_parameters
 from ebm.inversion._local_loss import logistic
 from ebm.inversion._local_problem import LocalProblem
-from ebm.inversion._rows import DistinctRows, read_rows
+from ebm.inversion._rows import DistinctRows, read_rows, whole_counts
 from ebm.inversion.path import TOLERANCE, RegularizationPath, followed, sparse_problem
 from ebm.learning._sparse_problem import SparseProblem
 from ebm.learning.proximal_newton import ProximalNewton
@@ -37,8 +37,6 @@ __all__ = [
     "stability_selection",
 ]
 
-#: By how much counts may miss whole numbers.
-WHOLE = 1e-6
 #: Accuracy of the refits that a criterion compares.
 REFIT = 1e-9
 
@@ -280,12 +278,8 @@ def _held_out(
     """The loss of a fold at each strength of the path of the others, (k,)."""
     learnt = _problem_on(path, rows.resampled(counts - fold))
     test, losses = rows.resampled(fold), []
-    for l1, run, _ in followed(learnt, path.l1, ProximalNewton(TOLERANCE)):
-        if run.reason not in {"converged", "rounding"}:
-            raise EbmError(
-                f"without one fold there is no model at l1 = {l1:.3g} ({run.reason}): give fewer "
-                "folds, or a path that ends before"
-            )
+    for l1, run, _ in followed(learnt, path.l1, path.solver):
+        _require_minimum(run, l1, "without one fold", "fewer folds, or a path that ends before")
         losses.append(learnt.loss_on(test, run.state["theta"]))
     return {"losses": np.array(losses)}
 
@@ -408,9 +402,15 @@ def _chosen(path: RegularizationPath, rows: DistinctRows, half: NDArray[Any]) ->
     """Which couplings are not zero at each strength, (k, number of pairs)."""
     problem = _problem_on(path, rows.resampled(half))
     n, chosen = problem.family.space.n, []
-    for _, run, _ in followed(problem, path.l1, ProximalNewton(TOLERANCE)):
+    for l1, run, _ in followed(problem, path.l1, path.solver):
+        _require_minimum(run, l1, "in one half", "a path that ends before")
         chosen.append(problem.parameters(run.state["theta"])[n:] != 0)
     return {"chosen": np.array(chosen)}
+
+
+def _require_minimum(run: Any, l1: float, where: str, instead: str) -> None:
+    if run.reason not in {"converged", "rounding"}:
+        raise EbmError(f"{where} there is no model at l1 = {l1:.3g} ({run.reason}): give {instead}")
 
 
 def _require_path(path: Any) -> None:
@@ -435,14 +435,7 @@ def _counted_rows(path: Any) -> tuple[DistinctRows, NDArray[np.int64]]:
     if not isinstance(path.data, Ensemble):
         raise EbmError("rows are wanted to be divided, this path is of moments")
     rows = read_rows(path.data)
-    counts = rows.weights * size
-    whole = np.round(counts)
-    if np.abs(counts - whole).max() > WHOLE * max(1.0, size):
-        raise EbmError(
-            "rows are divided by whole counts, and these frequencies are none: give the number of "
-            "times that each row occurred"
-        )
-    return rows, whole.astype(np.int64)
+    return rows, whole_counts(rows.weights * size, "rows are divided")
 
 
 def _problem_on(path: RegularizationPath, data: Any) -> SparseProblem:
@@ -464,9 +457,13 @@ def _run(
 ) -> list[Answer]:
     """The jobs of all draws, in order."""
     settings = {
+        "task": job.func.__name__,
         "data": " ".join(fingerprint(np.asarray(x)) for x in (path.data.states, path.data.weights)),
+        "model": f"{type(path.family).__name__} over {path.family.space!r}",
         "loss": fingerprint(path.loss),
+        **fingerprints(path.penalty),
         "strengths": fingerprint(path.l1),
+        "solver": fingerprint(path.solver),
         "rng": fingerprint(draws[0]),
     }
     with loop():

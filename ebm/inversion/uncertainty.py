@@ -22,7 +22,7 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, EbmWarning, LimitError, ModelError, SingularCovarianceError
-from ebm.inversion._rows import DistinctRows, read_rows
+from ebm.inversion._rows import DistinctRows, as_ensemble, read_rows
 from ebm.inversion.resampling import Draw, ResamplingScheme, RowResampling
 from ebm.spaces import Binary
 
@@ -32,6 +32,8 @@ __all__ = ["BootstrapResult", "bootstrap", "standard_errors"]
 MOST_PARAMETERS = 1500
 #: Step of central differences, in standard deviations of a feature: errors of 1e-10 and 1e-11.
 STEP = 1e-5
+#: Fewer rows than this can be counted by integers.
+MOST_ROWS = 2.0**63
 #: Entries of a block of features.
 BLOCK = 2**22
 
@@ -204,11 +206,16 @@ def bootstrap(
 
 def counted_rows(data: Any) -> DistinctRows:
     """Rows of which there is a number, as resampling needs."""
-    rows = read_rows(data, two_valued=False)
+    rows = read_rows(as_ensemble(data), two_valued=False)
     if not math.isfinite(rows.sample_size) or rows.sample_size < 1:
         raise EbmError(
             f"resampling needs a number of samples, got sample_size={rows.sample_size}: sample "
             "from exact ensembles first, and give frequencies of rows"
+        )
+    if rows.sample_size >= MOST_ROWS:
+        raise LimitError(
+            f"resampling draws fewer than {MOST_ROWS:.1e} rows, got {rows.sample_size:.3g}: divide "
+            "the frequencies by a common factor"
         )
     return rows
 

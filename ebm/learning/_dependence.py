@@ -196,11 +196,12 @@ def _standardized(data: WeightedStates) -> Array:
 
 def require_sequence(data: Any, least: int = FEWEST_ROWS) -> None:
     """Refuse data whose rows have no order, or are too few to tell anything."""
-    rows = getattr(data, "sequence", None)
-    if rows is None:
+    sequence, n_rows = getattr(data, "sequence", None), getattr(data, "n_rows", least)
+    # Few rows that all differ have no order either.
+    if n_rows < least and (sequence is not None or n_rows == data.sample_size):
+        raise ShapeError(f"dependence needs at least {least} rows, got {n_rows}")
+    if sequence is None:
         raise ShapeError(
             "dependence between rows needs all of them in their order, and that of these data is "
             "not known: give the array or frame as it was recorded, without sample_weight"
         )
-    if len(rows) < least:
-        raise ShapeError(f"dependence needs at least {least} rows, got {len(rows)}")

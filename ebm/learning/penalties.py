@@ -292,7 +292,9 @@ class AppliedPenalty:
     @cached_property
     def directions(self) -> Array | None:
         """A, the directions in which θ may go, (p, q); None where it may go anywhere."""
-        names = getattr(self.family, "parameter_names", None)
+        # Names of a large model take more memory than its parameters.
+        is_named = isinstance(self.strength.free, tuple)
+        names = getattr(self.family, "parameter_names", None) if is_named else None
         return self.strength.directions(len(self.family.parameters), names)
 
     @property

@@ -411,6 +411,8 @@ def _checked_pools(pools: Any, n: int) -> tuple[int, ...]:
     """The first K of each pool, 3 < … ≤ n, or every K ≥ 3."""
     if pools is None:
         return tuple(range(FIRST_FREE, n + 1))
+    if not isinstance(pools, list | tuple | range | np.ndarray) or np.ndim(pools) != 1:
+        raise ShapeError(f"pools must be a list of counts, such as [3, 4], got {pools!r}")
     starts = tuple(as_integer(start, "an entry of pools") for start in pools)
     begins = starts[:1] == (FIRST_FREE,) if n >= FIRST_FREE else not starts
     if not begins or list(starts) != sorted(set(starts)) or any(start > n for start in starts):

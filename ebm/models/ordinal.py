@@ -56,8 +56,8 @@ class OrdinalModel(Frozen, ParametricModel):
     ShapeError
         If the shapes do not agree, or an item has fewer than two categories.
     ModelError
-        If a number is not finite, an item is coupled to itself, a pair is written in one order, or
-        all categories of an item have the same score.
+        If a number or a product of weights and scores is not finite, an item is coupled to itself,
+        a pair is written in one order, or all categories of an item have the same score.
     NamesError
         If labels are not the names of the items.
 
@@ -85,14 +85,24 @@ class OrdinalModel(Frozen, ParametricModel):
         thresholds = _items.by_item(self.thresholds, "thresholds", names)
         sizes = [len(row) for row in thresholds]
         space = _items.levels_of(sizes, names)
+        scores = _items.scores_by_item(self.scores, sizes, names)
         self._freeze(
             space=space,
             names=space.names,
             weights=self._checked_weights(space),
             thresholds=thresholds,
-            scores=_items.scores_by_item(self.scores, sizes, names),
+            scores=scores,
             offset=as_finite(self.offset, "offset"),
         )
+        largest = np.array([np.abs(row).max() for row in scores])
+        with np.errstate(over="ignore", invalid="ignore"):
+            bounds = np.abs(self.weights) * np.multiply.outer(largest, largest)
+        if not np.isfinite(bounds.sum()):
+            raise ModelError(
+                f"weights times scores must be finite, got weights up to "
+                f"{np.abs(self.weights).max():g} and scores up to {largest.max():g}: give smaller "
+                "ones, a factor of the scores goes into the weights"
+            )
 
     def _checked_weights(self, space: FiniteSpace) -> Array:
         """Symmetric, without a diagonal."""

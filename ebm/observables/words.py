@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ebm._arrays import as_floats, in_base
+from ebm._arrays import as_floats, as_number, in_base
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate
 from ebm.errors import EbmError, FewSamplesWarning, ModelError, ShapeError, warn
@@ -203,7 +203,8 @@ def _counts_of(data: Any) -> Counts:
     if wrong.any():
         raise EbmError(
             f"counts of words must be whole numbers of at least 0, got {counts[wrong][0]:g}: "
-            "weights of rows must be frequencies"
+            "weights of rows must be frequencies, and rows independent, which successive draws of "
+            "a chain are not"
         )
     n, words = np.unique(counts[counts > 0], return_counts=True)
     if not len(n):
@@ -218,7 +219,7 @@ def _possible(data: Any, n_words: float | None, seen: float) -> float:
         if not isinstance(space, FiniteSpace):
             raise EbmError("n_words, the number of possible words, must be given beside counts")
         n_words = float(min(space.size, int(MOST_WORDS)))
-    number = float(as_floats(np.asarray(n_words), "n_words"))
+    number = as_number(n_words, "n_words")
     if not seen <= number <= MOST_WORDS:
         raise ModelError(
             f"n_words must be the number of possible words, from the {seen:g} seen to "

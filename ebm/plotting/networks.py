@@ -11,6 +11,7 @@ from ebm._arrays import as_floats
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError, ShapeError, require_extra
 from ebm.forms import has_pairs
+from ebm.model import refuse_result
 from ebm.plotting._names import as_drawn
 from ebm.plotting.style import COLORS, INDEPENDENT, axes_or_new
 
@@ -140,6 +141,7 @@ def network(
     >>> len(ebm.plotting.network(model).collections) > 0
     True
     """
+    refuse_result(model)
     if not has_pairs(model):
         raise ModelError(
             f"{type(model).__name__} does not say which pairs of two-valued units its parameters "

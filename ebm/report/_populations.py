@@ -15,8 +15,8 @@ from ebm.errors import CodingError, EbmError, EbmWarning
 from ebm.learning import Adam, FitResult, GradientSteps, Likelihood, Penalty, PersistentChains, fit
 from ebm.learning.optimizers import Decay
 from ebm.models import KPairwiseModel
-from ebm.observables import MAX_UNITS, population_count
-from ebm.report.parts import Populations, PopulationShare
+from ebm.observables import MAX_UNITS, population_count, word_entropy
+from ebm.report.parts import Populations, PopulationShare, WordEntropy
 from ebm.report.sampled import (
     ANNEALING_STEPS,
     N_CHAINS,
@@ -28,6 +28,8 @@ from ebm.report.sampled import (
 from ebm.sampling import ParallelTempering, Samples, SamplingRun, sample
 from ebm.spaces import Binary
 
+#: Estimators of the entropy of words that a report shows.
+ESTIMATORS = ("plug-in", "grassberger", "nsb")
 #: Tempered chains, each of several copies, that take over where others miss a population.
 N_TEMPERED = 300
 #: Rows that a model may hold beyond the largest number of active units of the data.
@@ -36,8 +38,8 @@ MOST_BEYOND = 20.0
 EXACT_DRAWS = 200_000
 
 
-def require_counts(data: Any, center: Any) -> None:
-    """Refuse what a k-pairwise model has not."""
+def start_of_counts(data: Any, center: Any) -> KPairwiseModel:
+    """Where the fit begins; what a k-pairwise model has not is refused before any other fit."""
     if not isinstance(data, WeightedStates):
         raise EbmError(
             "k_pairwise counts the active units of complete rows, these have missing cells: drop "
@@ -49,9 +51,11 @@ def require_counts(data: Any, center: Any) -> None:
         )
     if isinstance(center, str) or np.any(center):
         raise EbmError(f"a k-pairwise model has no center, got center={center!r}: leave it out")
+    return KPairwiseModel.for_data(data)
 
 
 def populations(
+    start: KPairwiseModel,
     data: WeightedStates,
     pairs: FitResult,
     penalty: tuple[float, float],
@@ -59,9 +63,9 @@ def populations(
     progress: bool,
 ) -> tuple[Populations, Any]:
     """Both models beside the data, and the k-pairwise one."""
-    start = KPairwiseModel.for_data(data)
     strength = Penalty(*penalty)
     by_chains = isinstance(pairs.ensemble, SampledModel) or data.space.n > MAX_UNITS
+    likelihood: float | None
     partition_error = None
     if by_chains:
         result, samples = _by_chains(start, data, strength, rng, progress)
@@ -71,7 +75,7 @@ def populations(
         own = _shares_of_draws(samples)
     else:
         result = fit(start, data, penalty=strength, progress=progress)
-        likelihood = float(result.log_likelihood or math.nan)
+        likelihood = result.log_likelihood
         own = _shares(result.ensemble, rng)
     beside, seen = _shares(pairs.ensemble, rng), population_count(data)
     errors = np.sqrt(seen * (1 - seen) / data.sample_size)
@@ -84,12 +88,29 @@ def populations(
         pools=tuple(model.pools),
         log_likelihood=likelihood,
         log_likelihood_error=partition_error,
-        gain_bits=None if before is None else (likelihood - before) / math.log(2),
+        gain_bits=None
+        if before is None or likelihood is None
+        else (likelihood - before) / math.log(2),
         shares=tuple(
             PopulationShare(k, *numbers) for k, numbers in enumerate(zip(*columns, strict=True))
         ),
+        words=_words(data),
     )
     return section, model
+
+
+def _words(data: WeightedStates) -> tuple[WordEntropy, ...]:
+    """Three estimates of the entropy of the data, in bits."""
+    counts = data.weights * data.sample_size
+    if not np.allclose(counts, np.rint(counts), rtol=0, atol=1e-6):
+        return ()
+    words = []
+    for name in ESTIMATORS:
+        estimate = word_entropy(data, name, base=2)
+        error = float(estimate.standard_error)
+        is_known = math.isfinite(error)
+        words.append(WordEntropy(name, float(estimate.value), error if is_known else None))
+    return tuple(words)
 
 
 def _by_chains(
@@ -118,7 +139,8 @@ def _by_chains(
             warnings.simplefilter("always", EbmWarning)
             samples = sample(start, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=rng, run=run)
             beyond = float(_shares_of_draws(samples)[0][last_seen + 1 :].sum())
-        if beyond * data.sample_size <= MOST_BEYOND:
+        interrupted = result.message.startswith("interrupted")
+        if interrupted or beyond * data.sample_size <= MOST_BEYOND:
             break
     for warning in caught:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)

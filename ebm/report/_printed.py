@@ -276,6 +276,10 @@ def _minima(report: Sections) -> Lines:
     yield from table(rows, "<>><")
 
 
+#: How names of estimators of entropy are printed.
+_ESTIMATORS = {"grassberger": "Grassberger", "nsb": "NSB"}
+
+
 def _populations(report: Sections) -> Lines:
     """P(K) of the data and of both models."""
     s = report.populations
@@ -285,8 +289,9 @@ def _populations(report: Sections) -> Lines:
     how = s.message if s.converged else f"not converged: {s.message}"
     yield from wrapped(f"k-pairwise fit of rates, pairs and P(K): {how}")
     decimals = 6 if s.log_likelihood_error is None else 4
-    likelihood = with_error(s.log_likelihood, s.log_likelihood_error, decimals)
-    yield labelled("log-likelihood per row", f"{likelihood} nats")
+    if s.log_likelihood is not None:
+        likelihood = with_error(s.log_likelihood, s.log_likelihood_error, decimals)
+        yield labelled("log-likelihood per row", f"{likelihood} nats")
     if s.gain_bits is not None:
         yield labelled("gain over pairs alone", f"{s.gain_bits:.4f} bits")
     yield labelled("parameters", f"{s.n_parameters}")
@@ -302,6 +307,14 @@ def _populations(report: Sections) -> Lines:
         for share in s.shares[:_MAX_COUNTS]
     ]
     yield from table([("K", "P(K) of data", "pairwise", "k-pairwise"), *rows], ">>>>")
+    for words in s.words:
+        name = f"entropy of words, {_ESTIMATORS.get(words.estimator, words.estimator)}"
+        yield labelled(name, f"{with_error(words.value, words.error)} bits")
+    values = [words.value for words in s.words]
+    if values and max(values) - min(values) > max(words.error or 0.0 for words in s.words):
+        yield from wrapped(
+            "The estimates differ by more than their errors: too few rows hold a word twice."
+        )
 
 
 def _with_noise(value: float, error: float) -> str:

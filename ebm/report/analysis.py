@@ -26,7 +26,7 @@ from ebm.inversion import mean_field
 from ebm.learning import FitResult, fit
 from ebm.learning.penalties import Penalty, as_penalty
 from ebm.report._incomplete import sections_of_incomplete_rows
-from ebm.report._populations import populations, require_counts
+from ebm.report._populations import populations, start_of_counts
 from ebm.report._printed import render
 from ebm.report._sections import sections_of
 from ebm.report.parts import Sections
@@ -158,8 +158,12 @@ def analyze(
         if not isinstance(data, WeightedStates | IncompleteEnsemble):
             data = Ensemble.from_data(data, space=space, names=names)
         place = _center(data, center)
-        if k_pairwise:
-            require_counts(data, center)
+        start = start_of_counts(data, center) if k_pairwise else None
+        if k_pairwise and data.space.n > MAX_UNITS_SAMPLED:
+            raise LimitError(
+                f"a k-pairwise model is fitted up to {MAX_UNITS_SAMPLED} units, got "
+                f"{data.space.n}: take fewer"
+            )
         source = generator(rng)
         result: FitResult | None
         inversion: Any = None
@@ -175,11 +179,15 @@ def analyze(
                     trouble = [f"No mean-field inversion: {error}"]
                 sections = sections_of(data, result, inversion, strengths, source)
         model: Any = inversion if result is None else result.model
-        if k_pairwise and result is not None:
-            section, model = populations(data, result, strengths, source, progress)
-            sections["populations"], place = section, None
-        elif k_pairwise:
+        if start is None or not isinstance(data, WeightedStates):
+            pass
+        elif result is None:
             raise EbmError(f"no k-pairwise model beside {route}: take fewer units or a penalty")
+        elif sections["fit"].interrupted:
+            trouble.append("Interrupted before the k-pairwise fit: the model is the pairwise one")
+        else:
+            section, model = populations(start, data, result, strengths, source, progress)
+            sections["populations"], place = section, None
     messages = _messages(caught, data, fitted=result is not None)
     notes = (*notes, *messages, *(result.warnings if result else ()), *trouble)
     return Report(

@@ -16,7 +16,7 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import ExactEnsemble
-from ebm.errors import EbmError, EbmWarning, LimitError, UnusedCategoryError
+from ebm.errors import EbmError, EbmWarning, LimitError, ShapeError, UnusedCategoryError
 from ebm.inversion import Pseudolikelihood
 from ebm.learning import FitResult, fit
 from ebm.learning._existence import MOST_NAMES, gentle_penalty
@@ -268,12 +268,19 @@ def analyze_items(
 
 def _names(data: Any, names: Sequence[str] | None) -> tuple[str, ...]:
     """Names given, those of the columns, or numbers."""
-    if names is not None:
-        return tuple(map(str, names))
-    labels = data.names if isinstance(data, Table) else axis_labels(data, 1)
     shape = np.shape(data.to_numpy() if hasattr(data, "to_numpy") else data)
-    if labels is None and len(shape) != 2:
-        raise EbmError(f"data must have shape (n_rows, n_items), got {shape}")
+    if len(shape) != 2 and not isinstance(data, Table):
+        kind = f"got {shape}" if shape else f"got {type(data).__name__}"
+        raise EbmError(
+            f"data must be complete rows of codes, (n_rows, n_items), as an array, a frame or a "
+            f"Table; {kind}"
+        )
+    if names is not None:
+        given = tuple(map(str, names))
+        if len(given) != shape[1]:
+            raise ShapeError(f"names must be {shape[1]}, one for each item, got {len(given)}")
+        return given
+    labels = data.names if isinstance(data, Table) else axis_labels(data, 1)
     return default_names(shape[1]) if labels is None else tuple(labels)
 
 

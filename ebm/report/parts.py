@@ -20,6 +20,7 @@ __all__ = [
     "PopulationShare",
     "Populations",
     "Sections",
+    "WordEntropy",
 ]
 
 
@@ -343,6 +344,25 @@ class PopulationShare:
 
 
 @dataclass(frozen=True)
+class WordEntropy:
+    """An estimate of the entropy of words, as by :func:`ebm.observables.word_entropy`.
+
+    Parameters
+    ----------
+    estimator : str
+        Its name.
+    value : float
+        Entropy in bits.
+    error : float or None
+        Its error in bits; None where rows do not tell it.
+    """
+
+    estimator: str
+    value: float
+    error: float | None
+
+
+@dataclass(frozen=True)
 class Populations:
     """The k-pairwise fit and the number of units active at once.
 
@@ -356,24 +376,32 @@ class Populations:
         Number of parameters.
     pools : tuple of int
         The first K of each run of counts that share one value of V.
-    log_likelihood : float
-        Mean log-likelihood of a row in nats.
+    log_likelihood : float or None
+        Mean log-likelihood of a row in nats; None where the fit ended before it was known.
     log_likelihood_error : float or None
         Standard error of an estimated ln Z.
     gain_bits : float or None
         By how much it is larger than that of the pairwise model, in bits.
     shares : tuple of PopulationShare, (n_units + 1,)
         P(0), P(1), ….
+    words : tuple of WordEntropy
+        Estimates of the entropy of the data; none where weights of rows are not frequencies.
     """
 
     converged: bool
     message: str
     n_parameters: int
     pools: tuple[int, ...]
-    log_likelihood: float
+    log_likelihood: float | None
     log_likelihood_error: float | None
     gain_bits: float | None
     shares: tuple[PopulationShare, ...]
+    words: tuple[WordEntropy, ...] = ()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the fit was ended by Ctrl-C."""
+        return self.message.startswith("interrupted")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -44,13 +44,15 @@ def item_couplings(form: QuadraticForm, space: FiniteSpace) -> ItemCouplings | N
     for unit in range(space.n):
         own = slice(starts[unit], starts[unit + 1])
         rows = matrix[own]
-        largest = int(np.argmax((rows**2).sum(axis=1)))
-        row = rows[largest]
-        size = float(row @ row)
-        if not size > 0:
+        height = np.abs(rows).max(initial=0.0)
+        if not height > 0:
             continue
+        # Squares of couplings of any size are finite, and not zero.
+        scaled = rows / height
+        largest = int(np.argmax((scaled**2).sum(axis=1)))
+        row = rows[largest]
         chosen[unit] = starts[unit] + largest
-        scores[own] = rows @ row / size
+        scores[own] = scaled @ scaled[largest] / (scaled[largest] @ scaled[largest])
         missed = np.abs(rows - np.outer(scores[own], row)).max()
         if missed > RANK_ONE * np.abs(row).max():
             return None

@@ -229,13 +229,14 @@ def _complete_rows(
     )
 
 
+#: Advice that holds for likelihoods of incomplete rows alone.
+KEPT = "keep them for a likelihood of cells missing at random with drop_missing='never', "
+
+
 def _remedy(missing: Flags, names: Sequence[str]) -> str:
     """Advice to drop rows, or to exclude columns without which some rows are complete."""
     if not missing.any(axis=1).all():
-        return (
-            "drop those rows with drop_missing=True, keep them for a likelihood of cells missing "
-            "at random with drop_missing='never', or leave columns out with exclude="
-        )
+        return f"drop those rows with drop_missing=True, {KEPT}or leave columns out with exclude="
     order = np.argsort(-missing.sum(axis=0), kind="stable")
     # A row is complete without the columns up to the last one that it lacks, emptiest first.
     n_left_out = len(names) - missing[:, order[::-1]].argmax(axis=1)

@@ -130,12 +130,12 @@ class TestMutantSamplers:
 
     def test_middle_group_drawn_without_the_third(self, monkeypatch):
         plain(monkeypatch)
-        real = _quadratic._choose_rows
+        real = _quadratic.choose_rows
 
         def shuffled(weights, rng):
             return real(rng.permutation(weights), rng)
 
-        monkeypatch.setattr(_quadratic, "_choose_rows", shuffled)
+        monkeypatch.setattr(_quadratic, "choose_rows", shuffled)
         self.check_caught(machine())
 
     @pytest.mark.parametrize("route", [plain, in_blocks])
@@ -178,10 +178,10 @@ def test_numbers_at_the_ends_draw_no_state_of_weight_zero(value):
     wanted = 1 if value == 0 else 4
     assert (exact_ensemble.choose(weights, 5, Always(value)) == wanted).all()
     rows = np.stack([weights, 1e-300 * weights, 1e300 * weights])
-    assert (_quadratic._choose_rows(rows, Always(value)) == wanted).all()
+    assert (_quadratic.choose_rows(rows, Always(value)) == wanted).all()
     # The smallest double times a number below one is itself.
     smallest = np.array([[0.0, 0.0, 5e-324, 0.0]])
-    assert _quadratic._choose_rows(smallest, Always(value)) == 2
+    assert _quadratic.choose_rows(smallest, Always(value)) == 2
     assert exact_ensemble.choose(smallest, 1, Always(value)) == 2
 
 

@@ -181,3 +181,8 @@ class TestRefusals:
         rows = series(200, np.random.default_rng(0))
         with pytest.raises(ModelError):
             dependence(fitted(rows), rows)
+
+    @pytest.mark.filterwarnings("ignore::ebm.errors.FewSamplesWarning")
+    def test_few_rows_are_called_few_even_without_an_order(self):
+        with pytest.raises(ShapeError, match="dependence needs at least 64 rows, got 1"):
+            dependence(MODEL, series(1, np.random.default_rng(0)))

@@ -287,3 +287,8 @@ class TestRefusals:
             edge_posterior(levels)
         with pytest.raises(ModelError, match="EdgePrior"):
             edge_posterior(table(T), 0.5)
+
+
+def test_spins_are_asked_for_as_an_ensemble():
+    with pytest.raises(CodingError, match=r"Ensemble.from_data\(rows, space=ebm.Spins\)"):
+        edge_posterior([[-1, 1], [1, 1], [1, -1]])

@@ -299,3 +299,18 @@ class TestRefusals:
 
         with pytest.raises(ModelError, match="pair_features of Wrong must be those of its energy"):
             ebm.fit(Wrong(), counted(), loss=LOSS, penalty=0.1)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-6, 1e6])
+def test_the_unit_of_scores_is_a_factor_of_couplings(unit):
+    answers = np.random.default_rng(0).integers(0, 3, (200, 3))
+
+    def fitted(scores):
+        start = ebm.OrdinalModel(np.zeros((3, 3)), np.zeros((3, 3)), scores=scores)
+        return ebm.fit(start, answers, loss=ebm.inversion.Pseudolikelihood())
+
+    one, other = fitted([0, 1, 2]), fitted(unit * np.arange(3))
+    assert other.log_pseudolikelihood == pytest.approx(one.log_pseudolikelihood, rel=1e-12)
+    np.testing.assert_allclose(unit**2 * other.model.weights, one.model.weights, rtol=1e-7)
+    errors = other.standard_errors[-3:] * unit**2
+    np.testing.assert_allclose(errors, one.standard_errors[-3:], rtol=1e-6)

@@ -224,3 +224,14 @@ class TestStatements:
             regularization_path(flat(BINARY), data, n_lambda=5) for data in (TABLE, heavy)
         )
         np.testing.assert_allclose(one.parameters, other.parameters, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::ebm.errors.NoMaximumWarning")
+def test_a_path_that_separates_at_its_last_strength_has_not_ended_before_it():
+    rows = [[0, 0], [1, 1]] * 20
+    whole = regularization_path(flat(BINARY, 2), rows, n_lambda=20, ratio=1e-3)
+    last = whole.l1[-1] / whole.l1[0]
+    path = regularization_path(flat(BINARY, 2), rows, n_lambda=len(whole.l1), ratio=last)
+    assert "ended before" in whole.message
+    assert "ended before" not in path.message
+    assert "without l1 there is no minimum: units '0', '1' are predicted" in path.message

@@ -1,12 +1,20 @@
 """Schemes of the bootstrap and dropped cases, against exact errors and counts."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
 
 import ebm
-from ebm.errors import EbmError, EnumerationLimitError, LimitError, ModelError, ShapeError
+from ebm.errors import (
+    CodingError,
+    EbmError,
+    EnumerationLimitError,
+    LimitError,
+    ModelError,
+    ShapeError,
+)
 from ebm.inversion import (
     BlockResampling,
     CaseDropping,
@@ -252,3 +260,15 @@ class TestDroppedCases:
         many = ebm.Ensemble.from_data(ROWS, sample_weight=np.full(len(ROWS), 1e8))
         with pytest.raises(LimitError, match="the limit is"):
             case_dropping(bethe, many)
+
+
+def test_more_rows_than_integers_count_are_refused():
+    rows = ebm.Ensemble.from_data([[0, 0], [0, 1], [1, 0], [1, 1]], sample_weight=[1e20] * 4)
+    with pytest.raises(LimitError, match=r"resampling draws fewer than 9.2e\+18 rows, got 4e\+20"):
+        bootstrap(ebm.inversion.bethe, rows)
+
+
+@pytest.mark.parametrize("job", [partial(bootstrap, bethe), partial(case_dropping, bethe)])
+def test_spins_are_asked_for_as_an_ensemble(job):
+    with pytest.raises(CodingError, match=r"Ensemble.from_data\(rows, space=ebm.Spins\)"):
+        job(2 * ROWS - 1)

@@ -1,6 +1,7 @@
 """Choice along a path, refits and honest errors: reference numbers, counts, reproducibility."""
 
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ import ebm
 from ebm.errors import (
     ConstantUnitError,
     EbmError,
+    LimitError,
+    ModelError,
     NotConvergedWarning,
     SingularCovarianceError,
 )
@@ -254,3 +257,54 @@ class TestDivisions:
         shares = ebm.Ensemble.from_data(STATES, sample_weight=0.37 * np.array(COUNTS))
         with pytest.raises(EbmError, match="whole counts"):
             cross_validation(path_of(Pseudolikelihood(), shares, n_lambda=3))
+
+    def test_frequencies_are_whole_however_large(self):
+        """A half is no rounding, even of ten thousand."""
+        rows = ebm.Ensemble.from_data(STATES, sample_weight=1000 * np.array(COUNTS) + 0.5)
+        path = path_of(Pseudolikelihood(), rows, n_lambda=2, ratio=0.9)
+        with pytest.raises(EbmError, match="rows are divided by whole counts"):
+            stability_selection(path, n_halves=2, rng=0)
+
+    @pytest.mark.parametrize("choose", [cross_validation, stability_selection])
+    def test_more_rows_than_can_be_drawn_are_refused(self, choose):
+        rows = ebm.Ensemble.from_data(STATES, sample_weight=1e8 * np.array(COUNTS))
+        path = path_of(Pseudolikelihood(), rows, n_lambda=2, ratio=0.9)
+        with pytest.raises(LimitError, match=r"the limit is 1e\+09 cases, got 2e\+10"):
+            choose(path, rng=0)
+
+    def test_a_checkpoint_is_that_of_one_task_and_penalty(self, tmp_path):
+        """Two folds are two halves, drawn alike."""
+        path, file = path_of(Pseudolikelihood(), n_lambda=2, ratio=0.9), tmp_path / "folds.npz"
+        cross_validation(path, n_folds=2, rng=0, checkpoint=file)
+        with pytest.raises(EbmError, match="belongs to a fit with another task"):
+            stability_selection(path, n_halves=2, rng=0, checkpoint=file)
+        other = replace(path, penalty=ebm.Penalty(l2=0.1))
+        with pytest.raises(EbmError, match="belongs to a fit with another l2"):
+            cross_validation(other, n_folds=2, rng=0, checkpoint=file)
+
+    def test_a_half_without_a_minimum_is_said(self):
+        """Parts are fitted by the solver of the path."""
+        path = path_of(Pseudolikelihood(), n_lambda=3, ratio=0.1)
+        path = replace(path, solver=ebm.ProximalNewton(1e-6, 1))
+        with pytest.raises(EbmError, match="in one half there is no model at l1 = "):
+            stability_selection(path, n_halves=2, rng=0)
+
+
+class TestModelsOfARefit:
+    def test_a_choice_is_no_model(self):
+        path = path_of(Pseudolikelihood(), n_lambda=3, ratio=0.5)
+        with pytest.raises(ModelError, match="Selection is no model"):
+            refit(extended_bic(path), TABLE)
+
+    def test_other_families_are_refused(self):
+        potts = ebm.PottsModel(np.zeros((4, 4, 2, 2)), np.zeros((4, 2)))
+        for job in (refit, one_step, regularization_path):
+            with pytest.raises(ModelError, match="pairwise models of two-valued units"):
+                job(potts, TABLE)
+
+    @pytest.mark.filterwarnings("ignore::ebm.errors.EbmWarning")
+    def test_where_there_are_no_errors_none_are_said_to_be_given(self):
+        model = ebm.BoltzmannMachine([[0, 1], [1, 0]], [0, 0])
+        result = refit(model, [[0, 0], [1, 1]] * 20)
+        assert result.standard_errors is None
+        assert not any("standard errors are given" in note for note in result.warnings)

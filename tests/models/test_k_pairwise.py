@@ -229,3 +229,9 @@ def test_a_sparse_matrix_is_refused():
     sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(ModelError, match="toarray"):
         ebm.KPairwiseModel(sparse.csr_array(WEIGHTS), BIASES, POTENTIAL)
+
+
+@pytest.mark.parametrize("pools", [3, "34", [[3, 4]], {3: 4}])
+def test_pools_that_are_no_list_of_counts_are_refused(pools):
+    with pytest.raises(ShapeError, match="pools must be a list of counts"):
+        ebm.KPairwiseModel(np.zeros((4, 4)), np.zeros(4), np.zeros(5), pools)

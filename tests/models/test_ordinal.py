@@ -264,3 +264,11 @@ class TestArguments:
         model = example(names=["a", "b", "c"])
         with pytest.raises(CodingError, match="'c' has the values 2 where an integer from 0 to 1"):
             model.energy([0, 0, 2])
+
+
+@pytest.mark.filterwarnings("error")
+def test_products_of_weights_and_scores_must_be_finite():
+    weights = [[0, 1e200], [1e200, 0]]
+    assert np.isfinite(ebm.OrdinalModel(weights, [[0, 1], [0, 1]]).energy([1, 1]))
+    with pytest.raises(ModelError, match="weights times scores must be finite"):
+        ebm.OrdinalModel(weights, [[0, 1], [0, 1]], scores=[0, 1e200])

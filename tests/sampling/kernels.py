@@ -140,7 +140,7 @@ def counted(strength=1.0):
 
 def population(strength=1.0):
     """Pairs, and a potential of the number of active units."""
-    machine = pairs(strength)
+    machine = pairs(0.6 * strength)
     potential = np.array([0.0, -0.4, 0.3, 0.9, -0.5, 0.6])
     return ebm.KPairwiseModel(machine.weights, 0.5 * machine.biases, potential)
 

@@ -1,6 +1,9 @@
 """Which forms are swept by their scores."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given
 
 import ebm
@@ -69,3 +72,14 @@ def test_log_weights_are_minus_energies():
     gaps = own.log_weights(own.load(states)) + model.energy(states)
     np.testing.assert_allclose(gaps, gaps[0], atol=1e-12)
     np.testing.assert_array_equal(own.read(own.load(states)), states)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+@pytest.mark.filterwarnings("error")
+def test_scores_are_read_off_couplings_of_any_size(size):
+    model = items()
+    form = model.quadratic_form()
+    couplings = item_couplings(form, model.space)
+    scaled = item_couplings(replace(form, matrix=size * form.matrix), model.space)
+    np.testing.assert_allclose(scaled.scores, couplings.scores, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(scaled.weights, size * couplings.weights, rtol=1e-12)
