@@ -63,7 +63,7 @@ class ResampledTests:
     """Statistics of the differences between groups, with p-values (1 + #{T* ≥ T}) / (1 + B).
 
     The statistic of a coupling is √Q, Q = Σ_g (W_g − W̄)²/σ_g² about the weighted mean; of two
-    groups it is |W − W'| / √(σ² + σ'²). σ is the standard error of a likelihood, and of a
+    groups it is ``|W − W'| / √(σ² + σ'²)``. σ is the standard error of a likelihood, and of a
     pseudo-likelihood √(H⁻¹/N), which is smaller than it by about √2 but steady where units are
     rarely on together. ``print(tests)`` prints tables.
 
