@@ -320,7 +320,7 @@ def test_a_joint_model_of_a_newer_version_is_named(tmp_path: Path) -> None:
     arrays = dict(np.load(path))
     header = json.loads(str(arrays["ebm_model"]))
     header["model"]["class"] = "Futuristic"
-    np.savez(path, allow_pickle=False, **arrays | {"ebm_model": np.array(json.dumps(header))})
+    np.savez(path, **arrays | {"ebm_model": np.array(json.dumps(header))})
     with pytest.raises(FileFormatError, match="holds a Futuristic"):
         load(path)
 
