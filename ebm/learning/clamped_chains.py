@@ -88,7 +88,8 @@ class ClampedChains:
         Returns
         -------
         dict of ndarray
-            The joint state of each row, and random streams for one batch of all rows.
+            The units that some row lacks, their values beside each row, and random streams for one
+            batch of all rows.
 
         Raises
         ------
@@ -111,7 +112,10 @@ class ClampedChains:
             states[:, kept] = np.where(unseen[:, kept], states[:, kept], batch.states)
             require_drawn(joint, draw_allowed(joint, states, unseen, rng), batch.states)
         streams = new_streams(rng, len(block_slices(len(rows))))
-        return {"states": states.astype(joint.space.dtype), "streams": streams}
+        lacking = kept[:0] if rows.missing is None else kept[rows.missing.any(axis=0)]
+        units = np.union1d(traced, lacking)
+        drawn = states[:, units].astype(joint.space.dtype)
+        return {"units": units, "states": drawn, "streams": streams}
 
     def step(
         self, model: EnergyModel, batch: Any, state: Mapping[str, Any]
@@ -125,7 +129,7 @@ class ClampedChains:
         batch : Batch
             Rows, their weights, and which rows of the data they are.
         state : dict of ndarray
-            The joint states of all rows, and random streams.
+            What :meth:`start` or the step before gave.
 
         Returns
         -------
@@ -133,10 +137,11 @@ class ClampedChains:
             Joint states with the weights of the rows, and the next state.
         """
         joint, kept, traced = _joint_of(model)
-        states, streams = state["states"].copy(), state["streams"].copy()
+        units, drawn, streams = state["units"], state["states"].copy(), state["streams"].copy()
         unseen = _unseen(batch, traced, kept, joint.space.n)
-        chains = states[batch.rows]
-        chains[:, kept] = np.where(unseen[:, kept], chains[:, kept], batch.states)
+        chains = np.empty(unseen.shape, dtype=drawn.dtype)
+        chains[:, kept] = batch.states
+        chains[:, units] = np.where(unseen[:, units], drawn[batch.rows], chains[:, units])
         # Rows that lack the same units are swept together, one such group after the other.
         patterns, which = _patterns(unseen)
         for number, pattern in enumerate(patterns):
@@ -145,12 +150,12 @@ class ClampedChains:
             rows = np.flatnonzero(which == number)
             blocks = slice(len(block_slices(len(rows))))
             start = ChainState(chains[rows], streams[blocks])
-            units = np.flatnonzero(pattern)
-            moved = advance(joint, self.sampler or Gibbs(), start, self.sweeps, units)
+            free = np.flatnonzero(pattern)
+            moved = advance(joint, self.sampler or Gibbs(), start, self.sweeps, free)
             chains[rows], streams[blocks] = moved.states, moved.streams
-        states[batch.rows] = chains
+        drawn[batch.rows] = chains[:, units]
         ensemble = Batch(joint.space, chains, batch.weights, batch.sample_size)
-        return ensemble, {"states": states, "streams": streams}
+        return ensemble, {"units": units, "states": drawn, "streams": streams}
 
 
 def _unseen(batch: Any, traced: Indices, kept: Indices, n: int) -> Flags:
