@@ -12,7 +12,7 @@ from ebm.forms import TermForm
 from ebm.sampling._count_sweeps import CountedSweeper
 from ebm.sampling._item_sweeps import ItemSweeper
 from ebm.sampling._mixed_units import MixedSweeper
-from ebm.sampling.annealing import Tempered
+from ebm.sampling.tempering import Tempered
 from ebm.sampling.gibbs import (
     EnergySweeper,
     FewChainsLevelsSweeper,
