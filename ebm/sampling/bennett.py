@@ -14,12 +14,19 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Estimate
 from ebm.enumeration import exact
-from ebm.errors import LimitError, ModelError, ShapeError
+from ebm.errors import EbmError, LimitError, ModelError, ShapeError
 from ebm.model import EnergyModel
-from ebm.sampling._annealing_paths import Start, path_to
+from ebm.sampling._annealing_paths import path_to
 from ebm.sampling._chains import advance, require_allowed
 from ebm.sampling._streams import block_slices, new_streams
-from ebm.sampling.annealing import SHARE, Annealing, annealed, annealed_back, positions_of
+from ebm.sampling.annealing import (
+    SHARE,
+    AnnealedSamples,
+    Annealing,
+    annealed,
+    annealed_back,
+    positions_of,
+)
 from ebm.sampling.gibbs import Gibbs
 from ebm.sampling.partition_estimate import LogPartition
 from ebm.sampling.samples import ChainState
@@ -36,17 +43,21 @@ TURN = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Works:
-    """u of chains to a model, and back from it: ln w, of which ⟨e^u⟩ = Z = 1/⟨e^−u⟩ back."""
+    """u = ln Z₀ + ln w of chains to a model and back from it; ⟨e^u⟩ = Z, and 1/⟨e^−u⟩ back."""
 
-    up: Array
+    forward: AnnealedSamples
     down: Array
     #: Weights of the states that the reverse chains started from, summing to 1, (n_reverse,).
     weights: Array
-    start: Start
     #: Whether reverse chain c is the continuation of forward chain c.
     turned: bool
     #: What the reverse chains started from.
     origin: str
+
+    @property
+    def up(self) -> Array:
+        """u of the forward chains, (n_chains,)."""
+        return self.forward.log_weights
 
     @property
     def bounds(self) -> tuple[Estimate, Estimate]:
@@ -62,7 +73,8 @@ class Works:
         """Standard error of a sum of two means, with that of the first step of the path."""
         parts = [up + down] if self.turned else [up, down]
         variances = [x.var(ddof=1) / len(x) for x in parts if len(x) > 1]
-        return math.sqrt(sum(variances) + self.start.relative_error**2 + self.start.size**-2)
+        start = self.forward.start
+        return math.sqrt(sum(variances) + start.relative_error**2 + start.size**-2)
 
     @property
     def effective_size(self) -> float:
@@ -71,7 +83,7 @@ class Works:
 
 
 @dataclass(frozen=True)
-class TwoWayAnnealing(ABC):
+class _TwoWayAnnealing(ABC):
     """Chains to a model and back from it along the same path, in the same steps."""
 
     annealing: Annealing = field(default_factory=lambda: Annealing(n_steps=500))
@@ -104,50 +116,61 @@ class TwoWayAnnealing(ABC):
             The estimate between its bounds; its ``message`` says what the reverse chains started
             from.
         """
-        works = self._works(model, generator(rng), progress)
-        n_steps = len(positions_of(self.annealing)) - 1
+        return self.answer(self.works(model, generator(rng), progress))
+
+    @abstractmethod
+    def _estimate(self, works: Works) -> tuple[float, float, float, str]:
+        """ln Z, its error, the number of chains that hold it, and why the error may be wrong."""
+
+    def answer(self, works: Works) -> LogPartition:
+        """ln Z of works, and whether its error is to be trusted, in a sentence."""
+        n_chains, n_steps = len(works.up), len(positions_of(self.annealing)) - 1
         how = (
-            f"annealing of {len(works.up)} chains in {n_steps} steps, and of {len(works.down)} "
-            f"back from {works.origin}"
+            f"annealing of {n_chains} chains in {n_steps} steps, and of {len(works.down)} back "
+            f"from {works.origin}"
         )
         value, error, size, doubt = self._estimate(works)
-        if works.turned and works.effective_size < SHARE * len(works.up):
+        first = works.forward.start.effective_size
+        if first < SHARE * n_chains:
+            doubt = f"{first:.1f} starts are effective at the first step"
+        if works.turned and works.effective_size < SHARE * n_chains:
             doubt = (
-                f"{works.effective_size:.1f} of {len(works.up)} chains are effective where they "
-                f"turn round, and {SHARE:.0%} had to be"
+                f"{works.effective_size:.1f} of {n_chains} chains are effective where they turn "
+                f"round, and {SHARE:.0%} had to be"
             )
         if doubt:
             error = math.nan
             how += f"; no error, as {doubt}: raise n_steps, or n_chains"
         return LogPartition(value, error, self._name, size, *works.bounds, how)
 
-    @abstractmethod
-    def _estimate(self, works: Works) -> tuple[float, float, float, str]:
-        """ln Z, its error, the number of chains that hold it, and why the error may be wrong."""
-
-    def _works(self, model: EnergyModel, source: np.random.Generator, progress: bool) -> Works:
+    def works(
+        self, model: EnergyModel, source: np.random.Generator, progress: bool = False
+    ) -> Works:
+        """Chains both ways."""
         settings, path = self.annealing, path_to(model, source)
         tick, close = ticker(progress, 2 * len(positions_of(settings)) - 3, "step")
         samples = annealed(settings, path, source, tick)
-        up, turned, weights = samples.log_weights, False, samples.weights
         states, origin = self._drawn(model, source)
-        if states is None:
+        turned = states is None
+        if turned:
             sweeps = max(1, round(TURN * settings.sweeps * len(positions_of(settings))))
-            n_blocks = len(block_slices(len(up)))
-            chains = ChainState(samples.states, new_streams(source, n_blocks))
+            streams = new_streams(source, len(block_slices(len(samples.states))))
+            chains = ChainState(samples.states, streams)
             states = advance(model, settings.sampler or Gibbs(), chains, sweeps).states
-            turned, origin = True, f"their ends, by weight, {sweeps} sweeps on"
-        else:
-            weights = np.full(len(states), 1 / len(states))
+            origin = f"their ends, {sweeps} sweeps on, by their weights"
         down = annealed_back(settings, path, states, source, tick)
         close()
         down += path.log_partition + samples.start.log_mean
-        return Works(up, down, weights, samples.start, turned, origin)
+        weights = samples.weights if turned else np.full(len(states), 1 / len(states))
+        return Works(samples, down, weights, turned, origin)
 
     def _drawn(self, model: EnergyModel, source: np.random.Generator) -> tuple[Any, str]:
         """States that are draws of the model, if there are any, and what they are."""
         if self.starts is not None:
-            states = model.space.check(self.starts)
+            try:
+                states = model.space.check(self.starts)
+            except EbmError as problem:
+                raise type(problem)(f"starts of reverse chains: {problem}") from problem
             if states.ndim != 2 or len(states) < 2:
                 raise ShapeError(
                     f"starts must be at least two states (n_starts, {model.space.n}), got "
@@ -163,7 +186,7 @@ class TwoWayAnnealing(ABC):
 
 
 @dataclass(frozen=True)
-class BennettRatio(TwoWayAnnealing):
+class BennettRatio(_TwoWayAnnealing):
     """ln Z by Bennett's acceptance ratio between annealing to a model and back from it.
 
     Σ_forward σ(u − f − m) = Σ_reverse σ(f + m − u) at f = ln Z, with u = ln Z₀ + ln w of a chain, w
@@ -211,7 +234,7 @@ class BennettRatio(TwoWayAnnealing):
 
 
 @dataclass(frozen=True)
-class ThermodynamicIntegration(TwoWayAnnealing):
+class ThermodynamicIntegration(_TwoWayAnnealing):
     """ln Z by integration of ⟨−∂E/∂s⟩ along the path of annealing, there and back.
 
     ln Z = ½(⟨u⟩_f + ⟨u⟩_r) + (Var_f u − Var_r u)/12, u as in :class:`ebm.sampling.BennettRatio`:
@@ -268,7 +291,8 @@ def bennett(up: Array, down: Array, weights: Array) -> tuple[float, Array, Array
     n_up, n_down = len(up), float(1 / (weights @ weights))
     m = math.log(n_up / n_down)
     finite = up[np.isfinite(up)]
-    low, high = min(finite.min(), down.min()) - 50, max(finite.max(), down.max()) + 50
+    low = float(min(finite.min(), down.min())) - 50
+    high = float(max(finite.max(), down.max())) + 50
     while high - low > 1e-12 * max(1.0, abs(high)):
         f = (low + high) / 2
         balance = expit(up - f - m).sum() - n_down * (weights @ expit(f + m - down))

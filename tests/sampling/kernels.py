@@ -12,7 +12,6 @@ from ebm.forms import TermForm
 from ebm.sampling._count_sweeps import CountedSweeper
 from ebm.sampling._item_sweeps import ItemSweeper
 from ebm.sampling._mixed_units import MixedSweeper
-from ebm.sampling.tempering import Tempered
 from ebm.sampling.gibbs import (
     EnergySweeper,
     FewChainsLevelsSweeper,
@@ -26,7 +25,7 @@ from ebm.sampling.gibbs import (
     TermSweeper,
     UnitsSweeper,
 )
-from ebm.sampling.tempering import SideBySideSweeper, TemperingSweeper
+from ebm.sampling.tempering import SideBySideSweeper, Tempered, TemperingSweeper
 from ebm.units import Bernoulli, Exponential, Gaussian, ReLU, Spin, Uniform
 from tests.user_models import TwoMembers
 
