@@ -99,23 +99,7 @@ class _TwoWayAnnealing(ABC):
     def log_partition(
         self, model: EnergyModel, rng: RandomSource = None, *, progress: bool = False
     ) -> LogPartition:
-        """ln Z from chains to the model and back.
-
-        Parameters
-        ----------
-        model : EnergyModel
-            Over a finite space, or a machine with Gaussian visible units.
-        rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-            Source of randomness.
-        progress : bool
-            Show a progress bar.
-
-        Returns
-        -------
-        LogPartition
-            The estimate between its bounds; its ``message`` says what the reverse chains started
-            from.
-        """
+        """ln Z from chains to the model and back from it."""
         return self.answer(self.works(model, generator(rng), progress))
 
     @abstractmethod
