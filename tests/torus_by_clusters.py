@@ -21,17 +21,17 @@ PIECES = ((0.0, 0.33, 6), (0.33, 0.44, 8))
 def integrated(length, n_draws, rng=0, pieces=PIECES, sampler=None):
     """ln Z(K) − n ln 2 and its standard error from energies of chains at the points."""
     torus = ebm.from_graph(ebm.lattice((length, length)))
-    value, variance = 0.0, 0.0
+    value, variance, source = 0.0, 0.0, np.random.default_rng(rng)
     for low, high, n_points in pieces:
         nodes, weights = np.polynomial.legendre.leggauss(n_points)
         betas = low + (high - low) * (nodes + 1) / 2
-        for k, (beta, weight) in enumerate(zip(betas, weights * (high - low) / 2, strict=True)):
+        for beta, weight in zip(betas, weights * (high - low) / 2, strict=True):
             samples = ebm.sample(
                 torus.scaled(beta),
                 sampler or ebm.SwendsenWang(),
                 n_draws=n_draws,
                 initial=np.ones(torus.n),
-                rng=[rng, k, n_points],
+                rng=source,
             )
             energy = samples.estimate(torus.energy)
             value -= weight * energy.value
