@@ -9,6 +9,7 @@ from scipy import sparse
 
 import ebm
 from ebm.forms import TermForm
+from ebm.sampling._colored_sweeps import ColoredSweeper
 from ebm.sampling._count_sweeps import CountedSweeper
 from ebm.sampling._item_sweeps import ItemSweeper
 from ebm.sampling._mixed_units import MixedSweeper
@@ -238,6 +239,11 @@ class Kernel:
 ALWAYS_DOUBLE = {"ebm.sampling._precision.LARGEST_SUM": 0.0}
 ALWAYS_SPARSE = {"ebm.sampling._rows.SPARSE": 1.0}
 FEW = {"ebm.sampling.gibbs.FEW_CHAINS": 10**9}
+COLORED = {
+    "ebm.sampling.gibbs.FEW_COLORED_CHAINS": 10**9,
+    "ebm.sampling._colored_sweeps.FEWEST_UNITS": 0,
+    "ebm.sampling._colored_sweeps.MOST_PADDING": 1e9,
+}
 BETAS = (0.6, 0.2)
 TEMPERING = ebm.ParallelTempering(BETAS)
 
@@ -247,6 +253,7 @@ KERNELS = {
     "dense, few chains": Kernel(FewChainsSweeper, pairs, settings=FEW),
     "dense, double": Kernel(PairSweeper, pairs, settings=ALWAYS_DOUBLE),
     "sparse": Kernel(SparseSweeper, sparse_pairs),
+    "sparse, few chains": Kernel(ColoredSweeper, sparse_pairs, settings=COLORED),
     "sparse, double": Kernel(PairSweeper, sparse_pairs, settings=ALWAYS_DOUBLE),
     "layers": Kernel(LayerSweeper, layers),
     "layers, double": Kernel(LayerSweeper, layers, settings=ALWAYS_DOUBLE),
@@ -278,6 +285,7 @@ KERNELS = {
     "Metropolis, few chains": Kernel(FewChainsSweeper, spins, METROPOLIS, FEW),
     "Metropolis, double": Kernel(PairSweeper, spins, METROPOLIS, ALWAYS_DOUBLE),
     "Metropolis, sparse": Kernel(SparseSweeper, sparse_pairs, METROPOLIS),
+    "Metropolis, sparse, few chains": Kernel(ColoredSweeper, sparse_pairs, METROPOLIS, COLORED),
     "Metropolis, layers": Kernel(MetropolisSweeper, layers, METROPOLIS),
     "Metropolis, mixed": Kernel(MetropolisSweeper, mixed, METROPOLIS),
     "Metropolis, items": Kernel(ItemSweeper, items, METROPOLIS),
@@ -301,6 +309,7 @@ KERNELS = {
     "tempering, few chains": Kernel(SideBySideSweeper, pairs, TEMPERING, FEW),
     "tempering, double": Kernel(SideBySideSweeper, pairs, TEMPERING, ALWAYS_DOUBLE),
     "tempering, sparse": Kernel(SideBySideSweeper, sparse_pairs, TEMPERING),
+    "tempering, sparse, few chains": Kernel(SideBySideSweeper, sparse_pairs, TEMPERING, COLORED),
     "tempering, items": Kernel(SideBySideSweeper, items, TEMPERING),
     "tempering, levels": Kernel(SideBySideSweeper, levels, TEMPERING),
     "tempering, levels, few chains": Kernel(SideBySideSweeper, levels, TEMPERING, FEW),
