@@ -2,11 +2,13 @@
 
 from ebm.sampling.annealing import AnnealedSamples, Annealing
 from ebm.sampling.bennett import BennettRatio, ThermodynamicIntegration
+from ebm.sampling.clusters import SwendsenWang, Wolff
 from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size, split_r_hat
 from ebm.sampling.gibbs import Gibbs, Metropolis
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
 from ebm.sampling.log_partition import log_partition
 from ebm.sampling.partition_estimate import LogPartition
+from ebm.sampling.populations import PopulationAnnealing, PopulationSamples
 from ebm.sampling.sample import sample
 from ebm.sampling.samples import (
     ChainState,
@@ -31,10 +33,14 @@ __all__ = [
     "LogPartition",
     "Metropolis",
     "ParallelTempering",
+    "PopulationAnnealing",
+    "PopulationSamples",
     "Samples",
     "SamplingRun",
     "Sweeper",
+    "SwendsenWang",
     "ThermodynamicIntegration",
+    "Wolff",
     "autocorrelation_time",
     "effective_sample_size",
     "log_partition",

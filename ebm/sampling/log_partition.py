@@ -38,9 +38,10 @@ def log_partition(
         With ``"auto"`` exact sums where :func:`ebm.exact` takes less than five seconds, and
         elsewhere ``ebm.sampling.BennettRatio()``, 100 chains and 500 steps each way; the answer
         says which. Or one of ``ebm.sampling.BennettRatio(…)``,
-        ``ebm.sampling.ThermodynamicIntegration(…)`` and ``ebm.Annealing(…)``, or any object with a
-        method ``log_partition(model, rng, progress=…)`` like theirs; or a function from a model to
-        an object with an attribute ``log_partition``, such as ``ebm.exact``.
+        ``ebm.sampling.ThermodynamicIntegration(…)``, ``ebm.Annealing(…)`` and
+        ``ebm.PopulationAnnealing(…)``, or any object with a method
+        ``log_partition(model, rng, progress=…)`` like theirs; or a function from a model to an
+        object with an attribute ``log_partition``, such as ``ebm.exact``.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness; exact sums need none.
     progress : bool
@@ -85,6 +86,10 @@ def log_partition(
         if not isinstance(answer, LogPartition):
             raise ModelError(f"log_partition of {method!r} must return a LogPartition: {answer!r}")
         return answer
+    if callable(getattr(method, "run", None)):
+        drawn = method.run(model, rng, progress=progress)
+        estimate = drawn.log_partition, drawn.log_partition_error
+        return LogPartition(*estimate, drawn.kind, drawn.sample_size, None, None, repr(method))
     if not callable(method):
         raise ModelError(
             "method must be 'auto', ebm.exact, ebm.sampling.BennettRatio(…) or ebm.Annealing(…), "

@@ -186,6 +186,12 @@ class TestMethods:
         assert abs(found.value - exact) < 5 * found.standard_error < 0.1
         assert "100 chains in 500 steps" in found.message
 
+    def test_populations_are_a_method_as_well(self):
+        model, method = machine(0, scale=1.0), ebm.PopulationAnnealing(400, n_steps=20)
+        found, truth = ebm.log_partition(model, method, rng=0), ebm.exact(model).log_partition
+        assert found.method == "population annealing"
+        assert abs(found.value - truth) < 5 * found.standard_error < 0.2
+
     def test_another_method_is_an_object_with_log_partition(self):
         class Known:
             def log_partition(self, model, rng, *, progress):
