@@ -95,6 +95,11 @@ def printed_tests(tests: Any) -> str:
     )
     cells = [[short(tests.names[k]), *(number(float(x[k])) for x in columns)] for k in order]
     lines += table([head, *cells], "<>>>>>")
+    if tests.n_sweeps:
+        lines += wrapped(
+            f"Each row of a draw is the end of a chain of its own of {tests.n_sweeps} Gibbs "
+            "sweeps, 20 autocorrelation times or more."
+        )
     if tests.n_failed:
         lines += wrapped(
             f"{tests.n_failed} draws had no estimate at finite parameters and count as at least as "

@@ -20,13 +20,14 @@ from ebm.comparison._covariances import (
     strength_of,
 )
 from ebm.comparison._group_text import printed
-from ebm.comparison._tied_fit import tied_fits, ties_where
+from ebm.comparison._tied_fit import tied_conditionals, tied_fits, ties_where
 from ebm.comparison.resampled_tests import Plan, ResampledTests, resampled_tests
 from ebm.ensembles import WeightedStates
 from ebm.errors import (
     EbmError,
     require_extra,
 )
+from ebm.inversion import Pseudolikelihood
 from ebm.learning import FitResult, Penalty
 from ebm.learning.losses import Loss
 from ebm.spaces._labels import shown
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EqualityTest", "GroupComparison", "GroupDifferences", "parameter_names"]
 
-#: Largest number of units of which sums over all states are taken without being asked for.
+#: Sums over all states are taken of so many two-valued units without being asked for.
 EXACT_UNITS = 24
 
 
@@ -295,7 +296,10 @@ class GroupComparison:
         """The tests of :meth:`permutation_tests` against draws from a fit with equal couplings.
 
         Each group keeps its own biases, so that nothing but the couplings is tested. It is assumed
-        that the model holds.
+        that the model holds. Up to 2²⁴ states the fit is the maximum of the likelihood, and draws
+        are exact. Beyond, it is that of the loss, and each row of a draw is the end of a chain of
+        its own, whose Gibbs sweeps from a uniform state are 20 autocorrelation times of the
+        slowest unit and of the energy or more, at least 100.
 
         Parameters
         ----------
@@ -314,27 +318,28 @@ class GroupComparison:
         LimitError
             If the work would take longer than ``max_seconds``.
         EbmError
-            If there are more than 24 units, of which exact draws take too long.
+            If chains do not mix: split R-hat of 64 of them is above 1.1, or they would need more
+            than 10 000 sweeps.
         """
-        if self.model.space.n > EXACT_UNITS:
-            raise EbmError(
-                f"draws from a fit with equal couplings are exact ones, of at most {EXACT_UNITS} "
-                f"units, got {self.model.space.n}: take permutation_tests"
-            )
-        models = tuple(result.model for result in self._with_equal_couplings())
+        models = self._with_equal_couplings()
         settings = self._settings(executor, checkpoint, max_seconds)
         return resampled_tests(self._plan(models), n_draws, rng, **settings)
 
-    def _with_equal_couplings(self) -> tuple[FitResult, ...]:
+    def _with_equal_couplings(self) -> tuple[Any, ...]:
+        """The models of the joint fit."""
         for test in self.equalities:
             if test.equal == "couplings" and test.method == "likelihood ratio":
-                return test.fits
+                return tuple(result.model for result in test.fits)
         ties = ties_where(self._couples, len(self.fits))
-        return tied_fits(self.fits, self.data, ties, self.penalty)
+        if not is_summed(self.model.space) and isinstance(self.loss, Pseudolikelihood):
+            return tied_conditionals(self.fits, self.data, ties, self.penalty)
+        fits = tied_fits(self.fits, self.data, ties, self.penalty)
+        return tuple(result.model for result in fits)
 
     def _plan(self, models: tuple[Any, ...]) -> Plan:
         names = self.differences[0].names
-        return Plan.of(self.groups, self.data, self.model, self.loss, self.penalty, models, names)
+        parts = (self.model, self.loss, self.penalty, models, names)
+        return Plan.of(self.groups, self.data, *parts, by_chains=not is_summed(self.model.space))
 
     def _settings(self, executor: Any, checkpoint: Any, max_seconds: Any) -> dict[str, Any]:
         limit = as_number(max_seconds, "max_seconds")
@@ -360,6 +365,12 @@ class GroupComparison:
         figure: Any = group_differences(self, level=level, most=most).figure
         drawn: Figure = figure
         return drawn
+
+
+def is_summed(space: Any) -> bool:
+    """Whether sums over all states are taken without being asked for."""
+    values = getattr(space, "n_values", None)
+    return values is None or float(np.log2(values).sum()) <= EXACT_UNITS
 
 
 def parameter_names(model: Any) -> list[str]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ebm._arrays import read_only
 from ebm._iterate import Run, iterate, require_word
 from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
@@ -19,13 +16,12 @@ from ebm.ensembles.ensemble import require_units
 from ebm.errors import EbmError, EbmWarning, ModelError, NoMaximumWarning, warn
 from ebm.inversion._level_conditionals import LevelFeatures, LevelLoss
 from ebm.inversion._rows import DistinctRows, read_rows
-from ebm.inversion._sandwich import MOST_BYTES, MOST_SECONDS, OPERATIONS_PER_SECOND, _factored
+from ebm.inversion._sandwich import Sandwich, waiting_errors
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.learning._existence import gentle_penalty, require_chosen_categories
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.learning.result import FitResult
 from ebm.model import PairFeatures
-from ebm.perturbation._costs import require_within
 from ebm.spaces import FiniteSpace
 from ebm.spaces._labels import shown
 
@@ -137,7 +133,7 @@ class LevelProblem:
             sample_size=self.rows.sample_size,
             history=run.history,
             warnings=() if converged else (message, "no standard errors: there is no maximum"),
-            errors=self._errors(theta) if converged else None,
+            errors=waiting_errors(self, theta) if converged else None,
         )
 
     def _verdict(self, run: Run, growing: Array | None) -> tuple[bool, str]:
@@ -168,41 +164,18 @@ class LevelProblem:
             f"as penalty=ebm.Penalty(l2={weak}, l2_biases={weak})"
         )
 
-    def _errors(self, theta: Array) -> Callable[[], Array]:
-        """What gives the standard errors; until then it keeps the rows, a byte for each value."""
-        short = replace(self.loss, states=self.rows.states.astype(np.int8))
-        return partial(_sandwich, short, theta, self.rows.sample_size)
+    def sandwich(self, theta: Array) -> Sandwich:
+        """That of the parameters of the family."""
+        basis = self.loss.basis
+        return Sandwich(self.loss, theta, onto=basis, ways=basis)
 
+    def in_parameters(self) -> LevelLoss:
+        """The loss, whose coordinates are the parameters of the family."""
+        return self.loss
 
-def _sandwich(short: LevelLoss, theta: Array, sample_size: float) -> Array:
-    """√diag(A H⁻¹ V H⁻¹ Aᵀ / N), V the covariance of the slopes of single rows, A the open ways."""
-    if math.isinf(sample_size):
-        return np.zeros_like(theta)
-    loss = replace(short, states=short.states.astype(np.float64))
-    ways = np.eye(len(theta)) if loss.basis is None else loss.basis
-    _require_feasible(loss, len(theta))
-    with single_threaded_blas():
-        curvature = _factored(ways.T @ loss.hessian(theta) @ ways)
-        mean: Any = 0.0
-        square: Any = 0.0
-        for rows in loss.blocks(len(theta)):
-            moved = curvature.solve(loss.row_slopes(theta, rows) @ ways) @ ways.T
-            mean = mean + loss.weights[rows] @ moved
-            square = square + loss.weights[rows] @ moved**2
-        return read_only(np.sqrt(np.maximum(square - mean**2, 0.0) / sample_size))
-
-
-def _require_feasible(loss: LevelLoss, p: int) -> None:
-    m = len(loss.states)
-    operations = float(p) ** 3 / 3 + 2.5 * m * float(p) ** 2
-    require_within(
-        f"standard errors of {p} parameters from {m} rows",
-        operations / OPERATIONS_PER_SECOND,
-        24.0 * p**2,
-        "use ebm.inversion.bootstrap",
-        max_seconds=MOST_SECONDS,
-        max_bytes=MOST_BYTES,
-    )
+    def at_model(self) -> Sandwich:
+        """At the parameters of the family as they are, which are those of a fit."""
+        return self.sandwich(np.asarray(self.family.parameters))
 
 
 def require_no_regressions(node_wise: bool) -> None:

@@ -81,7 +81,8 @@ def one_step(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
     if not np.isfinite(data.sample_size):
         raise EbmError("errors need a number of samples, these data are exact: sample from them")
     with single_threaded_blas():
-        theta, errors = problem.one_step(problem.coordinates_of(problem.family))
+        theta, errors_of_step = problem.one_step(problem.coordinates_of(problem.family))
+        errors = errors_of_step()
         residual = problem.loss(0.0).residual(theta)
         rest = problem.parameters(problem.one_step(theta)[0]) - problem.parameters(theta)
     far = float(np.abs(rest / errors).max())

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebm._arrays import as_flag, read_only
+from ebm._arrays import as_flag
 from ebm._iterate import Run, iterate, require_word
 from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
@@ -34,7 +34,7 @@ from ebm.inversion._level_problem import (
     log_likelihood_of_levels,
     require_no_regressions,
 )
-from ebm.inversion._local_loss import logistic
+from ebm.inversion._local_loss import LocalLoss, logistic
 from ebm.inversion._local_problem import (
     LocalProblem,
     local_problem,
@@ -42,11 +42,7 @@ from ebm.inversion._local_problem import (
     require_same_units,
 )
 from ebm.inversion._rows import DistinctRows, read_rows
-from ebm.inversion._sandwich import (
-    inverse_curvature,
-    sandwich_covariance,
-    sandwich_errors,
-)
+from ebm.inversion._sandwich import Sandwich, waiting_errors
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.learning import fit
 from ebm.learning._existence import (
@@ -449,7 +445,7 @@ class PseudolikelihoodProblem:
             history=run.history,
             warnings=() if converged else (message, "no standard errors: there is no maximum"),
             regressions=theta[:, 1:] / self._factors[1] if self.conditions.node_wise else None,
-            errors=self._errors(loss, theta) if converged else None,
+            errors=waiting_errors(self, theta) if converged else None,
         )
 
     def _log_pseudolikelihood(self, loss: ConditionalLoss, theta: Array) -> float:
@@ -460,36 +456,37 @@ class PseudolikelihoodProblem:
         both[:, 1:] = (theta[:, 1:] + theta[:, 1:].T) / 2
         return -replace(loss, tied=True, l2=0.0, l2_biases=0.0).evaluate(both).value
 
-    def _errors(self, loss: ConditionalLoss, theta: Array) -> Callable[[], Array]:
-        """What gives the standard errors; until then it keeps the rows, a byte for each value."""
-        short = replace(loss, states=loss.states.astype(np.int8))
-        size = self.rows.sample_size
-        return partial(_standard_errors, short, theta, size, self.ways, self._to_parameters)
+    @cached_property
+    def _local(self) -> LocalProblem:
+        """The same loss in the coding of the family, without ties."""
+        strength = self.penalty.strength
+        if self.penalty.is_tied:
+            strength = Penalty(strength.l2, strength.l2_biases)
+        penalty = AppliedPenalty(self.family, strength)
+        shared = not self.conditions.node_wise
+        return LocalProblem(self.family, penalty, self.rows, logistic, shared)
 
-    def covariance(self) -> Array:
-        """The sandwich of the family's parameters as they are, which are those of a fit, (p, p)."""
-        size = self.rows.sample_size
-        with single_threaded_blas():
-            return sandwich_covariance(
-                self.loss, self._centered(), size, self.ways, self._to_parameters
-            )
+    def in_parameters(self) -> LocalLoss:
+        """The loss whose coordinates are the parameters of the family."""
+        local = self._local
+        smooth, moved = local.smooth, local.center - center_of(self.family)
+        return replace(smooth, features=smooth.features + smooth.constant * moved)
 
-    def inverse_curvature(self) -> Array:
-        """H⁻¹/N at the family's parameters as they are, (p, p)."""
-        size = self.rows.sample_size
-        with single_threaded_blas():
-            return inverse_curvature(
-                self.loss, self._centered(), size, self.ways, self._to_parameters
-            )
+    def sandwich(self, theta: Array) -> Sandwich:
+        """That of the parameters of the family at (b, B)."""
+        if self.penalty.is_tied:
+            ways = np.asarray(self.penalty.directions)
+            return Sandwich(self.in_parameters(), self._parameters(theta), ways, ways)
+        local, (unit, pair) = self._local, self._factors
+        couplings = theta[:, 1:] / pair
+        biases = (theta[:, 0] - self._diagonal) / unit
+        biases += couplings @ (local.center - local.mean)
+        coordinates = local.smooth.coordinates(biases, couplings)
+        return local.sandwich(coordinates, None if local.shared else local.mean)
 
-    @property
-    def _to_parameters(self) -> Callable[[Array], Array]:
-        """From changes of (b, B), or along the ways, to those of the parameters, by rows."""
-        if self.ways is None:
-            return partial(_to_model, shift=self._shift, factors=self._factors)
-        directions = self.penalty.directions
-        p = len(self.family.parameters)
-        return partial(_along, np.eye(p) if directions is None else directions)
+    def at_model(self) -> Sandwich:
+        """At the parameters of the family as they are, which are those of a fit."""
+        return self.sandwich(self._centered())
 
     def _verdict(self, loss: ConditionalLoss, run: Run, growing: Array | None) -> tuple[bool, str]:
         """Whether there is a maximum where the search ended, and a sentence."""
@@ -544,27 +541,3 @@ def _basis(n: int, ways: Array) -> Array:
     i, j = np.triu_indices(n, 1)
     arrays[i, j + 1] = arrays[j, i + 1] = ways[n:]
     return np.linalg.qr(arrays.reshape(n * (n + 1), -1))[0]
-
-
-def _standard_errors(short: ConditionalLoss, theta: Array, *how: Any) -> Array:
-    loss = replace(short, states=short.states.astype(np.float64))
-    with single_threaded_blas():
-        return read_only(sandwich_errors(loss, theta, *how))
-
-
-def _along(directions: Array, moved: Array) -> Array:
-    """From changes along the directions to those of the parameters, by rows."""
-    return np.asarray(moved @ directions.T)
-
-
-def _to_model(moved: Array, shift: Array, factors: tuple[int, int]) -> Array:
-    """From changes of (b, B_ij for i < j) to those of v and A, by rows."""
-    n, (unit, pair) = len(shift), factors
-    if unit == pair == 1 and not shift.any():
-        return moved
-    i, j = np.triu_indices(n, 1)
-    onto = np.zeros((len(i), n))
-    onto[np.arange(len(i)), i] = shift[j]
-    onto[np.arange(len(i)), j] = shift[i]
-    couplings = moved[:, n:] / pair
-    return np.column_stack([moved[:, :n] / unit - couplings @ onto, couplings])

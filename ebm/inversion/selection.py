@@ -21,10 +21,10 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
 from ebm.errors import ConstantUnitError, EbmError, SingularCovarianceError
-from ebm.inversion._influence import effective_parameters
 from ebm.inversion._local_loss import logistic
 from ebm.inversion._local_problem import LocalProblem
 from ebm.inversion._rows import DistinctRows, read_rows, whole_counts
+from ebm.inversion._sandwich import Sandwich
 from ebm.inversion.path import TOLERANCE, RegularizationPath, followed, sparse_problem
 from ebm.learning._sparse_problem import SparseProblem
 from ebm.learning.proximal_newton import ProximalNewton
@@ -176,7 +176,9 @@ def _criterion(
     k = float((there & problem.is_coupling).sum())
     if isinstance(problem, LocalProblem):
         try:
-            charged = effective_parameters(problem.smooth, refit, there)
+            charged = Sandwich(
+                problem.smooth.among(there, refit), refit[there]
+            ).effective_parameters()
         except SingularCovarianceError:
             return math.nan
         k = charged - float((~problem.is_coupling).sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -123,13 +124,16 @@ class SparseLikelihoodProblem(SparseProblem):
         other = replace(self.pairs, data=target, rows=data)
         return -other.log_likelihood(point.model, point.ensemble)
 
-    def one_step(self, theta: Array) -> tuple[Array, Array]:
-        """φ − H⁻¹ g, and √diag(A H⁻¹ Aᵀ / N)."""
+    def one_step(self, theta: Array) -> tuple[Array, Callable[[], Array]]:
+        """φ − H⁻¹ g, and √diag(A H⁻¹ Aᵀ / N) with H at φ."""
         point = self.pairs.point(self.smooth.parameters(theta))
-        way = np.asarray(self.pairs.coordinates.matrix)
-        solved = np.linalg.solve(self.pairs.curvature(point.fisher), way.T)
-        variance = np.einsum("ij,ji->i", way, solved)
-        errors = np.sqrt(np.maximum(variance, 0.0) / self.pairs.sample_size)
+
+        def errors() -> Array:
+            way = np.asarray(self.pairs.coordinates.matrix)
+            solved = np.linalg.solve(self.pairs.curvature(point.fisher), way.T)
+            variance = np.einsum("ij,ji->i", way, solved)
+            return np.asarray(np.sqrt(np.maximum(variance, 0.0) / self.pairs.sample_size))
+
         return theta + point.direction, errors
 
     def separated(self, theta: Array, least: float = 0.0) -> Indices:
