@@ -98,7 +98,7 @@ def tied_conditionals(
             step = -np.linalg.solve(hessian, slopes)
             decrement, before = -float(slopes @ step), value(u)
             if decrement < CONVERGED:
-                return tuple(fits[0].model.with_parameters(u[at]) for at in places)
+                return tuple(fits[0].model.with_parameters((u + step)[at]) for at in places)
             while value(u + step) > before - 1e-4 * decrement and decrement > CONVERGED:
                 step, decrement = step / 2, decrement / 2
             u = u + step

@@ -251,11 +251,11 @@ class LocalLoss:
         i, j = self.entries
 
         def of(rows: slice) -> Array:
-            features = self.features[rows]
-            coupled = slopes[rows, i] * features[:, j]
+            features, own = self.features[rows], slopes[rows]
+            coupled = own.take(i, axis=1) * features.take(j, axis=1)
             if self.shared:
-                coupled += slopes[rows, j] * features[:, i]
-            return np.column_stack([self.constant * slopes[rows][:, self.units], coupled])
+                coupled += own.take(j, axis=1) * features.take(i, axis=1)
+            return np.column_stack([self.constant * own[:, self.units], coupled])
 
         return of
 
