@@ -183,7 +183,7 @@ def _loss(loss: Any, family: Any) -> Loss:
 
 def _strength(penalty: Any) -> Penalty:
     strength = as_penalty(penalty)
-    if strength.l1 or strength.free is not None or strength.ties is not None:
+    if strength.has_l1 or strength.free is not None or strength.ties is not None:
         raise EbmError(
             "the penalty of groups has l2 and l2_biases alone: which parameters are equal is said "
             "by equal=, and those that are held by model="

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from ebm._parallel import single_threaded_blas
 from ebm._types import Array, Flags
 from ebm.errors import SingularCovarianceError
 from ebm.information._solving import scaled_root
-from ebm.inversion._local_loss import LocalLoss
 from ebm.perturbation._costs import require_within
 
 #: Time and memory that variances may take, and the speed that estimates go by.
@@ -21,7 +20,33 @@ BLOCK = 2**22
 SINGULAR = 1e-12
 
 
-def sandwich(smooth: LocalLoss, theta: Array, onto: Array) -> Array:
+class Regressions(Protocol):
+    """A loss that is a sum over units and a mean over rows."""
+
+    @property
+    def n_coordinates(self) -> int:
+        """K."""
+        ...
+
+    @property
+    def weights(self) -> Array:
+        """Of the rows, (m,)."""
+        ...
+
+    def point(self, theta: Array) -> Any:
+        """With ``slopes``, (K,)."""
+        ...
+
+    def hessian(self, theta: Array, among: Flags | None = None) -> Array:
+        """Of the coordinates ``among``."""
+        ...
+
+    def scores(self, theta: Array, rows: slice) -> Array:
+        """Slopes of single rows, (m, K)."""
+        ...
+
+
+def sandwich(smooth: Regressions, theta: Array, onto: Array) -> Array:
     """diag(T H⁻¹ V H⁻¹ Tᵀ), T = ``onto`` (p, K), V the covariance of row scores, (p,)."""
     require_feasible(smooth)
     with single_threaded_blas():
@@ -29,7 +54,7 @@ def sandwich(smooth: LocalLoss, theta: Array, onto: Array) -> Array:
         return _variance(smooth, theta, solved)
 
 
-def require_feasible(smooth: LocalLoss) -> None:
+def require_feasible(smooth: Regressions) -> None:
     """Refuse what would take too long before any work."""
     k, m = smooth.n_coordinates, len(smooth.weights)
     require_within(
@@ -42,7 +67,7 @@ def require_feasible(smooth: LocalLoss) -> None:
     )
 
 
-def _variance(smooth: LocalLoss, theta: Array, solved: Array) -> Array:
+def _variance(smooth: Regressions, theta: Array, solved: Array) -> Array:
     """Variances of T H⁻¹ score over rows, (p,)."""
     mean: Any = 0.0
     square: Any = 0.0
@@ -55,7 +80,7 @@ def _variance(smooth: LocalLoss, theta: Array, solved: Array) -> Array:
     return np.asarray(np.maximum(square - mean**2, 0.0))
 
 
-def score_covariance(smooth: LocalLoss, theta: Array, among: Flags) -> Array:
+def score_covariance(smooth: Regressions, theta: Array, among: Flags) -> Array:
     """V of the coordinates ``among``: the covariance of the row scores."""
     k = int(among.sum())
     second, mean = np.zeros((k, k)), np.zeros(k)
@@ -68,13 +93,13 @@ def score_covariance(smooth: LocalLoss, theta: Array, among: Flags) -> Array:
     return np.asarray(second - np.outer(mean, mean))
 
 
-def effective_parameters(smooth: LocalLoss, theta: Array, among: Flags) -> float:
+def effective_parameters(smooth: Regressions, theta: Array, among: Flags) -> float:
     """tr(V H⁻¹) of the coordinates ``among``: what they gain by chance, twice the loss per row."""
     hessian = smooth.hessian(theta, among)
     return float(np.trace(_solved(hessian, score_covariance(smooth, theta, among))))
 
 
-def newton_step(smooth: LocalLoss, theta: Array) -> Array:
+def newton_step(smooth: Regressions, theta: Array) -> Array:
     """−H⁻¹ g of the loss without absolute values, (K,)."""
     require_feasible(smooth)
     return -_solved(smooth.hessian(theta), smooth.point(theta).slopes)

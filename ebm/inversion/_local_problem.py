@@ -126,6 +126,12 @@ class LocalProblem(SparseProblem):
         """Coordinates behind the biases, (K,)."""
         return np.asarray(np.arange(self.smooth.n_coordinates) >= len(self.smooth.units))
 
+    @property
+    def work(self) -> tuple[float, float, float]:
+        """m n³ and m n², and a block of n² for each unit."""
+        m, n = map(float, self.rows.states.shape)
+        return m * n**3, m * n**2, 4.0 * n**3 + 64.0 * m * n
+
     def start(self) -> Array:
         """Independent units with the means of the rows, (K,)."""
         smooth, n = self.smooth, self.family.space.n
@@ -171,7 +177,7 @@ class LocalProblem(SparseProblem):
         """The fitted model; standard errors where no l1 chose couplings."""
         theta = run.state["theta"]
         converged, message = self.ending(run, loss)
-        notes: tuple[str, ...] = (NO_ERRORS,) if self.penalty.strength.l1 else ()
+        notes: tuple[str, ...] = (NO_ERRORS,) if self.penalty.strength.has_l1 else ()
         if not self.penalty.holds_couplings or run.reason == "unbounded":
             reason = self.missing_minimum(theta)
             if reason:
@@ -191,7 +197,7 @@ class LocalProblem(SparseProblem):
             history=run.history,
             warnings=notes,
             regressions=None if self.shared else self.smooth.arrays(theta)[1],
-            errors=self._errors(theta) if converged and not self.penalty.strength.l1 else None,
+            errors=None if self.penalty.strength.has_l1 or not converged else self._errors(theta),
         )
 
     def _log_pseudolikelihood(self, theta: Array) -> float:
