@@ -37,9 +37,8 @@ from ebm.errors import (
 )
 from ebm.forms import has_pairs
 from ebm.inversion import Pseudolikelihood
-from ebm.inversion._level_conditionals import LevelFeatures
-from ebm.inversion._level_problem import has_pair_features
 from ebm.learning import FitResult, Likelihood, Penalty, fit
+from ebm.learning._level_features import LevelFeatures, has_pair_features
 from ebm.learning._separation import is_affine
 from ebm.learning.losses import Loss
 from ebm.learning.penalties import as_penalty
@@ -185,7 +184,7 @@ def _loss(loss: Any, family: Any) -> Loss:
 
 def _strength(penalty: Any) -> Penalty:
     strength = as_penalty(penalty)
-    if strength.l1 or strength.free is not None or strength.ties is not None:
+    if strength.has_l1 or strength.free is not None or strength.ties is not None:
         raise EbmError(
             "the penalty of groups has l2 and l2_biases alone: which parameters are equal is said "
             "by equal=, and those that are held by model="

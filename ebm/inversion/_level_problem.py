@@ -13,30 +13,21 @@ from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
 from ebm._types import Array
 from ebm.ensembles.ensemble import require_units
-from ebm.errors import EbmError, EbmWarning, ModelError, NoMaximumWarning, warn
-from ebm.inversion._level_conditionals import LevelFeatures, LevelLoss
+from ebm.errors import EbmError, EbmWarning, NoMaximumWarning, warn
+from ebm.inversion._level_conditionals import LevelLoss
 from ebm.inversion._rows import DistinctRows, read_rows
 from ebm.inversion._sandwich import Sandwich, waiting_errors
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.learning._existence import gentle_penalty, require_chosen_categories
+from ebm.learning._level_features import LevelFeatures, level_features
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.learning.result import FitResult
-from ebm.model import PairFeatures
-from ebm.spaces import FiniteSpace
 from ebm.spaces._labels import shown
 
 #: A gradient that rounding keeps from the tolerance is good enough below this.
 GOOD_ENOUGH = 1e-6
-#: Relative difference between the energy of a model and that of its features that is rounding.
-ROUNDING = 1e-8
 #: The verdicts of a user's solver that have sentences.
 WORDS = ("converged", "rounding", "iterations")
-
-
-def has_pair_features(model: Any) -> bool:
-    """Whether a family says of which features of levels its parameters are fields and couplings."""
-    is_finite = isinstance(getattr(model, "space", None), FiniteSpace)
-    return is_finite and callable(getattr(model, "pair_features", None))
 
 
 def level_problem(model: Any, data: Any, penalty: AppliedPenalty) -> LevelProblem:
@@ -44,41 +35,15 @@ def level_problem(model: Any, data: Any, penalty: AppliedPenalty) -> LevelProble
     rows = read_rows(data, two_valued=False)
     require_units(data, model.space)
     require_chosen_categories(model, data, penalty)
-    return LevelProblem(model, rows, penalty, _checked_features(model))
+    return LevelProblem(model, rows, penalty, level_features(model))
 
 
 def log_likelihood_of_levels(model: Any, rows: DistinctRows) -> float:
     """Σ_i E_D[ln p(x_i | rest)] of a pairwise model of levels, in nats per sample."""
     require_units(rows.ensemble(), model.space)
-    features, penalty = _checked_features(model), AppliedPenalty(model, Penalty())
+    features, penalty = level_features(model), AppliedPenalty(model, Penalty())
     loss = LevelLoss(features, rows.states, rows.weights, penalty)
     return loss.point(np.asarray(model.parameters)).log_likelihood
-
-
-def _checked_features(model: Any) -> LevelFeatures:
-    """The features that a family declares, refused if they give other energies than its own."""
-    declared: PairFeatures = model.pair_features()
-    features = LevelFeatures(model.space, declared)
-    name, theta = type(model).__name__, np.asarray(model.parameters)
-    if len(theta) != features.n_parameters:
-        raise ModelError(
-            f"{name} has {len(theta)} parameters, but its pair_features announce "
-            f"{features.n_parameters}: one for each feature kept, and one for each two features of "
-            "different units"
-        )
-    theta = np.random.default_rng(0).normal(size=len(theta))
-    states = model.space.random(10, 0)
-    loss = LevelLoss(features, states, np.full(10, 0.1), AppliedPenalty(model, Penalty()))
-    fields, coupled = features.split(theta)
-    pairs = 0.5 * ((loss.design @ coupled) * loss.design).sum(axis=1)
-    energies = -fields[loss.seen].sum(axis=1) - pairs
-    gaps = model.with_parameters(theta).energy(states) - energies
-    if np.ptp(gaps) > ROUNDING * (1 + np.abs(energies).max()):
-        raise ModelError(
-            f"the pair_features of {name} must be those of its energy, got differences of energies "
-            f"that are off by {np.ptp(gaps):.3g}: see ebm.model.PairFeatures for the order"
-        )
-    return features
 
 
 @dataclass(frozen=True, eq=False)

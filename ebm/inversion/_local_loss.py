@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ebm._checkpoints import fingerprint
 from ebm._types import Array, Flags, Indices
 from ebm.errors import require_memory
-from ebm.learning._absolutes import Blocks
+from ebm.learning._absolutes import Blocks, KeptCurvature
 
 #: Points that are kept: a line search comes back to the last ones.
 POINTS = 3
@@ -101,7 +101,7 @@ class LocalPoint(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LocalLoss:
+class LocalLoss(KeptCurvature):
     """L(θ) = Σ_i link_i + ½ Σ_k squares_k θ_k² over rows in {0,1}, (m, n), of weights summing to 1.
 
     θ are the biases of ``units``, then couplings. Coordinate ``pairs`` = (i, j) acts on the input
@@ -198,24 +198,10 @@ class LocalLoss:
             rest[:, 2], rest[:, 3] = j, i
         return places
 
-    @property
-    def origin(self) -> Array | None:
-        """Where the last curvature was taken."""
-        return self._curvatures.get("origin")
-
-    @cached_property
-    def _curvatures(self) -> dict[str, Any]:
-        return {}
-
-    def curvature(self, theta: Array) -> Blocks:
-        """One block (n, n) for each unit; the last is kept."""
-        origin = self.origin
-        if origin is None or not np.array_equal(origin, theta):
-            is_single = self.states.size > SMALL
-            matrices = self.blocks(theta, np.float32 if is_single else np.float64)
-            self._curvatures.update(origin=theta.copy(), blocks=Blocks(matrices, self.places))
-        blocks: Blocks = self._curvatures["blocks"]
-        return blocks
+    def curved(self, theta: Array) -> Blocks:
+        """One block (n, n) for each unit."""
+        dtype = np.float32 if self.states.size > SMALL else np.float64
+        return Blocks(self.blocks(theta, dtype), self.places)
 
     def blocks(self, theta: Array, dtype: Any = np.float64) -> NDArray[Any]:
         """Σ_m curvature_mi F_m F_mᵀ for each unit i, F_i of unit i the constant, (n, n, n)."""

@@ -131,6 +131,12 @@ class LocalProblem(SparseProblem):
         """Coordinates behind the biases, (K,)."""
         return np.asarray(np.arange(self.smooth.n_coordinates) >= len(self.smooth.units))
 
+    @property
+    def work(self) -> tuple[float, float, float]:
+        """m n³ and m n², and a block of n² for each unit."""
+        m, n = map(float, self.rows.states.shape)
+        return m * n**3, m * n**2, 4.0 * n**3 + 64.0 * m * n
+
     def start(self) -> Array:
         """Independent units with the means of the rows, (K,)."""
         smooth, n = self.smooth, self.family.space.n
@@ -167,6 +173,10 @@ class LocalProblem(SparseProblem):
         """θ − H⁻¹ g, and standard errors from the sandwich there."""
         after = theta + Sandwich(self.smooth, theta).newton_step(self.smooth.point(theta).slopes)
         return after, lambda: self.sandwich(after).errors(self.rows.sample_size)
+
+    def sandwich_among(self, theta: Array, flags: Flags) -> Sandwich:
+        """That of some of the shared coordinates, the others held as in θ."""
+        return Sandwich(self.smooth.among(flags, theta), theta[flags])
 
     def sandwich(self, theta: Array, about: Array | None = None) -> Sandwich:
         """That of the parameters of the family, as if no coupling were zero.
@@ -208,7 +218,7 @@ class LocalProblem(SparseProblem):
         """The fitted model; standard errors where no l1 chose couplings."""
         theta = run.state["theta"]
         converged, message = self.ending(run, loss)
-        notes: tuple[str, ...] = (NO_ERRORS,) if self.penalty.strength.l1 else ()
+        notes: tuple[str, ...] = (NO_ERRORS,) if self.penalty.strength.has_l1 else ()
         if not self.penalty.holds_couplings or run.reason == "unbounded":
             reason = self.missing_minimum(theta)
             if reason:
@@ -217,7 +227,7 @@ class LocalProblem(SparseProblem):
                 notes = (message, "no standard errors: there is no maximum")
         point = self.smooth.point(theta)
         is_likelihood = self.link is logistic
-        has_errors = converged and not self.penalty.strength.l1
+        has_errors = converged and not self.penalty.strength.has_l1
         return FitResult(
             model=self.family.with_parameters(self.parameters(theta)),
             converged=converged,

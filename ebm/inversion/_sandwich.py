@@ -61,7 +61,7 @@ class Sandwich:
     loss: RowLoss
     theta: Array
     onto: Any = None
-    ways: Array | None = None
+    ways: Any = None
     beside: Callable[[slice], Array] | None = None
 
     def errors(self, sample_size: float) -> Array:

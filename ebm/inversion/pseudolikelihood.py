@@ -29,7 +29,6 @@ from ebm.errors import (
 from ebm.inversion._conditionals import ConditionalLoss
 from ebm.inversion._level_problem import (
     LevelProblem,
-    has_pair_features,
     level_problem,
     log_likelihood_of_levels,
     require_no_regressions,
@@ -43,6 +42,7 @@ from ebm.inversion._local_problem import (
 )
 from ebm.inversion._rows import DistinctRows, read_rows
 from ebm.inversion._sandwich import Sandwich, waiting_errors
+from ebm.inversion._sparse_levels import SparseLevelPseudolikelihood, sparse_levels
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.learning import fit
 from ebm.learning._existence import (
@@ -58,6 +58,7 @@ from ebm.learning._families import (
     pairs_of,
     require_own_pairs,
 )
+from ebm.learning._level_features import has_pair_features
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.learning.result import FitResult
 from ebm.models import BoltzmannMachine, IsingModel
@@ -121,7 +122,7 @@ class Pseudolikelihood:
 
     def of(
         self, model: Any, data: Any, penalty: Penalty
-    ) -> PseudolikelihoodProblem | LevelProblem | LocalProblem:
+    ) -> PseudolikelihoodProblem | LevelProblem | LocalProblem | SparseLevelPseudolikelihood:
         """The pseudo-likelihood of a pairwise model on rows.
 
         Parameters
@@ -137,8 +138,8 @@ class Pseudolikelihood:
 
         Returns
         -------
-        PseudolikelihoodProblem, LevelProblem or LocalProblem
-            What :func:`ebm.fit` solves; the last, by :class:`ebm.ProximalNewton`, with an l1.
+        PseudolikelihoodProblem, LevelProblem, LocalProblem or SparseLevelPseudolikelihood
+            What :func:`ebm.fit` solves; the last two, by :class:`ebm.ProximalNewton`, with an l1.
 
         Raises
         ------
@@ -148,16 +149,13 @@ class Pseudolikelihood:
             If a unit never changes and ``penalty.l2_biases`` is zero.
         EbmError
             If the penalty has ties together with an l1, or, without one, free or tied parameters
-            together with ``node_wise``; or if ``node_wise`` or an l1 is given for units of more
-            than two values.
+            together with ``node_wise``; if ``node_wise`` is given for units of more than two
+            values, or l1 in place of group_l1 where a pair has several couplings.
         """
         if not has_pairs(model) and has_pair_features(model):
-            if penalty.l1:
-                raise EbmError(
-                    "l1 belongs to gradient steps on a likelihood, not to the pseudo-likelihood of "
-                    "units of more than two values: give l2"
-                )
             require_no_regressions(self.node_wise)
+            if penalty.has_l1:
+                return sparse_levels(model, data, penalty)
             return level_problem(model, data, AppliedPenalty(model, penalty))
         if not has_pairs(model):
             name = type(model).__name__
@@ -173,7 +171,7 @@ class Pseudolikelihood:
                 "such as ebm.OrdinalModel or ebm.PottsModel"
             )
         require_own_pairs(model)
-        if penalty.l1:
+        if penalty.has_l1:
             return self.sparse(model, data, penalty)
         rows = read_rows(data)
         require_same_units(rows.space, model.space)

@@ -203,7 +203,7 @@ def analyze(
 
 def _strengths(penalty: Penalty) -> tuple[float, float]:
     """l2 and l2_biases of a penalty without l1, free and ties."""
-    if penalty.l1 or penalty.free is not None or penalty.ties is not None:
+    if penalty.has_l1 or penalty.free is not None or penalty.ties is not None:
         raise EbmError(
             "a report takes a penalty of squares on all parameters: give "
             "penalty=ebm.Penalty(l2=…, l2_biases=…), or use ebm.fit for l1, free and ties"

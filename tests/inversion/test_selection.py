@@ -297,10 +297,12 @@ class TestModelsOfARefit:
             refit(extended_bic(path), TABLE)
 
     def test_other_families_are_refused(self):
-        potts = ebm.PottsModel(np.zeros((4, 4, 2, 2)), np.zeros((4, 2)))
+        terms = ebm.InteractionModel({(0,): 0.0, (0, 1, 2): 0.1}, ebm.Binary(4))
         for job in (refit, one_step, regularization_path):
-            with pytest.raises(ModelError, match="pairwise models of two-valued units"):
-                job(potts, TABLE)
+            with pytest.raises(
+                ModelError, match="pairwise models of two-valued units or of levels"
+            ):
+                job(terms, TABLE)
 
     @pytest.mark.filterwarnings("ignore::ebm.errors.EbmWarning")
     def test_where_there_are_no_errors_none_are_said_to_be_given(self):
