@@ -99,9 +99,9 @@ class LevelLoss:
             return vector
         return np.asarray(self.basis @ (self.basis.T @ vector))
 
-    def blocks(self, width: int | None = None) -> Iterator[slice]:
-        """Rows that are worked on together, each with so many numbers (Σ q_i if not given)."""
-        rows = max(1, BLOCK // (width or len(self.features.unit_of_level)))
+    def blocks(self) -> Iterator[slice]:
+        """Rows that are worked on together."""
+        rows = max(1, BLOCK // len(self.features.unit_of_level))
         for start in range(0, len(self.states), rows):
             yield slice(start, start + rows)
 
