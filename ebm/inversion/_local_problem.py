@@ -181,34 +181,32 @@ class LocalProblem(SparseProblem):
     def sandwich(self, theta: Array, about: Array | None = None) -> Sandwich:
         """That of the parameters of the family, as if no coupling were zero.
 
-        Biases v_i = b_i + Σ_j B_ij (m_j − z_j) − Σ_j W_ij (m_j − c_j) belong to the couplings of
-        the model at m = ``about``, by default the center z; it moves with the rows if it is their
-        mean.
+        Its biases belong to its couplings at m = ``about``, by default the center. Where that is
+        the mean of the rows it moves with them, and each row moves v by (B − Bᵀ)/2 as well.
         """
-        smooth, n, about = self.smooth, self.family.space.n, self.center if about is None else about
-        i, j = smooth.entries
-        share = 1.0 if self.shared else 0.5
-        away, rest = share * (about - center_of(self.family)), about - self.center
-        free = self.free
-        kept = np.flatnonzero(np.ones(len(self.family.pairs[0])) if free is None else free[n:])
-        values = (np.ones(len(smooth.units)), rest[j] - away[j], -away[i], np.full(len(i), share))
-        rows = (smooth.units, i, j, n + np.tile(kept, 1 if self.shared else 2))
-        columns = np.arange(smooth.n_coordinates)
-        behind = np.tile(columns[len(smooth.units) :], 3)
-        from scipy.sparse import csr_array
-
-        onto = csr_array(
-            (
-                np.concatenate(values),
-                (np.concatenate(rows), np.append(columns[: len(smooth.units)], behind)),
-            ),
-            shape=(len(self.family.parameters), len(columns)),
-        )
+        about = self.center if about is None else about
+        smooth, onto = self.smooth, self._onto(about)
         if self.shared or about is not self.mean:
             return Sandwich(smooth, theta, onto)
         couplings = smooth.arrays(theta)[1]
         apart = (couplings.T - couplings) / (2 * smooth.constant)
         return Sandwich(smooth, theta, onto, beside=lambda rows: smooth.features[rows] @ apart.T)
+
+    def _onto(self, m: Array) -> Any:
+        """∂(v, W)/∂θ, (p, K) sparse: v_i = b_i + Σ_j B_ij (m_j − z_j) − Σ_j W_ij (m_j − c_j)."""
+        from scipy.sparse import csr_array
+
+        smooth, n, free = self.smooth, self.family.space.n, self.free
+        (i, j), n_units = smooth.entries, len(smooth.units)
+        share = 1.0 if self.shared else 0.5
+        away, rest = share * (m - center_of(self.family)), m - self.center
+        pairs = np.ones(len(self.family.pairs[0])) if free is None else free[n:]
+        places = n + np.tile(np.flatnonzero(pairs), 1 if self.shared else 2)
+        columns = np.arange(smooth.n_coordinates)
+        values = (np.ones(n_units), rest[j] - away[j], -away[i], np.full(len(i), share))
+        at = (smooth.units, i, j, places), (columns[:n_units], *[columns[n_units:]] * 3)
+        shape = (len(self.family.parameters), len(columns))
+        return csr_array((np.concatenate(values), tuple(map(np.concatenate, at))), shape=shape)
 
     def separated(self, theta: Array, least: float = 0.0) -> Indices:
         """Coupled units that the others predict in every row with log-odds above ``least``."""
