@@ -8,26 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ebm._iterate import Run, iterate, require_word
-from ebm._parallel import single_threaded_blas
-from ebm._progress import entries
 from ebm._types import Array
 from ebm.ensembles.ensemble import require_units
-from ebm.errors import EbmError, EbmWarning, NoMaximumWarning, warn
+from ebm.errors import EbmError
+from ebm.inversion._conditional_problem import ConditionalProblem
 from ebm.inversion._level_conditionals import LevelLoss
 from ebm.inversion._rows import DistinctRows, read_rows
-from ebm.inversion._sandwich import Sandwich, waiting_errors
-from ebm.inversion.truncated_newton import TruncatedNewton
+from ebm.inversion._sandwich import Sandwich
 from ebm.learning._existence import gentle_penalty, require_chosen_categories
 from ebm.learning._level_features import LevelFeatures, level_features
 from ebm.learning.penalties import AppliedPenalty, Penalty
-from ebm.learning.result import FitResult
 from ebm.spaces._labels import shown
-
-#: A gradient that rounding keeps from the tolerance is good enough below this.
-GOOD_ENOUGH = 1e-6
-#: The verdicts of a user's solver that have sentences.
-WORDS = ("converged", "rounding", "iterations")
 
 
 def level_problem(model: Any, data: Any, penalty: AppliedPenalty) -> LevelProblem:
@@ -47,28 +38,10 @@ def log_likelihood_of_levels(model: Any, rows: DistinctRows) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class LevelProblem:
-    """The conditionals of a family of pairs of levels on rows; steps are its parameters."""
+class LevelProblem(ConditionalProblem):
+    """The conditionals of a family of pairs of levels on rows; θ are its parameters."""
 
-    family: Any
-    rows: DistinctRows
-    penalty: AppliedPenalty
     features: LevelFeatures
-
-    solvers = (TruncatedNewton,)
-
-    def solver(self) -> TruncatedNewton:
-        """Truncated Newton steps, the only solver that suits."""
-        return TruncatedNewton()
-
-    def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
-        """The family at the maximum."""
-        loss = self.loss
-        with single_threaded_blas():
-            start = self.family.parameters if self.penalty.is_tied else loss.start()
-            with entries(progress) as show:
-                run = iterate(solver, loss, np.array(start), progress=show, **how)
-            return self._result(solver, run)
 
     @cached_property
     def loss(self) -> LevelLoss:
@@ -78,47 +51,22 @@ class LevelProblem:
         rows = self.rows
         return LevelLoss(self.features, rows.states, rows.weights, self.penalty, basis)
 
-    def _result(self, solver: Any, run: Run) -> FitResult:
-        theta, growing = run.state["theta"], None
-        if isinstance(solver, TruncatedNewton):
-            growing = solver.growing(self.loss, run.state, run.reason)
-        else:
-            require_word(run.reason, WORDS)
-        converged, message = self._verdict(run, growing)
-        if not converged:
-            warn(message, EbmWarning if growing is None else NoMaximumWarning)
-        norm = run.history[-1].gradient_norm
-        return FitResult(
-            model=self.family.with_parameters(theta),
-            converged=converged,
-            message=message,
-            log_pseudolikelihood=self.penalty.value(theta) - self.loss.point(theta).value,
-            gradient_norm=norm,
-            misfit=norm,
-            sample_size=self.rows.sample_size,
-            history=run.history,
-            warnings=() if converged else (message, "no standard errors: there is no maximum"),
-            errors=waiting_errors(self, theta) if converged else None,
-        )
+    def coordinates(self) -> Array:
+        """The parameters as they are."""
+        return np.array(self.family.parameters)
 
-    def _verdict(self, run: Run, growing: Array | None) -> tuple[bool, str]:
-        """Whether there is a maximum where the search ended, and a sentence."""
-        norm, steps = run.history[-1].gradient_norm, run.history[-1].iteration
-        if growing is not None:
-            return False, self._no_maximum(growing)
-        is_good = run.reason == "rounding" and norm < GOOD_ENOUGH
-        if run.reason == "converged" or is_good:
-            return True, f"converged in {steps} Newton steps, gradient {norm:.1e}"
-        why = {
-            "iterations": f"stopped after {steps} Newton steps; give a larger max_iterations",
-            "rounding": "stopped where rounding hides any further progress; add a small penalty, "
-            "ebm.Penalty(l2=…, l2_biases=…)",
-            "interrupted": f"interrupted after {steps} Newton steps",
-        }[run.reason]
-        return False, f"{why} (gradient {norm:.1e})"
+    def parameters(self, theta: Array) -> Array:
+        """θ."""
+        return theta
 
-    def _no_maximum(self, growing: Array) -> str:
-        """What the direction without end separates."""
+    def log_pseudolikelihood(self, theta: Array) -> float:
+        """Without penalty."""
+        return self.penalty.value(theta) - self.loss.point(theta).value
+
+    def missing_maximum(self, growing: Array | None) -> str:
+        """What a direction without end separates."""
+        if growing is None:
+            return ""
         _, highest = self.loss.margins(growing)
         labels = self.family.space.labels
         units = shown([labels[k] for k in np.flatnonzero(highest > 0.3 * highest.max())])
@@ -135,12 +83,8 @@ class LevelProblem:
         return Sandwich(self.loss, theta, onto=basis, ways=basis)
 
     def in_parameters(self) -> LevelLoss:
-        """The loss, whose coordinates are the parameters of the family."""
+        """The loss itself."""
         return self.loss
-
-    def at_model(self) -> Sandwich:
-        """At the parameters of the family as they are, which are those of a fit."""
-        return self.sandwich(np.asarray(self.family.parameters))
 
 
 def require_no_regressions(node_wise: bool) -> None:
