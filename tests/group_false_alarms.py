@@ -110,9 +110,8 @@ def shares_of(case, n_sets, n_draws):
         if kind == "items":
             settings["model"] = truth(kind, 0.0)
         comparison = ebm.compare_groups(rows, penalty=PENALTY, **settings)
-        drawn, line = [np.nan, np.nan], [np.nan] * 5
-        if kind != "ring":
-            line = list(p_values(comparison, n_draws, seed))
+        drawn = [np.nan, np.nan]
+        line = list(p_values(comparison, n_draws, seed))
         if loss is LIKELIHOOD or kind != "units":
             tests = comparison.parametric_tests(n_draws, rng=seed)
             drawn = [tests.strength.p_value, tests.structure.p_value]

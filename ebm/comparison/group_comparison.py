@@ -14,6 +14,7 @@ from ebm._arrays import as_number, read_only
 from ebm._randomness import RandomSource
 from ebm._types import Array, Flags
 from ebm.comparison._covariances import (
+    TINY,
     benjamini_hochberg,
     holm,
     normal_tails,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EqualityTest", "GroupComparison", "GroupDifferences", "parameter_names"]
 
+#: Standard errors below which a coupling is none in the model of draws by chains.
+WEAK = 2.0
 #: Sums over all states are taken of so many two-valued units without being asked for.
 EXACT_UNITS = 24
 
@@ -297,9 +300,10 @@ class GroupComparison:
 
         Each group keeps its own biases, so that nothing but the couplings is tested. It is assumed
         that the model holds. Up to 2²⁴ states the fit is the maximum of the likelihood, and draws
-        are exact. Beyond, it is that of the loss, and each row of a draw is the end of a chain of
-        its own, whose Gibbs sweeps from a uniform state are 20 autocorrelation times of the
-        slowest unit and of the energy or more, at least 100.
+        are exact. Beyond, it is that of the loss, in which couplings within two standard errors of
+        zero are zero, and each row of a draw is the end of a chain of its own, whose Gibbs sweeps
+        from a uniform state are 20 autocorrelation times of the slowest unit and of the energy or
+        more, at least 100.
 
         Parameters
         ----------
@@ -332,9 +336,22 @@ class GroupComparison:
                 return tuple(result.model for result in test.fits)
         ties = ties_where(self._couples, len(self.fits))
         if not is_summed(self.model.space) and isinstance(self.loss, Pseudolikelihood):
-            return tied_conditionals(self.fits, self.data, ties, self.penalty)
+            return tied_conditionals(self.fits, self.data, ties, self.penalty, self._weak)
         fits = tied_fits(self.fits, self.data, ties, self.penalty)
         return tuple(result.model for result in fits)
+
+    @property
+    def _weak(self) -> Flags:
+        """Couplings whose mean over the groups is within two standard errors of zero, (p,).
+
+        Drawn from a fit with the noise of all of them, strengths would be less biased by noise than
+        those of data are.
+        """
+        variances = np.array([covariance.diagonal() for covariance in self.covariances])
+        weights = 1 / np.maximum(variances, TINY)
+        values = np.array([result.model.parameters for result in self.fits])
+        mean = (weights * values).sum(axis=0) / np.sqrt(weights.sum(axis=0))
+        return np.asarray(self._couples & (np.abs(mean) < WEAK))
 
     def _plan(self, models: tuple[Any, ...]) -> Plan:
         names = self.differences[0].names
