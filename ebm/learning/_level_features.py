@@ -131,7 +131,7 @@ class LevelFeatures:
     def places_of_fields(self, unit: int) -> Indices:
         """Where the fields of a unit stand among the parameters."""
         widths = [fields.shape[1] for fields in self.fields]
-        return np.arange(widths[unit]) + sum(widths[:unit])
+        return np.asarray(np.arange(widths[unit]) + sum(widths[:unit]))
 
 
 def projected(fields: Array, functions: Array) -> Array:
