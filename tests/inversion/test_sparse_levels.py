@@ -388,7 +388,7 @@ class TestRefusals:
     def test_more_numbers_than_memory_holds(self):
         large = ebm.PottsModel(np.zeros((60, 60, 20, 20)), np.zeros((60, 20)))
         with pytest.raises(LimitError, match="lengths of the couplings of 1770 pairs"):
-            regularization_path(large, np.arange(1200).reshape(20, 60) % 20)
+            regularization_path(large, np.arange(6000).reshape(100, 60) % 20)
 
     @pytest.mark.parametrize("solver", [ebm.Newton(), ebm.LBFGS()])
     def test_other_solvers(self, solver):
