@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array, Flags, Indices
-from ebm.errors import ModelError
+from ebm.errors import ModelError, require_memory
 from ebm.forms import has_pairs
 from ebm.learning._level_features import has_pair_features, level_features
 
@@ -103,8 +103,13 @@ def pair_groups(model: Any) -> PairGroups:
     sizes = n_couplings[i] * n_couplings[j]
     i, j, sizes = i[sizes > 0], j[sizes > 0], sizes[sizes > 0]
     starts = features.n_fields + np.concatenate([[0], np.cumsum(sizes)])
-    roots = _roots(model, starts)
-    is_plain = (sizes == 1).all() and (np.ravel(roots) == 1).all()
+    require_memory(
+        24.0 * float((sizes.astype(np.float64) ** 2).sum()),
+        f"the lengths of the couplings of {len(sizes)} pairs",
+        "take fewer units, or fewer values of each",
+    )
+    roots = _roots(model, starts) if len(sizes) else ()
+    is_plain = all(root.shape == (1, 1) and root[0, 0] == 1 for root in roots)
     return PairGroups((i, j), starts, None if is_plain else roots)
 
 

@@ -18,6 +18,11 @@ pseudo-likelihood  strong    .949      .946    1.00
 pseudo-likelihood  weak      .949      .959    .89
 pseudo-likelihood  absent    .955      .897    .51
 =================  ========  ========  ======  ======
+
+The likelihood's .940 and .958 are mostly the estimator, not the seed: of 10 000 problems each at
+the seeds 2 and 3, one step had .9431 and .9438 (± .0016) for strong couplings and .9545 and .9549
+(± .0006) for absent ones; fits without a penalty had .946, .948 and .950, .951 (± .0007). In units
+of its error one step deviates by 1.03 and .975, a fit without a penalty by 1.01 and 1.00.
 """
 
 import sys

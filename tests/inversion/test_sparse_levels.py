@@ -8,7 +8,7 @@ import pytest
 from scipy.special import logsumexp
 
 import ebm
-from ebm.errors import EbmError, ModelError, UnusedCategoryError
+from ebm.errors import EbmError, LimitError, ModelError, UnusedCategoryError
 from ebm.inversion import (
     InteractionScreening,
     MinimumProbabilityFlow,
@@ -375,6 +375,20 @@ class TestRefusals:
             regularization_path(FLAT, counted(), loss=loss)
         with pytest.raises(EbmError, match="give node_wise=False"):
             regularization_path(FLAT, counted(), loss=Pseudolikelihood(node_wise=True))
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_a_single_unit_has_no_pairs(self, loss):
+        one, rows = ebm.PottsModel(np.zeros((1, 1, 3, 3)), np.zeros((1, 3))), [[0], [1], [2], [1]]
+        result = ebm.fit(one, rows, loss=loss, penalty=ebm.Penalty(group_l1=0.1))
+        assert result.converged
+        assert "for all 0 couplings" in result.message
+        with pytest.raises(EbmError, match="no coupling enters the path"):
+            regularization_path(one, rows, loss=loss)
+
+    def test_more_numbers_than_memory_holds(self):
+        large = ebm.PottsModel(np.zeros((60, 60, 20, 20)), np.zeros((60, 20)))
+        with pytest.raises(LimitError, match="lengths of the couplings of 1770 pairs"):
+            regularization_path(large, np.arange(6000).reshape(100, 60) % 20)
 
     @pytest.mark.parametrize("solver", [ebm.Newton(), ebm.LBFGS()])
     def test_other_solvers(self, solver):
