@@ -24,7 +24,7 @@ from ebm.models import (
     from_graph,
     to_graph,
 )
-from ebm.spaces import Binary, Levels, Product, Reals, Spins
+from ebm.spaces import Binary, Intervals, Levels, Product, Reals, Spins
 
 if TYPE_CHECKING:
     from ebm import (
@@ -95,6 +95,7 @@ __all__ = [
     "HamiltonianMonteCarlo",
     "IncompleteEnsemble",
     "InteractionModel",
+    "Intervals",
     "IsingModel",
     "KPairwiseModel",
     "Langevin",

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer
 from ebm._types import Array, Indices
+from ebm.effective._bounded_trace import TraceWithBounded
 from ebm.effective._completion import (
     MOST_BYTES,
     MOST_SECONDS,
@@ -34,6 +35,7 @@ from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import QuadraticForm, offered_form, summable_form
 from ebm.model import EnergyModel, ParametricModel, are_equal, checked_space
 from ebm.models import InteractionModel
+from ebm.models._gaussian_units import gaussian_units
 from ebm.perturbation._costs import require_within
 from ebm.spaces import Binary, Spins, StateSpace
 from ebm.spaces._fixed_units import FixedUnits
@@ -178,7 +180,10 @@ class MarginalModel(EnergyModel):
         if offered_form(self.model) is not QuadraticForm:
             return self._every_state
         space = self.model.space
-        kind = TraceWithGaussian if space.is_real[self.traced].any() else TraceByProducts
+        kind: Any = TraceByProducts
+        if space.is_real[self.traced].any():
+            is_gaussian = np.isin(self.traced, gaussian_units(space)).any()
+            kind = TraceWithGaussian if is_gaussian else TraceWithBounded
         keep = np.array(self.keep, dtype=np.intp)
         return kind(summable_form(self.model), space, keep, self.traced)
 

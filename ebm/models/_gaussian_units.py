@@ -33,9 +33,9 @@ class GaussianUnits:
     def of(
         cls, form: QuadraticForm, space: StateSpace, units: Indices | None = None
     ) -> GaussianUnits:
-        """All real units of a form over a space, or some; refused where K is not positive."""
+        """All Gaussian units of a form over a space, or some; refused where K is not positive."""
         form = form.at_origin().dense()
-        real = np.flatnonzero(space.is_real) if units is None else units
+        real = gaussian_units(space) if units is None else units
         columns = space.columns(real)
         rest = np.setdiff1d(np.arange(space.n_features), columns)
         precision = -form.matrix[np.ix_(columns, columns)]
@@ -91,6 +91,11 @@ class GaussianUnits:
 
     def _solved(self, right: Array) -> Array:
         return np.asarray(np.linalg.solve(self.root.T, np.linalg.solve(self.root, right)))
+
+
+def gaussian_units(space: StateSpace) -> Indices:
+    """Numbers of the real units without bounds, which are Gaussian in any quadratic form."""
+    return np.flatnonzero(space.is_real & ~space.is_bounded)
 
 
 def spread_of_slopes(

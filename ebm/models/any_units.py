@@ -17,7 +17,7 @@ from ebm.model import PairFeatures, ParametricModel, Penalized
 from ebm.models import _couplings
 from ebm.models._feature_gauge import FeatureGauge, gauge_of
 from ebm.models._frozen import Frozen
-from ebm.models._gaussian_units import require_positive
+from ebm.models._bounded_units import require_integral
 from ebm.spaces import FiniteSpace, StateSpace
 from ebm.spaces._labels import agreed_names, refuse_labels
 
@@ -112,7 +112,7 @@ class PairwiseModel(Frozen, ParametricModel):
         fields = _couplings.vector(fields, d, "fields", names)
         self._freeze(couplings=couplings, fields=fields, offset=as_finite(self.offset, "offset"))
         self._require_different_units()
-        self._require_precision()
+        self._require_integral()
 
     @classmethod
     def for_data(cls, data: Any) -> Self:
@@ -187,13 +187,9 @@ class PairwiseModel(Frozen, ParametricModel):
                 f"of the unit {unit!r}: give it to fields, which act on one unit"
             )
 
-    def _require_precision(self) -> None:
-        """Refuse real units whose precision, −A among them, is not positive definite."""
-        own = self._gauge.squared
-        if len(own):
-            units = self._gauge.unit_of[own]
-            labels = tuple(self.space.labels[unit] for unit in units)
-            require_positive(-self.couplings[np.ix_(own, own)], labels)
+    def _require_integral(self) -> None:
+        """Refuse real units whose e^(−E) has no finite integral."""
+        require_integral(self.couplings, self.fields, self.space)
 
     def __repr__(self) -> str:
         return f"PairwiseModel(n={self.n}, {len(self.parameters)} parameters, {self.space!r})"
@@ -349,7 +345,12 @@ class PairwiseModel(Frozen, ParametricModel):
             If the precision of the real units is not positive definite there.
         """
         changed = self._from_vector(theta, "theta", self.last_state_zero().offset)
-        changed._require_precision()
+        bounded = self.space.columns(np.flatnonzero(self.space.is_bounded))
+        if len(bounded):
+            couplings, own = changed.couplings.copy(), np.ix_(bounded, bounded)
+            couplings[own] = self.couplings[own]
+            changed = changed._with(couplings, changed.fields, changed.offset)
+        changed._require_integral()
         return changed
 
     def _from_vector(self, theta: ArrayLike, name: str, offset: float) -> Self:

@@ -115,7 +115,7 @@ class RestrictedBoltzmannMachine(LayerConditionals, ParametricModel):
             ("hidden_center", self.hidden_center, 0),
         )
         units = checked_units(self.units)
-        space = units[0].space(n, names=names)
+        space = units[0].space(n).named(names)
         names = space.names
         dense = self.weights.toarray() if is_sparse(self.weights) else self.weights
         weights = aligned(dense, "weights", names, hidden)
