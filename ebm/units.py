@@ -119,7 +119,6 @@ class Unit(ABC):
         """Refuse numbers that no such unit takes, (..., m)."""
         self.space(np.shape(values)[-1]).check(values)
 
-
     def _setting(self, name: str) -> Any:
         """A setting as a number or an array (m,)."""
         value = getattr(self, name)
@@ -175,7 +174,6 @@ class Bernoulli(Unit):
         return (np.asarray(probability) > self.mean(-np.asarray(inputs))).astype(np.float64)
 
 
-
 @dataclass(frozen=True)
 class Spin(Unit):
     """A ±1 unit, Γ(I) = ln 2cosh I; its mean is tanh I.
@@ -208,7 +206,6 @@ class Spin(Unit):
     def quantile(self, inputs: ArrayLike, probability: ArrayLike) -> Array:
         """1 above the probability σ(−2I) of −1."""
         return 2 * Bernoulli().quantile(2 * np.asarray(inputs), probability) - 1
-
 
 
 @dataclass(frozen=True)
@@ -343,7 +340,6 @@ class Exponential(Unit):
         return np.asarray(gap)
 
 
-
 @dataclass(frozen=True)
 class ReLU(Unit):
     """A unit h ≥ 0 of energy γh²/2, Γ(I) = ½ ln(2π/γ) + x²/2 + ln Φ(x) with x = I/√γ.
@@ -440,7 +436,6 @@ class ReLU(Unit):
         return x, r, np.asarray(x < FAR_BELOW), square
 
 
-
 @dataclass(frozen=True)
 class Uniform(Unit):
     """A unit 0 ≤ h ≤ 1 without energy, Γ(I) = ln((e^I − 1)/I); its mean is 1/(1−e^{−I}) − 1/I.
@@ -491,7 +486,6 @@ class Uniform(Unit):
         low = np.log1p(p * np.expm1(-size)) / np.where(is_small, -1, -size)
         low = np.where(is_small, p * (1 - 0.5 * size * (1 - p)), low)
         return np.asarray(np.where(inputs > 0, 1 - low, low))
-
 
 
 def open_uniforms(shape: tuple[int, ...], rng: np.random.Generator) -> Array:

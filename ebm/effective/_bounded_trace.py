@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array, Indices
+from ebm.effective._completion import CHUNK, gradients
 from ebm.effective._trace import TraceByEnergy, summed
 from ebm.forms import QuadraticForm
 from ebm.models._bounded_units import BoundedUnits, WithoutBounded
@@ -25,6 +26,9 @@ class TraceWithBounded(TraceByEnergy):
         self._units = BoundedUnits.of(form, space, bounded)
         self._left, rest = space.subspace(left), WithoutBounded(self._units, space.subspace(left))
         super().__init__(rest, np.searchsorted(left, keep), np.searchsorted(left, finite))
+        self._others, self._bounded = left, bounded
+        # Slopes are asked for at both ends of each bounded unit.
+        self.n_states *= 1 + 2 * len(bounded)
         self._finite, self._n_features = space.columns(finite), space.n_features
         self.summed, self.n_units = summed(space, traced), space.n
         # A generating function takes about as long as the energy of a state.
@@ -61,3 +65,31 @@ class TraceWithBounded(TraceByEnergy):
             across += second[:, :, None] * np.eye(size) - mean[:, :, None] * mean[:, None, :]
             inside = traced[None], across[:, None]
         return means + np.asarray(shift)[:, 0], [inside]
+
+    def conditional_covariance(self, model: Any, states: Array, weights: Array) -> Array:
+        """Σ_v q(v) Cov[∂E/∂θ|v] of kept states, slopes linear in each bounded unit, (p, p)."""
+        units, p = self._units, len(model.parameters)
+
+        def slopes(whole: Array) -> Array:
+            return gradients(model, whole, p)
+
+        total, rows = np.zeros((p, p)), max(1, CHUNK // (p * self.n_terms))
+        for start in range(0, len(states), rows):
+            part = slice(start, start + rows)
+            mean, shift = np.zeros((len(states[part]), p)), None
+            for joint, probability in self.conditional(states[part]):
+                left = joint.reshape(-1, joint.shape[2])
+                inputs = units.inputs(self._left.features(left))
+                whole = np.empty((len(left), self.n_units))
+                whole[:, self._others], whole[:, self._bounded] = left, units.mean(inputs)
+                shares = (weights[part, None] * probability).ravel()
+                at_means = slopes(whole).reshape(*probability.shape, p)
+                shift = at_means[:, :1] if shift is None else shift
+                deviation = at_means - shift
+                mean += np.einsum("kt,ktp->kp", probability, deviation)
+                flat = deviation.reshape(-1, p)
+                total += flat.T @ (flat * shares[:, None])
+                spread = shares[:, None] * units.variance(inputs)
+                total += units.spread_of_slopes(slopes, whole, self._bounded, spread)
+            total -= mean.T @ (mean * weights[part, None])
+        return total

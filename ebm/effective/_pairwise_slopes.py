@@ -108,8 +108,8 @@ class FormSlopes:
     """Those of any family of quadratic forms, by its derivatives where one or two units change.
 
     With z_ia the features of unit i but its first value's, ∂E/∂θ = κ + Σ T_ia z_ia +
-    Σ_{i<j} T_ia,jb z_ia z_jb. A real unit has z_i = x_i, or with bounds z_i = 0 at the lower one, and a slope T_ii
-    by its square.
+    Σ_{i<j} T_ia,jb z_ia z_jb. A real unit has z_i = x_i, or with bounds z_i = 0 at the lower one,
+    and a slope T_ii by its square.
     """
 
     def __init__(self, model: Any) -> None:

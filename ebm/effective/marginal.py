@@ -180,10 +180,11 @@ class MarginalModel(EnergyModel):
         if offered_form(self.model) is not QuadraticForm:
             return self._every_state
         space = self.model.space
-        kind: Any = TraceByProducts
-        if space.is_real[self.traced].any():
-            is_gaussian = np.isin(self.traced, gaussian_units(space)).any()
-            kind = TraceWithGaussian if is_gaussian else TraceWithBounded
+        kind: type[TraceByProducts | TraceWithBounded | TraceWithGaussian] = TraceByProducts
+        if np.isin(self.traced, gaussian_units(space)).any():
+            kind = TraceWithGaussian
+        elif space.is_bounded[self.traced].any():
+            kind = TraceWithBounded
         keep = np.array(self.keep, dtype=np.intp)
         return kind(summable_form(self.model), space, keep, self.traced)
 

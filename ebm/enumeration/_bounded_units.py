@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from ebm.enumeration.exact_ensemble import ExactEnsemble
 from ebm.forms import QuadraticForm
 from ebm.model import EnergyModel
 from ebm.models._bounded_units import BoundedUnits, WithoutBounded
+from ebm.models._gaussian_units import Slopes
 
 __all__ = ["ConditionalBounded"]
 
@@ -46,8 +47,8 @@ class ConditionalBounded(RealEnsemble):
         self._finite_units, self.finite = np.flatnonzero(~space.is_real), None
         self._units = BoundedUnits.of(self._form, space, self._bounded)
         if len(self._finite_units):
-            left = WithoutBounded(self._units, space.subspace(self._finite_units))
-            self.finite = BlockedEnumeration(left, left.space, limits)
+            part = space.subspace(self._finite_units)
+            self.finite = BlockedEnumeration(WithoutBounded(self._units, part), part, limits)
             log_partition = self.finite.log_partition
         else:
             inputs = self._units.inputs(np.empty((1, 0)))
@@ -70,39 +71,50 @@ class ConditionalBounded(RealEnsemble):
 
     @cached_property
     def _moments(self) -> Moments:
-        units, d = self._units, self.space.n_features
+        d, own = self.space.n_features, self._units.columns
         mean, second, shift = np.zeros(d), np.zeros((d, d)), None
-        for features, weights in self._features_of_finite():
-            inputs = units.inputs(features)
-            deviation = np.empty((len(features), d))
-            deviation[:, units.rest], deviation[:, units.columns] = features, units.mean(inputs)
+        for states, weights in self.blocks_at_means(max(1, CHUNK // d)):
+            deviation = self.space.features(states).copy()
+            second[own, own] += weights @ self._variances(deviation)
             # Moments about a typical row: no digits are lost to large means.
             shift = deviation[0].copy() if shift is None else shift
             deviation -= shift
             mean += weights @ deviation
             second += deviation.T @ (deviation * weights[:, None])
-            second[units.columns, units.columns] += weights @ units.variance(inputs)
         covariance = second - np.outer(mean, mean)
         covariance = (covariance + covariance.T) / 2
         return moments_of(self.space, mean + np.asarray(shift), covariance, self.log_partition)
 
-    def _features_of_finite(self) -> Iterator[tuple[Array, Array]]:
-        """Features of the finite units and p(r), some states at a time."""
-        if self.finite is None:
-            yield np.empty((1, 0)), np.ones(1)
-            return
-        rows = max(1, CHUNK // self.space.n_features)
-        for states, weights in self.finite.blocks():
-            for start in range(0, len(states), rows):
+    def _variances(self, features: Array) -> Array:
+        """Var[x|r] of the bounded units by the features of all, (k, d) -> (k, m)."""
+        return self._units.variance(self._units.inputs(features[:, self._units.rest]))
+
+    def blocks_at_means(self, rows: int) -> Iterator[tuple[Array, Array]]:
+        """States of the finite units with the bounded ones at their means, and p(r), by blocks."""
+        blocks = self.finite.blocks() if self.finite else [(np.empty((1, 0)), np.ones(1))]
+        for finite, weights in blocks:
+            for start in range(0, len(finite), rows):
                 part = slice(start, start + rows)
-                yield self.finite.space.features(states[part]), weights[part]
+                yield self._completed(finite[part], self._units.mean), weights[part]
+
+    def spread_of_slopes(self, slopes: Slopes, states: Array, weights: Array) -> Array:
+        """Σ_r w_r Σ_x Var[x|r] ∂g/∂x ∂g/∂xᵀ of states with x at their means, (p, p)."""
+        shares = weights[:, None] * self._variances(self.space.features(states))
+        return self._units.spread_of_slopes(slopes, states, self._bounded, shares)
+
+    def spread_of_squares(self, slopes: Slopes, state: Array) -> float:
+        """0: slopes are linear in each bounded unit, and no parameter couples two of them."""
+        return 0.0
 
     def _drawn(self, n_draws: int, rng: np.random.Generator) -> Array:
         """The finite units first, then the bounded ones given them."""
-        draws, features = np.empty((n_draws, self.space.n)), np.empty((n_draws, 0))
-        if self.finite is not None:
-            finite = self.finite.sample(n_draws, rng)
-            draws[:, self._finite_units] = finite
-            features = self.finite.space.features(finite)
-        draws[:, self._bounded] = self._units.sample(self._units.inputs(features), rng)
-        return draws
+        finite = np.empty((n_draws, 0)) if self.finite is None else self.finite.sample(n_draws, rng)
+        return self._completed(finite, lambda inputs: self._units.sample(inputs, rng))
+
+    def _completed(self, finite: Array, of_inputs: Callable[[Array], Array]) -> Array:
+        """States of the finite units joined to bounded ones by their inputs."""
+        states = np.empty((len(finite), self.space.n))
+        features = self.finite.space.features(finite) if self.finite else finite
+        states[:, self._finite_units] = finite
+        states[:, self._bounded] = of_inputs(self._units.inputs(features))
+        return states

@@ -20,7 +20,13 @@ from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
 from ebm.enumeration._real_ensemble import RealEnsemble
 from ebm.enumeration.exact_ensemble import ExactEnsemble
 from ebm.model import EnergyModel
-from ebm.models._gaussian_units import GaussianUnits, gaussian_units
+from ebm.models._gaussian_units import (
+    GaussianUnits,
+    Slopes,
+    gaussian_units,
+    spread_of_slopes,
+    spread_of_squares,
+)
 from ebm.models._library import model_of
 from ebm.spaces import FiniteSpace
 
@@ -101,6 +107,14 @@ class ConditionalGaussian(RealEnsemble):
             bends = ((f(states + u) + f(states - u)) / 2 - at_means for u in self.steps())
             total = total + np.tensordot(weights, sum(bends, at_means), axes=1)
         return np.asarray(total)
+
+    def spread_of_slopes(self, slopes: Slopes, states: Array, weights: Array) -> Array:
+        """Σ_r w_r Σ_u δ_u δ_uᵀ of states with the real units at their means, (p, p)."""
+        return spread_of_slopes(slopes, states, weights, self.steps())
+
+    def spread_of_squares(self, slopes: Slopes, state: Array) -> Array:
+        """2 Σ_uu' q q'ᵀ, (p, p)."""
+        return spread_of_squares(slopes, state, self.steps())
 
     def steps(self) -> Array:
         """Steps u of the states along the real units with Σ_u uuᵀ = K⁻¹, (m, n)."""

@@ -13,7 +13,7 @@ from ebm._types import Array, Indices
 from ebm.errors import ModelError, NormalizationError
 from ebm.forms import QuadraticForm
 from ebm.model import EnergyModel
-from ebm.models._gaussian_units import require_positive
+from ebm.models._gaussian_units import Slopes, require_positive
 from ebm.spaces import StateSpace
 from ebm.units import Exponential, ReLU, Uniform, Unit, open_uniforms
 
@@ -74,11 +74,11 @@ class BoundedUnits:
     def log_partition(self, inputs: Array) -> Array:
         """ln ∫ dx e^{Ix + ½ax²} = ln s + I·low + ½a·low² + Γ(J), (k, m) -> (k, m)."""
         at_low = np.log(self.scale) + (inputs + 0.5 * self.own * self.low) * self.low
-        return at_low + self._by_kind("log_partition", inputs)
+        return np.asarray(at_low + self._by_kind("log_partition", inputs))
 
     def mean(self, inputs: Array) -> Array:
         """E[x] = low + s Γ′(J), (k, m) -> (k, m)."""
-        return self.low + self.scale * self._by_kind("mean", inputs)
+        return self._inside(self._by_kind("mean", inputs))
 
     def variance(self, inputs: Array) -> Array:
         """Var[x] = s² Γ″(J), (k, m) -> (k, m)."""
@@ -86,9 +86,38 @@ class BoundedUnits:
 
     def quantile(self, inputs: Array, probability: Array) -> Array:
         """The values that x does not exceed with a probability, (k, m) -> (k, m)."""
-        values = self.low + self.scale * self._by_kind("quantile", inputs, probability)
-        # low + s y may round to above high.
-        return np.minimum(values, self.bounds[1])
+        return self._inside(self._by_kind("quantile", inputs, probability))
+
+    def spread_of_slopes(
+        self,
+        slopes: Slopes,
+        states: Array,
+        units: Indices,
+        shares: Array,
+    ) -> Array:
+        """Σ_r Σ_x w_rx ∂g/∂x ∂g/∂xᵀ of slopes g (k, p), linear in these units, (p, p).
+
+        With the units of states (k, n) at their means and w (k, m) a weight times Var[x|r] it is
+        what they add to Cov[g].
+        """
+        total: Any = 0.0
+        self._require_linear(slopes, states[:1], units)
+        for unit, low, scale, share in zip(units, self.low, self.scale, shares.T, strict=True):
+            ends = states.copy(), states.copy()
+            ends[0][:, unit], ends[1][:, unit] = low, low + scale
+            slope = (slopes(ends[1]) - slopes(ends[0])) / scale
+            total = total + slope.T @ (slope * share[:, None])
+        return np.asarray(total)
+
+    def _require_linear(self, slopes: Slopes, state: Array, units: Indices) -> None:
+        ends = np.repeat(state, 3, axis=0)
+        ends[:, units] = self.low + np.outer([0, 0.5, 1], self.scale)
+        low, middle, high = slopes(ends)
+        if np.abs(low + high - 2 * middle).max() > 1e-9 * (1 + np.abs(middle).max()):
+            raise ModelError(
+                "covariances of derivatives of the energy need derivatives that are linear in the "
+                "real units with bounds: take them over draws, ebm.exact(model).sample(n_draws)"
+            )
 
     def sample(self, inputs: Array, rng: np.random.Generator) -> Array:
         """Independent draws, (k, m) -> (k, m)."""
@@ -104,6 +133,10 @@ class BoundedUnits:
         """The width s of finite intervals, 1 on half lines, (m,)."""
         width = self.bounds[1] - self.low
         return np.where(np.isfinite(width), width, 1.0)
+
+    def _inside(self, y: Array) -> Array:
+        """low + s y, which may round to above high."""
+        return np.asarray(np.minimum(self.low + self.scale * y, self.bounds[1]))
 
     def _by_kind(self, function: str, inputs: Array, *more: Array) -> Array:
         moved = self.scale * (inputs + self.own * self.low) + self.rates
@@ -156,9 +189,7 @@ def require_integral(matrix: Array, vector: Array, space: StateSpace) -> None:
     exponential = has_bounds & ~is_finite & (own == 0)
     if exponential.any():
         form = QuadraticForm(matrix, vector, 0.0, is_checked=True)
-        _require_decay(
-            largest_inputs(form, space, units[exponential]), _some(labels, exponential)
-        )
+        _require_decay(largest_inputs(form, space, units[exponential]), _some(labels, exponential))
 
 
 def largest_inputs(form: QuadraticForm, space: Any, units: Indices) -> Array:

@@ -15,6 +15,9 @@ from ebm.errors import NormalizationError
 from ebm.forms import QuadraticForm
 from ebm.spaces import StateSpace
 
+#: ∂E/∂θ of states, (k, n) -> (k, p).
+Slopes = Callable[[Array], Array]
+
 
 @dataclass(frozen=True, eq=False)
 class GaussianUnits:
@@ -98,9 +101,7 @@ def gaussian_units(space: StateSpace) -> Indices:
     return np.flatnonzero(space.is_real & ~space.is_bounded)
 
 
-def spread_of_slopes(
-    slopes: Callable[[Array], Array], states: Array, weights: Array, steps: Array
-) -> Array:
+def spread_of_slopes(slopes: Slopes, states: Array, weights: Array, steps: Array) -> Array:
     """Σ_r w_r Σ_u δ_u δ_uᵀ, δ_u = [g(x_r+u) − g(x_r−u)]/2 for g (k, p) of states, (p, p).
 
     With real units at their means and Σ_u uuᵀ = K⁻¹ it is what the part of g that is linear in
@@ -113,7 +114,7 @@ def spread_of_slopes(
     return np.asarray(total)
 
 
-def spread_of_squares(slopes: Callable[[Array], Array], state: Array, steps: Array) -> Array:
+def spread_of_squares(slopes: Slopes, state: Array, steps: Array) -> Array:
     """2 Σ_uu' q q'ᵀ, q_uu' = [g(x+u+u') − g(x+u) − g(x+u') + g(x)]/2 at any one state, (p, p)."""
     at, one = slopes(state[None])[0], slopes(state + steps)
     total: Any = 0.0

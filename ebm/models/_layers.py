@@ -57,7 +57,6 @@ class LayerConditionals(Frozen):
 
     def visible_input(self, hidden: ArrayLike) -> Array:
         """Inputs of the visible units, b_α + Σ_β U_αβ (h_β−ĥ_β), (..., m) -> (..., n)."""
-
         return self.hidden_units.space(len(self.hidden_biases)).map(
             lambda h: (h - self.hidden_center) @ self.weights.T + self.visible_biases, hidden
         )
@@ -194,8 +193,8 @@ def checked_units(units: Any) -> tuple[Any, Unit]:
         )
     if visible.space(1).is_bounded[0]:
         raise ModelError(
-            f"visible units must be Bernoulli, Spin or Gaussian, got {visible!r}: in a PairwiseModel "
-            "over a product of spaces any units may be seen"
+            f"visible units must be Bernoulli, Spin or Gaussian, got {visible!r}: in a "
+            "PairwiseModel over a product of spaces any units may be seen"
         )
     return visible, hidden
 

@@ -15,9 +15,10 @@ from ebm.errors import ModelError
 from ebm.forms import QuadraticForm
 from ebm.model import PairFeatures, ParametricModel, Penalized
 from ebm.models import _couplings
+from ebm.models._bounded_units import require_integral
 from ebm.models._feature_gauge import FeatureGauge, gauge_of
 from ebm.models._frozen import Frozen
-from ebm.models._bounded_units import require_integral
+from ebm.models._gaussian_units import gaussian_units
 from ebm.spaces import FiniteSpace, StateSpace
 from ebm.spaces._labels import agreed_names, refuse_labels
 
@@ -119,8 +120,9 @@ class PairwiseModel(Frozen, ParametricModel):
         """Independent units with the moments of data: where a fit of real units begins.
 
         Real units have the means and variances of the data, so that a fit finds columns of any
-        scale; one that never changes has 1/N of its square for a variance. Finite units have their
-        frequencies, half an observation added to each value.
+        scale; one that never changes has 1/N of its square for a variance. On half lines they are
+        exponential units of the means of the data, in intervals with two ends uniform. Finite units
+        have their frequencies, half an observation added to each value.
 
         Parameters
         ----------
@@ -149,10 +151,15 @@ class PairwiseModel(Frozen, ParametricModel):
         require_ensemble(data)
         space, moments, size = data.space, data.moments(), float(data.sample_size)
         fields, precisions = np.zeros(space.n_features), np.zeros(space.n_features)
-        for unit, is_real in enumerate(space.is_real):
+        gaussian = set(gaussian_units(space).tolist())
+        for unit, (low, high) in enumerate(space.bounds.T):
             own = space.columns([unit])
             mean = moments.mean[own]
-            if is_real:
+            if space.is_bounded[unit]:
+                # A column that never leaves its bound has a small scale, as have constant ones.
+                above = np.maximum(mean - low, max(abs(low), 1.0) / min(size, MOST_ROWS))
+                fields[own] = -1 / above if np.isinf(high) else 0.0
+            elif unit in gaussian:
                 variance, square = moments.covariance[own, own], mean**2
                 constant = np.where(square > 0, square, 1.0) / min(size, MOST_ROWS)
                 varies = variance > NO_VARIANCE * square
