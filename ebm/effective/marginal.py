@@ -60,8 +60,8 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
     model : EnergyModel
         The joint model. In a pairwise model, units that are independent given the kept ones are
         summed separately, so that a layer of m hidden units costs 2m terms instead of 2^m, and real
-        units are integrated out; in other models every state of the units summed out is visited,
-        which must be finite.
+        units are integrated out, those with bounds where they are not coupled to each other; in
+        other models every state of the units summed out is visited, which must be finite.
     keep : sequence of int or str
         The units to keep, by number or by name, in the order of the result. Those of a restricted
         machine are its visible units; ``rbm.joint()`` has the units of both layers.

@@ -49,7 +49,8 @@ def exact(
     active units (``term_form`` with ``count``) three times a pairwise model; any other finite model
     one ``energy`` per state. Real units that are Gaussian given the others are integrated out, so
     that the states of the finite ones are summed, hidden ones among them, at the cost of a pairwise
-    model.
+    model. So are real units with bounds that are not coupled to each other, at one generating
+    function per unit and state.
 
     Parameters
     ----------

@@ -38,11 +38,16 @@ class PairwiseModel(Frozen, ParametricModel):
 
     A two-valued or real unit has one feature, its value, and a unit of q levels has q, of which one
     is 1; A couples features of different units, and real units with themselves. Given the finite
-    units the real ones are Gaussian, and their block of −A is the precision. A number added to all
-    q fields of a unit, or to all its q couplings with one feature and taken from the field of that
-    one, changes no probability. The parameters are therefore the entries in the gauge in which
-    those of the last level of each unit are zero: for units of levels alone those of a
-    ``PottsModel``, for other units all entries.
+    units the real ones are Gaussian, and their block of −A is the precision. Real units with
+    bounds, ``ebm.Intervals``, are those of ``ebm.units`` given all others: on half lines ReLU of
+    the precision −A_cc, exponential where A_cc = 0, and uniform in intervals with two ends.
+
+    A number added to all q fields of a unit, or to all its q couplings with one feature and taken
+    from the field of that one, changes no probability. The parameters are therefore the entries in
+    the gauge in which those of the last level of each unit are zero: for units of levels alone
+    those of a ``PottsModel``, for other units all entries. Couplings of units with bounds with
+    themselves and with each other are settings and no parameters: with the latter the units could
+    not be integrated out.
 
     Parameters
     ----------
@@ -65,7 +70,8 @@ class PairwiseModel(Frozen, ParametricModel):
         If ``space`` is no space, a number is not finite, two features of one finite unit are
         coupled, or a coupling is written in one order of its units.
     NormalizationError
-        If the precision of the real units is not positive definite.
+        If the precision of the real units is not positive definite, or the input of an exponential
+        unit is not always below zero.
     NamesError
         If labels are not the names of the units, or there is more than one feature for a unit.
 
