@@ -399,6 +399,14 @@ class TestMarginals:
         z = (result.model.parameters - wanted) / result.standard_errors
         assert np.sqrt((z**2).mean()) < 1.6
 
+    @pytest.mark.parametrize("space", [ebm.Intervals(2), ebm.Intervals(2, 0, 1)], ids=str)
+    def test_a_unit_that_never_leaves_its_bound_has_no_maximum(self, space):
+        rows = np.random.default_rng(0).random((40, 2))
+        rows[:, 1] = 0
+        data = ebm.Ensemble.from_data(rows, space=space)
+        with pytest.warns(ebm.errors.NoMaximumWarning, match="'1'"):
+            ebm.fit(ebm.PairwiseModel.for_data(data), data)
+
 
 class TestChains:
     @pytest.mark.parametrize("units", PAIRS, ids=str)
