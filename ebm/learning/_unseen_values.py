@@ -68,7 +68,7 @@ def _unseen(family: Any, whole: Any, data: Ensemble) -> list[str]:
         values = space.values_of(unit)[shares < 1e-12]
         if any(_has_field(whole, keep[unit], value) for value in values):
             labels.append(space.labels[unit])
-    for unit in np.flatnonzero(space.is_bounded):
+    for unit in np.flatnonzero(space.is_bounded).tolist():
         # All rows at a bound draw the unit there.
         if mean[space.columns([unit])[0]] in space.bounds[:, unit]:
             labels.append(space.labels[unit])

@@ -96,7 +96,7 @@ class Product(StateSpace):
         for block in held:
             if not isinstance(block, FiniteSpace | Reals | Intervals | Product):
                 raise ShapeError(
-                    "blocks must be finite spaces, ebm.Reals or ebm.Intervals, as in "
+                    "blocks must be finite spaces, ebm.Intervals or ebm.Reals, as in "
                     f"{wanted}, got {block!r}"
                 )
         if names is None:
