@@ -407,6 +407,46 @@ class TestMarginals:
         with pytest.warns(ebm.errors.NoMaximumWarning, match="'1'"):
             ebm.fit(ebm.PairwiseModel.for_data(data), data)
 
+    def test_a_family_of_ones_own_is_learnt_from_its_form(self):
+        """Its slopes are averaged as functions of second degree, a precision among them."""
+        start = OwnFamily([0.4, -0.6, 0.8, 0.9])
+        exact = ebm.exact(start)
+        z = integral(start)
+        wanted = [
+            integral(start, lambda x, k=k: start.energy_gradient(x)[:, k]) / z for k in range(4)
+        ]
+        np.testing.assert_allclose(start.mean_energy_gradient(exact), wanted, atol=1e-9)
+        family = ebm.marginalize(start, keep=[0])
+        slopes = family.mean_energy_gradient(ebm.exact(family))
+        np.testing.assert_allclose(slopes, wanted, atol=1e-9)
+
+
+class OwnFamily(ebm.ParametricModel):
+    """A spin s beside x ≥ −0.2: E = −a s − b x − c s x + ½ d x²."""
+
+    space = ebm.Product(ebm.Spins(1), ebm.Intervals(1, -0.2))
+
+    def __init__(self, theta):
+        self._theta = np.asarray(theta, dtype=float)
+
+    @property
+    def parameters(self):
+        return self._theta
+
+    def with_parameters(self, theta):
+        return OwnFamily(theta)
+
+    def energy_gradient(self, states):
+        s, x = np.moveaxis(np.asarray(states, dtype=float), -1, 0)
+        return np.stack([-s, -x, -s * x, 0.5 * x**2], axis=-1)
+
+    def energy(self, states):
+        return self.energy_gradient(states) @ self._theta
+
+    def quadratic_form(self):
+        a, b, c, d = self._theta
+        return [[0, c], [c, -d]], [a, b], 0.0
+
 
 class TestChains:
     @pytest.mark.parametrize("units", PAIRS, ids=str)

@@ -97,6 +97,24 @@ class ConditionalBounded(RealEnsemble):
                 part = slice(start, start + rows)
                 yield self._completed(finite[part], self._units.mean), weights[part]
 
+    def quadratic_expectation(self, f: Callable[[Array], Array]) -> Array:
+        """E[f] of functions (k, n) -> (k, …) that are of second degree in the bounded units.
+
+        E_r[f(r, μ) + ½ Σ_x Var[x|r] ∂²f/∂x²], for these are independent given r.
+        """
+        total: Any = 0.0
+        low, scale = self._units.low, self._units.scale
+        for states, weights in self.blocks_at_means(max(1, CHUNK // self.space.n)):
+            total = total + np.tensordot(weights, f(states), axes=1)
+            shares = weights[:, None] * self._variances(self.space.features(states))
+            for unit, start, width, share in zip(self._bounded, low, scale, shares.T, strict=True):
+                ends = np.repeat(states[None], 3, axis=0)
+                ends[:, :, unit] = start + width * np.array([[0], [0.5], [1]])
+                first, middle, last = map(f, ends)
+                bends = (first - 2 * middle + last) / (width / 2) ** 2
+                total = total + 0.5 * np.tensordot(share, bends, axes=1)
+        return np.asarray(total)
+
     def spread_of_slopes(self, slopes: Slopes, states: Array, weights: Array) -> Array:
         """Σ_r w_r Σ_x Var[x|r] ∂g/∂x ∂g/∂xᵀ of states with x at their means, (p, p)."""
         shares = weights[:, None] * self._variances(self.space.features(states))
