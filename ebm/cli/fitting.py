@@ -169,12 +169,10 @@ def _fit(arguments: argparse.Namespace) -> int:
     finally:
         # Files are written even if the output is no longer read.
         _write(report, arguments)
-    if report.fit is None or report.fit.converged:
-        counts = getattr(report, "populations", None)
-        if counts is None or counts.converged:
-            return _CONVERGED
-        return _INTERRUPTED if counts.interrupted else _NOT_CONVERGED
-    return _INTERRUPTED if report.fit.interrupted else _NOT_CONVERGED
+    if report.interrupted:
+        return _INTERRUPTED
+    fits = (report.fit, getattr(report, "populations", None))
+    return _CONVERGED if all(fit is None or fit.converged for fit in fits) else _NOT_CONVERGED
 
 
 def _fit_file(arguments: argparse.Namespace) -> Report | ItemReport:

@@ -168,6 +168,11 @@ class ItemReport:
         """The fitted model."""
         return self.result.model
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether the fit was ended by Ctrl-C."""
+        return self.fit.interrupted
+
     def to_dict(self) -> dict[str, Any]:
         """All numbers of the report in types of JSON; NaN and infinities become None."""
         left_out = ("data", "result", "draws")

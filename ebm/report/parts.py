@@ -417,6 +417,7 @@ class Sections:
     goodness: Goodness | None
     minima: Minima | None
     populations: Populations | None = None
+    interrupted: bool = False
     warnings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
