@@ -75,8 +75,9 @@ _READING = (
     ("--threshold T", cut, "1 where a value is above T, 0 elsewhere; T is a number, mean or median "
      "of each column, or such for columns by name as in a=1.5,b=mean"),
 )  # fmt: skip
+DROP_MISSING = (("--drop-missing", None, "leave out incomplete rows"),)
 _INCOMPLETE = (
-    ("--drop-missing", None, "leave out incomplete rows"),
+    *DROP_MISSING,
     ("--missing-at-random", None, "keep incomplete rows: the likelihood sums over what their "
      "missing cells might hold, which is right if a cell is missing for no reason but the cells "
      f"seen in its row; up to {MAX_UNITS_EXACT} columns"),
@@ -86,7 +87,7 @@ _LAYOUTS = (
     ("--long ID,ITEM,RESP", three_names, "each row holds one value: the columns of the sample, the "
      "unit and the value"),
 )  # fmt: skip
-_PENALTIES = (
+PENALTIES = (
     ("--l2 X", penalty, "penalty on couplings, X/2 times the sum of their squares; 1/rows is a "
      "mild one"),
     ("--l2-biases X", penalty, "the same for biases; needed if a column never changes"),
@@ -114,13 +115,8 @@ def add_fit(commands: Any) -> None:
         epilog=EXIT_CODES,
     )
     fit.add_argument("data", type=Path, metavar="DATA", help=".csv .tsv .txt (.gz) .npy .npz")
-    add_options(fit, _READING)
+    add_reading(fit)
     add_options(fit.add_mutually_exclusive_group(), _INCOMPLETE)
-    headers = fit.add_mutually_exclusive_group()
-    said = "the first line holds names; as the file shows it by default"
-    headers.add_argument("--header", action="store_const", const=True, help=said)
-    said = "the first line holds data"
-    headers.add_argument("--no-header", action="store_const", const=False, dest="header", help=said)
     add_options(fit.add_mutually_exclusive_group(), _LAYOUTS)
     codings = fit.add_mutually_exclusive_group()
     codings.add_argument("--spins", action="store_true", help="data are coded -1 and 1")
@@ -133,6 +129,16 @@ def add_fit(commands: Any) -> None:
     fit.set_defaults(run=_fit, missing=[])
 
 
+def add_reading(command: Any) -> None:
+    """Add the options of every command that reads a table of data."""
+    add_options(command, _READING)
+    headers = command.add_mutually_exclusive_group()
+    said = "the first line holds names; as the file shows it by default"
+    headers.add_argument("--header", action="store_const", const=True, help=said)
+    said = "the first line holds data"
+    headers.add_argument("--no-header", action="store_const", const=False, dest="header", help=said)
+
+
 def add_demo(commands: Any) -> None:
     """Add the command ``demo`` to those of a parser."""
     demo = commands.add_parser("demo", help="fit the bundled spikes of ten cells")
@@ -142,7 +148,7 @@ def add_demo(commands: Any) -> None:
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
     """Options of a fit that do not depend on where its data come from."""
-    add_options(command, _PENALTIES)
+    add_options(command, PENALTIES)
     said = "center of the model that is written; changes no probability"
     text = "fit the distribution of the number of active units as well, beside the pairwise model"
     command.add_argument("--k-pairwise", action="store_true", help=text)
