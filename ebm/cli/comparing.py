@@ -13,10 +13,19 @@ from typing import Any
 from ebm._files import atomic_write
 from ebm._text import wrapped
 from ebm.cli.fitting import DROP_MISSING, PENALTIES, add_reading
-from ebm.cli.options import add_options, check_outputs, count, in_options, non_negative, say, tell
+from ebm.cli.options import (
+    add_options,
+    check_outputs,
+    count,
+    in_options,
+    non_negative,
+    say,
+    tell,
+    write_figure,
+)
 from ebm.comparison import GroupComparison, ResampledTests, compare_groups
 from ebm.comparison.group_comparison import EXACT_UNITS
-from ebm.errors import EbmError, EbmWarning, MissingValueError, require_extra
+from ebm.errors import EbmError, EbmWarning, MissingValueError
 from ebm.inversion import Pseudolikelihood
 from ebm.learning import Penalty
 from ebm.spaces import Binary, Spins
@@ -83,7 +92,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         (arguments.figure, arguments.table),
         arguments.data,
         force=arguments.force,
-        figure=arguments.figure,
+        figures=[arguments.figure],
     )
     if arguments.table is not None and require_suffix(arguments.table) in (".npy", ".npz"):
         raise EbmError(f"--table {arguments.table} is text, name a .csv or .tsv file")
@@ -158,11 +167,7 @@ def _write(
             tabs = arguments.table.suffix.lower() == ".tsv"
             file.write(_table(comparison, tests, "\t" if tabs else ",").encode())
     if arguments.figure is not None:
-        kind = arguments.figure.suffix.lower().removeprefix(".")
-        figure = comparison.figure()
-        with atomic_write(arguments.figure, overwrite=arguments.force) as file:
-            figure.savefig(file, format=kind, dpi=200)
-        require_extra("matplotlib.pyplot", "plot").close(figure)
+        write_figure(comparison.figure(), arguments.figure, force=arguments.force)
 
 
 def _table(comparison: GroupComparison, tests: list[ResampledTests], delimiter: str) -> str:

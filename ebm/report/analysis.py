@@ -61,9 +61,11 @@ class Report(Sections):
         The mean-field inversion; None where a unit is constant.
     model : BoltzmannMachine, IsingModel or None
         The fitted model, or the inversion without a fit, in the center requested.
+    posterior : EdgePosterior or None
+        The probabilities of edges, where they were asked for on the command line.
     route : str
         Method of the fit, as a sentence.
-    summary, fit, entropies, couplings, comparison, goodness, minima, populations : records
+    summary, fit, entropies, couplings, comparison, goodness, minima, populations, edges : records
         The sections, see :mod:`ebm.report.parts`; a section that is not known is None.
     interrupted : bool
         Whether Ctrl-C ended it: what had not begun is left out.
@@ -75,6 +77,7 @@ class Report(Sections):
     result: FitResult | None
     inversion: Any
     model: Any
+    posterior: Any = None
 
     @property
     def ensemble(self) -> ExactEnsemble | SampledModel | None:
