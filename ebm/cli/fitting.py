@@ -243,14 +243,9 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> bool:
         for name, given in others.items():
             if given not in (None, "none"):
                 raise EbmError(f"--{name} is for two-valued data: leave it out beside --ordinal")
-        if arguments.missing_at_random:
-            raise EbmError(
-                "--missing-at-random is for two-valued data: give --drop-missing beside --ordinal, "
-                "or fit an ebm.OrdinalModel to an ebm.IncompleteEnsemble"
-            )
-        return True
-    if not arguments.k_pairwise:
         return False
+    if not arguments.k_pairwise:
+        return bool(arguments.edge_posterior)
     if arguments.missing_at_random:
         raise EbmError(
             "--k-pairwise counts the active units of complete rows: give --drop-missing instead of "
@@ -272,6 +267,7 @@ def _fit_items(table: Table, arguments: argparse.Namespace) -> ItemReport:
         penalty=Penalty(arguments.l2, arguments.l2_biases),
         rng=arguments.seed,
         progress=sys.stderr.isatty(),
+        missing_at_random=arguments.missing_at_random,
     )
     return items_in_options(report)
 
