@@ -42,6 +42,10 @@ _AS_OPTIONS = (
     ("raise max_seconds and give an executor", "raise --max-seconds"),
     ("take permutation_tests", "take --permutations"),
     ("by has ", "--by has "),
+    (
+        "recode it first, for example (column > threshold).astype(int)",
+        "cut numbers in two with --threshold",
+    ),
 )
 _TESTS = (
     ("--permutations B", count, "test couplings by B permutations of rows between groups, such as "

@@ -117,6 +117,7 @@ def printed_tests(tests: Any) -> str:
     if tests.n_failed:
         lines += wrapped(
             f"{tests.n_failed} draws had no estimate at finite parameters and count as at least as "
-            "extreme as the data: a penalty, penalty=ebm.Penalty(l2=…), gives them one."
+            "extreme as the data: a penalty on couplings, and on biases where a unit never changes "
+            "in a draw, gives them one."
         )
     return "\n".join(lines)

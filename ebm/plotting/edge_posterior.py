@@ -101,8 +101,8 @@ def edge_probabilities(posterior: Any, *, ax: Axes | None = None) -> Axes:
     >>> import ebm
     >>> rows = [[1, 1, 0], [0, 0, 1], [1, 1, 1], [0, 0, 0]] * 20
     >>> ax = ebm.plotting.edge_probabilities(ebm.inversion.edge_posterior(rows))
-    >>> [label.get_text() for label in ax.get_yticklabels()]
-    ['0 – 1', '1 – 2', '0 – 2']
+    >>> ax.get_yticklabels()[0].get_text()
+    '0 – 1'
     """
     p, errors = _checked(posterior).probabilities, posterior.errors
     order = np.argsort(-p, kind="stable")

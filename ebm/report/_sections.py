@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebm._jobs import interruptible
+from ebm._jobs import interruptible, loop
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, WeightedStates
@@ -128,7 +128,8 @@ def while_uninterrupted(
     """
     known: dict[str, Any] = {}
     if not interrupted:
-        with interruptible():
+        # A fit within sections is no result of its own.
+        with interruptible(), loop():
             known = {"interrupted": False} | sections()
     if not known:
         warn("Interrupted: sections that the fit does not need are left out", EbmWarning)
