@@ -175,14 +175,16 @@ def test_options_that_contradict_each_other_are_a_sentence(tmp_path, capsys, opt
     assert sentence in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", [["--k-pairwise"], ["--ordinal", "0-1"], []])
+@pytest.mark.parametrize(
+    "option", [["--k-pairwise"], ["--edge-posterior"], ["--ordinal", "0-1"], []]
+)
 def test_advice_on_missing_cells_names_what_the_other_options_allow(tmp_path, capsys, option):
     source = tmp_path / "gaps.csv"
     source.write_text("a,b,c\n0,1,1\n1,,0\n1,1,1\n0,0,1\n")
     assert main(["fit", str(source), *option]) == 2
     said = capsys.readouterr().err
     assert "--drop-missing" in said
-    assert ("--missing-at-random" in said) == (not option)
+    assert ("--missing-at-random" in said) == (option in ([], ["--ordinal", "0-1"]))
 
 
 def test_a_fit_of_pairs_that_was_interrupted_is_not_followed_by_another(monkeypatch):
