@@ -629,7 +629,7 @@ def test_both_units_of_a_coupling_keep_their_names_in_tables_and_figures() -> No
     comparison = ebm.compare_groups(rows, equal="couplings")
     ax = plotting.group_differences(comparison, most=1)
     (label,) = (text.get_text() for text in ax.get_yticklabels())
-    assert label == "W[do you ag…a is right, do you ag…d is right]"
+    assert label == "W[0: do you ag… is right, 3: do you ag… is right]"
     assert ax.figure.get_size_inches()[0] > 5
     text = str(comparison)
     assert "W[do you ag…, do you ag…]" in text
