@@ -12,6 +12,7 @@ from ebm.plotting.panels import (
     population_count,
     rates,
 )
+from ebm.plotting.thermodynamics import thermodynamics
 
 __all__ = [
     "category_shares",
@@ -29,4 +30,5 @@ __all__ = [
     "regularization_path",
     "report_figure",
     "sum_scores",
+    "thermodynamics",
 ]

@@ -13,6 +13,7 @@ from ebm.sampling.samples import (
     SamplingRun,
 )
 from ebm.sampling.sweeper import Sweeper, uniforms
+from ebm.sampling.tempered_samples import ReweightedSamples, TemperedSamples
 from ebm.sampling.tempering import ParallelTempering
 
 __all__ = [
@@ -26,9 +27,11 @@ __all__ = [
     "Langevin",
     "Metropolis",
     "ParallelTempering",
+    "ReweightedSamples",
     "Samples",
     "SamplingRun",
     "Sweeper",
+    "TemperedSamples",
     "autocorrelation_time",
     "effective_sample_size",
     "log_partition",

@@ -7,8 +7,7 @@ import ebm
 from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.sampling import ChainState
 from ebm.sampling._streams import block_slices, new_streams
-from ebm.sampling.gibbs import LevelsSweeper, PairSweeper
-from ebm.sampling.tempering import TemperingSweeper, tempered
+from ebm.sampling.tempering import SideBySideSweeper, TemperingSweeper, tempered
 from tests.sampling import kernels
 from tests.sampling.kernels import Still
 from tests.sampling.test_annealing import diagonal, potts, restricted
@@ -71,28 +70,58 @@ def test_swaps_by_scaled_effective_energies_are_caught(monkeypatch):
         def energy(self, states):
             return self.beta * model.energy(states)
 
-    swap, models = TemperingSweeper._swap, [Scaled(beta) for beta in (1.0, *BETAS)]
+    ratios, models = TemperingSweeper._log_ratios, [Scaled(beta) for beta in (1.0, *BETAS)]
 
-    def wrong(self, work, cold, stream):
+    def wrong(self, work, cold):
         kept, self._models = self._models, models
-        swap(self, work, cold, stream)
+        found = ratios(self, work, cold)
         self._models = kept
+        return found
 
-    monkeypatch.setattr(TemperingSweeper, "_swap", wrong)
+    monkeypatch.setattr(TemperingSweeper, "_log_ratios", wrong)
     final = moved(model, Still())
     hot = ebm.exact(model.scaled(BETAS[1]))
     assert distribution_p_value(final.copies[:, 1], hot.weights, model.space) < FALSE_FAIL_RATE
 
 
+def mutate_ratios(monkeypatch, factor):
+    """Log ratios of swaps times a factor."""
+    for kind in (SideBySideSweeper, TemperingSweeper):
+        right = kind._log_ratios
+        monkeypatch.setattr(
+            kind, "_log_ratios", lambda *args, right=right: factor * right(*args), raising=True
+        )
+
+
 @pytest.mark.parametrize("model", [machine(0), restricted(2.5), potts()])
-def test_swaps_that_are_always_taken_are_caught(model, monkeypatch):
-    """Mutant: states handed down without asking."""
-    for kind in (PairSweeper, LevelsSweeper):
-        monkeypatch.setattr(kind, "log_weights", lambda self, x: np.zeros(x.shape[1]))
-    monkeypatch.setattr("ebm.sampling.tempering.checked_energy", lambda model, x: np.zeros(len(x)))
+def test_swaps_of_the_wrong_sign_are_caught(model, monkeypatch):
+    mutate_ratios(monkeypatch, -1.0)
     final = moved(model)
     p_value = distribution_p_value(final.states, ebm.exact(model).weights, model.space)
     assert p_value < FALSE_FAIL_RATE
+
+
+@pytest.mark.parametrize("model", [machine(0), restricted(2.5), potts()])
+def test_swaps_that_are_always_taken_are_caught(model, monkeypatch):
+    """Mutant: states handed down without asking."""
+    mutate_ratios(monkeypatch, 0.0)
+    final = moved(model)
+    p_value = distribution_p_value(final.states, ebm.exact(model).weights, model.space)
+    assert p_value < FALSE_FAIL_RATE
+
+
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize("model", [machine(0), kernels.sparse_pairs(), kernels.spins()])
+def test_log_weights_that_follow_flips_are_those_of_the_states(model, few, monkeypatch):
+    """Swaps are decided by them, and they are summed anew only once in a hundred scans."""
+    monkeypatch.setattr("ebm.sampling.gibbs.FEW_CHAINS", 10**9 if few else 0)
+    sampler = ebm.ParallelTempering([0.5, 0.2])
+    final = ebm.sample(model, sampler, n_draws=37, n_chains=5, burn_in=0, rng=2).final
+    states = np.concatenate([final.states[:, None], final.copies], axis=1)
+    followed = np.take_along_axis(final.ladder.log_weights, final.ladder.order, axis=1)
+    differences = followed + model.energy(states)
+    assert np.ptp(differences) < 1e-4
+    assert np.ptp(followed) > 1
 
 
 COMPILED = [machine(0), kernels.sparse_pairs(), kernels.levels(), kernels.counted()]
