@@ -53,6 +53,14 @@ def fill_words(stream, words):
 
 
 @kernel
+def fill_uniforms(stream, words, values):
+    """Fill uniform numbers of 52 random bits in (0, 1); ``words`` is a buffer as long or longer."""
+    fill_words(stream, words)
+    for i in range(values.shape[0]):
+        values[i] = (float(words[i] >> _u(12)) + 0.5) * 2.0**-52
+
+
+@kernel
 def _odds(bits, out):
     """Fill u / (1 − u) with full relative accuracy in both tails."""
     for i in range(out.shape[0]):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ebm._kernels.jit import kernel
 
 
@@ -22,6 +24,25 @@ def exchange(order, first, log_ratios, uniforms, rejected):
             rejected[k, c] += 1 - accepted
             if uniforms[pair, c] < accepted:
                 order[k, c], order[k + 1, c] = order[k + 1, c], order[k, c]
+
+
+@kernel
+def exchange_betas(order, first, steps, log_weights, uniforms, rejected, betas, heat):
+    """The same where E_β is βE, by −E of the replicas, (replicas, chains), with β_k − β_{k+1}.
+
+    ``heat`` (replicas, chains) is then the temperature of each replica.
+    """
+    pairs, chains = uniforms.shape
+    log_ratios = np.empty((pairs, chains))
+    for pair in range(pairs):
+        k = first + 2 * pair
+        for c in range(chains):
+            gain = log_weights[order[k + 1, c], c] - log_weights[order[k, c], c]
+            log_ratios[pair, c] = steps[k] * gain
+    exchange(order, first, log_ratios, uniforms, rejected)
+    for k in range(first, first + 2 * pairs):
+        for c in range(chains):
+            heat[order[k, c], c] = betas[k]
 
 
 @kernel

@@ -19,7 +19,7 @@ from ebm._types import Array, Indices, Words
 from ebm.sampling.sweeper import Sweeper, uniforms
 
 #: Scans after which log weights that follow the flips are summed anew.
-SCANS = 100
+SCANS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,11 +130,8 @@ class LadderSweeper(Sweeper):
         """One sweep of every slot at its temperature."""
 
     @abstractmethod
-    def _log_ratios(self, work: LadderWork, cold: Indices) -> Array:
-        """ln of the odds of a swap of each slot with the next hotter one, (pairs, chains)."""
-
-    def _swapped(self, work: LadderWork, before: Indices) -> None:
-        """Bring the layout in line with ``work.order``, which was ``before``."""
+    def _exchange(self, work: LadderWork, first: int, thresholds: Array) -> None:
+        """Try to swap slots first, first + 2, … with the next, by uniforms (pairs, chains)."""
 
     def load(self, states: Array) -> LadderWork:
         """States (chains, slots, n) with nothing to remember."""
@@ -142,17 +139,16 @@ class LadderSweeper(Sweeper):
 
     def advance(self, work: LadderWork, stream: Words, n_sweeps: int) -> None:
         """Scans: swaps of every other pair of neighbors, then a sweep."""
-        from ebm._kernels.swaps import exchange, note_ends
+        from ebm._kernels.swaps import note_ends
 
+        n_chains = work.order.shape[1]
         for _ in range(n_sweeps):
-            cold = np.arange(work.scans % 2, self.n_copies, 2)
-            if len(cold):
-                ratios = self._log_ratios(work, cold)
-                thresholds, before = uniforms(stream, ratios.shape), work.order.copy()
-                exchange(work.order, int(cold[0]), ratios, thresholds, work.rejected)
+            first = work.scans % 2
+            n_pairs = (self.n_copies - first + 1) // 2
+            if n_pairs:
+                self._exchange(work, first, uniforms(stream, (n_pairs, n_chains)))
                 note_ends(work.order, work.heading, work.trips)
-                work.tries[cold] += 1
-                self._swapped(work, before)
+                work.tries[first::2] += 1
             work.scans += 1
             work.n_counted += 1
             self._sweep(work, stream)

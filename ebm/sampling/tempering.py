@@ -180,6 +180,7 @@ class SideBySideSweeper(LadderSweeper):
         self, moving: FormSweeper, exact: FormSweeper, betas: Array, follows: bool
     ) -> None:
         self._moving, self._exact, self._betas, self._follows = moving, exact, betas, follows
+        self._steps = betas[:-1] - betas[1:]
         self.n_copies = len(betas) - 1
 
     def take_up(self, states: Array, memory: LadderState) -> LadderWork:
@@ -189,7 +190,7 @@ class SideBySideSweeper(LadderSweeper):
         replicas[work.columns] = np.swapaxes(states, 0, 1)
         work.layout = self._moving.load(replicas)
         work.moving = self._moving.at(np.empty(work.order.size))
-        self._swapped(work, work.order)
+        work.moving.betas[work.columns] = self._betas[:, None]
         followed, summed = work.log_weights, self._summed(work)
         # Chains may go on with another model, or have followed nothing yet.
         with np.errstate(invalid="ignore"):
@@ -216,15 +217,13 @@ class SideBySideSweeper(LadderSweeper):
         """−E of every replica, (replicas, chains)."""
         return self._exact.log_weights(work.layout).reshape(work.order.shape)
 
-    def _log_ratios(self, work: LadderWork, cold: Indices) -> Array:
-        """(β_k − β_{k+1}) (E_k − E_{k+1}), (pairs, chains)."""
-        of_slots = work.log_weights.reshape(-1)[work.columns]
-        steps = self._betas[cold] - self._betas[cold + 1]
-        return np.asarray(steps[:, None] * (of_slots[cold + 1] - of_slots[cold]))
+    def _exchange(self, work: LadderWork, first: int, thresholds: Array) -> None:
+        """ln of the odds is (β_k − β_{k+1}) (E_k − E_{k+1})."""
+        from ebm._kernels.swaps import exchange_betas
 
-    def _swapped(self, work: LadderWork, before: Indices) -> None:
-        """Each replica at the temperature of its slot."""
-        work.moving.betas[work.columns] = self._betas[:, None]
+        heat = work.moving.betas.reshape(work.order.shape)
+        swaps = self._steps, work.log_weights, thresholds, work.rejected
+        exchange_betas(work.order, first, *swaps, self._betas, heat)
 
 
 class TemperingSweeper(LadderSweeper):
@@ -250,25 +249,29 @@ class TemperingSweeper(LadderSweeper):
         for sweeper, part in zip(self._sweepers, work.layout, strict=True):
             sweeper.advance(part, stream, 1)
 
-    def _log_ratios(self, work: LadderWork, cold: Indices) -> Array:
-        """E_k(x_k) + E_{k+1}(x_{k+1}) − E_k(x_{k+1}) − E_{k+1}(x_k), (pairs, chains)."""
-        ratios = np.empty((len(cold), work.order.shape[1]))
-        for pair, k in enumerate(cold.tolist()):
-            states = [np.asarray(self._states(work, j), float) for j in (k, k + 1)]
-            ratios[pair] = sum(
-                checked_energy(model, states[j]) - checked_energy(model, states[1 - j])
-                for j, model in enumerate(self._models[k : k + 2])
-            )
-        return ratios
+    def _exchange(self, work: LadderWork, first: int, thresholds: Array) -> None:
+        """ln of the odds is E_k(x_k) + E_{k+1}(x_{k+1}) − E_k(x_{k+1}) − E_{k+1}(x_k)."""
+        from ebm._kernels.swaps import exchange
 
-    def _swapped(self, work: LadderWork, before: Indices) -> None:
-        for k in np.flatnonzero((work.order != before).any(axis=1)[:-1]).tolist():
-            taken = (work.order[k] == before[k + 1]) & (work.order[k] != before[k])
+        cold = range(first, self.n_copies, 2)
+        pairs = [[np.asarray(self._states(work, j), float) for j in (k, k + 1)] for k in cold]
+        ratios = np.stack(
+            [self._log_odds(k, *states) for k, states in zip(cold, pairs, strict=True)]
+        )
+        before = work.order.copy()
+        exchange(work.order, first, ratios, thresholds, work.rejected)
+        for k, states in zip(cold, pairs, strict=True):
+            taken = work.order[k] != before[k]
             if taken.any():
-                states = [self._states(work, j) for j in (k, k + 1)]
                 for j in (0, 1):
                     mixed = np.where(taken[:, None], states[1 - j], states[j])
                     work.layout[k + j] = self._sweepers[k + j].load(mixed)
+
+    def _log_odds(self, k: int, cold: Array, hot: Array) -> Array:
+        """Of a swap of slots k and k + 1, (chains,)."""
+        one, other = self._models[k : k + 2]
+        gain = checked_energy(one, cold) - checked_energy(one, hot)
+        return gain + checked_energy(other, hot) - checked_energy(other, cold)
 
 
 class Tempered(EnergyModel):

@@ -70,27 +70,30 @@ def test_swaps_by_scaled_effective_energies_are_caught(monkeypatch):
         def energy(self, states):
             return self.beta * model.energy(states)
 
-    ratios, models = TemperingSweeper._log_ratios, [Scaled(beta) for beta in (1.0, *BETAS)]
+    odds, models = TemperingSweeper._log_odds, [Scaled(beta) for beta in (1.0, *BETAS)]
 
-    def wrong(self, work, cold):
+    def wrong(self, k, cold, hot):
         kept, self._models = self._models, models
-        found = ratios(self, work, cold)
+        found = odds(self, k, cold, hot)
         self._models = kept
         return found
 
-    monkeypatch.setattr(TemperingSweeper, "_log_ratios", wrong)
+    monkeypatch.setattr(TemperingSweeper, "_log_odds", wrong)
     final = moved(model, Still())
     hot = ebm.exact(model.scaled(BETAS[1]))
     assert distribution_p_value(final.copies[:, 1], hot.weights, model.space) < FALSE_FAIL_RATE
 
 
 def mutate_ratios(monkeypatch, factor):
-    """Log ratios of swaps times a factor."""
-    for kind in (SideBySideSweeper, TemperingSweeper):
-        right = kind._log_ratios
-        monkeypatch.setattr(
-            kind, "_log_ratios", lambda *args, right=right: factor * right(*args), raising=True
-        )
+    """Log odds of swaps times a factor."""
+    made, odds = SideBySideSweeper.__init__, TemperingSweeper._log_odds
+
+    def make(self, *args):
+        made(self, *args)
+        self._steps = factor * self._steps
+
+    monkeypatch.setattr(SideBySideSweeper, "__init__", make)
+    monkeypatch.setattr(TemperingSweeper, "_log_odds", lambda *args: factor * odds(*args))
 
 
 @pytest.mark.parametrize("model", [machine(0), restricted(2.5), potts()])
