@@ -22,6 +22,7 @@ from ebm.models import (
     RestrictedBoltzmannMachine,
     TabularModel,
     from_graph,
+    lattice,
     to_graph,
 )
 from ebm.spaces import Binary, Levels, Product, Reals, Spins
@@ -66,7 +67,10 @@ if TYPE_CHECKING:
         Langevin,
         Metropolis,
         ParallelTempering,
+        PopulationAnnealing,
         Samples,
+        SwendsenWang,
+        Wolff,
         log_partition,
         sample,
     )
@@ -112,6 +116,7 @@ __all__ = [
     "ParametricModel",
     "Penalty",
     "PersistentChains",
+    "PopulationAnnealing",
     "PottsModel",
     "Product",
     "ProximalNewton",
@@ -119,8 +124,10 @@ __all__ = [
     "RestrictedBoltzmannMachine",
     "Samples",
     "Spins",
+    "SwendsenWang",
     "TabularModel",
     "WeightedStates",
+    "Wolff",
     "analyze",
     "compare",
     "compare_groups",
@@ -133,6 +140,7 @@ __all__ = [
     "from_graph",
     "information",
     "inversion",
+    "lattice",
     "load",
     "local_minima",
     "log_partition",
@@ -162,8 +170,8 @@ _HOMES = {
     ),
     "ebm.report": "analyze",
     "ebm.sampling": (
-        "Annealing Gibbs HamiltonianMonteCarlo Langevin Metropolis ParallelTempering Samples"
-        " log_partition sample"
+        "Annealing Gibbs HamiltonianMonteCarlo Langevin Metropolis ParallelTempering"
+        " PopulationAnnealing Samples SwendsenWang Wolff log_partition sample"
     ),
     "ebm.tables": "read_table",
     "ebm.temperature": "thermodynamics",

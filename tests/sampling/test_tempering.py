@@ -8,6 +8,7 @@ from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.sampling import ChainState
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling.tempering import SideBySideSweeper, TemperingSweeper, tempered
+from tests.lattices import torus
 from tests.sampling import kernels
 from tests.sampling.kernels import Still
 from tests.sampling.test_annealing import diagonal, potts, restricted
@@ -114,11 +115,15 @@ def test_swaps_that_are_always_taken_are_caught(model, monkeypatch):
 
 
 @pytest.mark.parametrize("few", [False, True])
-@pytest.mark.parametrize("model", [machine(0), kernels.sparse_pairs(), kernels.spins()])
-def test_log_weights_that_follow_flips_are_those_of_the_states(model, few, monkeypatch):
+@pytest.mark.parametrize(
+    "model", [machine(0), kernels.sparse_pairs(), kernels.spins(), torus(8, 0.4)]
+)
+@pytest.mark.parametrize("inner", [ebm.Gibbs(), ebm.Metropolis()])
+def test_log_weights_that_follow_flips_are_those_of_the_states(model, few, inner, monkeypatch):
     """Swaps are decided by them, and they are summed anew only once in a hundred scans."""
     monkeypatch.setattr("ebm.sampling.gibbs.FEW_CHAINS", 10**9 if few else 0)
-    sampler = ebm.ParallelTempering([0.5, 0.2])
+    monkeypatch.setattr("ebm.sampling.gibbs.FEW_COLORED_CHAINS", 10**9 if few else 0)
+    sampler = ebm.ParallelTempering([0.5, 0.2], inner)
     final = ebm.sample(model, sampler, n_draws=37, n_chains=5, burn_in=0, rng=2).final
     states = np.concatenate([final.states[:, None], final.copies], axis=1)
     followed = np.take_along_axis(final.ladder.log_weights, final.ladder.order, axis=1)

@@ -69,6 +69,7 @@ def test_no_kernel_is_left_out():
         "FormSweeper",
         "LadderSweeper",
         "Ordered",
+        "SpinSweeper",
         "TwoValued",
     }
 

@@ -14,7 +14,7 @@ BETAS = 1 / np.array([1.5, 2.0, 2.269, 2.5, 3.7])
 
 
 def covered(model, n_runs, **settings):
-    """Shares of 95 % intervals that hold the truth, and root mean squares of the scores, by name."""
+    """Shares of 95 % intervals that hold the truth, and root mean squares of the scores."""
     exact = ebm.thermodynamics(model, BETAS, method="exact", max_seconds=1000)
     scores = {name: [] for name in exact.values}
     held = {name: [] for name in exact.values}
