@@ -101,7 +101,9 @@ class ChainState:
         learning; a model over another space is refused.
     copies : ndarray, (chain, copy, n), optional
         States of the copies that a sampler such as :class:`ebm.ParallelTempering` carries along
-        with each chain, and ``ladder``, what these remember of their swaps.
+        with each chain.
+    ladder : LadderState, optional
+        What chains and copies remember of their swaps: whose turn it is, and who came from where.
     """
 
     states: NDArray[Any]

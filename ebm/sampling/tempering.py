@@ -139,7 +139,7 @@ class ParallelTempering:
         >>> ladder = ebm.ParallelTempering.for_model(magnet, rng=0)
         >>> samples = ebm.sample(magnet, ladder, n_draws=500, rng=0)
         >>> len(ladder.betas), bool(np.ptp(samples.rejection) < 0.15)
-        (3, True)
+        (4, True)
         """
         from ebm.sampling._placement import placed
 

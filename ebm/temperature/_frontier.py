@@ -20,8 +20,9 @@ from ebm.model import EnergyModel, checked_energy
 from ebm.spaces import Binary, Spins
 from ebm.temperature._quantities import Values
 
-#: Seconds for each entry of a table of sums and each unit; and units of the widest frontier.
-SECONDS_BY_FRONTIER = 1e-8
+#: Seconds for each entry of a table of sums and each unit, seconds around these for each unit, and
+#: units of the widest frontier.
+SECONDS_BY_FRONTIER, SECONDS_BY_UNIT = 1e-8, 2e-4
 WIDEST = 24
 
 
@@ -39,7 +40,7 @@ class Frontier:
     def seconds(self, n_betas: int) -> float:
         """About how long the sums take."""
         n = len(self.fields)
-        return SECONDS_BY_FRONTIER * n_betas * n * (n + 3) * 2.0**self.width
+        return n_betas * n * (SECONDS_BY_UNIT + SECONDS_BY_FRONTIER * (n + 3) * 2.0**self.width)
 
 
 def frontier_of(model: EnergyModel) -> Frontier | None:

@@ -183,7 +183,7 @@ def thermodynamics(
     >>> ring = ebm.IsingModel([[0, 1, 1], [1, 0, 1], [1, 1, 0]], [0, 0, 0])
     >>> record = ebm.thermodynamics(ring, [0.5, 1.0])
     >>> record.method, record["log_partition"].value.round(4)
-    ('exact: all 2^3 states', array([2.2459, 3.7466]))
+    ('exact: all 2^3 states', array([2.5339, 3.7466]))
     """
     space = checked_space(model)
     if not isinstance(space, FiniteSpace):
