@@ -209,6 +209,11 @@ def with_copies(
             f"initial must hold {n_copies} copies of each chain, (chain, copy, {n}), got "
             f"{np.shape(start.copies)}: take chains up with the sampler that made them"
         )
+    if start.ladder is not None and np.shape(start.ladder.order) != (n_chains, 1 + n_copies):
+        raise ShapeError(
+            f"initial must remember the order of {1 + n_copies} states of each of {n_chains} "
+            "chains: give samples.final as it is, or ladder=None"
+        )
     if clamped is not None:
         copies = np.array(start.copies, dtype=np.float64)
         hold(copies, clamped)

@@ -16,24 +16,23 @@ from functools import cached_property
 import numpy as np
 
 from ebm._types import Array, Indices
+from ebm.errors import ConvergenceError
 from ebm.sampling._block_errors import N_BLOCKS
 
 #: Change of f, in nats, at which Newton's steps end; they converge quadratically.
 PRECISION = 1e-12
 MOST_STEPS = 100
+#: Of the sum of shares of a temperature, in its draws, at the solution.
+LARGEST_MISFIT = 1e-6
 
 
-def free_energies(
-    potentials: Array, counts: Array, often: Array, start: Array | None = None
-) -> Array:
-    """f_k with f_0 = 0 from potentials u_kn, draws of each k, and how often n occurs, (k,)."""
-    logs = np.log(counts)[:, None] - potentials
-    f = np.zeros(len(counts)) if start is None else start
-    if start is None:
-        # Self-consistent steps reach what Newton's steps then finish.
-        for _ in range(3):
-            f = f - np.log(_shares(logs, f, often)[0].sum(axis=1) / counts)
-            f -= f[0]
+def free_energies(potentials: Array, counts: Array, often: Array, start: Array) -> Array:
+    """f_k with f_0 = 0 from potentials u_kn, draws of each k, and how often n occurs, (k,).
+
+    Raises a ConvergenceError where draws of some k have next to no weight for any other.
+    """
+    logs: Array = np.log(counts)[:, None] - potentials
+    f: Array = start - start[0]
     shares, value = _shares(logs, f, often, counts)
     for _ in range(MOST_STEPS):
         sums = shares.sum(axis=1)
@@ -50,23 +49,54 @@ def free_energies(
         f, shares, value = trial, trial_shares, trial_value
         if np.abs(step).max() < PRECISION:
             break
+    misfit = float(np.abs(shares.sum(axis=1) / counts - 1).max())
+    if not misfit < LARGEST_MISFIT:
+        raise ConvergenceError(
+            "the free energies of the ladder cannot be compared: draws of neighboring temperatures "
+            f"have no weight for each other (shares off by {misfit:.2g}); take more temperatures, "
+            "ebm.ParallelTempering.for_model(model) finds them",
+            residual=misfit,
+        )
     return f
 
 
-def _shares(
-    logs: Array, f: Array, often: Array, counts: Array | None = None
-) -> tuple[Array, float]:
-    """W_kn times how often n occurs, (k, n), and D(f) where counts are given."""
+def neighbors_compared(potentials: Array, histograms: Array) -> Array:
+    """f_k by Bennett's acceptance ratio of neighbors, from how often k drew each place, (k,).
+
+    Σ_a 1/(1 + e^{w − Δf}) = Σ_b 1/(1 + e^{Δf − w}), w = u_b − u_a, over draws of a and of b. Where
+    energies differ by hundreds, Newton's steps need such a start.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import expit
+
+    f = np.zeros(len(potentials))
+    for k in range(1, len(f)):
+        work = potentials[k] - potentials[k - 1]
+        one, other = histograms[k - 1], histograms[k]
+        seen = one + other > 0
+        work, one, other = work[seen], one[seen], other[seen]
+
+        def excess(
+            difference: float, work: Array = work, one: Array = one, other: Array = other
+        ) -> float:
+            return float(one @ expit(difference - work) - other @ expit(work - difference))
+
+        low, high = float(work.min()) - 50, float(work.max()) + 50
+        f[k] = f[k - 1] + brentq(excess, low, high, xtol=1e-3)
+    return f
+
+
+def _shares(logs: Array, f: Array, often: Array, counts: Array) -> tuple[Array, float]:
+    """W_kn times how often n occurs, (k, n), and D(f)."""
     terms = logs + f[:, None]
     peak = terms.max(axis=0)
     weights = np.exp(terms - peak)
     total = weights.sum(axis=0)
-    value = 0.0 if counts is None else float(often @ (peak + np.log(total)) - counts @ f)
-    return weights * (often / total), value
+    return weights * (often / total), float(often @ (peak + np.log(total)) - counts @ f)
 
 
 class Reweighting:
-    """Pooled draws of all k, N_k = N of each, and the weights that they have for any potential.
+    """Pooled draws of all k, N of each after the other, and their weights for any potential.
 
     ``potentials`` u_kp are those of distinct places p, ``place`` (draw,) says where each draw is,
     and ``block`` (draw,) in which block. Everything comes for all draws, and with each block left
@@ -81,7 +111,11 @@ class Reweighting:
         """How often a place occurs, and ln Σ_k N_k e^{f_k − u_kp}: of all, without each block."""
         n_slots, n_places = self.potentials.shape
         solutions: list[tuple[Array, Array]] = []
-        f = None
+        slot = np.arange(len(self.place)) * n_slots // len(self.place)
+        cells = np.bincount(slot * n_places + self.place, minlength=n_slots * n_places)
+        # Leaving out a block changes little: start from the solution of all.
+        histograms = cells.reshape(n_slots, n_places).astype(np.float64)
+        f = neighbors_compared(self.potentials, histograms)
         for left_out in (None, *range(N_BLOCKS)):
             kept = self.place if left_out is None else self.place[self.block != left_out]
             often = np.bincount(kept, minlength=n_places).astype(np.float64)
@@ -89,8 +123,7 @@ class Reweighting:
             counts = np.full(n_slots, len(kept) / n_slots)
             seen = self.potentials[:, is_seen], counts, often[is_seen]
             solution = free_energies(*seen, start=f)
-            # Leaving out a block changes little: start from the solution of all.
-            f = solution if f is None else f
+            f = solution if left_out is None else f
             mixture = (np.log(counts) + solution)[:, None] - self.potentials
             solutions.append((often, _log_sum(mixture)))
         return solutions

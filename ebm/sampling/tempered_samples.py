@@ -137,7 +137,9 @@ class TemperedSamples(Samples):
         Raises
         ------
         EbmError
-            If β is not within the ladder.
+            If β is not within the ladder, or there are fewer than 20 draws of all chains.
+        ConvergenceError
+            If draws of neighboring temperatures have no weight for each other.
         ModelError
             If clamped units have other values in other chains, which are then of different
             distributions.
@@ -240,6 +242,11 @@ class TemperedSamples(Samples):
             limit=2 * MEMORY_LIMIT,
         )
         n_slots, n_chains, n_draws, _ = self.slots.shape
+        if n_chains * n_draws < N_BLOCKS:
+            raise EbmError(
+                f"errors are from {N_BLOCKS} blocks of draws, and there are only "
+                f"{n_chains * n_draws} draws of all chains: draw more"
+            )
         block = np.tile(block_numbers(n_chains, n_draws).ravel(), n_slots)
         potentials = np.stack([self._potential(beta) for beta in self.betas])
         return Reweighting(potentials, place, block)

@@ -80,7 +80,7 @@ class Values:
             log_partition,
             -log_partition / beta,
             energy,
-            beta**2 * (square - shifted**2 - slope),
+            beta**2 * (np.maximum(square - shifted**2, 0.0) - slope),
             log_partition + beta * energy,
         ]
         rest = averages[3:]

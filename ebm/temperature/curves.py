@@ -168,7 +168,7 @@ def thermodynamics(
         If betas are not positive numbers, ``method`` is none of the three, or an observable has the
         name of a quantity.
     ModelError
-        If the space is not finite.
+        If the space is not finite, or chains are needed and hidden units have no ln Z at β = 0.
     EnumerationLimitError
         If exact sums are demanded and take longer than ``max_seconds``.
 
@@ -256,6 +256,13 @@ def _by_tempering(
     """The record from chains on a ladder from the largest β to 0."""
     largest, model = float(betas.max()), values.model
     cold = tempered(model, largest)
+    try:
+        tempered(cold, 0.0)
+    except EbmError as error:
+        raise ModelError(
+            f"the chains' ladder ends at beta = 0, where this model has no ln Z ({error}): take "
+            'method="exact", or ebm.sample with a ParallelTempering that ends above 0'
+        ) from error
     placing, drawing = source.spawn(2)
     ladder = ParallelTempering.for_model(cold, rng=placing)
     samples: Any = sample(
