@@ -1,6 +1,5 @@
 """Lattices as models, and exact values of them."""
 
-import networkx as nx
 import numpy as np
 
 import ebm
@@ -8,9 +7,7 @@ import ebm
 
 def torus(side, strength=1.0):
     """Equal couplings of neighbors on a periodic square lattice: −E = J Σ s s."""
-    graph = nx.grid_2d_graph(side, side, periodic=True)
-    weights = strength * nx.to_scipy_sparse_array(graph, format="csr", dtype=float)
-    return ebm.IsingModel(weights, np.zeros(side**2))
+    return ebm.from_graph(ebm.lattice((side, side))).scaled(strength)
 
 
 NAMES = (

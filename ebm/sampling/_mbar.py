@@ -71,17 +71,17 @@ def neighbors_compared(potentials: Array, histograms: Array) -> Array:
 
     f = np.zeros(len(potentials))
     for k in range(1, len(f)):
-        work = potentials[k] - potentials[k - 1]
-        one, other = histograms[k - 1], histograms[k]
-        seen = one + other > 0
-        work, one, other = work[seen], one[seen], other[seen]
+        seen = histograms[k - 1] + histograms[k] > 0
+        one, other = histograms[k - 1, seen], histograms[k, seen]
+        work = potentials[k, seen] - potentials[k - 1, seen]
 
         def excess(
             difference: float, work: Array = work, one: Array = one, other: Array = other
         ) -> float:
             return float(one @ expit(difference - work) - other @ expit(work - difference))
 
-        low, high = float(work.min()) - 50, float(work.max()) + 50
+        finite = work[np.isfinite(work)]
+        low, high = float(finite.min()) - 50, float(finite.max()) + 50
         f[k] = f[k - 1] + brentq(excess, low, high, xtol=1e-3)
     return f
 

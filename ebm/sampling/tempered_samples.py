@@ -202,7 +202,9 @@ class TemperedSamples(Samples):
         if not self._is_linear:
             return np.empty(0), np.arange(len(draws))
         energies = np.concatenate([checked_energy(self.model, x) for x in _pieces(draws)])
-        scale = 10.0 ** (math.ceil(math.log10(max(float(np.abs(energies).max()), 1.0))) - DIGITS)
+        # At β = 0 forbidden states, of infinite energy, are like all others.
+        largest = float(np.abs(energies[np.isfinite(energies)]).max(initial=1.0))
+        scale = 10.0 ** (math.ceil(math.log10(largest)) - DIGITS)
         levels, place = np.unique(np.rint(energies / scale), return_inverse=True)
         return levels * scale, place.ravel()
 
@@ -218,7 +220,8 @@ class TemperedSamples(Samples):
     def _potential(self, beta: float) -> Array:
         """E_β of every place, (place,)."""
         if self._is_linear:
-            return np.asarray(beta * self._pooled[0])
+            levels = self._pooled[0]
+            return np.asarray(beta * levels if beta else np.zeros(len(levels)))
         draws, model = self.slots.reshape(-1, self.space.n), tempered(self.model, beta)
         return np.concatenate([checked_energy(model, x) for x in _pieces(draws)])
 
@@ -358,6 +361,8 @@ class ReweightedSamples(Ensemble):
             E[f], or ``of(E[f])``.
         """
         values = np.concatenate([observed(f, piece) for piece in _pieces(self.states)])
+        if not np.isfinite(values).all():
+            values[self.weights == 0] = 0.0
         sums = self.reweighting.sums(values.reshape(len(values), -1))
         averages = self.reweighting.averages(self.potential, sums)
         averages = averages.reshape(len(averages), *values.shape[1:])

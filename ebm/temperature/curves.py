@@ -278,7 +278,10 @@ def _by_tempering(
     draws = samples.slots.reshape(-1, model.space.n).astype(np.float64)
     energies = samples.energies.ravel() / largest if values.is_linear else None
     if energies is not None:
-        values.reference = float(energies.mean())
+        is_possible = np.isfinite(energies)
+        values.reference = float(energies[is_possible].mean())
+        # Forbidden states occur at β = 0 alone, and have no weight at any other β.
+        energies = np.where(is_possible, energies, values.reference)
     fixed, sums = values.of_states(draws), None
     found: list[list[Array]] = []
     errors: list[list[Array]] = []

@@ -9,7 +9,6 @@ follow no energies. One block of chains, so one thread.
 
 from __future__ import annotations
 
-import networkx
 import numpy as np
 from ratios import features
 from sampling import fastest, glass
@@ -22,9 +21,7 @@ N_SLOTS, UPDATES = 32, 3_000_000
 
 def torus(side: int) -> ebm.IsingModel:
     """A square lattice, not far from its transition at β = 1."""
-    graph = networkx.grid_2d_graph(side, side, periodic=True)
-    weights = 0.44 * networkx.to_scipy_sparse_array(graph, format="csr", dtype=float)
-    return ebm.IsingModel(weights, np.zeros(side**2))
+    return ebm.from_graph(ebm.lattice((side, side))).scaled(0.44)
 
 
 def compared(name: str, model: ebm.IsingModel, n_chains: int) -> None:

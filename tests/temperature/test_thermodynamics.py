@@ -119,7 +119,7 @@ def check_magnetization(record, k, beta, exact):
     assert record["binder_cumulant"].value[k] == pytest.approx(binder, abs=1e-10)
 
 
-@pytest.mark.parametrize("name", ["{0,1}", "levels", "three-body", "layers"])
+@pytest.mark.parametrize("name", ["{0,1}", "forbidden states", "levels", "three-body", "layers"])
 def test_chains_agree_with_exact_sums_within_their_errors(name):
     model = MODELS[name]
     exact = ebm.thermodynamics(model, BETAS, method="exact")
