@@ -13,6 +13,7 @@ from ebm.plotting.panels import (
     population_count,
     rates,
 )
+from ebm.plotting.thermodynamics import thermodynamics
 
 __all__ = [
     "category_shares",
@@ -33,4 +34,5 @@ __all__ = [
     "regularization_path",
     "report_figure",
     "sum_scores",
+    "thermodynamics",
 ]

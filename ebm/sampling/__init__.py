@@ -15,6 +15,7 @@ from ebm.sampling.samples import (
     SamplingRun,
 )
 from ebm.sampling.sweeper import Sweeper, uniforms
+from ebm.sampling.tempered_samples import ReweightedSamples, TemperedSamples
 from ebm.sampling.tempering import ParallelTempering
 
 __all__ = [
@@ -30,10 +31,12 @@ __all__ = [
     "ParallelTempering",
     "PopulationAnnealing",
     "PopulationSamples",
+    "ReweightedSamples",
     "Samples",
     "SamplingRun",
     "Sweeper",
     "SwendsenWang",
+    "TemperedSamples",
     "Wolff",
     "autocorrelation_time",
     "effective_sample_size",
