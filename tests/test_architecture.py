@@ -37,7 +37,7 @@ RUNGS = (
     "learning",
     "inversion",
     "networks plotting datasets tables io",
-    "report comparison",
+    "report comparison temperature",
     "cli",
     "__main__",
 )
@@ -47,7 +47,7 @@ RUNG = {name: height for height, names in enumerate(RUNGS) for name in names.spl
 PUBLIC = """
     Adam Annealing Binary BoltzmannMachine ClampedChains ContrastiveDivergence EbmError EbmWarning
     EnergyModel Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps
-    HamiltonianMonteCarlo IncompleteEnsemble InteractionModel IsingModel KPairwiseModel
+    HamiltonianMonteCarlo IncompleteEnsemble InteractionModel Intervals IsingModel KPairwiseModel
     LBFGS Langevin Levels
     Likelihood MarginalModel Metropolis Moments NaturalGradient Newton OrdinalModel
     ParallelTempering ParametricModel Penalty
@@ -57,7 +57,7 @@ PUBLIC = """
     datasets
     effective errors exact fisher_information fit from_graph information inversion lattice load
     local_minima log_partition marginalize networks perturbation plotting read_table sample save
-    to_graph units
+    thermodynamics to_graph units
 """
 
 #: What `import ebm` must leave alone.

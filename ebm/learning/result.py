@@ -168,7 +168,8 @@ class FitResult:
         for name in ("log_likelihood", "log_pseudolikelihood"):
             if getattr(self, name) is not None:
                 likelihood = f"{name}={getattr(self, name):.6f}"
-        return f"FitResult({self.model!r}, {state} in {self.n_iterations} iterations, {likelihood})"
+        noun = "iteration" if self.n_iterations == 1 else "iterations"
+        return f"FitResult({self.model!r}, {state} in {self.n_iterations} {noun}, {likelihood})"
 
     @cached_property
     def standard_errors(self) -> Array | None:

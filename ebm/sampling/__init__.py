@@ -18,6 +18,7 @@ from ebm.sampling.samples import (
     SamplingRun,
 )
 from ebm.sampling.sweeper import Sweeper, uniforms
+from ebm.sampling.tempered_samples import ReweightedSamples, TemperedSamples
 from ebm.sampling.tempering import ParallelTempering
 
 __all__ = [
@@ -35,10 +36,12 @@ __all__ = [
     "ParallelTempering",
     "PopulationAnnealing",
     "PopulationSamples",
+    "ReweightedSamples",
     "Samples",
     "SamplingRun",
     "Sweeper",
     "SwendsenWang",
+    "TemperedSamples",
     "ThermodynamicIntegration",
     "Wolff",
     "autocorrelation_time",
