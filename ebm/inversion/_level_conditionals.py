@@ -99,9 +99,9 @@ class LevelLoss:
             return vector
         return np.asarray(self.basis @ (self.basis.T @ vector))
 
-    def blocks(self, width: int | None = None) -> Iterator[slice]:
-        """Rows that are worked on together, each with so many numbers (Σ q_i if not given)."""
-        rows = max(1, BLOCK // (width or len(self.features.unit_of_level)))
+    def blocks(self) -> Iterator[slice]:
+        """Rows that are worked on together."""
+        rows = max(1, BLOCK // len(self.features.unit_of_level))
         for start in range(0, len(self.states), rows):
             yield slice(start, start + rows)
 
@@ -290,11 +290,25 @@ class LevelLoss:
         place[pairs] = place[pairs[::-1]] = self.features.n_fields + np.arange(len(pairs[0]))
         return place
 
-    def row_slopes(self, theta: Array, rows: slice) -> Array:
+    @cached_property
+    def parts(self) -> list[Indices]:
+        """One of all parameters."""
+        return [np.arange(self.features.n_parameters)]
+
+    def hessians(self, theta: Array) -> list[Array]:
+        """That of all parameters."""
+        return [self.hessian(theta)]
+
+    def scores(self, theta: Array) -> Callable[[slice], Array]:
         """∂L/∂θ of single rows, the penalty left out, (m, p)."""
-        logs = self._logs(rows, *self.features.split(theta))
-        residual = self._residual(np.exp(self._normalized(logs)), rows)
-        pushed, design = self._pushed(residual), self.design[rows]
-        by_fields, (k, m) = (self.features.by_fields.T @ residual.T).T, self.features.pairs
-        coupled = pushed[:, k] * design[:, m] + pushed[:, m] * design[:, k]
-        return np.concatenate([by_fields, coupled], axis=1)
+        fields_and_couplings = self.features.split(theta)
+        by_fields, (k, m) = self.features.by_fields.T, self.features.pairs
+
+        def of(rows: slice) -> Array:
+            logs = self._logs(rows, *fields_and_couplings)
+            residual = self._residual(np.exp(self._normalized(logs)), rows)
+            pushed, design = self._pushed(residual), self.design[rows]
+            coupled = pushed[:, k] * design[:, m] + pushed[:, m] * design[:, k]
+            return np.concatenate([(by_fields @ residual.T).T, coupled], axis=1)
+
+        return of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,10 +13,10 @@ from ebm._checkpoints import fingerprint
 from ebm._iterate import Run
 from ebm._types import Array, Flags, Indices
 from ebm.ensembles.ensemble import require_units
-from ebm.inversion._influence import newton_step, sandwich
 from ebm.inversion._level_conditionals import LevelLoss
 from ebm.inversion._local_loss import LocalPoint
 from ebm.inversion._rows import DistinctRows, read_rows
+from ebm.inversion._sandwich import Sandwich
 from ebm.learning._absolutes import Blocks, KeptCurvature, SparseLoss
 from ebm.learning._existence import require_chosen_categories
 from ebm.learning._grouped_coordinates import GroupedCoordinates
@@ -90,18 +91,6 @@ class SmoothLevelLoss(KeptCurvature):
         penalty = self.loss.penalty
         return replace(penalty, strength=replace(penalty.strength, l2=0.0)).hessian
 
-    def hessian(self, theta: Array, among: Flags | None = None) -> Array:
-        """The Hessian of the coordinates ``among``, squares included."""
-        matrix = self.coordinates.matrix
-        matrix = matrix if among is None else matrix[:, np.flatnonzero(among)]
-        hessian = self.loss.hessian(self.coordinates.parameters(theta))
-        return np.asarray(matrix.T @ (matrix.T @ hessian).T)
-
-    def scores(self, theta: Array, rows: slice) -> Array:
-        """Gradient of each row's part of the loss, penalty left out, (m, K)."""
-        slopes = self.loss.row_slopes(self.coordinates.parameters(theta), rows)
-        return np.asarray((self.coordinates.matrix.T @ slopes.T).T)
-
     def settings(self) -> dict[str, str]:
         """Those of the loss, and what is held."""
         held = " ".join(map(fingerprint, (self.coordinates.free, self.coordinates.base)))
@@ -152,11 +141,20 @@ class SparseLevelPseudolikelihood(GroupedProblem):
         there = replace(self._loss, states=rows.states, weights=rows.weights)
         return float(replace(self.smooth, loss=there).point(theta).loss)
 
-    def one_step(self, theta: Array) -> tuple[Array, Array]:
+    def one_step(self, theta: Array) -> tuple[Array, Callable[[], Array]]:
         """φ − H⁻¹ g, and standard errors from the sandwich there."""
-        after = theta + newton_step(self.smooth, theta)
-        variances = sandwich(self.smooth, after, self.coordinates.matrix.toarray())
-        return after, np.sqrt(variances / self.rows.sample_size)
+        after = theta + self.sandwich(theta).newton_step(self.smooth.point(theta).slopes)
+        return after, lambda: self.sandwich(after).errors(self.rows.sample_size)
+
+    def sandwich(self, theta: Array) -> Sandwich:
+        """That of the parameters of the family."""
+        matrix = self.coordinates.matrix
+        return Sandwich(self._loss, self.parameters(theta), matrix, matrix)
+
+    def sandwich_among(self, theta: Array, flags: Flags) -> Sandwich:
+        """That of some of the coordinates."""
+        ways = self.coordinates.matrix[:, np.flatnonzero(flags)]
+        return Sandwich(self._loss, self.parameters(theta), ways=ways)
 
     def separated(self, theta: Array, least: float = 0.0) -> Indices:
         """Coupled units whose levels have log-odds above ``least`` over all others in every row."""

@@ -84,7 +84,8 @@ def one_step(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
         raise EbmError("errors need a number of samples, these data are exact: sample from them")
     with single_threaded_blas():
         start = problem.coordinates_of(problem.family)
-        theta, errors = problem.one_step(start)
+        theta, errors_of_step = problem.one_step(start)
+        errors = errors_of_step()
         points = [problem.smooth.point(phi) for phi in (start, theta)]
         norms = [problem.loss(0.0).residual(phi) for phi in (start, theta)]
         rest = problem.parameters(problem.one_step(theta)[0]) - problem.parameters(theta)

@@ -26,7 +26,6 @@ from ebm.errors import (
     SingularCovarianceError,
     UnusedCategoryError,
 )
-from ebm.inversion._influence import effective_parameters
 from ebm.inversion._local_loss import logistic
 from ebm.inversion._local_problem import LocalProblem
 from ebm.inversion._rows import DistinctRows, read_rows, whole_counts
@@ -189,8 +188,9 @@ def _criterion(
     n_couplings = float((free & problem.is_coupling).sum())
     k, n_pairs = n_couplings, float((there & problem.are_couplings).sum())
     if not isinstance(problem, SparseLikelihoodProblem):
+        conditionals: Any = problem
         try:
-            charged = effective_parameters(problem.smooth, refit, free)
+            charged = conditionals.sandwich_among(refit, free).effective_parameters()
         except SingularCovarianceError:
             return math.nan
         k = charged - float((~problem.is_coupling).sum())
@@ -239,12 +239,8 @@ def cross_validation(
         The path of all rows, with its strengths.
     n_folds : int
         Number of folds.
-    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of randomness of the folds.
-    executor : concurrent.futures.Executor, optional
-        Executor that runs folds in parallel.
-    checkpoint : path-like, optional
-        File to which finished folds are written; a later call with the same seed goes on from it.
+    rng, executor, checkpoint
+        As in :func:`bootstrap`, for folds.
 
     Returns
     -------
@@ -361,7 +357,7 @@ def stability_selection(
 ) -> StabilityResult:
     """Count in which halves of the rows each coupling is chosen :cite:`meinshausen2010`.
 
-    Distinct rows are stored once, so that a half is a draw of their counts without replacement.
+    Halves are drawn as the folds of :func:`cross_validation` are.
 
     Parameters
     ----------
@@ -371,12 +367,8 @@ def stability_selection(
         Number of halves.
     threshold : float
         The share from which on a coupling is stable, above one half.
-    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of randomness of the halves.
-    executor : concurrent.futures.Executor, optional
-        Executor that runs halves in parallel.
-    checkpoint : path-like, optional
-        File to which finished halves are written; a later call with the same seed goes on from it.
+    rng, executor, checkpoint
+        As in :func:`bootstrap`, for halves.
 
     Returns
     -------

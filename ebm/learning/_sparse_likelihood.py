@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -127,14 +128,17 @@ class SparseLikelihoodProblem(SparseProblem):
         """What of other data the likelihood needs: their moments, in the coding of the family."""
         return data.moments().to(self.family.space).two_valued()
 
-    def one_step(self, theta: Array) -> tuple[Array, Array]:
-        """φ − H⁻¹ g, and √diag(A H⁻¹ Aᵀ / N)."""
+    def one_step(self, theta: Array) -> tuple[Array, Callable[[], Array]]:
+        """φ − H⁻¹ g, and √diag(A H⁻¹ Aᵀ / N) with H at φ."""
         loss = self.smooth.pairs
         point = loss.point(self.smooth.parameters(theta))
-        way = np.asarray(loss.coordinates.matrix)
-        solved = np.linalg.solve(loss.curvature(point.fisher), way.T)
-        variance = np.einsum("ij,ji->i", way, solved)
-        errors = np.sqrt(np.maximum(variance, 0.0) / loss.sample_size)
+
+        def errors() -> Array:
+            way = np.asarray(loss.coordinates.matrix)
+            solved = np.linalg.solve(loss.curvature(point.fisher), way.T)
+            variance = np.einsum("ij,ji->i", way, solved)
+            return np.asarray(np.sqrt(np.maximum(variance, 0.0) / loss.sample_size))
+
         return theta + point.direction, errors
 
     def separated(self, theta: Array, least: float = 0.0) -> Indices:

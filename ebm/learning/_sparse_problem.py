@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -105,8 +106,8 @@ class SparseProblem(ABC):
         """The loss of other rows at θ without penalty, in nats per sample."""
 
     @abstractmethod
-    def one_step(self, theta: Array) -> tuple[Array, Array]:
-        """θ − H⁻¹ g without l1, and standard errors of the parameters there, (K,) and (p,)."""
+    def one_step(self, theta: Array) -> tuple[Array, Callable[[], Array]]:
+        """θ − H⁻¹ g without l1, (K,), and what gives standard errors of the parameters, (p,)."""
 
     @abstractmethod
     def separated(self, theta: Array, least: float = 0.0) -> Indices:

@@ -164,7 +164,7 @@ class TestLoss:
     def test_slopes_of_rows_average_to_the_gradient(self):
         model = items()
         loss = LOSS.of(model, rows_of(model), ebm.Penalty()).loss
-        slopes = loss.row_slopes(model.parameters, slice(None))
+        slopes = loss.scores(model.parameters)(slice(None))
         gradient = loss.point(model.parameters).gradient
         np.testing.assert_allclose(loss.weights @ slopes, gradient, atol=1e-13)
 
