@@ -760,6 +760,7 @@ def test_the_figure_shows_sorted_differences_with_intervals(comparison: Any) -> 
     filled = next(line for line in ax.lines[1:] if line.get_mfc() != "white")
     assert filled.get_xdata() == pytest.approx([1.67534419])
     assert ax.get_xlabel() == "coupling: B minus A"
+    assert ax.get_title(loc="right") == "filled: p ≤ 0.1 (Holm)"
     assert len(plotting.group_differences(comparison, most=2).get_yticks()) == 2
     assert comparison.figure().axes
     three = ebm.compare_groups(tables(A=A, B=B, C=A[::-1]), equal=["a"])
@@ -769,6 +770,20 @@ def test_the_figure_shows_sorted_differences_with_intervals(comparison: Any) -> 
         plotting.group_differences(comparison.fits[0])
     with pytest.raises(EbmError, match="level"):
         plotting.group_differences(comparison, level=2)
+
+
+def test_both_units_of_a_coupling_keep_their_names_in_tables_and_figures() -> None:
+    names = [f"do you agree that {letter} is right" for letter in "abcd"]
+    counts = {"A": A, "B": B}
+    rows = {k: pd.DataFrame(STATES.repeat(c, axis=0), columns=names) for k, c in counts.items()}
+    comparison = ebm.compare_groups(rows, equal="couplings")
+    ax = plotting.group_differences(comparison, most=1)
+    (label,) = (text.get_text() for text in ax.get_yticklabels())
+    assert label == "W[0: do you ag… is right, 3: do you ag… is right]"
+    assert ax.figure.get_size_inches()[0] > 5
+    text = str(comparison)
+    assert "W[do you ag…, do you ag…]" in text
+    assert max(map(len, text.splitlines())) <= 88
 
 
 # Refusals

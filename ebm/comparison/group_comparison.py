@@ -250,6 +250,7 @@ class GroupComparison:
         executor: Executor | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         max_seconds: float = 600.0,
+        progress: bool = False,
     ) -> ResampledTests:
         """Test single couplings, all of them, and global strength by exchange of rows.
 
@@ -273,6 +274,8 @@ class GroupComparison:
             same seed goes on.
         max_seconds : float
             Longest work, at the speed of the fits of the data on one processor.
+        progress : bool
+            Show the number of draws on the standard error stream.
 
         Returns
         -------
@@ -286,7 +289,7 @@ class GroupComparison:
         EbmError
             If frequencies of rows are no whole numbers.
         """
-        settings = self._settings(executor, checkpoint, max_seconds)
+        settings = self._settings(executor, checkpoint, max_seconds, progress)
         return resampled_tests(self._plan(()), n_draws, rng, **settings)
 
     def parametric_tests(
@@ -297,6 +300,7 @@ class GroupComparison:
         executor: Executor | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         max_seconds: float = 600.0,
+        progress: bool = False,
     ) -> ResampledTests:
         """The tests of :meth:`permutation_tests` against draws from a fit with equal couplings.
 
@@ -311,7 +315,7 @@ class GroupComparison:
         ----------
         n_draws : int
             Number of draws of all groups.
-        rng, executor, checkpoint, max_seconds
+        rng, executor, checkpoint, max_seconds, progress
             As in :meth:`permutation_tests`.
 
         Returns
@@ -328,7 +332,7 @@ class GroupComparison:
             than 10 000 sweeps.
         """
         models = self._with_equal_couplings()
-        settings = self._settings(executor, checkpoint, max_seconds)
+        settings = self._settings(executor, checkpoint, max_seconds, progress)
         return resampled_tests(self._plan(models), n_draws, rng, **settings)
 
     def _with_equal_couplings(self) -> tuple[Any, ...]:
@@ -360,9 +364,12 @@ class GroupComparison:
         parts = (self.model, self.loss, self.penalty, models, names)
         return Plan.of(self.groups, self.data, *parts, by_chains=not is_summed(self.model.space))
 
-    def _settings(self, executor: Any, checkpoint: Any, max_seconds: Any) -> dict[str, Any]:
+    def _settings(
+        self, executor: Any, checkpoint: Any, max_seconds: Any, progress: bool
+    ) -> dict[str, Any]:
         limit = as_number(max_seconds, "max_seconds")
-        return {"executor": executor, "checkpoint": checkpoint, "max_seconds": limit}
+        where = {"executor": executor, "checkpoint": checkpoint}
+        return {**where, "max_seconds": limit, "progress": progress}
 
     def figure(self, *, level: float = 0.95, most: int = 40) -> Figure:
         """Differences of couplings with their intervals, sorted.

@@ -19,6 +19,7 @@ from ebm._arrays import as_integer, read_only
 from ebm._checkpoints import damaged, fingerprint, fingerprints
 from ebm._jobs import Answer, loop, run_jobs
 from ebm._parallel import single_threaded_blas
+from ebm._progress import ticker
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.comparison._covariances import (
@@ -272,6 +273,7 @@ def resampled_tests(
     executor: Executor | None,
     checkpoint: str | os.PathLike[str] | None,
     max_seconds: float,
+    progress: bool = False,
 ) -> ResampledTests:
     """The statistics of the data among those of draws, one seed for each draw."""
     n_draws = as_integer(n_draws, "n_draws", least=1)
@@ -290,13 +292,18 @@ def resampled_tests(
                 f"{max_seconds:g}: take fewer draws,{faster} or raise max_seconds and give an "
                 "executor"
             )
-        answers = run_jobs(
-            partial(_drawn, plan),
-            seeds.tolist(),
-            executor=executor,
-            checkpoint=checkpoint,
-            settings=_settings(plan, seeds),
-        )
+        advance, close = ticker(progress, n_draws, "draw")
+        try:
+            answers = run_jobs(
+                partial(_drawn, plan),
+                seeds.tolist(),
+                executor=executor,
+                checkpoint=checkpoint,
+                settings=_settings(plan, seeds),
+                progress=lambda done: advance(),
+            )
+        finally:
+            close()
     drawn = [answer for answer in answers if "pairs" in answer]
     if checkpoint is not None:
         _require_shapes(answers, len(pairs), checkpoint)

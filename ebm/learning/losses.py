@@ -159,9 +159,9 @@ class Likelihood:
         if has_pairs(model):
             require_own_pairs(model)
         applied = AppliedPenalty(model, penalty)
+        require_chosen_categories(model, data, applied)
         if isinstance(data, IncompleteEnsemble):
             return self._of_incomplete_rows(model, data, applied)
-        require_chosen_categories(model, data, applied)
         return LikelihoodProblem(model, data, self.average, applied, self.completion)
 
     def _of_incomplete_rows(

@@ -167,7 +167,7 @@ def network(
     there = values != 0
     i, j, values = groups.pairs[0][there], groups.pairs[1][there], values[there]
     deviations = None if deviations is None else deviations[groups.n_fields :][there]
-    places = _places(n, i, j) if positions is None else _checked(positions, n)
+    places = _places(n, i, j) if positions is None else checked_positions(positions, n)
     ax = axes_or_new(ax)
     ax.set_axis_off()
     largest = float(np.abs(values).max(initial=0.0))
@@ -182,7 +182,7 @@ def network(
         ax.plot(*ends.T, lw=width, alpha=alpha, solid_capstyle="butt", **style)
     if deviations is not None and len(values) <= MOST_NUMBERS:
         _label_couplings(ax, places[i], places[j], values, deviations)
-    _draw_units(ax, places, model.space.labels)
+    draw_units(ax, places, model.space.labels)
     if len(values):
         _legend(ax, values, largest, is_signed=is_signed)
     return ax
@@ -198,7 +198,7 @@ def _checked_errors(errors: Any, p: int) -> Array | None:
     return checked
 
 
-def _checked(positions: Any, n: int) -> Array:
+def checked_positions(positions: Any, n: int) -> Array:
     """Positions of units by their number, (n, 2)."""
     try:
         places = np.array([[float(x) for x in positions[unit]] for unit in range(n)])
@@ -233,8 +233,8 @@ def _places(n: int, i: Any, j: Any) -> Array:
     return places
 
 
-def _draw_units(ax: Axes, places: Array, labels: tuple[str, ...]) -> None:
-    """Circles with names in them where they fit, otherwise beside."""
+def draw_units(ax: Axes, places: Array, labels: tuple[str, ...], *, outward: bool = False) -> None:
+    """Circles with names in them where they fit, otherwise beside, or ``outward`` from 0."""
     shown, properties = as_drawn(labels)
     is_named = len(labels) <= MOST_NAMES
     is_short = max(map(len, shown)) <= 3
@@ -251,13 +251,17 @@ def _draw_units(ax: Axes, places: Array, labels: tuple[str, ...]) -> None:
         return
     size_of_text = 8.0 if len(labels) <= 20 else 6.0
     for place, label in zip(places, shown, strict=True):
-        how: dict[str, Any] = {"xytext": (0, 0), "va": "center"}
-        if not is_short:
-            how = {"xytext": (0, 5), "va": "bottom"}
+        how: dict[str, Any] = {"xytext": (0, 0), "va": "center", "ha": "center"}
+        if not is_short and outward:
+            side = "center" if abs(place[0]) < 0.1 else "left" if place[0] > 0 else "right"
+            level = "center" if side != "center" else "bottom" if place[1] > 0 else "top"
+            how = {"xytext": tuple(7 * place), "va": level, "ha": side}
+        elif not is_short:
+            how |= {"xytext": (0, 5), "va": "bottom"}
             how["bbox"] = {"facecolor": "white", "alpha": 0.7, "lw": 0, "pad": 0.3}
         ax.annotate(
-            label, place, textcoords="offset points", ha="center", fontsize=size_of_text,
-            zorder=4, **how, **properties,
+            label, place, textcoords="offset points", fontsize=size_of_text, zorder=4, **how,
+            **properties,
         )  # fmt: skip
 
 

@@ -1,10 +1,13 @@
 """Markov chains that leave a model's distribution unchanged, and their diagnostics."""
 
-from ebm.sampling.annealing import AnnealedSamples, Annealing, log_partition
+from ebm.sampling.annealing import AnnealedSamples, Annealing
+from ebm.sampling.bennett import BennettRatio, ThermodynamicIntegration
 from ebm.sampling.clusters import SwendsenWang, Wolff
 from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size, split_r_hat
 from ebm.sampling.gibbs import Gibbs, Metropolis
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
+from ebm.sampling.log_partition import log_partition
+from ebm.sampling.partition_estimate import LogPartition
 from ebm.sampling.populations import PopulationAnnealing, PopulationSamples
 from ebm.sampling.sample import sample
 from ebm.sampling.samples import (
@@ -15,25 +18,31 @@ from ebm.sampling.samples import (
     SamplingRun,
 )
 from ebm.sampling.sweeper import Sweeper, uniforms
+from ebm.sampling.tempered_samples import ReweightedSamples, TemperedSamples
 from ebm.sampling.tempering import ParallelTempering
 
 __all__ = [
     "AnnealedSamples",
     "Annealing",
+    "BennettRatio",
     "ChainState",
     "ContinuousChains",
     "ContinuousSamples",
     "Gibbs",
     "HamiltonianMonteCarlo",
     "Langevin",
+    "LogPartition",
     "Metropolis",
     "ParallelTempering",
     "PopulationAnnealing",
     "PopulationSamples",
+    "ReweightedSamples",
     "Samples",
     "SamplingRun",
     "Sweeper",
     "SwendsenWang",
+    "TemperedSamples",
+    "ThermodynamicIntegration",
     "Wolff",
     "autocorrelation_time",
     "effective_sample_size",

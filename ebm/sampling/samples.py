@@ -16,6 +16,7 @@ from ebm._types import Array, Words
 from ebm.ensembles import Ensemble, Estimate, Moments
 from ebm.ensembles.ensemble import Observable, observed
 from ebm.errors import ModelError, PoorMixingWarning, StuckUnitWarning, warn
+from ebm.sampling._ladder import LadderState
 from ebm.sampling.diagnostics import effective_sample_size, split_r_hat
 from ebm.spaces import StateSpace
 
@@ -101,12 +102,15 @@ class ChainState:
     copies : ndarray, (chain, copy, n), optional
         States of the copies that a sampler such as :class:`ebm.ParallelTempering` carries along
         with each chain.
+    ladder : LadderState, optional
+        What chains and copies remember of their swaps: whose turn it is, and who came from where.
     """
 
     states: NDArray[Any]
     streams: Words
     space: StateSpace | None = None
     copies: NDArray[Any] | None = None
+    ladder: LadderState | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
