@@ -1,9 +1,11 @@
 """Markov chains that leave a model's distribution unchanged, and their diagnostics."""
 
 from ebm.sampling.annealing import AnnealedSamples, Annealing, log_partition
+from ebm.sampling.clusters import SwendsenWang, Wolff
 from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size, split_r_hat
 from ebm.sampling.gibbs import Gibbs, Metropolis
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
+from ebm.sampling.populations import PopulationAnnealing, PopulationSamples
 from ebm.sampling.sample import sample
 from ebm.sampling.samples import (
     ChainState,
@@ -26,9 +28,13 @@ __all__ = [
     "Langevin",
     "Metropolis",
     "ParallelTempering",
+    "PopulationAnnealing",
+    "PopulationSamples",
     "Samples",
     "SamplingRun",
     "Sweeper",
+    "SwendsenWang",
+    "Wolff",
     "autocorrelation_time",
     "effective_sample_size",
     "log_partition",
