@@ -124,7 +124,7 @@ def map_blocks(
     from collections import deque
     from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-    function, shared = warning_at_this_call(function), _shared_pool()
+    elsewhere, shared = warning_at_this_call(function), _shared_pool()
     # A pool of its own lives for one call; of a shared one only so many threads are kept busy.
     ahead = 2 * n_jobs if shared is None else n_jobs
     pending: deque[tuple[Future[Result], Item]] = deque()
@@ -148,7 +148,7 @@ def map_blocks(
     with ThreadPoolExecutor(n_jobs - 1) if shared is None else nullcontext(shared) as pool:
         try:
             for item in items:
-                pending.append((pool.submit(function, item), item))
+                pending.append((pool.submit(elsewhere, item), item))
                 if len(pending) >= ahead:
                     yield oldest()
             while pending:
