@@ -18,13 +18,12 @@ from ebm.enumeration import exact
 from ebm.errors import EbmWarning, LimitError
 from ebm.io import load
 from ebm.sampling import Samples, SamplingRun, sample
+from ebm.sampling.chain_estimate import FEWEST_DRAWS, LARGEST_R_HAT
 from ebm.tables import write_table
 from ebm.tables._columns import default_names
 from ebm.tables.write_table import text_blocks
 
 _MIXED, _NOT_MIXED = 0, 1
-#: Chains with a larger R-hat have not mixed.
-_LARGEST_R_HAT = 1.1
 #: An enumeration that takes longer is replaced by chains.
 _SECONDS = 5.0
 _CHAINS, _BURN_IN, _THIN = 4, 100, 1
@@ -59,7 +58,7 @@ def add_sample(commands: Any) -> None:
         f"independent and exact where an enumeration takes less than about {_SECONDS:g} seconds; "
         "otherwise, or with options of chains, they come from Gibbs chains.",
         epilog=f"Exit codes: 0 success; 1 chains have not mixed (R-hat above "
-        f"{_LARGEST_R_HAT}); 2 an error; 130 interrupted by Ctrl-C.",
+        f"{LARGEST_R_HAT}); 2 an error; 130 interrupted by Ctrl-C.",
     )
     command.add_argument("model", type=Path, metavar="MODEL", help="the .npz file of a model")
     add_options(command, _OPTIONS)
@@ -123,9 +122,14 @@ def _mixed(samples: Samples, names: tuple[str, ...]) -> bool:
         f"R-hat at most {r_hat[worst]:.3f} ({names[worst]}); the draws are worth at least "
         f"{ess[least]:.0f} independent ones ({names[least]})"
     )
-    if r_hat[worst] <= _LARGEST_R_HAT:
+    if ess[least] < FEWEST_DRAWS:
+        tell(
+            f"fewer than {FEWEST_DRAWS}: an error of a mean of these draws is not to be trusted, "
+            "raise -n or --thin"
+        )
+    if r_hat[worst] <= LARGEST_R_HAT:
         return True
-    tell(f"R-hat above {_LARGEST_R_HAT}: the chains do not agree, raise --burn-in and --thin")
+    tell(f"R-hat above {LARGEST_R_HAT}: the chains do not agree, raise --burn-in and --thin")
     return False
 
 

@@ -81,7 +81,8 @@ class SampledModel(Ensemble):
         unit = 1.0 if base is None else math.log(base)
         energy = self.samples.estimate(self.model.energy)
         error = math.hypot(float(energy.standard_error), float(self.partition.standard_error))
-        return Estimate((self.log_partition + float(energy.value)) / unit, error / unit)
+        value = (self.log_partition + float(energy.value)) / unit
+        return Estimate(value, error / unit, note=energy.note)
 
 
 def independent_units(data: WeightedStates | IncompleteEnsemble) -> Any:

@@ -1,7 +1,14 @@
 """Markov chains that leave a model's distribution unchanged, and their diagnostics."""
 
 from ebm.sampling.annealing import AnnealedSamples, Annealing, log_partition
-from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size, split_r_hat
+from ebm.sampling.chain_estimate import ChainEstimate
+from ebm.sampling.diagnostics import (
+    autocorrelation_time,
+    drift,
+    effective_sample_size,
+    mean_of_chains,
+    split_r_hat,
+)
 from ebm.sampling.gibbs import Gibbs, Metropolis
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
 from ebm.sampling.sample import sample
@@ -18,6 +25,7 @@ from ebm.sampling.tempering import ParallelTempering
 __all__ = [
     "AnnealedSamples",
     "Annealing",
+    "ChainEstimate",
     "ChainState",
     "ContinuousChains",
     "ContinuousSamples",
@@ -30,8 +38,10 @@ __all__ = [
     "SamplingRun",
     "Sweeper",
     "autocorrelation_time",
+    "drift",
     "effective_sample_size",
     "log_partition",
+    "mean_of_chains",
     "sample",
     "split_r_hat",
     "uniforms",

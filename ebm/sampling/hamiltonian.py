@@ -18,12 +18,13 @@ from ebm.errors import MEMORY_LIMIT, ModelError, PoorMixingWarning, ShapeError, 
 from ebm.sampling._arithmetic import Arithmetic, arithmetic_of
 from ebm.sampling._chains import GivenStart, side_by_side
 from ebm.sampling._streams import SeededRun
+from ebm.sampling.chain_estimate import LARGEST_R_HAT
+from ebm.sampling.diagnostics import split_r_hat
 from ebm.sampling.samples import (
-    LARGEST_R_HAT,
     ContinuousChains,
     ContinuousSamples,
     SamplingRun,
-    r_hat_of_poor_mixing,
+    tell_mixing,
 )
 from ebm.spaces import Reals
 from ebm.spaces._labels import refuse_labels
@@ -153,8 +154,7 @@ def walk(
             f"smaller step than {sampler.step:g}, or start nearer to where the energy is low",
             PoorMixingWarning,
         )
-    r_hat = r_hat_of_poor_mixing(values)
-    if r_hat is not None:
+    if tell_mixing(values) and ((r_hat := split_r_hat(values)) > LARGEST_R_HAT).any():
         warn(
             f"the chains disagree: split R-hat is up to {np.nanmax(r_hat):.3g}, and above "
             f"{LARGEST_R_HAT} for {int((r_hat > LARGEST_R_HAT).sum())} of {r_hat.size} recorded "

@@ -127,7 +127,7 @@ def sample(
         In the third of successive runs with one seed, each from states where the last one ended.
     PoorMixingWarning
         Over R^n, if a chain accepted none of 20 proposals or more; or if chains disagree: split
-        R-hat above 1.1 in 100 draws or more, 400 in all.
+        R-hat above 1.05 in 100 draws or more, 400 in all.
 
     Examples
     --------

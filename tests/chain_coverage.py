@@ -1,0 +1,133 @@
+"""How often intervals of chains cover the truth, by their estimated effective number of draws.
+
+``python -m tests.chain_coverage`` takes minutes.
+"""
+
+import numpy as np
+
+import ebm
+from ebm.sampling import SamplingRun, effective_sample_size, mean_of_chains
+
+#: Bins of the effective number of draws.
+EDGES = (0, 50, 100, 200, 400, 800, np.inf)
+#: Draws of a chain, in units of its autocorrelation time.
+LENGTHS = (3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 400, 600)
+
+
+def autoregression(rng, n_draws, n_sets, time):
+    """Gaussian chains of mean 0 with this autocorrelation time, (4, n_draws, n_sets)."""
+    from scipy.signal import lfilter
+
+    rho = (time - 1) / (time + 1)
+    noise = rng.normal(size=(4, n_draws, n_sets)) * np.sqrt(1 - rho**2)
+    noise[:, 0] = rng.normal(size=(4, n_sets))
+    return lfilter([1], [1, -rho], noise, axis=1)
+
+
+def valleys(rng, n_draws, n_sets, time, weight=0.5, signal=None):
+    """Which of two valleys a chain is in, or seen through noise; of mean ``weight``, or 0."""
+    is_new = rng.random((4, n_draws, n_sets)) < 2 / (time + 1)
+    is_new[:, 0] = True
+    last = np.maximum.accumulate(np.where(is_new, np.arange(n_draws)[:, None], 0), axis=1)
+    valley = np.take_along_axis(rng.random(is_new.shape) < weight, last, axis=1) * 1.0
+    if signal is None:
+        return valley
+    scaled = (valley - weight) / np.sqrt(weight * (1 - weight))
+    return np.sqrt(signal) * scaled + np.sqrt(1 - signal) * rng.normal(size=is_new.shape)
+
+
+#: Processes with their means.
+PROCESSES = {
+    "autoregression": (autoregression, 0.0),
+    "valley of weight 1/2": (valleys, 0.5),
+    "valley of weight .1": (lambda *given: valleys(*given, 0.1), 0.1),
+    "valley in noise": (lambda *given: valleys(*given, 0.5, 0.2), 0.0),
+}
+
+
+def glass(kind, seed, n=12):
+    """An SK or ±J model with the transition of the first at 1, and weak fields."""
+    rng = np.random.default_rng(seed)
+    size = rng.normal(size=(n, n)) if kind == "SK" else rng.choice([-1.0, 1.0], (n, n))
+    couplings = np.triu(size, 1) / np.sqrt(n)
+    return ebm.IsingModel(couplings + couplings.T, rng.normal(0, 0.1, n))
+
+
+def sets_of_chains(model, n_draws, n_sets, thin, seed):
+    """Energy, a pair and a unit along sets of four chains, (4, n_draws, n_sets, 3); exact means."""
+    run = SamplingRun(thin=thin)
+    x = ebm.sample(model, n_draws=n_draws, n_chains=4 * n_sets, rng=seed, run=run).chains
+    x = x.astype(float)
+
+    def observables(states):
+        return np.stack([model.energy(states), states[..., 0] * states[..., 1], states[..., 2]], -1)
+
+    values = observables(x).reshape(n_sets, 4, n_draws, 3)
+    return values.transpose(1, 2, 0, 3), ebm.exact(model).expectation(observables)
+
+
+def covered(series, truth):
+    """Of each set: effective number, whether 1.96 plain errors cover, whether the interval does.
+
+    The last is NaN where the error is refused.
+    """
+    estimate = mean_of_chains(series)
+    plain = 1.96 * series.std(axis=(0, 1)) / np.sqrt(effective_sample_size(series))
+    low, high = estimate.interval(0.95)
+    inside = np.where(np.isnan(low), np.nan, (low <= truth) & (truth <= high))
+    return np.stack(
+        [np.nan_to_num(estimate.effective_size), abs(estimate.value - truth) <= plain, inside]
+    ).reshape(3, -1)
+
+
+def of_process(name, lengths, n_sets, seed, time=10):
+    """Sets of chains of a process at each length, (3, set)."""
+    make, mean = PROCESSES[name]
+    rng = np.random.default_rng(seed)
+    return np.concatenate(
+        [covered(make(rng, length * time, n_sets, time), mean) for length in lengths], axis=1
+    )
+
+
+def of_glasses(kind, beta, n_models, n_sets, seed):
+    """Sets of chains of models at an inverse temperature, (3, set)."""
+    parts = []
+    for number in range(n_models):
+        model = glass(kind, seed + number).scaled(beta)
+        for n_draws, thin in ((60, 1), (200, 1), (700, 1), (700, 4), (700, 16)):
+            series, means = sets_of_chains(model, n_draws, n_sets, thin, seed + number)
+            parts.append(covered(series, means))
+    return np.concatenate(parts, axis=1)
+
+
+def table(rows):
+    """Coverage by bins: without the rule, by the intervals, and the share of sets that have one."""
+    head = [f"{a}-{b}" for a, b in zip(EDGES[:-2], EDGES[1:-1], strict=True)] + [f"{EDGES[-2]}-"]
+    yield f"{'effective draws':22}" + "".join(f"{text:>17}" for text in head)
+    for name, (size, plain, inside) in rows.items():
+        cells = []
+        for low, high in zip(EDGES[:-1], EDGES[1:], strict=True):
+            here = (size >= low) & (size < high)
+            has_one = here & ~np.isnan(inside)
+            share = has_one.sum() / max(1, here.sum())
+            by_rule = f"{inside[has_one].mean():.3f}" if has_one.sum() > 50 else "   - "
+            text = f"{plain[here].mean():.3f} {by_rule} {share:4.2f}" if here.sum() > 50 else "-"
+            cells.append(f"{text:>17}")
+        yield f"{name:22}" + "".join(cells)
+
+
+def main():
+    rows = {
+        name: of_process(name, LENGTHS, 1000, seed) for seed, name in enumerate(PROCESSES)
+    }
+    rows["all four"] = np.concatenate(list(rows.values()), axis=1)
+    for kind in ("SK", "±J"):
+        for beta in (0.5, 1.0, 2.0):
+            rows[f"{kind}, beta = {beta}"] = of_glasses(kind, beta, 12, 40, seed=100)
+    print(f"{sum(rows[name].shape[1] for name in rows if name != 'all four')} sets of four chains")
+    print("each cell: coverage of 1.96 plain errors, of the interval, share of sets that have one")
+    print("\n".join(table(rows)))
+
+
+if __name__ == "__main__":
+    main()
