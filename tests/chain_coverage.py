@@ -3,6 +3,8 @@
 ``python -m tests.chain_coverage`` takes minutes.
 """
 
+import itertools
+
 import numpy as np
 
 import ebm
@@ -12,6 +14,9 @@ from ebm.sampling import SamplingRun, effective_sample_size, mean_of_chains
 EDGES = (0, 50, 100, 200, 400, 800, np.inf)
 #: Draws of a chain, in units of its autocorrelation time.
 LENGTHS = (3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 400, 600)
+
+#: Draws and sweeps between them, of chains of models.
+SETTINGS = ((60, 1), (200, 1), (700, 1), (700, 4), (700, 16))
 
 
 def autoregression(rng, n_draws, n_sets, time):
@@ -53,11 +58,11 @@ def glass(kind, seed, n=12):
     return ebm.IsingModel(couplings + couplings.T, rng.normal(0, 0.1, n))
 
 
-def sets_of_chains(model, n_draws, n_sets, thin, seed):
+def sets_of_chains(model, sampler, n_draws, n_sets, thin, seed):
     """Energy, a pair and a unit along sets of four chains, (4, n_draws, n_sets, 3); exact means."""
     run = SamplingRun(thin=thin)
-    x = ebm.sample(model, n_draws=n_draws, n_chains=4 * n_sets, rng=seed, run=run).chains
-    x = x.astype(float)
+    settings = {"n_draws": n_draws, "n_chains": 4 * n_sets, "rng": seed, "run": run}
+    x = ebm.sample(model, sampler, **settings).chains.astype(float)
 
     def observables(states):
         return np.stack([model.energy(states), states[..., 0] * states[..., 1], states[..., 2]], -1)
@@ -80,7 +85,7 @@ def covered(series, truth):
     ).reshape(3, -1)
 
 
-def of_process(name, lengths, n_sets, seed, time=10):
+def of_process(name, lengths, n_sets, seed, time=5):
     """Sets of chains of a process at each length, (3, set)."""
     make, mean = PROCESSES[name]
     rng = np.random.default_rng(seed)
@@ -89,24 +94,24 @@ def of_process(name, lengths, n_sets, seed, time=10):
     )
 
 
-def of_glasses(kind, beta, n_models, n_sets, seed):
+def of_glasses(kind, beta, n_models, n_sets, seed, lengths=SETTINGS, sampler=None):
     """Sets of chains of models at an inverse temperature, (3, set)."""
     parts = []
     for number in range(n_models):
         model = glass(kind, seed + number).scaled(beta)
-        for n_draws, thin in ((60, 1), (200, 1), (700, 1), (700, 4), (700, 16)):
-            series, means = sets_of_chains(model, n_draws, n_sets, thin, seed + number)
+        for n_draws, thin in lengths:
+            series, means = sets_of_chains(model, sampler, n_draws, n_sets, thin, seed + number)
             parts.append(covered(series, means))
     return np.concatenate(parts, axis=1)
 
 
 def table(rows):
     """Coverage by bins: without the rule, by the intervals, and the share of sets that have one."""
-    head = [f"{a}-{b}" for a, b in zip(EDGES[:-2], EDGES[1:-1], strict=True)] + [f"{EDGES[-2]}-"]
+    head = [f"{low} to {high}" for low, high in itertools.pairwise(EDGES)]
     yield f"{'effective draws':22}" + "".join(f"{text:>17}" for text in head)
     for name, (size, plain, inside) in rows.items():
         cells = []
-        for low, high in zip(EDGES[:-1], EDGES[1:], strict=True):
+        for low, high in itertools.pairwise(EDGES):
             here = (size >= low) & (size < high)
             has_one = here & ~np.isnan(inside)
             share = has_one.sum() / max(1, here.sum())
@@ -117,13 +122,13 @@ def table(rows):
 
 
 def main():
-    rows = {
-        name: of_process(name, LENGTHS, 1000, seed) for seed, name in enumerate(PROCESSES)
-    }
+    rows = {name: of_process(name, LENGTHS, 600, seed) for seed, name in enumerate(PROCESSES)}
     rows["all four"] = np.concatenate(list(rows.values()), axis=1)
     for kind in ("SK", "±J"):
         for beta in (0.5, 1.0, 2.0):
-            rows[f"{kind}, beta = {beta}"] = of_glasses(kind, beta, 12, 40, seed=100)
+            rows[f"{kind}, beta = {beta}"] = of_glasses(kind, beta, 8, 30, seed=100)
+        tempered = of_glasses(kind, 2.0, 8, 30, seed=100, sampler=ebm.ParallelTempering())
+        rows[f"{kind}, 2.0, tempered"] = tempered
     print(f"{sum(rows[name].shape[1] for name in rows if name != 'all four')} sets of four chains")
     print("each cell: coverage of 1.96 plain errors, of the interval, share of sets that have one")
     print("\n".join(table(rows)))

@@ -6,6 +6,8 @@ import argparse
 import secrets
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from ebm.tables import write_table
 from ebm.tables._columns import default_names
 from ebm.tables.write_table import text_blocks
 
-_MIXED, _NOT_MIXED = 0, 1
+_MIXED, _NOT_MIXED, _INTERRUPTED = 0, 1, 130
 #: An enumeration that takes longer is replaced by chains.
 _SECONDS = 5.0
 _CHAINS, _BURN_IN, _THIN = 4, 100, 1
@@ -42,11 +44,11 @@ _OPTIONS = (
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Rows (n_rows, n) in the coding of a model, and whether the chains have mixed."""
+    """Rows (n_rows, n) in the coding of a model, and what the command exits with."""
 
     states: NDArray[Any]
     names: tuple[str, ...]
-    mixed: bool = True
+    code: int = _MIXED
 
 
 def add_sample(commands: Any) -> None:
@@ -73,7 +75,7 @@ def _sample(arguments: argparse.Namespace) -> int:
     settings = {"n_chains": arguments.chains, "burn_in": arguments.burn_in, "thin": arguments.thin}
     draws = draw(model, arguments.n, seed, **settings)
     write(draws, out, force=arguments.force)
-    return _MIXED if draws.mixed else _NOT_MIXED
+    return draws.code
 
 
 def draw(model: Any, n_rows: int, seed: int, **settings: int | None) -> Draws:
@@ -96,13 +98,27 @@ def draw(model: Any, n_rows: int, seed: int, **settings: int | None) -> Draws:
     chains["n_chains"] = min(chains["n_chains"], n_rows)
     n_draws = -(-n_rows // chains["n_chains"])
     run = SamplingRun(thin=chains.pop("thin"), progress=sys.stderr.isatty())
-    samples = sample(model, n_draws=n_draws, rng=seed, run=run, **chains)
+    with _told():
+        samples = sample(model, n_draws=n_draws, rng=seed, run=run, **chains)
+    # Ctrl-C leaves fewer.
+    is_cut, n_rows = samples.chains.shape[1] < n_draws, min(n_rows, samples.chains[..., 0].size)
     tell(
         f"{n_rows} draws of {chains['n_chains']} Gibbs chains, {chains['burn_in']} sweeps before "
         f"the first draw and {run.thin} from one to the next (seed {seed})"
     )
     states = samples.chains.reshape(-1, model.space.n)[:n_rows]
-    return Draws(states, names, _mixed(samples, names))
+    code = _MIXED if _mixed(samples, names) else _NOT_MIXED
+    return Draws(states, names, _INTERRUPTED if is_cut else code)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Warnings of the library as sentences on the standard error stream."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EbmWarning)
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        tell(text)
 
 
 def _mixed(samples: Samples, names: tuple[str, ...]) -> bool:
@@ -110,11 +126,8 @@ def _mixed(samples: Samples, names: tuple[str, ...]) -> bool:
     if samples.chains.shape[1] < 4:
         tell("fewer than 4 draws of each chain: whether the chains agree cannot be said")
         return True
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", EbmWarning)
+    with _told():
         r_hat, ess = samples.r_hat, samples.ess
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
-        tell(text)
     if np.isnan(r_hat).all():
         return False
     worst, least = int(np.nanargmax(r_hat)), int(np.nanargmin(ess))

@@ -135,7 +135,7 @@ def fit_by_chains(
     run = SamplingRun(progress=progress)
     samples = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=source, run=run)
     fisher = errors = partition = None
-    if not result.message.startswith("interrupted"):
+    if not result.message.startswith("interrupted") and samples.chains.shape[1] == N_DRAWS:
         # Ctrl-C from here on keeps the fit, which took minutes.
         with interruptible():
             fisher, errors = _errors(model, samples, data.sample_size, (l2, l2_biases))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats, as_integer, as_number
+from ebm._jobs import interruptible
 from ebm._progress import ticker
 from ebm._types import Array
 from ebm.errors import MEMORY_LIMIT, ModelError, PoorMixingWarning, ShapeError, require_memory, warn
@@ -24,6 +25,7 @@ from ebm.sampling.samples import (
     ContinuousChains,
     ContinuousSamples,
     SamplingRun,
+    require_some,
     tell_mixing,
 )
 from ebm.spaces import Reals
@@ -144,9 +146,9 @@ def walk(
     for _ in range(burn_in):
         walk.move()
     walk.n_accepted = 0 * walk.n_accepted
-    values = _recorded(walk, n_draws, run)
-    n_moves = n_draws * run.thin
-    acceptance = place.to_host(walk.n_accepted) / n_moves
+    values, states, n_accepted, stream = _recorded(walk, n_draws, run)
+    n_moves = values.shape[1] * run.thin
+    acceptance = place.to_host(n_accepted) / n_moves
     # A few refusals in a row are no sign of anything.
     if n_moves >= 20 and not acceptance.all():
         warn(
@@ -162,7 +164,7 @@ def walk(
             "burn_in, or take longer steps",
             PoorMixingWarning,
         )
-    final = ContinuousChains(np.array(place.to_host(walk.states)), place.stream())
+    final = ContinuousChains(np.array(place.to_host(states)), stream)
     seeds.end(final.states, values)
     return ContinuousSamples(values, acceptance, final)
 
@@ -262,26 +264,33 @@ def _started(space: Reals, start: GivenStart) -> tuple[Array, np.random.Generato
     return states, seeds.source, seeds
 
 
-def _recorded(walk: _Walk, n_draws: int, run: SamplingRun) -> Array:
-    """Values observed after every ``thin`` transitions, (chain, draw, …)."""
+def _recorded(walk: _Walk, n_draws: int, run: SamplingRun) -> tuple[Array, Any, Any, Any]:
+    """Values observed after every ``thin`` transitions, (chain, draw, …), and where the last left.
+
+    That is the states, the numbers of accepted proposals and the state of the generator.
+    """
     tick, close = ticker(run.progress, n_draws, "draw")
-    values = np.empty(0)
-    for draw in range(n_draws):
-        for _ in range(run.thin):
-            walk.move()
-        seen = _observed(run.observe, walk)
-        if not draw:
-            _require_memory(seen.shape, n_draws)
-            values = np.empty((len(seen), n_draws, *seen.shape[1:]))
-        if seen.shape != values[:, draw].shape:
-            raise ShapeError(
-                f"observe must return one shape, got {values[:, draw].shape} first and then "
-                f"{seen.shape}"
-            )
-        values[:, draw] = seen
-        tick()
+    values, n_done, last = np.empty(0), 0, (walk.states, walk.n_accepted, walk.place.stream())
+    with interruptible():
+        for draw in range(n_draws):
+            for _ in range(run.thin):
+                walk.move()
+            seen = _observed(run.observe, walk)
+            if not draw:
+                _require_memory(seen.shape, n_draws)
+                values = np.empty((len(seen), n_draws, *seen.shape[1:]))
+            if seen.shape != values[:, draw].shape:
+                raise ShapeError(
+                    f"observe must return one shape, got {values[:, draw].shape} first and then "
+                    f"{seen.shape}"
+                )
+            values[:, draw] = seen
+            n_done, last = draw + 1, (walk.states, walk.n_accepted, walk.place.stream())
+            tick()
     close()
-    return values
+    if not n_done:
+        raise KeyboardInterrupt
+    return require_some(values, n_done), *last
 
 
 def _require_memory(shape: tuple[int, ...], n_draws: int) -> None:

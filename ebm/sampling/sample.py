@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, overload
 
@@ -9,15 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer
+from ebm._jobs import interruptible
 from ebm._parallel import number_of_jobs
 from ebm._progress import ticker
 from ebm._randomness import RandomSource
 from ebm._types import Words
-from ebm.errors import (
-    MEMORY_LIMIT,
-    ModelError,
-    require_memory,
-)
+from ebm.errors import MEMORY_LIMIT, ModelError, require_memory
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling._chains import GivenStart, moved, started, with_copies
 from ebm.sampling._streams import block_slices
@@ -29,11 +28,15 @@ from ebm.sampling.samples import (
     ContinuousSamples,
     Samples,
     SamplingRun,
+    require_some,
 )
 from ebm.sampling.sweeper import part_sweeper
 from ebm.spaces._fixed_units import fixed_units
 
 __all__ = ["sample"]
+
+#: Draws of the first portion of the work, and seconds from which portions do not grow.
+FIRST_PORTION, LONG_PORTION = 16, 0.2
 
 
 @overload
@@ -125,6 +128,9 @@ def sample(
     -----
     RepeatedNumbersWarning
         In the third of successive runs with one seed, each from states where the last one ended.
+    EbmWarning
+        If Ctrl-C ended the chains: the draws so far are returned, if they are four of each chain or
+        more, and can be continued.
     PoorMixingWarning
         Over R^n, if a chain accepted none of 20 proposals or more; or if chains disagree: split
         R-hat above 1.05 in 100 draws or more, 400 in all.
@@ -202,20 +208,39 @@ def _swept(
     chains = np.empty((n_chains, n_draws, space.n), dtype=kind)
     start = with_copies(start, model, sweeper.n_copies, seeds.source, clamped)
     tick, close = ticker(run.progress, len(block_slices(n_chains)) * n_draws, "draw")
+    n_done, portion = 0, 0
 
     def move(work: Any, stream: Words, rows: slice) -> None:
-        if burn_in:
+        if not n_done and burn_in:
             sweeper.advance(work, stream, burn_in)
-        for draw in range(n_draws):
+        for draw in range(n_done, n_done + portion):
             sweeper.advance(work, stream, run.thin)
             states = sweeper.read(work)
             chains[rows, draw] = states[:, 0] if sweeper.n_copies else states
             tick()
 
-    final = moved(sweeper, start, move, number_of_jobs(run.n_jobs))
+    final = start
+    with interruptible():
+        for portion in _portions(n_draws):
+            # Streams are advanced in place.
+            begun = replace(final, streams=final.streams.copy())
+            final = moved(sweeper, begun, move, number_of_jobs(run.n_jobs))
+            n_done += portion
     close()
+    chains = require_some(chains, n_done)
     copies = None if final.copies is None else final.copies.astype(kind)
     final = replace(final, states=final.states.astype(kind), copies=copies, space=space)
     seeds.end(final.states, chains)
     units = () if clamped is None else tuple(clamped.units.tolist())
     return Samples(space, chains, final, clamped=units)
+
+
+def _portions(n_draws: int) -> Iterator[int]:
+    """Draws of each portion of the work, of which those before Ctrl-C are kept."""
+    size = FIRST_PORTION
+    while n_draws:
+        size, begun = min(size, n_draws), time.perf_counter()
+        yield size
+        n_draws -= size
+        if time.perf_counter() - begun < LONG_PORTION:
+            size *= 2

@@ -15,7 +15,7 @@ from ebm._parallel import number_of_jobs
 from ebm._types import Array, Words
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import Observable, observed
-from ebm.errors import ModelError, PoorMixingWarning, StuckUnitWarning, warn
+from ebm.errors import EbmWarning, ModelError, PoorMixingWarning, StuckUnitWarning, warn
 from ebm.sampling.chain_estimate import LARGEST_R_HAT, ChainEstimate
 from ebm.sampling.diagnostics import (
     about_own_means,
@@ -352,6 +352,21 @@ def refusal(estimate: ChainEstimate) -> str | None:
     if not is_refused.any():
         return None
     return f"an error of these chains is not to be trusted (NaN): {estimate.note}"
+
+
+def require_some(values: NDArray[Any], n_done: int) -> NDArray[Any]:
+    """The draws (chain, draw, …) that were made before Ctrl-C, if they are enough for an error."""
+    n_draws = values.shape[1]
+    if n_done == n_draws:
+        return values
+    if n_done < 4:
+        raise KeyboardInterrupt
+    warn(
+        f"interrupted after {n_done} of {n_draws} draws of each chain, which are returned; "
+        "initial=samples.final continues them",
+        EbmWarning,
+    )
+    return values[:, :n_done].copy()
 
 
 def tell_mixing(series: NDArray[Any]) -> bool:
