@@ -22,6 +22,7 @@ from ebm.models import (
     RestrictedBoltzmannMachine,
     TabularModel,
     from_graph,
+    lattice,
     to_graph,
 )
 from ebm.spaces import Binary, Levels, Product, Reals, Spins
@@ -66,7 +67,10 @@ if TYPE_CHECKING:
         Langevin,
         Metropolis,
         ParallelTempering,
+        PopulationAnnealing,
         Samples,
+        SwendsenWang,
+        Wolff,
         log_partition,
         sample,
     )
@@ -111,6 +115,7 @@ __all__ = [
     "ParametricModel",
     "Penalty",
     "PersistentChains",
+    "PopulationAnnealing",
     "PottsModel",
     "Product",
     "ProximalNewton",
@@ -118,8 +123,10 @@ __all__ = [
     "RestrictedBoltzmannMachine",
     "Samples",
     "Spins",
+    "SwendsenWang",
     "TabularModel",
     "WeightedStates",
+    "Wolff",
     "analyze",
     "compare",
     "compare_groups",
@@ -132,6 +139,7 @@ __all__ = [
     "from_graph",
     "information",
     "inversion",
+    "lattice",
     "load",
     "local_minima",
     "log_partition",
@@ -160,8 +168,8 @@ _HOMES = {
     ),
     "ebm.report": "analyze",
     "ebm.sampling": (
-        "Annealing Gibbs HamiltonianMonteCarlo Langevin Metropolis ParallelTempering Samples"
-        " log_partition sample"
+        "Annealing Gibbs HamiltonianMonteCarlo Langevin Metropolis ParallelTempering"
+        " PopulationAnnealing Samples SwendsenWang Wolff log_partition sample"
     ),
     "ebm.tables": "read_table",
 }

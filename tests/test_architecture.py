@@ -51,11 +51,11 @@ PUBLIC = """
     LBFGS Langevin Levels
     Likelihood MarginalModel Metropolis Moments NaturalGradient Newton OrdinalModel
     ParallelTempering ParametricModel Penalty
-    PairwiseModel PersistentChains PottsModel Product ProximalNewton Reals
-    RestrictedBoltzmannMachine Samples Spins TabularModel WeightedStates analyze compare
-    compare_groups
+    PairwiseModel PersistentChains PopulationAnnealing PottsModel Product ProximalNewton Reals
+    RestrictedBoltzmannMachine Samples Spins SwendsenWang TabularModel WeightedStates Wolff analyze
+    compare compare_groups
     datasets
-    effective errors exact fisher_information fit from_graph information inversion load
+    effective errors exact fisher_information fit from_graph information inversion lattice load
     local_minima log_partition marginalize networks perturbation plotting read_table sample save
     to_graph units
 """

@@ -37,7 +37,7 @@ WITHOUT_EXAMPLE = """
     ebm.report.parts.MomentMisfit ebm.report.parts.PopulationShare ebm.report.parts.Populations
     ebm.report.parts.WordEntropy
     ebm.sampling.AnnealedSamples ebm.sampling.ChainState ebm.sampling.ContinuousChains
-    ebm.sampling.ContinuousSamples
+    ebm.sampling.ContinuousSamples ebm.sampling.PopulationSamples
 """.split()
 
 SECTION = re.compile(

@@ -207,19 +207,71 @@ def sweep_sparse(
     """
     n, chains = biases.shape[0], states.shape[1]
     lanes = stream.shape[1]
-    words = np.empty((SITES * chains // 2 + lanes) // lanes * lanes, np.uint64)
-    thresholds = np.empty(SITES * chains, np.float32)
+    sites = sites_at_once(n, chains)
+    words = np.empty((sites * chains // 2 + lanes) // lanes * lanes, np.uint64)
+    thresholds = np.empty(sites * chains, np.float32)
     field = np.empty(chains, np.float32)
     change = np.empty(chains, np.float32)
     for _ in range(n_sweeps):
         for i in range(n):
-            if i % SITES == 0:
-                draw_thresholds(stream, words, offered, stretch, states[i : i + SITES], thresholds)
+            if i % sites == 0:
+                draw_thresholds(stream, words, offered, stretch, states[i : i + sites], thresholds)
             field[:] = biases[i]
             for k in range(starts[i], starts[i + 1]):
                 _add(field, weights[k], states[neighbors[k]])
-            place = i % SITES * chains
+            place = i % sites * chains
             _flip(field, thresholds[place : place + chains], states[i], change)
+
+
+@kernel
+def sweep_colors(
+    states, biases, ends, degrees, neighbors, weights, stream, n_sweeps, offered=0.0, stretch=None
+):
+    """Sweeps of few chains by classes of units that are not coupled: states (chains, n + 1).
+
+    Class k are the units from ``ends[k]`` to ``ends[k + 1]``, with ``degrees[k]`` neighbors at
+    most. Tables of neighbors and weights are (degree, n), filled up with weights 0 of the last
+    column of the states. The units of a class are what the compiler vectorizes over.
+    """
+    chains, lanes = states.shape[0], stream.shape[1]
+    longest = np.diff(ends).max()
+    words = np.empty((longest // 2 + lanes) // lanes * lanes, np.uint64)
+    thresholds = np.empty(longest, np.float32)
+    for _ in range(n_sweeps):
+        for k in range(degrees.shape[0]):
+            start, stop = ends[k], ends[k + 1]
+            threshold = thresholds[: stop - start]
+            some = words[: ((stop - start) // 2 + lanes) // lanes * lanes]
+            for c in range(chains):
+                row, own = states[c], states[c, start:stop]
+                alone = states[c : c + 1, start:stop].T
+                if stretch is None:
+                    draw_thresholds(stream, some, offered, None, alone, threshold)
+                else:
+                    heat = stretch[c : c + 1]
+                    draw_thresholds(stream, some, offered, heat, alone, threshold)
+                for i in range(stop - start):
+                    threshold[i] -= biases[start + i]
+                for d in range(degrees[k]):
+                    near, weight = neighbors[d, start:stop], weights[d, start:stop]
+                    for i in range(stop - start):
+                        threshold[i] -= weight[i] * row[near[i]]
+                for i in range(stop - start):
+                    own[i] = _f(1) if threshold[i] < _f(0) else _f(0)
+
+
+@kernel
+def first_colors(starts, neighbors, order, colors):
+    """The least color that no neighbor has, unit after unit in an order; colors come in as −1."""
+    taken = np.full(colors.shape[0] + 1, -1, np.int64)
+    for i in order:
+        for k in range(starts[i], starts[i + 1]):
+            if colors[neighbors[k]] >= 0:
+                taken[colors[neighbors[k]]] = i
+        color = 0
+        while taken[color] == i:
+            color += 1
+        colors[i] = color
 
 
 @kernel

@@ -4,6 +4,7 @@ from ebm.models.any_units import PairwiseModel
 from ebm.models.graphs import from_graph, to_graph
 from ebm.models.interactions import InteractionModel
 from ebm.models.k_pairwise import KPairwiseModel
+from ebm.models.lattices import lattice
 from ebm.models.ordinal import OrdinalModel
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.models.potts import PottsModel
@@ -21,5 +22,6 @@ __all__ = [
     "RestrictedBoltzmannMachine",
     "TabularModel",
     "from_graph",
+    "lattice",
     "to_graph",
 ]

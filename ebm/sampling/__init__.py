@@ -2,6 +2,7 @@
 
 from ebm.sampling.annealing import AnnealedSamples, Annealing, log_partition
 from ebm.sampling.chain_estimate import ChainEstimate
+from ebm.sampling.clusters import SwendsenWang, Wolff
 from ebm.sampling.diagnostics import (
     autocorrelation_time,
     drift,
@@ -11,6 +12,7 @@ from ebm.sampling.diagnostics import (
 )
 from ebm.sampling.gibbs import Gibbs, Metropolis
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
+from ebm.sampling.populations import PopulationAnnealing, PopulationSamples
 from ebm.sampling.sample import sample
 from ebm.sampling.samples import (
     ChainState,
@@ -34,9 +36,13 @@ __all__ = [
     "Langevin",
     "Metropolis",
     "ParallelTempering",
+    "PopulationAnnealing",
+    "PopulationSamples",
     "Samples",
     "SamplingRun",
     "Sweeper",
+    "SwendsenWang",
+    "Wolff",
     "autocorrelation_time",
     "drift",
     "effective_sample_size",

@@ -152,7 +152,7 @@ class Annealing:
         # Copies would start where their chain is, and not be distributed as the path wants them.
         checked_sampler(self.sampler, carries_copies=False)
         if self.schedule is not None:
-            object.__setattr__(self, "schedule", _checked_schedule(self.schedule))
+            object.__setattr__(self, "schedule", checked_schedule(self.schedule))
 
     def run(
         self, model: EnergyModel, rng: RandomSource = None, *, progress: bool = False
@@ -286,7 +286,7 @@ def _revived(chains: ChainState, log_weights: Array) -> ChainState:
     return ChainState(states, chains.streams)
 
 
-def _checked_schedule(schedule: Any) -> tuple[float, ...]:
+def checked_schedule(schedule: Any) -> tuple[float, ...]:
     values = as_floats(schedule, "schedule")
     rises = values.ndim == 1 and len(values) > 1 and (np.diff(values) > 0).all()
     if not (rises and values[0] == 0 and values[-1] == 1):

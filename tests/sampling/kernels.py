@@ -9,10 +9,12 @@ from scipy import sparse
 
 import ebm
 from ebm.forms import TermForm
+from ebm.sampling._colored_sweeps import ColoredSweeper
 from ebm.sampling._count_sweeps import CountedSweeper
 from ebm.sampling._item_sweeps import ItemSweeper
 from ebm.sampling._mixed_units import MixedSweeper
 from ebm.sampling.annealing import Tempered
+from ebm.sampling.clusters import BondSweeper, GrowthSweeper
 from ebm.sampling.gibbs import (
     EnergySweeper,
     FewChainsLevelsSweeper,
@@ -35,6 +37,10 @@ GIBBS, METROPOLIS = ebm.Gibbs(), ebm.Metropolis()
 WEAKER = 0.98
 
 
+#: Couplings of the pairs of five spins.
+RING = (0.5, 0.0, 0.7, 0.4, 0.6, 0.8, 0.0, 0.5, 0.0, 0.6)
+
+
 def pairs(strength=1.0, n=5):
     """Moderate couplings: at strong ones chains hardly move, whatever the kernel."""
     rng = np.random.default_rng(2)
@@ -52,6 +58,14 @@ def sparse_pairs(strength=1.0):
     model = pairs(strength)
     weights = np.where(np.abs(model.weights) > 1.4 * strength, model.weights, 0)
     return ebm.BoltzmannMachine(sparse.csr_array(weights), model.biases, center=model.center)
+
+
+def magnet(strength=1.0):
+    """A ring with one bond across, all of them satisfied together, and fields of one sign."""
+    weights = np.zeros((5, 5))
+    for (i, j), size in zip([*combinations(range(5), 2)], RING, strict=True):
+        weights[i, j] = weights[j, i] = strength * size
+    return ebm.IsingModel(weights, [0.1, 0.1, 0.3, 0.2, 0.1])
 
 
 def layers(strength=1.0):
@@ -225,6 +239,11 @@ class Kernel:
 ALWAYS_DOUBLE = {"ebm.sampling._precision.LARGEST_SUM": 0.0}
 ALWAYS_SPARSE = {"ebm.sampling._rows.SPARSE": 1.0}
 FEW = {"ebm.sampling.gibbs.FEW_CHAINS": 10**9}
+COLORED = {
+    "ebm.sampling.gibbs.FEW_COLORED_CHAINS": 10**9,
+    "ebm.sampling._colored_sweeps.FEWEST_UNITS": 0,
+    "ebm.sampling._colored_sweeps.MOST_PADDING": 1e9,
+}
 BETAS = (0.6, 0.2)
 TEMPERING = ebm.ParallelTempering(BETAS)
 
@@ -234,6 +253,7 @@ KERNELS = {
     "dense, few chains": Kernel(FewChainsSweeper, pairs, settings=FEW),
     "dense, double": Kernel(PairSweeper, pairs, settings=ALWAYS_DOUBLE),
     "sparse": Kernel(SparseSweeper, sparse_pairs),
+    "sparse, few chains": Kernel(ColoredSweeper, sparse_pairs, settings=COLORED),
     "sparse, double": Kernel(PairSweeper, sparse_pairs, settings=ALWAYS_DOUBLE),
     "layers": Kernel(LayerSweeper, layers),
     "layers, double": Kernel(LayerSweeper, layers, settings=ALWAYS_DOUBLE),
@@ -265,6 +285,7 @@ KERNELS = {
     "Metropolis, few chains": Kernel(FewChainsSweeper, spins, METROPOLIS, FEW),
     "Metropolis, double": Kernel(PairSweeper, spins, METROPOLIS, ALWAYS_DOUBLE),
     "Metropolis, sparse": Kernel(SparseSweeper, sparse_pairs, METROPOLIS),
+    "Metropolis, sparse, few chains": Kernel(ColoredSweeper, sparse_pairs, METROPOLIS, COLORED),
     "Metropolis, layers": Kernel(MetropolisSweeper, layers, METROPOLIS),
     "Metropolis, mixed": Kernel(MetropolisSweeper, mixed, METROPOLIS),
     "Metropolis, items": Kernel(ItemSweeper, items, METROPOLIS),
@@ -278,10 +299,17 @@ KERNELS = {
     "Metropolis, many-body": Kernel(TermSweeper, many_body, METROPOLIS),
     "Metropolis, many-body, counted": Kernel(TermSweeper, counted, METROPOLIS),
     "Metropolis, user's own": Kernel(MetropolisSweeper, users_own, METROPOLIS),
+    "clusters, bonds": Kernel(BondSweeper, magnet, ebm.SwendsenWang()),
+    "clusters, grown": Kernel(GrowthSweeper, magnet, ebm.Wolff(n_clusters=3)),
+    "clusters, {0,1}": Kernel(GrowthSweeper, lambda: magnet().to_binary(), ebm.Wolff(2)),
+    "tempering, clusters": Kernel(
+        TemperingSweeper, magnet, ebm.ParallelTempering(BETAS, ebm.SwendsenWang())
+    ),
     "tempering": Kernel(SideBySideSweeper, pairs, TEMPERING),
     "tempering, few chains": Kernel(SideBySideSweeper, pairs, TEMPERING, FEW),
     "tempering, double": Kernel(SideBySideSweeper, pairs, TEMPERING, ALWAYS_DOUBLE),
     "tempering, sparse": Kernel(SideBySideSweeper, sparse_pairs, TEMPERING),
+    "tempering, sparse, few chains": Kernel(SideBySideSweeper, sparse_pairs, TEMPERING, COLORED),
     "tempering, items": Kernel(SideBySideSweeper, items, TEMPERING),
     "tempering, levels": Kernel(SideBySideSweeper, levels, TEMPERING),
     "tempering, levels, few chains": Kernel(SideBySideSweeper, levels, TEMPERING, FEW),

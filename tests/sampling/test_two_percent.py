@@ -68,6 +68,7 @@ def test_no_kernel_is_left_out():
         "Sweeper",
         "FormSweeper",
         "Ordered",
+        "SpinSweeper",
         "TwoValued",
     }
 

@@ -1,0 +1,152 @@
+"""Gibbs sweeps beside those of other packages; nothing is asserted.
+
+    python -m venv peers && peers/bin/pip install -e . dwave-samplers && \
+        OMP_NUM_THREADS=1 peers/bin/python tests/benchmarks/peers.py
+
+One thread each, in one process, runs interleaved, the least processor time of each. A peer is the
+Gibbs annealer of dwave-samplers at one temperature, or a sweep in numpy: a checkerboard of float32
+on a lattice, and one unit after the other in all chains on dense couplings. Printed are nanoseconds
+an update, and how many times as long the peers take.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from ratios import features
+
+import ebm
+
+#: Updates of one timed run, and how many runs.
+UPDATES, REPEATS = 6_000_000, 5
+
+
+def nanoseconds(runs: dict[str, tuple[Callable[[int], object], int]]) -> dict[str, float]:
+    """Least processor time an update of functions of a number of sweeps, of so many updates."""
+    sweeps = {name: max(3, UPDATES // updates) for name, (_, updates) in runs.items()}
+    best = dict.fromkeys(runs, np.inf)
+    for name, (run, _) in runs.items():
+        run(1)
+        start = time.process_time()
+        run(sweeps[name])
+        # Slow peers take fewer sweeps.
+        if time.process_time() - start > 1:
+            sweeps[name] = max(3, sweeps[name] // 20)
+    for _ in range(REPEATS):
+        for name, (run, updates) in runs.items():
+            start = time.process_time()
+            run(sweeps[name])
+            spent = time.process_time() - start
+            best[name] = min(best[name], spent / (sweeps[name] * updates) * 1e9)
+    return best
+
+
+def annealer(model: ebm.IsingModel, n_chains: int) -> Callable[[int], object] | None:
+    """The sampler of dwave-samplers at β = 1; −E is J s s, so that its J is −J."""
+    try:
+        import dimod
+        from dwave.samplers import SimulatedAnnealingSampler
+    except ImportError:
+        return None
+    i, j = model.pairs
+    values = model.parameters[model.n :]
+    pairs = {(int(a), int(b)): -float(w) for a, b, w in zip(i, j, values, strict=True)}
+    problem = dimod.BinaryQuadraticModel(dict.fromkeys(range(model.n), 0.0), pairs, "SPIN")
+    sampler = SimulatedAnnealingSampler()
+
+    def run(n_sweeps: int) -> object:
+        return sampler.sample(
+            problem,
+            num_reads=n_chains,
+            beta_schedule_type="custom",
+            beta_schedule=[1.0],
+            num_sweeps_per_beta=n_sweeps,
+            proposal_acceptance_criteria="Gibbs",
+            seed=1,
+        )
+
+    return run
+
+
+def checkerboard(shape: tuple[int, ...], coupling: float, n_chains: int) -> Callable[[int], object]:
+    """Both halves of a periodic lattice of even sides in turn, float32."""
+    rng = np.random.default_rng(0)
+    spins = rng.choice(np.array([-1, 1], dtype=np.float32), (n_chains, *shape))
+    is_even = np.indices(shape).sum(axis=0) % 2 == 0
+    axes = range(1, len(shape) + 1)
+
+    def run(n_sweeps: int) -> None:
+        for _ in range(n_sweeps):
+            for half in (is_even, ~is_even):
+                fields = sum(np.roll(spins, step, axis) for axis in axes for step in (-1, 1))
+                up = rng.random(spins.shape, dtype=np.float32) < 1 / (
+                    1 + np.exp(-2 * coupling * fields)
+                )
+                spins[:, half] = np.where(up, 1, -1)[:, half]
+
+    return run
+
+
+def one_by_one(couplings: np.ndarray, n_chains: int) -> Callable[[int], object]:
+    """Units in turn, float32, all chains at once."""
+    rng = np.random.default_rng(0)
+    weights = couplings.astype(np.float32)
+    spins = rng.choice(np.array([-1, 1], dtype=np.float32), (len(weights), n_chains))
+
+    def run(n_sweeps: int) -> None:
+        for _ in range(n_sweeps):
+            uniform = rng.random(spins.shape, dtype=np.float32)
+            for unit in range(len(weights)):
+                odds = np.exp(-2 * (weights[unit] @ spins))
+                spins[unit] = np.where(uniform[unit] * (1 + odds) < 1, 1, -1)
+
+    return run
+
+
+def own(model: Any, n_chains: int) -> Callable[[int], object]:
+    """The chains of this package, one draw after all sweeps."""
+
+    def run(n_sweeps: int) -> object:
+        thin = ebm.sampling.SamplingRun(thin=n_sweeps)
+        return ebm.sample(model, n_draws=1, n_chains=n_chains, burn_in=0, rng=0, run=thin)
+
+    return run
+
+
+def compared(name: str, model: Any, n_chains: int, numpy_sweep: Callable[[int], object]) -> None:
+    """A line of the table."""
+    updates = model.n * n_chains
+    runs = {"ebm": (own(model, n_chains), updates), "numpy": (numpy_sweep, updates)}
+    peer = annealer(model, n_chains)
+    if peer is not None:
+        runs["dwave-samplers"] = (peer, updates)
+    times = nanoseconds(runs)
+    others = ", ".join(
+        f"{peer} {spent:.1f} ns ({spent / times['ebm']:.1f}×)"
+        for peer, spent in times.items()
+        if peer != "ebm"
+    )
+    print(f"{name}, {n_chains} chains: ebm {times['ebm']:.2f} ns; {others}", flush=True)
+
+
+def main() -> None:
+    """Lattices and dense couplings."""
+    print(features())
+    coupling = 0.44
+    for shape in ((32, 32), (128, 128)):
+        torus = ebm.from_graph(ebm.lattice(shape, coupling=coupling))
+        for n_chains in (1, 4, 64) if shape == (128, 128) else (1, 4, 64, 1024):
+            sweep = checkerboard(shape, coupling, n_chains)
+            compared(f"torus {shape[0]}×{shape[1]}", torus, n_chains, sweep)
+    for n in (100, 500, 1000):
+        upper = np.triu(np.random.default_rng(0).normal(0, 1 / np.sqrt(n), (n, n)), 1)
+        glass = ebm.IsingModel(upper + upper.T, np.zeros(n))
+        for n_chains in (4, 64, 1000):
+            compared(f"dense {n}", glass, n_chains, one_by_one(glass.couplings, n_chains))
+
+
+if __name__ == "__main__":
+    main()
