@@ -140,9 +140,7 @@ def _by_chains(
             warnings.simplefilter("always", EbmWarning)
             samples = sample(start, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=rng, run=run)
             beyond = float(_shares_of_draws(samples)[0][last_seen + 1 :].sum())
-        interrupted = (
-            result.message.startswith("interrupted") or samples.chains.shape[1] < N_DRAWS
-        )
+        interrupted = result.message.startswith("interrupted") or samples.chains.shape[1] < N_DRAWS
         if interrupted or beyond * data.sample_size <= MOST_BEYOND:
             break
     for warning in caught:
