@@ -45,9 +45,10 @@ class ChainEstimate(Estimate):
     >>> rare = np.random.default_rng(1).random((4, 500)) < 0.005
     >>> estimate = ebm.sampling.mean_of_chains(rare)
     >>> print(estimate)
-    0.0050 ± 0.0019 (rough)
-    >>> print(f"{estimate.interval(0.95)[0]:.4f} to {estimate.interval(0.95)[1]:.4f}")
-    0.0027 to 0.0092
+    0.0035 ± 0.0016 (rough)
+    >>> low, high = estimate.interval(0.95)
+    >>> print(f"{low:.4f} to {high:.4f}")
+    0.0017 to 0.0072
     """
 
     effective_size: Any = np.nan

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm._arrays import as_floats
 from ebm._types import Array
 from ebm.ensembles import Estimate
 from ebm.errors import ModelError, ShapeError
@@ -106,7 +108,7 @@ def effective_sample_size(series: ArrayLike, of: str = "mean") -> Array:
         "bulk": lambda values: _effective(_normal_scores(_halves(values)))[0],
         "tail": _tail_size,
     }
-    if of not in kinds:
+    if of not in tuple(kinds):
         raise ModelError(f"of must be one of {', '.join(map(repr, kinds))}, got {of!r}")
     return _by_columns(kinds[of], series)
 
@@ -184,18 +186,19 @@ def mean_of_chains(series: ArrayLike, *, own_means: bool = False) -> ChainEstima
     >>> from ebm.sampling import mean_of_chains
     >>> draws = np.random.default_rng(0).normal(size=(4, 1000))
     >>> print(mean_of_chains(draws))
-    -0.001 ± 0.016
+    -0.015 ± 0.016
     >>> print(mean_of_chains(draws[:, :20]))
-    -0.161, its error is not to be trusted: the chains are worth 47 independent draws, an error
+    -0.0857, its error is not to be trusted: the chains are worth 56 independent draws, an error
     needs 100; draw more, raise thin, or use ebm.ParallelTempering()
     """
-    values = np.asarray(series)
+    values = _numbers(series)
     if values.ndim < 2 or not values.shape[0] * values.shape[1]:
         raise ShapeError(f"series must have shape (chain, draw, …), got {values.shape}")
     with np.errstate(invalid="ignore"):
         mean = values.mean(axis=(0, 1), dtype=np.float64)
     if values.shape[1] < 4:
-        return estimate_of(mean, np.full((6, *mean.shape), np.nan))
+        unknown = estimate_of(mean, np.full((6, *mean.shape), np.nan))
+        return replace(unknown, note="chains of fewer than 4 draws have no error; draw more")
     return estimate_of(mean, _by_columns(partial(_statistics, own_means=own_means), values))
 
 
@@ -238,7 +241,7 @@ def drift(series: ArrayLike, *, start: float = 0.1, end: float = 0.5) -> Estimat
     >>> bool(high < 0)
     True
     """
-    values = np.asarray(series)
+    values = _numbers(series)
     if not (start > 0 and end > 0 and start + end <= 1):
         raise ModelError(f"start and end must be shares of at most 1 in all, got {start}, {end}")
     if values.ndim < 2 or int(end * values.shape[1]) < 4:
@@ -249,10 +252,11 @@ def drift(series: ArrayLike, *, start: float = 0.1, end: float = 0.5) -> Estimat
     first = values[:, : math.ceil(start * values.shape[1])]
     last = values[:, -int(end * values.shape[1]) :]
     settled = mean_of_chains(last)
+    change = settled.value - first.mean(axis=(0, 1), dtype=np.float64)
     shorter = math.sqrt(1 + last.shape[1] / first.shape[1])
     return Estimate(
-        (settled.value - first.mean(axis=(0, 1)))[()],
-        settled.standard_error * shorter,
+        change[()],
+        np.where(np.isfinite(change), settled.standard_error * shorter, np.nan)[()],
         settled.degrees_of_freedom,
         settled.note,
     )
@@ -265,17 +269,25 @@ def about_own_means(series: NDArray[Any]) -> NDArray[Any]:
     return np.where(changes, series - series.mean(axis=1, keepdims=True), 0.0)
 
 
+def _numbers(series: ArrayLike) -> NDArray[Any]:
+    """Real numbers, of any type."""
+    if isinstance(series, np.ndarray) and series.dtype.kind in "biuf":
+        return series
+    return as_floats(series, "series")
+
+
 def _by_columns(function: Callable[[Array], Array], series: ArrayLike) -> Array:
     """A function from (chain, draw, k) to (…, k), of some series of a stack at a time."""
-    values = np.asarray(series)
+    values = _numbers(series)
     if values.ndim < 2 or values.shape[1] < 4 or not len(values):
         raise ShapeError(
             f"series must have shape (chain, draw, …) with at least 4 draws, got {values.shape}"
         )
-    flat = values.reshape(*values.shape[:2], -1)
+    flat = values.reshape(*values.shape[:2], math.prod(values.shape[2:]))
     n_columns = max(1, MOST_NUMBERS // (flat.shape[0] * flat.shape[1]))
-    parts = []
-    for column in range(0, max(1, flat.shape[2]), n_columns):
+    # Of no series the function shows the shape by one of zeros.
+    parts = [] if flat.size else [function(np.zeros((*flat.shape[:2], 1)))[..., :0]]
+    for column in range(0, flat.shape[2], n_columns):
         part = flat[..., column : column + n_columns].astype(np.float64)
         part[..., ~np.isfinite(part).all(axis=(0, 1))] = 0.0
         parts.append(function(part))
@@ -291,10 +303,10 @@ def _statistics(values: Array, own_means: bool) -> Array:
     size, window = _effective(halves)
     # Ranks compare values of all chains with each other.
     bulk = size if own_means else _effective(_normal_scores(halves))[0]
-    n_draws = halves.shape[0] * halves.shape[1]
+    n_draws, scale = halves.shape[0] * halves.shape[1], _scale(halves)
     return np.stack(
         [
-            halves.std(axis=(0, 1)),
+            scale * (halves / scale).std(axis=(0, 1)),
             np.fmin(size, bulk),
             np.minimum(n_draws / (2 * window + 1), size - 1),
             _r_hat(halves) if own_means else _ranked_r_hat(halves),
@@ -373,11 +385,18 @@ def _effective(values: Array) -> tuple[Array, Array]:
     return size, np.where(is_known, 2.0 * positive.sum(axis=0), np.nan)
 
 
+def _scale(values: Array) -> Array:
+    """A power of 2 near the largest value of each series, (k,), as squares may leave the range."""
+    _, exponent = np.frexp(np.abs(values).max(axis=(0, 1)))
+    return np.asarray(np.ldexp(1.0, np.clip(exponent, -1000, 1000)))
+
+
 def _centered(values: Array) -> tuple[Array, Array]:
     """Values of each chain about its mean, and the means less that of the first chain, (chain, k).
 
-    Those of a series that never changes are exactly zero.
+    Those of a series that never changes are exactly zero, and squares of others are not.
     """
+    values = values / _scale(values)
     firsts = values[:, :1]
     deviations = values - firsts
     means = deviations.mean(axis=1)

@@ -187,6 +187,27 @@ def test_rare_values_have_the_interval_of_wilson_or_none():
     assert np.isnan(mean_of_chains(share).standard_error)
 
 
+@pytest.mark.parametrize("factor", [1e-300, 1e-100, 1e200, 1e300])
+def test_the_unit_of_a_series_changes_its_error_alone(factor):
+    draws = autoregression(0.5, (4, 1000))
+    one, other = mean_of_chains(draws), mean_of_chains(factor * draws)
+    assert other.standard_error / factor == pytest.approx(one.standard_error)
+    assert other.effective_size == pytest.approx(one.effective_size)
+    assert other.r_hat == pytest.approx(one.r_hat)
+
+
+def test_series_of_unusual_shapes():
+    assert mean_of_chains(np.zeros((4, 50, 0))).value.shape == (0,)
+    assert "fewer than 4 draws" in str(mean_of_chains(np.zeros((4, 3))))
+    with pytest.raises(ebm.EbmError, match="numbers"):
+        mean_of_chains(np.full((4, 50), "a"))
+    with pytest.raises(ebm.EbmError, match="series must have shape"):
+        mean_of_chains(np.zeros(50))
+    unknown = np.random.default_rng(9).normal(size=(4, 1000))
+    unknown[0, 0] = np.nan
+    assert np.isnan([mean_of_chains(unknown).standard_error, drift(unknown).standard_error]).all()
+
+
 def test_stacks_are_refused_one_by_one():
     rng = np.random.default_rng(7)
     good = rng.normal(size=(4, 500))
