@@ -25,7 +25,7 @@ from ebm.models import (
     lattice,
     to_graph,
 )
-from ebm.spaces import Binary, Levels, Product, Reals, Spins
+from ebm.spaces import Binary, Intervals, Levels, Product, Reals, Spins
 
 if TYPE_CHECKING:
     from ebm import (
@@ -99,6 +99,7 @@ __all__ = [
     "HamiltonianMonteCarlo",
     "IncompleteEnsemble",
     "InteractionModel",
+    "Intervals",
     "IsingModel",
     "KPairwiseModel",
     "Langevin",

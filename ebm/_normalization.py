@@ -8,7 +8,6 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.errors import NormalizationError
-from ebm.spaces import FiniteSpace, Reals
 from ebm.units import Exponential, Gaussian, ReLU
 
 __all__ = ["largest_inputs", "require_sum"]
@@ -19,7 +18,7 @@ def require_sum(form: Any) -> None:
     n, m = form.weights.shape
     form.visible_units.require_length(n, "visible units")
     form.hidden_units.require_length(m, "hidden units")
-    is_real = form.visible_units.space is Reals
+    is_real = bool(form.visible_units.space(1).is_real[0])
     match form.hidden_units:
         case Exponential() if is_real:
             raise NormalizationError(
@@ -35,11 +34,9 @@ def require_sum(form: Any) -> None:
 
 def largest_inputs(form: Any) -> Array:
     """max_v I_β = c_β + Σ_α max_v (v_α − v̂_α) U_αβ over the visible states, (m,)."""
-    space = form.visible_units.space(1)
-    is_finite = isinstance(space, FiniteSpace)
-    low, high = space.values_of(0)[[0, -1]] if is_finite else (-np.inf, np.inf)
     center = np.zeros(len(form.visible)) if form.visible_center is None else form.visible_center
-    ends = [(value - center)[:, None] * form.weights for value in (low, high)]
+    bounds = form.visible_units.space(len(form.visible)).bounds
+    ends = [(values - center)[:, None] * form.weights for values in bounds]
     return np.asarray(form.hidden + np.maximum(*ends).sum(axis=0))
 
 

@@ -491,9 +491,9 @@ def _checked_layers(answer: Any, name: str, space: StateSpace) -> LayeredForm:
             )
         centers = {k: getattr(answer, k) for k in ("visible_center", "hidden_center")}
         answer = answer.weights, answer.visible, answer.hidden, answer.constant
-    home = kinds["visible_units"].space
-    if home is None or not isinstance(space, home):
-        wanted = "one that can be visible" if home is None else f"ebm.{home.__name__}({space.n})"
+    home = kinds["visible_units"].space(space.n)
+    if home.is_bounded.any() or not isinstance(space, type(home)):
+        wanted = "one that can be visible" if home.is_bounded.any() else f"ebm.{home!r}"
         raise ModelError(f"{name} needs the space {wanted}, got {space!r}")
     try:
         arrays = [np.asarray(x, dtype=np.float64) for x in answer]

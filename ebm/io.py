@@ -28,7 +28,7 @@ from ebm.models import (
     TabularModel,
 )
 from ebm.models._conversions import arrays_of_terms, terms_of_arrays
-from ebm.spaces import Binary, Levels, Product, Reals, Spins, StateSpace
+from ebm.spaces import Binary, Intervals, Levels, Product, Reals, Spins, StateSpace
 from ebm.units import Bernoulli, Exponential, Gaussian, ReLU, Spin, Uniform, Unit
 
 __all__ = ["load", "save"]
@@ -36,7 +36,7 @@ __all__ = ["load", "save"]
 FORMAT_VERSION = 1
 _HEADER = "ebm_model"
 _SPACES: dict[str, type[StateSpace]] = {
-    space.__name__: space for space in (Binary, Levels, Reals, Spins)
+    space.__name__: space for space in (Binary, Intervals, Levels, Reals, Spins)
 }
 _UNITS: dict[str, type[Unit]] = {
     unit.__name__: unit for unit in (Bernoulli, Exponential, Gaussian, ReLU, Spin, Uniform)
@@ -187,7 +187,8 @@ def _space_record(space: StateSpace) -> dict[str, Any]:
         blocks = [_space_record(block) for block in space.blocks]
         parts = {"blocks": blocks, "block_names": space.block_names}
         return record | parts | {"class": Product.__name__}
-    return record | ({"q": space.q} if isinstance(space, Levels) else {})
+    settings = {field.name: getattr(space, field.name) for field in dataclasses.fields(space)}
+    return record | settings
 
 
 def _space(record: Mapping[str, Any]) -> StateSpace:

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from ebm._arrays import as_floats
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags, Indices
-from ebm.errors import CodingError, ModelError, NormalizationError, ShapeError
-from ebm.spaces import Binary, Reals, Spins, StateSpace
+from ebm.errors import ModelError, NormalizationError, ShapeError
+from ebm.spaces import Binary, Intervals, Reals, Spins, StateSpace
 
 __all__ = ["Bernoulli", "Exponential", "Gaussian", "ReLU", "Spin", "Uniform", "Unit"]
 
@@ -45,10 +45,10 @@ class Unit(ABC):
     (array([0.5, 2. ]), array([0.25, 4.  ]))
     """
 
-    #: The space of a visible layer of such units; None where there is none.
-    space: ClassVar[type[StateSpace] | None] = None
-    #: The values of h, as an error names them.
-    domain: ClassVar[str] = "a finite number"
+    @staticmethod
+    @abstractmethod
+    def space(n: int) -> StateSpace:
+        """The states of a layer of n such units."""
 
     @abstractmethod
     def log_partition(self, inputs: ArrayLike) -> Array:
@@ -92,8 +92,7 @@ class Unit(ABC):
         array([-1.,  1.])
         """
         inputs = as_floats(inputs, "inputs")
-        uniform = (generator(rng).integers(0, 2**52, inputs.shape) + 0.5) * 2.0**-52
-        return self.quantile(inputs, uniform)
+        return self.quantile(inputs, open_uniforms(inputs.shape, generator(rng)))
 
     def scaled(self, beta: float) -> Self:
         """The unit with β times its own energy."""
@@ -117,15 +116,8 @@ class Unit(ABC):
                 )
 
     def require_values(self, values: Array) -> None:
-        """Refuse numbers that no such unit takes."""
-        if not self._is_value(values).all():
-            wrong = values[~self._is_value(values)][0]
-            raise CodingError(
-                f"a hidden unit has the value {wrong:g} where {self.domain} is wanted"
-            )
-
-    def _is_value(self, values: Array) -> Flags:
-        return np.isfinite(values)
+        """Refuse numbers that no such unit takes, (..., m)."""
+        self.space(np.shape(values)[-1]).check(values)
 
     def _setting(self, name: str) -> Any:
         """A setting as a number or an array (m,)."""
@@ -158,8 +150,10 @@ class Bernoulli(Unit):
     Bernoulli()
     """
 
-    space = Binary
-    domain = "0 or 1"
+    @staticmethod
+    def space(n: int) -> StateSpace:
+        """{0,1}^n."""
+        return Binary(n)
 
     def log_partition(self, inputs: ArrayLike) -> Array:
         """ln(1 + e^I), right for inputs of any size."""
@@ -179,9 +173,6 @@ class Bernoulli(Unit):
         """1 above the probability σ(−I) of 0."""
         return (np.asarray(probability) > self.mean(-np.asarray(inputs))).astype(np.float64)
 
-    def _is_value(self, values: Array) -> Flags:
-        return np.asarray((values == 0) | (values == 1))
-
 
 @dataclass(frozen=True)
 class Spin(Unit):
@@ -194,8 +185,10 @@ class Spin(Unit):
     array([6.931e-01, 1.000e+03])
     """
 
-    space = Spins
-    domain = "−1 or 1"
+    @staticmethod
+    def space(n: int) -> StateSpace:
+        """{−1,1}^n."""
+        return Spins(n)
 
     def log_partition(self, inputs: ArrayLike) -> Array:
         """ln(e^I + e^{−I})."""
@@ -213,9 +206,6 @@ class Spin(Unit):
     def quantile(self, inputs: ArrayLike, probability: ArrayLike) -> Array:
         """1 above the probability σ(−2I) of −1."""
         return 2 * Bernoulli().quantile(2 * np.asarray(inputs), probability) - 1
-
-    def _is_value(self, values: Array) -> Flags:
-        return np.asarray(np.abs(values) == 1)
 
 
 @dataclass(frozen=True)
@@ -241,7 +231,10 @@ class Gaussian(Unit):
 
     precision: Any = 1.0
 
-    space = Reals
+    @staticmethod
+    def space(n: int) -> StateSpace:
+        """R^n."""
+        return Reals(n)
 
     def __post_init__(self) -> None:
         self._take_positive("precision")
@@ -303,7 +296,10 @@ class Exponential(Unit):
 
     rate: Any = 1.0
 
-    domain = "a number of at least 0"
+    @staticmethod
+    def space(n: int) -> StateSpace:
+        """[0, ∞)^n."""
+        return Intervals(n)
 
     def __post_init__(self) -> None:
         self._take_positive("rate")
@@ -343,9 +339,6 @@ class Exponential(Unit):
             )
         return np.asarray(gap)
 
-    def _is_value(self, values: Array) -> Flags:
-        return np.asarray((values >= 0) & np.isfinite(values))
-
 
 @dataclass(frozen=True)
 class ReLU(Unit):
@@ -373,7 +366,10 @@ class ReLU(Unit):
 
     precision: Any = 1.0
 
-    domain = "a number of at least 0"
+    @staticmethod
+    def space(n: int) -> StateSpace:
+        """[0, ∞)^n."""
+        return Intervals(n)
 
     def __post_init__(self) -> None:
         self._take_positive("precision")
@@ -439,9 +435,6 @@ class ReLU(Unit):
         square = np.minimum(x, FAR_BELOW) ** -2.0
         return x, r, np.asarray(x < FAR_BELOW), square
 
-    def _is_value(self, values: Array) -> Flags:
-        return np.asarray((values >= 0) & np.isfinite(values))
-
 
 @dataclass(frozen=True)
 class Uniform(Unit):
@@ -454,7 +447,10 @@ class Uniform(Unit):
     array([0.001, 0.5  , 0.999])
     """
 
-    domain = "a number from 0 to 1"
+    @staticmethod
+    def space(n: int) -> StateSpace:
+        """[0, 1]^n."""
+        return Intervals(n, 0, 1)
 
     def log_partition(self, inputs: ArrayLike) -> Array:
         """max(I, 0) + ln((1 − e^{−|I|})/|I|); near 0 I/2 + I²/24 − I⁴/2880 + I⁶/181440."""
@@ -491,8 +487,10 @@ class Uniform(Unit):
         low = np.where(is_small, p * (1 - 0.5 * size * (1 - p)), low)
         return np.asarray(np.where(inputs > 0, 1 - low, low))
 
-    def _is_value(self, values: Array) -> Flags:
-        return np.asarray((values >= 0) & (values <= 1))
+
+def open_uniforms(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Uniform numbers, neither 0 nor 1."""
+    return np.asarray((rng.integers(0, 2**52, shape) + 0.5) * 2.0**-52)
 
 
 def _apart(inputs: ArrayLike) -> tuple[Array, Array, Array]:

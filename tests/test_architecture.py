@@ -47,7 +47,7 @@ RUNG = {name: height for height, names in enumerate(RUNGS) for name in names.spl
 PUBLIC = """
     Adam Annealing Binary BoltzmannMachine ClampedChains ContrastiveDivergence EbmError EbmWarning
     EnergyModel Ensemble Estimate ExactEnsemble FitResult Gibbs GradientDescent GradientSteps
-    HamiltonianMonteCarlo IncompleteEnsemble InteractionModel IsingModel KPairwiseModel
+    HamiltonianMonteCarlo IncompleteEnsemble InteractionModel Intervals IsingModel KPairwiseModel
     LBFGS Langevin Levels
     Likelihood MarginalModel Metropolis Moments NaturalGradient Newton OrdinalModel
     ParallelTempering ParametricModel Penalty

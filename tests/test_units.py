@@ -178,7 +178,11 @@ def test_units_are_values_and_their_settings_may_be_one_for_each():
         (lambda: Gaussian([[1.0]]), ShapeError, "a number or one for each unit"),
         (lambda: Exponential(2.0).mean([1.0, 2.5]), ModelError, "one is 0.5 above"),
         (lambda: Exponential(2.0).log_partition(2.0), ModelError, "below its rate"),
-        (lambda: Uniform().require_values(np.array([0.5, 1.5])), CodingError, "value 1.5 where"),
+        (
+            lambda: Uniform().require_values(np.array([0.5, 1.5])),
+            CodingError,
+            "1.5 where a number from 0 to 1 is wanted",
+        ),
         (lambda: Spin().require_values(np.array([0.0])), CodingError, "−1 or 1 is wanted"),
     ],
 )

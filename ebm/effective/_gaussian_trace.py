@@ -8,12 +8,18 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array, Indices
+from ebm.effective._bounded_trace import TraceWithBounded
 from ebm.effective._completion import CHUNK, gradients
 from ebm.effective._trace import TraceByEnergy, TraceByProducts
 from ebm.enumeration._limits import number_of_finite_states
-from ebm.enumeration._log_weights import Parts, Resolved
+from ebm.enumeration._log_weights import Resolved
 from ebm.forms import QuadraticForm
-from ebm.models._gaussian_units import GaussianUnits, spread_of_slopes, spread_of_squares
+from ebm.models._gaussian_units import (
+    GaussianUnits,
+    gaussian_units,
+    spread_of_slopes,
+    spread_of_squares,
+)
 from ebm.models._library import model_of
 
 
@@ -25,15 +31,17 @@ class TraceWithGaussian:
     """
 
     def __init__(self, form: QuadraticForm, space: Any, keep: Indices, traced: Indices) -> None:
-        is_real = space.is_real[traced]
+        is_real = np.isin(traced, gaussian_units(space))
         self._units = GaussianUnits.of(form, space, traced[is_real])
         left = np.setdiff1d(np.arange(space.n), traced[is_real])
         places = np.empty(space.n, dtype=np.intp)
         places[left] = np.arange(len(left))
         self._form = self._units.integrated()
-        self._rest = TraceByProducts(
-            self._form, space.subspace(left), places[keep], places[traced[~is_real]]
+        rest, others = space.subspace(left), traced[~is_real]
+        kind: type[TraceWithBounded | TraceByProducts] = (
+            TraceWithBounded if space.is_bounded[others].any() else TraceByProducts
         )
+        self._rest = kind(self._form, rest, places[keep], places[others])
         # Places of the features of kept and of finite traced units among those that are left.
         self._order = np.searchsorted(self._units.rest, space.columns(keep))
         self._finite = np.searchsorted(self._units.rest, space.columns(traced[~is_real]))
@@ -50,10 +58,6 @@ class TraceWithGaussian:
     def energy(self, states: Array) -> Array:
         """E_eff of a block of kept states."""
         return self._rest.energy(states)
-
-    def log_weights(self, states: Array) -> Parts:
-        """constant − E_eff of a block of kept states."""
-        return self._rest.log_weights(states)
 
     def resolved(self) -> Resolved | None:
         """constant − E_eff of kept states in two parts, where energies need them."""

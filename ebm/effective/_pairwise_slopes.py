@@ -108,14 +108,15 @@ class FormSlopes:
     """Those of any family of quadratic forms, by its derivatives where one or two units change.
 
     With z_ia the features of unit i but its first value's, ∂E/∂θ = κ + Σ T_ia z_ia +
-    Σ_{i<j} T_ia,jb z_ia z_jb. A real unit has z_i = x_i, and a slope T_ii by its square.
+    Σ_{i<j} T_ia,jb z_ia z_jb. A real unit has z_i = x_i, or with bounds z_i = 0 at the lower one,
+    and a slope T_ii by its square.
     """
 
     def __init__(self, model: Any) -> None:
         space: Any = model.space
         p, n = len(model.parameters), space.n
         values = [
-            np.array([0.0, 1.0]) if is_real else space.values_of(unit)
+            _three_values(space.bounds[:, unit])[:2] if is_real else space.values_of(unit)
             for unit, is_real in enumerate(space.is_real)
         ]
         self._places = _places(space, values)
@@ -147,10 +148,12 @@ class FormSlopes:
         self._two = self._slopes_of_pairs(model, changed, p)
         real = own[space.is_real[units]]
         if len(real):
-            # Beside the value 1 the value −1 tells a square from a linear part.
-            others[real] = -1
-            below = gradients(model, changed((real,), len(real)), p) - self._constant
-            self._add_squares(real, (self._one[real] + below) / 2)
+            # A third value, z, tells a square from a linear part: T_ii = (g(z) − z g(1))/(z² − z).
+            thirds = np.array([_three_values(space.bounds[:, units[c]]) for c in real])
+            others[real] = thirds[:, 2]
+            third = gradients(model, changed((real,), len(real)), p) - self._constant
+            z = ((thirds[:, 2] - thirds[:, 0]) / (thirds[:, 1] - thirds[:, 0]))[:, None]
+            self._add_squares(real, (third - z * self._one[real]) / (z**2 - z))
 
     def _slopes_of_pairs(self, model: Any, changed: Any, p: int) -> Any:
         """T_ia,jb as a sparse matrix, (n_pairs, p): mostly each parameter belongs to few pairs."""
@@ -248,6 +251,15 @@ class FormSlopes:
             is_pair = places >= 0
             products[:, places[is_pair]] += spread[:, is_pair] / both[places[is_pair]]
         return z, products
+
+
+def _three_values(bounds: Array) -> Array:
+    """Values of a real unit between its bounds: z = 0, z = 1, and a third one."""
+    low, high = bounds
+    if not np.isfinite(low):
+        return np.array([0.0, 1.0, -1.0])
+    width = high - low if np.isfinite(high) else 1.0
+    return np.array([low, low + width, low + 0.5 * width])
 
 
 def _places(space: StateSpace, values: list[Array]) -> tuple[Indices, Array, Array]:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer
 from ebm._types import Array, Indices
+from ebm.effective._bounded_trace import TraceWithBounded
 from ebm.effective._completion import (
     MOST_BYTES,
     MOST_SECONDS,
@@ -34,6 +35,7 @@ from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import QuadraticForm, offered_form, summable_form
 from ebm.model import EnergyModel, ParametricModel, are_equal, checked_space
 from ebm.models import InteractionModel
+from ebm.models._gaussian_units import gaussian_units
 from ebm.perturbation._costs import require_within
 from ebm.spaces import Binary, Spins, StateSpace
 from ebm.spaces._fixed_units import FixedUnits
@@ -58,8 +60,8 @@ def marginalize(model: EnergyModel, keep: Sequence[int] | Sequence[str]) -> Marg
     model : EnergyModel
         The joint model. In a pairwise model, units that are independent given the kept ones are
         summed separately, so that a layer of m hidden units costs 2m terms instead of 2^m, and real
-        units are integrated out; in other models every state of the units summed out is visited,
-        which must be finite.
+        units are integrated out, those with bounds where they are not coupled to each other; in
+        other models every state of the units summed out is visited, which must be finite.
     keep : sequence of int or str
         The units to keep, by number or by name, in the order of the result. Those of a restricted
         machine are its visible units; ``rbm.joint()`` has the units of both layers.
@@ -178,7 +180,11 @@ class MarginalModel(EnergyModel):
         if offered_form(self.model) is not QuadraticForm:
             return self._every_state
         space = self.model.space
-        kind = TraceWithGaussian if space.is_real[self.traced].any() else TraceByProducts
+        kind: type[TraceByProducts | TraceWithBounded | TraceWithGaussian] = TraceByProducts
+        if np.isin(self.traced, gaussian_units(space)).any():
+            kind = TraceWithGaussian
+        elif space.is_bounded[self.traced].any():
+            kind = TraceWithBounded
         keep = np.array(self.keep, dtype=np.intp)
         return kind(summable_form(self.model), space, keep, self.traced)
 

@@ -12,22 +12,23 @@ from ebm.ensembles import Moments
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._log_weights import cut_form
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
-from ebm.enumeration._real_units import RealEnsemble
+from ebm.enumeration._real_ensemble import RealEnsemble
 from ebm.enumeration._two_layers import LayerMoments
 from ebm.enumeration.exact_ensemble import ExactEnsemble
 from ebm.forms import LayeredForm
 from ebm.model import EnergyModel
 from ebm.models._layers import pairs_of_layers
 from ebm.models._library import library_model
-from ebm.spaces import FiniteSpace, Reals
+from ebm.spaces import FiniteSpace
+from ebm.units import Gaussian
 
 __all__ = ["GaussianMixture", "is_mixture"]
 
 
 def is_mixture(form: LayeredForm) -> bool:
     """Whether two-valued units are hidden behind Gaussian ones."""
-    kinds = form.visible_units.space, form.hidden_units.space
-    return kinds[0] is Reals and kinds[1] is not None and issubclass(kinds[1], FiniteSpace)
+    hidden = form.hidden_units.space(1)
+    return isinstance(form.visible_units, Gaussian) and isinstance(hidden, FiniteSpace)
 
 
 class GaussianMixture(RealEnsemble):

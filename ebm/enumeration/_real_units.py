@@ -3,69 +3,37 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ebm._arrays import as_integer, in_base
-from ebm._randomness import RandomSource, generator
+from ebm._arrays import in_base
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.ensembles.moments import moments_of
+from ebm.enumeration._bounded_units import ConditionalBounded
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._log_weights import cut_form
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
+from ebm.enumeration._real_ensemble import RealEnsemble
 from ebm.enumeration.exact_ensemble import ExactEnsemble
-from ebm.errors import EnumerationLimitError, require_memory
 from ebm.model import EnergyModel
-from ebm.models._gaussian_units import GaussianUnits
+from ebm.models._gaussian_units import (
+    GaussianUnits,
+    Slopes,
+    gaussian_units,
+    spread_of_slopes,
+    spread_of_squares,
+)
 from ebm.models._library import model_of
+from ebm.spaces import FiniteSpace
 
-__all__ = ["ConditionalGaussian", "KeptUnits", "RealEnsemble"]
+__all__ = ["ConditionalGaussian", "KeptUnits"]
 
 #: States of the finite units at which a function is asked at a time.
 ROWS = 2**10
-
-
-class RealEnsemble(ExactEnsemble):
-    """An exact distribution that has no list of states: ln Z, moments, log-probabilities, draws.
-
-    Log-probabilities are those of densities of the real units.
-    """
-
-    def __init__(self, model: EnergyModel, limits: Limits, log_partition: float) -> None:
-        self.model, self._limits = model, limits
-        self.space: Any = model.space
-        self._resolved, self._ground = None, 0.0
-        self.log_partition = self._log_relative = log_partition
-
-    def sample(self, n_draws: int, rng: RandomSource = None) -> Array:
-        """Independent draws, (n_draws, n)."""
-        n_draws = as_integer(n_draws, "n_draws")
-        require_memory(
-            32.0 * n_draws * self.space.n,
-            f"{n_draws} draws of {self.space.n} units",
-            "draw fewer at a time, or raise max_memory",
-            limit=self._limits.max_memory,
-        )
-        return self._drawn(n_draws, generator(rng))
-
-    @abstractmethod
-    def _drawn(self, n_draws: int, rng: np.random.Generator) -> Array:
-        """Independent draws, (n_draws, n)."""
-
-    def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
-        return self._drawn(n_draws, rng)
-
-    def _require_streaming(self, what: str, numbers_per_state: int) -> None:
-        raise EnumerationLimitError(
-            f"the states of {self.space!r} cannot be listed: ask for moments, log_probability or "
-            "draws, and for other averages take "
-            "ebm.Ensemble.from_data(ensemble.sample(n_draws), space=model.space)"
-        )
 
 
 class ConditionalGaussian(RealEnsemble):
@@ -77,26 +45,31 @@ class ConditionalGaussian(RealEnsemble):
     Attributes
     ----------
     finite : ExactEnsemble or None
-        The exact distribution p(r) of the finite units, if there are any.
+        The exact distribution p(r) of the finite units, and of real ones with bounds, if there are
+        any.
     """
 
     finite: ExactEnsemble | None
 
     def __init__(self, model: EnergyModel, form: Any, limits: Limits, n_jobs: int) -> None:
         space = model.space
-        self._finite_units = np.flatnonzero(~space.is_real)
-        self._real_units = np.flatnonzero(space.is_real)
-        self.finite = None
-        if len(self._finite_units):
-            part: Any = space.subspace(self._finite_units)
+        self._real_units = gaussian_units(space)
+        self._finite_units = np.setdiff1d(np.arange(space.n), self._real_units)
+        part: Any = space.subspace(self._finite_units) if len(self._finite_units) else None
+        if isinstance(part, FiniteSpace):
             require_affordable(part, limits, n_jobs)
         self._units = GaussianUnits.of(form, space)
         rest = self._units.integrated()
-        log_partition = -rest.constant
-        if len(self._finite_units):
-            self.finite = PairwiseEnumeration(
-                model_of(rest, part), part, cut_form(rest), limits, n_jobs
-            )
+        self.finite, log_partition = None, -rest.constant
+        if part is not None:
+            if isinstance(part, FiniteSpace):
+                left = model_of(rest, part)
+                self.finite = PairwiseEnumeration(left, part, cut_form(rest), limits, n_jobs)
+            else:
+                # Refusals name the units as the whole model does.
+                labels = [space.labels[unit] for unit in self._finite_units]
+                left = model_of(rest, part.named(labels))
+                self.finite = ConditionalBounded(left, rest, limits)
             log_partition = self.finite.log_partition
         super().__init__(model, limits, log_partition)
 
@@ -134,6 +107,14 @@ class ConditionalGaussian(RealEnsemble):
             bends = ((f(states + u) + f(states - u)) / 2 - at_means for u in self.steps())
             total = total + np.tensordot(weights, sum(bends, at_means), axes=1)
         return np.asarray(total)
+
+    def spread_of_slopes(self, slopes: Slopes, states: Array, weights: Array) -> Array:
+        """Σ_r w_r Σ_u δ_u δ_uᵀ of states with the real units at their means, (p, p)."""
+        return spread_of_slopes(slopes, states, weights, self.steps())
+
+    def spread_of_squares(self, slopes: Slopes, state: Array) -> Array:
+        """2 Σ_uu' q q'ᵀ, (p, p)."""
+        return spread_of_squares(slopes, state, self.steps())
 
     def steps(self) -> Array:
         """Steps u of the states along the real units with Σ_u uuᵀ = K⁻¹, (m, n)."""

@@ -61,8 +61,7 @@ class RecodedEnumeration(ExactEnsemble):
     def hidden_moments(self) -> Moments:
         """Means and covariances of the hidden units."""
         moments = self._recoded.hidden_moments()
-        space = self._hidden_units.space
-        home = moments.space if space is None else space(moments.space.n)
+        home = self._hidden_units.space(moments.space.n)
         return self._as_own(moments, home, self._hidden_low, self._hidden_scale)
 
     def layer_moments(self) -> LayerMoments:

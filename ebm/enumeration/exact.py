@@ -8,6 +8,7 @@ import numpy as np
 
 from ebm._parallel import number_of_jobs
 from ebm.enumeration._blocked import BlockedEnumeration
+from ebm.enumeration._bounded_units import ConditionalBounded
 from ebm.enumeration._count_ensemble import CountedEnumeration, Underflow, is_ordinary
 from ebm.enumeration._counted_products import CountedProducts
 from ebm.enumeration._gaussian_layer import GaussianMixture, is_mixture
@@ -48,7 +49,8 @@ def exact(
     active units (``term_form`` with ``count``) three times a pairwise model; any other finite model
     one ``energy`` per state. Real units that are Gaussian given the others are integrated out, so
     that the states of the finite ones are summed, hidden ones among them, at the cost of a pairwise
-    model.
+    model. So are real units with bounds that are not coupled to each other, at one generating
+    function per unit and state.
 
     Parameters
     ----------
@@ -138,7 +140,10 @@ def _with_real_units(model: Any, limits: Limits, n_jobs: int) -> ExactEnsemble:
     """The sum over finite units, real ones integrated out; refused where there is none."""
     kind = offered_form(model)
     if kind is QuadraticForm:
-        return ConditionalGaussian(model, summable_form(model), limits, n_jobs)
+        form = summable_form(model)
+        if model.space.is_bounded[model.space.is_real].all():
+            return ConditionalBounded(model, form, limits)
+        return ConditionalGaussian(model, form, limits, n_jobs)
     if kind is LayeredForm:
         form = summable_form(model)
         if is_mixture(form):

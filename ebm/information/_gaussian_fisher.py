@@ -8,7 +8,6 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.information.ensemble_information import energy_gradients
-from ebm.models._gaussian_units import spread_of_slopes, spread_of_squares
 
 #: Derivatives that are held at a time.
 CHUNK = 2**22
@@ -17,10 +16,13 @@ CHUNK = 2**22
 def quadratic_fisher(model: Any, average: Any) -> Array:
     """Cov[g], g = ∂E/∂θ, over p(r) N(x; μ(r), S), exact for g of second degree in x, (p, p).
 
+    Of independent units x with bounds, g is of first degree in each, and Σ_u δ_u δ_uᵀ the sum of
+    Var[x|r] ∂g/∂x ∂g/∂xᵀ.
+
     With S = Σ_u uuᵀ, δ_u = [g(r, μ+u) − g(r, μ−u)]/2 and q_uu' half of the mixed difference of g,
     Cov[g] = Cov_r[g(r, μ)] + E_r[Σ_u δ_u δ_uᵀ] + 2 Σ_uu' q_uu' q_uu'ᵀ.
     """
-    p, steps = len(model.parameters), average.steps()
+    p = len(model.parameters)
 
     def slopes(states: Array) -> Array:
         return energy_gradients(model, states, p)
@@ -30,10 +32,10 @@ def quadratic_fisher(model: Any, average: Any) -> Array:
         at_mean = slopes(states)
         if shift is None:
             # Second derivatives are the same wherever the finite units are.
-            shift, total = at_mean[0], spread_of_squares(slopes, states[0], steps)
+            shift, total = at_mean[0], average.spread_of_squares(slopes, states[0])
         deviation = at_mean - shift
         mean += weights @ deviation
         total = total + deviation.T @ (deviation * weights[:, None])
-        total = total + spread_of_slopes(slopes, states, weights, steps)
+        total = total + average.spread_of_slopes(slopes, states, weights)
     total = total - np.outer(mean, mean)
     return np.asarray((total + total.T) / 2)

@@ -12,6 +12,7 @@ from ebm.errors import NoMaximumWarning, warn
 from ebm.forms import LayeredForm, QuadraticForm, offered_form
 from ebm.learning._existence import gentle_penalty
 from ebm.learning._families import joint_model
+from ebm.models._gaussian_units import gaussian_units
 from ebm.spaces._labels import shown
 
 #: Share of a variance that is rounding.
@@ -26,12 +27,12 @@ def determined_units_notes(family: Any, data: Any, penalty: Any) -> tuple[str, .
     Densities then grow for ever along such a combination of units.
     """
     is_free = not (penalty.holds_biases or penalty.is_tied)
-    if not (is_free and isinstance(data, Ensemble) and family.space.is_real.any()):
+    if not (is_free and isinstance(data, Ensemble) and len(gaussian_units(family.space))):
         return ()
     kind = offered_form(family)
     if joint_model(family) is not None or kind not in {QuadraticForm, LayeredForm}:
         return ()
-    real = np.flatnonzero(family.space.is_real)
+    real = gaussian_units(family.space)
     columns = family.space.columns(real)
     moments, finite = data.moments(), np.ones(family.space.n_features, dtype=bool)
     finite[columns], covariance = False, moments.covariance

@@ -233,7 +233,10 @@ class _Features:
 
     def changes(self, rows: Array, unit: int) -> Iterator[Array]:
         """T of the neighbors that differ from a row in one unit, less T of the row, in blocks."""
-        for value in self.model.space.values_of(unit):
+        space = self.model.space
+        # Real units differ as much as their bounds, or as 0 and 1.
+        ends = [end for end in space.bounds[:, unit] if np.isfinite(end)] or [0.0, 1.0]
+        for value in ends if space.is_real[unit] else space.values_of(unit):
             others = rows[rows[:, unit] != value]
             for start in range(0, len(others), BLOCK):
                 before = others[start : start + BLOCK]

@@ -16,13 +16,14 @@ from ebm.learning._families import has_hidden_units, has_pairs, joint_model
 from ebm.learning._separation import FEW_STATES, doubt_of_maximum
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.models import PairwiseModel
+from ebm.models._gaussian_units import gaussian_units
 
 #: Most parameters among whose directions a field is looked for.
 MOST_PARAMETERS = 500
 
 
 def unseen_values_notes(family: Any, data: Any, penalty: AppliedPenalty) -> tuple[str, ...]:
-    """Say that there is no maximum, as some value of a finite unit never occurs in the rows.
+    """Say that there is no maximum, as some value of a unit never occurs in the rows.
 
     Of marginals, machines, and pairwise families with real units; of those the finite units may lie
     on any face of their polytope. Where all is finite and affine, the end of a fit tells it.
@@ -32,17 +33,17 @@ def unseen_values_notes(family: Any, data: Any, penalty: AppliedPenalty) -> tupl
         return ()
     joint = joint_model(family)
     whole = family if joint is None else joint
-    kind, is_real = offered_form(whole), family.space.is_real
-    is_mixed = joint is None and kind is QuadraticForm and is_real.any()
+    kind, space = offered_form(whole), family.space
+    is_mixed = joint is None and kind is QuadraticForm and space.is_real.any()
     if kind not in {QuadraticForm, LayeredForm}:
         return ()
     if not (is_mixed or joint is not None or kind is LayeredForm):
         return ()
     # Two-valued units have a verdict of their own.
-    if has_pairs(whole) or has_hidden_units(family) or is_real.all():
+    if has_pairs(whole) or has_hidden_units(family) or len(gaussian_units(space)) == space.n:
         return ()
     labels, held = _unseen(family, whole, data), True
-    if not labels and is_mixed:
+    if not labels and is_mixed and not space.is_real.all():
         labels, held = _separated(family, data, penalty), penalty.holds_couplings
     if not labels:
         return ()
@@ -52,7 +53,10 @@ def unseen_values_notes(family: Any, data: Any, penalty: AppliedPenalty) -> tupl
 
 
 def _unseen(family: Any, whole: Any, data: Ensemble) -> list[str]:
-    """Names of the finite units of which some value never occurs that has a field of its own."""
+    """Names of the finite units of which some value never occurs that has a field of its own.
+
+    And of real units with no value but one of their bounds.
+    """
     space, mean = family.space, np.asarray(data.expectation(family.space.features))
     keep = np.array(getattr(family, "keep", range(space.n)))
     labels = []
@@ -63,6 +67,10 @@ def _unseen(family: Any, whole: Any, data: Ensemble) -> list[str]:
         shares = np.array([1 - share[0], share[0]]) if len(share) == 1 else share
         values = space.values_of(unit)[shares < 1e-12]
         if any(_has_field(whole, keep[unit], value) for value in values):
+            labels.append(space.labels[unit])
+    for unit in np.flatnonzero(space.is_bounded).tolist():
+        # All rows at a bound draw the unit there.
+        if mean[space.columns([unit])[0]] in space.bounds[:, unit]:
             labels.append(space.labels[unit])
     return labels
 

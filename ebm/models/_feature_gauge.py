@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from ebm._types import Array, Flags, Indices
+from ebm.models._gaussian_units import gaussian_units
 from ebm.spaces import FiniteSpace, StateSpace
 
 
@@ -49,18 +50,24 @@ class FeatureGauge:
 
     @cached_property
     def pairs(self) -> tuple[Indices, Indices]:
-        """Kept features of two units i < j, by units and then by values, (n_pairs,) each."""
-        return _ordered(self.kept, self.unit_of)
+        """Kept features of two units i < j, by units and then by values, (n_pairs,) each.
+
+        Units with bounds are no pairs: coupled to each other they could not be integrated out.
+        """
+        return _ordered(self.kept, self.unit_of, self.space.is_bounded)
 
     @cached_property
     def all_pairs(self) -> tuple[Indices, Indices]:
         """The same of all features."""
-        return _ordered(np.arange(self.space.n_features), self.unit_of)
+        return _ordered(np.arange(self.space.n_features), self.unit_of, self.space.is_bounded)
 
     @cached_property
     def squared(self) -> Indices:
-        """Features of real units, whose couplings with themselves are parameters, (m,)."""
-        return np.flatnonzero(self.space.is_real[self.unit_of])
+        """Features of real units without bounds, whose A_cc are parameters, (m,).
+
+        With bounds A_cc says of what kind a unit is, as do the settings of a layer.
+        """
+        return self.space.columns(gaussian_units(self.space))
 
     @cached_property
     def last_value(self) -> Array:
@@ -118,11 +125,12 @@ def gauge_of(space: StateSpace) -> FeatureGauge:
     return FeatureGauge(space)
 
 
-def _ordered(features: Indices, unit_of: Indices) -> tuple[Indices, Indices]:
-    """All pairs of features of different units, sorted by both units, then by both features."""
+def _ordered(features: Indices, unit_of: Indices, is_bounded: Flags) -> tuple[Indices, Indices]:
+    """Pairs of features of different units, not both bounded, by both units, then by features."""
     i, j = np.triu_indices(len(features), 1)
     first, second = features[i], features[j]
-    apart = unit_of[first] < unit_of[second]
+    units = unit_of[first], unit_of[second]
+    apart = (units[0] < units[1]) & ~(is_bounded[units[0]] & is_bounded[units[1]])
     first, second = first[apart], second[apart]
     order = np.lexsort((second, first, unit_of[second], unit_of[first]))
     return first[order], second[order]

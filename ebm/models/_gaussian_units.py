@@ -15,6 +15,9 @@ from ebm.errors import NormalizationError
 from ebm.forms import QuadraticForm
 from ebm.spaces import StateSpace
 
+#: ∂E/∂θ of states, (k, n) -> (k, p).
+Slopes = Callable[[Array], Array]
+
 
 @dataclass(frozen=True, eq=False)
 class GaussianUnits:
@@ -33,9 +36,9 @@ class GaussianUnits:
     def of(
         cls, form: QuadraticForm, space: StateSpace, units: Indices | None = None
     ) -> GaussianUnits:
-        """All real units of a form over a space, or some; refused where K is not positive."""
+        """All Gaussian units of a form over a space, or some; refused where K is not positive."""
         form = form.at_origin().dense()
-        real = np.flatnonzero(space.is_real) if units is None else units
+        real = gaussian_units(space) if units is None else units
         columns = space.columns(real)
         rest = np.setdiff1d(np.arange(space.n_features), columns)
         precision = -form.matrix[np.ix_(columns, columns)]
@@ -93,9 +96,12 @@ class GaussianUnits:
         return np.asarray(np.linalg.solve(self.root.T, np.linalg.solve(self.root, right)))
 
 
-def spread_of_slopes(
-    slopes: Callable[[Array], Array], states: Array, weights: Array, steps: Array
-) -> Array:
+def gaussian_units(space: StateSpace) -> Indices:
+    """Numbers of the real units without bounds, which are Gaussian in any quadratic form."""
+    return np.flatnonzero(space.is_real & ~space.is_bounded)
+
+
+def spread_of_slopes(slopes: Slopes, states: Array, weights: Array, steps: Array) -> Array:
     """Σ_r w_r Σ_u δ_u δ_uᵀ, δ_u = [g(x_r+u) − g(x_r−u)]/2 for g (k, p) of states, (p, p).
 
     With real units at their means and Σ_u uuᵀ = K⁻¹ it is what the part of g that is linear in
@@ -108,7 +114,7 @@ def spread_of_slopes(
     return np.asarray(total)
 
 
-def spread_of_squares(slopes: Callable[[Array], Array], state: Array, steps: Array) -> Array:
+def spread_of_squares(slopes: Slopes, state: Array, steps: Array) -> Array:
     """2 Σ_uu' q q'ᵀ, q_uu' = [g(x+u+u') − g(x+u) − g(x+u') + g(x)]/2 at any one state, (p, p)."""
     at, one = slopes(state[None])[0], slopes(state + steps)
     total: Any = 0.0

@@ -1,4 +1,4 @@
-"""The model of both layers of a machine, where the units of both have a space."""
+"""The model of both layers of a machine."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from ebm.models._layers import joint_names
 from ebm.models.any_units import PairwiseModel
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 from ebm.spaces import Product
-from ebm.units import Bernoulli, Gaussian, Spin
+from ebm.units import Bernoulli, Exponential, Gaussian, ReLU, Spin, Uniform
 
 
 def joint_of_layers(machine: Any) -> BoltzmannMachine | IsingModel | PairwiseModel:
-    """W = [[0, U], [Uᵀ, 0]] with b and c, visible units first; −γ on the diagonal of real ones."""
+    """W = [[0, U], [Uᵀ, 0]] with b and c, visible units first.
+
+    Own energies γh²/2 are −γ on the diagonal, and λh is −λ in the fields.
+    """
     n, size = machine.n, machine.n + machine.n_hidden
-    if machine.hidden_units.space is None:
-        raise ModelError(
-            "a joint model needs hidden units that have a space, Bernoulli, Spin or Gaussian ones, "
-            f"got {machine!r}: stay with its methods"
-        )
     require_memory(
         3 * 8.0 * size**2,
         f"the weights between all of {size} units",
@@ -45,8 +43,15 @@ def joint_of_layers(machine: Any) -> BoltzmannMachine | IsingModel | PairwiseMod
         return IsingModel(weights, fields, offset=offset, names=names)
     spaces = [units.space(m) for units, m in zip(machine.units, form.weights.shape, strict=True)]
     for units, block in zip(machine.units, (slice(n), slice(n, None)), strict=True):
-        if isinstance(units, Gaussian):
-            np.fill_diagonal(weights[block, block], -units.precisions)
+        match units:
+            case Gaussian(precision) | ReLU(precision):
+                np.fill_diagonal(weights[block, block], -np.asarray(precision))
+            case Exponential(rate):
+                fields[block] -= rate
+            case Bernoulli() | Spin() | Uniform():
+                pass
+            case _:
+                raise ModelError(f"a joint model needs units of ebm.units, got {units!r}")
     # A name of a unit may be that of a block: then the blocks have none.
     space: Any = Product(*spaces, names=names)
     if not {"visible", "hidden"} & set(names or ()):

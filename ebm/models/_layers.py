@@ -16,7 +16,7 @@ from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form
 from ebm.models._frozen import Frozen
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
-from ebm.spaces import Reals, StateSpace
+from ebm.spaces import StateSpace
 from ebm.spaces._fixed_units import FixedUnits, fixed_units
 from ebm.spaces._labels import hidden_names
 from ebm.units import Bernoulli, Gaussian, Spin, Unit
@@ -57,12 +57,9 @@ class LayerConditionals(Frozen):
 
     def visible_input(self, hidden: ArrayLike) -> Array:
         """Inputs of the visible units, b_α + Σ_β U_αβ (h_β−ĥ_β), (..., m) -> (..., n)."""
-
-        def inputs(h: Array) -> Array:
-            self.hidden_units.require_values(h)
-            return np.asarray((h - self.hidden_center) @ self.weights.T + self.visible_biases)
-
-        return (self.hidden_units.space or Reals)(len(self.hidden_biases)).map(inputs, hidden)
+        return self.hidden_units.space(len(self.hidden_biases)).map(
+            lambda h: (h - self.hidden_center) @ self.weights.T + self.visible_biases, hidden
+        )
 
     def hidden_conditional(self, states: ArrayLike) -> Array:
         """E[h_β | v] = Γ′(hidden_input), (..., n) -> (..., m); p(h_β = 1 | v) of {0,1} units.
@@ -167,11 +164,10 @@ class LayerConditionals(Frozen):
         >>> machine.given_hidden({1: 1}).visible_biases
         array([1.5])
         """
-        space = self.hidden_units.space or Reals
-        fixed = fixed_units(values, space(len(self.hidden_biases)), "values")
+        space = self.hidden_units.space(len(self.hidden_biases))
+        fixed = fixed_units(values, space, "values")
         units, rest, h = fixed.units, fixed.rest, fixed.values
         held = self.hidden_units.at(units)
-        held.require_values(h)
         constant = float(held.energy(h).sum() - self.hidden_biases[units] @ h)
         push = self.weights[:, units] @ (h - self.hidden_center[units])
         return self._replaced(
@@ -185,7 +181,7 @@ class LayerConditionals(Frozen):
 
 
 def checked_units(units: Any) -> tuple[Any, Unit]:
-    """The kinds of the visible and the hidden units, the former one that has a space."""
+    """The kinds of the visible and the hidden units, the former not bounded ones."""
     try:
         visible, hidden = units
     except (TypeError, ValueError):
@@ -195,10 +191,10 @@ def checked_units(units: Any) -> tuple[Any, Unit]:
             "units must be those of the visible and of the hidden layer, such as "
             f"(ebm.units.Spin(), ebm.units.Gaussian(1.0)), got {units!r}"
         )
-    if visible.space is None:
+    if visible.space(1).is_bounded[0]:
         raise ModelError(
-            "visible units must be Bernoulli, Spin or Gaussian, whose states are a space, got "
-            f"{visible!r}"
+            f"visible units must be Bernoulli, Spin or Gaussian, got {visible!r}: in a "
+            "PairwiseModel over a product of spaces any units may be seen"
         )
     return visible, hidden
 
@@ -306,7 +302,7 @@ def gaussian_layer_averages(machine: Any, average: Any) -> tuple[Array, Array, A
 
 def pairwise_model(machine: Any) -> BoltzmannMachine | IsingModel:
     """The machine of :func:`pairs_of_layers`, its names those of the visible units."""
-    is_real = machine.visible_units.space is Reals
+    is_real = isinstance(machine.visible_units, Gaussian)
     if is_real or not isinstance(machine.hidden_units, Gaussian):
         kinds = [type(units).__name__ for units in machine.units]
         raise ModelError(

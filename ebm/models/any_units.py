@@ -15,9 +15,10 @@ from ebm.errors import ModelError
 from ebm.forms import QuadraticForm
 from ebm.model import PairFeatures, ParametricModel, Penalized
 from ebm.models import _couplings
+from ebm.models._bounded_units import require_integral
 from ebm.models._feature_gauge import FeatureGauge, gauge_of
 from ebm.models._frozen import Frozen
-from ebm.models._gaussian_units import require_positive
+from ebm.models._gaussian_units import gaussian_units
 from ebm.spaces import FiniteSpace, StateSpace
 from ebm.spaces._labels import agreed_names, refuse_labels
 
@@ -37,11 +38,16 @@ class PairwiseModel(Frozen, ParametricModel):
 
     A two-valued or real unit has one feature, its value, and a unit of q levels has q, of which one
     is 1; A couples features of different units, and real units with themselves. Given the finite
-    units the real ones are Gaussian, and their block of −A is the precision. A number added to all
-    q fields of a unit, or to all its q couplings with one feature and taken from the field of that
-    one, changes no probability. The parameters are therefore the entries in the gauge in which
-    those of the last level of each unit are zero: for units of levels alone those of a
-    ``PottsModel``, for other units all entries.
+    units the real ones are Gaussian, and their block of −A is the precision. Real units with
+    bounds, ``ebm.Intervals``, are those of ``ebm.units`` given all others: on half lines ReLU of
+    the precision −A_cc, exponential where A_cc = 0, and uniform in intervals with two ends.
+
+    A number added to all q fields of a unit, or to all its q couplings with one feature and taken
+    from the field of that one, changes no probability. The parameters are therefore the entries in
+    the gauge in which those of the last level of each unit are zero: for units of levels alone
+    those of a ``PottsModel``, for other units all entries. Couplings of units with bounds with
+    themselves and with each other are settings and no parameters: with the latter the units could
+    not be integrated out.
 
     Parameters
     ----------
@@ -64,7 +70,8 @@ class PairwiseModel(Frozen, ParametricModel):
         If ``space`` is no space, a number is not finite, two features of one finite unit are
         coupled, or a coupling is written in one order of its units.
     NormalizationError
-        If the precision of the real units is not positive definite.
+        If the precision of the real units is not positive definite, or the input of an exponential
+        unit is not always below zero.
     NamesError
         If labels are not the names of the units, or there is more than one feature for a unit.
 
@@ -112,15 +119,16 @@ class PairwiseModel(Frozen, ParametricModel):
         fields = _couplings.vector(fields, d, "fields", names)
         self._freeze(couplings=couplings, fields=fields, offset=as_finite(self.offset, "offset"))
         self._require_different_units()
-        self._require_precision()
+        self._require_integral()
 
     @classmethod
     def for_data(cls, data: Any) -> Self:
         """Independent units with the moments of data: where a fit of real units begins.
 
         Real units have the means and variances of the data, so that a fit finds columns of any
-        scale; one that never changes has 1/N of its square for a variance. Finite units have their
-        frequencies, half an observation added to each value.
+        scale; one that never changes has 1/N of its square for a variance. On half lines they are
+        exponential units of the means of the data, in intervals with two ends uniform. Finite units
+        have their frequencies, half an observation added to each value.
 
         Parameters
         ----------
@@ -149,10 +157,15 @@ class PairwiseModel(Frozen, ParametricModel):
         require_ensemble(data)
         space, moments, size = data.space, data.moments(), float(data.sample_size)
         fields, precisions = np.zeros(space.n_features), np.zeros(space.n_features)
-        for unit, is_real in enumerate(space.is_real):
+        gaussian = set(gaussian_units(space).tolist())
+        for unit, (low, high) in enumerate(space.bounds.T):
             own = space.columns([unit])
             mean = moments.mean[own]
-            if is_real:
+            if space.is_bounded[unit]:
+                # A column that never leaves its bound has a small scale, as have constant ones.
+                above = np.maximum(mean - low, max(abs(low), 1.0) / min(size, MOST_ROWS))
+                fields[own] = -1 / above if np.isinf(high) else 0.0
+            elif unit in gaussian:
                 variance, square = moments.covariance[own, own], mean**2
                 constant = np.where(square > 0, square, 1.0) / min(size, MOST_ROWS)
                 varies = variance > NO_VARIANCE * square
@@ -187,13 +200,9 @@ class PairwiseModel(Frozen, ParametricModel):
                 f"of the unit {unit!r}: give it to fields, which act on one unit"
             )
 
-    def _require_precision(self) -> None:
-        """Refuse real units whose precision, −A among them, is not positive definite."""
-        own = self._gauge.squared
-        if len(own):
-            units = self._gauge.unit_of[own]
-            labels = tuple(self.space.labels[unit] for unit in units)
-            require_positive(-self.couplings[np.ix_(own, own)], labels)
+    def _require_integral(self) -> None:
+        """Refuse real units whose e^(−E) has no finite integral."""
+        require_integral(self.couplings, self.fields, self.space)
 
     def __repr__(self) -> str:
         return f"PairwiseModel(n={self.n}, {len(self.parameters)} parameters, {self.space!r})"
@@ -349,7 +358,12 @@ class PairwiseModel(Frozen, ParametricModel):
             If the precision of the real units is not positive definite there.
         """
         changed = self._from_vector(theta, "theta", self.last_state_zero().offset)
-        changed._require_precision()
+        bounded = self.space.columns(np.flatnonzero(self.space.is_bounded))
+        if len(bounded):
+            couplings, own = changed.couplings.copy(), np.ix_(bounded, bounded)
+            couplings[own] = self.couplings[own]
+            changed = changed._with(couplings, changed.fields, changed.offset)
+        changed._require_integral()
         return changed
 
     def _from_vector(self, theta: ArrayLike, name: str, offset: float) -> Self:

@@ -115,7 +115,7 @@ class RestrictedBoltzmannMachine(LayerConditionals, ParametricModel):
             ("hidden_center", self.hidden_center, 0),
         )
         units = checked_units(self.units)
-        space = units[0].space(n, names=names)
+        space = units[0].space(n).named(names)
         names = space.names
         dense = self.weights.toarray() if is_sparse(self.weights) else self.weights
         weights = aligned(dense, "weights", names, hidden)
@@ -198,7 +198,7 @@ class RestrictedBoltzmannMachine(LayerConditionals, ParametricModel):
             raise ModelError(f"scale must be a standard deviation, 0 or more, got {scale}")
         visible, hidden = checked_units(units)
         if not isinstance(data, Ensemble):
-            space = visible.space
+            space = type(visible.space(1))
             data = Ensemble.from_data(data, space=space, sample_weight=sample_weight, names=names)
         visible, biases = independent_layer(visible, data)
         drawn = generator(rng).normal(0, scale, (len(biases), n_hidden))
@@ -431,13 +431,14 @@ class RestrictedBoltzmannMachine(LayerConditionals, ParametricModel):
         BoltzmannMachine, IsingModel or PairwiseModel
             On n + m units, the visible ones first, with the same ln Z. Where the visible units
             have names, the hidden ones are called ``"h0"``, ``"h1"``, … Two layers of ±1 units are
-            an Ising model. Layers of different kinds, or of Gaussian units, which have couplings −γ
-            with themselves, are the blocks ``visible`` and ``hidden`` of a ``Product``.
+            an Ising model. Layers of different kinds, or of real units, are the blocks ``visible``
+            and ``hidden`` of a ``Product``; precisions γ are couplings −γ of Gaussian and ReLU
+            units with themselves, and rates λ fields −λ.
 
         Raises
         ------
         ModelError
-            If the hidden units have no space: exponential, rectified or uniform ones.
+            If units are of a kind that is not one of ``ebm.units``.
         NormalizationError
             If the precision of all real units is not positive definite.
         MemoryLimitError

@@ -8,7 +8,8 @@ import numpy as np
 
 from ebm._types import Array, Indices, Words
 from ebm.forms import QuadraticForm
-from ebm.models._gaussian_units import GaussianUnits
+from ebm.models._bounded_units import BoundedUnits
+from ebm.models._gaussian_units import GaussianUnits, gaussian_units
 from ebm.sampling._by_energy import choose_columns
 from ebm.sampling._precision import require_sums
 from ebm.sampling.sweeper import Sweeper, uniforms
@@ -19,8 +20,9 @@ class MixedSweeper(Sweeper):
     """Heat bath of units of different kinds, all of them or some, in turn.
 
     The log weight of level a of a finite unit i, of features φ_a, given all others is
-    φ_a·(v_i + Σ_{j≠i} A_ij f_j) + ½ φ_a A_ii φ_a. Real units follow all at once, as Gaussian ones
-    given the finite ones and those that stay.
+    φ_a·(v_i + Σ_{j≠i} A_ij f_j) + ½ φ_a A_ii φ_a. Gaussian units follow all at once, given all
+    that are not; then those with bounds, all at once or, if some are coupled to each other, in
+    turn.
     """
 
     def __init__(
@@ -30,13 +32,17 @@ class MixedSweeper(Sweeper):
         require_sums(form.matrix, form.vector, name="the model")
         self._space = space
         swept = np.arange(space.n) if units is None else units
-        self._units, self._real = (
-            swept[space.is_real[swept] == is_real] for is_real in (False, True)
-        )
+        self._units, bounded = swept[~space.is_real[swept]], swept[space.is_bounded[swept]]
         self._rows = {int(unit): _row(form, space, unit) for unit in self._units}
-        self._gaussian = None
+        self._gaussian, self._real = None, swept[np.isin(swept, gaussian_units(space))]
         if len(self._real):
             self._gaussian = GaussianUnits.of(form, space, self._real)
+        columns = space.columns(bounded)
+        are_apart = not np.triu(form.matrix[np.ix_(columns, columns)], 1).any()
+        groups = [bounded] if are_apart else np.split(bounded, len(bounded))
+        self._bounded = [
+            (group, BoundedUnits.of(form, space, group)) for group in groups if len(group)
+        ]
 
     def advance(self, work: Array, stream: Words, n_sweeps: int) -> None:
         """Sequential sweeps over the units."""
@@ -52,9 +58,14 @@ class MixedSweeper(Sweeper):
                 features[:, own] = own_features[chosen]
             if self._gaussian is not None:
                 self._draw_real(self._gaussian, work, features, stream)
+                features[:, self._gaussian.columns] = work[:, self._real]
+            for group, units in self._bounded:
+                inputs = units.inputs(features[:, units.rest])
+                work[:, group] = units.quantile(inputs, uniforms(stream, inputs.shape))
+                features[:, units.columns] = work[:, group]
 
     def _draw_real(self, units: GaussianUnits, work: Array, features: Array, stream: Words) -> None:
-        """All real units that are swept, from their distribution given the others."""
+        """All Gaussian units that are swept, from their distribution given the others."""
         from scipy.special import ndtri
 
         normal = ndtri(uniforms(stream, (len(work), len(self._real))))

@@ -188,7 +188,7 @@ def mean_of_chains(series: ArrayLike, *, own_means: bool = False) -> ChainEstima
     >>> print(mean_of_chains(draws))
     -0.015 ± 0.016
     >>> print(mean_of_chains(draws[:, :20]))
-    -0.0857, its error is not to be trusted: the chains are worth 56 independent draws, an error
+    -0.086, its error is not to be trusted: the chains are worth 56 independent draws, an error
     needs 100; draw more, raise thin, or use ebm.ParallelTempering()
     """
     values = _numbers(series)

@@ -5,6 +5,7 @@ space. Data in another coding are refused, never converted by guess.
 """
 
 from ebm.spaces.finite import Binary, FiniteSpace, HomogeneousSpace, Levels, Spins
+from ebm.spaces.intervals import Intervals
 from ebm.spaces.product import Product
 from ebm.spaces.space import Reals, StateSpace
 
@@ -12,6 +13,7 @@ __all__ = [
     "Binary",
     "FiniteSpace",
     "HomogeneousSpace",
+    "Intervals",
     "Levels",
     "Product",
     "Reals",

@@ -197,6 +197,11 @@ class HomogeneousSpace(FiniteSpace):
         """The number of states as a power, such as ``"2^60"``."""
         return f"{len(self.values)}^{self.n}"
 
+    @property
+    def bounds(self) -> Array:
+        """The first and the last value, n times, (2, n)."""
+        return np.repeat(self.values[[0, -1], None], self.n, axis=1)
+
     def values_of(self, unit: int) -> Array:
         """The values that all units have, (q,)."""
         return self.values

@@ -18,6 +18,7 @@ from ebm._types import Array, Flags, Indices
 from ebm.errors import NamesError, ShapeError
 from ebm.spaces._labels import shown
 from ebm.spaces.finite import FiniteSpace
+from ebm.spaces.intervals import Intervals
 from ebm.spaces.space import Reals, StateSpace, checked_units
 
 __all__ = ["Product"]
@@ -30,8 +31,8 @@ class Product(StateSpace):
     States, features, numbers of states and moments are those of the blocks one after another, the
     first unit slowest. Two spaces are equal where their units are of the same kinds and names,
     whatever the blocks are and are called. Where all blocks are finite, so is the space; with
-    ``ebm.Reals`` among them it has no list of states, and exact sums are those over its finite
-    units, the real ones integrated out.
+    ``ebm.Reals`` or ``ebm.Intervals`` among them it has no list of states, and exact sums are those
+    over its finite units, the real ones integrated out.
 
     Parameters
     ----------
@@ -93,9 +94,10 @@ class Product(StateSpace):
         if not held:
             raise ShapeError(f"a product needs at least one block, as in {wanted}")
         for block in held:
-            if not isinstance(block, FiniteSpace | Reals | Product):
+            if not isinstance(block, FiniteSpace | Reals | Intervals | Product):
                 raise ShapeError(
-                    f"blocks must be finite spaces or ebm.Reals, as in {wanted}, got {block!r}"
+                    "blocks must be finite spaces, ebm.Intervals or ebm.Reals, as in "
+                    f"{wanted}, got {block!r}"
                 )
         if names is None:
             names = _names_of_blocks(held, tuple(named_blocks) or None)
@@ -181,8 +183,8 @@ class Product(StateSpace):
     def subspace(self, units: Sequence[int] | Indices) -> Any:
         """The space of some of the units, in this order and with their names.
 
-        It is ``Binary``, ``Spins``, ``Levels`` or ``Reals`` where they are all of one kind, and has
-        the blocks of this space where the units are taken block by block.
+        It is ``Binary``, ``Spins``, ``Levels``, ``Reals`` or ``Intervals`` where they are all of
+        one kind, and has the blocks of this space where the units are taken block by block.
 
         Raises
         ------
@@ -249,6 +251,11 @@ class Product(StateSpace):
     def is_real(self) -> Flags:
         """Which units take real values, (n,)."""
         return np.concatenate([part.is_real for part in self.parts])
+
+    @cached_property
+    def bounds(self) -> Array:
+        """Least and largest value of each unit, (2, n)."""
+        return np.concatenate([part.bounds for part in self.parts], axis=1)
 
     @cached_property
     def widths(self) -> Indices:

@@ -83,6 +83,16 @@ class StateSpace(ABC):
         return np.zeros(self.n, dtype=bool)
 
     @property
+    def bounds(self) -> Array:
+        """Least and largest value of each unit, (2, n); ∓∞ where real units have none."""
+        return np.repeat([[-math.inf], [math.inf]], self.n, axis=1)
+
+    @property
+    def is_bounded(self) -> Flags:
+        """Which units take real values from a bound on, (n,); other real ones reach any value."""
+        return np.asarray(self.is_real & np.isfinite(self.bounds[0]))
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """The smallest type that holds states: reals as they are."""
         return np.dtype(np.float64)

@@ -560,10 +560,11 @@ class TestBothLayers:
         np.testing.assert_array_equal(same.energy(states), rbm.energy(states))
         assert type(visible).__name__ in repr(rbm) or rbm.units == (Bernoulli(), Bernoulli())
 
-    def test_other_layers_are_not_joined_or_turned(self):
+    def test_other_layers_are_joined_and_not_turned(self):
         for hidden in (ReLU(1.0), Uniform(), Exponential(9.0)):
-            with pytest.raises(ModelError, match="hidden units that have a space"):
-                reference(hidden).joint()
+            machine = reference(hidden)
+            wanted = ebm.exact(machine).log_partition
+            assert ebm.exact(machine.joint()).log_partition == pytest.approx(wanted, abs=1e-12)
         with pytest.raises(ModelError, match="visible units must be"):
             reference(Uniform()).transposed()
         turned = reference(Gaussian(2.0)).transposed()
