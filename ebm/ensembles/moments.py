@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,8 +47,8 @@ class Estimate:
 
     value: Any
     standard_error: Any
-    degrees_of_freedom: Any = math.inf
-    note: str = ""
+    degrees_of_freedom: Any = field(default=math.inf, kw_only=True)
+    note: str = field(default="", kw_only=True)
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Ends of the interval value ∓ t standard_error that covers the truth at this level.

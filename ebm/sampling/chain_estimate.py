@@ -24,7 +24,7 @@ FEWEST_RARE, ENOUGH_RARE = 5, 20
 ROUGH = 1.2
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ChainEstimate(Estimate):
     """A mean of chains with its error, made by :func:`ebm.sampling.mean_of_chains`.
 
@@ -51,9 +51,9 @@ class ChainEstimate(Estimate):
     0.0017 to 0.0072
     """
 
-    effective_size: Any = np.nan
-    r_hat: Any = np.nan
-    wilson: tuple[Any, Any, Any] = (np.nan, np.nan, np.nan)
+    effective_size: Any
+    r_hat: Any
+    wilson: tuple[Any, Any, Any]
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Ends of the interval that covers the truth at this level.
@@ -102,11 +102,11 @@ def estimate_of(mean: Array, statistics: Array) -> ChainEstimate:
     return ChainEstimate(
         mean[()],
         np.where(is_refused, np.nan, error)[()],
-        np.where(is_refused, np.nan, freedom)[()],
-        "; ".join(notes),
-        size[()],
-        r_hat[()],
-        (wilson_size[()], low[()], high[()]),
+        degrees_of_freedom=np.where(is_refused, np.nan, freedom)[()],
+        note="; ".join(notes),
+        effective_size=size[()],
+        r_hat=r_hat[()],
+        wilson=(wilson_size[()], low[()], high[()]),
     )
 
 

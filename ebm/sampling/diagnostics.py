@@ -257,8 +257,8 @@ def drift(series: ArrayLike, *, start: float = 0.1, end: float = 0.5) -> Estimat
     return Estimate(
         change[()],
         np.where(np.isfinite(change), settled.standard_error * shorter, np.nan)[()],
-        settled.degrees_of_freedom,
-        settled.note,
+        degrees_of_freedom=settled.degrees_of_freedom,
+        note=settled.note,
     )
 
 

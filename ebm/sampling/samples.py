@@ -362,8 +362,7 @@ def require_some(values: NDArray[Any], n_done: int) -> NDArray[Any]:
     if n_done < 4:
         raise KeyboardInterrupt
     warn(
-        f"interrupted after {n_done} of {n_draws} draws of each chain, which are returned; "
-        "initial=samples.final continues them",
+        f"interrupted after {n_done} of {n_draws} draws of each chain, which are returned",
         EbmWarning,
     )
     return values[:, :n_done].copy()
