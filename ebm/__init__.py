@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         sample,
     )
     from ebm.tables import read_table
+    from ebm.temperature import thermodynamics
 
 __version__ = "0.1.0"
 
@@ -151,6 +152,7 @@ __all__ = [
     "read_table",
     "sample",
     "save",
+    "thermodynamics",
     "to_graph",
     "units",
 ]
@@ -173,11 +175,12 @@ _HOMES = {
         " PopulationAnnealing Samples SwendsenWang Wolff log_partition sample"
     ),
     "ebm.tables": "read_table",
+    "ebm.temperature": "thermodynamics",
 }
 #: Packages that are attributes of ``ebm`` without an import of their own.
 _PACKAGES = frozenset(
     "comparison datasets effective enumeration information inversion landscape learning models"
-    " networks observables perturbation plotting report sampling tables".split()
+    " networks observables perturbation plotting report sampling tables temperature".split()
 )
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -18,10 +18,19 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def short(name: str) -> str:
+def short(name: str, longest: int = _LONGEST_NAME) -> str:
     """A name in one line, truncated to 20 characters."""
     line = one_line(name)
-    return line if len(line) <= _LONGEST_NAME else f"{line[: _LONGEST_NAME - 1]}…"
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def short_coupling(name: str, longest: int = _LONGEST_NAME) -> str:
+    """The name ``W[a, b]`` of a coupling, those of its units truncated."""
+    letter, _, inside = name.partition("[")
+    units = inside.removesuffix("]").split(", ")
+    if len(units) != 2 or not name.endswith("]"):
+        return short(name, longest)
+    return f"{letter}[{', '.join(short(unit, longest) for unit in units)}]"
 
 
 def number(value: float | None, digits: int = 3, unknown: str = "-") -> str:

@@ -191,7 +191,18 @@ class ParametricModel(EnergyModel):
 
     @abstractmethod
     def energy_gradient(self, states: ArrayLike) -> Array:
-        """∂E/∂θ at each state, (..., n) -> (..., p)."""
+        """∂E/∂θ at each state, one side of the learning rule, [EBM] eq 7.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            States of ``space``.
+
+        Returns
+        -------
+        ndarray, (..., p)
+            In the order of ``parameters``.
+        """
 
     @property
     def is_coupling(self) -> Flags:
@@ -210,8 +221,9 @@ class ParametricModel(EnergyModel):
 
         Parameters
         ----------
-        average : Ensemble
-            The ensemble to average over. Models that need only its moments override this method.
+        average : Ensemble or Moments
+            What to average over: an ensemble, or anything with ``moments()`` where the model needs
+            no more, as pairwise models do.
 
         Returns
         -------
@@ -273,7 +285,20 @@ class ParametricModel(EnergyModel):
         return np.zeros((p, p))
 
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
-        """Directional derivative Σ_k direction_k ∂E/∂θ_k, (..., n) -> (...)."""
+        """Directional derivative Σ_k direction_k ∂E/∂θ_k, the energy of these parameters.
+
+        Parameters
+        ----------
+        states : array_like, (..., n)
+            States of ``space``.
+        direction : array_like, (p,)
+            In the order of ``parameters``.
+
+        Returns
+        -------
+        ndarray, (...)
+            The derivative at each state.
+        """
         return self.energy_gradient(states) @ np.asarray(direction, dtype=np.float64)
 
 

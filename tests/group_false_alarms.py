@@ -1,9 +1,10 @@
 """How often tests of equal couplings raise false alarms at a nominal 5 %.
 
-    python -m tests.group_false_alarms [number of data sets] [number of draws]
+    python -m tests.group_false_alarms [number of data sets] [number of draws] [case ...]
 
 draws both groups from machines of four units with the same couplings, and with biases that are
-equal or differ by 2, and prints for each the share of data sets with p ≤ .05: by permutation of
+equal or differ by 2, from four ordinal items of three categories, or from a ring of 26 units, and
+prints for each the share of data sets with p ≤ .05: by permutation of
 rows, of the raw differences of global strength (S) and of the largest coupling (max), of the
 studentized ones, which `compare_groups` uses, and of a single coupling; against draws from the fit
 with equal couplings; by the likelihood ratio, or Wald's test of pseudo-likelihood estimates, where
@@ -36,24 +37,44 @@ BIASES = np.array([-0.5, -0.2, -0.3, 0.1])
 #: A mild penalty, so that every draw has an estimate.
 PENALTY = ebm.Penalty(l2=1e-3, l2_biases=1e-3)
 LIKELIHOOD, PSEUDOLIKELIHOOD = ebm.Likelihood(), ebm.inversion.Pseudolikelihood()
-#: Shift of the biases of the second group, rows of both, and the loss.
+#: Shift of the biases of the second group, rows of both, the loss, and the models.
 CASES = (
-    (0.0, 300, 300, LIKELIHOOD),
-    (2.0, 600, 200, LIKELIHOOD),
-    (2.0, 600, 200, PSEUDOLIKELIHOOD),
-    (1.0, 600, 200, PSEUDOLIKELIHOOD),
-    (0.0, 300, 300, PSEUDOLIKELIHOOD),
+    (0.0, 300, 300, LIKELIHOOD, "units"),
+    (2.0, 600, 200, LIKELIHOOD, "units"),
+    (2.0, 600, 200, PSEUDOLIKELIHOOD, "units"),
+    (1.0, 600, 200, PSEUDOLIKELIHOOD, "units"),
+    (0.0, 300, 300, PSEUDOLIKELIHOOD, "units"),
+    (0.0, 300, 300, PSEUDOLIKELIHOOD, "items"),
+    (1.0, 600, 300, PSEUDOLIKELIHOOD, "items"),
+    (1.0, 800, 500, PSEUDOLIKELIHOOD, "ring"),
 )
 
 
-def data_set(shift, sizes, seed):
-    """Rows of both groups, which have the same couplings."""
+def truth(kind, shift):
+    """A model whose couplings do not depend on the shift of its biases."""
+    if kind == "ring":
+        weights = np.roll(np.diag(np.tile([0.8, -0.8], 13)), 1, axis=1)
+        weights = weights + weights.T
+        return ebm.BoltzmannMachine(weights, -0.5 * weights.sum(axis=0) - shift)
     weights = np.zeros((4, 4))
-    weights[np.triu_indices(4, 1)] = COUPLINGS
+    weights[np.triu_indices(4, 1)] = COUPLINGS if kind == "units" else COUPLINGS / 2
+    if kind == "units":
+        return ebm.BoltzmannMachine(weights + weights.T, BIASES - shift)
+    thresholds = np.outer(BIASES, [0, 1, 1]) - shift * np.array([0, 0.5, 1])
+    return ebm.OrdinalModel(weights + weights.T, thresholds)
+
+
+def data_set(shift, sizes, seed, kind="units"):
+    """Rows of both groups, which have the same couplings."""
     rows, random = {}, np.random.default_rng(seed)
     for g, size in enumerate(sizes):
-        machine = ebm.BoltzmannMachine(weights + weights.T, BIASES - shift * g)
-        rows[f"{g}"] = ebm.Ensemble.from_data(ebm.exact(machine).sample(size, random))
+        model = truth(kind, shift * g)
+        if kind == "ring":
+            chains = ebm.sample(model, n_draws=1, n_chains=size, burn_in=200, rng=random).chains
+            states = chains[:, 0]
+        else:
+            states = ebm.exact(model).sample(size, random)
+        rows[f"{g}"] = ebm.Ensemble.from_data(states, space=model.space)
     return rows
 
 
@@ -79,37 +100,47 @@ def p_values(comparison, n_draws, seed):
     return (1 + (table[1:] >= table[0] - 1e-9).sum(axis=0)) / (1 + n_draws)
 
 
-def main(n_sets=200, n_draws=99):
+def shares_of(case, n_sets, n_draws):
+    """Shares of data sets with p ≤ .05 by each test, and how uniform p-values of structure are."""
+    shift, *sizes, loss, kind = case
+    found = []
+    for seed in range(n_sets):
+        rows = data_set(shift, sizes, seed, kind)
+        settings = {"loss": loss, "equal": "couplings"}
+        if kind == "items":
+            settings["model"] = truth(kind, 0.0)
+        comparison = ebm.compare_groups(rows, penalty=PENALTY, **settings)
+        drawn = [np.nan, np.nan]
+        line = list(p_values(comparison, n_draws, seed))
+        if loss is LIKELIHOOD or kind != "units":
+            tests = comparison.parametric_tests(n_draws, rng=seed)
+            drawn = [tests.strength.p_value, tests.structure.p_value]
+        try:
+            free = ebm.compare_groups(rows, **settings)
+            chi_square = free.equalities[0].p_value
+        except ebm.EbmError:
+            # No maximum without a penalty.
+            chi_square = np.nan
+        found.append([*line, *drawn, np.nan if chi_square is None else chi_square])
+    found = np.array(found)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        shares = np.nanmean(np.where(np.isnan(found), np.nan, found <= 0.05), axis=0)
+    structure = found[:, 6 if kind == "ring" else 3]
+    spread = np.random.default_rng(0).random(n_sets) / (n_draws + 1)
+    return [*shares, kstest(structure - spread, "uniform").pvalue]
+
+
+def main(n_sets=200, n_draws=99, *cases):
     names = ("S", "max", "S/SE", "max/SE", "one/SE", "S drawn", "max drawn", "chi2", "uniform")
     print(f"{n_sets} data sets, {n_draws} draws: false alarms at .05")
-    print(f"{'':38}" + "".join(f"{name:>10}" for name in names))
-    for shift, *sizes, loss in CASES:
-        found = []
-        for seed in range(n_sets):
-            rows = data_set(shift, sizes, seed)
-            comparison = ebm.compare_groups(rows, loss=loss, penalty=PENALTY, equal="couplings")
-            line = list(p_values(comparison, n_draws, seed))
-            drawn = [np.nan, np.nan]
-            if loss is LIKELIHOOD:
-                tests = comparison.parametric_tests(n_draws, rng=seed)
-                drawn = [tests.strength.p_value, tests.structure.p_value]
-            try:
-                free = ebm.compare_groups(rows, loss=loss, equal="couplings")
-                chi_square = free.equalities[0].p_value
-            except ebm.EbmError:
-                # No maximum without a penalty.
-                chi_square = np.nan
-            found.append([*line, *drawn, chi_square])
-        found = np.array(found)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            shares = np.nanmean(np.where(np.isnan(found), np.nan, found <= 0.05), axis=0)
-        uniform = kstest(
-            found[:, 3] - np.random.default_rng(0).random(n_sets) / (n_draws + 1), "uniform"
-        )
-        kind = "likelihood" if loss is LIKELIHOOD else "pseudo-likelihood"
-        label = f"shift {shift:g}, rows {sizes[0]} {sizes[1]}, {kind}"
-        print(f"{label:38}" + "".join(f"{x:10.3f}" for x in [*shares, uniform.pvalue]), flush=True)
+    print(f"{'':45}" + "".join(f"{name:>10}" for name in names))
+    for case in [CASES[k] for k in cases] or CASES:
+        shift, *sizes, loss, kind = case
+        by = "likelihood" if loss is LIKELIHOOD else "pseudo-likelihood"
+        label = f"{kind}, shift {shift:g}, rows {sizes[0]} {sizes[1]}, {by}"
+        shares = shares_of(case, n_sets, n_draws)
+        print(f"{label:45}" + "".join(f"{x:10.3f}" for x in shares), flush=True)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ RUNGS = (
     "learning",
     "inversion",
     "networks plotting datasets tables io",
-    "report comparison",
+    "report comparison temperature",
     "cli",
     "__main__",
 )
@@ -57,7 +57,7 @@ PUBLIC = """
     datasets
     effective errors exact fisher_information fit from_graph information inversion lattice load
     local_minima log_partition marginalize networks perturbation plotting read_table sample save
-    to_graph units
+    thermodynamics to_graph units
 """
 
 #: What `import ebm` must leave alone.

@@ -18,7 +18,7 @@ from ebm.cli import fitting, main
 from ebm.cli.command import _Interrupts
 from ebm.enumeration import exact
 from ebm.models import BoltzmannMachine, IsingModel
-from ebm.report import analysis
+from ebm.report import _sections, analysis
 
 HEADER = "Ann,Bob,Cid"
 
@@ -485,6 +485,18 @@ def test_an_interrupted_fit_is_reported_but_is_no_success(
     monkeypatch.setattr(analysis, "fit", interrupted)
     assert main(["fit", str(table)]) == 130
     assert "NOT CONVERGED: interrupted" in capsys.readouterr().out
+
+
+def test_an_interrupt_beside_the_fit_is_no_success(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_sections, "goodness", stop)
+    assert main(["fit", str(table), "--out", str(table.with_suffix(".npz"))]) == 130
+    assert "Interrupted: sections" in capsys.readouterr().out
+    assert ebm.load(table.with_suffix(".npz")).space.n == 3
 
 
 def command(*argv: str, **options: Any) -> subprocess.CompletedProcess[str]:

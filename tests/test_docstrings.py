@@ -37,7 +37,8 @@ WITHOUT_EXAMPLE = """
     ebm.report.parts.MomentMisfit ebm.report.parts.PopulationShare ebm.report.parts.Populations
     ebm.report.parts.WordEntropy
     ebm.sampling.AnnealedSamples ebm.sampling.ChainState ebm.sampling.ContinuousChains
-    ebm.sampling.ContinuousSamples ebm.sampling.PopulationSamples
+    ebm.sampling.ContinuousSamples ebm.sampling.PopulationSamples ebm.sampling.ReweightedSamples
+    ebm.temperature.Thermodynamics
 """.split()
 
 SECTION = re.compile(

@@ -1,6 +1,7 @@
 """Answers on ordered categories: codes, the report, the figure and the command line."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from ebm.cli import main
 from ebm.errors import (
     CodingError,
     EbmError,
+    LimitError,
     MissingValueError,
     ModelError,
     NamesError,
@@ -158,6 +160,93 @@ class TestReport:
         assert alone[0] == pytest.approx(np.prod([s[0] for s in report.summary.shares]))
 
 
+@pytest.fixture(scope="module")
+def incomplete(answers):
+    cells = answers.astype(float)
+    cells[np.random.default_rng(0).random(cells.shape) < 0.15] = np.nan
+    cells[3] = np.nan
+    return cells
+
+
+@pytest.fixture(scope="module")
+def of_incomplete(incomplete):
+    return analyze_items(incomplete, CODES, names=NAMES, missing_at_random=True)
+
+
+class TestMissingAnswers:
+    def test_the_report_is_the_likelihood_of_what_was_answered(self, incomplete, of_incomplete):
+        levels = incomplete - [1, 1, 0]
+        data = ebm.IncompleteEnsemble.from_data(levels, space=truth().space)
+        fitted = ebm.fit(truth().with_parameters(np.zeros(10)), data)
+        np.testing.assert_array_equal(of_incomplete.model.parameters, fitted.model.parameters)
+        seen = incomplete[~np.isnan(incomplete[:, 0]), 0]
+        shares = [np.mean(seen == code) for code in range(1, 5)]
+        np.testing.assert_allclose(of_incomplete.summary.shares[0], shares)
+        assert of_incomplete.summary.n_missing == tuple(np.isnan(incomplete).sum(axis=0))
+        assert of_incomplete.summary.n_complete == (~np.isnan(incomplete).any(axis=1)).sum()
+        assert of_incomplete.summary.sample_size == 600
+
+    def test_it_counts_and_says_what_is_assumed(self, incomplete, of_incomplete):
+        text = str(of_incomplete)
+        n_missing = np.isnan(incomplete).sum()
+        assert re.search(rf"missing answers +{n_missing} of 1800\n", text)
+        assert "missing answers summed over" in of_incomplete.route
+        assert "taken as missing at random" in of_incomplete.warnings[0]
+        assert "plug-in" not in text
+        assert max(map(len, text.splitlines())) <= 80
+        numbers = json.loads(json.dumps(of_incomplete.to_dict(), allow_nan=False))
+        assert sum(numbers["summary"]["n_missing"]) == n_missing
+        assert numbers["plug_in_entropy"] is None
+
+    def test_its_figure_leaves_out_the_sums(self, of_incomplete):
+        figure = ebm.plotting.items_figure(of_incomplete)
+        assert [ax.get_title(loc="left") for ax in figure.axes[:2]] == ["a", "b"]
+        widths = [bar.get_width() for bar in figure.axes[0].patches]
+        np.testing.assert_allclose(widths, np.concatenate(of_incomplete.summary.shares))
+
+    def test_complete_rows_are_fitted_as_before(self, answers):
+        kept = analyze_items(answers, CODES, names=NAMES, missing_at_random=True)
+        assert kept.plug_in_entropy is not None
+        assert kept.summary.n_missing == ()
+
+    def test_items_that_no_row_shows_together_are_named(self):
+        cells = np.array([[1, 1, np.nan], [2, 2, np.nan], [np.nan, 1, 1], [np.nan, 2, 2]] * 9)
+        cells[:9, 1] = 3 - cells[:9, 1]
+        said = " ".join(analyze_items(cells, (1, 2), missing_at_random=True, penalty=0.1).warnings)
+        assert "no row shows both units of 'column 0' and 'column 2'" in said
+
+    def test_what_cannot_be_said_is_a_sentence(self, incomplete, monkeypatch):
+        with pytest.raises(MissingValueError, match="missing_at_random=True"):
+            analyze_items(incomplete, CODES, names=NAMES)
+        never = np.where(incomplete == 4, np.nan, incomplete)
+        with pytest.raises(UnusedCategoryError, match="codes 4 of 'mood', 4 of 'sleep' are never"):
+            analyze_items(never, CODES, names=NAMES, missing_at_random=True)
+        start = truth().with_parameters(np.zeros(10))
+        data = ebm.IncompleteEnsemble.from_data(never - [1, 1, 0], space=start.space)
+        with pytest.raises(UnusedCategoryError, match="category 3 of 'mood'"):
+            ebm.fit(start, data)
+        empty = incomplete.copy()
+        empty[:, 1] = np.nan
+        with pytest.raises(MissingValueError, match="no row has a value of 'sleep'"):
+            analyze_items(empty, CODES, names=NAMES, missing_at_random=True)
+        monkeypatch.setattr(items, "MOST_STATES", 10)
+        with pytest.raises(LimitError, match=r"exact fits \(4\^2 .*fewer items, or complete rows"):
+            analyze_items(incomplete, CODES, names=NAMES, missing_at_random=True)
+
+    def test_the_command_keeps_incomplete_rows(self, incomplete, of_incomplete, tmp_path, capsys):
+        path, model = tmp_path / "answers.csv", tmp_path / "m.npz"
+        pd.DataFrame(incomplete, columns=NAMES).to_csv(path, index=False)
+        argv = ["fit", str(path), "--ordinal", "1-4,ill=0-1"]
+        assert main(argv) == 2
+        assert "--missing-at-random" in capsys.readouterr().err
+        figure = str(tmp_path / "r.png")
+        assert main([*argv, "--missing-at-random", "-o", str(model), "--figure", figure]) == 0
+        out = capsys.readouterr().out
+        assert "taken as missing at random" in " ".join(out.split())
+        np.testing.assert_array_equal(ebm.load(model).parameters, of_incomplete.model.parameters)
+        assert main([*argv, "--drop-missing"]) == 0
+
+
 class TestCommand:
     @pytest.fixture
     def path(self, answers, tmp_path):
@@ -191,7 +280,6 @@ class TestCommand:
             (["--ordinal", "0-4,ill=0-1"], "codes 0 of 'mood', 0 of 'sleep' are never chosen"),
             (["--ordinal", "1-4,ill=0-1", "--threshold", "2"], "--threshold is for two-valued"),
             (["--ordinal", "1-4,ill=0-1", "--center", "mean"], "--center is for two-valued"),
-            (["--ordinal", "1-4,ill=0-1", "--missing-at-random"], "give --drop-missing beside"),
             (["--ordinal", "1-4,no=0-1"], "codes are given for 'no'"),
             ([], "--ordinal 1-5 for ordered categories from 1 to 5"),
         ],

@@ -6,7 +6,7 @@ from matplotlib import pyplot
 
 import ebm
 from ebm.errors import EbmError, ModelError, ShapeError
-from ebm.plotting.networks import NEGATIVE, POSITIVE
+from ebm.plotting.networks import NEGATIVE, POSITIVE, UNSIGNED
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +21,13 @@ def model(names=None):
     couplings[1, 2] = couplings[2, 1] = -0.4
     couplings[2, 3] = couplings[3, 2] = 0.1
     return ebm.IsingModel(couplings, np.zeros(5), names=names)
+
+
+def potts():
+    couplings = np.zeros((3, 3, 3, 3))
+    for size, (i, j) in ((1.0, (0, 1)), (0.5, (1, 2))):
+        couplings[i, j] = couplings[j, i] = size * np.eye(3)
+    return ebm.PottsModel(couplings, np.zeros((3, 3)))
 
 
 def lines(ax):
@@ -38,6 +45,22 @@ def test_a_network_has_a_line_for_each_coupling_and_a_circle_for_each_unit():
     assert not drawn[0].is_dashed()
     assert len(ax.collections[0].get_offsets()) == 5
     assert [text.get_text() for text in ax.texts] == list("01234")
+
+
+def test_pairs_with_several_couplings_are_as_wide_as_their_length():
+    """Frobenius norms of the zero-sum gauge: those of 1 − 1/3 and −1/3 are √2."""
+    ax = ebm.plotting.network(potts())
+    widths = [line.get_linewidth() for line in lines(ax)]
+    np.testing.assert_allclose(np.subtract(widths, 0.5), [2.75, 5.5])
+    assert {line.get_color() for line in lines(ax)} == {UNSIGNED}
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == ["1.4", "0.71"]
+    rows = ebm.Ensemble.from_data(ebm.exact(potts()).sample(300, 1), space=potts().space)
+    path = ebm.inversion.regularization_path(potts(), rows, n_lambda=5)
+    ax = ebm.plotting.regularization_path(path, ebm.inversion.extended_bic(path))
+    drawn = [line for line in ax.lines if len(line.get_xdata()) == 5]
+    assert len(drawn) == 3
+    np.testing.assert_array_equal(drawn[0].get_ydata(), path.lengths[:, 0])
 
 
 def test_names_are_drawn_and_positions_kept():
@@ -68,7 +91,9 @@ def test_a_network_without_couplings_has_its_units():
 
 def test_what_cannot_be_drawn_is_said():
     with pytest.raises(ModelError, match="does not say which pairs"):
-        ebm.plotting.network(ebm.PottsModel(np.zeros((2, 2, 3, 3)), np.zeros((2, 3))))
+        ebm.plotting.network(ebm.InteractionModel({(0, 1): 1.0}, ebm.Spins(2)))
+    with pytest.raises(EbmError, match="lines show the length of several"):
+        ebm.plotting.network(potts(), errors=np.ones(18))
     with pytest.raises(ShapeError, match=r"one for each of 15 parameters, got \(3,\)"):
         ebm.plotting.network(model(), errors=[1, 2, 3])
     with pytest.raises(EbmError, match="for each unit, by its number from 0 to 4"):

@@ -16,6 +16,7 @@ from scipy.stats import norm
 
 import ebm
 from ebm import datasets, inversion
+from ebm._jobs import run_jobs
 from ebm.ensembles import Ensemble
 from ebm.enumeration import exact
 from ebm.errors import CodingError, ConstantUnitError, EnumerationLimitError
@@ -697,7 +698,7 @@ def test_text_shows_the_numbers_of_the_record() -> None:
     assert "NOT CONVERGED" not in text
 
 
-@pytest.mark.parametrize("section", ["goodness", "minima"])
+@pytest.mark.parametrize("section", ["compare_inversion", "goodness", "minima"])
 def test_an_interrupt_beside_the_fit_keeps_the_fit(
     monkeypatch: pytest.MonkeyPatch, section: str
 ) -> None:
@@ -705,12 +706,47 @@ def test_an_interrupt_beside_the_fit_keeps_the_fit(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_sections, section, interrupt)
-    report = analyze(drawn())
+    monkeypatch.setattr(analysis, "populations", never)
+    report = analyze(drawn(), k_pairwise=True)
     assert report.result is not None
     assert report.result.converged
-    assert (report.goodness, report.minima) == (None, None)
+    assert (report.comparison, report.goodness, report.minima) == (None, None, None)
+    assert report.interrupted
+    assert report.to_dict()["interrupted"]
+    assert (
+        "Interrupted before the k-pairwise fit was done: the model is the pairwise one"
+        in report.warnings
+    )
     assert "Interrupted: sections that the fit does not need are left out" in report.warnings
     assert "Interrupted" in str(report)
+
+
+def never(*arguments: Any) -> None:
+    raise AssertionError("work goes on after Ctrl-C")
+
+
+def test_after_an_interrupt_within_the_fit_no_section_is_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        note = "no standard errors: interrupted"
+        return replace(fit(*arguments, **options), errors=None, warnings=(note,))
+
+    monkeypatch.setattr(analysis, "fit", interrupted)
+    for section in ("compare_inversion", "goodness", "minima"):
+        monkeypatch.setattr(_sections, section, never)
+    assert analyze(drawn()).interrupted
+
+
+def test_an_interrupt_in_a_loop_around_reports_ends_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_sections, "goodness", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(lambda seed: {"": np.array(analyze(drawn()).interrupted)}, [0, 1])
 
 
 def test_a_table_is_fitted_as_its_states_with_its_names() -> None:

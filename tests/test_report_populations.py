@@ -75,6 +75,30 @@ def test_tempered_chains_go_on_where_others_miss_a_population(monkeypatch):
     assert abs(first.k_pairwise - first.data) < 0.03
 
 
+def test_rare_counts_are_held_by_the_penalty_that_the_refusal_advises(tmp_path, capsys):
+    """V(K) of every K is a parameter then, and the fit is that of such a model."""
+    rows = np.random.default_rng(0).random((300, 6)) < 0.15
+    rows = rows[rows.sum(axis=1) <= 2].astype(int)
+    path = write(tmp_path / "rare.csv", rows)
+    assert main(["fit", path, "--k-pairwise"]) == 2
+    said = capsys.readouterr().err
+    assert "0 rows have three or more active units of 6" in said
+    advice = said.split("such as ")[1].split()
+    assert advice[0] == "--l2"
+    assert main(["fit", path, "--k-pairwise", *advice]) == 0
+    assert "A penalized model" in capsys.readouterr().out
+    l2 = float(advice[1])
+    report = ebm.analyze(rows, penalty=l2, k_pairwise=True)
+    assert report.model.starts == (3, 4, 5, 6)
+    zero = ebm.KPairwiseModel(np.zeros((6, 6)), np.zeros(6), np.zeros(7))
+    whole = ebm.fit(zero, rows, penalty=l2)
+    np.testing.assert_allclose(report.model.potential, whole.model.potential, atol=1e-8)
+    with pytest.raises(ModelError, match=r"such as penalty=ebm.Penalty\(l2="):
+        ebm.analyze(rows, penalty=ebm.Penalty(l2_biases=0.1), k_pairwise=True)
+    with pytest.raises(ModelError, match="three units at least"):
+        ebm.analyze(rows[:, :2], penalty=l2, k_pairwise=True)
+
+
 def test_what_has_no_counts_is_refused():
     with pytest.raises(CodingError, match="recode as"):
         ebm.analyze(2 * ROWS - 1, space=ebm.Spins, k_pairwise=True)
@@ -152,14 +176,16 @@ def test_options_that_contradict_each_other_are_a_sentence(tmp_path, capsys, opt
     assert sentence in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", [["--k-pairwise"], ["--ordinal", "0-1"], []])
+@pytest.mark.parametrize(
+    "option", [["--k-pairwise"], ["--edge-posterior"], ["--ordinal", "0-1"], []]
+)
 def test_advice_on_missing_cells_names_what_the_other_options_allow(tmp_path, capsys, option):
     source = tmp_path / "gaps.csv"
     source.write_text("a,b,c\n0,1,1\n1,,0\n1,1,1\n0,0,1\n")
     assert main(["fit", str(source), *option]) == 2
     said = capsys.readouterr().err
     assert "--drop-missing" in said
-    assert ("--missing-at-random" in said) == (not option)
+    assert ("--missing-at-random" in said) == (option in ([], ["--ordinal", "0-1"]))
 
 
 def test_a_fit_of_pairs_that_was_interrupted_is_not_followed_by_another(monkeypatch):

@@ -1,12 +1,15 @@
 """Reports by Markov chains, beside the exact ones of the same data."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import ebm
-from ebm.errors import ConstantUnitError, NoMaximumWarning
+from ebm.errors import ConstantUnitError, EbmWarning, NoMaximumWarning
+from ebm.inversion import TruncatedNewton
 from ebm.plotting import report_figure
-from ebm.report import MAX_UNITS_SAMPLED, analysis, analyze, sampled
+from ebm.report import MAX_UNITS_SAMPLED, _sections, analysis, analyze, sampled
 from ebm.report.sampled import SampledModel, fit_by_chains
 from ebm.spaces import Binary, Spins
 
@@ -113,6 +116,40 @@ def test_an_interrupt_after_the_fit_keeps_the_fit(monkeypatch):
     assert "annealing of 100 steps only" in found.warnings[-1]
     truth = ebm.exact(found.model).log_partition
     assert abs(found.ensemble.log_partition - truth) < 6 * found.ensemble.partition.standard_error
+
+
+def test_an_interrupt_of_the_draws_keeps_the_fit_and_ends_the_report(monkeypatch):
+    """The pseudo-likelihood beside the fit is no result of its own, so that it ends as well."""
+    data, sample, calls = ebm.Ensemble.from_data(rows(Binary)), sampled.sample, []
+
+    def interrupted(*arguments, n_draws, **settings):
+        calls.append(n_draws)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return sample(*arguments, n_draws=n_draws, **settings)
+
+    monkeypatch.setattr(analysis, "MAX_UNITS_EXACT", N - 1)
+    whole = analyze(data, rng=2)
+    assert not whole.interrupted
+    monkeypatch.setattr(sampled, "sample", interrupted)
+    found = analyze(data, rng=2)
+    assert calls == [sampled.N_DRAWS, sampled.HASTY_DRAWS]
+    assert np.array_equal(found.model.parameters, whole.model.parameters)
+    assert found.interrupted
+    assert found.comparison is None
+    monkeypatch.setattr(sampled, "sample", sample)
+    stopped = partial(ebm.inversion.pseudolikelihood, solver=Stopped())
+    with pytest.warns(EbmWarning, match="interrupted after 0"):
+        stopped(data)
+    monkeypatch.setattr(_sections, "pseudolikelihood", stopped)
+    assert analyze(data, rng=2).interrupted
+
+
+class Stopped(TruncatedNewton):
+    """Steps of which the first one meets Ctrl-C."""
+
+    def step(self, loss, state):
+        raise KeyboardInterrupt
 
 
 def test_the_entropy_of_a_fit_is_that_at_the_maximum(monkeypatch):

@@ -11,6 +11,8 @@ are what the compiler vectorizes over.
 The same sweeps are those of Metropolis: with τ = ln(p/u) for a probability p to be offered the
 other value, −∞ where u ≥ p, a unit flips where (2x − 1) f ≤ τ, that is, it becomes 1 where
 f > (2x − 1) τ. A chain at inverse temperature β compares f with its threshold over β.
+
+Where ``gains`` are given, −ΔE = (x′ − x) f of every update is added to those of its chain.
 """
 
 from __future__ import annotations
@@ -48,6 +50,14 @@ def fill_words(stream, words):
             c ^= shifted
             s0[lane], s1[lane], s2[lane] = a, b, c
             s3[lane] = (d << _u(45)) | (d >> _u(19))
+
+
+@kernel
+def fill_uniforms(stream, words, values):
+    """Fill uniform numbers of 52 random bits in (0, 1); ``words`` is a buffer as long or longer."""
+    fill_words(stream, words)
+    for i in range(values.shape[0]):
+        values[i] = (float(words[i] >> _u(12)) + 0.5) * 2.0**-52
 
 
 @kernel
@@ -152,7 +162,21 @@ def _add(field, weight, change):
 
 
 @kernel
-def update_sites(fields, biases, weights, stream, states, offered=0.0, stretch=None):
+def _add_gain(gain, field, bias, change):
+    for c in range(gain.shape[0]):
+        gain[c] += change[c] * (field[c] + bias)
+
+
+@kernel
+def _hand_over(gain, gains):
+    """Add what some units gained, in single precision, to the sums of all, in double."""
+    for c in range(gain.shape[0]):
+        gains[c] += gain[c]
+        gain[c] = _f(0)
+
+
+@kernel
+def update_sites(fields, biases, weights, stream, states, offered=0.0, stretch=None, gains=None):
     """Heat bath of some units one after the other: fields and states (units, chains).
 
     ``fields`` come in as Σ_j W_ij x_j over all units; ``weights`` couple these units to each other.
@@ -162,6 +186,7 @@ def update_sites(fields, biases, weights, stream, states, offered=0.0, stretch=N
     words = np.empty((units * chains // 2 + lanes) // lanes * lanes, np.uint64)
     thresholds = np.empty(units * chains, np.float32)
     change = np.empty(chains, np.float32)
+    gain = np.zeros(chains, np.float32)
     draw_thresholds(stream, words, offered, stretch, states, thresholds)
     for i in range(units):
         # logit(u) − b in place of adding b to every field.
@@ -169,12 +194,18 @@ def update_sites(fields, biases, weights, stream, states, offered=0.0, stretch=N
         for c in range(chains):
             threshold[c] -= biases[i]
         _flip(fields[i], threshold, states[i], change)
+        if gains is not None:
+            _add_gain(gain, fields[i], biases[i], change)
         for later in range(i + 1, units):
             _add(fields[later], weights[i, later], change)
+    if gains is not None:
+        _hand_over(gain, gains)
 
 
 @kernel
-def sweep_dense_few(states, fields, weights, stream, n_sweeps, offered=0.0, stretch=None):
+def sweep_dense_few(
+    states, fields, weights, stream, n_sweeps, offered=0.0, stretch=None, gains=None
+):
     """The same chain for few chains: states and fields (chains, n), units innermost.
 
     Fields are touched only when a unit flips.
@@ -193,13 +224,24 @@ def sweep_dense_few(states, fields, weights, stream, n_sweeps, offered=0.0, stre
             for i in range(n):
                 new = _f(1) if fields[c, i] > thresholds[i] else _f(0)
                 if new != states[c, i]:
+                    if gains is not None:
+                        gains[c] += (new - states[c, i]) * fields[c, i]
                     _add(fields[c], new - states[c, i], weights[i])
                     states[c, i] = new
 
 
 @kernel
 def sweep_sparse(
-    states, biases, starts, neighbors, weights, stream, n_sweeps, offered=0.0, stretch=None
+    states,
+    biases,
+    starts,
+    neighbors,
+    weights,
+    stream,
+    n_sweeps,
+    offered=0.0,
+    stretch=None,
+    gains=None,
 ):
     """Sequential sweeps of a sparse machine in CSR form with zero diagonal, any degrees.
 
@@ -212,20 +254,37 @@ def sweep_sparse(
     thresholds = np.empty(sites * chains, np.float32)
     field = np.empty(chains, np.float32)
     change = np.empty(chains, np.float32)
+    gain, no_bias = np.zeros(chains, np.float32), _f(0)
     for _ in range(n_sweeps):
         for i in range(n):
             if i % sites == 0:
+                if gains is not None:
+                    _hand_over(gain, gains)
                 draw_thresholds(stream, words, offered, stretch, states[i : i + sites], thresholds)
             field[:] = biases[i]
             for k in range(starts[i], starts[i + 1]):
                 _add(field, weights[k], states[neighbors[k]])
             place = i % sites * chains
             _flip(field, thresholds[place : place + chains], states[i], change)
+            if gains is not None:
+                _add_gain(gain, field, no_bias, change)
+    if gains is not None:
+        _hand_over(gain, gains)
 
 
 @kernel
 def sweep_colors(
-    states, biases, ends, degrees, neighbors, weights, stream, n_sweeps, offered=0.0, stretch=None
+    states,
+    biases,
+    ends,
+    degrees,
+    neighbors,
+    weights,
+    stream,
+    n_sweeps,
+    offered=0.0,
+    stretch=None,
+    gains=None,
 ):
     """Sweeps of few chains by classes of units that are not coupled: states (chains, n + 1).
 
@@ -237,6 +296,7 @@ def sweep_colors(
     longest = np.diff(ends).max()
     words = np.empty((longest // 2 + lanes) // lanes * lanes, np.uint64)
     thresholds = np.empty(longest, np.float32)
+    fields = np.empty(longest, np.float32)
     for _ in range(n_sweeps):
         for k in range(degrees.shape[0]):
             start, stop = ends[k], ends[k + 1]
@@ -250,6 +310,20 @@ def sweep_colors(
                 else:
                     heat = stretch[c : c + 1]
                     draw_thresholds(stream, some, offered, heat, alone, threshold)
+                if gains is not None:
+                    # Thresholds are infinite where nothing is offered: fields by themselves.
+                    field, gain = fields[: stop - start], _f(0)
+                    field[:] = biases[start:stop]
+                    for d in range(degrees[k]):
+                        near, weight = neighbors[d, start:stop], weights[d, start:stop]
+                        for i in range(stop - start):
+                            field[i] += weight[i] * row[near[i]]
+                    for i in range(stop - start):
+                        new = _f(1) if threshold[i] < field[i] else _f(0)
+                        gain += (new - own[i]) * field[i]
+                        own[i] = new
+                    gains[c] += gain
+                    continue
                 for i in range(stop - start):
                     threshold[i] -= biases[start + i]
                 for d in range(degrees[k]):

@@ -12,7 +12,7 @@ from typing import Any
 
 from ebm import __version__
 from ebm._text import one_line
-from ebm.cli import drawing, fitting
+from ebm.cli import comparing, drawing, fitting
 from ebm.cli.options import in_options
 from ebm.errors import EbmError, MissingExtraError
 
@@ -55,8 +55,11 @@ def _parser() -> argparse.ArgumentParser:
         "error; 130 interrupted by Ctrl-C.",
     )
     parser.add_argument("--version", action="version", version=f"ebm {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{fit,sample,demo}")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="{fit,compare-groups,sample,demo}"
+    )
     fitting.add_fit(commands)
+    comparing.add_compare_groups(commands)
     drawing.add_sample(commands)
     fitting.add_demo(commands)
     return parser

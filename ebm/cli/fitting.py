@@ -25,10 +25,13 @@ from ebm.cli.options import (
     name_list,
     non_negative,
     penalty,
+    positive,
+    probability,
     report_in_options,
     say,
     tell,
     three_names,
+    write_figure,
 )
 from ebm.ensembles import IncompleteEnsemble
 from ebm.errors import (
@@ -36,11 +39,12 @@ from ebm.errors import (
     ConstantUnitError,
     EbmError,
     MissingValueError,
-    require_extra,
 )
+from ebm.inversion import EdgePrior
+from ebm.inversion.edge_posterior import MOST_UNITS, require_affordable
 from ebm.io import save
 from ebm.learning import Penalty
-from ebm.plotting import items_figure, report_figure
+from ebm.plotting import edge_posterior, items_figure, report_figure
 from ebm.report import (
     MAX_UNITS_EXACT,
     MAX_UNITS_SAMPLED,
@@ -49,6 +53,7 @@ from ebm.report import (
     analyze,
     analyze_items,
 )
+from ebm.report._edges import with_edges
 from ebm.spaces import Binary, Spins
 from ebm.tables import Table, read_table
 from ebm.tables.binarize import codes_doubt
@@ -75,8 +80,9 @@ _READING = (
     ("--threshold T", cut, "1 where a value is above T, 0 elsewhere; T is a number, mean or median "
      "of each column, or such for columns by name as in a=1.5,b=mean"),
 )  # fmt: skip
+DROP_MISSING = (("--drop-missing", None, "leave out incomplete rows"),)
 _INCOMPLETE = (
-    ("--drop-missing", None, "leave out incomplete rows"),
+    *DROP_MISSING,
     ("--missing-at-random", None, "keep incomplete rows: the likelihood sums over what their "
      "missing cells might hold, which is right if a cell is missing for no reason but the cells "
      f"seen in its row; up to {MAX_UNITS_EXACT} columns"),
@@ -86,10 +92,19 @@ _LAYOUTS = (
     ("--long ID,ITEM,RESP", three_names, "each row holds one value: the columns of the sample, the "
      "unit and the value"),
 )  # fmt: skip
-_PENALTIES = (
+PENALTIES = (
     ("--l2 X", penalty, "penalty on couplings, X/2 times the sum of their squares; 1/rows is a "
      "mild one"),
     ("--l2-biases X", penalty, "the same for biases; needed if a column never changes"),
+)  # fmt: skip
+_EDGES = (
+    ("--edge-posterior", None, "probability of every edge of the network, up to "
+     f"{MOST_UNITS} columns"),
+    ("--edge-probability P", probability, "its prior probability of an edge (default 0.5)"),
+    ("--coupling-width S", positive, "its prior deviation of a coupling that is there, in units of "
+     "-1 and 1 (default 0.5)"),
+    ("--max-seconds S", count, "refuse it if it would take longer (default 300)"),
+    ("--edge-figure edges.png", Path, "draw these probabilities"),
 )  # fmt: skip
 _OUTPUTS = (
     ("-o --out model.npz", Path, "write the model"),
@@ -114,13 +129,8 @@ def add_fit(commands: Any) -> None:
         epilog=EXIT_CODES,
     )
     fit.add_argument("data", type=Path, metavar="DATA", help=".csv .tsv .txt (.gz) .npy .npz")
-    add_options(fit, _READING)
+    add_reading(fit)
     add_options(fit.add_mutually_exclusive_group(), _INCOMPLETE)
-    headers = fit.add_mutually_exclusive_group()
-    said = "the first line holds names; as the file shows it by default"
-    headers.add_argument("--header", action="store_const", const=True, help=said)
-    said = "the first line holds data"
-    headers.add_argument("--no-header", action="store_const", const=False, dest="header", help=said)
     add_options(fit.add_mutually_exclusive_group(), _LAYOUTS)
     codings = fit.add_mutually_exclusive_group()
     codings.add_argument("--spins", action="store_true", help="data are coded -1 and 1")
@@ -133,6 +143,16 @@ def add_fit(commands: Any) -> None:
     fit.set_defaults(run=_fit, missing=[])
 
 
+def add_reading(command: Any) -> None:
+    """Add the options of every command that reads a table of data."""
+    add_options(command, _READING)
+    headers = command.add_mutually_exclusive_group()
+    said = "the first line holds names; as the file shows it by default"
+    headers.add_argument("--header", action="store_const", const=True, help=said)
+    said = "the first line holds data"
+    headers.add_argument("--no-header", action="store_const", const=False, dest="header", help=said)
+
+
 def add_demo(commands: Any) -> None:
     """Add the command ``demo`` to those of a parser."""
     demo = commands.add_parser("demo", help="fit the bundled spikes of ten cells")
@@ -142,24 +162,29 @@ def add_demo(commands: Any) -> None:
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
     """Options of a fit that do not depend on where its data come from."""
-    add_options(command, _PENALTIES)
+    add_options(command, PENALTIES)
     said = "center of the model that is written; changes no probability"
     text = "fit the distribution of the number of active units as well, beside the pairwise model"
     command.add_argument("--k-pairwise", action="store_true", help=text)
+    add_options(command, _EDGES)
     command.add_argument("--center", choices=["none", "mean"], default="none", help=said)
     add_options(command, _OUTPUTS)
-    command.set_defaults(l2=0.0, l2_biases=0.0, seed=0)
+    command.set_defaults(l2=0.0, l2_biases=0.0, seed=0, max_seconds=300)
 
 
 def _fit(arguments: argparse.Namespace) -> int:
     """Fit, report and write; the exit code."""
     if arguments.samples and not arguments.samples_out:
         raise EbmError("--samples needs a file to write to: --samples-out draws.csv")
+    arguments.edge_posterior |= bool(
+        arguments.edge_probability or arguments.coupling_width or arguments.edge_figure
+    )
+    figures = (arguments.figure, arguments.edge_figure)
     check_outputs(
-        (arguments.out, arguments.figure, arguments.json, arguments.samples_out),
+        (arguments.out, *figures, arguments.json, arguments.samples_out),
         arguments.data,
         force=arguments.force,
-        figure=arguments.figure,
+        figures=figures,
         table=arguments.samples_out,
     )
     report = _fit_demo(arguments) if arguments.data is None else _fit_file(arguments)
@@ -169,12 +194,10 @@ def _fit(arguments: argparse.Namespace) -> int:
     finally:
         # Files are written even if the output is no longer read.
         _write(report, arguments)
-    if report.fit is None or report.fit.converged:
-        counts = getattr(report, "populations", None)
-        if counts is None or counts.converged:
-            return _CONVERGED
-        return _INTERRUPTED if counts.interrupted else _NOT_CONVERGED
-    return _INTERRUPTED if report.fit.interrupted else _NOT_CONVERGED
+    if report.interrupted:
+        return _INTERRUPTED
+    fits = (report.fit, getattr(report, "populations", None))
+    return _CONVERGED if all(fit is None or fit.converged for fit in fits) else _NOT_CONVERGED
 
 
 def _fit_file(arguments: argparse.Namespace) -> Report | ItemReport:
@@ -215,18 +238,14 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> bool:
             "threshold": arguments.threshold,
             "center": arguments.center,
             "k-pairwise": arguments.k_pairwise or None,
+            "edge-posterior": arguments.edge_posterior or None,
         }
         for name, given in others.items():
             if given not in (None, "none"):
                 raise EbmError(f"--{name} is for two-valued data: leave it out beside --ordinal")
-        if arguments.missing_at_random:
-            raise EbmError(
-                "--missing-at-random is for two-valued data: give --drop-missing beside --ordinal, "
-                "or fit an ebm.OrdinalModel to an ebm.IncompleteEnsemble"
-            )
-        return True
-    if not arguments.k_pairwise:
         return False
+    if not arguments.k_pairwise:
+        return bool(arguments.edge_posterior)
     if arguments.missing_at_random:
         raise EbmError(
             "--k-pairwise counts the active units of complete rows: give --drop-missing instead of "
@@ -248,6 +267,7 @@ def _fit_items(table: Table, arguments: argparse.Namespace) -> ItemReport:
         penalty=Penalty(arguments.l2, arguments.l2_biases),
         rng=arguments.seed,
         progress=sys.stderr.isatty(),
+        missing_at_random=arguments.missing_at_random,
     )
     return items_in_options(report)
 
@@ -292,13 +312,20 @@ def _analyzed(
     data: Any = table
     notes: tuple[str, ...] = ()
     if np.isnan(table.states).any():
-        if arguments.figure:
-            raise EbmError(
-                "--figure draws statistics of complete rows: leave it out, or give --drop-missing "
-                "instead of --missing-at-random"
-            )
+        for option, verb in (("figure", "draws"), ("edge_posterior", "needs")):
+            if getattr(arguments, option):
+                raise EbmError(
+                    f"--{option.replace('_', '-')} {verb} statistics of complete rows: leave it "
+                    "out, or give --drop-missing instead of --missing-at-random"
+                )
         # The notes of a table of complete rows are known to the report.
         data, notes = IncompleteEnsemble.from_data(table, space=space), table.notes
+    if arguments.edge_posterior:
+        n_fits, seconds = require_affordable(n, arguments.max_seconds)
+        tell(
+            f"probabilities of {n * (n - 1) // 2} edges take up to {n_fits:.0f} exact fits, about "
+            f"{max(1.0, seconds):.0f} s, after the fit of the model"
+        )
     report = analyze(
         data,
         space=space,
@@ -308,7 +335,16 @@ def _analyzed(
         progress=n >= _SLOW_UNITS and sys.stderr.isatty(),
         k_pairwise=arguments.k_pairwise,
     )
-    return report_in_options(replace(report, warnings=(*notes, *report.warnings)))
+    report = report_in_options(replace(report, warnings=(*notes, *report.warnings)))
+    if not arguments.edge_posterior:
+        return report
+    given = {
+        "edge_probability": arguments.edge_probability,
+        "coupling_width": arguments.coupling_width,
+    }
+    prior = EdgePrior(**{name: value for name, value in given.items() if value is not None})
+    how = {"max_seconds": arguments.max_seconds, "progress": True}
+    return with_edges(report, prior, arguments.seed, **how)
 
 
 def _write(report: Report | ItemReport, arguments: argparse.Namespace) -> None:
@@ -319,12 +355,11 @@ def _write(report: Report | ItemReport, arguments: argparse.Namespace) -> None:
         with atomic_write(arguments.json, overwrite=arguments.force) as file:
             file.write(text.encode() + b"\n")
     if arguments.figure is not None:
-        kind = arguments.figure.suffix.lower().removeprefix(".")
         draw = items_figure if isinstance(report, ItemReport) else report_figure
-        figure = draw(report)
-        with atomic_write(arguments.figure, overwrite=arguments.force) as file:
-            figure.savefig(file, format=kind, dpi=200)
-        require_extra("matplotlib.pyplot", "plot").close(figure)
+        write_figure(draw(report), arguments.figure, force=arguments.force)
+    posterior = getattr(report, "posterior", None)
+    if arguments.edge_figure is not None and posterior is not None:
+        write_figure(edge_posterior(posterior), arguments.edge_figure, force=arguments.force)
     # The other files are written first.
     for path in (arguments.out, arguments.samples_out):
         if path is not None and report.model is None:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ebm._files import require_writable
+from ebm._files import atomic_write, require_writable
 from ebm.errors import FileFormatError, require_extra
 from ebm.report import ItemReport, Report
 from ebm.tables._columns import listed
@@ -44,8 +44,11 @@ _SWITCHES: Mapping[str, Callable[[Any], str | None]] = {
 _LIST = r"""\[(?:[^]'"]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*\]"""
 _VALUE = rf"{_LIST}|'[^']*'|ebm\.\w+|True|False|…|[+-]?[0-9][0-9.]*(?:e[+-]?[0-9]+)?"
 _ARGUMENT = re.compile(rf"(?<![\w.'\"])({'|'.join([*KEYWORDS, *_SWITCHES])})(?: = |=)({_VALUE})?")
-#: Advice of the library for zeros and ones read as spins.
-_OTHER_CODING = "use space=ebm.Binary, or recode as 2 * x - 1"
+#: Advice of the library, and the options that follow it.
+_ADVICE = (
+    ("use space=ebm.Binary, or recode as 2 * x - 1", "leave out --spins"),
+    ("raise max_seconds, lower n_draws,", "raise --max-seconds,"),
+)
 #: A penalty as written in messages of the library.
 _WRITTEN_PENALTY = re.compile(r"(?:penalty=)?ebm\.Penalty\(([^()]*)\)")
 #: A penalty that is named without a value.
@@ -82,13 +85,29 @@ def three_names(text: str) -> list[str]:
 
 def penalty(text: str) -> float:
     """A finite number of at least 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = _number(text)
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"must be a number of at least 0, got {text!r}")
     return value
+
+
+def positive(text: str, below: float = math.inf) -> float:
+    """A finite number above 0."""
+    value = _number(text)
+    if not 0 < value < below:
+        bound = f" and below {below:g}" if below < math.inf else ""
+        raise argparse.ArgumentTypeError(f"must be a number above 0{bound}, got {text!r}")
+    return value
+
+
+probability = partial(positive, below=1.0)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def cut(text: str) -> float | str | dict[str, float | str]:
@@ -153,7 +172,8 @@ count = partial(integer, least=1)
 
 def in_options(text: str) -> str:
     """A message whose arguments of the library are written as options, as for a shell."""
-    text = text.replace(_OTHER_CODING, "leave out --spins")
+    for advice, option in _ADVICE:
+        text = text.replace(advice, option)
     text = _WRITTEN_PENALTY.sub(r"\1", text)
     text = _PENALTY.sub(lambda match: f"{match[1] or ''}{KEYWORDS[match[2]]}", text)
     return _ARGUMENT.sub(_option, text)
@@ -211,12 +231,12 @@ def check_outputs(
     source: Path | None,
     *,
     force: bool,
-    figure: Path | None = None,
+    figures: Iterable[Path | None] = (),
     table: Path | None = None,
 ) -> None:
     """Refuse in advance outputs that cannot be written, or a closed standard output without files.
 
-    ``source`` is the input; ``figure`` and ``table`` are the outputs for the figure and the draws.
+    ``source`` is the input; ``figures`` and ``table`` are the outputs for figures and the draws.
     """
     paths = [path for path in outputs if path is not None]
     if sys.__stdout__ is None and not paths:
@@ -227,8 +247,9 @@ def check_outputs(
         if path in paths[:index] or (source is not None and path.resolve() == source.resolve()):
             raise FileFormatError(f"{path} is named twice: give every file its own name")
         require_writable(path, overwrite=force)
-    if figure is not None:
-        _check_figure(figure)
+    for figure in figures:
+        if figure is not None:
+            _check_figure(figure)
     if table is not None:
         require_suffix(table)
 
@@ -243,6 +264,13 @@ def _check_figure(path: Path) -> None:
             f"{path} has no suffix of a figure, wanted .png, .pdf, .svg or another of "
             f"{', '.join(sorted(kinds))}"
         )
+
+
+def write_figure(figure: Any, path: Path, *, force: bool) -> None:
+    """Write a figure in the format of the suffix, and close it."""
+    with atomic_write(path, overwrite=force) as file:
+        figure.savefig(file, format=path.suffix.lower().removeprefix("."), dpi=200)
+    require_extra("matplotlib.pyplot", "plot").close(figure)
 
 
 def say(*lines: object) -> None:

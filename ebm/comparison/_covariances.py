@@ -10,10 +10,10 @@ import numpy as np
 
 from ebm._types import Array, Flags
 from ebm.ensembles import WeightedStates
-from ebm.errors import ModelError, SingularCovarianceError
+from ebm.errors import SingularCovarianceError
 from ebm.information._solving import scaled_root
 from ebm.inversion import Pseudolikelihood
-from ebm.inversion.pseudolikelihood import PseudolikelihoodProblem
+from ebm.inversion._sandwich import Sandwich
 from ebm.learning import FitResult, Penalty
 from ebm.learning.penalties import AppliedPenalty
 
@@ -30,7 +30,7 @@ def of_estimates(fit: FitResult, rows: WeightedStates, penalty: Penalty) -> Arra
     pseudo-likelihood the sandwich H⁻¹ V H⁻¹ / N.
     """
     if fit.fisher is None:
-        return _conditionals(fit, rows, penalty).covariance()
+        return _conditionals(fit, rows, penalty).covariance() / rows.sample_size
     fisher = np.asarray(fit.fisher.dense())
     applied = AppliedPenalty(fit.model, penalty)
     return penalized(fisher, fisher + applied.hessian if applied else fisher) / rows.sample_size
@@ -43,20 +43,15 @@ def scale_of_estimates(fit: FitResult, rows: WeightedStates, penalty: Penalty) -
     the sandwich of few events is far too small.
     """
     if fit.fisher is None:
-        return _conditionals(fit, rows, penalty).inverse_curvature()
+        return _conditionals(fit, rows, penalty).inverse_curvature() / rows.sample_size
     return of_estimates(fit, rows, penalty)
 
 
-def _conditionals(
-    fit: FitResult, rows: WeightedStates, penalty: Penalty
-) -> PseudolikelihoodProblem:
-    problem = Pseudolikelihood().of(fit.model, rows, penalty)
-    if not isinstance(problem, PseudolikelihoodProblem):
-        raise ModelError(
-            f"groups of {type(fit.model).__name__} are compared by loss=ebm.Likelihood(): for "
-            "pseudo-likelihood of more than two levels there are errors, and no covariances"
-        )
-    return problem
+def _conditionals(fit: FitResult, rows: WeightedStates, penalty: Penalty) -> Sandwich:
+    """That of a fit by pseudo-likelihood."""
+    problem: Any = Pseudolikelihood().of(fit.model, rows, penalty)
+    sandwich: Sandwich = problem.at_model()
+    return sandwich
 
 
 def penalized(fisher: Array, curvature: Array) -> Array:

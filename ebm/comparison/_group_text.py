@@ -6,10 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from ebm._text import labelled, number, short, table, with_error, wrapped
+from ebm._text import (
+    WIDTH,
+    labelled,
+    number,
+    short,
+    short_coupling,
+    table,
+    with_error,
+    wrapped,
+)
 
 #: Couplings that a table shows, those of the largest differences.
 MOST_COUPLINGS = 10
+#: Characters of the name of a unit: as many as fit.
+LONGEST = (20, 15, 10)
 
 
 def printed(comparison: Any) -> str:
@@ -47,7 +58,7 @@ def _equalities(comparison: Any) -> list[str]:
         why = "A penalty leaves no chi-square"
         if not is_held:
             why = "Wald's test needs more rows in each group than there are equalities"
-        lines += wrapped(f"{why}: take permutation_tests() or parametric_tests().")
+        lines += wrapped(f"{why}: take tests by permutations or by draws from a fit.")
     return lines
 
 
@@ -63,13 +74,21 @@ def _differences(comparison: Any, differences: Any) -> list[str]:
     for k in order:
         value = with_error(differences.values[k], differences.standard_errors[k], 3)
         cells = [number(x) for x in (differences.z[k], single[k], holm[k])]
-        rows.append(
-            [short(differences.names[k]), f"{first[k]:.3f}", f"{other[k]:.3f}", value, *cells]
-        )
+        rows.append([differences.names[k], f"{first[k]:.3f}", f"{other[k]:.3f}", value, *cells])
     count = len(differences.names)
     which = f"largest {len(order)} of {count}" if count > len(order) else f"all {count}"
     title = f"{group} minus {reference}, {which} differences of couplings:"
-    return [*wrapped(title), *table(rows, "<>>>>>>")]
+    return [*wrapped(title), *_of_couplings(rows)]
+
+
+def _of_couplings(rows: list[list[str]]) -> list[str]:
+    """A table of named couplings, their names as long as a line allows, within bounds."""
+    for longest in LONGEST:
+        named = [[short_coupling(name, longest), *cells] for name, *cells in rows]
+        lines = table(named, "<" + ">" * (len(rows[0]) - 1))
+        if max(map(len, lines)) <= WIDTH:
+            break
+    return lines
 
 
 def printed_tests(tests: Any) -> str:
@@ -93,11 +112,17 @@ def printed_tests(tests: Any) -> str:
         tests.p_holm,
         tests.p_benjamini_hochberg,
     )
-    cells = [[short(tests.names[k]), *(number(float(x[k])) for x in columns)] for k in order]
-    lines += table([head, *cells], "<>>>>>")
+    cells = [[tests.names[k], *(number(float(x[k])) for x in columns)] for k in order]
+    lines += _of_couplings([head, *cells])
+    if tests.n_sweeps:
+        lines += wrapped(
+            f"Each row of a draw is the end of a chain of its own of {tests.n_sweeps} Gibbs "
+            "sweeps, 20 autocorrelation times or more."
+        )
     if tests.n_failed:
         lines += wrapped(
             f"{tests.n_failed} draws had no estimate at finite parameters and count as at least as "
-            "extreme as the data: a penalty, penalty=ebm.Penalty(l2=…), gives them one."
+            "extreme as the data: a penalty on couplings, and on biases where a unit never changes "
+            "in a draw, gives them one."
         )
     return "\n".join(lines)

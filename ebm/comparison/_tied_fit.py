@@ -21,11 +21,14 @@ from ebm._types import Array, Flags, Indices
 from ebm.comparison._covariances import Equalized, penalized
 from ebm.errors import EbmError, EbmWarning
 from ebm.information import FisherInformation, fisher_information
-from ebm.inversion import log_pseudolikelihood
+from ebm.inversion import Pseudolikelihood, log_pseudolikelihood
 from ebm.learning import FitResult, Likelihood, Newton, Penalty
 from ebm.learning._likelihood import LikelihoodLoss
 from ebm.learning.penalties import AppliedPenalty
 from ebm.model import Penalized
+
+#: Newton steps of pseudo-likelihoods, and the fall of the loss per row at which they end.
+MOST_STEPS, CONVERGED = 50, 1e-14
 
 
 def tied_fits(
@@ -65,6 +68,54 @@ def tied_fits(
         for part, model, ensemble, error in zip(
             loss.parts, point.model, point.ensemble.of_groups, errors, strict=True
         )
+    )
+
+
+def tied_conditionals(
+    fits: Sequence[FitResult],
+    data: Sequence[Any],
+    ties: Indices,
+    penalty: Penalty,
+    absent: Flags | None = None,
+) -> tuple[Any, ...]:
+    """The models at the common maximum Σ_g (N_g/N) L_g of pseudo-likelihoods, by Newton steps.
+
+    Parameters ``absent``, (p,), are zero.
+    """
+    of: Any = Pseudolikelihood().of
+    problems = [of(fit.model, rows, penalty) for fit, rows in zip(fits, data, strict=True)]
+    sizes = np.array([rows.sample_size for rows in data])
+    places = np.unique(ties, return_inverse=True)[1].reshape(len(fits), -1)
+    weights = np.repeat(sizes / sizes.sum(), places.shape[1])
+    own = np.concatenate([fit.model.parameters for fit in fits])
+    u = np.bincount(places.ravel(), weights * own) / np.bincount(places.ravel(), weights)
+    is_free = np.ones(len(u), dtype=bool)
+    if absent is not None:
+        is_free[places[:, absent]] = False
+        u[~is_free] = 0.0
+    losses = [problem.in_parameters() for problem in problems]
+    each = list(zip(losses, sizes / sizes.sum(), places, strict=True))
+
+    def value(u: Array) -> float:
+        return float(sum(share * loss.point(u[at]).value for loss, share, at in each))
+
+    with single_threaded_blas():
+        for _ in range(MOST_STEPS):
+            slopes, hessian = np.zeros(len(u)), np.zeros((len(u),) * 2)
+            for loss, share, at in each:
+                slopes[at] += share * loss.point(u[at]).gradient
+                hessian[np.ix_(at, at)] += share * loss.hessians(u[at])[0]
+            step = np.zeros(len(u))
+            step[is_free] = -np.linalg.solve(hessian[np.ix_(is_free, is_free)], slopes[is_free])
+            decrement, before = -float(slopes @ step), value(u)
+            if decrement < CONVERGED:
+                return tuple(fits[0].model.with_parameters((u + step)[at]) for at in places)
+            while value(u + step) > before - 1e-4 * decrement and decrement > CONVERGED:
+                step, decrement = step / 2, decrement / 2
+            u = u + step
+    raise EbmError(
+        "the pseudo-likelihood with equal couplings has no maximum in sight: add a penalty, "
+        "penalty=ebm.Penalty(l2=…)"
     )
 
 

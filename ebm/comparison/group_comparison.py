@@ -14,19 +14,21 @@ from ebm._arrays import as_number, read_only
 from ebm._randomness import RandomSource
 from ebm._types import Array, Flags
 from ebm.comparison._covariances import (
+    TINY,
     benjamini_hochberg,
     holm,
     normal_tails,
     strength_of,
 )
 from ebm.comparison._group_text import printed
-from ebm.comparison._tied_fit import tied_fits, ties_where
+from ebm.comparison._tied_fit import tied_conditionals, tied_fits, ties_where
 from ebm.comparison.resampled_tests import Plan, ResampledTests, resampled_tests
 from ebm.ensembles import WeightedStates
 from ebm.errors import (
     EbmError,
     require_extra,
 )
+from ebm.inversion import Pseudolikelihood
 from ebm.learning import FitResult, Penalty
 from ebm.learning.losses import Loss
 from ebm.spaces._labels import shown
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["EqualityTest", "GroupComparison", "GroupDifferences", "parameter_names"]
 
-#: Largest number of units of which sums over all states are taken without being asked for.
+#: Standard errors below which a coupling is none in the model of draws by chains.
+WEAK = 2.0
+#: Sums over all states are taken of so many two-valued units without being asked for.
 EXACT_UNITS = 24
 
 
@@ -246,6 +250,7 @@ class GroupComparison:
         executor: Executor | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         max_seconds: float = 600.0,
+        progress: bool = False,
     ) -> ResampledTests:
         """Test single couplings, all of them, and global strength by exchange of rows.
 
@@ -267,6 +272,8 @@ class GroupComparison:
             same seed goes on.
         max_seconds : float
             Longest work, at the speed of the fits of the data on one processor.
+        progress : bool
+            Show the number of draws on the standard error stream.
 
         Returns
         -------
@@ -280,7 +287,7 @@ class GroupComparison:
         EbmError
             If frequencies of rows are no whole numbers.
         """
-        settings = self._settings(executor, checkpoint, max_seconds)
+        settings = self._settings(executor, checkpoint, max_seconds, progress)
         return resampled_tests(self._plan(()), n_draws, rng, **settings)
 
     def parametric_tests(
@@ -291,17 +298,22 @@ class GroupComparison:
         executor: Executor | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         max_seconds: float = 600.0,
+        progress: bool = False,
     ) -> ResampledTests:
         """The tests of :meth:`permutation_tests` against draws from a fit with equal couplings.
 
         Each group keeps its own biases, so that nothing but the couplings is tested. It is assumed
-        that the model holds.
+        that the model holds. Up to 2²⁴ states the fit is the maximum of the likelihood, and draws
+        are exact. Beyond, it is that of the loss, in which couplings within two standard errors of
+        zero are zero, and each row of a draw is the end of a chain of its own, whose Gibbs sweeps
+        from a uniform state are 20 autocorrelation times of the slowest unit and of the energy or
+        more, at least 100.
 
         Parameters
         ----------
         n_draws : int
             Number of draws of all groups.
-        rng, executor, checkpoint, max_seconds
+        rng, executor, checkpoint, max_seconds, progress
             As in :meth:`permutation_tests`.
 
         Returns
@@ -314,31 +326,48 @@ class GroupComparison:
         LimitError
             If the work would take longer than ``max_seconds``.
         EbmError
-            If there are more than 24 units, of which exact draws take too long.
+            If chains do not mix: split R-hat of 64 of them is above 1.1, or they would need more
+            than 10 000 sweeps.
         """
-        if self.model.space.n > EXACT_UNITS:
-            raise EbmError(
-                f"draws from a fit with equal couplings are exact ones, of at most {EXACT_UNITS} "
-                f"units, got {self.model.space.n}: take permutation_tests"
-            )
-        models = tuple(result.model for result in self._with_equal_couplings())
-        settings = self._settings(executor, checkpoint, max_seconds)
+        models = self._with_equal_couplings()
+        settings = self._settings(executor, checkpoint, max_seconds, progress)
         return resampled_tests(self._plan(models), n_draws, rng, **settings)
 
-    def _with_equal_couplings(self) -> tuple[FitResult, ...]:
+    def _with_equal_couplings(self) -> tuple[Any, ...]:
+        """The models of the joint fit."""
         for test in self.equalities:
             if test.equal == "couplings" and test.method == "likelihood ratio":
-                return test.fits
+                return tuple(result.model for result in test.fits)
         ties = ties_where(self._couples, len(self.fits))
-        return tied_fits(self.fits, self.data, ties, self.penalty)
+        if not is_summed(self.model.space) and isinstance(self.loss, Pseudolikelihood):
+            return tied_conditionals(self.fits, self.data, ties, self.penalty, self._weak)
+        fits = tied_fits(self.fits, self.data, ties, self.penalty)
+        return tuple(result.model for result in fits)
+
+    @property
+    def _weak(self) -> Flags:
+        """Couplings whose mean over the groups is within two standard errors of zero, (p,).
+
+        Drawn from a fit with the noise of all of them, strengths would be less biased by noise than
+        those of data are.
+        """
+        variances = np.array([covariance.diagonal() for covariance in self.covariances])
+        weights = 1 / np.maximum(variances, TINY)
+        values = np.array([result.model.parameters for result in self.fits])
+        mean = (weights * values).sum(axis=0) / np.sqrt(weights.sum(axis=0))
+        return np.asarray(self._couples & (np.abs(mean) < WEAK))
 
     def _plan(self, models: tuple[Any, ...]) -> Plan:
         names = self.differences[0].names
-        return Plan.of(self.groups, self.data, self.model, self.loss, self.penalty, models, names)
+        parts = (self.model, self.loss, self.penalty, models, names)
+        return Plan.of(self.groups, self.data, *parts, by_chains=not is_summed(self.model.space))
 
-    def _settings(self, executor: Any, checkpoint: Any, max_seconds: Any) -> dict[str, Any]:
+    def _settings(
+        self, executor: Any, checkpoint: Any, max_seconds: Any, progress: bool
+    ) -> dict[str, Any]:
         limit = as_number(max_seconds, "max_seconds")
-        return {"executor": executor, "checkpoint": checkpoint, "max_seconds": limit}
+        where = {"executor": executor, "checkpoint": checkpoint}
+        return {**where, "max_seconds": limit, "progress": progress}
 
     def figure(self, *, level: float = 0.95, most: int = 40) -> Figure:
         """Differences of couplings with their intervals, sorted.
@@ -360,6 +389,12 @@ class GroupComparison:
         figure: Any = group_differences(self, level=level, most=most).figure
         drawn: Figure = figure
         return drawn
+
+
+def is_summed(space: Any) -> bool:
+    """Whether sums over all states are taken without being asked for."""
+    values = getattr(space, "n_values", None)
+    return values is None or float(np.log2(values).sum()) <= EXACT_UNITS
 
 
 def parameter_names(model: Any) -> list[str]:

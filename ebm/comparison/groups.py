@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import read_only
-from ebm._types import Array, Flags
+from ebm._types import Array, Flags, Indices
 from ebm.comparison._covariances import (
     chi_square_tail,
     equalized,
@@ -20,9 +20,9 @@ from ebm.comparison._covariances import (
 from ebm.comparison._grouped_rows import Coding, of_group, read_groups
 from ebm.comparison._tied_fit import tied_fits, ties_where, weighted_fits
 from ebm.comparison.group_comparison import (
-    EXACT_UNITS,
     EqualityTest,
     GroupComparison,
+    is_summed,
     parameter_names,
 )
 from ebm.ensembles import WeightedStates
@@ -38,6 +38,7 @@ from ebm.errors import (
 from ebm.forms import has_pairs
 from ebm.inversion import Pseudolikelihood
 from ebm.learning import FitResult, Likelihood, Penalty, fit
+from ebm.learning._level_features import LevelFeatures, has_pair_features
 from ebm.learning._separation import is_affine
 from ebm.learning.losses import Loss
 from ebm.learning.penalties import as_penalty
@@ -68,10 +69,10 @@ def compare_groups(
 
     Each group g is fitted by itself, and again with parameters in common, θ_g = D_g u. Twice the
     difference of the log-likelihoods, 2(ℓ − ℓ₀), is χ² with as many degrees of freedom as there
-    are equalities. Up to 24 units likelihoods are exact; beyond, estimates are those of
-    pseudo-likelihood, whose ratio is no χ², and their differences are tested by their covariance
-    (Wald), which needs more rows in each group than there are equalities. Tests by permutation are
-    methods of the result.
+    are equalities. Up to 24 two-valued units, or as many states, likelihoods are exact; beyond,
+    estimates are those of pseudo-likelihood, whose ratio is no χ², and their differences are tested
+    by their covariance (Wald), which needs more rows in each group than there are equalities. Tests
+    by permutation are methods of the result.
 
     Parameters
     ----------
@@ -90,8 +91,8 @@ def compare_groups(
         The family of all groups, of energies affine in the parameters; by default a
         Boltzmann machine, or an Ising model for spins, with all pairs.
     loss : Loss, optional
-        ``ebm.Likelihood()`` or ``ebm.inversion.Pseudolikelihood()``, by default the former up to 24
-        units.
+        ``ebm.Likelihood()`` or ``ebm.inversion.Pseudolikelihood()``, by default the former up to
+        2²⁴ states, and for other models than those of pairs.
     penalty : Penalty or float, optional
         l2 and l2_biases of every fit. Penalized fits have no χ²: resampling tests them.
     space : StateSpace or class, optional
@@ -163,14 +164,14 @@ def _pairwise(rows: WeightedStates) -> Any:
         return IsingModel(*flat, names=space.names)
     raise CodingError(
         f"without model= groups of two-valued units are compared, got {space!r}: give the "
-        "family, such as model=ebm.PottsModel(…)"
+        "family, such as model=ebm.OrdinalModel(…)"
     )
 
 
 def _loss(loss: Any, family: Any) -> Loss:
     if loss is None:
-        is_pairwise = has_pairs(family)
-        large = is_pairwise and family.space.n > EXACT_UNITS
+        has_conditionals = has_pairs(family) or has_pair_features(family)
+        large = has_conditionals and not is_summed(family.space)
         return Pseudolikelihood() if large else Likelihood()
     if loss == Pseudolikelihood() or loss == Likelihood():
         checked: Loss = loss
@@ -183,7 +184,7 @@ def _loss(loss: Any, family: Any) -> Loss:
 
 def _strength(penalty: Any) -> Penalty:
     strength = as_penalty(penalty)
-    if strength.l1 or strength.free is not None or strength.ties is not None:
+    if strength.has_l1 or strength.free is not None or strength.ties is not None:
         raise EbmError(
             "the penalty of groups has l2 and l2_biases alone: which parameters are equal is said "
             "by equal=, and those that are held by model="
@@ -248,33 +249,49 @@ def _hypotheses(equal: Any, model: Any) -> list[tuple[str, Flags]]:
             f"the coupling of a pair, got {equal!r}"
         )
     names = parameter_names(model)
-    places = [_place(entry, model, names) for entry in equal]
-    if not places:
+    if not equal:
         raise NamesError("equal must name at least one unit or pair, got none")
     flags = np.zeros(couples.shape, dtype=bool)
-    flags[places] = True
+    for entry in equal:
+        flags |= _named(entry, model, names)
     return [(", ".join(np.array(names)[flags].tolist()), flags)]
 
 
-def _place(entry: Any, model: Any, names: Sequence[str]) -> int:
-    """Which parameter is the bias of a unit, the coupling of a pair, or has this name."""
+def _named(entry: Any, model: Any, names: Sequence[str]) -> Flags:
+    """Which parameters are biases of a unit, couplings of a pair, or have this name, (p,)."""
     if isinstance(entry, str) and entry in names:
-        return list(names).index(entry)
-    labels, pairs = model.space.labels, getattr(model, "pairs", None)
-    units = list(entry) if isinstance(entry, tuple | list) else [entry]
-    unknown = [str(unit) for unit in units if str(unit) not in labels]
-    if unknown or len(units) > 2 or pairs is None:
-        known = labels if pairs is not None else names
+        return np.array([name == entry for name in names])
+    labels, owners = model.space.labels, _owners(model)
+    units = [str(unit) for unit in (entry if isinstance(entry, tuple | list) else [entry])]
+    unknown = [unit for unit in units if unit not in labels]
+    if unknown or len(units) > 2 or owners is None:
+        known = labels if owners is not None else names
         raise NamesError(
             f"equal names {entry!r}, which is no unit or pair of units: known are {shown(known)}"
         )
-    at = sorted(labels.index(str(unit)) for unit in units)
-    if len(at) == 1:
-        return int(at[0])
-    wanted = np.flatnonzero((pairs[0] == at[0]) & (pairs[1] == at[1]))
-    if not len(wanted):
+    at = sorted(labels.index(unit) for unit in units)
+    flags = (owners[:, 0] == at[0]) & (owners[:, 1] == (at[1] if len(at) == 2 else -1))
+    if not flags.any():
         raise NamesError(f"equal names {entry!r}, a pair that has no coupling in this model")
-    return len(labels) + int(wanted[0])
+    return np.asarray(flags)
+
+
+def _owners(model: Any) -> Indices | None:
+    """The unit of each bias with −1, and both units of each coupling, (p, 2); None if unknown."""
+    if has_pair_features(model):
+        features = LevelFeatures(model.space, model.pair_features())
+        widths = [fields.shape[1] for fields in features.fields]
+        units = np.repeat(np.arange(model.space.n), widths)
+        first, second = (features.unit_of_feature[side] for side in features.pairs)
+    elif getattr(model, "pairs", None) is not None:
+        units, (first, second) = np.arange(model.space.n), model.pairs
+    else:
+        return None
+    owners = np.full((len(model.parameters), 2), -1)
+    n_pairs = len(units) + len(first)
+    owners[: len(units), 0] = units
+    owners[len(units) : n_pairs, 0], owners[len(units) : n_pairs, 1] = first, second
+    return owners
 
 
 def _test(

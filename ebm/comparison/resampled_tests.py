@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from ebm._arrays import as_integer, read_only
 from ebm._checkpoints import damaged, fingerprint, fingerprints
 from ebm._jobs import Answer, loop, run_jobs
 from ebm._parallel import single_threaded_blas
+from ebm._progress import ticker
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.comparison._covariances import (
@@ -35,11 +37,15 @@ from ebm.errors import EbmError, EbmWarning, LimitError, MemoryLimitError, requi
 from ebm.inversion._rows import MOST_CASES, whole_counts
 from ebm.learning import Likelihood, Penalty, fit
 from ebm.learning.losses import Loss
+from ebm.sampling import SamplingRun, effective_sample_size, sample, split_r_hat
+from ebm.sampling.chain_estimate import LARGEST_R_HAT
 
 __all__ = ["GlobalTest", "Plan", "ResampledTests", "resampled_tests"]
 
 #: Statistics that differ by less, relatively, are equal.
 ROUNDING = 1e-9
+#: Sweeps of a chain for one row: in autocorrelation times, at least, and at most.
+FADED, LEAST_SWEEPS, MOST_SWEEPS = 20, 100, 10_000
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,9 @@ class ResampledTests:
     The statistic of a coupling is √Q, Q = Σ_g (W_g − W̄)²/σ_g² about the weighted mean; of two
     groups it is ``|W − W'| / √(σ² + σ'²)``. σ is the standard error of a likelihood, and of a
     pseudo-likelihood √(H⁻¹/N), which is smaller than it by about √2 but steady where units are
-    rarely on together. ``print(tests)`` prints tables.
+    rarely on together: divided by sandwich errors, which are too small there, permutations raise
+    false alarms in 48 % of cases that were tried, and no setting asks for them. ``print(tests)``
+    prints tables.
 
     Parameters
     ----------
@@ -87,6 +95,8 @@ class ResampledTests:
         Largest statistic of all couplings.
     strength : GlobalTest
         √Q of the global strengths Σ|W|.
+    n_sweeps : int or None
+        Gibbs sweeps of the chain at whose end each row of a draw is; None without chains.
     """
 
     null: str
@@ -98,6 +108,7 @@ class ResampledTests:
     p_max: Array
     structure: GlobalTest
     strength: GlobalTest
+    n_sweeps: int | None = None
 
     @property
     def p_holm(self) -> Array:
@@ -136,7 +147,8 @@ class ResampledTests:
 class Plan:
     """What a draw is made of: distinct rows with their counts in each group, and how to fit them.
 
-    Rows change groups where ``models`` are none; otherwise each group is drawn from its model.
+    Rows change groups where ``models`` are none; otherwise each group is drawn from its model,
+    exactly, or by a chain of ``n_sweeps`` for each row.
     """
 
     states: NDArray[Any]
@@ -146,6 +158,8 @@ class Plan:
     penalty: Penalty
     models: tuple[Any, ...]
     names: tuple[str, ...]
+    by_chains: bool = False
+    n_sweeps: int | None = None
 
     @staticmethod
     def of(
@@ -156,6 +170,7 @@ class Plan:
         penalty: Penalty,
         models: tuple[Any, ...],
         names: tuple[str, ...],
+        by_chains: bool = False,
     ) -> Plan:
         """Equal rows of all groups together."""
         states = np.concatenate([rows.states for rows in data])
@@ -173,7 +188,7 @@ class Plan:
                 f"permutations are drawn of fewer than {MOST_CASES:g} rows, got {whole.sum():g}: "
                 "take the tests of equality"
             )
-        return Plan(different, whole, family, loss, penalty, models, names)
+        return Plan(different, whole, family, loss, penalty, models, names, by_chains)
 
     @property
     def is_exact(self) -> bool:
@@ -186,7 +201,7 @@ class Plan:
         if self.models:
             try:
                 return [
-                    Ensemble.from_data(exact(model).sample(int(size), random), space=space)
+                    Ensemble.from_data(self._states(model, int(size), random), space=space)
                     for model, size in zip(self.models, sizes, strict=True)
                 ]
             except MemoryLimitError as error:
@@ -200,6 +215,21 @@ class Plan:
             left = left - counts
             groups.append(self.rows(counts))
         return groups
+
+    def _states(self, model: Any, size: int, random: np.random.Generator) -> NDArray[Any]:
+        """Independent rows of a model: exact ones, or the ends of as many chains."""
+        if not self.by_chains:
+            return exact(model).sample(size, random)
+        run = SamplingRun(n_jobs=1)
+        draws = sample(model, n_draws=1, n_chains=size, burn_in=self.n_sweeps, rng=random, run=run)
+        return draws.chains[:, 0]
+
+    def checked(self, random: np.random.Generator) -> Plan:
+        """With as many sweeps as chains need, which are refused where they do not mix."""
+        if not (self.models and self.by_chains):
+            return self
+        n_sweeps = max(_sweeps_needed(model, random) for model in self.models)
+        return replace(self, n_sweeps=n_sweeps)
 
     def rows(self, counts: NDArray[np.int64]) -> WeightedStates:
         """The ensemble of the rows with these counts."""
@@ -243,13 +273,17 @@ def resampled_tests(
     executor: Executor | None,
     checkpoint: str | os.PathLike[str] | None,
     max_seconds: float,
+    progress: bool = False,
 ) -> ResampledTests:
     """The statistics of the data among those of draws, one seed for each draw."""
     n_draws = as_integer(n_draws, "n_draws", least=1)
     with loop(), single_threaded_blas(), warnings.catch_warnings():
         warnings.simplefilter("ignore", EbmWarning)
+        seeds = generator(rng).integers(0, 2**63, n_draws)
+        plan = plan.checked(np.random.default_rng([int(seeds[0]), 1]))
         began = time.perf_counter()
         pairs, strength = studentized(*plan.estimates([plan.rows(row) for row in plan.counts]))
+        plan.drawn(np.random.default_rng(0))
         seconds = n_draws * (time.perf_counter() - began)
         if not seconds <= max_seconds:
             faster = " loss=ebm.inversion.Pseudolikelihood()," if plan.is_exact else ""
@@ -258,14 +292,18 @@ def resampled_tests(
                 f"{max_seconds:g}: take fewer draws,{faster} or raise max_seconds and give an "
                 "executor"
             )
-        seeds = generator(rng).integers(0, 2**63, n_draws)
-        answers = run_jobs(
-            partial(_drawn, plan),
-            seeds.tolist(),
-            executor=executor,
-            checkpoint=checkpoint,
-            settings=_settings(plan, seeds),
-        )
+        advance, close = ticker(progress, n_draws, "draw")
+        try:
+            answers = run_jobs(
+                partial(_drawn, plan),
+                seeds.tolist(),
+                executor=executor,
+                checkpoint=checkpoint,
+                settings=_settings(plan, seeds),
+                progress=lambda done: advance(),
+            )
+        finally:
+            close()
     drawn = [answer for answer in answers if "pairs" in answer]
     if checkpoint is not None:
         _require_shapes(answers, len(pairs), checkpoint)
@@ -283,7 +321,25 @@ def resampled_tests(
         p_max=read_only(p(largest[:, None], pairs)),
         structure=GlobalTest(float(pairs.max()), float(p(largest, pairs.max()))),
         strength=GlobalTest(strength, float(p(of_strengths, strength))),
+        n_sweeps=plan.n_sweeps,
     )
+
+
+def _sweeps_needed(model: Any, random: np.random.Generator) -> int:
+    """20 autocorrelation times of units and energy, of chains from uniform states that agree."""
+    pilot = sample(model, n_draws=400, n_chains=64, rng=random, run=SamplingRun(n_jobs=1)).chains
+    series = np.concatenate([pilot, model.energy(pilot)[..., None]], axis=-1)
+    r_hat = float(np.nanmax(split_r_hat(series), initial=1.0))
+    # Of units that never change the time is unknown, of slow ones it must not be.
+    times = pilot.shape[0] * pilot.shape[1] / effective_sample_size(series)
+    needed = FADED * float(np.nanmax(times, initial=1.0))
+    if r_hat > LARGEST_R_HAT or not needed <= MOST_SWEEPS:
+        raise EbmError(
+            f"chains of the fit with equal couplings do not mix: split R-hat {r_hat:.3g}, and "
+            f"{needed:.3g} sweeps for an independent row, where {LARGEST_R_HAT} and {MOST_SWEEPS} "
+            "are the limits: take permutation_tests, which exchange rows"
+        )
+    return max(LEAST_SWEEPS, math.ceil(needed))
 
 
 def _drawn(plan: Plan, seed: int) -> Answer:
@@ -311,6 +367,7 @@ def _settings(plan: Plan, seeds: NDArray[np.int64]) -> dict[str, str]:
         "model": f"{type(plan.family).__name__} over {plan.family.space!r}",
         "loss": repr(plan.loss),
         **fingerprints(plan.penalty),
+        **({"sweeps": str(plan.n_sweeps)} if plan.n_sweeps else {}),
         # With more draws the first of them are the same.
         "rng": fingerprint(seeds[:2]),
     }

@@ -138,9 +138,9 @@ class ConditionalLoss:
         deviation = self.features[:, 1:]
         return np.asarray(deviation.T @ (deviation * self.weights[:, None]))
 
-    def blocks(self, width: int | None = None) -> Iterator[slice]:
-        """Rows that are worked on together, each with so many numbers (n if not given)."""
-        rows = max(1, BLOCK // (width or self.states.shape[1]))
+    def blocks(self) -> Iterator[slice]:
+        """Rows that are worked on together."""
+        rows = max(1, BLOCK // self.states.shape[1])
         for start in range(0, len(self.states), rows):
             yield slice(start, start + rows)
 
@@ -198,13 +198,6 @@ class ConditionalLoss:
         for rows in self.blocks():
             product += (curvatures[rows] * (features[rows] @ turned)).T @ features[rows]
         return self.within(product)
-
-    def residuals(self, theta: Array, rows: slice) -> Array:
-        """p(x_α = 1 | rest) − x_α, (m, n)."""
-        margins = self._signs[rows] * (self.features[rows] @ theta.T)
-        small = np.exp(-np.abs(margins))
-        other = np.where(margins >= 0, small, 1.0) / (1 + small)
-        return np.asarray(-self._signs[rows] * other)
 
     def margins(self, step: Array) -> Array:
         """Lowest and highest move of each input towards the value seen, (2, n)."""

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from ebm._checkpoints import fingerprint, fingerprints
 from ebm._types import Array, Indices
 from ebm.inversion._conditionals import MISSED, POINTS, Evaluation
+from ebm.learning._level_features import LevelFeatures
 from ebm.learning.penalties import AppliedPenalty
-from ebm.model import PairFeatures
-from ebm.spaces import FiniteSpace
 
 #: Entries of a block of rows.
 BLOCK = 2**18
@@ -29,63 +28,6 @@ BLOCK = 2**18
 MOST_DENSE = 1500
 #: Variances of features, as shares of their squares, that are as good as zero.
 SMALLEST = 1e-12
-#: Share of a sample that a level is taken to have at least, where the search begins.
-LEAST = 1e-3
-
-
-class LevelFeatures:
-    """Fields Φ (Σ q_i, k) and couplings b (Σ q_i, m) of all levels of a space, and their order."""
-
-    def __init__(self, space: FiniteSpace, features: PairFeatures) -> None:
-        from scipy.sparse import block_diag, csr_array
-
-        self.space = space
-        self.n_values = space.n_values
-        self.starts = np.cumsum(self.n_values) - self.n_values
-        self.unit_of_level = np.repeat(np.arange(space.n), self.n_values)
-        tables = [space.features_of(unit) for unit in range(space.n)]
-        held = np.zeros(space.n_features, dtype=bool)
-        held[features.kept] = True
-        per_unit = np.split(held, np.cumsum(space.widths)[:-1])
-        #: Φ_i and b_i of each unit.
-        self.fields = [table[:, own] for table, own in zip(tables, per_unit, strict=True)]
-        pairs = zip(tables, features.blocks, strict=True)
-        self.couplings = [np.asarray(table @ block) for table, block in pairs]
-        self.by_fields: Any = csr_array(block_diag(self.fields))
-        self.by_couplings: Any = csr_array(block_diag(self.couplings))
-        sizes = [block.shape[1] for block in self.couplings]
-        self.unit_of_feature = np.repeat(np.arange(space.n), sizes)
-        self.n_fields = int(self.by_fields.shape[1])
-
-    @cached_property
-    def pairs(self) -> tuple[Indices, Indices]:
-        """Features of two units i < j, by pairs of units, then by the features of i and of j."""
-        first, second = np.triu_indices(len(self.unit_of_feature), 1)
-        i, j = self.unit_of_feature[first], self.unit_of_feature[second]
-        order = np.lexsort((second, first, j, i))
-        order = order[i[order] < j[order]]
-        return first[order], second[order]
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of fields and couplings."""
-        return self.n_fields + len(self.pairs[0])
-
-    def levels(self, states: Array) -> Indices:
-        """Places of the levels of each unit among those of all, (m, n)."""
-        return np.asarray(self.space.levels(states) + self.starts)
-
-    def split(self, theta: Array) -> tuple[Array, Array]:
-        """Fields of all levels, (Σ q_i,), and the symmetric couplings W."""
-        n_features = len(self.unit_of_feature)
-        coupled = np.zeros((n_features, n_features))
-        coupled[self.pairs] = coupled[self.pairs[::-1]] = theta[self.n_fields :]
-        return np.asarray(self.by_fields @ theta[: self.n_fields]), coupled
-
-    def joined(self, fields: Array, coupled: Array) -> Array:
-        """Slopes of the parameters from those of the fields of all levels, and of W, (p,)."""
-        both = coupled + coupled.T
-        return np.concatenate([self.by_fields.T @ fields, both[self.pairs]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +99,9 @@ class LevelLoss:
             return vector
         return np.asarray(self.basis @ (self.basis.T @ vector))
 
-    def blocks(self, width: int | None = None) -> Iterator[slice]:
-        """Rows that are worked on together, each with so many numbers (Σ q_i if not given)."""
-        rows = max(1, BLOCK // (width or len(self.features.unit_of_level)))
+    def blocks(self) -> Iterator[slice]:
+        """Rows that are worked on together."""
+        rows = max(1, BLOCK // len(self.features.unit_of_level))
         for start in range(0, len(self.states), rows):
             yield slice(start, start + rows)
 
@@ -171,11 +113,7 @@ class LevelLoss:
     @cached_property
     def design(self) -> Array:
         """Features g of each row, (m, Σ m_i)."""
-        parts = [
-            couplings[self.seen[:, unit] - self.features.starts[unit]]
-            for unit, couplings in enumerate(self.features.couplings)
-        ]
-        return np.concatenate(parts, axis=1)
+        return self.features.design(self.seen)
 
     def _logs(self, rows: slice, fields: Array, coupled: Array) -> Array:
         """u of these rows, (m, Σ q_i)."""
@@ -205,14 +143,7 @@ class LevelLoss:
 
     def start(self) -> Array:
         """Independent units with the shares of levels in the rows, (p,)."""
-        theta = np.zeros(self.features.n_parameters)
-        ends = np.cumsum([fields.shape[1] for fields in self.features.fields])
-        shares = np.split(np.maximum(self.shares, LEAST), self.features.starts[1:])
-        for end, fields, share in zip(ends, self.features.fields, shares, strict=True):
-            with_constant = np.column_stack([np.ones(len(fields)), fields])
-            solution = np.linalg.lstsq(with_constant, np.log(share / share.sum()), rcond=None)[0]
-            theta[end - fields.shape[1] : end] = solution[1:]
-        return theta
+        return self.features.independent(self.shares)
 
     @cached_property
     def shares(self) -> Array:
@@ -315,11 +246,11 @@ class LevelLoss:
         hessian = np.zeros((self.features.n_parameters,) * 2)
         chances = self.evaluate(theta).curvatures
         for unit in range(self.features.space.n):
-            places, part = self._unit_hessian(unit, chances)
+            places, part = self.unit_hessian(unit, chances)
             hessian[np.ix_(places, places)] += part
         return hessian + self.penalty.hessian if self.penalty else hessian
 
-    def _unit_hessian(self, unit: int, chances: Array) -> tuple[Indices, Array]:
+    def unit_hessian(self, unit: int, chances: Array) -> tuple[Indices, Array]:
         """That of one unit's regression, by its fields and by couplings of its features."""
         fields, couplings = self.features.fields[unit], self.features.couplings[unit]
         own = np.column_stack([fields, couplings])
@@ -346,12 +277,10 @@ class LevelLoss:
 
     def _places(self, unit: int) -> Indices:
         """Where the fields and the couplings of a unit stand among the parameters."""
-        widths = [fields.shape[1] for fields in self.features.fields]
-        first = sum(widths[:unit])
         is_own = self.features.unit_of_feature == unit
         own, others = np.flatnonzero(is_own), np.flatnonzero(~is_own)
         pairs = self._place_of_pair[np.ix_(own, others)].ravel()
-        return np.concatenate([np.arange(first, first + widths[unit]), pairs])
+        return np.concatenate([self.features.places_of_fields(unit), pairs])
 
     @cached_property
     def _place_of_pair(self) -> Indices:
@@ -361,11 +290,25 @@ class LevelLoss:
         place[pairs] = place[pairs[::-1]] = self.features.n_fields + np.arange(len(pairs[0]))
         return place
 
-    def row_slopes(self, theta: Array, rows: slice) -> Array:
+    @cached_property
+    def parts(self) -> list[Indices]:
+        """One of all parameters."""
+        return [np.arange(self.features.n_parameters)]
+
+    def hessians(self, theta: Array) -> list[Array]:
+        """That of all parameters."""
+        return [self.hessian(theta)]
+
+    def scores(self, theta: Array) -> Callable[[slice], Array]:
         """∂L/∂θ of single rows, the penalty left out, (m, p)."""
-        logs = self._logs(rows, *self.features.split(theta))
-        residual = self._residual(np.exp(self._normalized(logs)), rows)
-        pushed, design = self._pushed(residual), self.design[rows]
-        by_fields, (k, m) = (self.features.by_fields.T @ residual.T).T, self.features.pairs
-        coupled = pushed[:, k] * design[:, m] + pushed[:, m] * design[:, k]
-        return np.concatenate([by_fields, coupled], axis=1)
+        fields_and_couplings = self.features.split(theta)
+        by_fields, (k, m) = self.features.by_fields.T, self.features.pairs
+
+        def of(rows: slice) -> Array:
+            logs = self._logs(rows, *fields_and_couplings)
+            residual = self._residual(np.exp(self._normalized(logs)), rows)
+            pushed, design = self._pushed(residual), self.design[rows]
+            coupled = pushed[:, k] * design[:, m] + pushed[:, m] * design[:, k]
+            return np.concatenate([(by_fields @ residual.T).T, coupled], axis=1)
+
+        return of

@@ -2,45 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ebm._arrays import read_only
-from ebm._iterate import Run, iterate, require_word
-from ebm._parallel import single_threaded_blas
-from ebm._progress import entries
 from ebm._types import Array
 from ebm.ensembles.ensemble import require_units
-from ebm.errors import EbmError, EbmWarning, ModelError, NoMaximumWarning, warn
-from ebm.inversion._level_conditionals import LevelFeatures, LevelLoss
+from ebm.errors import EbmError
+from ebm.inversion._conditional_problem import ConditionalProblem
+from ebm.inversion._level_conditionals import LevelLoss
 from ebm.inversion._rows import DistinctRows, read_rows
-from ebm.inversion._sandwich import MOST_BYTES, MOST_SECONDS, OPERATIONS_PER_SECOND, _factored
-from ebm.inversion.truncated_newton import TruncatedNewton
+from ebm.inversion._sandwich import Sandwich
 from ebm.learning._existence import gentle_penalty, require_chosen_categories
+from ebm.learning._level_features import LevelFeatures, level_features
 from ebm.learning.penalties import AppliedPenalty, Penalty
-from ebm.learning.result import FitResult
-from ebm.model import PairFeatures
-from ebm.perturbation._costs import require_within
-from ebm.spaces import FiniteSpace
 from ebm.spaces._labels import shown
-
-#: A gradient that rounding keeps from the tolerance is good enough below this.
-GOOD_ENOUGH = 1e-6
-#: Relative difference between the energy of a model and that of its features that is rounding.
-ROUNDING = 1e-8
-#: The verdicts of a user's solver that have sentences.
-WORDS = ("converged", "rounding", "iterations")
-
-
-def has_pair_features(model: Any) -> bool:
-    """Whether a family says of which features of levels its parameters are fields and couplings."""
-    is_finite = isinstance(getattr(model, "space", None), FiniteSpace)
-    return is_finite and callable(getattr(model, "pair_features", None))
 
 
 def level_problem(model: Any, data: Any, penalty: AppliedPenalty) -> LevelProblem:
@@ -48,66 +26,22 @@ def level_problem(model: Any, data: Any, penalty: AppliedPenalty) -> LevelProble
     rows = read_rows(data, two_valued=False)
     require_units(data, model.space)
     require_chosen_categories(model, data, penalty)
-    return LevelProblem(model, rows, penalty, _checked_features(model))
+    return LevelProblem(model, rows, penalty, level_features(model))
 
 
 def log_likelihood_of_levels(model: Any, rows: DistinctRows) -> float:
     """Σ_i E_D[ln p(x_i | rest)] of a pairwise model of levels, in nats per sample."""
     require_units(rows.ensemble(), model.space)
-    features, penalty = _checked_features(model), AppliedPenalty(model, Penalty())
+    features, penalty = level_features(model), AppliedPenalty(model, Penalty())
     loss = LevelLoss(features, rows.states, rows.weights, penalty)
     return loss.point(np.asarray(model.parameters)).log_likelihood
 
 
-def _checked_features(model: Any) -> LevelFeatures:
-    """The features that a family declares, refused if they give other energies than its own."""
-    declared: PairFeatures = model.pair_features()
-    features = LevelFeatures(model.space, declared)
-    name, theta = type(model).__name__, np.asarray(model.parameters)
-    if len(theta) != features.n_parameters:
-        raise ModelError(
-            f"{name} has {len(theta)} parameters, but its pair_features announce "
-            f"{features.n_parameters}: one for each feature kept, and one for each two features of "
-            "different units"
-        )
-    theta = np.random.default_rng(0).normal(size=len(theta))
-    states = model.space.random(10, 0)
-    loss = LevelLoss(features, states, np.full(10, 0.1), AppliedPenalty(model, Penalty()))
-    fields, coupled = features.split(theta)
-    pairs = 0.5 * ((loss.design @ coupled) * loss.design).sum(axis=1)
-    energies = -fields[loss.seen].sum(axis=1) - pairs
-    gaps = model.with_parameters(theta).energy(states) - energies
-    if np.ptp(gaps) > ROUNDING * (1 + np.abs(energies).max()):
-        raise ModelError(
-            f"the pair_features of {name} must be those of its energy, got differences of energies "
-            f"that are off by {np.ptp(gaps):.3g}: see ebm.model.PairFeatures for the order"
-        )
-    return features
-
-
 @dataclass(frozen=True, eq=False)
-class LevelProblem:
-    """The conditionals of a family of pairs of levels on rows; steps are its parameters."""
+class LevelProblem(ConditionalProblem):
+    """The conditionals of a family of pairs of levels on rows; θ are its parameters."""
 
-    family: Any
-    rows: DistinctRows
-    penalty: AppliedPenalty
     features: LevelFeatures
-
-    solvers = (TruncatedNewton,)
-
-    def solver(self) -> TruncatedNewton:
-        """Truncated Newton steps, the only solver that suits."""
-        return TruncatedNewton()
-
-    def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
-        """The family at the maximum."""
-        loss = self.loss
-        with single_threaded_blas():
-            start = self.family.parameters if self.penalty.is_tied else loss.start()
-            with entries(progress) as show:
-                run = iterate(solver, loss, np.array(start), progress=show, **how)
-            return self._result(solver, run)
 
     @cached_property
     def loss(self) -> LevelLoss:
@@ -117,47 +51,22 @@ class LevelProblem:
         rows = self.rows
         return LevelLoss(self.features, rows.states, rows.weights, self.penalty, basis)
 
-    def _result(self, solver: Any, run: Run) -> FitResult:
-        theta, growing = run.state["theta"], None
-        if isinstance(solver, TruncatedNewton):
-            growing = solver.growing(self.loss, run.state, run.reason)
-        else:
-            require_word(run.reason, WORDS)
-        converged, message = self._verdict(run, growing)
-        if not converged:
-            warn(message, EbmWarning if growing is None else NoMaximumWarning)
-        norm = run.history[-1].gradient_norm
-        return FitResult(
-            model=self.family.with_parameters(theta),
-            converged=converged,
-            message=message,
-            log_pseudolikelihood=self.penalty.value(theta) - self.loss.point(theta).value,
-            gradient_norm=norm,
-            misfit=norm,
-            sample_size=self.rows.sample_size,
-            history=run.history,
-            warnings=() if converged else (message, "no standard errors: there is no maximum"),
-            errors=self._errors(theta) if converged else None,
-        )
+    def coordinates(self) -> Array:
+        """The parameters as they are."""
+        return np.array(self.family.parameters)
 
-    def _verdict(self, run: Run, growing: Array | None) -> tuple[bool, str]:
-        """Whether there is a maximum where the search ended, and a sentence."""
-        norm, steps = run.history[-1].gradient_norm, run.history[-1].iteration
-        if growing is not None:
-            return False, self._no_maximum(growing)
-        is_good = run.reason == "rounding" and norm < GOOD_ENOUGH
-        if run.reason == "converged" or is_good:
-            return True, f"converged in {steps} Newton steps, gradient {norm:.1e}"
-        why = {
-            "iterations": f"stopped after {steps} Newton steps; give a larger max_iterations",
-            "rounding": "stopped where rounding hides any further progress; add a small penalty, "
-            "ebm.Penalty(l2=…, l2_biases=…)",
-            "interrupted": f"interrupted after {steps} Newton steps",
-        }[run.reason]
-        return False, f"{why} (gradient {norm:.1e})"
+    def parameters(self, theta: Array) -> Array:
+        """θ."""
+        return theta
 
-    def _no_maximum(self, growing: Array) -> str:
-        """What the direction without end separates."""
+    def log_pseudolikelihood(self, theta: Array) -> float:
+        """Without penalty."""
+        return self.penalty.value(theta) - self.loss.point(theta).value
+
+    def missing_maximum(self, growing: Array | None) -> str:
+        """What a direction without end separates."""
+        if growing is None:
+            return ""
         _, highest = self.loss.margins(growing)
         labels = self.family.space.labels
         units = shown([labels[k] for k in np.flatnonzero(highest > 0.3 * highest.max())])
@@ -168,41 +77,14 @@ class LevelProblem:
             f"as penalty=ebm.Penalty(l2={weak}, l2_biases={weak})"
         )
 
-    def _errors(self, theta: Array) -> Callable[[], Array]:
-        """What gives the standard errors; until then it keeps the rows, a byte for each value."""
-        short = replace(self.loss, states=self.rows.states.astype(np.int8))
-        return partial(_sandwich, short, theta, self.rows.sample_size)
+    def sandwich(self, theta: Array) -> Sandwich:
+        """That of the parameters of the family."""
+        basis = self.loss.basis
+        return Sandwich(self.loss, theta, onto=basis, ways=basis)
 
-
-def _sandwich(short: LevelLoss, theta: Array, sample_size: float) -> Array:
-    """√diag(A H⁻¹ V H⁻¹ Aᵀ / N), V the covariance of the slopes of single rows, A the open ways."""
-    if math.isinf(sample_size):
-        return np.zeros_like(theta)
-    loss = replace(short, states=short.states.astype(np.float64))
-    ways = np.eye(len(theta)) if loss.basis is None else loss.basis
-    _require_feasible(loss, len(theta))
-    with single_threaded_blas():
-        curvature = _factored(ways.T @ loss.hessian(theta) @ ways)
-        mean: Any = 0.0
-        square: Any = 0.0
-        for rows in loss.blocks(len(theta)):
-            moved = curvature.solve(loss.row_slopes(theta, rows) @ ways) @ ways.T
-            mean = mean + loss.weights[rows] @ moved
-            square = square + loss.weights[rows] @ moved**2
-        return read_only(np.sqrt(np.maximum(square - mean**2, 0.0) / sample_size))
-
-
-def _require_feasible(loss: LevelLoss, p: int) -> None:
-    m = len(loss.states)
-    operations = float(p) ** 3 / 3 + 2.5 * m * float(p) ** 2
-    require_within(
-        f"standard errors of {p} parameters from {m} rows",
-        operations / OPERATIONS_PER_SECOND,
-        24.0 * p**2,
-        "use ebm.inversion.bootstrap",
-        max_seconds=MOST_SECONDS,
-        max_bytes=MOST_BYTES,
-    )
+    def in_parameters(self) -> LevelLoss:
+        """The loss itself."""
+        return self.loss
 
 
 def require_no_regressions(node_wise: bool) -> None:

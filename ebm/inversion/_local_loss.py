@@ -9,7 +9,7 @@ E_D[e^{−(y−½)a}], or the logarithm of the latter.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ebm._checkpoints import fingerprint
 from ebm._types import Array, Flags, Indices
 from ebm.errors import require_memory
-from ebm.learning._absolutes import Blocks
+from ebm.learning._absolutes import Blocks, KeptCurvature
 
 #: Points that are kept: a line search comes back to the last ones.
 POINTS = 3
@@ -94,9 +94,14 @@ class LocalPoint(NamedTuple):
         """Minus the loss without penalty: the log pseudo-likelihood, where it is one."""
         return -self.loss
 
+    @property
+    def gradient(self) -> Array:
+        """The slopes, as losses without absolute values call them."""
+        return self.slopes
+
 
 @dataclass(frozen=True, eq=False)
-class LocalLoss:
+class LocalLoss(KeptCurvature):
     """L(θ) = Σ_i link_i + ½ Σ_k squares_k θ_k² over rows in {0,1}, (m, n), of weights summing to 1.
 
     θ are the biases of ``units``, then couplings. Coordinate ``pairs`` = (i, j) acts on the input
@@ -193,24 +198,10 @@ class LocalLoss:
             rest[:, 2], rest[:, 3] = j, i
         return places
 
-    @property
-    def origin(self) -> Array | None:
-        """Where the last curvature was taken."""
-        return self._curvatures.get("origin")
-
-    @cached_property
-    def _curvatures(self) -> dict[str, Any]:
-        return {}
-
-    def curvature(self, theta: Array) -> Blocks:
-        """One block (n, n) for each unit; the last is kept."""
-        origin = self.origin
-        if origin is None or not np.array_equal(origin, theta):
-            is_single = self.states.size > SMALL
-            matrices = self.blocks(theta, np.float32 if is_single else np.float64)
-            self._curvatures.update(origin=theta.copy(), blocks=Blocks(matrices, self.places))
-        blocks: Blocks = self._curvatures["blocks"]
-        return blocks
+    def curved(self, theta: Array) -> Blocks:
+        """One block (n, n) for each unit."""
+        dtype = np.float32 if self.states.size > SMALL else np.float64
+        return Blocks(self.blocks(theta, dtype), self.places)
 
     def blocks(self, theta: Array, dtype: Any = np.float64) -> NDArray[Any]:
         """Σ_m curvature_mi F_m F_mᵀ for each unit i, F_i of unit i the constant, (n, n, n)."""
@@ -240,28 +231,51 @@ class LocalLoss:
             matrices[unit] = block
         return matrices
 
-    def scores(self, theta: Array, rows: slice) -> Array:
-        """Gradient of each row's part of the loss, penalty left out, (m, K); their mean is L'."""
-        terms = self.terms(theta)
-        slopes = terms.slopes[rows] / self.weights[rows, None]
-        features = self.features[rows]
+    def scores(self, theta: Array) -> Callable[[slice], Array]:
+        """Gradients of the parts of rows, penalty left out, (m, K); their mean is that of L."""
+        slopes = self.terms(theta).slopes / self.weights[:, None]
         i, j = self.entries
-        coupled = slopes[:, i] * features[:, j]
-        if self.shared:
-            coupled += slopes[:, j] * features[:, i]
-        return np.column_stack([self.constant * slopes[:, self.units], coupled])
 
-    def hessian(self, theta: Array, among: Flags | None = None) -> Array:
-        """The Hessian of the coordinates ``among``, ``squares`` included, in double precision."""
-        chosen = np.arange(self.n_coordinates) if among is None else np.flatnonzero(among)
-        hessian = np.diag(self.squares[chosen].astype(np.float64))
-        places, matrices = self.places[chosen], self.blocks(theta)
-        for unit in range(self.states.shape[1]):
+        def of(rows: slice) -> Array:
+            features, own = self.features[rows], slopes[rows]
+            coupled = own.take(i, axis=1) * features.take(j, axis=1)
+            if self.shared:
+                coupled += own.take(j, axis=1) * features.take(i, axis=1)
+            return np.column_stack([self.constant * own[:, self.units], coupled])
+
+        return of
+
+    @cached_property
+    def parts(self) -> list[Indices]:
+        """All coordinates, or those of the input of each unit."""
+        if self.shared:
+            return [np.arange(self.n_coordinates)]
+        unit = self.places[:, 0]
+        return [np.flatnonzero(unit == k) for k in range(self.states.shape[1])]
+
+    def hessians(self, theta: Array) -> list[Array]:
+        """Of each part, ``squares`` included, in double precision."""
+        hessians = [np.diag(self.squares[part].astype(np.float64)) for part in self.parts]
+        for unit, block in enumerate(self.blocks(theta)):
+            part = 0 if self.shared else unit
+            places = self.places[self.parts[part]]
             own = np.where(places[:, 0] == unit, places[:, 1], -1)
             own = np.where(places[:, 2] == unit, places[:, 3], own)
             at = np.flatnonzero(own >= 0)
-            hessian[np.ix_(at, at)] += matrices[unit][np.ix_(own[at], own[at])]
-        return hessian
+            hessians[part][np.ix_(at, at)] += block[np.ix_(own[at], own[at])]
+        return hessians
+
+    def among(self, flags: Flags, theta: Array) -> LocalLoss:
+        """The loss by some of its shared coordinates, the others held as in θ."""
+        n_units, (i, j) = len(self.units), self.pairs
+        units, kept = self.units[flags[:n_units]], flags[n_units:]
+        return replace(
+            self,
+            units=units,
+            pairs=(i[kept], j[kept]),
+            held=self.arrays(theta),
+            squares=self.squares[flags],
+        )
 
     def separated(self, theta: Array, least: float = 0.0) -> Indices:
         """Coupled units that the others predict in every row, log-odds above ``least``."""

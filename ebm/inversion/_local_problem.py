@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,9 @@ from ebm._iterate import Run
 from ebm._types import Array, Flags, Indices
 from ebm.ensembles.ensemble import require_order
 from ebm.errors import CodingError, EbmError, ModelError, NoMaximumWarning, warn
-from ebm.inversion._influence import newton_step, sandwich
 from ebm.inversion._local_loss import Link, LocalLoss, logistic
 from ebm.inversion._rows import DistinctRows, read_rows
+from ebm.inversion._sandwich import Sandwich, waiting_errors
 from ebm.learning._absolutes import SparseLoss
 from ebm.learning._existence import (
     empty_cells,
@@ -77,6 +77,11 @@ class LocalProblem(SparseProblem):
         is_held = free is not None and not np.asarray(free)[:n].all()
         if is_held or self.penalty.strength.l2_biases:
             return center_of(self.family)
+        return self.mean
+
+    @cached_property
+    def mean(self) -> Array:
+        """Of the rows, in the coding of the family, (n,)."""
         mean = self.rows.weights @ self.rows.states
         return np.asarray(2 * mean - 1 if self._are_spins else mean)
 
@@ -126,6 +131,12 @@ class LocalProblem(SparseProblem):
         """Coordinates behind the biases, (K,)."""
         return np.asarray(np.arange(self.smooth.n_coordinates) >= len(self.smooth.units))
 
+    @property
+    def work(self) -> tuple[float, float, float]:
+        """m n³ and m n², and a block of n² for each unit."""
+        m, n = map(float, self.rows.states.shape)
+        return m * n**3, m * n**2, 4.0 * n**3 + 64.0 * m * n
+
     def start(self) -> Array:
         """Independent units with the means of the rows, (K,)."""
         smooth, n = self.smooth, self.family.space.n
@@ -158,10 +169,44 @@ class LocalProblem(SparseProblem):
         there = replace(self.smooth, states=rows.states, weights=rows.weights, features=features)
         return float(there.point(theta).loss)
 
-    def one_step(self, theta: Array) -> tuple[Array, Array]:
+    def one_step(self, theta: Array) -> tuple[Array, Callable[[], Array]]:
         """θ − H⁻¹ g, and standard errors from the sandwich there."""
-        after = theta + newton_step(self.smooth, theta)
-        return after, _standard_errors(self, after)
+        after = theta + Sandwich(self.smooth, theta).newton_step(self.smooth.point(theta).slopes)
+        return after, lambda: self.sandwich(after).errors(self.rows.sample_size)
+
+    def sandwich_among(self, theta: Array, flags: Flags) -> Sandwich:
+        """That of some of the shared coordinates, the others held as in θ."""
+        return Sandwich(self.smooth.among(flags, theta), theta[flags])
+
+    def sandwich(self, theta: Array, about: Array | None = None) -> Sandwich:
+        """That of the parameters of the family, as if no coupling were zero.
+
+        Its biases belong to its couplings at m = ``about``, by default the center. Where that is
+        the mean of the rows it moves with them, and each row moves v by (B − Bᵀ)/2 as well.
+        """
+        about = self.center if about is None else about
+        smooth, onto = self.smooth, self._onto(about)
+        if self.shared or about is not self.mean:
+            return Sandwich(smooth, theta, onto)
+        couplings = smooth.arrays(theta)[1]
+        apart = (couplings.T - couplings) / (2 * smooth.constant)
+        return Sandwich(smooth, theta, onto, beside=lambda rows: smooth.features[rows] @ apart.T)
+
+    def _onto(self, m: Array) -> Any:
+        """∂(v, W)/∂θ, (p, K) sparse: v_i = b_i + Σ_j B_ij (m_j − z_j) − Σ_j W_ij (m_j − c_j)."""
+        from scipy.sparse import csr_array
+
+        smooth, n, free = self.smooth, self.family.space.n, self.free
+        (i, j), n_units = smooth.entries, len(smooth.units)
+        share = 1.0 if self.shared else 0.5
+        away, rest = share * (m - center_of(self.family)), m - self.center
+        pairs = np.ones(len(self.family.pairs[0])) if free is None else free[n:]
+        places = n + np.tile(np.flatnonzero(pairs), 1 if self.shared else 2)
+        columns = np.arange(smooth.n_coordinates)
+        values = (np.ones(n_units), rest[j] - away[j], -away[i], np.full(len(i), share))
+        at = (smooth.units, i, j, places), (columns[:n_units], *[columns[n_units:]] * 3)
+        shape = (len(self.family.parameters), len(columns))
+        return csr_array((np.concatenate(values), tuple(map(np.concatenate, at))), shape=shape)
 
     def separated(self, theta: Array, least: float = 0.0) -> Indices:
         """Coupled units that the others predict in every row with log-odds above ``least``."""
@@ -171,7 +216,7 @@ class LocalProblem(SparseProblem):
         """The fitted model; standard errors where no l1 chose couplings."""
         theta = run.state["theta"]
         converged, message = self.ending(run, loss)
-        notes: tuple[str, ...] = (NO_ERRORS,) if self.penalty.strength.l1 else ()
+        notes: tuple[str, ...] = (NO_ERRORS,) if self.penalty.strength.has_l1 else ()
         if not self.penalty.holds_couplings or run.reason == "unbounded":
             reason = self.missing_minimum(theta)
             if reason:
@@ -180,6 +225,7 @@ class LocalProblem(SparseProblem):
                 notes = (message, "no standard errors: there is no maximum")
         point = self.smooth.point(theta)
         is_likelihood = self.link is logistic
+        has_errors = converged and not self.penalty.strength.has_l1
         return FitResult(
             model=self.family.with_parameters(self.parameters(theta)),
             converged=converged,
@@ -191,7 +237,7 @@ class LocalProblem(SparseProblem):
             history=run.history,
             warnings=notes,
             regressions=None if self.shared else self.smooth.arrays(theta)[1],
-            errors=self._errors(theta) if converged and not self.penalty.strength.l1 else None,
+            errors=waiting_errors(self, theta) if has_errors else None,
         )
 
     def _log_pseudolikelihood(self, theta: Array) -> float:
@@ -230,21 +276,6 @@ class LocalProblem(SparseProblem):
             f"such as penalty=ebm.Penalty(l2={gentle_penalty(self.rows.sample_size)})"
         )
 
-    def _errors(self, theta: Array) -> Callable[[], Array]:
-        """What gives the standard errors of the parameters."""
-        if math.isinf(self.rows.sample_size):
-            return partial(np.zeros, len(self.family.parameters))
-        return partial(_standard_errors, self, theta)
-
-    @cached_property
-    def to_model(self) -> Array:
-        """∂(parameters of the family)/∂θ at nonzero couplings, (p, K)."""
-        # Linear in θ where no rule sets couplings to zero.
-        origin = np.zeros(self.smooth.n_coordinates)
-        base = self.parameters(origin, "or")
-        columns = [self.parameters(row, "or") - base for row in np.eye(len(origin))]
-        return np.array(columns).T
-
 
 def local_problem(
     model: Any, data: Any, penalty: Penalty, *, link: Link, shared: bool, rule: str = "and"
@@ -270,10 +301,3 @@ def require_same_units(rows: StateSpace, wanted: StateSpace) -> None:
     if rows.n != wanted.n:
         raise CodingError(f"states of {wanted!r} are wanted, got rows over {rows!r}")
     require_order(rows, wanted)
-
-
-def _standard_errors(problem: LocalProblem, theta: Array) -> Array:
-    """√diag(T H⁻¹ V H⁻¹ Tᵀ / N), T from θ to the parameters, with the center held fixed."""
-    answer = sandwich(problem.smooth, theta, problem.to_model)
-    errors: Array = np.sqrt(answer / problem.rows.sample_size)
-    return errors

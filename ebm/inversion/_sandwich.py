@@ -1,209 +1,166 @@
-"""Standard errors of pseudo-likelihood estimates: what each row moves, squared and summed."""
+"""How rows move the minimum of a loss: standard errors, covariances, the charge of a criterion."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._arrays import read_only
+from ebm._parallel import single_threaded_blas
 from ebm._types import Array, Indices
 from ebm.errors import SingularCovarianceError
-from ebm.inversion._conditionals import ConditionalLoss, Evaluation
 from ebm.perturbation._costs import require_within
 
 #: Time and memory that standard errors may take, and the speed that estimates go by.
 MOST_SECONDS, MOST_BYTES, OPERATIONS_PER_SECOND = 60.0, 4 * 2.0**30, 2.5e10
-#: Above so many parameters, equations of each row are solved in single precision.
+#: Above so many coordinates, equations of each row are solved in single precision.
 MOST_IN_DOUBLE = 1000
 #: Smallest squared pivot, the diagonal being one, of a matrix that has an inverse with digits.
 SINGULAR = 1e-12
+#: Rows whose scores are held at a time, in numbers.
+BLOCK = 2**22
 
 
-def sandwich_errors(
-    loss: ConditionalLoss,
-    theta: Array,
-    sample_size: float,
-    ways: Array | None,
-    to_model: Callable[[Array], Array],
-) -> Array:
-    """Standard errors √diag(T H⁻¹ V H⁻¹ Tᵀ / N), H the Hessian, V the covariance of the gradient.
+class RowLoss(Protocol):
+    """A mean over rows of sums over units, as a function of K coordinates."""
 
-    Pseudo-likelihood is no likelihood, so H and V differ :cite:`nguyen2017`. Both are those of
-    (b, B) at center x̂, or of φ where changes of (b, B) are D φ, ``ways``. T goes from there to the
-    parameters of the model.
-    """
-    n_full = theta.shape[0] * (theta.shape[0] + 1) // 2
-    if not math.isfinite(sample_size):
-        return np.zeros_like(to_model(np.zeros((1, n_full if ways is None else ways.shape[1])))[0])
-    _require_feasible(loss, n_full)
-    influence = _Influence(loss, theta, loss.evaluate(theta), ways)
-    mean: Any = 0.0
-    square: Any = 0.0
-    for rows in loss.blocks(max(1, n_full // 64)):
-        moved = to_model(influence.of(rows))
-        mean = mean + loss.weights[rows] @ moved
-        square = square + loss.weights[rows] @ moved**2
-    return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0) / sample_size))
+    @property
+    def weights(self) -> Array:
+        """Of the rows, with the sum 1, (m,)."""
+        ...
 
+    @property
+    def parts(self) -> Sequence[Indices]:
+        """Coordinates that are minimized by themselves: all together, or those of each unit."""
+        ...
 
-def sandwich_covariance(
-    loss: ConditionalLoss,
-    theta: Array,
-    sample_size: float,
-    ways: Array | None,
-    to_model: Callable[[Array], Array],
-) -> Array:
-    """T H⁻¹ V H⁻¹ Tᵀ / N of tied regressions, (p, p).
+    def scores(self, theta: Array) -> Callable[[slice], Array]:
+        """The gradient of each of some rows, penalty left out, (m, K)."""
+        ...
 
-    The diagonal has the squares of :func:`sandwich_errors`.
-    """
-    n_full = theta.shape[0] * (theta.shape[0] + 1) // 2
-    _require_feasible(loss, n_full)
-    influence = _Influence(loss, theta, loss.evaluate(theta), ways)
-    mean: Any = 0.0
-    square: Any = 0.0
-    for rows in loss.blocks(max(1, n_full // 64)):
-        gradients = influence.gradients(loss.residuals(theta, rows), loss.features[rows])
-        mean = mean + loss.weights[rows] @ gradients
-        rooted = gradients * np.sqrt(loss.weights[rows])[:, None]
-        square = square + rooted.T @ rooted
-    covariance = square - np.outer(mean, mean)
-    # By rows, then by columns, as V is symmetric.
-    for _ in range(2):
-        covariance = to_model(influence.tied_hessian.solve(covariance)).T
-    return np.asarray((covariance + covariance.T) / (2 * sample_size))
-
-
-def inverse_curvature(
-    loss: ConditionalLoss,
-    theta: Array,
-    sample_size: float,
-    ways: Array | None,
-    to_model: Callable[[Array], Array],
-) -> Array:
-    """T H⁻¹ Tᵀ / N of tied regressions, (p, p): a scale of their estimates, not their covariance.
-
-    It needs no variance of the rows, which is far too small where an event was not seen.
-    """
-    _require_feasible(loss, theta.shape[0] * (theta.shape[0] + 1) // 2)
-    hessian = _Influence(loss, theta, loss.evaluate(theta), ways).tied_hessian
-    inverse = hessian.solve(np.eye(len(hessian.root)))
-    for _ in range(2):
-        inverse = to_model(inverse).T
-    return np.asarray((inverse + inverse.T) / (2 * sample_size))
-
-
-def _require_feasible(loss: ConditionalLoss, p: int) -> None:
-    m, n = loss.states.shape
-    # A factor, and two triangles of equations for each row; untied, small ones of each unit.
-    operations = float(p) ** 3 / 3 + 1.5 * m * p**2 if loss.tied else 2.0 * (m + n) * n**3
-    seconds = operations / OPERATIONS_PER_SECOND
-    n_bytes = 8.0 * (2 * p**2 if loss.tied else n**3)
-    require_within(
-        f"standard errors of {p} parameters from {m} rows",
-        seconds,
-        n_bytes,
-        "use ebm.inversion.bootstrap, or node_wise=True",
-        max_seconds=MOST_SECONDS,
-        max_bytes=MOST_BYTES,
-    )
+    def hessians(self, theta: Array) -> Sequence[Array]:
+        """The second derivatives of each part, penalty included."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
-class _Influence:
-    """How each row moves the estimate of (b, W_ij for i < j): −N times the change it makes."""
+class Sandwich:
+    """H⁻¹ V H⁻¹ at a minimum θ, H the Hessian and V the covariance of the scores of rows.
 
-    loss: ConditionalLoss
+    Of a loss that is no likelihood they differ :cite:`nguyen2017`. Where coordinates may change
+    along ``ways`` A alone, (K, q), H stands for AᵀHA and V for AᵀVA. Parameters move by T, ``onto``
+    (p, q); with a single row the first r also by what it adds ``beside``, (m, r).
+    """
+
+    loss: RowLoss
     theta: Array
-    here: Evaluation
-    ways: Array | None
+    onto: Any = None
+    ways: Any = None
+    beside: Callable[[slice], Array] | None = None
 
-    def of(self, rows: slice) -> Array:
-        """For these rows, (m, p)."""
-        loss = self.loss
-        residuals, features = loss.residuals(self.theta, rows), loss.features[rows]
-        return self._tied(residuals, features) if loss.tied else self._untied(residuals, features)
+    def errors(self, sample_size: float) -> Array:
+        """√diag(T H⁻¹ V H⁻¹ Tᵀ / N), zero of exact averages, (p,)."""
+        if not math.isfinite(sample_size):
+            return np.zeros(len(self.theta) if self.onto is None else self.onto.shape[0])
+        hessian = self._factored(single=len(self.theta) > MOST_IN_DOUBLE)
+        mean: Any = 0.0
+        square: Any = 0.0
+        for rows, scores in self._scores():
+            moved = self._mapped(hessian.solve(scores))
+            if self.beside is not None:
+                beside = self.beside(rows)
+                moved[:, : beside.shape[1]] += beside
+            mean = mean + self.loss.weights[rows] @ moved
+            square = square + self.loss.weights[rows] @ moved**2
+        return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0) / sample_size))
 
-    def _tied(self, residuals: Array, features: Array) -> Array:
-        return self.tied_hessian.solve(self.gradients(residuals, features))
+    def covariance(self) -> Array:
+        """T H⁻¹ V H⁻¹ Tᵀ, (p, p)."""
+        hessian = self._factored()
+        return self._on_both_sides(hessian.solve(hessian.solve(self._score_covariance()).T))
 
-    def gradients(self, residuals: Array, features: Array) -> Array:
-        """Those of each row by (b, W_ij for i < j), or by φ, (m, q)."""
-        i, j = self._pairs
-        coupled = residuals[:, i] * features[:, j + 1] + residuals[:, j] * features[:, i + 1]
-        gradients = np.column_stack([residuals, coupled])
-        return gradients if self.ways is None else gradients @ self.ways
+    def inverse_curvature(self) -> Array:
+        """T H⁻¹ Tᵀ, (p, p): a scale of the estimates, not their covariance.
 
-    def _untied(self, residuals: Array, features: Array) -> Array:
-        n = residuals.shape[1]
-        moved = np.zeros((len(residuals), n + len(self._pairs[0])))
-        for unit in range(n):
-            columns, places = self._columns(unit)
-            change = self._unit_hessians[unit].solve(
-                residuals[:, unit, None] * features[:, columns]
-            )
-            # A coupling is the average of two regressions.
-            change[:, 1:] /= 2
-            moved[:, places] += change
-        # Biases belong to the averaged couplings, at a center that moves with the means.
-        coupled = self.theta[:, 1:]
-        moved[:, :n] -= features[:, 1:] @ (coupled - coupled.T).T / 2
-        return moved
+        It needs no variance of the rows, which is far too small where an event was not seen.
+        """
+        size = len(self.theta) if self.ways is None else self.ways.shape[1]
+        return self._on_both_sides(self._factored().solve(np.eye(size)))
 
-    @cached_property
-    def _pairs(self) -> tuple[Indices, Indices]:
-        return np.triu_indices(self.loss.states.shape[1], 1)
+    def effective_parameters(self) -> float:
+        """tr(V H⁻¹): by how much chance lowers 2 N times the loss."""
+        return float(np.trace(self._factored().solve(self._score_covariance())))
 
-    def _columns(self, unit: int) -> tuple[Indices, Indices]:
-        """Features of a unit's regression, and the places of its parameters among all."""
-        n = self.loss.states.shape[1]
-        place = np.zeros((n, n), dtype=np.intp)
-        place[self._pairs] = n + np.arange(len(self._pairs[0]))
-        place += place.T
-        others = np.delete(np.arange(n), unit)
-        return np.append(0, others + 1), np.append(unit, place[unit, others])
+    def newton_step(self, slopes: Array) -> Array:
+        """−H⁻¹ g, (K,)."""
+        return np.asarray(-self._factored().solve(slopes[None])[0])
 
-    def _unit_hessian(self, unit: int) -> Array:
-        """Of one regression, bias first, with its share of the penalty."""
-        columns, _ = self._columns(unit)
-        features = self.loss.features[:, columns]
-        curvature = self.here.curvatures[:, unit, None]
-        hessian = features.T @ (features * curvature)
-        linear = self.loss.linear[columns]
-        hessian += self.loss.l2_biases * np.outer(linear, linear)
-        others = np.arange(1, len(columns))
-        hessian[others, others] += 0.5 * self.loss.l2
-        return np.asarray(hessian)
+    def _mapped(self, moved: Array) -> Array:
+        """By T, each row, (m, q) -> (m, p)."""
+        return moved if self.onto is None else np.asarray((self.onto @ moved.T).T)
 
-    @cached_property
-    def _unit_hessians(self) -> list[_Factored]:
-        return [_factored(self._unit_hessian(unit)) for unit in range(self.loss.states.shape[1])]
+    def _on_both_sides(self, matrix: Array) -> Array:
+        """T M Tᵀ of a symmetric matrix."""
+        product = self._mapped(self._mapped(matrix).T)
+        return np.asarray((product + product.T) / 2)
 
-    @cached_property
-    def tied_hessian(self) -> _Factored:
-        """H of the regressions that share their couplings."""
-        n = self.loss.states.shape[1]
-        hessian = np.zeros((n + len(self._pairs[0]),) * 2)
-        for unit in range(n):
-            _, places = self._columns(unit)
-            # Two regressions share a coupling and its penalty.
-            hessian[np.ix_(places, places)] += self._unit_hessian(unit)
-        return _factored(hessian if self.ways is None else self.ways.T @ hessian @ self.ways)
+    def _scores(self) -> Iterator[tuple[slice, Array]]:
+        """Scores of some rows at a time."""
+        of, size = self.loss.scores(self.theta), max(1, BLOCK // len(self.theta))
+        for first in range(0, len(self.loss.weights), size):
+            rows = slice(first, first + size)
+            yield rows, of(rows) if self.ways is None else of(rows) @ self.ways
+
+    def _score_covariance(self) -> Array:
+        """V, (q, q)."""
+        mean: Any = 0.0
+        square: Any = 0.0
+        for rows, scores in self._scores():
+            mean = mean + self.loss.weights[rows] @ scores
+            rooted = scores * np.sqrt(self.loss.weights[rows])[:, None]
+            square = square + rooted.T @ rooted
+        return np.asarray(square - np.outer(mean, mean))
+
+    def _factored(self, *, single: bool = False) -> _Factors:
+        self._require_feasible()
+        parts, hessians = self.loss.parts, self.loss.hessians(self.theta)
+        if self.ways is not None:
+            (hessian,) = hessians
+            hessians = [self.ways.T @ hessian @ self.ways]
+            parts = [np.arange(self.ways.shape[1])]
+        both = [pair for pair in zip(hessians, parts, strict=True) if len(pair[1])]
+        return _Factors([(_factor(hessian, single=single), part) for hessian, part in both])
+
+    def _require_feasible(self) -> None:
+        """Refuse what would take too long before any work."""
+        m, sizes = len(self.loss.weights), [float(len(part)) for part in self.loss.parts]
+        k = len(self.theta)
+        # A factor, and two triangles of equations for each row.
+        operations = sum(size**3 / 3 + 2 * m * size**2 for size in sizes)
+        require_within(
+            f"standard errors of {k} parameters from {m} rows",
+            operations / OPERATIONS_PER_SECOND,
+            24.0 * sum(size**2 for size in sizes),
+            "use ebm.inversion.bootstrap, or fewer units",
+            max_seconds=MOST_SECONDS,
+            max_bytes=MOST_BYTES,
+        )
 
 
-class _Factored(NamedTuple):
+class _Factor(NamedTuple):
     """A Hessian as D L Lᵀ D, D diagonal and L a lower triangle in Fortran order."""
 
     scale: Array
     root: NDArray[Any]
 
     def solve(self, gradients: Array) -> Array:
-        """H⁻¹ of each row, (m, p) -> (m, p)."""
+        """H⁻¹ of each row, (m, k) -> (m, k)."""
         from scipy.linalg.blas import dtrsm, strsm
 
         solve = strsm if self.root.dtype == np.float32 else dtrsm
@@ -214,7 +171,22 @@ class _Factored(NamedTuple):
         return np.asarray(columns.T / self.scale, dtype=np.float64)
 
 
-def _factored(hessian: Array) -> _Factored:
+class _Factors(NamedTuple):
+    """The Hessians of parts that share no coordinates."""
+
+    factors: Sequence[tuple[_Factor, Indices]]
+
+    def solve(self, gradients: Array) -> Array:
+        """H⁻¹ of each row, (m, q) -> (m, q)."""
+        if len(self.factors) == 1:
+            return self.factors[0][0].solve(gradients)
+        moved = np.empty_like(gradients)
+        for factor, part in self.factors:
+            moved[:, part] = factor.solve(gradients[:, part])
+        return moved
+
+
+def _factor(hessian: Array, *, single: bool) -> _Factor:
     """With its diagonal scaled to one first; changed in place."""
     from scipy.linalg.lapack import dpotrf
 
@@ -229,5 +201,21 @@ def _factored(hessian: Array) -> _Factored:
             "probability of the data; leave out units, or add a penalty l2"
         )
     # Of many parameters five digits are enough, in half of the time.
-    single = len(root) > MOST_IN_DOUBLE
-    return _Factored(scale, np.asfortranarray(root, dtype=np.float32) if single else root)
+    return _Factor(scale, np.asfortranarray(root, dtype=np.float32) if single else root)
+
+
+def waiting_errors(problem: Any, theta: Array) -> Callable[[], Array]:
+    """Standard errors on demand; until then the rows are kept, in as few bytes as they need."""
+    rows = problem.rows
+    lowest, highest = rows.states.min(initial=0), rows.states.max(initial=0)
+    kind = np.promote_types(np.min_scalar_type(int(lowest)), np.min_scalar_type(int(highest)))
+    short = replace(rows, states=rows.states.astype(kind), sequence=None)
+    return partial(_errors_of, replace(problem, rows=short), theta)
+
+
+def _errors_of(problem: Any, theta: Array) -> Array:
+    """From the ``sandwich`` of a problem with ``rows`` of floats."""
+    rows = replace(problem.rows, states=problem.rows.states.astype(np.float64))
+    with single_threaded_blas():
+        sandwich: Sandwich = replace(problem, rows=rows).sandwich(theta)
+        return read_only(sandwich.errors(rows.sample_size))

@@ -120,11 +120,9 @@ def case_dropping(
 
     Parameters
     ----------
-    method : callable
-        A function from an ensemble to a model, or to a result with a ``model``, such as
-        ``ebm.inversion.pseudolikelihood``.
-    data : array_like, DataFrame, Table or Ensemble
-        The cases.
+    method, data, rng, executor, checkpoint
+        As in :func:`bootstrap`; the samples are the cases, and subsets are written and fitted in
+        parallel.
     dropped : array_like, (k,)
         Shares of the cases to leave out, between 0 and 1; by default ten from .05 to .75.
     statistic : callable, optional
@@ -132,13 +130,6 @@ def case_dropping(
         default the couplings.
     n_resamples : int
         Number of subsets for each share.
-    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of randomness.
-    executor : concurrent.futures.Executor, optional
-        Executor that fits subsets in parallel.
-    checkpoint : path-like, optional
-        File to which finished subsets are written. A later call with the same seed goes on from
-        it, also to a larger number of subsets.
 
     Returns
     -------

@@ -155,7 +155,7 @@ def dependence(
         "use ebm.inversion.bootstrap with ebm.inversion.BlockResampling()",
     )
     penalty = as_penalty(penalty)
-    if penalty.l1:
+    if penalty.has_l1:
         raise EbmError(
             "parameters that l1 makes zero have no standard errors of this kind: leave l1 out of "
             "the penalty, or use ebm.inversion.bootstrap with ebm.inversion.BlockResampling()"

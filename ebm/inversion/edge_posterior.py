@@ -40,6 +40,8 @@ __all__ = ["EdgePosterior", "EdgePrior", "edge_posterior"]
 MOST_UNITS, ALL_GRAPHS = 24, 5
 #: Chains, and graphs of the normal approximation that are corrected exactly.
 N_CHAINS, N_CORRECTED = 4, 100
+#: Draws of the walk that are taken without being asked for.
+N_DRAWS = 2000
 #: Share of their weight in which the heaviest graphs may differ on an edge that they agree on.
 AGREED = 0.05
 #: Newton steps of a fit, seconds of one beside its sums, for each state and bit, and by products.
@@ -189,7 +191,7 @@ def edge_posterior(
     data: Any,
     prior: EdgePrior | None = None,
     *,
-    n_draws: int = 2000,
+    n_draws: int = N_DRAWS,
     rng: RandomSource = None,
     executor: Executor | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -257,7 +259,7 @@ def edge_posterior(
     limit = as_seconds(max_seconds)
     moments = _moments_of(data)
     n = moments.space.n
-    _require_affordable(n, n_draws, limit)
+    require_affordable(n, limit, n_draws)
     known = GraphPosterior.of(moments, prior.field_width, prior.coupling_width)
     everything = np.ones(n * (n - 1) // 2, dtype=bool)
     seeds = generator(rng).integers(0, 2**63, N_CHAINS).tolist()
@@ -467,8 +469,8 @@ def _checked_prior(prior: Any) -> EdgePrior:
     return prior
 
 
-def _require_affordable(n: int, n_draws: int, max_seconds: float) -> None:
-    """Refuse more units than 24, and work beyond the limit, before any of it."""
+def require_affordable(n: int, max_seconds: float, n_draws: int = N_DRAWS) -> tuple[float, float]:
+    """Exact fits and seconds at most; more units than 24 and work beyond the limit are refused."""
     if n > MOST_UNITS:
         raise LimitError(
             f"the posterior of the edges of {n} units would need the exact likelihood of each "
@@ -491,6 +493,7 @@ def _require_affordable(n: int, n_draws: int, max_seconds: float) -> None:
             f"{seconds:.0f} s, allowed are {max_seconds:.0f} s: raise max_seconds, lower n_draws, "
             "or choose fewer units"
         )
+    return float(n_fits), seconds
 
 
 def _normalized(logs: Array) -> Array:

@@ -13,10 +13,12 @@ from ebm.ensembles import Ensemble, Moments
 from ebm.errors import EbmError, NotConvergedWarning, warn
 from ebm.inversion.path import require_pairwise, sparse_problem
 from ebm.inversion.pseudolikelihood import Pseudolikelihood
+from ebm.learning._pair_groups import pair_groups
+from ebm.learning._sparse_likelihood import SparseLikelihoodProblem
 from ebm.learning.fit import fit
 from ebm.learning.losses import Loss
 from ebm.learning.penalties import Penalty
-from ebm.learning.result import FitResult
+from ebm.learning.result import FitResult, FitStep
 
 __all__ = ["one_step", "refit"]
 
@@ -41,7 +43,7 @@ def one_step(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
 
     Parameters
     ----------
-    model : BoltzmannMachine or IsingModel
+    model : BoltzmannMachine, IsingModel, OrdinalModel or PottsModel
         The sparse model, such as one of a path; the step goes over all couplings of its ``pairs``.
     data : array_like, DataFrame, Table or Ensemble
         The rows that it was fitted to.
@@ -62,7 +64,7 @@ def one_step(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
     LimitError
         If the equations of all couplings would take too long, or too much memory.
     ModelError
-        If the model is not pairwise in two-valued units.
+        If the model is not pairwise in two-valued units or levels.
 
     Examples
     --------
@@ -81,8 +83,11 @@ def one_step(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
     if not np.isfinite(data.sample_size):
         raise EbmError("errors need a number of samples, these data are exact: sample from them")
     with single_threaded_blas():
-        theta, errors = problem.one_step(problem.coordinates_of(problem.family))
-        residual = problem.loss(0.0).residual(theta)
+        start = problem.coordinates_of(problem.family)
+        theta, errors_of_step = problem.one_step(start)
+        errors = errors_of_step()
+        points = [problem.smooth.point(phi) for phi in (start, theta)]
+        norms = [problem.loss(0.0).residual(phi) for phi in (start, theta)]
         rest = problem.parameters(problem.one_step(theta)[0]) - problem.parameters(theta)
     far = float(np.abs(rest / errors).max())
     notes: tuple[str, ...] = ()
@@ -93,17 +98,22 @@ def one_step(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
         )
         warn(notes[0], NotConvergedWarning)
     n_couplings = int(problem.is_coupling.sum())
+    is_likelihood = isinstance(problem, SparseLikelihoodProblem)
+    values = [point.log_likelihood for point in points]
     message = (
         f"one Newton step from a sparse model over all {n_couplings} couplings, after which the "
-        f"largest slope is {residual:.1e} and a second step would move no parameter by more than "
+        f"largest slope is {norms[1]:.1e} and a second step would move no parameter by more than "
         f"{far:.2f} standard errors: intervals are honest, for chosen and other couplings"
     )
     return FitResult(
         model=problem.family.with_parameters(problem.parameters(theta)),
         converged=far <= FAR,
         message=message if far <= FAR else notes[0],
-        gradient_norm=residual,
+        log_likelihood=values[1] if is_likelihood else None,
+        log_pseudolikelihood=values[1] if isinstance(loss, Pseudolikelihood) else None,
+        gradient_norm=norms[1],
         sample_size=data.sample_size,
+        history=tuple(FitStep(k, values[k], norms[k], 1.0) for k in (0, 1)),
         warnings=notes,
         errors=read_only(errors),
     )
@@ -114,8 +124,8 @@ def refit(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
 
     Parameters
     ----------
-    model : BoltzmannMachine or IsingModel
-        The sparse model; couplings that are zero stay so.
+    model : BoltzmannMachine, IsingModel, OrdinalModel or PottsModel
+        The sparse model; pairs without couplings stay so.
     data : array_like, DataFrame, Table or Ensemble
         The rows.
     loss : Loss, optional
@@ -129,7 +139,7 @@ def refit(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
     Raises
     ------
     ModelError
-        If the model is not pairwise in two-valued units.
+        If the model is not pairwise in two-valued units or levels.
     EbmError
         Those of :func:`ebm.fit`.
 
@@ -143,7 +153,8 @@ def refit(model: Any, data: Any, *, loss: Loss | None = None) -> FitResult:
     """
     loss = Pseudolikelihood() if loss is None else loss
     require_pairwise(model)
-    free = ~np.asarray(model.is_coupling) | (np.asarray(model.parameters) != 0)
+    groups = pair_groups(model)
+    free = groups.flags(groups.supports(np.asarray(model.parameters)))
     if not isinstance(data, Ensemble | Moments):
         data = Ensemble.from_data(data, space=model.space)
     result = fit(model, data, loss=loss, penalty=Penalty(free=free))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
 from ebm._arrays import as_integer, as_number, read_only
+from ebm._checkpoints import checkpoint_path, fingerprint, read_checkpoint, write_checkpoint
 from ebm._iterate import iterate
 from ebm._parallel import single_threaded_blas
 from ebm._progress import entries
@@ -17,10 +20,10 @@ from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
 from ebm.errors import EbmError, ModelError, NoMaximumWarning, NotConvergedWarning, warn
 from ebm.forms import has_pairs
-from ebm.inversion._local_problem import LocalProblem
 from ebm.inversion._rows import read_rows
 from ebm.inversion.pseudolikelihood import Pseudolikelihood
 from ebm.learning._existence import empty_cells, listed
+from ebm.learning._pair_groups import has_pair_groups
 from ebm.learning._sparse_problem import SparseProblem
 from ebm.learning.fit import problem_of
 from ebm.learning.losses import Loss
@@ -41,14 +44,17 @@ CERTAIN = 4.6
 #: Largest violation of the conditions of the minimum along a path, unless a solver says otherwise.
 TOLERANCE = 1e-6
 
+#: The minimum at one strength, (K,), its objective and residual.
+Point = tuple[Array, float, float]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RegularizationPath:
-    """Minima of L(θ) + λ Σ|W| for decreasing λ.
+    """Minima of L(θ) + λ Σ_ij |W_ij| for decreasing λ.
 
     Parameters
     ----------
-    family : BoltzmannMachine or IsingModel
+    family : BoltzmannMachine, IsingModel, OrdinalModel or PottsModel
         The model that was given, with the names of the data.
     data : Ensemble or Moments
         What was learnt from.
@@ -57,14 +63,14 @@ class RegularizationPath:
     penalty : Penalty
         What else was penalized or held.
     l1 : ndarray, (k,)
-        The strengths λ, from the one at which the first coupling enters.
+        The strengths λ, from the one at which the first pair enters.
     coordinates : ndarray, (k, K)
         The minima in the coordinates of the problem.
     objectives : ndarray, (k,)
-        L(θ) + λ Σ|W|, with squares where the penalty has them; of all units where each is a
-        regression.
+        L(θ) + λ Σ_ij |W_ij|, with squares where the penalty has them; of all units where each is
+        a regression.
     residuals : ndarray, (k,)
-        Largest violation of the conditions of the minimum over all couplings.
+        Largest violation of the conditions of the minimum over all pairs.
     message : str
         Where the path ended, and why.
     solver : ProximalNewton
@@ -97,7 +103,8 @@ class RegularizationPath:
         most = int(self.supports.sum(axis=1).max())
         return (
             f"RegularizationPath({len(self.l1)} strengths from {self.l1[0]:.3g} to "
-            f"{self.l1[-1]:.3g}, up to {most} of {self.supports.shape[1]} couplings)"
+            f"{self.l1[-1]:.3g}, up to {most} of {self.supports.shape[1]} "
+            f"{self.problem.groups.noun})"
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -122,10 +129,16 @@ class RegularizationPath:
 
     @cached_property
     def supports(self) -> Flags:
-        """Which of the couplings of ``model.pairs`` are not zero, (k, number of pairs)."""
-        flags: Flags = self.parameters[:, self.family.space.n :] != 0
+        """Which pairs, those of ``model.pairs``, have couplings, (k, number of pairs)."""
+        flags: Flags = self.problem.groups.supports(self.parameters)
         flags.setflags(write=False)
         return flags
+
+    @cached_property
+    def lengths(self) -> Array:
+        """|W_ij| of each pair as the penalty takes it, (k, number of pairs)."""
+        groups = self.problem.groups
+        return read_only(np.array([groups.lengths(row) for row in self.parameters]))
 
 
 def regularization_path(
@@ -137,31 +150,39 @@ def regularization_path(
     n_lambda: int = 50,
     ratio: float = 0.01,
     solver: ProximalNewton | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> RegularizationPath:
-    """Minimize L(θ) + λ Σ|W| for a series of strengths λ, each from the minimum before.
+    """Minimize L(θ) + λ Σ_ij |W_ij| for a series of strengths λ, each from the minimum before.
 
-    The first λ is the largest slope of the loss by a coupling without any, above which all are
-    zero. Couplings whose slopes stay below 2λ − λ' after the minimum at λ' are left out at first
-    :cite:`tibshirani2012`; the conditions of the minimum are then checked for all of them.
+    |W_ij| is the absolute value of the coupling of a pair or, where it has several, their length as
+    in ``group_l1`` of :class:`ebm.Penalty`. The first λ is the largest slope of the loss by the
+    couplings of a pair without any, above which all are zero. Pairs whose slopes stay below
+    2λ − λ' after the minimum at λ' are left out at first :cite:`tibshirani2012`; the conditions of
+    the minimum are then checked for all of them.
 
     Parameters
     ----------
-    model : BoltzmannMachine or IsingModel
-        The family: its center, diagonal, names and pattern of couplings are kept.
+    model : BoltzmannMachine, IsingModel, OrdinalModel or PottsModel
+        The family: its center, diagonal, scores, names and pattern of couplings are kept. A
+        family of one's own over levels has the method ``pair_features``.
     data : array_like, DataFrame, Table or Ensemble
         Rows in the coding of the model, or an ensemble.
     loss : Loss, optional
         By default ``ebm.inversion.Pseudolikelihood()``; or ``ebm.Likelihood()`` for few units,
         ``ebm.inversion.InteractionScreening()`` or ``ebm.inversion.MinimumProbabilityFlow()``.
     penalty : Penalty or float, optional
-        What else is penalized, ``l2`` and ``l2_biases``, and which parameters are ``free``.
+        What else is penalized, ``l2`` and ``l2_biases``, and which parameters are ``free``: of a
+        pair all or none.
     n_lambda : int
         Number of strengths, in equal steps of ln λ.
     ratio : float
         The last strength, in units of the first.
     solver : ProximalNewton, optional
         The solver with its tolerance, by default 1e-6, and largest number of steps.
+    checkpoint : path-like, optional
+        File to which the minimum at each strength is written. A later call with the same arguments
+        goes on at the next one, to the same path; ``max_iterations`` may differ.
     progress : bool
         Show each step on the standard error stream.
 
@@ -177,9 +198,9 @@ def regularization_path(
     EbmError
         If the penalty has an l1 or ties, no coupling can enter, or a setting is out of range.
     ModelError
-        If the model is not pairwise in two-valued units, or moments do not suffice.
-    ConstantUnitError
-        If a unit never changes and ``penalty.l2_biases`` is zero.
+        If the model is not pairwise in two-valued units or levels, or moments do not suffice.
+    ConstantUnitError, UnusedCategoryError
+        If a unit never changes, or a level never occurs, and ``penalty.l2_biases`` is zero.
     LimitError
         If the path would take more than an hour, or 8 GiB; raised before any work.
 
@@ -193,8 +214,9 @@ def regularization_path(
     (50, True)
     """
     penalty, loss = as_penalty(penalty), Pseudolikelihood() if loss is None else loss
-    if penalty.l1:
-        raise EbmError(f"a path has all strengths: give a penalty without l1, got {penalty.l1:g}")
+    if penalty.has_l1:
+        given = penalty.l1 or penalty.group_l1
+        raise EbmError(f"a path has all strengths: give a penalty without l1, got {given:g}")
     n_lambda = as_integer(n_lambda, "n_lambda", least=2)
     if not 0 < as_number(ratio, "ratio") < 1:
         raise EbmError(f"ratio must be between 0 and 1, got {ratio!r}")
@@ -210,18 +232,20 @@ def regularization_path(
             "no coupling enters the path: none is free, or units are independent in the data"
         )
     strengths = largest * ratio ** np.linspace(0, 1, n_lambda)
-    points: list[tuple[Array, float, float]] = []
-    why = ""
+    store = _Store.of(checkpoint, problem, strengths, solver)
+    points = store.points(problem)
+    why = _ended(problem, data, points[-1][0], strengths[len(points) - 1]) if points else ""
     with entries(progress) as show:
-        for l1, run, sparse in followed(problem, strengths, solver, show):
+        left = () if why else followed(problem, strengths, solver, show, points)
+        for l1, run, sparse in left:
             why = _why_not(run, l1)
-            theta = run.state["theta"]
             if why:
                 break
+            theta = run.state["theta"]
             points.append((theta, sparse.objective(theta), sparse.residual(theta)))
-            why = _separated(problem, data, theta)
+            store.write(problem, points)
+            why = _ended(problem, data, theta, l1)
             if why:
-                warn(f"the path ends at l1 = {l1:.3g}: {why}", NoMaximumWarning)
                 break
     if not points:
         raise EbmError(f"the path has no first model: {why}")
@@ -246,17 +270,59 @@ def regularization_path(
     )
 
 
+@dataclass(frozen=True)
+class _Store:
+    """The file of a path, if it has one, and what paths have in common that continue each other."""
+
+    path: Path | None
+    settings: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, checkpoint: Any, problem: SparseProblem, strengths: Array, solver: ProximalNewton
+    ) -> Self:
+        """Of a path, refused if no file can be there."""
+        if checkpoint is None:
+            return cls(None, {})
+        own = {"strengths": fingerprint(strengths), **solver.settings()}
+        return cls(checkpoint_path(checkpoint, "path.npz"), {**problem.smooth.settings(), **own})
+
+    def write(self, problem: SparseProblem, points: list[Point]) -> None:
+        """Replace the file as a whole."""
+        if self.path is not None:
+            coordinates, *numbers = map(np.array, zip(*points, strict=True))
+            origin = problem.smooth.origin
+            state = {"coordinates": coordinates, "numbers": np.array(numbers)}
+            # The next minimum begins with the curvature at hand.
+            state["origin"] = np.zeros(0) if origin is None else origin
+            write_checkpoint(self.path, self.settings, state)
+
+    def points(self, problem: SparseProblem) -> list[Point]:
+        """The minima that are there."""
+        if self.path is None or not self.path.exists():
+            return []
+        nothing = dict.fromkeys(("coordinates", "numbers", "origin"), np.zeros(0))
+        state = read_checkpoint(self.path, self.settings, nothing)
+        if len(state["origin"]):
+            with single_threaded_blas():
+                problem.smooth.curvature(state["origin"])
+        objectives, residuals = state["numbers"].tolist()
+        return list(zip(state["coordinates"], objectives, residuals, strict=True))
+
+
 def _require_feasible(problem: SparseProblem, n_lambda: int) -> None:
     """Refuse a path of hours before any work; exact sums have limits of their own."""
-    if not isinstance(problem, LocalProblem):
+    if problem.work is None:
         return
-    m, n = problem.rows.states.shape
+    of_curvature, of_slopes, n_bytes = problem.work
     # Curvatures are taken about once in four strengths, slopes four times at each.
-    seconds = n_lambda * (0.25 * m * n**3 + 40.0 * m * n**2) / OPERATIONS_PER_SECOND
+    seconds = n_lambda * (0.25 * of_curvature + 40.0 * of_slopes) / OPERATIONS_PER_SECOND
+    n_rows = len(problem.smooth.weights)
     require_within(
-        f"a path of {n_lambda} strengths for {n} units and {m} distinct rows",
+        f"a path of {n_lambda} strengths for {problem.family.space.n} units and {n_rows} distinct "
+        "rows",
         seconds,
-        4.0 * n**3 + 64.0 * m * n,
+        n_bytes,
         "take fewer units, rows or strengths",
         max_seconds=MOST_SECONDS,
         max_bytes=MOST_BYTES,
@@ -264,12 +330,12 @@ def _require_feasible(problem: SparseProblem, n_lambda: int) -> None:
 
 
 def require_pairwise(model: Any) -> None:
-    """Refuse models whose parameters are not fields and couplings of two-valued units."""
+    """Refuse models whose parameters are not fields and couplings of pairs of finite units."""
     refuse_result(model)
-    if not has_pairs(model):
+    if not has_pair_groups(model):
         raise ModelError(
-            "sparse networks are pairwise models of two-valued units such as ebm.IsingModel, got "
-            f"{type(model).__name__}"
+            "sparse networks are pairwise models of two-valued units or of levels, such as "
+            f"ebm.IsingModel, ebm.OrdinalModel or ebm.PottsModel, got {type(model).__name__}"
         )
 
 
@@ -278,7 +344,7 @@ def sparse_problem(model: Any, data: Any, loss: Any, penalty: Penalty) -> tuple[
     if not callable(getattr(loss, "of", None)) or isinstance(loss, type):
         raise EbmError(f"loss must be one such as ebm.inversion.Pseudolikelihood(), got {loss!r}")
     require_pairwise(model)
-    problem, data = problem_of(model, data, loss, replace(penalty, l1=1.0))
+    problem, data = problem_of(model, data, loss, replace(penalty, group_l1=1.0))
     if callable(getattr(problem, "sparse", None)):
         problem = problem.sparse()
     if not isinstance(problem, SparseProblem):
@@ -290,11 +356,16 @@ def sparse_problem(model: Any, data: Any, loss: Any, penalty: Penalty) -> tuple[
 
 
 def followed(
-    problem: SparseProblem, strengths: Array, solver: Any, show: Any = None
+    problem: SparseProblem,
+    strengths: Array,
+    solver: Any,
+    show: Any = None,
+    points: Sequence[Point] = (),
 ) -> Iterator[tuple[float, Any, Any]]:
-    """(λ, run, loss) for each strength, decreasing, each run from the minimum before."""
-    theta, before = problem.without_couplings, float(strengths[0])
-    for l1 in strengths.tolist():
+    """(λ, run, loss) for each decreasing strength behind ``points``, from the minimum before."""
+    theta = points[-1][0] if points else problem.without_couplings
+    before = float(strengths[max(0, len(points) - 1)])
+    for l1 in strengths[len(points) :].tolist():
         loss = problem.loss(l1, screen=2 * l1 - before)
         with single_threaded_blas():
             run = iterate(solver, loss, theta, progress=show)
@@ -320,6 +391,14 @@ def _why_not(run: Any, l1: float) -> str:
     return sentence
 
 
+def _ended(problem: SparseProblem, data: Any, theta: Array, l1: float) -> str:
+    """Why there is no use in smaller strengths, with a warning; empty if there is."""
+    why = _separated(problem, data, theta)
+    if why:
+        warn(f"the path ends at l1 = {l1:.3g}: {why}", NoMaximumWarning)
+    return why
+
+
 def _separated(problem: SparseProblem, data: Any, theta: Array) -> str:
     """A sentence about units that the others predict in every row with p > .99; or empty."""
     if problem.penalty.strength.l2 or not np.isfinite(data.sample_size):
@@ -336,9 +415,11 @@ def _no_limit(problem: SparseProblem, data: Any, theta: Array) -> str:
     """A sentence about units whose couplings grow for ever as λ → 0; or empty."""
     if problem.penalty.strength.l2 or not np.isfinite(data.sample_size):
         return ""
-    moments = read_rows(data).moments if isinstance(data, Ensemble) else data
-    free = AppliedPenalty(problem.family, Penalty())
-    reason = listed(empty_cells(moments, problem.family.pairs, free))
+    reason = ""
+    if has_pairs(problem.family):
+        moments = read_rows(data).moments if isinstance(data, Ensemble) else data
+        free = AppliedPenalty(problem.family, Penalty())
+        reason = listed(empty_cells(moments, problem.family.pairs, free))
     units = [problem.family.space.labels[unit] for unit in problem.separated(theta)]
     if not reason and units:
         reason = f"{shown(units)} can be predicted without error by the other units"

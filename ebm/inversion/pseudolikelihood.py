@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebm._arrays import as_flag, read_only
-from ebm._iterate import Run, iterate, require_word
-from ebm._parallel import single_threaded_blas
-from ebm._progress import entries
+from ebm._arrays import as_flag
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import (
     EbmError,
-    EbmWarning,
     FewSamplesWarning,
     ModelError,
-    NoMaximumWarning,
-    warn,
 )
+from ebm.inversion._conditional_problem import ConditionalProblem
 from ebm.inversion._conditionals import ConditionalLoss
 from ebm.inversion._level_problem import (
     LevelProblem,
-    has_pair_features,
     level_problem,
     log_likelihood_of_levels,
     require_no_regressions,
 )
-from ebm.inversion._local_loss import logistic
+from ebm.inversion._local_loss import LocalLoss, logistic
 from ebm.inversion._local_problem import (
     LocalProblem,
     local_problem,
@@ -42,11 +36,8 @@ from ebm.inversion._local_problem import (
     require_same_units,
 )
 from ebm.inversion._rows import DistinctRows, read_rows
-from ebm.inversion._sandwich import (
-    inverse_curvature,
-    sandwich_covariance,
-    sandwich_errors,
-)
+from ebm.inversion._sandwich import Sandwich
+from ebm.inversion._sparse_levels import SparseLevelPseudolikelihood, sparse_levels
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.learning import fit
 from ebm.learning._existence import (
@@ -62,6 +53,7 @@ from ebm.learning._families import (
     pairs_of,
     require_own_pairs,
 )
+from ebm.learning._level_features import has_pair_features
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.learning.result import FitResult
 from ebm.models import BoltzmannMachine, IsingModel
@@ -70,11 +62,6 @@ from ebm.spaces import Spins, StateSpace
 from ebm.spaces._labels import shown
 
 __all__ = ["Pseudolikelihood", "log_pseudolikelihood", "pseudolikelihood"]
-
-#: A gradient that rounding keeps from the tolerance is good enough below this.
-GOOD_ENOUGH = 1e-6
-#: The verdicts of a user's solver that have sentences.
-WORDS = ("converged", "rounding", "iterations")
 
 
 @dataclass(frozen=True)
@@ -125,7 +112,7 @@ class Pseudolikelihood:
 
     def of(
         self, model: Any, data: Any, penalty: Penalty
-    ) -> PseudolikelihoodProblem | LevelProblem | LocalProblem:
+    ) -> PseudolikelihoodProblem | LevelProblem | LocalProblem | SparseLevelPseudolikelihood:
         """The pseudo-likelihood of a pairwise model on rows.
 
         Parameters
@@ -141,8 +128,8 @@ class Pseudolikelihood:
 
         Returns
         -------
-        PseudolikelihoodProblem, LevelProblem or LocalProblem
-            What :func:`ebm.fit` solves; the last, by :class:`ebm.ProximalNewton`, with an l1.
+        PseudolikelihoodProblem, LevelProblem, LocalProblem or SparseLevelPseudolikelihood
+            What :func:`ebm.fit` solves; the last two, by :class:`ebm.ProximalNewton`, with an l1.
 
         Raises
         ------
@@ -152,16 +139,13 @@ class Pseudolikelihood:
             If a unit never changes and ``penalty.l2_biases`` is zero.
         EbmError
             If the penalty has ties together with an l1, or, without one, free or tied parameters
-            together with ``node_wise``; or if ``node_wise`` or an l1 is given for units of more
-            than two values.
+            together with ``node_wise``; if ``node_wise`` is given for units of more than two
+            values, or l1 in place of group_l1 where a pair has several couplings.
         """
         if not has_pairs(model) and has_pair_features(model):
-            if penalty.l1:
-                raise EbmError(
-                    "l1 belongs to gradient steps on a likelihood, not to the pseudo-likelihood of "
-                    "units of more than two values: give l2"
-                )
             require_no_regressions(self.node_wise)
+            if penalty.has_l1:
+                return sparse_levels(model, data, penalty)
             return level_problem(model, data, AppliedPenalty(model, penalty))
         if not has_pairs(model):
             name = type(model).__name__
@@ -177,7 +161,7 @@ class Pseudolikelihood:
                 "such as ebm.OrdinalModel or ebm.PottsModel"
             )
         require_own_pairs(model)
-        if penalty.l1:
+        if penalty.has_l1:
             return self.sparse(model, data, penalty)
         rows = read_rows(data)
         require_same_units(rows.space, model.space)
@@ -321,7 +305,7 @@ def log_pseudolikelihood(model: Any, data: Any) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class PseudolikelihoodProblem:
+class PseudolikelihoodProblem(ConditionalProblem):
     """The conditionals of a pairwise family on rows.
 
     Steps are taken in (b, B): biases and weights of a machine of {0,1} units whose center is at
@@ -330,25 +314,7 @@ class PseudolikelihoodProblem:
     b_i = 2 v_i + 2 Σ_j A_ij (ŝ_j − c_j) with ŝ = 2x̂ − 1, B = 4A for spins.
     """
 
-    family: Any
-    rows: DistinctRows
-    penalty: AppliedPenalty
     conditions: Pseudolikelihood
-
-    solvers = (TruncatedNewton,)
-
-    def solver(self) -> TruncatedNewton:
-        """Truncated Newton steps, the only solver that suits."""
-        return TruncatedNewton()
-
-    def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
-        """The family at the maximum."""
-        loss = self.loss
-        with single_threaded_blas():
-            start = self._centered() if self.penalty.is_tied else loss.start()
-            with entries(progress) as show:
-                run = iterate(solver, loss, start, progress=show, **how)
-            return self._result(solver, loss, run)
 
     @cached_property
     def _factors(self) -> tuple[int, int]:
@@ -367,7 +333,7 @@ class PseudolikelihoodProblem:
         """A_ii (½ − c_i), what a diagonal adds to b, (n,)."""
         return diagonal_input(pairs_of(self.family), self.family.space)
 
-    def _centered(self) -> Array:
+    def coordinates(self) -> Array:
         """(b, B) of the family as given, (n, n + 1)."""
         n, (i, j), (unit, pair) = self.family.space.n, self.family.pairs, self._factors
         theta = self.family.parameters
@@ -376,8 +342,8 @@ class PseudolikelihoodProblem:
         biases = unit * (theta[:n] + coupled @ self._shift) + self._diagonal
         return np.column_stack([biases, pair * coupled])
 
-    def _parameters(self, theta: Array) -> Array:
-        """The inverse of :meth:`_centered`: v and A of the pairs, (p,)."""
+    def parameters(self, theta: Array) -> Array:
+        """The inverse of :meth:`coordinates`: v and A of the pairs, (p,)."""
         unit, pair = self._factors
         coupled = (theta[:, 1:] + theta[:, 1:].T) / (2 * pair)
         linear = (theta[:, 0] - self._diagonal) / unit - coupled @ self._shift
@@ -427,95 +393,62 @@ class PseudolikelihoodProblem:
             basis=basis,
         )
 
-    def _result(self, solver: Any, loss: ConditionalLoss, run: Run) -> FitResult:
-        theta, growing = run.state["theta"], None
-        if isinstance(solver, TruncatedNewton):
-            growing = solver.growing(loss, run.state, run.reason)
-        else:
-            require_word(run.reason, WORDS)
-        converged, message = self._verdict(loss, run, growing)
-        if not converged:
-            has_none = message.startswith("the pseudo-likelihood has no maximum")
-            warn(message, NoMaximumWarning if has_none else EbmWarning)
-        norm = run.history[-1].gradient_norm
-        return FitResult(
-            model=self.family.with_parameters(self._parameters(theta)),
-            converged=converged,
-            message=message,
-            log_pseudolikelihood=self._log_pseudolikelihood(loss, theta),
-            gradient_norm=norm,
-            misfit=norm,
-            sample_size=self.rows.sample_size,
-            history=run.history,
-            warnings=() if converged else (message, "no standard errors: there is no maximum"),
-            regressions=theta[:, 1:] / self._factors[1] if self.conditions.node_wise else None,
-            errors=self._errors(loss, theta) if converged else None,
-        )
+    def regressions(self, theta: Array) -> Array | None:
+        """Those of each unit by itself, where they are separate."""
+        return theta[:, 1:] / self._factors[1] if self.conditions.node_wise else None
 
-    def _log_pseudolikelihood(self, loss: ConditionalLoss, theta: Array) -> float:
+    def log_pseudolikelihood(self, theta: Array) -> float:
         """Of the averaged couplings, without penalty."""
+        loss = self.loss
         if loss.tied:
             return loss.penalty(theta) - loss.point(theta).value
         both = theta.copy()
         both[:, 1:] = (theta[:, 1:] + theta[:, 1:].T) / 2
         return -replace(loss, tied=True, l2=0.0, l2_biases=0.0).evaluate(both).value
 
-    def _errors(self, loss: ConditionalLoss, theta: Array) -> Callable[[], Array]:
-        """What gives the standard errors; until then it keeps the rows, a byte for each value."""
-        short = replace(loss, states=loss.states.astype(np.int8))
-        size = self.rows.sample_size
-        return partial(_standard_errors, short, theta, size, self.ways, self._to_parameters)
+    @cached_property
+    def _local(self) -> LocalProblem:
+        """The same loss in the coding of the family, without ties."""
+        strength = self.penalty.strength
+        if self.penalty.is_tied:
+            strength = Penalty(strength.l2, strength.l2_biases)
+        penalty = AppliedPenalty(self.family, strength)
+        shared = not self.conditions.node_wise
+        return LocalProblem(self.family, penalty, self.rows, logistic, shared)
 
-    def covariance(self) -> Array:
-        """The sandwich of the family's parameters as they are, which are those of a fit, (p, p)."""
-        size = self.rows.sample_size
-        with single_threaded_blas():
-            return sandwich_covariance(
-                self.loss, self._centered(), size, self.ways, self._to_parameters
-            )
+    def in_parameters(self) -> LocalLoss:
+        """The loss whose coordinates are the parameters of the family."""
+        local = self._local
+        smooth, moved = local.smooth, local.center - center_of(self.family)
+        return replace(smooth, features=smooth.features + smooth.constant * moved)
 
-    def inverse_curvature(self) -> Array:
-        """H⁻¹/N at the family's parameters as they are, (p, p)."""
-        size = self.rows.sample_size
-        with single_threaded_blas():
-            return inverse_curvature(
-                self.loss, self._centered(), size, self.ways, self._to_parameters
-            )
+    def sandwich(self, theta: Array) -> Sandwich:
+        """That of the parameters of the family at (b, B)."""
+        if self.penalty.is_tied:
+            ways = np.asarray(self.penalty.directions)
+            return Sandwich(self.in_parameters(), self.parameters(theta), ways, ways)
+        local, (unit, pair) = self._local, self._factors
+        couplings = theta[:, 1:] / pair
+        biases = (theta[:, 0] - self._diagonal) / unit
+        biases += couplings @ (local.center - local.mean)
+        coordinates = local.smooth.coordinates(biases, couplings)
+        return local.sandwich(coordinates, None if local.shared else local.mean)
 
-    @property
-    def _to_parameters(self) -> Callable[[Array], Array]:
-        """From changes of (b, B), or along the ways, to those of the parameters, by rows."""
-        if self.ways is None:
-            return partial(_to_model, shift=self._shift, factors=self._factors)
-        directions = self.penalty.directions
-        p = len(self.family.parameters)
-        return partial(_along, np.eye(p) if directions is None else directions)
-
-    def _verdict(self, loss: ConditionalLoss, run: Run, growing: Array | None) -> tuple[bool, str]:
-        """Whether there is a maximum where the search ended, and a sentence."""
-        rows, norm = self.rows, run.history[-1].gradient_norm
-        steps = run.history[-1].iteration
+    def missing_maximum(self, growing: Array | None) -> str:
+        """Cells that never occur, or what a direction without end separates."""
+        rows = self.rows
         cells = empty_cells(rows.moments, self.family.pairs, self.penalty)
         if cells:
-            return False, _no_maximum(listed(cells), rows)
-        if growing is not None and math.isinf(rows.sample_size):
+            return _no_maximum(listed(cells), rows)
+        if growing is None:
+            return ""
+        if math.isinf(rows.sample_size):
             # All states have weight: there is a maximum, where probabilities are rounded.
-            return False, (
+            return (
                 "stopped before the maximum, where couplings are so strong that probabilities of "
                 "this ensemble are rounding; add a small penalty, ebm.Penalty(l2=…)"
             )
-        if growing is not None:
-            return False, _no_maximum(_separation(growing, loss, rows.space), rows)
-        is_good = run.reason == "rounding" and norm < GOOD_ENOUGH
-        if run.reason == "converged" or is_good:
-            return True, f"converged in {steps} Newton steps, gradient {norm:.1e}"
-        why = {
-            "iterations": f"stopped after {steps} Newton steps; give a larger max_iterations",
-            "rounding": "stopped where rounding hides any further progress; add a small penalty, "
-            "ebm.Penalty(l2=…)",
-            "interrupted": f"interrupted after {steps} Newton steps",
-        }[run.reason]
-        return False, f"{why} (gradient {norm:.1e})"
+        return _no_maximum(_separation(growing, self.loss, rows.space), rows)
 
 
 def _no_maximum(reason: str, rows: DistinctRows) -> str:
@@ -544,27 +477,3 @@ def _basis(n: int, ways: Array) -> Array:
     i, j = np.triu_indices(n, 1)
     arrays[i, j + 1] = arrays[j, i + 1] = ways[n:]
     return np.linalg.qr(arrays.reshape(n * (n + 1), -1))[0]
-
-
-def _standard_errors(short: ConditionalLoss, theta: Array, *how: Any) -> Array:
-    loss = replace(short, states=short.states.astype(np.float64))
-    with single_threaded_blas():
-        return read_only(sandwich_errors(loss, theta, *how))
-
-
-def _along(directions: Array, moved: Array) -> Array:
-    """From changes along the directions to those of the parameters, by rows."""
-    return np.asarray(moved @ directions.T)
-
-
-def _to_model(moved: Array, shift: Array, factors: tuple[int, int]) -> Array:
-    """From changes of (b, B_ij for i < j) to those of v and A, by rows."""
-    n, (unit, pair) = len(shift), factors
-    if unit == pair == 1 and not shift.any():
-        return moved
-    i, j = np.triu_indices(n, 1)
-    onto = np.zeros((len(i), n))
-    onto[np.arange(len(i)), i] = shift[j]
-    onto[np.arange(len(i)), j] = shift[i]
-    couplings = moved[:, n:] / pair
-    return np.column_stack([moved[:, :n] / unit - couplings @ onto, couplings])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,44 @@ from ebm.learning.penalties import Penalty
 __all__ = ["InteractionScreening", "MinimumProbabilityFlow"]
 
 
+class _LossOfFlips(ABC):
+    """Σ_i over units of an exponential of what its flip costs, or of its logarithm."""
+
+    @abstractmethod
+    def _how(self) -> dict[str, Any]:
+        """What of the problem is the loss's own."""
+
+    def of(self, model: Any, data: Any, penalty: Penalty) -> LocalProblem:
+        """The problem of a pairwise model on rows, which :func:`ebm.fit` solves.
+
+        Parameters
+        ----------
+        model : BoltzmannMachine or IsingModel
+            The family: its center, diagonal, names and pattern of couplings are kept.
+        data : Ensemble
+            The rows; moments do not suffice.
+        penalty : Penalty
+            The penalty of the parameters, without ties.
+
+        Returns
+        -------
+        LocalProblem
+            What :func:`ebm.fit` solves, by :class:`ebm.ProximalNewton`.
+
+        Raises
+        ------
+        ModelError
+            If the model is not pairwise in two-valued units, or ``data`` are moments.
+        ConstantUnitError
+            If a unit never changes and ``penalty.l2_biases`` is zero.
+        EbmError
+            If the penalty has ties.
+        """
+        return local_problem(model, data, penalty, **self._how())
+
+
 @dataclass(frozen=True)
-class InteractionScreening:
+class InteractionScreening(_LossOfFlips):
     """L_i = ln E_D[e^{−s_i θ_i}] for each unit i by itself, θ_i = h_i + Σ_j J_ij s_j.
 
     In {0,1} the exponent is −(x_i − ½) a_i with a_i = b_i + Σ_j W_ij x_j. Each unit is a regression
@@ -52,38 +89,13 @@ class InteractionScreening:
         object.__setattr__(self, "logarithm", as_flag(self.logarithm, "logarithm"))
         require_rule(self.rule, True)
 
-    def of(self, model: Any, data: Any, penalty: Penalty) -> LocalProblem:
-        """The problem of a pairwise model on rows, which :func:`ebm.fit` solves.
-
-        Parameters
-        ----------
-        model : BoltzmannMachine or IsingModel
-            The family: its center, diagonal, names and pattern of couplings are kept.
-        data : Ensemble
-            The rows; moments do not suffice.
-        penalty : Penalty
-            The penalty of the parameters, without ties.
-
-        Returns
-        -------
-        LocalProblem
-            What :func:`ebm.fit` solves, by :class:`ebm.ProximalNewton`.
-
-        Raises
-        ------
-        ModelError
-            If the model is not pairwise in two-valued units, or ``data`` are moments.
-        ConstantUnitError
-            If a unit never changes and ``penalty.l2_biases`` is zero.
-        EbmError
-            If the penalty has ties.
-        """
+    def _how(self) -> dict[str, Any]:
         link = log_exponential if self.logarithm else exponential
-        return local_problem(model, data, penalty, link=link, shared=False, rule=self.rule)
+        return {"link": link, "shared": False, "rule": self.rule}
 
 
 @dataclass(frozen=True)
-class MinimumProbabilityFlow:
+class MinimumProbabilityFlow(_LossOfFlips):
     """L = Σ_i E_D[e^{½E(x) − ½E(x with unit i flipped)}], one symmetric coupling for each pair.
 
     The flow of probability from the data to all states that differ in one unit
@@ -99,30 +111,5 @@ class MinimumProbabilityFlow:
            [1.3863, 0.    ]])
     """
 
-    def of(self, model: Any, data: Any, penalty: Penalty) -> LocalProblem:
-        """The problem of a pairwise model on rows, which :func:`ebm.fit` solves.
-
-        Parameters
-        ----------
-        model : BoltzmannMachine or IsingModel
-            The family: its center, diagonal, names and pattern of couplings are kept.
-        data : Ensemble
-            The rows; moments do not suffice.
-        penalty : Penalty
-            The penalty of the parameters, without ties.
-
-        Returns
-        -------
-        LocalProblem
-            What :func:`ebm.fit` solves, by :class:`ebm.ProximalNewton`.
-
-        Raises
-        ------
-        ModelError
-            If the model is not pairwise in two-valued units, or ``data`` are moments.
-        ConstantUnitError
-            If a unit never changes and ``penalty.l2_biases`` is zero.
-        EbmError
-            If the penalty has ties.
-        """
-        return local_problem(model, data, penalty, link=exponential, shared=True)
+    def _how(self) -> dict[str, Any]:
+        return {"link": exponential, "shared": True}

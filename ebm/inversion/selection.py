@@ -20,12 +20,18 @@ from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
-from ebm.errors import ConstantUnitError, EbmError, SingularCovarianceError
-from ebm.inversion._influence import effective_parameters
+from ebm.errors import (
+    ConstantUnitError,
+    EbmError,
+    SingularCovarianceError,
+    UnusedCategoryError,
+)
 from ebm.inversion._local_loss import logistic
 from ebm.inversion._local_problem import LocalProblem
 from ebm.inversion._rows import DistinctRows, read_rows, whole_counts
 from ebm.inversion.path import TOLERANCE, RegularizationPath, followed, sparse_problem
+from ebm.learning._pair_groups import PairGroups
+from ebm.learning._sparse_likelihood import SparseLikelihoodProblem
 from ebm.learning._sparse_problem import SparseProblem
 from ebm.learning.proximal_newton import ProximalNewton
 
@@ -72,7 +78,8 @@ class Selection:
     score_errors: Array | None = None
 
     def __repr__(self) -> str:
-        return f"Selection({int(self.support.sum())} of {len(self.support)} couplings)"
+        noun = self.path.problem.groups.noun
+        return f"Selection({int(self.support.sum())} of {len(self.support)} {noun})"
 
     @cached_property
     def model(self) -> Any:
@@ -89,23 +96,27 @@ class Selection:
 
     @property
     def support(self) -> Flags:
-        """Which of the couplings of ``model.pairs`` are not zero, (number of pairs,)."""
-        return np.asarray(self.model.parameters[self.model.space.n :] != 0)
+        """Which of the pairs of ``model.pairs`` have couplings, (number of pairs,)."""
+        groups: PairGroups = self.path.problem.groups
+        return groups.supports(np.asarray(self.model.parameters))
 
     @property
     def free(self) -> Flags:
         """Flags of biases and chosen couplings, for a refit by ``ebm.Penalty(free=…)``, (p,)."""
-        return np.concatenate([np.ones(self.model.space.n, dtype=bool), self.support])
+        groups: PairGroups = self.path.problem.groups
+        return groups.flags(self.support)
 
 
 def extended_bic(path: RegularizationPath, gamma: float = 0.25) -> Selection:
-    """Choose by the extended Bayesian information criterion, the least of −2ℓ + k(ln M + 4γ ln n).
+    """Choose by the extended Bayesian information criterion, the least of −2ℓ + k ln M + 4γκ ln n.
 
-    ℓ is the log-likelihood of M rows, maximized again over the couplings that are not zero, and k
-    their number. The joint pseudo-likelihood counts each pair twice, so that chance gains twice as
-    much: k is tr(V H⁻¹) − n there, with H the Hessian and V the covariance of the row scores.
-    Node-wise regressions choose by themselves, from the penalized estimates, the least of −2ℓ_i +
-    k_i(ln M + 2γ ln(n − 1)) :cite:`vanborkulo2014`.
+    ℓ is the log-likelihood of M rows, maximized again over the couplings that are not zero, k their
+    number, and κ that of their pairs, the same where each pair has one: k measures how well
+    couplings fit by chance, and κ in how many ways pairs can be chosen :cite:`chen2008`. The joint
+    pseudo-likelihood counts each pair twice, so that chance gains twice as much: k is tr(V H⁻¹)
+    less the number of biases there, with H the Hessian and V the covariance of the row scores, and
+    κ grows in proportion. Node-wise regressions choose by themselves, from the penalized estimates,
+    the least of −2ℓ_i + k_i(ln M + 2γ ln(n − 1)) :cite:`vanborkulo2014`.
 
     Parameters
     ----------
@@ -154,7 +165,7 @@ def extended_bic(path: RegularizationPath, gamma: float = 0.25) -> Selection:
     scores = np.full(len(path.l1), math.nan)
     known: dict[bytes, float] = {}
     for index, theta in enumerate(path.coordinates):
-        there = ~problem.is_coupling | (theta != 0)
+        there = problem.present(theta)
         key = there.tobytes()
         if key not in known:
             known[key] = _criterion(problem, theta, there, gamma, size)
@@ -169,24 +180,27 @@ def extended_bic(path: RegularizationPath, gamma: float = 0.25) -> Selection:
 def _criterion(
     problem: SparseProblem, theta: Array, there: Flags, gamma: float, size: float
 ) -> float:
-    """−2ℓ + k(ln M + 4γ ln n) of the refit, NaN where there is none."""
+    """−2ℓ + k ln M + 4γκ ln n of the refit of these groups, NaN where there is none."""
     refit = _refit(problem, theta, there)
     if refit is None:
         return math.nan
-    k = float((there & problem.is_coupling).sum())
-    if isinstance(problem, LocalProblem):
+    free = np.repeat(there, np.diff(problem.starts))
+    n_couplings = float((free & problem.is_coupling).sum())
+    k, n_pairs = n_couplings, float((there & problem.are_couplings).sum())
+    if not isinstance(problem, SparseLikelihoodProblem):
+        conditionals: Any = problem
         try:
-            charged = effective_parameters(problem.smooth, refit, there)
+            charged = conditionals.sandwich_among(refit, free).effective_parameters()
         except SingularCovarianceError:
             return math.nan
         k = charged - float((~problem.is_coupling).sum())
     loss = -problem.smooth.point(refit).log_likelihood
-    n = problem.family.space.n
-    return float(2 * size * loss + k * (math.log(size) + 4 * gamma * math.log(n)))
+    by_choice = 4 * gamma * math.log(problem.family.space.n) * n_pairs / max(n_couplings, 1.0)
+    return float(2 * size * loss + k * (math.log(size) + by_choice))
 
 
 def _refit(problem: SparseProblem, theta: Array, there: Flags) -> Array | None:
-    """The minimum over these coordinates without l1, (K,); None if the search finds none."""
+    """The minimum over these groups without l1, (K,); None if the search finds none."""
     held = replace(problem.loss(0.0), only=there)
     with loop(), single_threaded_blas():
         run = iterate(ProximalNewton(REFIT), held, theta)
@@ -225,12 +239,8 @@ def cross_validation(
         The path of all rows, with its strengths.
     n_folds : int
         Number of folds.
-    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of randomness of the folds.
-    executor : concurrent.futures.Executor, optional
-        Executor that runs folds in parallel.
-    checkpoint : path-like, optional
-        File to which finished folds are written; a later call with the same seed goes on from it.
+    rng, executor, checkpoint
+        As in :func:`bootstrap`, for folds.
 
     Returns
     -------
@@ -317,7 +327,8 @@ class StabilityResult:
 
     def __repr__(self) -> str:
         stable, pairs = int(self.support.sum()), len(self.support)
-        return f"StabilityResult({stable} of {pairs} couplings from {self.threshold:g} on)"
+        noun = self.path.problem.groups.noun
+        return f"StabilityResult({stable} of {pairs} {noun} from {self.threshold:g} on)"
 
     @property
     def support(self) -> Flags:
@@ -346,7 +357,7 @@ def stability_selection(
 ) -> StabilityResult:
     """Count in which halves of the rows each coupling is chosen :cite:`meinshausen2010`.
 
-    Distinct rows are stored once, so that a half is a draw of their counts without replacement.
+    Halves are drawn as the folds of :func:`cross_validation` are.
 
     Parameters
     ----------
@@ -356,12 +367,8 @@ def stability_selection(
         Number of halves.
     threshold : float
         The share from which on a coupling is stable, above one half.
-    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-        Source of randomness of the halves.
-    executor : concurrent.futures.Executor, optional
-        Executor that runs halves in parallel.
-    checkpoint : path-like, optional
-        File to which finished halves are written; a later call with the same seed goes on from it.
+    rng, executor, checkpoint
+        As in :func:`bootstrap`, for halves.
 
     Returns
     -------
@@ -401,10 +408,10 @@ def stability_selection(
 def _chosen(path: RegularizationPath, rows: DistinctRows, half: NDArray[Any]) -> Answer:
     """Which couplings are not zero at each strength, (k, number of pairs)."""
     problem = _problem_on(path, rows.resampled(half))
-    n, chosen = problem.family.space.n, []
+    chosen = []
     for l1, run, _ in followed(problem, path.l1, path.solver):
         _require_minimum(run, l1, "in one half", "a path that ends before")
-        chosen.append(problem.parameters(run.state["theta"])[n:] != 0)
+        chosen.append(problem.groups.supports(problem.parameters(run.state["theta"])))
     return {"chosen": np.array(chosen)}
 
 
@@ -434,7 +441,7 @@ def _counted_rows(path: Any) -> tuple[DistinctRows, NDArray[np.int64]]:
     size = _finite_size(path)
     if not isinstance(path.data, Ensemble):
         raise EbmError("rows are wanted to be divided, this path is of moments")
-    rows = read_rows(path.data)
+    rows = read_rows(path.data, two_valued=False)
     return rows, whole_counts(rows.weights * size, "rows are divided")
 
 
@@ -442,8 +449,8 @@ def _problem_on(path: RegularizationPath, data: Any) -> SparseProblem:
     """The problem of the path on some of the rows."""
     try:
         return sparse_problem(path.family, data, path.loss, path.penalty)[0]
-    except ConstantUnitError as error:
-        raise ConstantUnitError(
+    except (ConstantUnitError, UnusedCategoryError) as error:
+        raise type(error)(
             f"in one of the parts of the rows {error}; or take fewer and larger parts"
         ) from error
 

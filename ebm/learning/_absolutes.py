@@ -6,7 +6,9 @@ The smooth part has the members ``point(θ)`` with ``value``, ``slopes`` and ``l
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +38,13 @@ class Blocks(NamedTuple):
         shared = self.matrices[other, place, place].astype(np.float64)
         return np.asarray(own + np.where(other >= 0, shared, 0.0))
 
+    def within(self, groups: Indices) -> Array:
+        """H among the coordinates of each group, which are in the same blocks, (G, s, s)."""
+        block, row, other, place = np.moveaxis(self.places[groups], -1, 0)
+        own = self.matrices[block[:, :1, None], row[:, :, None], row[:, None, :]]
+        shared = self.matrices[other[:, :1, None], place[:, :, None], place[:, None, :]]
+        return np.asarray(own + np.where(other[:, :1, None] >= 0, shared, 0.0), dtype=np.float64)
+
     def times(self, step: Array) -> Array:
         """H d, (K,)."""
         block, row, other, place = self.places.T
@@ -45,6 +54,31 @@ class Blocks(NamedTuple):
         np.add.at(parts, (other[is_shared], place[is_shared]), step[is_shared])
         products = np.einsum("bij,bj->bi", self.matrices, parts)
         return np.asarray(products[block, row] + np.where(is_shared, products[other, place], 0.0))
+
+
+class KeptCurvature(ABC):
+    """A smooth part that keeps its last curvature."""
+
+    @property
+    def origin(self) -> Array | None:
+        """Where the last curvature was taken."""
+        return self._curvatures.get("origin")
+
+    @cached_property
+    def _curvatures(self) -> dict[str, Any]:
+        return {}
+
+    def curvature(self, theta: Array) -> Blocks:
+        """The Hessian at θ, ``squares`` left out."""
+        origin = self.origin
+        if origin is None or not np.array_equal(origin, theta):
+            self._curvatures.update(origin=theta.copy(), blocks=self.curved(theta))
+        blocks: Blocks = self._curvatures["blocks"]
+        return blocks
+
+    @abstractmethod
+    def curved(self, theta: Array) -> Blocks:
+        """The same, computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +158,13 @@ class SparseLoss:
         blocks = self.curvature(theta)
         if self.absolutes.is_single:
             return blocks.diagonal() + self.squares
-        bounds = []
-        for first, last in zip(self.absolutes.starts, self.absolutes.starts[1:], strict=False):
-            block, rows = blocks.places[first, 0], blocks.places[first:last, 1]
-            own = blocks.matrices[block][np.ix_(rows, rows)]
-            bounds.append(np.linalg.eigvalsh(own)[-1] + self.squares[first:last].max())
-        return np.array(bounds)
+        starts, sizes = self.absolutes.starts[:-1], np.diff(self.absolutes.starts)
+        bounds = np.maximum.reduceat(self.squares, starts)
+        for size in np.unique(sizes):
+            groups = np.flatnonzero(sizes == size)
+            within = blocks.within(starts[groups, None] + np.arange(size))
+            bounds[groups] += np.linalg.eigvalsh(within)[:, -1]
+        return np.asarray(bounds)
 
     def active(self, theta: Array) -> Flags:
         """Groups that are free, that are there, or whose slopes are steep, (G,)."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array, Flags, Indices
-from ebm.ensembles import Ensemble, Moments
+from ebm.ensembles import Ensemble, IncompleteEnsemble, Moments
 from ebm.errors import (
     ConstantUnitError,
     EbmError,
@@ -97,7 +97,11 @@ def require_chosen_categories(family: Any, data: Any, penalty: AppliedPenalty) -
         return
     if not isinstance(data, Ensemble) or data.space.named(None) != family.space.named(None):
         return
-    shares = np.asarray(data.expectation(family.space.features))
+    if isinstance(data, IncompleteEnsemble):
+        # A column without any value has a sentence of its own.
+        shares = np.nan_to_num(data.seen_mean, nan=1.0)
+    else:
+        shares = np.asarray(data.expectation(family.space.features))
     units = np.repeat(np.arange(family.space.n), family.space.n_values)
     first = np.flatnonzero(np.diff(units, prepend=-1))
     # Shares are sums of weights, each of which is positive.

@@ -241,7 +241,7 @@ class IncompleteLikelihoodProblem:
 
     def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
         """The fitted model, with what the answer assumes of the missing cells."""
-        if self.penalty.strength.l1:
+        if self.penalty.strength.has_l1:
             raise EbmError(
                 "l1 belongs to gradient steps, which take incomplete rows where both sides are "
                 "sampled, loss=ebm.Likelihood(ebm.PersistentChains(), "

@@ -76,7 +76,7 @@ def _notes(family: Any, data: IncompleteEnsemble) -> tuple[str, ...]:
 
 def _never_together(family: Any, data: IncompleteEnsemble) -> list[str]:
     """Pairs of coupled units that no row shows together, by name."""
-    if not has_pairs(family):
+    if not (has_pairs(family) or hasattr(family, "scores")):
         return []
     labels, together = data.space.labels, data.seen_together
     pairs = zip(*(index.tolist() for index in family.pairs), strict=True)

@@ -18,7 +18,7 @@ from ebm._iterate import Run, State
 from ebm._parallel import shared_threads, single_threaded_blas
 from ebm._randomness import generator, generator_of, words_of
 from ebm._types import Array
-from ebm.ensembles import Ensemble, Moments
+from ebm.ensembles import Ensemble, Estimate, Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import (
@@ -51,6 +51,7 @@ from ebm.learning._families import (
 from ebm.learning._gauges import Gauge, gauge_of
 from ebm.learning._likelihood import LikelihoodLoss, Point, settings_of
 from ebm.learning._monitor import Monitor
+from ebm.learning._partition_path import PartitionPath
 from ebm.learning._separation import doubt_of_maximum
 from ebm.learning._statistics import difference, gradient_of, mean_energy
 from ebm.learning._unseen_values import unseen_values_notes
@@ -85,6 +86,8 @@ class SampledLikelihood:
     validation: Any
     #: What fills in the units that the family sums out, in place of exact sums.
     completion: Any = None
+    #: How ln Z is followed in a fit by chains.
+    partition: PartitionPath | None = None
 
     @classmethod
     def of(cls, problem: Any, steps: Any) -> SampledLikelihood:
@@ -119,6 +122,7 @@ class SampledLikelihood:
             centering=steps.centering,
             validation=_validation(family, steps.validation),
             completion=completion,
+            partition=_partition(average, steps),
         )
 
     # -- what the data and the family decide -------------------------------------------------------
@@ -348,11 +352,30 @@ class SampledLikelihood:
             return bool(largest <= tolerance)
         return bool(self._tells_noise and smoothed < NEGLIGIBLE and latest < 2)
 
-    def log_likelihood(self, model: Any) -> float:
-        """Mean ln p of a sample in nats; NaN where the average does not know ln Z."""
+    def start_partition(self, rng: Any) -> State:
+        """ln Z at the start, where it is followed."""
+        if self.partition is None:
+            return {}
+        words = generator(rng).spawn(1)[0].integers(0, 2**63, 4)
+        return self.partition.start(self.family, np.random.Generator(np.random.PCG64(words)))
+
+    def partition_at(self, state: State) -> State:
+        """ln Z at another entry, from that before."""
+        if self.partition is None:
+            return {}
+        parts = state["before"], state["theta"], state["partition"]
+        return self.partition.follow(self.family, *parts)
+
+    def log_likelihood(self, model: Any, partition: State) -> Estimate:
+        """Mean ln p of a sample in nats; NaN where neither the average nor a path knows ln Z."""
+        if self.partition is not None:
+            log_z = self.partition.estimate(partition)
+            value = -mean_energy(model, self.whole) - log_z.value
+            return Estimate(value, log_z.standard_error)
         if has_memory(self.average):
-            return math.nan
-        return self._likelihood(model, self.sample(model, self._everything, ())[0])
+            return Estimate(math.nan, math.nan)
+        value = self._likelihood(model, self.sample(model, self._everything, ())[0])
+        return Estimate(value, 0.0 if math.isfinite(value) else math.nan)
 
     def _likelihood(self, model: Any, ensemble: Any) -> float:
         log_partition = getattr(ensemble, "log_partition", None)
@@ -477,6 +500,14 @@ class SampledLikelihood:
             "optimizer": fingerprint(self.optimizer),
             "batch_size": str(self.batch_size),
         }
+
+
+def _partition(average: Any, steps: Any) -> PartitionPath | None:
+    if steps.log_partition is None:
+        return None
+    if not has_memory(average):
+        raise EbmError("log_partition is for averages by chains: ebm.exact knows ln Z itself")
+    return PartitionPath(steps.log_partition)
 
 
 def _default_optimizer(family: Any) -> Optimizer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from ebm.information import FisherInformation
 from ebm.information.fisher import symmetrized
 from ebm.learning._absolutes import Blocks, SparseLoss
 from ebm.learning._families import pairs_of
-from ebm.learning._likelihood import PairLikelihoodLoss
+from ebm.learning._likelihood import LikelihoodLoss
 from ebm.learning._sparse_problem import NO_ERRORS, SparseProblem
 from ebm.learning.result import FitResult
 from ebm.models._library import pair_machine
@@ -38,7 +39,7 @@ class SmoothLikelihood:
     loss of a penalty without l1.
     """
 
-    pairs: PairLikelihoodLoss
+    pairs: LikelihoodLoss
 
     @cached_property
     def base(self) -> Array:
@@ -81,7 +82,7 @@ class SmoothLikelihood:
 class SparseLikelihoodProblem(SparseProblem):
     """Maximum likelihood with λ Σ|W| from exact sums; ``pairs`` as in :class:`SmoothLikelihood`."""
 
-    pairs: PairLikelihoodLoss
+    pairs: LikelihoodLoss
 
     @cached_property
     def smooth(self) -> SmoothLikelihood:
@@ -118,18 +119,26 @@ class SparseLikelihoodProblem(SparseProblem):
 
     def loss_on(self, data: Any, theta: Array) -> float:
         """Minus the mean log-likelihood of other data."""
-        point = self.pairs.point(self.smooth.parameters(theta))
-        target = data.moments().to(self.family.space).two_valued()
-        other = replace(self.pairs, data=target, rows=data)
+        loss = self.smooth.pairs
+        point = loss.point(self.smooth.parameters(theta))
+        other = replace(loss, data=self.target(data), rows=data)
         return -other.log_likelihood(point.model, point.ensemble)
 
-    def one_step(self, theta: Array) -> tuple[Array, Array]:
-        """φ − H⁻¹ g, and √diag(A H⁻¹ Aᵀ / N)."""
-        point = self.pairs.point(self.smooth.parameters(theta))
-        way = np.asarray(self.pairs.coordinates.matrix)
-        solved = np.linalg.solve(self.pairs.curvature(point.fisher), way.T)
-        variance = np.einsum("ij,ji->i", way, solved)
-        errors = np.sqrt(np.maximum(variance, 0.0) / self.pairs.sample_size)
+    def target(self, data: Any) -> Any:
+        """What of other data the likelihood needs: their moments, in the coding of the family."""
+        return data.moments().to(self.family.space).two_valued()
+
+    def one_step(self, theta: Array) -> tuple[Array, Callable[[], Array]]:
+        """φ − H⁻¹ g, and √diag(A H⁻¹ Aᵀ / N) with H at φ."""
+        loss = self.smooth.pairs
+        point = loss.point(self.smooth.parameters(theta))
+
+        def errors() -> Array:
+            way = np.asarray(loss.coordinates.matrix)
+            solved = np.linalg.solve(loss.curvature(point.fisher), way.T)
+            variance = np.einsum("ij,ji->i", way, solved)
+            return np.asarray(np.sqrt(np.maximum(variance, 0.0) / loss.sample_size))
+
         return theta + point.direction, errors
 
     def separated(self, theta: Array, least: float = 0.0) -> Indices:
@@ -148,20 +157,20 @@ class SparseLikelihoodProblem(SparseProblem):
 
     def result(self, run: Run, loss: SparseLoss) -> FitResult:
         """The fitted model without standard errors, which l1 leaves none of."""
-        theta = run.state["theta"]
-        point = self.pairs.point(self.smooth.parameters(theta))
+        theta, likelihood = run.state["theta"], self.smooth.pairs
+        point = likelihood.point(self.smooth.parameters(theta))
         converged, message = self.ending(run, loss)
-        fisher = self.pairs.coordinates.of_model(point.fisher, point.model, point.ensemble)
-        misfit = self.pairs.misfit(point.model, point.ensemble)
+        fisher = likelihood.coordinates.of_model(point.fisher, point.model, point.ensemble)
+        misfit = likelihood.misfit(point.model, point.ensemble)
         return FitResult(
             model=point.model,
             converged=converged,
             message=message,
             log_likelihood=point.log_likelihood,
             gradient_norm=run.history[-1].gradient_norm,
-            misfit=float(np.abs(self.pairs.scaling.T @ misfit).max(initial=0)),
-            sample_size=self.pairs.sample_size,
-            errors=None if math.isfinite(self.pairs.sample_size) else np.zeros(len(misfit)),
+            misfit=float(np.abs(likelihood.scaling.T @ misfit).max(initial=0)),
+            sample_size=likelihood.sample_size,
+            errors=None if math.isfinite(likelihood.sample_size) else np.zeros(len(misfit)),
             degrees_of_freedom=int(np.count_nonzero(theta[self.is_coupling]))
             + int((~self.is_coupling).sum()),
             fisher=FisherInformation(symmetrized(fisher)),

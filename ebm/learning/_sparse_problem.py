@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,6 +16,7 @@ from ebm._progress import entries
 from ebm._types import Array, Flags, Indices
 from ebm.errors import EbmError, NotConvergedWarning, warn
 from ebm.learning._absolutes import Absolutes, SparseLoss
+from ebm.learning._pair_groups import PairGroups, pair_groups
 from ebm.learning.penalties import AppliedPenalty
 from ebm.learning.proximal_newton import ProximalNewton
 from ebm.learning.result import FitResult
@@ -34,7 +36,7 @@ NO_ERRORS = (
 
 @dataclass(frozen=True, eq=False)
 class SparseProblem(ABC):
-    """A smooth loss of a pairwise family with λ Σ|W| over its couplings."""
+    """A smooth loss of a pairwise family with λ Σ_ij |W_ij| over its pairs."""
 
     family: Any
     penalty: AppliedPenalty
@@ -45,7 +47,7 @@ class SparseProblem(ABC):
         if self.penalty.strength.ties is not None:
             raise EbmError(
                 "ties have no place beside l1, which shrinks each coupling by itself: hold "
-                "couplings by free, or give solver=ebm.GradientSteps()"
+                "couplings by free"
             )
 
     def solver(self) -> ProximalNewton:
@@ -68,6 +70,21 @@ class SparseProblem(ABC):
     def is_coupling(self) -> Flags:
         """Which coordinates couple units, (K,)."""
 
+    @property
+    def starts(self) -> Indices:
+        """First coordinates of groups that l1 shrinks together, here of one each, (G + 1,)."""
+        return np.arange(len(self.is_coupling) + 1)
+
+    @property
+    def are_couplings(self) -> Flags:
+        """Which of these groups couple units, (G,)."""
+        return np.asarray(self.is_coupling[self.starts[:-1]])
+
+    @cached_property
+    def groups(self) -> PairGroups:
+        """The couplings of each pair among the parameters."""
+        return pair_groups(self.family)
+
     @abstractmethod
     def start(self) -> Array:
         """Independent units, (K,)."""
@@ -89,8 +106,8 @@ class SparseProblem(ABC):
         """The loss of other rows at θ without penalty, in nats per sample."""
 
     @abstractmethod
-    def one_step(self, theta: Array) -> tuple[Array, Array]:
-        """θ − H⁻¹ g without l1, and standard errors of the parameters there, (K,) and (p,)."""
+    def one_step(self, theta: Array) -> tuple[Array, Callable[[], Array]]:
+        """θ − H⁻¹ g without l1, (K,), and what gives standard errors of the parameters, (p,)."""
 
     @abstractmethod
     def separated(self, theta: Array, least: float = 0.0) -> Indices:
@@ -98,8 +115,14 @@ class SparseProblem(ABC):
 
     def loss(self, l1: float, screen: float = 0.0) -> SparseLoss:
         """The loss at one strength."""
-        strengths = np.where(self.is_coupling, l1, 0.0)
-        return SparseLoss(self.smooth, Absolutes(np.arange(len(strengths) + 1), strengths), screen)
+        return SparseLoss(self.smooth, self._absolutes(l1), screen)
+
+    def _absolutes(self, l1: float) -> Absolutes:
+        return Absolutes(self.starts, np.where(self.are_couplings, l1, 0.0))
+
+    def present(self, theta: Array) -> Flags:
+        """Which groups of coordinates are free or not zero, (G,)."""
+        return ~self.are_couplings | (self._absolutes(0.0).lengths(theta) > 0)
 
     @cached_property
     def without_couplings(self) -> Array:
@@ -113,13 +136,18 @@ class SparseProblem(ABC):
     def largest_l1(self) -> float:
         """The strength from which on every coupling is zero: the largest slope there."""
         slopes = self.smooth.point(self.without_couplings).slopes
-        return float(np.abs(slopes[self.is_coupling]).max(initial=0.0))
+        return float(self._absolutes(0.0).lengths(slopes)[self.are_couplings].max(initial=0.0))
+
+    @property
+    def work(self) -> tuple[float, float, float] | None:
+        """Operations of a curvature and of a gradient, and bytes; None where they are limited."""
+        return None
 
     def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
         """The model at the minimum."""
         solver = solver or self.solver()
         with single_threaded_blas():
-            loss = self.loss(self.penalty.strength.l1)
+            loss = self.loss(self.penalty.strength.l1 + self.penalty.strength.group_l1)
             with entries(progress) as show:
                 run = iterate(solver, loss, self.start(), progress=show, **how)
             require_word(run.reason, WORDS)
@@ -128,11 +156,11 @@ class SparseProblem(ABC):
     def ending(self, run: Run, loss: SparseLoss) -> tuple[bool, str]:
         """Whether a run ended at a minimum, and a sentence; other ends are warned of."""
         theta, end = run.state["theta"], run.history[-1]
-        couplings = theta[self.is_coupling]
-        kept = int(np.count_nonzero(couplings))
+        are_couplings = self.are_couplings
+        kept = int(self.present(theta)[are_couplings].sum())
         residual = (
             f"the conditions of the minimum hold to {end.gradient_norm:.1e} for all "
-            f"{len(couplings)} couplings, {kept} of which are not zero"
+            f"{are_couplings.sum()} {self.groups.noun}, {kept} of which are not zero"
         )
         is_good = run.reason == "rounding" and end.gradient_norm < GOOD_ENOUGH
         if run.reason == "converged" or is_good:

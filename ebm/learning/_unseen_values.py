@@ -106,4 +106,4 @@ def _separated(family: Any, data: Ensemble, penalty: AppliedPenalty) -> list[str
 
 def _strength(penalty: AppliedPenalty) -> Penalty:
     """How strongly couplings are held, whatever they are called in the whole family."""
-    return Penalty(l2=penalty.strength.l2 or penalty.strength.l1)
+    return Penalty(l2=1.0 if penalty.holds_couplings else 0.0)

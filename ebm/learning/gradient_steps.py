@@ -57,6 +57,11 @@ class GradientSteps:
         the features.
     validation : array_like or Ensemble, optional
         Rows that are not learnt from; the history compares their mean energy with that of the data.
+    log_partition : ebm.sampling.BennettRatio or callable, optional
+        How ln Z, and so the log-likelihood of the history, is found in a fit by chains, which need
+        none. With ``BennettRatio(annealing)`` at the start; then chains of its own are annealed
+        from entry to entry in 1 to 50 sweeps, and the ratio is taken anew where fewer than 70 % of
+        them remain effective. With ``ebm.exact`` at each entry.
 
     Raises
     ------
@@ -80,6 +85,7 @@ class GradientSteps:
     centering: bool = True
     tolerance: float = 1e-9
     validation: Any = None
+    log_partition: Any = None
 
     #: Entries of its history.
     record_type = FitEpoch
@@ -111,6 +117,7 @@ class GradientSteps:
             "total": np.zeros_like(theta),
             "shares": 0.0,
             "summed": 0,
+            "partition": loss.start_partition(rng),
         }
 
     def step(self, loss: Any, state: State) -> State:
@@ -172,6 +179,7 @@ class GradientSteps:
             "total": np.zeros_like(state["total"]),
             "shares": 0.0,
             "summed": 0,
+            "partition": loss.partition_at(state),
         }
 
     def record(self, loss: Any, state: State) -> FitEpoch | None:
@@ -180,9 +188,10 @@ class GradientSteps:
             return None
         model = loss.model(state["theta"])
         largest, _, smoothed, _ = state["misfit"]
+        likelihood = loss.log_likelihood(model, state["partition"])
         return FitEpoch(
             iteration=state["epochs"],
-            log_likelihood=loss.log_likelihood(model),
+            log_likelihood=likelihood.value,
             gradient_norm=float(largest),
             step=state["change"],
             n_updates=state["updates"],
@@ -190,6 +199,7 @@ class GradientSteps:
             reconstruction_error=loss.monitor.reconstruction(model),
             free_energy_gap=loss.monitor.gap(model),
             largest_parameter=float(np.abs(state["theta"]).max()),
+            log_likelihood_error=likelihood.standard_error,
         )
 
     def verdict(self, loss: Any, state: State, history: Sequence[FitEpoch]) -> str:

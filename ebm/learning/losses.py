@@ -37,8 +37,10 @@ from ebm.learning._families import has_counts, has_pairs, moments_alone, require
 from ebm.learning._incomplete_likelihood import IncompleteLikelihoodProblem
 from ebm.learning._incomplete_rows import require_seen, with_assumption
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
+from ebm.learning._pair_groups import has_pair_groups
 from ebm.learning._sampled_likelihood import SampledLikelihood
 from ebm.learning._separation import is_saturated
+from ebm.learning._sparse_levels import SparseLevelLikelihood
 from ebm.learning._sparse_likelihood import SparseLikelihoodProblem
 from ebm.learning._symmetric_start import symmetric_start_notes
 from ebm.learning._unseen_values import unseen_values_notes
@@ -157,9 +159,9 @@ class Likelihood:
         if has_pairs(model):
             require_own_pairs(model)
         applied = AppliedPenalty(model, penalty)
+        require_chosen_categories(model, data, applied)
         if isinstance(data, IncompleteEnsemble):
             return self._of_incomplete_rows(model, data, applied)
-        require_chosen_categories(model, data, applied)
         return LikelihoodProblem(model, data, self.average, applied, self.completion)
 
     def _of_incomplete_rows(
@@ -238,19 +240,25 @@ class LikelihoodProblem:
             )
         if self.completion is not None:
             raise EbmError("completion belongs to gradient steps: give solver=ebm.GradientSteps()")
-        is_sparse = has_pairs(self.family) and isinstance(solver, ProximalNewton | None)
-        if self.penalty.strength.l1 and not is_sparse:
+        strength, has_groups = self.penalty.strength, has_pair_groups(self.family)
+        is_sparse = has_groups and isinstance(solver, ProximalNewton | None)
+        if strength.has_l1 and not is_sparse:
             raise EbmError(
                 "l1 belongs to gradient steps: give solver=ebm.GradientSteps(), or "
-                "ebm.ProximalNewton() for pairs of two-valued units"
+                "ebm.ProximalNewton() for pairs of two-valued units or of levels"
+            )
+        if strength.has_l1 and strength.ties is not None:
+            raise EbmError(
+                "ties have no place beside l1, which shrinks each coupling by itself: hold "
+                "couplings by free, or give solver=ebm.GradientSteps()"
             )
         if isinstance(solver, ProximalNewton) and not is_sparse:
             raise EbmError(
-                f"ProximalNewton is for pairs of two-valued units, {type(self.family).__name__} "
-                "has others: give solver=ebm.Newton() or ebm.LBFGS()"
+                "ProximalNewton is for pairs of two-valued units or of levels, "
+                f"{type(self.family).__name__} has others: give solver=ebm.Newton() or ebm.LBFGS()"
             )
         try:
-            if self.penalty.strength.l1 or isinstance(solver, ProximalNewton):
+            if strength.has_l1 or isinstance(solver, ProximalNewton):
                 return self.sparse().solve(solver, progress=progress, **how)
             return self._by_sums(solver, progress, **how)
         except LimitError as error:
@@ -260,21 +268,23 @@ class LikelihoodProblem:
             ) from error
 
     def sparse(self) -> SparseLikelihoodProblem:
-        """The same with λ Σ|W| at any λ, for pairwise families."""
+        """The same with λ Σ_ij |W_ij| at any λ, for pairwise families."""
         if has_memory(self.average) or self.completion is not None:
             raise EbmError(
                 "a sparse likelihood needs an average that knows ln Z, such as ebm.exact; for more "
                 "units take ebm.inversion.Pseudolikelihood()"
             )
-        smooth = replace(self.penalty, strength=replace(self.penalty.strength, l1=0.0))
-        loss = replace(self, penalty=smooth)._loss()
-        if not isinstance(loss, PairLikelihoodLoss):
+        strength = replace(self.penalty.strength, l1=0.0, group_l1=0.0)
+        loss = replace(self, penalty=replace(self.penalty, strength=strength))._loss()
+        if not has_pair_groups(self.family):
             raise EbmError(
-                f"{type(self.family).__name__} has no couplings of pairs of two-valued units, to "
-                "which l1 belongs here: give ebm.BoltzmannMachine or ebm.IsingModel"
+                f"{type(self.family).__name__} has no couplings of pairs of units, to which l1 "
+                "belongs here: give a pairwise model such as ebm.IsingModel or ebm.PottsModel"
             )
+        kind = SparseLikelihoodProblem if loss.is_pairwise else SparseLevelLikelihood
+        problem = kind(self.family, self.penalty, loss)
         _require_hessian(loss, loss.point(loss.start()))
-        return SparseLikelihoodProblem(self.family, self.penalty, loss)
+        return problem
 
     def _by_gradient_steps(self, solver: GradientSteps, progress: bool, **how: Any) -> FitResult:
         loss = SampledLikelihood.of(self, solver)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebm._arrays import as_floats, as_number, holds_text, plain_array
 from ebm._types import Array, Flags
 from ebm.errors import EbmError, ModelError, NamesError, ShapeError, require_memory
+from ebm.learning._pair_groups import PairGroups, pair_groups
 from ebm.model import Penalized
 from ebm.spaces._labels import held_labels, only_count, shown
 
@@ -27,9 +28,10 @@ DEPENDENT = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Penalty:
-    """R(θ) = ½ l2 Σ W² + ½ l2_biases Σ b² + l1 Σ|W|, and θ = θ₀ + Aφ where parameters are tied.
+    """R(θ) = ½ l2 Σ W² + ½ l2_biases Σ b² + l1 Σ|W| + group_l1 Σ_ij |W_ij|, and θ = θ₀ + Aφ.
 
-    W are the parameters that couple units, with each pair counted once, and b are all others. The
+    W are the parameters that couple units, with each pair counted once, and b are all others;
+    |W_ij| is the length √ΣW² of all couplings of a pair, and A says which parameters are tied. The
     penalty is added to minus the mean log-likelihood of a sample in nats, so that l2 = 1/N is a
     normal prior of width 1. Its value does not depend on the gauge, nor on the numbering of the
     values of a unit; it differs between the two codings of two-valued units, as W = 4J. For a Potts
@@ -44,15 +46,20 @@ class Penalty:
         Strength of the squares of all other parameters, in the coding and at the center of the
         model given.
     l1 : float
-        Strength of the absolute values of couplings. For pairs of two-valued units most couplings
-        become exactly zero, by :class:`ebm.ProximalNewton`. Gradient steps use its subgradient, so
-        that couplings come close to zero without reaching it; other solvers refuse it.
+        Strength of the absolute values of couplings. Where each pair has one coupling, as of
+        two-valued units and of ordinal items, most become exactly zero, by
+        :class:`ebm.ProximalNewton`. Gradient steps use its subgradient, so that couplings come
+        close to zero without reaching it; other solvers refuse it.
     free : array_like of bool, (p,), or sequence of str, optional
         Flags or names of the parameters that the fit may change; the others keep the values of the
         model. Names are those of ``model.parameter_names``; so are the labels of flags in a series.
     ties : array_like, (p,) or (p, q), optional
         Labels of the parameters, where the differences between parameters with the same label are
         those of the model and do not change; or the matrix A.
+    group_l1 : float
+        Strength of the lengths of the couplings of pairs, all of which become exactly zero
+        together :cite:`yuan2006`: of a Potts model the Frobenius norm of J_ij in the zero-sum
+        gauge. Where each pair has one coupling it is ``l1``. Solvers are those of ``l1``.
 
     Raises
     ------
@@ -83,9 +90,10 @@ class Penalty:
     l1: float = 0.0
     free: ArrayLike | Sequence[str] | None = None
     ties: ArrayLike | None = None
+    group_l1: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("l2", "l2_biases", "l1"):
+        for name in ("l2", "l2_biases", "l1", "group_l1"):
             value = as_number(getattr(self, name), name)
             if not 0 <= value <= LARGEST_PENALTY:
                 raise EbmError(
@@ -96,6 +104,11 @@ class Penalty:
             object.__setattr__(self, "free", _checked_free(self.free))
         if self.ties is not None:
             object.__setattr__(self, "ties", _checked_ties(self.ties))
+
+    @property
+    def has_l1(self) -> bool:
+        """Whether couplings, or those of pairs, are drawn to zero."""
+        return self.l1 + self.group_l1 > 0
 
     def directions(self, n_parameters: int, names: Sequence[str] | None = None) -> Array | None:
         """A, the directions in which θ may go, (p, q); None where it may go anywhere.
@@ -240,17 +253,19 @@ class AppliedPenalty:
         if self:
             # What would take too much memory is refused now, not at the first update.
             self._on.is_coupling  # noqa: B018
+        if self.strength.group_l1:
+            self._groups  # noqa: B018
         if isinstance(self.strength.free, tuple):
             # So are names that no parameter has.
             self.directions  # noqa: B018
 
     def __bool__(self) -> bool:
-        return bool(self.strength.l2 or self.strength.l2_biases or self.strength.l1)
+        return bool(self.strength.l2 or self.strength.l2_biases or self.strength.has_l1)
 
     @property
     def holds_couplings(self) -> bool:
         """Whether couplings cannot grow without bound."""
-        return self.strength.l2 + self.strength.l1 > 0
+        return self.strength.l2 > 0 or self.strength.has_l1
 
     @property
     def holds_biases(self) -> bool:
@@ -272,22 +287,32 @@ class AppliedPenalty:
         """l1 for each W, 0 for each b, (k,)."""
         return np.where(self._on.is_coupling, self.strength.l1, 0.0)
 
+    @cached_property
+    def _groups(self) -> PairGroups:
+        return pair_groups(self.family)
+
     def value(self, theta: Array) -> float:
         """R(θ)."""
         if not self:
             return 0.0
         values = self._on.of(theta)
-        return float(0.5 * self._squares @ values**2 + self._absolutes @ np.abs(values))
+        value = float(0.5 * self._squares @ values**2 + self._absolutes @ np.abs(values))
+        if self.strength.group_l1:
+            value += self.strength.group_l1 * float(self._groups.lengths(theta).sum())
+        return value
 
     def gradient(self, theta: Array) -> Array:
-        """∂R/∂θ = Tᵀ (l2_biases b, l2 W + l1 sign W), (p,)."""
+        """∂R/∂θ = Tᵀ (l2_biases b, l2 W + l1 sign W + group_l1 W/|W_ij|), (p,)."""
         if not self:
             return np.zeros_like(theta)
         values = self._on.of(theta)
         slopes = self._squares * values
         if self.strength.l1:
             slopes += self._absolutes * np.sign(values)
-        return self._on.transposed(slopes)
+        gradient = self._on.transposed(slopes)
+        if self.strength.group_l1:
+            gradient = gradient + self.strength.group_l1 * self._groups.slopes(theta)
+        return gradient
 
     @cached_property
     def directions(self) -> Array | None:
@@ -313,7 +338,9 @@ class AppliedPenalty:
         open_ways = np.eye(p) if self.directions is None else np.linalg.qr(self.directions)[0]
         if not self:
             return open_ways
-        is_held: Flags = (self._squares > 0) | (self._absolutes > 0)
+        is_held: Flags = self._squares > 0
+        if self.strength.has_l1:
+            is_held = is_held | self._on.is_coupling
         projected = np.array(
             [self._on.transposed(is_held * self._on.of(way)) for way in open_ways.T]
         )
@@ -322,6 +349,6 @@ class AppliedPenalty:
 
     @cached_property
     def hessian(self) -> Array:
-        """∂²R/∂θ² = Tᵀ diag(l2_biases, l2) T, (p, p); l1 has no part in it."""
+        """∂²R/∂θ² = Tᵀ diag(l2_biases, l2) T, (p, p); l1 and group_l1 have no part in it."""
         rows = np.eye(len(self.family.parameters))
         return np.array([self._on.transposed(self._squares * self._on.of(row)) for row in rows])

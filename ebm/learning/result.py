@@ -54,8 +54,9 @@ class FitEpoch(FitStep):
 
     Where an epoch is a single update, the first hundred are recorded and then about a hundred for
     each power of ten; an entry covers all updates since the one before. ``log_likelihood`` is NaN
-    where ln Z is not known, ``gradient_norm`` is that of the mean gradient, and ``step`` is the
-    largest change of a parameter.
+    where ln Z is not known, which in a fit by chains the setting ``log_partition`` of
+    :class:`ebm.GradientSteps` changes, ``gradient_norm`` is that of the mean gradient, and ``step``
+    is the largest change of a parameter.
 
     Parameters
     ----------
@@ -76,6 +77,9 @@ class FitEpoch(FitStep):
         k_B T; it grows when the model overfits. NaN without validation rows.
     largest_parameter : float
         max |θ| in the coordinates of the model.
+    log_likelihood_error : float
+        Standard error of ``log_likelihood`` from that of ln Z: zero where this is exact, NaN where
+        it is not known.
     """
 
     n_updates: int
@@ -83,6 +87,7 @@ class FitEpoch(FitStep):
     reconstruction_error: float
     free_energy_gap: float
     largest_parameter: float
+    log_likelihood_error: float = math.nan
 
     def postfix(self) -> dict[str, str]:
         """What a bar of epochs shows beside their number."""
@@ -163,7 +168,8 @@ class FitResult:
         for name in ("log_likelihood", "log_pseudolikelihood"):
             if getattr(self, name) is not None:
                 likelihood = f"{name}={getattr(self, name):.6f}"
-        return f"FitResult({self.model!r}, {state} in {self.n_iterations} iterations, {likelihood})"
+        noun = "iteration" if self.n_iterations == 1 else "iterations"
+        return f"FitResult({self.model!r}, {state} in {self.n_iterations} {noun}, {likelihood})"
 
     @cached_property
     def standard_errors(self) -> Array | None:

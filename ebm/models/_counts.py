@@ -101,7 +101,8 @@ def pooled(shares: Array, sample_size: float, fewest: int) -> tuple[int, ...]:
         raise ModelError(
             f"{rows[FIRST_FREE:].sum():.3g} rows have three or more active units of {n}, too few "
             f"or too much alike for {fewest} in each pool of counts: P(K) says nothing beyond "
-            "pairs, fit an ebm.BoltzmannMachine, or an ebm.KPairwiseModel with a penalty"
+            "pairs, fit an ebm.BoltzmannMachine, or an ebm.KPairwiseModel of every V(K) with a "
+            "penalty on couplings"
         )
     return tuple(reversed(starts))
 

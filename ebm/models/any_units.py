@@ -372,18 +372,7 @@ class PairwiseModel(Frozen, ParametricModel):
         return self._with(*self._gauge.from_vector(theta), offset)
 
     def energy_gradient(self, states: ArrayLike) -> Array:
-        """∂E/∂θ = −(f_c, f_c f_d, ½f_c²) in the order of ``parameters``.
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            States.
-
-        Returns
-        -------
-        ndarray, (..., p)
-            Minus features, minus products of two, and minus half the squares of real units.
-        """
+        """∂E/∂θ = −(f_c, f_c f_d, ½f_c² of real units), (..., n) -> (..., p)."""
         f = self.space.features(states)
         c, d = self._gauge.pairs
         squares = 0.5 * f[..., self._gauge.squared] ** 2
@@ -394,18 +383,7 @@ class PairwiseModel(Frozen, ParametricModel):
         return self._from_vector(direction, "direction", 0.0).energy(states)
 
     def mean_energy_gradient(self, average: Any) -> Array:
-        """E[∂E/∂θ] from means and covariances of features, (p,); no states.
-
-        Parameters
-        ----------
-        average : Ensemble or Moments
-            Any object with ``moments()`` over the space of the model.
-
-        Returns
-        -------
-        ndarray, (p,)
-            In the order of ``parameters``.
-        """
+        """−E[f_c, f_c f_d, ½f_c²] from moments of features alone, (p,)."""
         moments, own = average.moments().to(self.space), len(self._gauge.squared)
         slopes = -self._gauge.vector(moments.second, moments.mean)
         slopes[len(slopes) - own :] *= 0.5

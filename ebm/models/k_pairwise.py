@@ -306,23 +306,12 @@ class KPairwiseModel(Frozen, ParametricModel):
         return -np.concatenate([x, x[..., i] * x[..., j], is_in], axis=-1)
 
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
-        """Σ_k direction_k ∂E/∂θ_k, (..., n) -> (...); no array of p numbers for each state."""
+        """direction · ∂E/∂θ, (..., n) -> (...); memory does not grow with p."""
         origin = replace(self, potential=np.zeros(self.n + 1), offset=0.0)
         return origin.with_parameters(direction).energy(states)
 
     def mean_energy_gradient(self, average: Any) -> Array:
-        """E[∂E/∂θ] from means, pair moments and P(K), (p,).
-
-        Parameters
-        ----------
-        average : Ensemble
-            Over the units of the model.
-
-        Returns
-        -------
-        ndarray, (p,)
-            −(m_i, E[x_i x_j], P(K in the pool)).
-        """
+        """−(m_i, E[x_i x_j], P(K in the pool)), (p,); from moments and the shares of K."""
         require_units(average, self.space)
         moments, shares = average.moments(), shares_of_counts(average)
         is_free = self.pool_of_count >= 0

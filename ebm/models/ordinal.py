@@ -415,18 +415,7 @@ class OrdinalModel(Frozen, ParametricModel):
         return self._remade(weights=weights, thresholds=tuple(by_item), offset=offset)
 
     def energy_gradient(self, states: ArrayLike) -> Array:
-        """∂E/∂θ = −(δ(x_i, a), s_i(x_i) s_j(x_j)) in the order of ``parameters``.
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            States.
-
-        Returns
-        -------
-        ndarray, (..., p)
-            Minus indicators of categories, and minus products of scores.
-        """
+        """∂E/∂θ = −(δ(x_i, a), s_i(x_i) s_j(x_j)), (..., n) -> (..., p)."""
 
         def slopes(x: Array) -> Array:
             indicators = self.space.features(x)[..., ~self._is_first]
@@ -440,18 +429,7 @@ class OrdinalModel(Frozen, ParametricModel):
         return self._from_vector(direction, "direction", 0.0).energy(states)
 
     def mean_energy_gradient(self, average: Any) -> Array:
-        """E[∂E/∂θ] from means and covariances of one-hot features, (p,); no states.
-
-        Parameters
-        ----------
-        average : Ensemble or Moments
-            Any object with ``moments()`` over the space of the model.
-
-        Returns
-        -------
-        ndarray, (p,)
-            In the order of ``parameters``.
-        """
+        """−E[δ(x_i, a), s_i(x_i) s_j(x_j)] from moments of one-hot features alone, (p,)."""
         moments = average.moments().to(self.space)
         starts = np.flatnonzero(self._is_first)
         scored = np.add.reduceat(moments.second * self._scores, starts, axis=1)

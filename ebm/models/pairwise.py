@@ -174,19 +174,9 @@ class TwoValuedModel(Frozen, ParametricModel):
         return _couplings.from_pairs(self.pairs, values, diagonal, like=self.coupling_matrix)
 
     def energy_gradient(self, states: ArrayLike) -> Array:
-        """∂E/∂θ = −(x_i, (x_i − c_i)(x_j − c_j) for the pairs); one side of [EBM] eq 7.
+        """∂E/∂θ = −(x_i, (x_i − c_i)(x_j − c_j) for the pairs), (..., n) -> (..., p).
 
         Without the ½ of the energy: A_ij and A_ji are one parameter.
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            States in the coding of the space.
-
-        Returns
-        -------
-        ndarray, (..., p)
-            In the order of ``parameters``.
         """
         x = self.space.check(states)
         d = x - self.feature_center
@@ -194,37 +184,13 @@ class TwoValuedModel(Frozen, ParametricModel):
         return -np.concatenate([x, d[..., i] * d[..., j]], axis=-1)
 
     def energy_derivative(self, states: ArrayLike, direction: ArrayLike) -> Array:
-        """Σ_k direction_k ∂E/∂θ_k, the energy of those parameters, (..., n) -> (...).
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            In the coding of the model.
-        direction : array_like, (p,)
-            In the order of ``parameters``.
-
-        Returns
-        -------
-        ndarray, (...)
-            No array of p numbers for each state is made.
-        """
+        """direction · ∂E/∂θ, (..., n) -> (...); memory does not grow with p."""
         step = _couplings.parameter_vector(direction, self, "direction")
         matrix = self._with_pairs(step[self.n :], np.zeros(self.n))
         return self.space.map(lambda x: self._exponents(x, matrix, step[: self.n]), states)
 
     def mean_energy_gradient(self, average: Any) -> Array:
-        """E[∂E/∂θ] from means and covariances alone, (p,); O(n²), no states.
-
-        Parameters
-        ----------
-        average : Ensemble or Moments
-            Any object with ``moments()``, in either two-valued coding.
-
-        Returns
-        -------
-        ndarray, (p,)
-            −(m_i, C_ij + (m_i − c_i)(m_j − c_j)).
-        """
+        """−(m_i, C_ij + (m_i − c_i)(m_j − c_j)) from moments in either coding, (p,); O(n²)."""
         moments = average.moments().to(self.space)
         i, j = self.pairs
         d = moments.mean - self.feature_center

@@ -313,18 +313,7 @@ class PottsModel(Frozen, ParametricModel):
         return replace(self, couplings=matrix, fields=fields, offset=offset)
 
     def energy_gradient(self, states: ArrayLike) -> Array:
-        """∂E/∂θ = −(δ(a_i, a), δ(a_i, a) δ(a_j, b)) in the order of ``parameters``.
-
-        Parameters
-        ----------
-        states : array_like, (..., n)
-            States.
-
-        Returns
-        -------
-        ndarray, (..., p)
-            Entries 0 or −1.
-        """
+        """∂E/∂θ = −(δ(a_i, a), δ(a_i, a) δ(a_j, b)), (..., n) -> (..., p)."""
         features = self.space.features(states)
         not_last = features.reshape(*features.shape[:-1], self.n, self.q)[..., :-1]
         i, j = self.pairs
@@ -337,18 +326,7 @@ class PottsModel(Frozen, ParametricModel):
         return self._from_vector(direction, "direction", 0.0).energy(states)
 
     def mean_energy_gradient(self, average: Any) -> Array:
-        """E[∂E/∂θ] from means and covariances of one-hot features, (p,); no states.
-
-        Parameters
-        ----------
-        average : Ensemble or Moments
-            Any object with ``moments()`` over the space of the model.
-
-        Returns
-        -------
-        ndarray, (p,)
-            In the order of ``parameters``.
-        """
+        """−E[δ(a_i, a), δ(a_i, a) δ(a_j, b)] from moments of one-hot features alone, (p,)."""
         moments = average.moments().to(self.space)
         i, j = self.pairs
         mean = moments.mean.reshape(self.n, self.q)[:, :-1]

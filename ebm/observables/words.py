@@ -1,7 +1,7 @@
 """Entropy of words from how often each was seen: the plug-in and four corrections, with errors.
 
 Counts n_w of N words, K₊ of them seen out of K possible ones. All is summed over the distinct
-values of n, of which there are few.
+values of n, of which there are few, and each entropy but NSB's is a sum of terms of single words.
 """
 
 from __future__ import annotations
@@ -113,73 +113,70 @@ def word_entropy(
     else:
         if n_words is not None:
             raise EbmError(f"n_words has no effect on {estimator!r}: leave it out")
-        value, error = _jackknife(_FORMULAS[estimator], counts)
+        value, error = _jackknife(_TERMS[estimator], counts)
     return Estimate(in_base(value, base), in_base(error, base))
 
 
-def plug_in(counts: Counts) -> float:
-    """ln N − Σ (n/N) ln n."""
-    total = counts.total
-    return math.log(total) - float(counts.words @ (counts.n * np.log(counts.n))) / total
+def plug_in(n: Array, total: float, once: float) -> Array:
+    """−p ln p with p = n/N."""
+    p = n / total
+    return np.asarray(-p * np.log(p))
 
 
-def miller_madow(counts: Counts) -> float:
-    """The plug-in and (K₊ − 1)/2N."""
-    return plug_in(counts) + (counts.seen - 1) / (2 * counts.total)
+def miller_madow(n: Array, total: float, once: float) -> Array:
+    """The plug-in and (1 − p)/2N, in sum (K₊ − 1)/2N."""
+    return plug_in(n, total, once) + (1 - n / total) / (2 * total)
 
 
-def grassberger(counts: Counts) -> float:
-    """ln N − Σ (n/N) G(n), G(n) = ψ(n) + ½(−1)ⁿ[ψ((n+1)/2) − ψ(n/2)]."""
+def grassberger(n: Array, total: float, once: float) -> Array:
+    """(n/N)(ln N − G(n)), G(n) = ψ(n) + ½(−1)ⁿ[ψ((n+1)/2) − ψ(n/2)]."""
     from scipy.special import digamma
 
-    n, total = counts.n, counts.total
     sign = np.where(n % 2, -1.0, 1.0)
     g = digamma(n) + 0.5 * sign * (digamma((n + 1) / 2) - digamma(n / 2))
-    return math.log(total) - float(counts.words @ (n * g)) / total
+    return np.asarray(n / total * (math.log(total) - g))
 
 
-def chao_shen(counts: Counts) -> float:
-    """−Σ p̃ ln p̃ / (1 − (1 − p̃)^N), p̃ = (1 − f₁/N) n/N, with N − 1 for f₁ = N."""
-    n, total = counts.n, counts.total
-    once = float(counts.words[0]) if n[0] == 1 else 0.0
-    coverage = 1 - min(once, total - 1) / total
-    p = coverage * n / total
-    if total == 1 or p[-1] == 1:
-        return 0.0
-    seen = -np.expm1(total * np.log1p(-p))
-    return -float(counts.words @ (p * np.log(p) / seen))
+def chao_shen(n: Array, total: float, once: float) -> Array:
+    """−p̃ ln p̃ / (1 − (1 − p̃)^N), p̃ = (1 − f₁/N) n/N, with N − 1 for f₁ = N; 0 for p̃ = 1."""
+    p = np.minimum((1 - min(once, total - 1) / total) * n / total, 1.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(p * np.log(p) / np.expm1(total * np.log1p(-p)))
 
 
-_FORMULAS: dict[str, Callable[[Counts], float]] = {
+#: What a word that was seen n > 0 times of N adds, where f₁ words were seen once.
+_TERMS: dict[str, Callable[[Array, float, float], Array]] = {
     "plug-in": plug_in,
     "miller-madow": miller_madow,
     "grassberger": grassberger,
     "chao-shen": chao_shen,
 }
 #: Names of the estimators of :func:`word_entropy`.
-ENTROPY_ESTIMATORS = (*_FORMULAS, "nsb")
+ENTROPY_ESTIMATORS = (*_TERMS, "nsb")
 
 
-def _jackknife(estimator: Callable[[Counts], float], counts: Counts) -> tuple[float, float]:
-    """S, and √((N − 1)/N Σ (S₋ᵣ − mean)²) over the rows r left out; rows of one n are alike."""
-    value, total = estimator(counts), counts.total
+def _jackknife(term: Callable[[Array, float, float], Array], counts: Counts) -> tuple[float, float]:
+    """S, and √((N − 1)/N Σ (S₋ᵣ − mean)²) over the rows r left out; rows of one n are alike.
+
+    Without a row S is a sum of terms for N − 1 and for f₁, f₁ − 1 or f₁ + 1, of which one word has
+    n − 1 in place of n.
+    """
+    n, words, total = counts.n, counts.words, counts.total
+    once = float(words[0]) if n[0] == 1 else 0.0
+    value = float(words @ term(n, total, once))
     # Rows of which each is a word of its own do not tell how much they vary.
-    if total < 2 or counts.n[-1] == 1:
+    if total < 2 or n[-1] == 1:
         return value, math.inf
-    without = np.array([estimator(_without_one(counts, k)) for k in range(len(counts.n))])
-    shares = counts.n * counts.words / total
+    # S₋ᵣ but for a number that all rows have in common.
+    without = np.empty_like(n)
+    usual = term(n, total - 1, once)
+    for change, which in ((-1, n == 1), (1, n == 2), (0, n > 2)):
+        terms = usual if change == 0 else term(n, total - 1, once + change)
+        fewer = term(np.maximum(n - 1, 1), total - 1, once + change) * (n > 1)
+        without[which] = (words @ (terms - usual) + fewer - terms)[which]
+    shares = n * words / total
     spread = float(shares @ (without - shares @ without) ** 2)
     return value, math.sqrt((total - 1) * spread)
-
-
-def _without_one(counts: Counts, k: int) -> Counts:
-    """One row less of a word that was seen ``n[k]`` times."""
-    n = counts.n[k]
-    numbers = dict(zip(counts.n.tolist(), counts.words.tolist(), strict=True))
-    numbers[n] -= 1
-    numbers[n - 1] = numbers.get(n - 1, 0.0) + 1
-    kept = sorted((number, words) for number, words in numbers.items() if number and words)
-    return Counts(*(np.array(column, dtype=np.float64) for column in zip(*kept, strict=True)))
 
 
 def _counts_of(data: Any) -> Counts:

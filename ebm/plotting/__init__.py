@@ -1,5 +1,6 @@
 """Figures that compare data and model, drawn into ``ax``; needs the extra ``plot``."""
 
+from ebm.plotting.edge_posterior import edge_network, edge_posterior, edge_probabilities
 from ebm.plotting.figures import comparison_figure, report_figure
 from ebm.plotting.group_differences import group_differences
 from ebm.plotting.item_panels import category_shares, items_figure, sum_scores
@@ -12,11 +13,15 @@ from ebm.plotting.panels import (
     population_count,
     rates,
 )
+from ebm.plotting.thermodynamics import thermodynamics
 
 __all__ = [
     "category_shares",
     "comparison_figure",
     "couplings",
+    "edge_network",
+    "edge_posterior",
+    "edge_probabilities",
     "group_differences",
     "images",
     "items_figure",
@@ -29,4 +34,5 @@ __all__ = [
     "regularization_path",
     "report_figure",
     "sum_scores",
+    "thermodynamics",
 ]

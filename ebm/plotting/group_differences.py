@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ebm._arrays import as_integer, as_number
+from ebm._types import Indices
 from ebm.errors import EbmError, require_extra
 from ebm.plotting._names import as_drawn, name_legend
 from ebm.plotting.style import COLORS, MARKERS, axes_or_new
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["group_differences"]
 
-#: Inches of a figure: its width, each coupling, and all around them.
-WIDTH, LINE, AROUND = 3.5, 0.16, 0.75
+#: Inches of a figure: its least width, that beside names, a column of these, each coupling, and
+#: all around them.
+WIDTH, BESIDE, COLUMN, LINE, AROUND = 3.5, 2.4, 0.062, 0.16, 0.9
 
 
 def group_differences(
@@ -70,10 +72,12 @@ def group_differences(
     shown = np.argsort(-sizes, kind="stable")[:most]
     # Sorted by the first of the differences, the largest on top.
     shown = shown[np.argsort(differences[0].values[shown], kind="stable")]
+    names, properties = _drawn_names(comparison, shown)
     if ax is None:
+        width = max(WIDTH, BESIDE + COLUMN * max(map(len, names)))
         height = LINE * len(shown) * max(1.0, len(differences) / 2) + AROUND
         pyplot = require_extra("matplotlib.pyplot", "plot")
-        ax = pyplot.subplots(figsize=(WIDTH, height), layout="constrained")[1]
+        ax = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
     ax = axes_or_new(ax)
     ax.axvline(0, color="0.6", lw=0.8, zorder=0)
     position, points = np.arange(len(shown)), []
@@ -94,15 +98,29 @@ def group_differences(
                 mew=0.9,
             )[0]
         points.append(line)
-    names, properties = as_drawn(np.array(differences[0].names)[shown].tolist())
     ax.set_yticks(position, names, fontsize=8, **properties)
     ax.set_ylim(-0.7, len(shown) - 0.3)
     (reference, group), properties = as_drawn([differences[0].reference, differences[0].group])
     subject = group if len(differences) == 1 else "group"
-    ax.set_xlabel(f"coupling: {subject} minus {reference}", fontsize="small", **properties)
+    properties |= {"fontsize": "small", "loc": "right"}
+    ax.set_xlabel(f"coupling: {subject} minus {reference}", **properties)
     ax.tick_params(axis="x", labelsize="small")
+    told = f"filled: p ≤ {1 - level:.2g} (Holm)"
+    above = 21 if len(differences) > 1 else 4
+    ax.set_title(told, loc="right", fontsize="x-small", pad=above)
     if len(differences) > 1:
         groups = [each.group for each in differences]
         settings = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "ncols": len(groups)}
         name_legend(ax, groups, points, frameon=False, fontsize="small", **settings)
     return ax
+
+
+def _drawn_names(comparison: Any, shown: Indices) -> tuple[list[str], dict[str, Any]]:
+    """Names of couplings in which each of two units keeps its ends, and how they are drawn."""
+    names = np.array(comparison.differences[0].names)
+    pairs = getattr(comparison.model, "pairs", None)
+    if pairs is None or len(pairs[0]) != len(names):
+        return as_drawn(names[shown].tolist())
+    units, properties = as_drawn(comparison.model.space.labels)
+    both = zip(names[shown], *(index[shown] for index in pairs), strict=True)
+    return [f"{name.split('[')[0]}[{units[i]}, {units[j]}]" for name, i, j in both], properties

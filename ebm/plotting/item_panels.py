@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ebm._types import Array
-from ebm.ensembles import WeightedStates
+from ebm.ensembles import IncompleteEnsemble, WeightedStates
 from ebm.errors import require_extra
 from ebm.plotting.panels import couplings
 from ebm.plotting.style import (
@@ -42,7 +42,7 @@ def items_figure(report: Any) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Three lettered panels.
+        Three lettered panels; without the sums where answers are missing.
 
     Examples
     --------
@@ -54,23 +54,26 @@ def items_figure(report: Any) -> Figure:
     """
     pyplot = require_extra("matplotlib.pyplot", "plot")
     height = max(_HEIGHT, _ROW * report.data.space.n + 1)
-    figure: Figure = pyplot.figure(figsize=(3 * _WIDTH, height), layout="constrained")
-    first, second, third = figure.subplots(1, 3)
-    category_shares(report.data, ax=first)
-    couplings(report.model, ax=second)
-    sum_scores(report.data, report.draws, ax=third)
-    for letter, ax in zip("abc", (first, second, third), strict=True):
+    # Sums are known of complete rows alone.
+    n_panels = 2 if isinstance(report.data, IncompleteEnsemble) else 3
+    figure: Figure = pyplot.figure(figsize=(n_panels * _WIDTH, height), layout="constrained")
+    panels = figure.subplots(1, n_panels)
+    category_shares(report.data, ax=panels[0])
+    couplings(report.model, ax=panels[1])
+    if n_panels == 3:
+        sum_scores(report.data, report.draws, ax=panels[2])
+    for letter, ax in zip("abc", panels, strict=False):
         ax.set_title(letter, loc="left", fontweight="bold")
     return figure
 
 
-def category_shares(data: WeightedStates, *, ax: Axes | None = None) -> Axes:
+def category_shares(data: WeightedStates | IncompleteEnsemble, *, ax: Axes | None = None) -> Axes:
     """Draw the shares of the categories of each item as a bar from 0 to 1, the first one palest.
 
     Parameters
     ----------
-    data : WeightedStates
-        Levels of the items.
+    data : WeightedStates or IncompleteEnsemble
+        Levels of the items; shares are those among the answers that are there.
     ax : matplotlib.axes.Axes, optional
         Axes to draw into; default a new figure.
 
@@ -88,7 +91,10 @@ def category_shares(data: WeightedStates, *, ax: Axes | None = None) -> Axes:
     """
     ax = axes_or_new(ax)
     space: Any = data.space
-    shares = np.asarray(data.expectation(space.features))
+    if isinstance(data, IncompleteEnsemble):
+        shares = data.seen_mean
+    else:
+        shares = np.asarray(data.expectation(space.features))
     colors = require_extra("matplotlib", "plot").colormaps["Blues"]
     start = 0
     for item, q in enumerate(space.n_values.tolist()):

@@ -29,6 +29,7 @@ _TITLES = {
     "reconstruction_error": "reconstruction error",
     "free_energy_gap": "energy of validation rows less\nthat of training rows ($k_BT$)",
     "largest_parameter": "largest |parameter|",
+    "log_likelihood_error": "standard error of the\nlog-likelihood (nats)",
     "step": "step",
     "n_updates": "updates",
 }

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ebm._arrays import as_floats
 from ebm._types import Array
 from ebm.errors import EbmError, ModelError, ShapeError, require_extra
-from ebm.forms import has_pairs
+from ebm.learning._pair_groups import has_pair_groups, pair_groups
 from ebm.model import refuse_result
 from ebm.plotting._names import as_drawn
 from ebm.plotting.style import COLORS, INDEPENDENT, axes_or_new
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["network", "regularization_path"]
 
-POSITIVE, NEGATIVE = COLORS[0], COLORS[1]
+POSITIVE, NEGATIVE, UNSIGNED = COLORS[0], COLORS[1], "0.25"
+#: What is drawn of a pair with several couplings.
+LENGTH = "length of couplings"
 #: Points of the widest line, and of a coupling that is smallest.
 WIDEST, NARROWEST = 6.0, 0.5
 #: Up to this many couplings have their numbers beside them.
@@ -32,8 +34,8 @@ MOST_NAMES = 60
 def regularization_path(path: Any, selection: Any = None, *, ax: Axes | None = None) -> Axes:
     """Draw the couplings of a path against the strength λ, which decreases to the right.
 
-    Positive couplings are blue, negative ones vermilion and dashed; those that a choice leaves out
-    are gray.
+    Positive couplings are blue, negative ones vermilion and dashed; where a pair has several, their
+    length is drawn, in black. Those that a choice leaves out are gray.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ def regularization_path(path: Any, selection: Any = None, *, ax: Axes | None = N
     Returns
     -------
     matplotlib.axes.Axes
-        One line for each coupling that is ever present, on a logarithmic axis.
+        One line for each pair that is ever coupled, on a logarithmic axis.
 
     Raises
     ------
@@ -69,13 +71,17 @@ def regularization_path(path: Any, selection: Any = None, *, ax: Axes | None = N
     if selection is not None and getattr(selection, "path", None) is not path:
         raise EbmError("selection must be a choice along this path, such as by extended_bic(path)")
     ax = axes_or_new(ax)
-    values = path.parameters[:, path.family.space.n :]
+    groups = path.problem.groups
+    is_signed = groups.roots is None
+    values = path.parameters[:, groups.n_fields :] if is_signed else path.lengths
     chosen = np.ones(values.shape[1], dtype=bool) if selection is None else selection.support
     is_thin = path.supports.any(axis=0).sum() > MOST_NUMBERS
     for pair in np.flatnonzero(path.supports.any(axis=0)):
         column = values[:, pair]
         last = column[np.flatnonzero(column)[-1]]
-        style = _style(last) if chosen[pair] else {"color": INDEPENDENT, "ls": "-", "zorder": 1}
+        style = _style(last) if is_signed else {"color": UNSIGNED, "ls": "-", "zorder": 2}
+        if not chosen[pair]:
+            style = {"color": INDEPENDENT, "ls": "-", "zorder": 1}
         width = 0.7 if is_thin or not chosen[pair] else 1.3
         ax.plot(path.l1, column, lw=width, **style)
     ax.axhline(0, color="0.6", lw=0.8, zorder=0)
@@ -83,7 +89,7 @@ def regularization_path(path: Any, selection: Any = None, *, ax: Axes | None = N
         ax.axvline(path.l1[int(index)], color="0.3", lw=0.8, ls=":")
     ax.set_xscale("log")
     ax.invert_xaxis()
-    ax.set(xlabel=r"strength $\lambda$ of the penalty", ylabel="coupling")
+    ax.set(xlabel=r"strength $\lambda$ of the penalty", ylabel="coupling" if is_signed else LENGTH)
     return ax
 
 
@@ -104,11 +110,12 @@ def network(
     """Draw the couplings of a pairwise model as a graph.
 
     Lines are as wide as couplings are strong; positive ones are blue, negative ones vermilion and
-    dashed. Units without couplings are drawn too.
+    dashed. Pairs with several couplings, as of a Potts model, are black and as wide as their length
+    in the zero-sum gauge. Units without couplings are drawn too.
 
     Parameters
     ----------
-    model : BoltzmannMachine or IsingModel
+    model : BoltzmannMachine, IsingModel, OrdinalModel or PottsModel
         The model, or any whose couplings are its parameters.
     errors : array_like, (p,), optional
         Standard errors of ``model.parameters``, such as those of a result: couplings are then
@@ -132,7 +139,8 @@ def network(
     ShapeError
         If ``errors`` are not one for each parameter.
     EbmError
-        If ``positions`` leave out a unit.
+        If ``positions`` leave out a unit, or ``errors`` are given where a pair has several
+        couplings.
 
     Examples
     --------
@@ -142,18 +150,24 @@ def network(
     True
     """
     refuse_result(model)
-    if not has_pairs(model):
+    if not has_pair_groups(model):
         raise ModelError(
-            f"{type(model).__name__} does not say which pairs of two-valued units its parameters "
-            "couple: give a pairwise model such as ebm.IsingModel"
+            f"{type(model).__name__} does not say which pairs of units its parameters couple: give "
+            "a pairwise model such as ebm.IsingModel or ebm.PottsModel"
         )
-    n, (i, j) = model.space.n, model.pairs
-    values = np.asarray(model.parameters)[n:]
-    deviations = _checked_errors(errors, n + len(values))
+    groups, theta, n = pair_groups(model), np.asarray(model.parameters), model.space.n
+    is_signed = groups.roots is None
+    if errors is not None and not is_signed:
+        raise EbmError(
+            "errors are those of single couplings, and lines show the length of several: leave "
+            "errors out"
+        )
+    deviations = _checked_errors(errors, len(theta))
+    values = theta[groups.n_fields :] if is_signed else groups.lengths(theta)
     there = values != 0
-    i, j, values = i[there], j[there], values[there]
-    deviations = None if deviations is None else deviations[n:][there]
-    places = _places(n, i, j) if positions is None else _checked(positions, n)
+    i, j, values = groups.pairs[0][there], groups.pairs[1][there], values[there]
+    deviations = None if deviations is None else deviations[groups.n_fields :][there]
+    places = _places(n, i, j) if positions is None else checked_positions(positions, n)
     ax = axes_or_new(ax)
     ax.set_axis_off()
     largest = float(np.abs(values).max(initial=0.0))
@@ -162,13 +176,15 @@ def network(
         is_sure = deviations is None or abs(value) > 2 * deviations[index]
         width = NARROWEST + (WIDEST - NARROWEST) * abs(value) / largest
         style = _style(value, width) | {"zorder": 1}
+        if not is_signed:
+            style["color"] = UNSIGNED
         alpha = 0.85 if is_sure else 0.3
         ax.plot(*ends.T, lw=width, alpha=alpha, solid_capstyle="butt", **style)
     if deviations is not None and len(values) <= MOST_NUMBERS:
         _label_couplings(ax, places[i], places[j], values, deviations)
-    _draw_units(ax, places, model.space.labels)
+    draw_units(ax, places, model.space.labels)
     if len(values):
-        _legend(ax, values, largest)
+        _legend(ax, values, largest, is_signed=is_signed)
     return ax
 
 
@@ -182,7 +198,7 @@ def _checked_errors(errors: Any, p: int) -> Array | None:
     return checked
 
 
-def _checked(positions: Any, n: int) -> Array:
+def checked_positions(positions: Any, n: int) -> Array:
     """Positions of units by their number, (n, 2)."""
     try:
         places = np.array([[float(x) for x in positions[unit]] for unit in range(n)])
@@ -217,8 +233,8 @@ def _places(n: int, i: Any, j: Any) -> Array:
     return places
 
 
-def _draw_units(ax: Axes, places: Array, labels: tuple[str, ...]) -> None:
-    """Circles with names in them where they fit, otherwise beside."""
+def draw_units(ax: Axes, places: Array, labels: tuple[str, ...], *, outward: bool = False) -> None:
+    """Circles with names in them where they fit, otherwise beside, or ``outward`` from 0."""
     shown, properties = as_drawn(labels)
     is_named = len(labels) <= MOST_NAMES
     is_short = max(map(len, shown)) <= 3
@@ -235,13 +251,17 @@ def _draw_units(ax: Axes, places: Array, labels: tuple[str, ...]) -> None:
         return
     size_of_text = 8.0 if len(labels) <= 20 else 6.0
     for place, label in zip(places, shown, strict=True):
-        how: dict[str, Any] = {"xytext": (0, 0), "va": "center"}
-        if not is_short:
-            how = {"xytext": (0, 5), "va": "bottom"}
+        how: dict[str, Any] = {"xytext": (0, 0), "va": "center", "ha": "center"}
+        if not is_short and outward:
+            side = "center" if abs(place[0]) < 0.1 else "left" if place[0] > 0 else "right"
+            level = "center" if side != "center" else "bottom" if place[1] > 0 else "top"
+            how = {"xytext": tuple(7 * place), "va": level, "ha": side}
+        elif not is_short:
+            how |= {"xytext": (0, 5), "va": "bottom"}
             how["bbox"] = {"facecolor": "white", "alpha": 0.7, "lw": 0, "pad": 0.3}
         ax.annotate(
-            label, place, textcoords="offset points", ha="center", fontsize=size_of_text,
-            zorder=4, **how, **properties,
+            label, place, textcoords="offset points", fontsize=size_of_text, zorder=4, **how,
+            **properties,
         )  # fmt: skip
 
 
@@ -257,19 +277,23 @@ def _label_couplings(ax: Axes, first: Array, second: Array, values: Array, error
         ax.text((a[0] + b[0]) / 2, (a[1] + b[1]) / 2, text, ha="center", va="center", **how)
 
 
-def _legend(ax: Axes, values: Array, largest: float) -> None:
-    """Lines of the strongest coupling of each sign, with its value."""
+def _legend(ax: Axes, values: Array, largest: float, *, is_signed: bool) -> None:
+    """Lines of the strongest coupling of each sign, with its value; of lengths both extremes."""
     lines = require_extra("matplotlib.lines", "plot")
     handles: list[Any] = []
     for extreme in (values.max(), values.min()):
-        if handles and np.sign(extreme) == np.sign(values.max()):
+        is_alike = np.sign(extreme) == np.sign(values.max()) if is_signed else extreme == largest
+        if handles and is_alike:
             break
         width = NARROWEST + (WIDEST - NARROWEST) * abs(extreme) / largest
         style = _style(extreme, width)
         style.pop("zorder")
+        if not is_signed:
+            style["color"] = UNSIGNED
         label = f"{extreme:.2g}".replace("-", "−")
         handles.append(lines.Line2D([], [], lw=width, label=label, **style))
+    title = "coupling" if is_signed else LENGTH
     ax.legend(
-        handles=handles, frameon=False, fontsize="small", title="coupling", loc="upper left",
+        handles=handles, frameon=False, fontsize="small", title=title, loc="upper left",
         title_fontsize="small", handlelength=3, bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0,
     )  # fmt: skip

@@ -8,7 +8,14 @@ from ebm.effective import CompletedRows
 from ebm.ensembles import IncompleteEnsemble
 from ebm.learning import FitResult
 from ebm.observables import independent_entropy
-from ebm.report._sections import MAX_UNITS_MINIMA, couplings_of, minima, summarize_fit
+from ebm.report._sections import (
+    MAX_UNITS_MINIMA,
+    couplings_of,
+    minima,
+    summarize_fit,
+    was_interrupted,
+    while_uninterrupted,
+)
 from ebm.report.parts import DataSummary, Entropies
 from ebm.spaces import Binary
 
@@ -21,7 +28,7 @@ def sections_of_incomplete_rows(
     # What rows say of a cell that is missing is known by the model alone.
     completed = CompletedRows(model, data)
     errors = None if result.standard_errors is None else result.standard_errors[n:]
-    return {
+    sections = {
         "summary": summarize_incomplete_rows(data),
         "fit": summarize_fit(result, completed, *penalty),
         "entropies": Entropies(
@@ -37,8 +44,12 @@ def sections_of_incomplete_rows(
         "couplings": couplings_of(model, errors),
         "comparison": None,
         "goodness": None,
-        "minima": minima(model, ensemble) if n <= MAX_UNITS_MINIMA else None,
+        "minima": None,
     }
+    is_small = n <= MAX_UNITS_MINIMA
+    return sections | while_uninterrupted(
+        was_interrupted(result), lambda: {"minima": minima(model, ensemble)} if is_small else {}
+    )
 
 
 def summarize_incomplete_rows(data: IncompleteEnsemble) -> DataSummary:

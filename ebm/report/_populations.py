@@ -12,18 +12,22 @@ from numpy.typing import NDArray
 from ebm._types import Array
 from ebm.ensembles import WeightedStates
 from ebm.enumeration import ExactEnsemble
-from ebm.errors import CodingError, EbmError, EbmWarning
+from ebm.errors import CodingError, EbmError, EbmWarning, ModelError
 from ebm.learning import Adam, FitResult, GradientSteps, Likelihood, Penalty, PersistentChains, fit
+from ebm.learning._existence import gentle_penalty
 from ebm.learning.optimizers import Decay
 from ebm.models import KPairwiseModel
+from ebm.models._counts import FIRST_FREE
 from ebm.observables import MAX_UNITS, population_count, word_entropy
 from ebm.report.parts import Populations, PopulationShare, WordEntropy
 from ebm.report.sampled import (
     ANNEALING_STEPS,
+    HASTY_STEPS,
     N_CHAINS,
     N_DRAWS,
     N_EPOCHS,
     SampledModel,
+    independent_units,
     partition_of,
 )
 from ebm.sampling import ParallelTempering, Samples, SamplingRun, mean_of_chains, sample
@@ -39,8 +43,11 @@ MOST_BEYOND = 20.0
 EXACT_DRAWS = 200_000
 
 
-def start_of_counts(data: Any, center: Any) -> KPairwiseModel:
-    """Where the fit begins; what a k-pairwise model has not is refused before any other fit."""
+def start_of_counts(data: Any, center: Any, l2: float) -> KPairwiseModel:
+    """Where the fit begins; what a k-pairwise model has not is refused before any other fit.
+
+    Counts too rare for pools of their own have a V(K) each where a penalty holds it.
+    """
     if not isinstance(data, WeightedStates):
         raise EbmError(
             "k_pairwise counts the active units of complete rows, these have missing cells: drop "
@@ -52,7 +59,15 @@ def start_of_counts(data: Any, center: Any) -> KPairwiseModel:
         )
     if isinstance(center, str) or np.any(center):
         raise EbmError(f"a k-pairwise model has no center, got center={center!r}: leave it out")
-    return KPairwiseModel.for_data(data)
+    try:
+        return KPairwiseModel.for_data(data)
+    except ModelError as error:
+        if l2 and data.space.n >= FIRST_FREE:
+            return KPairwiseModel.from_pairwise(independent_units(data))
+        if data.space.n < FIRST_FREE:
+            raise
+        such = f"such as penalty=ebm.Penalty(l2={gentle_penalty(data.sample_size)})"
+        raise ModelError(f"{error}, {such}") from error
 
 
 def populations(
@@ -70,7 +85,8 @@ def populations(
     partition_error = None
     if by_chains:
         result, samples = _by_chains(start, data, strength, rng, progress)
-        partition = partition_of(result.model, ANNEALING_STEPS, rng, progress)
+        n_steps = HASTY_STEPS if result.message.startswith("interrupted") else ANNEALING_STEPS
+        partition = partition_of(result.model, n_steps, rng, progress)
         likelihood = -float(data.expectation(result.model.energy)) - float(partition.value)
         partition_error = float(partition.standard_error)
         own = _shares_of_draws(samples)

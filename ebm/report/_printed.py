@@ -18,6 +18,8 @@ _MAX_MINIMA = 10
 _MAX_NAMED_RATES = 30
 #: Counts of active units that are listed.
 _MAX_COUNTS = 16
+#: Edges that are listed with their probabilities.
+_MAX_EDGES = 20
 #: Misfits below this, in standard errors, are rounding.
 _SMALL = 0.001
 
@@ -28,7 +30,7 @@ def render(report: Sections) -> str:
     """The sections that are known, separated by empty lines."""
     parts = (
         _trouble, _data, _fit, _entropies, _couplings, _comparison, _goodness, _minima,
-        _populations, _warnings,
+        _populations, _edges, _warnings,
     )  # fmt: skip
     texts = ("\n".join(part(report)) for part in parts)
     return "\n\n".join(text for text in texts if text)
@@ -317,6 +319,26 @@ def _populations(report: Sections) -> Lines:
         yield from wrapped(
             "The estimates differ by more than their errors: too few rows hold a word twice."
         )
+
+
+def _edges(report: Sections) -> Lines:
+    """The prior, and the most probable edges."""
+    s = report.edges
+    if s is None:
+        return
+    yield "Probabilities of edges, given the data and this prior"
+    yield from wrapped(
+        f"In units of -1 and 1, an edge is there with probability {s.edge_probability:g} and then "
+        f"has a normal coupling of deviation {s.coupling_width:g}; fields are normal of deviation "
+        f"{s.field_width:g}."
+    )
+    yield labelled("edges expected", f"{s.n_expected:.1f} of {len(s.edges)}")
+    shown = s.edges[:_MAX_EDGES]
+    rows = [[_pair(edge.units), with_error(edge.probability, edge.error, 3)] for edge in shown]
+    yield from table(rows, "<>")
+    if len(s.edges) > len(shown):
+        below = s.edges[len(shown)].probability
+        yield from wrapped(f"{len(s.edges) - len(shown)} more edges have at most {below:.3f}.")
 
 
 def _with_noise(value: float, error: float) -> str:

@@ -38,6 +38,10 @@ def _data(report: Any) -> Lines:
     if s.sample_size != s.n_rows:
         yield labelled("sum of weights", f"{s.sample_size:g}")
     yield labelled("distinct patterns", f"{s.n_patterns}")
+    if s.n_missing:
+        n_cells = s.sample_size * s.n_units
+        yield labelled("missing answers", f"{sum(s.n_missing):g} of {n_cells:g}")
+        yield labelled("complete rows", f"{s.n_complete:g}")
     if s.n_units > _MOST_ITEMS:
         return
     rows = [["item", "codes", "share of each category"]]
@@ -65,7 +69,8 @@ def _fit(report: Any) -> Lines:
     yield labelled("entropy of independent items", f"{report.independent_entropy:.4f} bits")
     if report.model_entropy is not None:
         yield labelled("entropy of the model", f"{report.model_entropy:.4f} bits")
-    yield labelled("entropy of the rows, plug-in", f"{report.plug_in_entropy:.4f} bits")
+    if report.plug_in_entropy is not None:
+        yield labelled("entropy of the rows, plug-in", f"{report.plug_in_entropy:.4f} bits")
 
 
 def _thresholds(report: Any) -> Lines:

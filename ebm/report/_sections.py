@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebm._jobs import interruptible
+from ebm._jobs import interruptible, loop
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, WeightedStates
@@ -79,6 +79,7 @@ def sections_of(
     n, model, ensemble = data.space.n, result.model, result.ensemble
     errors = None if result.standard_errors is None else result.standard_errors[n:]
     fitted = summarize_fit(result, data, *penalty)
+    interrupted = was_interrupted(result)
     sections |= {"fit": fitted, "couplings": couplings_of(model, errors)}
     if isinstance(ensemble, SampledModel):
         entropy = ensemble.entropy(base=2)
@@ -89,33 +90,50 @@ def sections_of(
             value = -fitted.log_likelihood_bits
             error = (fitted.log_likelihood_error or 0.0) / math.log(2)
         sections["entropies"] = entropies(data, value, error=error, reproduces=reproduces)
-        if 1 < n <= MAX_UNITS_PSEUDOLIKELIHOOD and not fitted.interrupted:
-            sections |= _while_uninterrupted(lambda: _beside_chains(data, model, penalty))
-        return sections
+        more = 1 < n <= MAX_UNITS_PSEUDOLIKELIHOOD
+        return sections | while_uninterrupted(
+            interrupted, lambda: _beside_chains(data, model, penalty) if more else {}
+        )
     worst = (fitted.rate_misfit, fitted.pair_misfit)
     reproduces = not fitted.penalized and all(abs(m.z) < _REPRODUCED for m in worst if m)
     sections["entropies"] = entropies(data, ensemble.entropy(base=2), reproduces=reproduces)
-    if n > 1 and inversion is not None:
-        bounded = result.converged if errors is None else np.isfinite(errors)
-        sections["comparison"] = compare_inversion(inversion, model, data, bounded)
-    freedom = fitted.effective_parameters or fitted.n_parameters
-    sections |= _while_uninterrupted(
-        lambda: (
-            {"goodness": goodness(data, ensemble, freedom, rng)}
-            | ({"minima": minima(model, ensemble)} if n <= MAX_UNITS_MINIMA else {})
-        )
-    )
-    return sections
+    bounded = result.converged if errors is None else np.isfinite(errors)
+
+    def beyond_the_fit() -> dict[str, Any]:
+        more: dict[str, Any] = {}
+        if n > 1 and inversion is not None:
+            more["comparison"] = compare_inversion(inversion, model, data, bounded)
+        freedom = fitted.effective_parameters or fitted.n_parameters
+        more["goodness"] = goodness(data, ensemble, freedom, rng)
+        if n <= MAX_UNITS_MINIMA:
+            more["minima"] = minima(model, ensemble)
+        return more
+
+    return sections | while_uninterrupted(interrupted, beyond_the_fit)
 
 
-def _while_uninterrupted(sections: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Sections beyond the fit; after Ctrl-C none of them, while the fit is kept."""
-    known: list[dict[str, Any]] = []
-    with interruptible():
-        known.append(sections())
+def was_interrupted(result: FitResult) -> bool:
+    """Whether Ctrl-C ended a fit, or what is told of its end."""
+    notes = (text.endswith(": interrupted") for text in result.warnings)
+    begins = (result.message, *result.warnings)
+    return any(notes) or any(text.lower().startswith("interrupted") for text in begins)
+
+
+def while_uninterrupted(
+    interrupted: bool, sections: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """Sections beyond the fit, and whether Ctrl-C came: none of them then, while the fit is kept.
+
+    Inside of another loop Ctrl-C ends that one.
+    """
+    known: dict[str, Any] = {}
+    if not interrupted:
+        # A fit within sections is no result of its own.
+        with interruptible(), loop():
+            known = {"interrupted": False} | sections()
     if not known:
         warn("Interrupted: sections that the fit does not need are left out", EbmWarning)
-    return known[0] if known else {}
+    return known or {"interrupted": True}
 
 
 def _beside_chains(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ebm._jobs import interruptible
 from ebm._progress import stage
 from ebm._randomness import RandomSource, generator
 from ebm.ensembles import Ensemble, IncompleteEnsemble, WeightedStates
@@ -60,10 +61,14 @@ class Report(Sections):
         The mean-field inversion; None where a unit is constant.
     model : BoltzmannMachine, IsingModel or None
         The fitted model, or the inversion without a fit, in the center requested.
+    posterior : EdgePosterior or None
+        The probabilities of edges, where they were asked for on the command line.
     route : str
         Method of the fit, as a sentence.
-    summary, fit, entropies, couplings, comparison, goodness, minima, populations : records
+    summary, fit, entropies, couplings, comparison, goodness, minima, populations, edges : records
         The sections, see :mod:`ebm.report.parts`; a section that is not known is None.
+    interrupted : bool
+        Whether Ctrl-C ended it: what had not begun is left out.
     warnings : tuple of str
         Limitations of the data and of the fit, one sentence each.
     """
@@ -72,6 +77,7 @@ class Report(Sections):
     result: FitResult | None
     inversion: Any
     model: Any
+    posterior: Any = None
 
     @property
     def ensemble(self) -> ExactEnsemble | SampledModel | None:
@@ -140,6 +146,8 @@ def analyze(
         for spins.
     ConstantUnitError
         If a unit never changes and there is no penalty on biases.
+    ModelError
+        If ``k_pairwise`` is asked of counts that are too rare, without ``l2``.
 
     Examples
     --------
@@ -158,7 +166,7 @@ def analyze(
         if not isinstance(data, WeightedStates | IncompleteEnsemble):
             data = Ensemble.from_data(data, space=space, names=names)
         place = _center(data, center)
-        start = start_of_counts(data, center) if k_pairwise else None
+        start = start_of_counts(data, center, strengths[0]) if k_pairwise else None
         if k_pairwise and data.space.n > MAX_UNITS_SAMPLED:
             raise LimitError(
                 f"a k-pairwise model is fitted up to {MAX_UNITS_SAMPLED} units, got "
@@ -183,11 +191,19 @@ def analyze(
             pass
         elif result is None:
             raise EbmError(f"no k-pairwise model beside {route}: take fewer units or a penalty")
-        elif sections["fit"].interrupted:
-            trouble.append("Interrupted before the k-pairwise fit: the model is the pairwise one")
         else:
-            section, model = populations(start, data, result, strengths, source, progress)
-            sections["populations"], place = section, None
+            counts = None
+            if not sections["interrupted"]:
+                with interruptible():
+                    counts = populations(start, data, result, strengths, source, progress)
+            if counts is None:
+                trouble.append(
+                    "Interrupted before the k-pairwise fit was done: the model is the pairwise one"
+                )
+                sections["interrupted"] = True
+            else:
+                sections["populations"], model, place = *counts, None
+                sections["interrupted"] = counts[0].interrupted
     messages = _messages(caught, data, fitted=result is not None)
     notes = (*notes, *messages, *(result.warnings if result else ()), *trouble)
     return Report(
@@ -203,7 +219,7 @@ def analyze(
 
 def _strengths(penalty: Penalty) -> tuple[float, float]:
     """l2 and l2_biases of a penalty without l1, free and ties."""
-    if penalty.l1 or penalty.free is not None or penalty.ties is not None:
+    if penalty.has_l1 or penalty.free is not None or penalty.ties is not None:
         raise EbmError(
             "a report takes a penalty of squares on all parameters: give "
             "penalty=ebm.Penalty(l2=…, l2_biases=…), or use ebm.fit for l1, free and ties"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ebm._progress import stage
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
-from ebm.ensembles import Ensemble, WeightedStates
+from ebm.ensembles import Ensemble, IncompleteEnsemble, WeightedStates
 from ebm.enumeration import ExactEnsemble
 from ebm.errors import EbmError, EbmWarning, LimitError, ShapeError, UnusedCategoryError
 from ebm.inversion import Pseudolikelihood
@@ -54,7 +54,11 @@ class ItemSummary:
     codes : tuple of (int, int), (n_units,)
         First and last code of each item.
     shares : tuple of tuple of float, (n_units,)
-        Relative frequencies of the categories of each item.
+        Relative frequencies of the categories of each item, among the answers that are there.
+    n_missing : tuple of float
+        Number of missing answers of each item; empty of complete rows.
+    n_complete : float or None
+        Number of complete rows, beside ``n_missing``.
     """
 
     n_rows: int
@@ -64,6 +68,8 @@ class ItemSummary:
     names: tuple[str, ...]
     codes: tuple[tuple[int, int], ...]
     shares: tuple[tuple[float, ...], ...]
+    n_missing: tuple[float, ...] = ()
+    n_complete: float | None = None
 
 
 @dataclass(frozen=True)
@@ -129,7 +135,7 @@ class ItemReport:
 
     Parameters
     ----------
-    data : WeightedStates
+    data : WeightedStates or IncompleteEnsemble
         Distinct rows as levels 0, 1, … with their frequencies.
     result : FitResult
         The fit, exact or by pseudo-likelihood.
@@ -141,7 +147,7 @@ class ItemReport:
         Of the data and of the fit.
     independent_entropy, model_entropy, plug_in_entropy : float or None
         Entropies in bits of independent items, of the fitted model (None after pseudo-likelihood)
-        and of the frequencies of rows.
+        and of the frequencies of rows (None where answers are missing).
     thresholds : tuple of Threshold
         All of them, item by item.
     couplings : Couplings
@@ -150,7 +156,7 @@ class ItemReport:
         Limitations of the data and of the fit, one sentence each.
     """
 
-    data: WeightedStates
+    data: WeightedStates | IncompleteEnsemble
     result: FitResult
     draws: NDArray[Any]
     route: str
@@ -158,7 +164,7 @@ class ItemReport:
     fit: ItemFit
     independent_entropy: float
     model_entropy: float | None
-    plug_in_entropy: float
+    plug_in_entropy: float | None
     thresholds: tuple[Threshold, ...]
     couplings: Couplings
     warnings: tuple[str, ...]
@@ -167,6 +173,11 @@ class ItemReport:
     def model(self) -> Any:
         """The fitted model."""
         return self.result.model
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the fit was ended by Ctrl-C."""
+        return self.fit.interrupted
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers of the report in types of JSON; NaN and infinities become None."""
@@ -189,6 +200,7 @@ def analyze_items(
     names: Sequence[str] | None = None,
     rng: RandomSource = 0,
     progress: bool = False,
+    missing_at_random: bool = False,
 ) -> ItemReport:
     """Fit an ordinal model to answers on ordered categories and report on it.
 
@@ -211,6 +223,9 @@ def analyze_items(
         Source of the draws from the fitted model.
     progress : bool, default False
         Show each iteration of the fit on the standard error stream.
+    missing_at_random : bool, default False
+        Keep rows with missing answers, NaN, whose likelihood sums over what these might have been
+        (:class:`ebm.IncompleteEnsemble`); up to 2²⁵ states. They are refused otherwise.
 
     Returns
     -------
@@ -224,6 +239,10 @@ def analyze_items(
         If an answer is none of the codes.
     UnusedCategoryError
         If a category is never chosen, and there is no penalty on thresholds.
+    MissingValueError
+        If answers are missing, and are not taken as missing at random.
+    LimitError
+        If answers are missing of items that have more than 2²⁵ states.
 
     Examples
     --------
@@ -236,14 +255,15 @@ def analyze_items(
     notes = data.notes if isinstance(data, Table) else ()
     labels = _names(data, names)
     values = data.to_numpy() if hasattr(data, "to_numpy") else data
-    levels, ranges = as_levels(values, labels, codes)
+    levels, ranges = as_levels(values, labels, codes, keep_missing=missing_at_random)
     l2, l2_biases = _strengths(as_penalty(penalty))
     if not l2_biases:
         _require_chosen(levels, ranges, labels)
     start = _flat(ranges, labels)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EbmWarning)
-        answers = Ensemble.from_data(levels, space=start.space)
+        kind = IncompleteEnsemble if np.isnan(levels).any() else Ensemble
+        answers: Any = kind.from_data(levels, space=start.space)
         result, route = _fitted(start, answers, Penalty(l2, l2_biases), progress)
         with stage(progress, "drawing rows from the model"):
             draws = _drawn(result, generator(rng))
@@ -259,7 +279,7 @@ def analyze_items(
         fit=_fit_record(result, l2, l2_biases),
         independent_entropy=_independent_entropy(answers),
         model_entropy=_entropy_of(result.ensemble),
-        plug_in_entropy=answers.entropy(base=2),
+        plug_in_entropy=None if kind is IncompleteEnsemble else answers.entropy(base=2),
         thresholds=_thresholds(result, ranges),
         couplings=_couplings(result.model, None if errors is None else errors[n_thresholds:]),
         warnings=tuple(dict.fromkeys((*notes, *texts, *result.warnings))),
@@ -272,8 +292,8 @@ def _names(data: Any, names: Sequence[str] | None) -> tuple[str, ...]:
     if len(shape) != 2 and not isinstance(data, Table):
         kind = f"got {shape}" if shape else f"got {type(data).__name__}"
         raise EbmError(
-            f"data must be complete rows of codes, (n_rows, n_items), as an array, a frame or a "
-            f"Table; {kind}"
+            "data must be rows of codes, (n_rows, n_items), as an array, a frame or a Table; "
+            f"{kind}"
         )
     if names is not None:
         given = tuple(map(str, names))
@@ -290,6 +310,7 @@ def _require_chosen(levels: NDArray[Any], ranges: NDArray[Any], names: tuple[str
         f"{first + level} of {name!r}"
         for name, (first, last), column in zip(names, ranges.tolist(), levels.T, strict=True)
         for level in np.setdiff1d(np.arange(last - first + 1), column).tolist()
+        if not np.isnan(column).all()
     ]
     if unused:
         subject = "codes" if len(unused) > 1 else "code"
@@ -311,7 +332,10 @@ def _flat(ranges: NDArray[Any], names: tuple[str, ...]) -> OrdinalModel:
 
 
 def _fitted(
-    start: OrdinalModel, answers: WeightedStates, penalty: Penalty, progress: bool
+    start: OrdinalModel,
+    answers: WeightedStates | IncompleteEnsemble,
+    penalty: Penalty,
+    progress: bool,
 ) -> tuple[FitResult, str]:
     """The fit, and a sentence on its method."""
     strengths = (("l2", penalty.l2), ("l2_biases", penalty.l2_biases))
@@ -319,13 +343,22 @@ def _fitted(
     penalized = f"penalized ({held}) " if held else ""
     size = start.space.size_as_powers
     reason = f"{size} states, more than {MOST_STATES}"
+    is_incomplete = isinstance(answers, IncompleteEnsemble)
     if start.space.size <= MOST_STATES:
         try:
             result = fit(start, answers, penalty=penalty, progress=progress)
         except LimitError as error:
             reason = str(error)
         else:
-            return result, f"{penalized}exact maximum likelihood, all {size} states enumerated"
+            summed = ", missing answers summed over" if is_incomplete else ""
+            return result, (
+                f"{penalized}exact maximum likelihood, all {size} states enumerated{summed}"
+            )
+    if is_incomplete:
+        raise LimitError(
+            f"missing answers are summed over by exact fits ({reason}): take fewer items, or "
+            "complete rows"
+        )
     loss = Pseudolikelihood()
     result = fit(start, answers, loss=loss, penalty=penalty, progress=progress)
     return result, f"{penalized}maximum pseudo-likelihood ({reason})"
@@ -340,18 +373,36 @@ def _drawn(result: FitResult, source: np.random.Generator) -> NDArray[Any]:
     return np.asarray(chains.reshape(-1, chains.shape[-1]), dtype=np.int64)
 
 
-def _summary(answers: WeightedStates, ranges: NDArray[Any], names: tuple[str, ...]) -> ItemSummary:
-    shares = np.asarray(answers.expectation(answers.space.features))
+def _summary(
+    answers: WeightedStates | IncompleteEnsemble, ranges: NDArray[Any], names: tuple[str, ...]
+) -> ItemSummary:
+    shares = _shares(answers)
+    missing: dict[str, Any] = {}
+    n_patterns, sample_size = len(answers.weights), answers.sample_size
+    if isinstance(answers, IncompleteEnsemble):
+        sample_size += answers.n_blank
+        missing = {
+            "n_missing": tuple(answers.n_missing.tolist()),
+            "n_complete": answers.n_complete,
+        }
     by_item = np.split(shares, np.cumsum(ranges[:, 1] - ranges[:, 0] + 1)[:-1])
     return ItemSummary(
         n_rows=answers.n_rows,
         n_units=len(names),
-        n_patterns=len(answers.states),
-        sample_size=answers.sample_size,
+        n_patterns=n_patterns,
+        sample_size=sample_size,
         names=names,
         codes=tuple((int(first), int(last)) for first, last in ranges),
         shares=tuple(tuple(row.tolist()) for row in by_item),
+        **missing,
     )
+
+
+def _shares(answers: WeightedStates | IncompleteEnsemble) -> Array:
+    """Relative frequencies of the categories among the answers that are there, (Σ q_i,)."""
+    if isinstance(answers, IncompleteEnsemble):
+        return answers.seen_mean
+    return np.asarray(answers.expectation(answers.space.features))
 
 
 def _fit_record(result: FitResult, l2: float, l2_biases: float) -> ItemFit:
@@ -370,9 +421,9 @@ def _fit_record(result: FitResult, l2: float, l2_biases: float) -> ItemFit:
     )
 
 
-def _independent_entropy(answers: WeightedStates) -> float:
+def _independent_entropy(answers: WeightedStates | IncompleteEnsemble) -> float:
     """−Σ p log₂ p over the categories of all items, in bits."""
-    shares: Array = np.asarray(answers.expectation(answers.space.features))
+    shares = _shares(answers)
     seen = shares[shares > 0]
     return -float(seen @ np.log2(seen))
 

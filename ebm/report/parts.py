@@ -405,6 +405,44 @@ class Populations:
         return self.message.startswith("interrupted")
 
 
+@dataclass(frozen=True)
+class EdgeProbability:
+    """The probability of an edge, given data and a prior.
+
+    Parameters
+    ----------
+    units : tuple of str
+        Names of its two units.
+    probability, error : float
+        P(edge | data) and its error.
+    """
+
+    units: tuple[str, str]
+    probability: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The posterior over edges, as by :func:`ebm.inversion.edge_posterior`.
+
+    Parameters
+    ----------
+    field_width, coupling_width, edge_probability : float
+        The prior, in ±1 units.
+    n_expected : float
+        Sum of the probabilities.
+    edges : tuple of EdgeProbability, (n_pairs,)
+        All of them, the most probable first.
+    """
+
+    field_width: float
+    coupling_width: float
+    edge_probability: float
+    n_expected: float
+    edges: tuple[EdgeProbability, ...]
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Sections:
     """All numbers of a report; a section that is not known is None."""
@@ -418,6 +456,8 @@ class Sections:
     goodness: Goodness | None
     minima: Minima | None
     populations: Populations | None = None
+    edges: Edges | None = None
+    interrupted: bool = False
     warnings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:

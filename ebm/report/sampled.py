@@ -37,8 +37,8 @@ MAX_PARAMETERS = 3000
 STATES_PER_PARAMETER = 20
 #: Draws with both units of a pair active, below which its covariances are not estimated.
 FEWEST_STATES = 10
-#: Steps of the annealing for ln Z, and those after Ctrl-C.
-ANNEALING_STEPS, HASTY_STEPS = 2000, 100
+#: Steps of the annealing for ln Z, those after Ctrl-C, and draws of each chain then.
+ANNEALING_STEPS, HASTY_STEPS, HASTY_DRAWS = 2000, 100, 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,14 +133,20 @@ def fit_by_chains(
     )
     model: Any = result.model
     run = SamplingRun(progress=progress)
-    samples = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=source, run=run)
     fisher = errors = partition = None
-    if not result.message.startswith("interrupted") and samples.chains.shape[1] == N_DRAWS:
-        # Ctrl-C from here on keeps the fit, which took minutes.
-        with interruptible():
+    samples: Any = None
+    # Ctrl-C from here on keeps the fit, which took minutes.
+    with interruptible():
+        drawn = sample(model, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=source, run=run)
+        # Known now, since the report asks for it and it takes a while.
+        _ = drawn.ess
+        samples = drawn
+        if not result.message.startswith("interrupted") and drawn.chains.shape[1] == N_DRAWS:
             fisher, errors = _errors(model, samples, data.sample_size, (l2, l2_biases))
             partition = partition_of(model, ANNEALING_STEPS, source, progress)
     notes = result.warnings
+    if samples is None:
+        samples = sample(model, n_draws=HASTY_DRAWS, n_chains=N_CHAINS, rng=source, run=run)
     if partition is None:
         notes += (f"Interrupted: ln Z was estimated by an annealing of {HASTY_STEPS} steps only",)
         partition = partition_of(model, HASTY_STEPS, source, progress)

@@ -1,6 +1,7 @@
 """Markov chains that leave a model's distribution unchanged, and their diagnostics."""
 
-from ebm.sampling.annealing import AnnealedSamples, Annealing, log_partition
+from ebm.sampling.annealing import AnnealedSamples, Annealing
+from ebm.sampling.bennett import BennettRatio, ThermodynamicIntegration
 from ebm.sampling.chain_estimate import ChainEstimate
 from ebm.sampling.clusters import SwendsenWang, Wolff
 from ebm.sampling.diagnostics import (
@@ -12,6 +13,8 @@ from ebm.sampling.diagnostics import (
 )
 from ebm.sampling.gibbs import Gibbs, Metropolis
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
+from ebm.sampling.log_partition import log_partition
+from ebm.sampling.partition_estimate import LogPartition
 from ebm.sampling.populations import PopulationAnnealing, PopulationSamples
 from ebm.sampling.sample import sample
 from ebm.sampling.samples import (
@@ -22,11 +25,13 @@ from ebm.sampling.samples import (
     SamplingRun,
 )
 from ebm.sampling.sweeper import Sweeper, uniforms
+from ebm.sampling.tempered_samples import ReweightedSamples, TemperedSamples
 from ebm.sampling.tempering import ParallelTempering
 
 __all__ = [
     "AnnealedSamples",
     "Annealing",
+    "BennettRatio",
     "ChainEstimate",
     "ChainState",
     "ContinuousChains",
@@ -34,14 +39,18 @@ __all__ = [
     "Gibbs",
     "HamiltonianMonteCarlo",
     "Langevin",
+    "LogPartition",
     "Metropolis",
     "ParallelTempering",
     "PopulationAnnealing",
     "PopulationSamples",
+    "ReweightedSamples",
     "Samples",
     "SamplingRun",
     "Sweeper",
     "SwendsenWang",
+    "TemperedSamples",
+    "ThermodynamicIntegration",
     "Wolff",
     "autocorrelation_time",
     "drift",

@@ -23,6 +23,7 @@ from ebm.errors import (
 )
 from ebm.forms import energy_form
 from ebm.model import EnergyModel, checked_energy
+from ebm.sampling._ladder import LadderState, LadderSweeper
 from ebm.sampling._streams import LANES, SeededRun, block_slices, new_streams
 from ebm.sampling.gibbs import Sampler, Sweeper
 from ebm.sampling.samples import ChainState, Samples
@@ -110,7 +111,7 @@ def _taken_up(
         states = states.copy()
         hold(states, clamped)
     require_allowed(model, states)
-    return ChainState(states, chains.streams.copy(), copies=chains.copies)
+    return replace(chains, states=states, streams=chains.streams.copy(), space=None)
 
 
 def advance(
@@ -145,16 +146,29 @@ def moved(
 ) -> ChainState:
     """Chains after ``move`` of the layout of each block, its stream and its rows; streams go on."""
     blocks, states = block_slices(len(start.states)), joined(start)
+    ladder = start.ladder
+    if isinstance(sweeper, LadderSweeper) and ladder is None:
+        ladder = LadderState.fresh(*states.shape[:2])
 
-    def run(block: int) -> None:
-        work = sweeper.load(states[blocks[block]])
-        move(work, start.streams[block], blocks[block])
-        states[blocks[block]] = sweeper.read(work)
+    def run(block: int) -> LadderState | None:
+        rows = blocks[block]
+        if isinstance(sweeper, LadderSweeper) and ladder is not None:
+            on_ladder = sweeper.take_up(states[rows], ladder.of(rows))
+            move(on_ladder, start.streams[block], rows)
+            states[rows] = sweeper.read(on_ladder)
+            return on_ladder.memory
+        work = sweeper.load(states[rows])
+        move(work, start.streams[block], rows)
+        states[rows] = sweeper.read(work)
+        return None
 
     with single_threaded_blas():
-        for _ in map_blocks(run, range(len(blocks)), max(1, min(n_jobs, len(blocks)))):
-            pass
-    return parted(states, start.streams)
+        jobs = max(1, min(n_jobs, len(blocks)))
+        memories = list(map_blocks(run, range(len(blocks)), jobs))
+    parts = [memory for memory in memories if memory is not None]
+    return replace(
+        parted(states, start.streams), ladder=LadderState.joined(parts) if parts else None
+    )
 
 
 def joined(chains: ChainState) -> NDArray[Any]:
@@ -180,16 +194,25 @@ def with_copies(
 ) -> ChainState:
     """Chains with as many copies as a sampler carries along: their own, or uniform states."""
     if not n_copies:
-        return replace(start, copies=None)
+        return replace(start, copies=None, ladder=None)
     n_chains, n = start.states.shape
     if start.copies is None:
         own = None if clamped is None else clamped.repeated(n_copies)
         states = allowed_states(model, n_chains * n_copies, generator(rng).spawn(1)[0], own)
-        return replace(start, copies=states.reshape(n_chains, n_copies, n))
+        return replace(
+            start,
+            copies=states.reshape(n_chains, n_copies, n),
+            ladder=LadderState.fresh(n_chains, 1 + n_copies),
+        )
     if np.shape(start.copies) != (n_chains, n_copies, n):
         raise ShapeError(
             f"initial must hold {n_copies} copies of each chain, (chain, copy, {n}), got "
             f"{np.shape(start.copies)}: take chains up with the sampler that made them"
+        )
+    if start.ladder is not None and np.shape(start.ladder.order) != (n_chains, 1 + n_copies):
+        raise ShapeError(
+            f"initial must remember the order of {1 + n_copies} states of each of {n_chains} "
+            "chains: give samples.final as it is, or ladder=None"
         )
     if clamped is not None:
         copies = np.array(start.copies, dtype=np.float64)

@@ -82,6 +82,7 @@ class ColoredSweeper(TwoValued, FormSweeper):
     """
 
     chains_last = False
+    tracks = True
 
     def __init__(self, form: QuadraticForm, space: HomogeneousSpace) -> None:
         super().__init__(space)
@@ -115,7 +116,7 @@ class ColoredSweeper(TwoValued, FormSweeper):
         weights.ravel()[places] = self._form.matrix.data[used]
         parts = self._biases[order], ends, degrees, neighbors, weights
         for sweeps in portions(n_sweeps, work.size):
-            sweep_colors(work, *parts, stream, sweeps, *rule)
+            sweep_colors(work, *parts, stream, sweeps, *rule, self.gains)
 
     def log_weights(self, work: Work) -> Array:
         """½ xWx + b·x."""

@@ -31,6 +31,9 @@ class FormSweeper(Sweeper):
     n_swept: int | None = None
     betas: Array | None = None
     dtype: np.dtype[Any]
+    #: Whether sweeps can add −ΔE of each chain to ``gains``, and these sums where it is wanted.
+    tracks = False
+    gains: Array | None = None
     #: Whether the layout is (units, chains), and not (chains, units).
     chains_last = True
 

@@ -215,6 +215,7 @@ class PairSweeper(TwoValued, FormSweeper):
         self, form: QuadraticForm, space: HomogeneousSpace, dtype: Any = np.float32
     ) -> None:
         super().__init__(space, dtype)
+        self.tracks = self.dtype == np.float32
         self._form, self._weights = form, form.matrix
         self._rows: tuple[list[Indices], list[Array]] | None = None
         if is_sparse(form.matrix):
@@ -244,7 +245,8 @@ class PairSweeper(TwoValued, FormSweeper):
                 if resting is not None:
                     part += resting[sites]
                 among = self._weights[sites, sites]
-                update_sites(part, self._biases[sites], among, stream, work[sites], *rule)
+                parts = part, self._biases[sites], among
+                update_sites(*parts, stream, work[sites], *rule, self.gains)
         return None
 
     def log_weights(self, work: Work) -> Array:
@@ -282,12 +284,15 @@ class FewChainsSweeper(PairSweeper):
         # Made anew at each call: rounding errors do not add up, and nothing need be kept.
         fields = work @ self._weights[:, :n] + self._biases[:n]
         among, swept = (np.ascontiguousarray(part) for part in (self._weights[:n, :n], work[:, :n]))
-        sweep_dense_few(swept, fields, among, stream, n_sweeps, *self._rule(len(work)))
+        rule = self._rule(len(work))
+        sweep_dense_few(swept, fields, among, stream, n_sweeps, *rule, self.gains)
         work[:, :n] = swept
 
 
 class SparseSweeper(TwoValued, FormSweeper):
     """Any number of chains of a sparse machine at center 0, in single precision."""
+
+    tracks = True
 
     def __init__(self, form: QuadraticForm, space: HomogeneousSpace) -> None:
         super().__init__(space)
@@ -305,7 +310,8 @@ class SparseSweeper(TwoValued, FormSweeper):
 
         rule = self._rule(work.shape[1])
         for sweeps in portions(n_sweeps, work.size):
-            sweep_sparse(work, self._biases[: self.n_swept], *self._rows, stream, sweeps, *rule)
+            biases = self._biases[: self.n_swept]
+            sweep_sparse(work, biases, *self._rows, stream, sweeps, *rule, self.gains)
 
     def log_weights(self, work: Work) -> Array:
         """½ xWx + b·x."""

@@ -288,9 +288,8 @@ def _recorded(walk: _Walk, n_draws: int, run: SamplingRun) -> tuple[Array, Any, 
             n_done, last = draw + 1, (walk.states, walk.n_accepted, walk.place.stream())
             tick()
     close()
-    if not n_done:
-        raise KeyboardInterrupt
-    return require_some(values, n_done), *last
+    require_some(n_done, n_draws)
+    return values[:, :n_done], *last
 
 
 def _require_memory(shape: tuple[int, ...], n_draws: int) -> None:

@@ -18,9 +18,10 @@ from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
 from ebm.errors import MEMORY_LIMIT, ModelError, PoorWeightsWarning, require_memory, warn
 from ebm.model import EnergyModel, checked_energy
+from ebm.sampling._annealing_paths import path_to
 from ebm.sampling._chains import advance
 from ebm.sampling._streams import block_slices, new_streams
-from ebm.sampling.annealing import checked_schedule, path_to
+from ebm.sampling.annealing import checked_schedule
 from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
 from ebm.sampling.samples import ChainState
 from ebm.spaces import StateSpace

@@ -19,6 +19,7 @@ from ebm._types import Words
 from ebm.errors import MEMORY_LIMIT, ModelError, require_memory
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling._chains import GivenStart, moved, started, with_copies
+from ebm.sampling._ladder import LadderSweeper, SwapCounts
 from ebm.sampling._streams import block_slices
 from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, walk
@@ -31,6 +32,7 @@ from ebm.sampling.samples import (
     require_some,
 )
 from ebm.sampling.sweeper import part_sweeper
+from ebm.sampling.tempered_samples import TemperedSamples
 from ebm.spaces._fixed_units import fixed_units
 
 __all__ = ["sample"]
@@ -110,8 +112,9 @@ def sample(
     Returns
     -------
     Samples or ContinuousSamples
-        An ensemble with Monte-Carlo errors, ``.chains`` (chain, draw, unit) and ``.final``; over
-        R^n the recorded ``.values`` (chain, draw, …), with their errors and ``.final``.
+        An ensemble with Monte-Carlo errors, ``.chains`` (chain, draw, unit) and ``.final``; of
+        :class:`ParallelTempering` :class:`ebm.sampling.TemperedSamples`, all temperatures; over R^n
+        the recorded ``.values`` (chain, draw, …), with their errors and ``.final``.
 
     Raises
     ------
@@ -198,14 +201,16 @@ def _swept(
         sweeper = sampler.sweeper(model, n_chains)
     else:
         sweeper = part_sweeper(model, sampler, n_chains, clamped.rest)
-    kind = space.dtype
+    kind, n_slots = space.dtype, 1 + sweeper.n_copies
+    at_slots = f" at {n_slots} temperatures" if n_slots > 1 else ""
     require_memory(
-        float(n_chains) * n_draws * space.n * kind.itemsize,
-        f"{n_chains} chains of {n_draws} draws of {space.n} units",
+        float(n_slots) * n_chains * n_draws * space.n * kind.itemsize,
+        f"{n_chains} chains of {n_draws} draws of {space.n} units{at_slots}",
         "draw fewer, or raise thin",
         limit=2 * MEMORY_LIMIT,
     )
-    chains = np.empty((n_chains, n_draws, space.n), dtype=kind)
+    slots = np.empty((n_slots, n_chains, n_draws, space.n), dtype=kind)
+    chains = slots[0]
     start = with_copies(start, model, sweeper.n_copies, seeds.source, clamped)
     tick, close = ticker(run.progress, len(block_slices(n_chains)) * n_draws, "draw")
     n_done, portion = 0, 0
@@ -213,26 +218,43 @@ def _swept(
     def move(work: Any, stream: Words, rows: slice) -> None:
         if not n_done and burn_in:
             sweeper.advance(work, stream, burn_in)
+        if counts is not None:
+            work.forget_counts()
         for draw in range(n_done, n_done + portion):
             sweeper.advance(work, stream, run.thin)
             states = sweeper.read(work)
-            chains[rows, draw] = states[:, 0] if sweeper.n_copies else states
+            if sweeper.n_copies:
+                slots[:, rows, draw] = np.swapaxes(states, 0, 1)
+            else:
+                chains[rows, draw] = states
             tick()
+        if counts is not None:
+            counts.add(work, rows)
 
-    final = start
+    final, counts, swaps = start, None, SwapCounts(n_slots, n_chains)
     with interruptible():
         for portion in _portions(n_draws):
+            if isinstance(sweeper, LadderSweeper):
+                counts = SwapCounts(n_slots, n_chains)
             # Streams are advanced in place.
             begun = replace(final, streams=final.streams.copy())
             final = moved(sweeper, begun, move, number_of_jobs(run.n_jobs))
             n_done += portion
+            if counts is not None:
+                swaps.include(counts)
     close()
-    chains = require_some(chains, n_done)
+    require_some(n_done, n_draws)
+    slots = slots[:, :, :n_done]
+    chains = slots[0]
     copies = None if final.copies is None else final.copies.astype(kind)
     final = replace(final, states=final.states.astype(kind), copies=copies, space=space)
     seeds.end(final.states, chains)
     units = () if clamped is None else tuple(clamped.units.tolist())
-    return Samples(space, chains, final, clamped=units)
+    if counts is None:
+        return Samples(space, chains, final, clamped=units)
+    betas = np.array([1.0, *sampler.betas])  # type: ignore[attr-defined]
+    parts = {"space": space, "chains": chains, "final": final, "clamped": units, "model": model}
+    return TemperedSamples(**parts, betas=betas, slots=slots, **swaps.summary())
 
 
 def _portions(n_draws: int) -> Iterator[int]:

@@ -16,6 +16,7 @@ from ebm._types import Array, Words
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import Observable, observed
 from ebm.errors import EbmWarning, ModelError, PoorMixingWarning, StuckUnitWarning, warn
+from ebm.sampling._ladder import LadderState
 from ebm.sampling.chain_estimate import LARGEST_R_HAT, ChainEstimate
 from ebm.sampling.diagnostics import (
     about_own_means,
@@ -106,12 +107,15 @@ class ChainState:
     copies : ndarray, (chain, copy, n), optional
         States of the copies that a sampler such as :class:`ebm.ParallelTempering` carries along
         with each chain.
+    ladder : LadderState, optional
+        What chains and copies remember of their swaps: whose turn it is, and who came from where.
     """
 
     states: NDArray[Any]
     streams: Words
     space: StateSpace | None = None
     copies: NDArray[Any] | None = None
+    ladder: LadderState | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -354,18 +358,16 @@ def refusal(estimate: ChainEstimate) -> str | None:
     return f"an error of these chains is not to be trusted (NaN): {estimate.note}"
 
 
-def require_some(values: NDArray[Any], n_done: int) -> NDArray[Any]:
-    """The draws (chain, draw, …) that were made before Ctrl-C, if they are enough for an error."""
-    n_draws = values.shape[1]
+def require_some(n_done: int, n_draws: int) -> None:
+    """Say that Ctrl-C ended the chains, or pass it on where nothing is left."""
     if n_done == n_draws:
-        return values
+        return
     if n_done < 4:
         raise KeyboardInterrupt
     warn(
         f"interrupted after {n_done} of {n_draws} draws of each chain, which are returned",
         EbmWarning,
     )
-    return values[:, :n_done].copy()
 
 
 def tell_mixing(series: NDArray[Any]) -> bool:

@@ -90,13 +90,12 @@ def uniforms(stream: Words, shape: tuple[int, ...]) -> Array:
     >>> ebm.sampling.uniforms(final.streams[0], (2, 3)).shape
     (2, 3)
     """
-    from ebm._kernels.heat_bath import fill_words
+    from ebm._kernels.heat_bath import fill_uniforms
 
-    count = int(np.prod(shape))
-    words = np.empty(-(-count // LANES) * LANES, dtype=np.uint64)
-    fill_words(stream, words)
-    values = ((words[:count] >> np.uint64(12)) + 0.5) * 2.0**-52
-    return np.asarray(values.reshape(shape))
+    values = np.empty(shape)
+    words = np.empty(-(-values.size // LANES) * LANES, dtype=np.uint64)
+    fill_uniforms(stream, words, values.reshape(-1))
+    return values
 
 
 class Ordered(Sweeper):

@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm._arrays import as_floats
-from ebm._types import Array, Flags, Indices, Words
+from ebm._randomness import RandomSource
+from ebm._types import Array, Indices, Words
 from ebm.errors import EbmError, ModelError
 from ebm.forms import QuadraticForm, TermForm, offered_form
 from ebm.model import EnergyModel, checked_energy
 from ebm.models._library import library_model
 from ebm.sampling._form_sweepers import FormSweeper
-from ebm.sampling.gibbs import Gibbs, Sampler, Sweeper, checked_sampler, uniforms
+from ebm.sampling._ladder import SCANS, LadderState, LadderSweeper, LadderWork
+from ebm.sampling._precision import ROUNDING
+from ebm.sampling.gibbs import Gibbs, Metropolis, Sampler, Sweeper, checked_sampler
 from ebm.sampling.sweeper import part_sweeper
 from ebm.spaces import StateSpace
 
@@ -27,10 +30,17 @@ __all__ = ["ParallelTempering"]
 class ParallelTempering:
     """Copies of each chain at other temperatures, which swap states with their neighbors.
 
-    A sweep of all copies, then swaps of neighbors s, t with probability
-    min(1, exp(E_s(x_s) + E_t(x_t) − E_s(x_t) − E_t(x_s))). E_β is the energy of
-    ``model.scaled(beta)``: with a hidden layer the effective energy of both layers scaled, which is
-    not β E_eff. Models without ``scaled`` have βE.
+    One scan tries to swap every other pair of neighbors k, k + 1, the even pairs and the odd ones
+    in turn :cite:`okabe2001,syed2022`, with probability
+
+        min(1, exp(E_k(x_k) + E_{k+1}(x_{k+1}) − E_k(x_{k+1}) − E_{k+1}(x_k))),
+
+    and then sweeps all copies. Whose turn it is belongs to the state of the chain. E_β is the
+    energy of ``model.scaled(beta)``: with a hidden layer the effective energy of both layers
+    scaled, which is not β E_eff. Models without ``scaled`` have βE.
+
+    :func:`ebm.sample` returns the draws of all temperatures, with the rates of swaps and round
+    trips (:class:`ebm.sampling.TemperedSamples`); :meth:`for_model` finds the temperatures.
 
     Parameters
     ----------
@@ -72,6 +82,69 @@ class ParallelTempering:
             raise EbmError(f"betas must fall from below 1 to 0 or more, got {self.betas!r}")
         object.__setattr__(self, "betas", tuple(values.tolist()))
 
+    @classmethod
+    def for_model(
+        cls,
+        model: EnergyModel,
+        *,
+        hottest: float = 0.0,
+        n_copies: int | None = None,
+        sampler: Sampler | None = None,
+        n_rounds: int = 5,
+        rng: RandomSource = None,
+    ) -> ParallelTempering:
+        """The ladder whose neighbors all exchange states at the same rate.
+
+        A round of trial scans measures the rejections r_k between neighbors and so the barrier
+        Λ(β) = Σ r between 1 and β; the next has its temperatures at equal shares of Λ, 2Λ + 1 of
+        them with β = 1, where neighbors reject half of their swaps :cite:`syed2022`. Each round is
+        twice as long as the one before, the first of 50 scans of eight chains.
+
+        Parameters
+        ----------
+        model : EnergyModel
+            The model that is to be sampled.
+        hottest : float
+            The last inverse temperature. At 0 the ladder gives ln Z.
+        n_copies : int, optional
+            Number of temperatures beside that of the model, by default 2Λ rounded up.
+        sampler : Sampler, optional
+            Transition kernel of each copy; ``ebm.Gibbs()`` if not given.
+        n_rounds : int
+            Number of rounds; three to five suffice.
+        rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ParallelTempering
+            A sampler for this model.
+
+        Raises
+        ------
+        EbmError
+            If ``hottest`` is not from 0 to below 1.
+        ShapeError
+            If a number is not a positive integer.
+
+        Warns
+        -----
+        PoorMixingWarning
+            If ``n_copies`` are too few for states to be exchanged.
+
+        Examples
+        --------
+        >>> import ebm, numpy as np
+        >>> magnet = ebm.IsingModel(0.2 * (np.ones((12, 12)) - np.eye(12)), np.zeros(12))
+        >>> ladder = ebm.ParallelTempering.for_model(magnet, rng=0)
+        >>> samples = ebm.sample(magnet, ladder, n_draws=500, rng=0)
+        >>> len(ladder.betas), bool(np.ptp(samples.rejection) < 0.15)
+        (4, True)
+        """
+        from ebm.sampling._placement import placed
+
+        return cls(placed(model, hottest, n_copies, sampler, n_rounds, rng), sampler)
+
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
         """Sweeps of all copies."""
         sampler, n_states = self.sampler or Gibbs(), n_chains * (1 + len(self.betas))
@@ -79,7 +152,8 @@ class ParallelTempering:
             moving, exact = (each.sweeper(model, n_states) for each in (sampler, Gibbs()))
             # A sampler of a user's own may have other states, or none but its own temperature.
             if isinstance(exact, FormSweeper) and type(moving) is type(exact):
-                return SideBySideSweeper(moving, exact, np.array([1.0, *self.betas]))
+                follows = moving.tracks and type(sampler) in (Gibbs, Metropolis)
+                return SideBySideSweeper(moving, exact, np.array([1.0, *self.betas]), follows)
         models = self._models(model)
         return TemperingSweeper(models, [sampler.sweeper(each, n_chains) for each in models])
 
@@ -94,89 +168,110 @@ class ParallelTempering:
         return [model, *(tempered(model, beta) for beta in self.betas)]
 
 
-class SideBySideSweeper(Sweeper):
+class SideBySideSweeper(LadderSweeper):
     """All copies as chains of one compiled sweep, each at its own temperature; E_β is βE.
 
-    Layout: that of the sweep, copies after each other, coldest first.
+    A swap exchanges temperatures, so that no state moves. Log weights follow the flips where the
+    sweep tells them, and are summed anew now and then: the decisions of chains that are taken up
+    must not depend on where they had stopped.
     """
 
-    def __init__(self, moving: FormSweeper, exact: FormSweeper, betas: Array) -> None:
-        self._moving, self._exact, self._betas = moving.at(betas), exact, betas
+    def __init__(
+        self, moving: FormSweeper, exact: FormSweeper, betas: Array, follows: bool
+    ) -> None:
+        self._moving, self._exact, self._betas, self._follows = moving, exact, betas, follows
+        self._steps = betas[:-1] - betas[1:]
         self.n_copies = len(betas) - 1
 
-    def load(self, states: Array) -> Any:
-        """States of all copies, (chains, 1 + n_copies, n)."""
-        return self._moving.load(np.swapaxes(states, 0, 1).reshape(-1, states.shape[-1]))
+    def take_up(self, states: Array, memory: LadderState) -> LadderWork:
+        """Layout: that of the sweep, replicas after each other."""
+        work = LadderWork(None, memory)
+        replicas = np.empty((work.order.size, states.shape[-1]), dtype=states.dtype)
+        replicas[work.columns] = np.swapaxes(states, 0, 1)
+        work.layout = self._moving.load(replicas)
+        work.moving = self._moving.at(np.empty(work.order.size))
+        work.moving.betas[work.columns] = self._betas[:, None]
+        followed, summed = work.log_weights, self._summed(work)
+        # Chains may go on with another model, or have followed nothing yet.
+        with np.errstate(invalid="ignore"):
+            is_same = np.abs(followed - summed) <= ROUNDING * (1 + np.abs(summed) * ROUNDING)
+        work.log_weights = np.where(is_same, followed, summed)
+        return work
 
-    def read(self, work: Any) -> NDArray[Any]:
+    def read(self, work: LadderWork) -> NDArray[Any]:
         """The inverse of :meth:`load`."""
-        states = self._moving.read(work)
-        return np.swapaxes(states.reshape(len(self._betas), -1, states.shape[-1]), 0, 1)
+        return np.swapaxes(self._moving.read(work.layout)[work.columns], 0, 1)
 
-    def advance(self, work: Any, stream: Words, n_sweeps: int) -> None:
-        """Sweeps, each followed by swaps of every other pair of neighbors."""
-        for _ in range(n_sweeps):
-            self._moving.advance(work, stream, 1)
-            log_weights = self._exact.log_weights(work).reshape(len(self._betas), -1)
-            first = int(uniforms(stream, (1,))[0] < 0.5)
-            colds = range(first, self.n_copies, 2)
-            thresholds = np.log(uniforms(stream, (len(colds), log_weights.shape[1])))
-            for cold, threshold in zip(colds, thresholds, strict=False):
-                # E is −log_weights: exp((β_s − β_t) (E_s − E_t)).
-                gain = log_weights[cold + 1] - log_weights[cold]
-                taken = threshold < (self._betas[cold] - self._betas[cold + 1]) * gain
-                self._swap(work, cold, taken)
-
-    def _swap(self, work: Any, cold: int, taken: Flags) -> None:
-        from ebm._kernels.swaps import swap_copies
-
-        copies = len(self._betas)
-        if self._moving.chains_last:
-            swap_copies(work.reshape(len(work), copies, -1), cold, cold + 1, taken)
+    def _sweep(self, work: LadderWork, stream: Words) -> None:
+        if not self._follows:
+            work.moving.advance(work.layout, stream, 1)
+            work.log_weights = self._summed(work)
             return
-        parts = work.reshape(copies, len(taken), -1)
-        parts[cold, taken], parts[cold + 1, taken] = parts[cold + 1, taken], parts[cold, taken]
+        work.moving.gains = gains = work.log_weights.reshape(-1)
+        work.moving.advance(work.layout, stream, 1)
+        work.log_weights = gains.reshape(work.order.shape)
+        if work.scans % SCANS == 0:
+            work.log_weights = self._summed(work)
+
+    def _summed(self, work: LadderWork) -> Array:
+        """−E of every replica, (replicas, chains)."""
+        return self._exact.log_weights(work.layout).reshape(work.order.shape)
+
+    def _exchange(self, work: LadderWork, first: int, thresholds: Array) -> None:
+        """ln of the odds is (β_k − β_{k+1}) (E_k − E_{k+1})."""
+        from ebm._kernels.swaps import exchange_betas
+
+        heat = work.moving.betas.reshape(work.order.shape)
+        swaps = self._steps, work.log_weights, thresholds, work.rejected
+        exchange_betas(work.order, first, *swaps, self._betas, heat)
 
 
-class TemperingSweeper(Sweeper):
-    """Layout: a list of the layouts of the copies, coldest first."""
+class TemperingSweeper(LadderSweeper):
+    """Layout: a list of the layouts of the slots, coldest first; a swap exchanges states."""
 
     def __init__(self, models: Sequence[EnergyModel], sweepers: Sequence[Sweeper]) -> None:
         self._models, self._sweepers = models, sweepers
         self.n_copies = len(models) - 1
 
-    def load(self, states: Array) -> Any:
-        """States of all copies, (chains, 1 + n_copies, n)."""
-        return [sweeper.load(states[:, k]) for k, sweeper in enumerate(self._sweepers)]
+    def take_up(self, states: Array, memory: LadderState) -> LadderWork:
+        """States in slots."""
+        layout = [sweeper.load(states[:, k]) for k, sweeper in enumerate(self._sweepers)]
+        return LadderWork(layout, memory)
 
-    def read(self, work: Any) -> Array:
+    def read(self, work: LadderWork) -> Array:
         """The inverse of :meth:`load`."""
-        copies = [sweeper.read(part) for sweeper, part in zip(self._sweepers, work, strict=True)]
-        return np.stack(copies, axis=1)
+        return np.stack([self._states(work, k) for k in range(1 + self.n_copies)], axis=1)
 
-    def advance(self, work: Any, stream: Words, n_sweeps: int) -> None:
-        """Sweeps, each followed by swaps of every other pair of neighbors."""
-        for _ in range(n_sweeps):
-            for sweeper, part in zip(self._sweepers, work, strict=True):
-                sweeper.advance(part, stream, 1)
-            # Which pairs, even or odd, is drawn: a chain that is taken up remembers no turn.
-            first = int(uniforms(stream, (1,))[0] < 0.5)
-            for cold in range(first, self.n_copies, 2):
-                self._swap(work, cold, stream)
+    def _states(self, work: LadderWork, k: int) -> NDArray[Any]:
+        return self._sweepers[k].read(work.layout[k])
 
-    def _swap(self, work: Any, cold: int, stream: Words) -> None:
-        sweepers, models = self._sweepers[cold : cold + 2], self._models[cold : cold + 2]
-        states = [
-            np.asarray(sweeper.read(work[cold + k]), float) for k, sweeper in enumerate(sweepers)
-        ]
-        gain = sum(
-            checked_energy(model, states[k]) - checked_energy(model, states[1 - k])
-            for k, model in enumerate(models)
+    def _sweep(self, work: LadderWork, stream: Words) -> None:
+        for sweeper, part in zip(self._sweepers, work.layout, strict=True):
+            sweeper.advance(part, stream, 1)
+
+    def _exchange(self, work: LadderWork, first: int, thresholds: Array) -> None:
+        """ln of the odds is E_k(x_k) + E_{k+1}(x_{k+1}) − E_k(x_{k+1}) − E_{k+1}(x_k)."""
+        from ebm._kernels.swaps import exchange
+
+        cold = range(first, self.n_copies, 2)
+        pairs = [[np.asarray(self._states(work, j), float) for j in (k, k + 1)] for k in cold]
+        ratios = np.stack(
+            [self._log_odds(k, *states) for k, states in zip(cold, pairs, strict=True)]
         )
-        taken = np.log(uniforms(stream, (len(states[0]),))) < gain
-        for k, sweeper in enumerate(sweepers):
-            mixed = np.where(taken[:, None], states[1 - k], states[k])
-            work[cold + k] = sweeper.load(mixed)
+        before = work.order.copy()
+        exchange(work.order, first, ratios, thresholds, work.rejected)
+        for k, states in zip(cold, pairs, strict=True):
+            taken = work.order[k] != before[k]
+            if taken.any():
+                for j in (0, 1):
+                    mixed = np.where(taken[:, None], states[1 - j], states[j])
+                    work.layout[k + j] = self._sweepers[k + j].load(mixed)
+
+    def _log_odds(self, k: int, cold: Array, hot: Array) -> Array:
+        """Of a swap of slots k and k + 1, (chains,)."""
+        one, other = self._models[k : k + 2]
+        gain = checked_energy(one, cold) - checked_energy(one, hot)
+        return gain + checked_energy(other, hot) - checked_energy(other, cold)
 
 
 class Tempered(EnergyModel):
@@ -191,6 +286,11 @@ class Tempered(EnergyModel):
         if self._beta == 0:
             return np.zeros(np.shape(states)[:-1])
         return self._beta * checked_energy(self._model, np.asarray(states))
+
+
+def is_linear(model: Any) -> bool:
+    """Whether E_β is βE: it is not where hidden units are summed over."""
+    return not hasattr(model, "scaled") or offered_form(model) in (QuadraticForm, TermForm)
 
 
 def tempered(model: Any, beta: float) -> EnergyModel:

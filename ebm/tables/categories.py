@@ -21,7 +21,9 @@ Codes = tuple[int, int] | Mapping[str, tuple[int, int]]
 _MOST_SHOWN = 6
 
 
-def as_levels(values: Any, names: Sequence[str], codes: Codes) -> tuple[NDArray[np.int64], Any]:
+def as_levels(
+    values: Any, names: Sequence[str], codes: Codes, *, keep_missing: bool = False
+) -> tuple[NDArray[Any], Any]:
     """Codes a, a + 1, …, b of ordered categories as levels 0, 1, …, b − a.
 
     Parameters
@@ -33,11 +35,13 @@ def as_levels(values: Any, names: Sequence[str], codes: Codes) -> tuple[NDArray[
     codes : (int, int) or mapping
         First and last code of every column, or of each column by name; the name ``"*"`` stands for
         all columns that are not named.
+    keep_missing : bool
+        Keep missing values, NaN, as :meth:`ebm.IncompleteEnsemble.from_data` takes them.
 
     Returns
     -------
     levels : ndarray of int, (n_rows, n)
-        Codes less the first one.
+        Codes less the first one; numbers with NaN among them where values are missing and kept.
     ranges : ndarray of int, (n, 2)
         First and last code of each column.
 
@@ -50,7 +54,7 @@ def as_levels(values: Any, names: Sequence[str], codes: Codes) -> tuple[NDArray[
     CodingError
         If a column holds another number than its codes.
     MissingValueError
-        If a value is NaN.
+        If a value is NaN and not kept.
 
     Examples
     --------
@@ -68,10 +72,15 @@ def as_levels(values: Any, names: Sequence[str], codes: Codes) -> tuple[NDArray[
         )
     ranges = np.array([_range_of(name, names, codes) for name in names])
     low, high = ranges.T
-    if np.isnan(table).any():
-        column = names[int(np.argwhere(np.isnan(table))[0, 1])]
-        raise MissingValueError(f"a value of column {column!r} is missing: leave such rows out")
-    wrong = (table < low) | (table > high) | (table != np.rint(table))
+    is_missing = np.isnan(table)
+    if is_missing.any() and not keep_missing:
+        column = names[int(np.argwhere(is_missing)[0, 1])]
+        raise MissingValueError(
+            f"a value of column {column!r} is missing: leave such rows out, or keep "
+            "them for a likelihood of answers missing at random, keep_missing=True, in reports "
+            "missing_at_random=True"
+        )
+    wrong = ~is_missing & ((table < low) | (table > high) | (table != np.rint(table)))
     if wrong.any():
         place = int(np.flatnonzero(wrong.any(axis=0))[0])
         found = np.unique(table[wrong[:, place], place])
@@ -82,7 +91,8 @@ def as_levels(values: Any, names: Sequence[str], codes: Codes) -> tuple[NDArray[
             f"{high[place]} is wanted: declare its codes, or name values that mean no answer with "
             "missing="
         )
-    return (table - low).astype(np.int64), ranges
+    levels = table - low
+    return levels if is_missing.any() else levels.astype(np.int64), ranges
 
 
 def _range_of(name: str, names: Sequence[str], codes: Codes) -> tuple[int, int]:

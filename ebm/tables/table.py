@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._types import Flags
-from ebm.errors import CodingError, EbmError, MissingValueError
+from ebm.errors import CodingError, EbmError, MissingValueError, NamesError
 from ebm.tables._cells import Reading
 from ebm.tables._columns import choose_columns
 from ebm.tables._delimited_text import read_text
@@ -23,7 +23,7 @@ from ebm.tables._numpy_files import read_numpy_file
 from ebm.tables._raw_table import RawTable
 from ebm.tables.binarize import Threshold, codes_doubt, cut
 
-__all__ = ["Table", "read_table"]
+__all__ = ["Table", "read_labelled_table", "read_table"]
 
 _TEXT = (".csv", ".tsv", ".txt")
 _ARRAYS = (".npy", ".npz")
@@ -141,7 +141,72 @@ def read_table(
     >>> read_table(path, columns=["b"]).states.tolist()
     [[1], [1]]
     """
-    path = Path(path)
+    settings = {
+        "columns": columns,
+        "exclude": exclude,
+        "missing": missing,
+        "drop_missing": drop_missing,
+        "threshold": threshold,
+        "header": header,
+        "layout": layout,
+    }
+    return _table(Path(path), None, **settings)[0]
+
+
+def read_labelled_table(
+    path: str | os.PathLike[str], by: str | int, **reading: Any
+) -> tuple[Table, NDArray[Any]]:
+    r"""Read a data file in which one column says to which group each row belongs.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File, as that of :func:`read_table`.
+    by : str or int
+        The column of labels, text or numbers, by name or position. It is none of the columns of
+        the table, and an incomplete row is one without a label, too.
+    **reading
+        Settings of :func:`read_table`.
+
+    Returns
+    -------
+    table : Table
+        The other columns, or those of ``columns=``.
+    labels : ndarray, (n_rows,)
+        The label of each row, as ``by`` of :func:`ebm.compare_groups` takes them.
+
+    Raises
+    ------
+    NamesError
+        If ``by`` is no column, or more than one.
+    EbmError
+        As by :func:`read_table`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, ebm
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "votes.csv")
+    >>> n_written = path.write_text("a,b,party\n0,1,left\n1,1,right\n,0,left\n")
+    >>> table, party = ebm.tables.read_labelled_table(path, "party", drop_missing=True)
+    >>> table.names, table.states.tolist(), party.tolist()
+    (('a', 'b'), [[0, 1], [1, 1]], ['left', 'right'])
+    """
+    return _table(Path(path), by, **reading)
+
+
+def _table(
+    path: Path,
+    by: str | int | None,
+    *,
+    columns: Any = None,
+    exclude: Any = None,
+    missing: Any = (),
+    drop_missing: Any = False,
+    threshold: Any = None,
+    header: Any = None,
+    layout: Any = "wide",
+) -> tuple[Table, NDArray[Any]]:
+    """The table, and the labels of its rows in the column ``by``."""
     words = ("wide", "transposed")
     if not (layout in words if isinstance(layout, str) else isinstance(layout, Iterable)):
         raise EbmError(
@@ -160,13 +225,25 @@ def read_table(
         raw = pivoted(raw, layout, path)
     elif is_whole:
         refuse_long(raw, path)
-    chosen = choose_columns(raw.names, columns, exclude)
+    labels, place = _labels(raw, by, Reading(texts))
+    chosen = [index for index in choose_columns(raw.names, columns, exclude) if index != place]
+    if not chosen:
+        raise NamesError(f"no column beside {by!r} is left, wanted at least one")
     names = tuple(raw.names[index] for index in chosen)
     values = raw.numbers(chosen)
     coded = np.isin(values, [number for number in codes.values() if number is not None])
-    values = _complete_rows(
-        np.where(coded, np.nan, values) if coded.any() else values, names, drop_missing
-    )
+    values = np.where(coded, np.nan, values) if coded.any() else values
+    if place is None:
+        values = _complete_rows(values, names, drop_missing)
+    else:
+        # Beside the rows go their numbers, NaN without a label.
+        without = np.array([label != label or label is None for label in labels])
+        numbers = np.where(without, np.nan, np.arange(len(values)))
+        whole = np.column_stack([values, numbers])
+        whole = _complete_rows(whole, (*names, raw.names[place]), drop_missing)
+        if drop_missing != "never":
+            labels = labels[whole[:, -1].astype(np.intp)]
+        values = whole[:, :-1]
     _require_finite(values, names)
     n_dropped = raw.n_rows - len(values)
     notes = raw.notes
@@ -180,7 +257,24 @@ def read_table(
     if layout == "wide" and is_whole:
         doubts.append(long_doubt(raw))
     doubt = "; ".join(filter(None, doubts))
-    return Table(_compact(values), names, raw.n_rows, n_dropped, notes, doubt)
+    return Table(_compact(values), names, raw.n_rows, n_dropped, notes, doubt), labels
+
+
+def _labels(
+    raw: RawTable, by: str | int | None, reading: Reading
+) -> tuple[NDArray[Any], int | None]:
+    """The cells of a column as labels, None or NaN where there is none, and its position."""
+    if by is None:
+        return np.empty(0), None
+    places = choose_columns(raw.names, [by])
+    if len(places) != 1:
+        raise NamesError(f"by must be one column, {by!r} stands for {len(places)}")
+    (place,) = places
+    if place not in raw.texts:
+        return raw.values[:, place], place
+    numbers = {text: reading(text) for text in set(raw.texts[place])}
+    cells = [None if numbers[text] != numbers[text] else text.strip() for text in raw.texts[place]]
+    return np.array(cells, dtype=object), place
 
 
 def _read(path: Path, header: bool | None, words: frozenset[str], is_transposed: bool) -> RawTable:

@@ -81,7 +81,7 @@ def covariances(n: int = 1000) -> list[Row]:
 
 
 def pseudolikelihoods(n: int = 100, n_rows: int = 10_000) -> list[Row]:
-    """Beside the fixed-mean theory on the same rows."""
+    """Beside the fixed-mean theory on the same rows, and their errors beside the fits."""
     data = ebm.sample(spin_glass(n), n_draws=n_rows // 4, rng=1)
     rows = np.concatenate([chain for chain in data.chains])
     ensemble = ebm.Ensemble.from_data(rows, space=ebm.Spins)
@@ -91,7 +91,13 @@ def pseudolikelihoods(n: int = 100, n_rows: int = 10_000) -> list[Row]:
         time.process_time,
     )
     label = f"n = {n}, {n_rows} rows, pseudo-likelihood"
-    return [Row(label, "order 4 (ebm / it)", other, own, own / other, "")]
+    table = [Row(label, "order 4 (ebm / it)", other, own, own / other, "")]
+    for node_wise in (False, True):
+        result = inversion.pseudolikelihood(ensemble, node_wise=node_wise)
+        (errors,) = interleaved([result.errors], 1, time.process_time)
+        what = f"{label}{', node-wise' * node_wise}: errors"
+        table.append(Row(what, "the fit (ebm / it)", own, errors, errors / own, ""))
+    return table
 
 
 def graphs() -> list[Row]:

@@ -164,7 +164,7 @@ class TestLoss:
     def test_slopes_of_rows_average_to_the_gradient(self):
         model = items()
         loss = LOSS.of(model, rows_of(model), ebm.Penalty()).loss
-        slopes = loss.row_slopes(model.parameters, slice(None))
+        slopes = loss.scores(model.parameters)(slice(None))
         gradient = loss.point(model.parameters).gradient
         np.testing.assert_allclose(loss.weights @ slopes, gradient, atol=1e-13)
 
@@ -273,9 +273,9 @@ class TestRefusals:
         with pytest.raises(EbmError, match="node_wise regressions are those of two-valued units"):
             ebm.fit(items(), rows_of(items()), loss=Pseudolikelihood(node_wise=True))
 
-    def test_l1_is_refused(self):
-        with pytest.raises(EbmError, match="l1 belongs to gradient steps"):
-            ebm.fit(items(), rows_of(items()), loss=LOSS, penalty=ebm.Penalty(l1=0.1))
+    def test_l1_of_single_numbers_in_a_gauge_is_refused(self):
+        with pytest.raises(EbmError, match="give group_l1, which makes whole pairs zero"):
+            ebm.fit(potts(), rows_of(potts()), loss=LOSS, penalty=ebm.Penalty(l1=0.1))
 
     def test_what_is_predicted_without_error_has_no_maximum(self):
         rows = [[0, 0], [1, 1], [2, 2], [0, 0], [1, 1], [2, 2], [2, 2]]

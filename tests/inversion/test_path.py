@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.errors import ConstantUnitError, EbmError, LimitError, NoMaximumWarning
+from ebm.errors import (
+    ConstantUnitError,
+    EbmError,
+    LimitError,
+    NoMaximumWarning,
+    NotConvergedWarning,
+)
 from ebm.inversion import (
     InteractionScreening,
     MinimumProbabilityFlow,
@@ -16,6 +22,7 @@ from ebm.inversion import (
 from ebm.inversion import (
     path as path_module,
 )
+from tests.inversion.test_level_pseudolikelihood import counted
 from tests.inversion.test_sparse import BINARY, COUNTS, ISING, STATES, TABLE, flat
 
 LOSSES = [
@@ -235,3 +242,81 @@ def test_a_path_that_separates_at_its_last_strength_has_not_ended_before_it():
     assert "ended before" in whole.message
     assert "ended before" not in path.message
     assert "without l1 there is no minimum: units '0', '1' are predicted" in path.message
+
+
+@pytest.mark.parametrize(
+    ("family", "loss"),
+    [
+        *((BINARY, loss) for loss in LOSSES),
+        *((ebm.OrdinalModel, loss) for loss in LOSSES[:2]),
+        *((ebm.PottsModel, loss) for loss in LOSSES[:2]),
+    ],
+)
+class TestCheckpoints:
+    def of(self, family, loss, **how):
+        model, rows = flat(BINARY), TABLE
+        if family is not BINARY:
+            shape = (3, 3, 3, 3) if family is ebm.PottsModel else (3, 3)
+            model, rows = family(np.zeros(shape), np.zeros((3, 3))), counted()
+        return regularization_path(
+            model, rows, **{"loss": loss, "n_lambda": 8, "ratio": 0.05, **how}
+        )
+
+    def test_a_path_that_was_stopped_goes_on_to_the_same_bits(
+        self, family, loss, tmp_path, monkeypatch
+    ):
+        whole = self.of(family, loss)
+        original, file = path_module.iterate, tmp_path / "path.npz"
+        for last in (1, 4, 7):
+            runs = []
+
+            def stopped(*args, last=last, runs=runs, **how):
+                runs.append(1)
+                if len(runs) > last:
+                    raise SystemExit
+                return original(*args, **how)
+
+            monkeypatch.setattr(path_module, "iterate", stopped)
+            file.unlink(missing_ok=True)
+            with pytest.raises(SystemExit):
+                self.of(family, loss, checkpoint=file)
+            monkeypatch.setattr(path_module, "iterate", original)
+            resumed = self.of(family, loss, checkpoint=file)
+            for name in ("coordinates", "objectives", "residuals", "l1"):
+                np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
+            assert resumed.message == whole.message
+        monkeypatch.setattr(path_module, "iterate", None)
+        again = self.of(family, loss, checkpoint=file)
+        np.testing.assert_array_equal(again.coordinates, whole.coordinates)
+
+    def test_it_is_that_of_one_path(self, family, loss, tmp_path):
+        file = tmp_path / "path.npz"
+        self.of(family, loss, checkpoint=file)
+        for other, said in [
+            ({"n_lambda": 9}, "strengths"),
+            ({"solver": ebm.ProximalNewton(1e-8)}, "tolerance"),
+        ]:
+            with pytest.raises(EbmError, match=f"belongs to a fit with another {said}"):
+                self.of(family, loss, checkpoint=file, **other)
+
+
+@pytest.mark.filterwarnings("ignore::ebm.errors.NoMaximumWarning")
+def test_a_path_that_had_ended_is_not_followed_again(tmp_path, monkeypatch):
+    rows, file = [[0, 0], [1, 1]] * 20, tmp_path / "path.npz"
+    whole = regularization_path(flat(BINARY, 2), rows, ratio=1e-3, checkpoint=file)
+    assert "ended before" in whole.message
+    monkeypatch.setattr(path_module, "iterate", None)
+    again = regularization_path(flat(BINARY, 2), rows, ratio=1e-3, checkpoint=file)
+    assert again.message == whole.message
+    np.testing.assert_array_equal(again.coordinates, whole.coordinates)
+
+
+def test_more_iterations_go_on_where_a_path_had_too_few(tmp_path):
+    file = tmp_path / "path.npz"
+    whole = regularization_path(flat(BINARY), TABLE, n_lambda=6)
+    few = ebm.ProximalNewton(1e-6, max_iterations=2)
+    with pytest.warns(NotConvergedWarning, match="max_iterations = 2 was reached"):
+        stopped = regularization_path(flat(BINARY), TABLE, n_lambda=6, solver=few, checkpoint=file)
+    assert 1 <= len(stopped.l1) < 6
+    resumed = regularization_path(flat(BINARY), TABLE, n_lambda=6, checkpoint=file)
+    np.testing.assert_array_equal(resumed.coordinates, whole.coordinates)

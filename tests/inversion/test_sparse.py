@@ -388,6 +388,31 @@ class TestStatements:
         assert (np.abs((scores**2).mean(axis=0) - 1) < 0.9).all()
         assert 0.7 < (scores**2).mean() < 1.35
 
+    @pytest.mark.parametrize(
+        "loss",
+        [InteractionScreening(), Pseudolikelihood(node_wise=True), MinimumProbabilityFlow()],
+        ids=repr,
+    )
+    @pytest.mark.parametrize("kind", [BINARY, ISING])
+    def test_errors_are_the_influence_of_each_row(self, kind, loss):
+        """√(Σ_r w_r I_r²/N), I_r the slope at weights (1−ε) w + ε δ_r; the center moves, too."""
+        states = STATES if kind is BINARY else 2 * STATES - 1
+        share = np.array(COUNTS) / 200
+        solver = {} if isinstance(loss, Pseudolikelihood) else {"solver": PRECISE}
+
+        def result(weights):
+            data = ebm.Ensemble.from_data(
+                states, sample_weight=200 * weights, space=flat(kind).space
+            )
+            return ebm.fit(flat(kind), data, loss=loss, **solver)
+
+        total = np.zeros(10)
+        for row, towards in enumerate(np.eye(16) - share):
+            ends = [result(share + step * towards).model.parameters for step in (1e-4, -1e-4)]
+            total += share[row] * ((ends[0] - ends[1]) / 2e-4) ** 2
+        errors = result(share).standard_errors
+        np.testing.assert_allclose(errors, np.sqrt(total / 200), rtol=1e-4)
+
     @pytest.mark.filterwarnings("ignore::ebm.errors.NotConvergedWarning")
     @pytest.mark.parametrize(
         "loss", [InteractionScreening(), InteractionScreening(False), MinimumProbabilityFlow()]

@@ -9,7 +9,7 @@ from scipy import sparse
 import ebm
 from ebm.errors import EbmError, ModelError, PoorWeightsWarning
 from ebm.sampling import annealing
-from ebm.sampling.annealing import STARTS, chosen_starts, path_to
+from ebm.sampling._annealing_paths import STARTS, chosen_starts, path_to
 from tests.sampling.test_no_drift import Frustrated, frustrated_ring, machine
 from tests.statistical import check_z_scores
 

@@ -7,8 +7,8 @@ import ebm
 from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.sampling import ChainState
 from ebm.sampling._streams import block_slices, new_streams
-from ebm.sampling.gibbs import LevelsSweeper, PairSweeper
-from ebm.sampling.tempering import TemperingSweeper, tempered
+from ebm.sampling.tempering import SideBySideSweeper, TemperingSweeper, tempered
+from tests.lattices import torus
 from tests.sampling import kernels
 from tests.sampling.kernels import Still
 from tests.sampling.test_annealing import diagonal, potts, restricted
@@ -71,28 +71,65 @@ def test_swaps_by_scaled_effective_energies_are_caught(monkeypatch):
         def energy(self, states):
             return self.beta * model.energy(states)
 
-    swap, models = TemperingSweeper._swap, [Scaled(beta) for beta in (1.0, *BETAS)]
+    odds, models = TemperingSweeper._log_odds, [Scaled(beta) for beta in (1.0, *BETAS)]
 
-    def wrong(self, work, cold, stream):
+    def wrong(self, k, cold, hot):
         kept, self._models = self._models, models
-        swap(self, work, cold, stream)
+        found = odds(self, k, cold, hot)
         self._models = kept
+        return found
 
-    monkeypatch.setattr(TemperingSweeper, "_swap", wrong)
+    monkeypatch.setattr(TemperingSweeper, "_log_odds", wrong)
     final = moved(model, Still())
     hot = ebm.exact(model.scaled(BETAS[1]))
     assert distribution_p_value(final.copies[:, 1], hot.weights, model.space) < FALSE_FAIL_RATE
 
 
+def mutate_ratios(monkeypatch, factor):
+    """Log odds of swaps times a factor."""
+    made, odds = SideBySideSweeper.__init__, TemperingSweeper._log_odds
+
+    def make(self, *args):
+        made(self, *args)
+        self._steps = factor * self._steps
+
+    monkeypatch.setattr(SideBySideSweeper, "__init__", make)
+    monkeypatch.setattr(TemperingSweeper, "_log_odds", lambda *args: factor * odds(*args))
+
+
 @pytest.mark.parametrize("model", [machine(0), restricted(2.5), potts()])
-def test_swaps_that_are_always_taken_are_caught(model, monkeypatch):
-    """Mutant: states handed down without asking."""
-    for kind in (PairSweeper, LevelsSweeper):
-        monkeypatch.setattr(kind, "log_weights", lambda self, x: np.zeros(x.shape[1]))
-    monkeypatch.setattr("ebm.sampling.tempering.checked_energy", lambda model, x: np.zeros(len(x)))
+def test_swaps_of_the_wrong_sign_are_caught(model, monkeypatch):
+    mutate_ratios(monkeypatch, -1.0)
     final = moved(model)
     p_value = distribution_p_value(final.states, ebm.exact(model).weights, model.space)
     assert p_value < FALSE_FAIL_RATE
+
+
+@pytest.mark.parametrize("model", [machine(0), restricted(2.5), potts()])
+def test_swaps_that_are_always_taken_are_caught(model, monkeypatch):
+    """Mutant: states handed down without asking."""
+    mutate_ratios(monkeypatch, 0.0)
+    final = moved(model)
+    p_value = distribution_p_value(final.states, ebm.exact(model).weights, model.space)
+    assert p_value < FALSE_FAIL_RATE
+
+
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize(
+    "model", [machine(0), kernels.sparse_pairs(), kernels.spins(), torus(8, 0.4)]
+)
+@pytest.mark.parametrize("inner", [ebm.Gibbs(), ebm.Metropolis()])
+def test_log_weights_that_follow_flips_are_those_of_the_states(model, few, inner, monkeypatch):
+    """Swaps are decided by them, and they are summed anew only once in a hundred scans."""
+    monkeypatch.setattr("ebm.sampling.gibbs.FEW_CHAINS", 10**9 if few else 0)
+    monkeypatch.setattr("ebm.sampling.gibbs.FEW_COLORED_CHAINS", 10**9 if few else 0)
+    sampler = ebm.ParallelTempering([0.5, 0.2], inner)
+    final = ebm.sample(model, sampler, n_draws=37, n_chains=5, burn_in=0, rng=2).final
+    states = np.concatenate([final.states[:, None], final.copies], axis=1)
+    followed = np.take_along_axis(final.ladder.log_weights, final.ladder.order, axis=1)
+    differences = followed + model.energy(states)
+    assert np.ptp(differences) < 1e-4
+    assert np.ptp(followed) > 1
 
 
 COMPILED = [machine(0), kernels.sparse_pairs(), kernels.levels(), kernels.counted()]

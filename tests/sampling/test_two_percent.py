@@ -67,6 +67,7 @@ def test_no_kernel_is_left_out():
     assert {kind.__name__ for kind in library - tested} == {
         "Sweeper",
         "FormSweeper",
+        "LadderSweeper",
         "Ordered",
         "SpinSweeper",
         "TwoValued",
@@ -156,10 +157,9 @@ def swapped(model, hot, thresholds, monkeypatch):
     """Which pairs of states, each in one chain and its copy, are swapped at given thresholds."""
 
     def given(stream, shape):
-        # The first draw of a sweep chooses the pair of copies, the next are the thresholds.
-        return np.full(shape, 0.7) if shape == (1,) else thresholds
+        return thresholds.reshape(shape)
 
-    monkeypatch.setattr("ebm.sampling.tempering.uniforms", given)
+    monkeypatch.setattr("ebm.sampling._ladder.uniforms", given)
     states = all_states(model.space)
     cold, copies = np.repeat(states, len(states), axis=0), np.tile(states, (len(states), 1))
     streams = new_streams(0, len(block_slices(len(cold))))

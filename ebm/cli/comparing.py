@@ -1,0 +1,198 @@
+"""The command ``ebm compare-groups``: which couplings differ between groups of rows."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from ebm._files import atomic_write
+from ebm._text import wrapped
+from ebm.cli.fitting import DROP_MISSING, PENALTIES, add_reading
+from ebm.cli.options import (
+    add_options,
+    check_outputs,
+    count,
+    in_options,
+    non_negative,
+    say,
+    tell,
+    write_figure,
+)
+from ebm.comparison import GroupComparison, ResampledTests, compare_groups
+from ebm.comparison.group_comparison import EXACT_UNITS
+from ebm.errors import EbmError, EbmWarning, MissingValueError
+from ebm.inversion import Pseudolikelihood
+from ebm.learning import Penalty
+from ebm.spaces import Binary, Spins
+from ebm.tables import read_labelled_table
+from ebm.tables.table import KEPT
+from ebm.tables.write_table import require_suffix
+
+#: Smallest number of units for which exact fits of groups take minutes.
+_SLOW_UNITS = 20
+#: Advice of the library, and the options that follow it.
+_AS_OPTIONS = (
+    ("loss=ebm.inversion.Pseudolikelihood()", "--pseudo-likelihood"),
+    ("max_seconds=", "--max-seconds "),
+    ("raise max_seconds and give an executor", "raise --max-seconds"),
+    ("take permutation_tests", "take --permutations"),
+    ("by has ", "--by has "),
+    (
+        "recode it first, for example (column > threshold).astype(int)",
+        "cut numbers in two with --threshold",
+    ),
+)
+_TESTS = (
+    ("--permutations B", count, "test couplings by B permutations of rows between groups, such as "
+     "999"),
+    ("--parametric B", count, "test couplings by B draws from the fit with equal couplings"),
+    ("--seed N", non_negative, "seed of both (default 0)"),
+    ("--max-seconds S", count, "refuse draws that would take longer (default 600)"),
+)  # fmt: skip
+_OUTPUTS = (
+    ("--figure differences.png", Path, "draw the differences with their intervals"),
+    ("--table differences.csv", Path, "write all differences with errors and p-values (.csv .tsv)"),
+    ("--force", None, "overwrite output files"),
+)  # fmt: skip
+
+
+def add_compare_groups(commands: Any) -> None:
+    """Add the command ``compare-groups`` to those of a parser."""
+    command = commands.add_parser(
+        "compare-groups",
+        help="compare the couplings of groups of rows",
+        description="Fit each group of rows by itself and with parameters in common, test whether "
+        "biases, couplings or both are equal, and list the differences of couplings. Up to "
+        f"{EXACT_UNITS} columns likelihoods are exact; beyond, estimates are those of "
+        "pseudo-likelihood.",
+        epilog="Exit codes: 0 success; 2 an error; 130 interrupted by Ctrl-C.",
+    )
+    command.add_argument("data", type=Path, metavar="DATA", help=".csv .tsv .txt (.gz) .npy .npz")
+    said = "column that says to which group a row belongs, by name or position"
+    command.add_argument("--by", required=True, metavar="COLUMN", help=said)
+    add_reading(command)
+    add_options(command, DROP_MISSING)
+    command.add_argument("--spins", action="store_true", help="data are coded -1 and 1")
+    said = "what is tested for equality; each in turn by default"
+    command.add_argument("--equal", choices=["biases", "couplings", "all"], help=said)
+    said = "fit by pseudo-likelihood whatever the number of columns"
+    command.add_argument("--pseudo-likelihood", action="store_true", help=said)
+    add_options(command, PENALTIES)
+    add_options(command, _TESTS)
+    add_options(command, _OUTPUTS)
+    command.set_defaults(
+        run=_compare, missing=[], l2=0.0, l2_biases=0.0, seed=0, max_seconds=600, long=None
+    )
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    """Compare, print and write."""
+    check_outputs(
+        (arguments.figure, arguments.table),
+        arguments.data,
+        force=arguments.force,
+        figures=[arguments.figure],
+    )
+    if arguments.table is not None and require_suffix(arguments.table) in (".npy", ".npz"):
+        raise EbmError(f"--table {arguments.table} is text, name a .csv or .tsv file")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EbmWarning)
+        try:
+            notes, comparison, tests = _compared(arguments)
+        except EbmError as error:
+            raise type(error)(_as_options(str(error))) from error
+    notes += [_as_options(str(warning.message)) for warning in caught]
+    parts = ["\n".join(wrapped(in_options(note), "  - ")) for note in dict.fromkeys(notes)]
+    try:
+        say(
+            *(text + "\n" for text in map(str, (comparison, *tests))),
+            *(["Warnings", *parts] if parts else []),
+        )
+    finally:
+        _write(comparison, tests, arguments)
+    return 0
+
+
+def _as_options(text: str) -> str:
+    for advice, option in _AS_OPTIONS:
+        text = text.replace(advice, option)
+    return text
+
+
+def _compared(
+    arguments: argparse.Namespace,
+) -> tuple[list[str], GroupComparison, list[ResampledTests]]:
+    """Notes on the table, the comparison, and its tests by draws."""
+    names = ("columns", "exclude", "missing", "threshold", "header", "drop_missing")
+    options = {name: getattr(arguments, name) for name in names}
+    try:
+        table, labels = read_labelled_table(arguments.data, arguments.by, **options)
+    except MissingValueError as error:
+        raise MissingValueError(str(error).replace(KEPT, "")) from error
+    if table.doubt:
+        tell(table.doubt)
+    is_exact = not arguments.pseudo_likelihood and len(table.names) <= EXACT_UNITS
+    if is_exact and len(table.names) >= _SLOW_UNITS:
+        tell(
+            f"exact fits of {len(table.names)} columns sum over 2^{len(table.names)} states many "
+            "times and may take minutes; --pseudo-likelihood takes seconds"
+        )
+    comparison = compare_groups(
+        table,
+        by=labels,
+        equal=arguments.equal,
+        loss=Pseudolikelihood() if arguments.pseudo_likelihood else None,
+        penalty=Penalty(arguments.l2, arguments.l2_biases),
+        space=Spins if arguments.spins else Binary,
+    )
+    settings = {
+        "rng": arguments.seed,
+        "max_seconds": arguments.max_seconds,
+        "progress": sys.stderr.isatty(),
+    }
+    kinds = (
+        (arguments.permutations, comparison.permutation_tests),
+        (arguments.parametric, comparison.parametric_tests),
+    )
+    tests = [test(n_draws, **settings) for n_draws, test in kinds if n_draws]
+    return list(table.notes), comparison, tests
+
+
+def _write(
+    comparison: GroupComparison, tests: list[ResampledTests], arguments: argparse.Namespace
+) -> None:
+    if arguments.table is not None:
+        with atomic_write(arguments.table, overwrite=arguments.force) as file:
+            tabs = arguments.table.suffix.lower() == ".tsv"
+            file.write(_table(comparison, tests, "\t" if tabs else ",").encode())
+    if arguments.figure is not None:
+        write_figure(comparison.figure(), arguments.figure, force=arguments.force)
+
+
+def _table(comparison: GroupComparison, tests: list[ResampledTests], delimiter: str) -> str:
+    """All differences from the first group as text; tests by draws are of all groups together."""
+    names = "difference standard_error z p p_holm p_benjamini_hochberg".split()
+    of_tests = [f"{kind} ({test.null})" for test in tests for kind in ("p", "p_max", "p_holm")]
+    lines = io.StringIO()
+    writer = csv.writer(lines, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(["coupling", "reference", "group", *names, *of_tests])
+    by_draws = [column for test in tests for column in (test.p_values, test.p_max, test.p_holm)]
+    for each in comparison.differences:
+        columns = (
+            each.values,
+            each.standard_errors,
+            each.z,
+            each.p_values,
+            each.p_holm,
+            each.p_benjamini_hochberg,
+            *by_draws,
+        )
+        for name, *numbers in zip(each.names, *columns, strict=True):
+            cells = [f"{float(number):.6g}" for number in numbers]
+            writer.writerow([name, each.reference, each.group, *cells])
+    return lines.getvalue()

@@ -1,0 +1,161 @@
+"""Chains on a ladder of temperatures: what they remember, and when which neighbors may swap.
+
+One scan is a try to swap every other pair of neighbors, the even pairs and the odd ones in turn,
+and then a sweep of all slots, so that draws are read after a sweep and before the next swap. A
+state that was swapped therefore goes on in the same direction, as far as swaps are accepted, where
+pairs drawn at random would send it back half of the time.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebm._types import Array, Indices, Words
+from ebm.sampling.sweeper import Sweeper, uniforms
+
+#: Scans after which log weights that follow the flips are summed anew.
+SCANS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class LadderState:
+    """What chains on a ladder remember beside their states.
+
+    ``order`` (chain, slot) is the replica that each slot holds, ``heading`` (chain, replica) where
+    it comes from, as in ``note_ends``, ``log_weights`` (chain, replica) −E as the sweeps followed
+    it, and ``scans`` the number of scans so far, by whose parity the next pairs are chosen.
+    """
+
+    order: NDArray[np.int64]
+    heading: NDArray[np.int8]
+    log_weights: Array
+    scans: int
+
+    @classmethod
+    def fresh(cls, n_chains: int, n_slots: int) -> LadderState:
+        """Every replica in its slot, and no log weights yet."""
+        shape = n_chains, n_slots
+        order = np.tile(np.arange(n_slots), (n_chains, 1))
+        return cls(order, np.zeros(shape, dtype=np.int8), np.full(shape, np.nan), 0)
+
+    def of(self, rows: slice) -> LadderState:
+        """The same of some chains."""
+        return LadderState(self.order[rows], self.heading[rows], self.log_weights[rows], self.scans)
+
+    @classmethod
+    def joined(cls, parts: list[LadderState]) -> LadderState:
+        """Those of blocks of chains as one."""
+        return cls(
+            np.concatenate([part.order for part in parts]),
+            np.concatenate([part.heading for part in parts]),
+            np.concatenate([part.log_weights for part in parts]),
+            parts[0].scans,
+        )
+
+
+class LadderWork:
+    """A block of chains on a ladder: the layout of its sweeps, and counts of its swaps.
+
+    All arrays here have chains last.
+    """
+
+    def __init__(self, layout: Any, memory: LadderState) -> None:
+        self.layout, self.scans = layout, memory.scans
+        self.order, self.heading = memory.order.T.copy(), memory.heading.T.copy()
+        self.log_weights = memory.log_weights.T.copy()
+        #: The sweeps of this block where they have a state of their own.
+        self.moving: Any = None
+        self.forget_counts()
+
+    def forget_counts(self) -> None:
+        """Count swaps and round trips from now on."""
+        n_slots, n_chains = self.order.shape
+        self.rejected = np.zeros((n_slots - 1, n_chains))
+        self.tries, self.n_counted = np.zeros(n_slots - 1, dtype=np.int64), 0
+        self.trips = np.zeros(n_chains, dtype=np.int64)
+
+    @property
+    def columns(self) -> Indices:
+        """Where the replica of each slot is among all replicas, one after the other."""
+        n_chains = self.order.shape[1]
+        return np.asarray(self.order * n_chains + np.arange(n_chains))
+
+    @property
+    def memory(self) -> LadderState:
+        """What the chains remember now."""
+        return LadderState(
+            np.ascontiguousarray(self.order.T),
+            np.ascontiguousarray(self.heading.T),
+            np.ascontiguousarray(self.log_weights.T),
+            self.scans,
+        )
+
+
+class SwapCounts:
+    """Rejections, tries and round trips of all chains, each block added by its thread."""
+
+    def __init__(self, n_slots: int, n_chains: int) -> None:
+        self._rejected = np.zeros((n_slots - 1, n_chains))
+        self._trips = np.zeros(n_chains, dtype=np.int64)
+        self._tries, self._scans = np.zeros(n_slots - 1), 0
+
+    def add(self, work: LadderWork, rows: slice) -> None:
+        """Take over the counts of some chains; tries and scans are the same in all blocks."""
+        self._rejected[:, rows], self._trips[rows] = work.rejected, work.trips
+        self._tries, self._scans = work.tries, work.n_counted
+
+    def include(self, more: SwapCounts) -> None:
+        """Add those of another portion of the work."""
+        self._rejected += more._rejected
+        self._trips += more._trips
+        self._tries = self._tries + more._tries
+        self._scans += more._scans
+
+    def summary(self) -> dict[str, Any]:
+        """The parts of a record."""
+        n_chains = len(self._trips)
+        with np.errstate(invalid="ignore"):
+            rejection = self._rejected.sum(axis=1) / (self._tries * n_chains)
+        trips, scans = int(self._trips.sum()), self._scans * n_chains
+        return {"rejection": rejection, "round_trips": trips, "n_scans": scans}
+
+
+class LadderSweeper(Sweeper):
+    """Scans of copies at several temperatures; states are (chains, slots, n), coldest first."""
+
+    @abstractmethod
+    def take_up(self, states: Array, memory: LadderState) -> LadderWork:
+        """States (chains, slots, n) that go on from what they remember."""
+
+    @abstractmethod
+    def _sweep(self, work: LadderWork, stream: Words) -> None:
+        """One sweep of every slot at its temperature."""
+
+    @abstractmethod
+    def _exchange(self, work: LadderWork, first: int, thresholds: Array) -> None:
+        """Try to swap slots first, first + 2, … with the next, by uniforms (pairs, chains)."""
+
+    def load(self, states: Array) -> LadderWork:
+        """States (chains, slots, n) with nothing to remember."""
+        return self.take_up(states, LadderState.fresh(*states.shape[:2]))
+
+    def advance(self, work: LadderWork, stream: Words, n_sweeps: int) -> None:
+        """Scans: swaps of every other pair of neighbors, then a sweep."""
+        from ebm._kernels.swaps import note_ends
+
+        n_chains = work.order.shape[1]
+        for _ in range(n_sweeps):
+            first = work.scans % 2
+            n_pairs = (self.n_copies - first + 1) // 2
+            if n_pairs:
+                self._exchange(work, first, uniforms(stream, (n_pairs, n_chains)))
+                note_ends(work.order, work.heading, work.trips)
+                work.tries[first::2] += 1
+            work.scans += 1
+            work.n_counted += 1
+            self._sweep(work, stream)

@@ -1,0 +1,112 @@
+"""The function :func:`ebm.log_partition`: which method finds ln Z."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ebm._arrays import as_number
+from ebm._randomness import RandomSource
+from ebm.ensembles import Estimate
+from ebm.enumeration import exact
+from ebm.enumeration._limits import describe_size
+from ebm.errors import LimitError, ModelError, NormalizationError
+from ebm.model import EnergyModel, checked_space
+from ebm.sampling.bennett import AFFORDABLE, BennettRatio
+from ebm.sampling.partition_estimate import LogPartition
+
+__all__ = ["log_partition"]
+
+
+def log_partition(
+    model: EnergyModel,
+    method: Any = "auto",
+    *,
+    rng: RandomSource = None,
+    progress: bool = False,
+) -> LogPartition:
+    """ln Z = ln Σ_x exp(−E(x)) of a model, with its standard error and what bounds it.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        Over a finite space, or a machine with Gaussian visible units. Another temperature is
+        another model: ``model.scaled(beta)``.
+    method : str, object or callable
+        With ``"auto"`` exact sums where :func:`ebm.exact` takes less than five seconds, and
+        elsewhere ``ebm.sampling.BennettRatio()``, 100 chains and 500 steps each way; the answer
+        says which. Or one of ``ebm.sampling.BennettRatio(…)``,
+        ``ebm.sampling.ThermodynamicIntegration(…)``, ``ebm.Annealing(…)`` and
+        ``ebm.PopulationAnnealing(…)``, or any object with a method
+        ``log_partition(model, rng, progress=…)`` like theirs; or a function from a model to an
+        object with an attribute ``log_partition``, such as ``ebm.exact``.
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+        Source of randomness; exact sums need none.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    LogPartition
+        An :class:`ebm.Estimate` of ln Z, of error zero if it is exact, with ``method``, ``lower``
+        and ``upper``, ``effective_size`` and ``message``.
+
+    Raises
+    ------
+    ModelError
+        If ``method`` is none of these, or its ``log_partition`` is not a number.
+    NormalizationError
+        If exp(−E) has no finite sum.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> pair = ebm.BoltzmannMachine([[0, 2], [2, 0]], [0.5, -1])
+    >>> exact = ebm.log_partition(pair)
+    >>> exact.method, round(exact.value, 4), exact.standard_error
+    ('exact', 2.0785, 0.0)
+    >>> estimate = ebm.log_partition(pair, ebm.sampling.BennettRatio(), rng=0)
+    >>> bool(abs(estimate.value - exact.value) < 5 * estimate.standard_error)
+    True
+    """
+    if isinstance(method, type):
+        raise ModelError(f"method must be an object: write {method.__name__}()")
+    if method is None or (isinstance(method, str) and method == "auto"):
+        checked_space(model)
+        try:
+            return _summed(partial(exact, max_seconds=AFFORDABLE), model, "exact")
+        except NormalizationError:
+            raise
+        except (LimitError, ModelError):
+            method = BennettRatio()
+    if callable(getattr(method, "log_partition", None)):
+        answer = method.log_partition(model, rng, progress=progress)
+        if not isinstance(answer, LogPartition):
+            raise ModelError(f"log_partition of {method!r} must return a LogPartition: {answer!r}")
+        return answer
+    if callable(getattr(method, "run", None)):
+        drawn = method.run(model, rng, progress=progress)
+        estimate = drawn.log_partition, drawn.log_partition_error
+        return LogPartition(*estimate, drawn.kind, drawn.sample_size, None, None, repr(method))
+    if not callable(method):
+        raise ModelError(
+            "method must be 'auto', ebm.exact, ebm.sampling.BennettRatio(…) or ebm.Annealing(…), "
+            f"got {method!r}"
+        )
+    return _summed(method, model, getattr(method, "__name__", type(method).__name__))
+
+
+def _summed(function: Callable[[Any], Any], model: EnergyModel, name: str) -> LogPartition:
+    """The attribute ``log_partition`` of what a function makes of a model, taken as exact."""
+    value = getattr(function(model), "log_partition", None)
+    if value is None:
+        raise ModelError(f"method {function!r} gives no ln Z: give ebm.Annealing() or ebm.exact")
+    number = as_number(value, f"the log_partition of {function!r}")
+    if math.isnan(number):
+        raise ModelError(f"the log_partition of {function!r} must be a number, got NaN")
+    bound, how = None, f"as {name} has it"
+    if name == exact.__name__:
+        bound, how = Estimate(number, 0.0), f"sum over {describe_size(model.space)}"
+    return LogPartition(number, 0.0, name, math.inf, bound, bound, how)

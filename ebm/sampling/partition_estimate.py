@@ -1,0 +1,47 @@
+"""ln Z with its error, its bounds, and how it was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ebm.ensembles import Estimate
+
+__all__ = ["LogPartition"]
+
+
+@dataclass(frozen=True)
+class LogPartition(Estimate):
+    """ln Z with its standard error, what bounds it, and how it was found.
+
+    Parameters
+    ----------
+    value : float
+        ln Z.
+    standard_error : float
+        One standard deviation of its sampling error; 0 if it is exact, and NaN where the draws
+        do not suffice for an error that covers it.
+    method : str
+        The method that was taken: ``"exact"``, ``"annealing"``, ``"Bennett's ratio"``, ….
+    effective_size : float
+        How many draws hold the estimate; ``inf`` if it is exact.
+    lower, upper : Estimate or None
+        Averages between which ln Z lies, each with its standard error; None where nothing bounds
+        it on that side. How far they are apart is what the chains dissipate on their way.
+    message : str
+        Numbers of chains and steps, what the reverse chains started from, and why there is no
+        error where there is none.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> pair = ebm.BoltzmannMachine([[0, 2], [2, 0]], [0.5, -1])
+    >>> estimate = ebm.log_partition(pair)
+    >>> print(estimate, estimate.method)
+    2.078508052 ± 0 exact
+    """
+
+    method: str
+    effective_size: float
+    lower: Estimate | None
+    upper: Estimate | None
+    message: str

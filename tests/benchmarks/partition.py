@@ -1,0 +1,100 @@
+"""ln Z by Bennett's ratio against annealing alone, and annealing against numpy; nothing asserted.
+
+python tests/benchmarks/partition.py
+"""
+
+import itertools
+import time
+import warnings
+
+import numpy as np
+from ratios import features
+
+import ebm
+from ebm._parallel import single_threaded_blas
+from ebm.errors import PoorWeightsWarning
+
+N_CHAINS = 64
+
+
+def machine(n, m, scale):
+    """Random weights between units without fields over ±1; of trained ones the scale is .3."""
+    weights = np.random.default_rng(0).normal(0, scale, (n, m))
+    return ebm.RestrictedBoltzmannMachine(
+        weights, -weights.sum(axis=1) / 2, -weights.sum(axis=0) / 2
+    )
+
+
+def learnt():
+    """A machine of 12 hidden units learnt from scikit-learn's digits, of 64 two-valued pixels."""
+    from sklearn.datasets import load_digits
+
+    rows = load_digits().data > 7
+    start = ebm.RestrictedBoltzmannMachine.for_data(rows, 12, rng=0)
+    chains = ebm.Likelihood(ebm.PersistentChains(100))
+    return ebm.fit(start, rows, loss=chains, solver=ebm.GradientSteps(n_epochs=30), rng=0).model
+
+
+def errors(model, method, repeats):
+    """Root mean square error of ln Z, and the mean of both bounds less ln Z."""
+    truth = ebm.exact(model).log_partition
+    runs = [ebm.log_partition(model, method, rng=seed) for seed in range(repeats)]
+    rms = np.sqrt(np.mean([(run.value - truth) ** 2 for run in runs]))
+    lower = np.mean([run.lower.value for run in runs]) - truth
+    upper = np.mean([np.nan if run.upper is None else run.upper.value for run in runs]) - truth
+    return rms, lower, upper
+
+
+def plain_annealing(model, n_steps, rng):
+    """100 chains from units of the visible biases, as one would write it in numpy."""
+    w, b, c = model.weights, model.visible_biases, model.hidden_biases
+    v = (rng.random((100, len(b))) < 1 / (1 + np.exp(-b))).astype(float)
+    log_weights, inputs = np.zeros(100), v @ w + c
+    betas = np.linspace(0, 1, n_steps + 1)
+    for before, after in itertools.pairwise(betas):
+        log_weights += np.logaddexp(0, after * inputs).sum(axis=1)
+        log_weights -= np.logaddexp(0, before * inputs).sum(axis=1)
+        h = rng.random(inputs.shape) < 1 / (1 + np.exp(-after * inputs))
+        v = rng.random(v.shape) < 1 / (1 + np.exp(-(after * (h @ w.T) + b)))
+        inputs = v @ w + c
+    return log_weights
+
+
+def main(repeats=24):
+    """Ratios of errors at equal steps each way, and at equal sweeps in all; then one of times."""
+    warnings.simplefilter("ignore", PoorWeightsWarning)
+    print(features())
+    models = {f"784 x 12, weights {s}": machine(784, 12, s) for s in (0.2, 0.3)}
+    for name, model in (models | {"64 x 12, learnt": learnt()}).items():
+        for k in (10, 30, 100):
+            settings = ebm.Annealing(N_CHAINS, k)
+            both, lower, upper = errors(model, ebm.sampling.BennettRatio(settings), repeats)
+            same, twice = (
+                errors(model, ebm.Annealing(N_CHAINS, steps), repeats)[0] for steps in (k, 2 * k)
+            )
+            print(
+                f"{name}, {k} steps: error of Bennett's ratio {both:.4f}; annealing alone "
+                f"{same / both:.1f} times that with {k} steps, {twice / both:.1f} with {2 * k}; "
+                f"bounds {lower:+.3f} {upper:+.3f}",
+                flush=True,
+            )
+    model, n_steps, times = machine(784, 500, 0.05), 40, [np.inf, np.inf]
+    with single_threaded_blas():
+        for seed in range(5):
+            runs = (
+                lambda seed=seed: ebm.Annealing(100, n_steps).run(model, rng=seed),
+                lambda seed=seed: plain_annealing(model, n_steps, np.random.default_rng(seed)),
+            )
+            for k, run in enumerate(runs):
+                began = time.process_time()
+                run()
+                times[k] = min(times[k], time.process_time() - began)
+    each = [1e6 * t / (100 * n_steps) for t in times]
+    print(
+        f"784 x 500: {each[0]:.0f} us for each chain and step, starts and pilot included, "
+        f"{each[1] / each[0]:.1f} times as fast as numpy"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""How often intervals of 95 % hold ln Z, of every method that gives an error.
+
+    python -m tests.sampling.coverage_of_log_partition [number of glasses]
+
+draws glasses of 12 spins, couplings 1 and 2 by turns in units of 1/√12, at one seed, and takes 100
+chains in 10, 30 and 100 steps. It prints for each method how many answers had an error, and the
+share of these whose interval holds the exact ln Z; ``reach`` is the interval that a true share of
+.95 stays in at this number.
+"""
+
+import sys
+import warnings
+
+import numpy as np
+from scipy.stats import binom
+
+import ebm
+from ebm.errors import PoorWeightsWarning
+from ebm.sampling import BennettRatio, ThermodynamicIntegration
+
+STEPS = (10, 30, 100)
+
+
+def glass(number, scale, n=12, seed=7):
+    """A glass of n spins in weak fields."""
+    rng = np.random.default_rng([seed, number])
+    couplings = np.triu(rng.normal(0, scale / np.sqrt(n), (n, n)), 1)
+    return ebm.IsingModel(couplings + couplings.T, rng.normal(0, 0.3, n))
+
+
+class Turned(BennettRatio):
+    """Bennett's ratio as of a model without exact draws."""
+
+    def _drawn(self, model, source):
+        return None, ""
+
+
+METHODS = {
+    "annealing": lambda settings: settings,
+    "Bennett's ratio": BennettRatio,
+    "Bennett's ratio, chains turned round": Turned,
+    "thermodynamic integration": ThermodynamicIntegration,
+}
+
+
+def errors(n_glasses, names=tuple(METHODS), steps=STEPS):
+    """By method, what was off (n,) and its standard error, NaN where there is none."""
+    answer = {name: [] for name in names}
+    for number in range(n_glasses):
+        model = glass(number, 1.0 + number % 2)
+        truth = ebm.exact(model).log_partition
+        settings = ebm.Annealing(100, steps[number // 2 % len(steps)])
+        for name in names:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PoorWeightsWarning)
+                found = METHODS[name](settings).log_partition(model, number)
+            answer[name].append((found.value - truth, found.standard_error))
+    return {name: np.array(rows).T for name, rows in answer.items()}
+
+
+def coverage(off, error):
+    """Number of answers with an error, and the share whose interval of 95 % holds the truth."""
+    has_error = np.isfinite(error)
+    off, error = off[has_error], error[has_error]
+    return len(off), float((np.abs(off) < 1.96 * error).mean()) if len(off) else np.nan
+
+
+def main(n_glasses=1000):
+    """One line for each method."""
+    for name, (off, error) in errors(n_glasses).items():
+        count, share = coverage(off, error)
+        reach = binom.interval(0.95, count, 0.95)
+        print(
+            f"{name}: {count} of {n_glasses} with an error, {share:.3f} hold ln Z "
+            f"(reach {reach[0] / count:.3f} to {reach[1] / count:.3f}); of all rms "
+            f"{np.sqrt((off**2).mean()):.4f}"
+        )
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
