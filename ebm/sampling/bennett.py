@@ -35,7 +35,7 @@ __all__ = ["BennettRatio", "ThermodynamicIntegration"]
 
 #: Seconds that exact sums may take in place of an estimate, or for the starts of reverse chains.
 AFFORDABLE = 5.0
-#: Chains of either direction that must hold Bennett's ratio, for its error to cover ln Z.
+#: Chains of either direction that must hold an estimate, for its error to cover ln Z.
 FEWEST_SHARED = 10
 #: Sweeps between the two directions where the chains turn round, in steps of one of them.
 TURN = 0.25
@@ -122,6 +122,8 @@ class _TwoWayAnnealing(ABC):
                 f"{works.effective_size:.1f} of {n_chains} chains are effective where they turn "
                 f"round, and {SHARE:.0%} had to be"
             )
+        if size < FEWEST_SHARED:
+            doubt = f"{size:.1f} chains hold the estimate, and {FEWEST_SHARED} had to"
         if doubt:
             error = math.nan
             how += f"; no error, as {doubt}: raise n_steps, or n_chains"
@@ -211,10 +213,7 @@ class BennettRatio(_TwoWayAnnealing):
 
     def _estimate(self, works: Works) -> tuple[float, float, float, str]:
         value, up, down, size = bennett(works.up, works.down, works.weights)
-        doubt = ""
-        if size < FEWEST_SHARED:
-            doubt = f"{size:.1f} chains hold the ratio, and {FEWEST_SHARED} had to"
-        return value, works.error(up, down), size, doubt
+        return value, works.error(up, down), size, ""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class LogPartition(Estimate):
     >>> pair = ebm.BoltzmannMachine([[0, 2], [2, 0]], [0.5, -1])
     >>> estimate = ebm.log_partition(pair)
     >>> print(estimate, estimate.method)
-    2.078508052 ± 0 exact
+    2.014674966 ± 0 exact
     """
 
     method: str

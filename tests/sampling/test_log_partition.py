@@ -123,7 +123,7 @@ class TestBennettRatio:
         poor = BennettRatio(ebm.Annealing(15, schedule=(0, 0.01, 1))).log_partition(model, rng=0)
         assert np.isnan(poor.standard_error)
         assert poor.effective_size < 10
-        assert "chains hold the ratio" in poor.message
+        assert "chains hold the estimate" in poor.message
         assert poor.lower.value < ebm.exact(model).log_partition < poor.upper.value
 
 
