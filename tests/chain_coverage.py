@@ -13,11 +13,11 @@
     SK, beta = 0.5              -       .959 .981   .943 .982   .948 .950   .956 .957
     SK, beta = 1.0          .925   -    .918 .972   .925 .964   .931 .937   .956 .958
     SK, beta = 2.0          .872   -    .844 .911   .859 .920   .870 .885   .918 .925
-    SK, 2.0, tempered       .922   -    .901 .958   .906 .966   .913 .928   .930 .936
+    SK, 2.0, tempered       .904   -    .885 .954   .902 .959   .921 .925   .953 .956
     ±J, beta = 0.5              -       .927 .980   .922 .987   .945 .946   .955 .956
     ±J, beta = 1.0          .907   -    .924 .975   .925 .964   .934 .938   .943 .947
     ±J, beta = 2.0          .885   -    .850 .921   .862 .942   .851 .882   .891 .904
-    ±J, 2.0, tempered       .893   -    .889 .958   .892 .953   .921 .937   .941 .949
+    ±J, 2.0, tempered       .897   -    .911 .966   .923 .975   .944 .954   .948 .951
 
 At half the temperature of the transition valleys are missed by all chains of a set, which no
 rule sees; copies at higher temperatures find most of them.
