@@ -87,7 +87,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 @contextmanager
 def shared_threads() -> Iterator[None]:
-    """Threads that all calls of :func:`map_blocks` within share, by the thread that calls them.
+    """Threads that all calls of :func:`map_blocks` share, beside the one that calls them.
 
     Starting threads costs as much as a sweep of a few hundred chains.
     """
@@ -96,7 +96,7 @@ def shared_threads() -> Iterator[None]:
     if number_of_jobs() == 1 or _shared_pool() is not None:
         yield
         return
-    with ThreadPoolExecutor(number_of_jobs()) as pool:
+    with ThreadPoolExecutor(number_of_jobs() - 1) as pool:
         _here.pool, _here.process = pool, os.getpid()
         try:
             yield
@@ -114,6 +114,7 @@ def map_blocks(
 ) -> Iterator[Result]:
     """Results of ``function`` over ``items``, in the order of the items, on ``n_jobs`` threads.
 
+    One of these is the caller's: it makes what no other has begun while it waits for a result.
     Items are taken at most ``2 n_jobs`` ahead, so that memory stays flat. The order of the results,
     and so of any sum over them, does not depend on ``n_jobs``; with one job no thread is started.
     """
@@ -123,17 +124,34 @@ def map_blocks(
     from collections import deque
     from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-    function, shared = warning_at_this_call(function), _shared_pool()
+    elsewhere, shared = warning_at_this_call(function), _shared_pool()
     # A pool of its own lives for one call; of a shared one only so many threads are kept busy.
     ahead = 2 * n_jobs if shared is None else n_jobs
-    pending: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(n_jobs) if shared is None else nullcontext(shared) as pool:
+    pending: deque[tuple[Future[Result], Item]] = deque()
+
+    def oldest() -> Result:
+        for place, (future, item) in enumerate(pending):
+            if pending[0][0].done():
+                break
+            if future.cancel():
+                pending[place] = made(item), item
+        return pending.popleft()[0].result()
+
+    def made(item: Item) -> Future[Result]:
+        future: Future[Result] = Future()
+        try:
+            future.set_result(function(item))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    with ThreadPoolExecutor(n_jobs - 1) if shared is None else nullcontext(shared) as pool:
         try:
             for item in items:
-                pending.append(pool.submit(function, item))
+                pending.append((pool.submit(elsewhere, item), item))
                 if len(pending) >= ahead:
-                    yield pending.popleft().result()
+                    yield oldest()
             while pending:
-                yield pending.popleft().result()
+                yield oldest()
         finally:
-            wait(pending)
+            wait([future for future, _ in pending])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 
@@ -38,8 +39,10 @@ def number(value: float | None, digits: int = 3, unknown: str = "-") -> str:
 
 
 def with_error(value: float, error: float | None, decimals: int = 4) -> str:
-    """A value, with its standard error if known."""
+    """A value, with its standard error if known; NaN is one that is refused."""
     text = f"{value:.{decimals}f}"
+    if error is not None and math.isnan(error):
+        return f"{text}, its error is not to be trusted"
     return text if error is None else f"{text} ± {error:.{decimals}f}"
 
 

@@ -185,7 +185,7 @@ class StuckUnitWarning(EbmWarning):
 
 
 class PoorMixingWarning(EbmWarning):
-    """Chains differ in a mean by more than their errors: they have not mixed."""
+    """Chains disagree, or are too short for the error of a mean."""
 
 
 class PoorWeightsWarning(EbmWarning):

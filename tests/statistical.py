@@ -47,6 +47,7 @@ def check_z_scores(estimates, truth, standard_errors):
     The sum of squared z-scores is chi-square; both tails are bounded.
     """
     z = (np.asarray(estimates) - truth) / standard_errors
+    assert np.isfinite(z).all(), "an error is refused, so that nothing was compared"
     statistic, freedom = float((z**2).sum()), z.size
     tail = min(chi2.sf(statistic, freedom), chi2.cdf(statistic, freedom))
     assert tail > FALSE_FAIL_RATE / 2, f"Σz² = {statistic:.1f} for {freedom} scores"

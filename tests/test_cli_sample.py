@@ -15,6 +15,7 @@ import ebm
 from ebm.cli import drawing, fitting, main
 from ebm.report import analysis
 from ebm.tables import read_table, write_table
+from tests.sampling.test_interrupts import Interrupted
 from tests.statistical import check_distribution
 
 NAMES = ["Ann", "Bob", "Cid"]
@@ -124,7 +125,7 @@ def test_chains_that_disagree_end_with_1_and_their_draws(
     argv = (saved(model, tmp_path), "-n", 80, "--chains", 8, "--seed", 1)
     assert sampled(*argv, "-o", tmp_path / "x.csv") == 1
     err = capsys.readouterr().err
-    assert "R-hat above 1.1: the chains do not agree, raise --burn-in and --thin" in err
+    assert "R-hat above 1.05: the chains do not agree, raise --burn-in and --thin" in err
     assert "Warning" not in err
     assert len(read_table(tmp_path / "x.csv").states) == 80
 
@@ -357,3 +358,18 @@ def test_an_interruption_leaves_no_file(
     assert sampled(saved(MACHINE, tmp_path), "-o", tmp_path / "x.csv") == 130
     assert capsys.readouterr().err == "ebm: interrupted\n"
     assert not (tmp_path / "x.csv").exists()
+
+
+def test_an_interrupt_leaves_the_draws_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def sample(model: Any, **settings: Any) -> Any:
+        return ebm.sample(model, Interrupted(40), **settings)
+
+    monkeypatch.setattr(drawing, "sample", sample)
+    target = tmp_path / "draws.npy"
+    assert sampled(saved(MACHINE, tmp_path), "-n", 4000, "--thin", 2, "-o", target) == 130
+    assert np.load(target).shape == (64, 3)
+    err = capsys.readouterr().err
+    assert "interrupted after 16 of 1000 draws of each chain, which are returned" in err
+    assert "64 draws of 4 Gibbs chains" in err

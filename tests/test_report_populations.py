@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ebm
+from ebm._text import with_error
 from ebm.cli.command import main
 from ebm.errors import CodingError, EbmError, LimitError, ModelError
 from ebm.observables import population_count, word_entropy
@@ -200,3 +201,17 @@ def test_a_fit_of_pairs_that_was_interrupted_is_not_followed_by_another(monkeypa
     assert report.populations is None
     assert isinstance(report.model, ebm.BoltzmannMachine)
     assert any("before the k-pairwise fit" in note for note in report.warnings)
+
+
+def test_counts_too_rare_for_an_error_are_marked():
+    """Where fewer than five effective draws have a count, and where none has it."""
+    from ebm.report import _populations, _printed
+
+    draws = (np.random.default_rng(0).random((4, 1000, 6)) < 0.12).astype(np.int8)
+    shares, errors = _populations._shares_among(draws)
+    seen = np.bincount(draws.sum(axis=2).ravel(), minlength=7)
+    np.testing.assert_allclose(shares, seen / 4000)
+    assert (np.isnan(errors) == (seen < 5)).all()
+    assert np.isnan(errors).any()
+    assert _printed._with_noise(0.25, float("nan")) == "0.25000 ± ?"
+    assert with_error(0.25, float("nan"), 2) == "0.25, its error is not to be trusted"

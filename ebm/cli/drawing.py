@@ -6,6 +6,8 @@ import argparse
 import secrets
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +20,12 @@ from ebm.enumeration import exact
 from ebm.errors import EbmWarning, LimitError
 from ebm.io import load
 from ebm.sampling import Samples, SamplingRun, sample
+from ebm.sampling.chain_estimate import FEWEST_DRAWS, LARGEST_R_HAT
 from ebm.tables import write_table
 from ebm.tables._columns import default_names
 from ebm.tables.write_table import text_blocks
 
-_MIXED, _NOT_MIXED = 0, 1
-#: Chains with a larger R-hat have not mixed.
-_LARGEST_R_HAT = 1.1
+_MIXED, _NOT_MIXED, _INTERRUPTED = 0, 1, 130
 #: An enumeration that takes longer is replaced by chains.
 _SECONDS = 5.0
 _CHAINS, _BURN_IN, _THIN = 4, 100, 1
@@ -43,11 +44,11 @@ _OPTIONS = (
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Rows (n_rows, n) in the coding of a model, and whether the chains have mixed."""
+    """Rows (n_rows, n) in the coding of a model, and what the command exits with."""
 
     states: NDArray[Any]
     names: tuple[str, ...]
-    mixed: bool = True
+    code: int = _MIXED
 
 
 def add_sample(commands: Any) -> None:
@@ -59,7 +60,7 @@ def add_sample(commands: Any) -> None:
         f"independent and exact where an enumeration takes less than about {_SECONDS:g} seconds; "
         "otherwise, or with options of chains, they come from Gibbs chains.",
         epilog=f"Exit codes: 0 success; 1 chains have not mixed (R-hat above "
-        f"{_LARGEST_R_HAT}); 2 an error; 130 interrupted by Ctrl-C.",
+        f"{LARGEST_R_HAT}); 2 an error; 130 interrupted by Ctrl-C.",
     )
     command.add_argument("model", type=Path, metavar="MODEL", help="the .npz file of a model")
     add_options(command, _OPTIONS)
@@ -74,7 +75,7 @@ def _sample(arguments: argparse.Namespace) -> int:
     settings = {"n_chains": arguments.chains, "burn_in": arguments.burn_in, "thin": arguments.thin}
     draws = draw(model, arguments.n, seed, **settings)
     write(draws, out, force=arguments.force)
-    return _MIXED if draws.mixed else _NOT_MIXED
+    return draws.code
 
 
 def draw(model: Any, n_rows: int, seed: int, **settings: int | None) -> Draws:
@@ -97,13 +98,27 @@ def draw(model: Any, n_rows: int, seed: int, **settings: int | None) -> Draws:
     chains["n_chains"] = min(chains["n_chains"], n_rows)
     n_draws = -(-n_rows // chains["n_chains"])
     run = SamplingRun(thin=chains.pop("thin"), progress=sys.stderr.isatty())
-    samples = sample(model, n_draws=n_draws, rng=seed, run=run, **chains)
+    with _told():
+        samples = sample(model, n_draws=n_draws, rng=seed, run=run, **chains)
+    # Ctrl-C leaves fewer.
+    is_cut, n_rows = samples.chains.shape[1] < n_draws, min(n_rows, samples.chains[..., 0].size)
     tell(
         f"{n_rows} draws of {chains['n_chains']} Gibbs chains, {chains['burn_in']} sweeps before "
         f"the first draw and {run.thin} from one to the next (seed {seed})"
     )
     states = samples.chains.reshape(-1, model.space.n)[:n_rows]
-    return Draws(states, names, _mixed(samples, names))
+    code = _MIXED if _mixed(samples, names) else _NOT_MIXED
+    return Draws(states, names, _INTERRUPTED if is_cut else code)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Warnings of the library as sentences on the standard error stream."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EbmWarning)
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        tell(text)
 
 
 def _mixed(samples: Samples, names: tuple[str, ...]) -> bool:
@@ -111,11 +126,8 @@ def _mixed(samples: Samples, names: tuple[str, ...]) -> bool:
     if samples.chains.shape[1] < 4:
         tell("fewer than 4 draws of each chain: whether the chains agree cannot be said")
         return True
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", EbmWarning)
+    with _told():
         r_hat, ess = samples.r_hat, samples.ess
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
-        tell(text)
     if np.isnan(r_hat).all():
         return False
     worst, least = int(np.nanargmax(r_hat)), int(np.nanargmin(ess))
@@ -123,9 +135,14 @@ def _mixed(samples: Samples, names: tuple[str, ...]) -> bool:
         f"R-hat at most {r_hat[worst]:.3f} ({names[worst]}); the draws are worth at least "
         f"{ess[least]:.0f} independent ones ({names[least]})"
     )
-    if r_hat[worst] <= _LARGEST_R_HAT:
+    if ess[least] < FEWEST_DRAWS:
+        tell(
+            f"fewer than {FEWEST_DRAWS}: an error of a mean of these draws is not to be trusted, "
+            "raise -n or --thin"
+        )
+    if r_hat[worst] <= LARGEST_R_HAT:
         return True
-    tell(f"R-hat above {_LARGEST_R_HAT}: the chains do not agree, raise --burn-in and --thin")
+    tell(f"R-hat above {LARGEST_R_HAT}: the chains do not agree, raise --burn-in and --thin")
     return False
 
 

@@ -257,7 +257,9 @@ class GroupComparison:
         Rows are dealt out to groups of the same sizes at random, and the groups fitted again. This
         is exact where the distributions of the groups are equal. That of couplings alone is tested
         through statistics that are divided by their standard errors: without that the test of
-        equal couplings answers to biases that differ.
+        equal couplings answers to biases that differ. Strength does so even then where most
+        couplings are near zero, as Σ|W| is noise there: :meth:`parametric_tests` is for groups
+        whose biases or sizes differ much.
 
         Parameters
         ----------

@@ -37,8 +37,8 @@ from ebm.errors import EbmError, EbmWarning, LimitError, MemoryLimitError, requi
 from ebm.inversion._rows import MOST_CASES, whole_counts
 from ebm.learning import Likelihood, Penalty, fit
 from ebm.learning.losses import Loss
-from ebm.sampling import SamplingRun, autocorrelation_time, sample, split_r_hat
-from ebm.sampling.samples import LARGEST_R_HAT
+from ebm.sampling import SamplingRun, effective_sample_size, sample, split_r_hat
+from ebm.sampling.chain_estimate import LARGEST_R_HAT
 
 __all__ = ["GlobalTest", "Plan", "ResampledTests", "resampled_tests"]
 
@@ -330,7 +330,9 @@ def _sweeps_needed(model: Any, random: np.random.Generator) -> int:
     pilot = sample(model, n_draws=400, n_chains=64, rng=random, run=SamplingRun(n_jobs=1)).chains
     series = np.concatenate([pilot, model.energy(pilot)[..., None]], axis=-1)
     r_hat = float(np.nanmax(split_r_hat(series), initial=1.0))
-    needed = FADED * float(np.nanmax(autocorrelation_time(series), initial=1.0))
+    # Of units that never change the time is unknown, of slow ones it must not be.
+    times = pilot.shape[0] * pilot.shape[1] / effective_sample_size(series)
+    needed = FADED * float(np.nanmax(times, initial=1.0))
     if r_hat > LARGEST_R_HAT or not needed <= MOST_SWEEPS:
         raise EbmError(
             f"chains of the fit with equal couplings do not mix: split R-hat {r_hat:.3g}, and "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,27 +27,77 @@ class Estimate:
     value : float or ndarray
         The estimated value.
     standard_error : float or ndarray
-        One standard deviation of its sampling error, in the same units; 0 if it is exact.
+        One standard deviation of its sampling error, in the same units; 0 if it is exact, NaN where
+        none can be trusted.
+    degrees_of_freedom : float or ndarray
+        Those of the error itself, for Student's t; inf for a normal distribution.
+    note : str
+        Why the error is NaN or rough; empty if it is neither.
 
     Examples
     --------
     >>> import ebm
-    >>> print(ebm.Estimate(1.23456, 0.01))
+    >>> estimate = ebm.Estimate(1.23456, 0.01, degrees_of_freedom=19)
+    >>> print(estimate)
     1.235 ± 0.010
+    >>> low, high = estimate.interval(0.95)
+    >>> print(f"{low:.4f} to {high:.4f}")
+    1.2136 to 1.2555
     """
 
     value: Any
     standard_error: Any
+    degrees_of_freedom: Any = field(default=math.inf, kw_only=True)
+    note: str = field(default="", kw_only=True)
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Ends of the interval value ∓ t standard_error that covers the truth at this level.
+
+        Parameters
+        ----------
+        level : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        (float or ndarray, float or ndarray)
+            Low and high end; NaN where the error is.
+
+        Raises
+        ------
+        ModelError
+            If ``level`` is out of range.
+        """
+        width = self._quantile(level) * self.standard_error
+        return self.value - width, self.value + width
+
+    def _quantile(self, level: float) -> Any:
+        """The t that a standardized error stays below in modulus at this level."""
+        from scipy.special import ndtri, stdtrit
+
+        if not 0 < as_number(level, "level") < 1:
+            raise ModelError(f"level must be between 0 and 1, got {level!r}")
+        freedom = np.asarray(self.degrees_of_freedom, dtype=np.float64)
+        is_normal, upper = np.isinf(freedom), (1 + level) / 2
+        return np.where(is_normal, ndtri(upper), stdtrit(np.where(is_normal, 1, freedom), upper))[
+            ()
+        ]
 
     def __str__(self) -> str:
         if np.ndim(self.value):
-            return f"{self.value} ± {self.standard_error}"
+            with np.printoptions(nanstr="?"):
+                text = f"{self.value} ± {self.standard_error}"
+            return f"{text} ({self.note})" if self.note else text
         if self.standard_error == 0:
             return f"{self.value:.10g} ± 0"
-        if not math.isfinite(self.standard_error):
-            return f"{self.value:.10g} ± {self.standard_error}"
+        if np.isnan(self.standard_error):
+            reason = f": {self.note}" if self.note else ""
+            return f"{self.value:.3g}, its error is not to be trusted{reason}"
+        if np.isinf(self.standard_error):
+            return f"{self.value:.10g} ± inf"
         digits = max(0, 1 - math.floor(math.log10(self.standard_error)))
-        return f"{self.value:.{digits}f} ± {self.standard_error:.{digits}f}"
+        text = f"{self.value:.{digits}f} ± {self.standard_error:.{digits}f}"
+        return f"{text} (rough)" if self.note else text
 
 
 @dataclass(frozen=True, eq=False)

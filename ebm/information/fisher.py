@@ -258,6 +258,6 @@ def pair_fisher(ensemble: Any, pairs: Any, center: Array) -> Array:
     # Rows of products d_i d_j, the constant d_n = 1 among them.
     products = np.concatenate([np.arange(n) * (n + 1) + n, i * (n + 1) + j])
     mean = fourth[products, -1]
-    second = fourth[products[:, None], products]
+    second = fourth.take(products, axis=0).take(products, axis=1)
     second -= mean[:, None] * mean
     return np.asarray(second)

@@ -21,7 +21,7 @@ from ebm.learning._absolutes import Blocks, KeptCurvature, SparseLoss
 from ebm.learning._existence import require_chosen_categories
 from ebm.learning._grouped_coordinates import GroupedCoordinates
 from ebm.learning._sparse_levels import GroupedProblem
-from ebm.learning._sparse_problem import NO_ERRORS
+from ebm.learning._sparse_problem import why_no_errors
 from ebm.learning.penalties import AppliedPenalty, Penalty
 from ebm.learning.result import FitResult
 
@@ -177,7 +177,7 @@ class SparseLevelPseudolikelihood(GroupedProblem):
             misfit=float(np.abs(point.slopes - held).max(initial=0.0)),
             sample_size=self.rows.sample_size,
             history=run.history,
-            warnings=(NO_ERRORS,),
+            warnings=why_no_errors(self.penalty),
         )
 
 

@@ -18,7 +18,7 @@ from ebm.learning._existence import (
     empty_pairs,
     units_of_direction,
 )
-from ebm.learning._likelihood import UNDETERMINED, LikelihoodLoss, Point, deviations
+from ebm.learning._likelihood import UNDETERMINED, LikelihoodLoss, Point, deviations, is_regular
 from ebm.learning._separation import doubt_of_maximum, vanishing_direction
 from ebm.learning.result import FitResult
 
@@ -172,7 +172,14 @@ def _standard_errors(
         return np.zeros(len(point.theta)), ()
     deviation = deviations(fisher if is_pairwise else loss.curvature(fisher))
     scale = np.outer(deviation, deviation)
-    values, vectors = np.linalg.eigh(loss.curvature(fisher) / scale)
+    curvature = loss.curvature(fisher) / scale
+    if not is_flat and is_regular(curvature):
+        # What follows is for curvatures that hardly have an inverse.
+        response = np.asarray(loss.gauge @ (np.linalg.inv(curvature) / deviation[:, None]))
+        variance = np.einsum("ij,ij->i", response @ (fisher / scale), response)
+        errors = np.sqrt(np.maximum(variance, 0) / loss.sample_size)
+        return errors, ()
+    values, vectors = np.linalg.eigh(curvature)
     if not is_pairwise and (is_flat or not values[0] > UNDETERMINED * values[-1]):
         return None, (
             "no standard errors: some direction of parameters changes nothing, or along it the "

@@ -175,10 +175,10 @@ def _are_neighbors_alike(data: WeightedStates) -> bool:
     if not values.shape[1]:
         return False
     size, total = max(1, BLOCK // values.shape[1]), 0.0
-    for start in range(0, len(sequence) - 1, size):
-        here = sequence[start : start + size + 1]
-        total += float(np.vdot(values[here[:-1]], values[here[1:]]))
     with single_threaded_blas():
+        for start in range(0, len(sequence) - 1, size):
+            rows = values.take(sequence[start : start + size + 1], axis=0)
+            total += float(np.vdot(rows[:-1], rows[1:]))
         correlations = values.T @ (values * data.weights[:, None])
     return abs(total) > DEVIATIONS * math.sqrt(len(sequence) * float((correlations**2).sum()))
 

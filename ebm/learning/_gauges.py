@@ -23,8 +23,6 @@ from ebm.models._counts import gauge_moves
 
 #: Part of the way the center of the hidden layer goes at each update.
 SLIDING = 0.01
-#: Entries of a product that are made at a time.
-BLOCK = 2**14
 
 
 class Gauge:
@@ -119,28 +117,23 @@ class LayerGauge(Gauge):
 
     def gradient(self, gradient: Array, center: Array) -> Array:
         """∂L/∂U' = ∂L/∂U + (∂L/∂b)(ĥ − ĥ')ᵀ + (v̂ − m)(∂L/∂c)ᵀ."""
-        b, c, u = self._split(gradient)
-        _add_product(u, np.stack([b, self._visible], axis=1), np.stack([self._hidden - center, c]))
+        from ebm._kernels.gauges import add_to_slopes
+
+        add_to_slopes(gradient, self._visible, self._hidden - center)
         return gradient
 
     def moved(self, theta: Array, move: Array, center: Array) -> Array:
         """Δb = Δb' + ΔU (ĥ − ĥ'), Δc = Δc' + ΔUᵀ (v̂ − m)."""
-        after = theta + move
-        (b, c, _), (_, _, u) = self._split(after), self._split(move)
-        b += u @ (self._hidden - center)
-        if self._visible.any():
-            c += self._visible @ u
+        from ebm._kernels.gauges import add_move
+
+        after = np.empty_like(theta)
+        add_move(theta, move, self._visible, self._hidden - center, after)
         return after
 
     def slid(self, center: Array, both: Array) -> Array:
         """A step towards the mean of both hidden means, which are gradients by the biases c."""
         mean = -0.5 * both[self._n : self._n + self._m]
         return np.asarray((1 - SLIDING) * center + SLIDING * mean)
-
-    def _split(self, theta: Array) -> tuple[Array, Array, Array]:
-        """Views of b, c and U."""
-        n, m = self._n, self._m
-        return theta[:n], theta[n : n + m], theta[n + m :].reshape(n, m)
 
 
 class TiedGauge(Gauge):
@@ -156,14 +149,6 @@ class TiedGauge(Gauge):
     def moved(self, theta: Array, move: Array, center: Array) -> Array:
         """θ + A Δφ, from (p,) and (q,)."""
         return np.asarray(theta + self._directions @ move)
-
-
-def _add_product(matrix: Array, left: Array, right: Array) -> None:
-    """matrix += left right in place, some rows at a time, so that products stay in cache."""
-    # BLAS has this in one call, but scipy's: its threads and those of numpy's BLAS would contend.
-    size = max(1, BLOCK // right.shape[1])
-    for start in range(0, len(matrix), size):
-        matrix[start : start + size] += left[start : start + size] @ right
 
 
 def gauge_of(

@@ -398,7 +398,7 @@ class Point:
         hessian, idle = self.loss.curvature(self.fisher), self.loss.coordinates.n_idle
         deviation = deviations(hessian)
         scaled = _scaled(hessian, deviation)
-        if idle == len(hessian) or (idle == 0 and _is_regular(scaled)):
+        if idle == len(hessian) or (idle == 0 and is_regular(scaled)):
             return None
         values, vectors = np.linalg.eigh(scaled)
         values, directions = values[idle:], vectors[:, idle:] / deviation[:, None]
@@ -472,7 +472,7 @@ def _scaled(fisher: Array, deviation: Array) -> Array:
     return np.asarray(fisher / (deviation[:, None] * deviation))
 
 
-def _is_regular(scaled: Array) -> bool:
+def is_regular(scaled: Array) -> bool:
     """Whether no eigenvalue comes near ``SINGULAR``, by the pivots, which are far cheaper."""
     try:
         return bool(np.linalg.cholesky(scaled).diagonal().min() > REGULAR)
@@ -485,7 +485,7 @@ def solve_scaled(hessian: Array, gradient: Array) -> Array:
     deviation = deviations(hessian)
     scaled = _scaled(hessian, deviation)
     slopes = gradient / deviation
-    if _is_regular(scaled):
+    if is_regular(scaled):
         return np.asarray(np.linalg.solve(scaled, slopes) / deviation)
     values, vectors = np.linalg.eigh(scaled)
     if not values[-1] > 0:

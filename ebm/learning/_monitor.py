@@ -13,7 +13,7 @@ from ebm._iterate import State
 from ebm._types import Array
 from ebm.learning._families import has_counts, has_hidden_units, layers_of
 from ebm.learning._gauges import Gauge, gauge_of
-from ebm.learning._statistics import count_variances, mean_energy, reconstruction_error, variances
+from ebm.learning._statistics import count_variances, mean_energy, variances
 from ebm.learning.penalties import AppliedPenalty
 
 #: States drawn from the model for each sample while the running mean remembers: its Monte-Carlo
@@ -51,12 +51,32 @@ class Monitor:
 
     def hidden_mean(self, model: Any) -> Array:
         """Means of the hidden units given the probe, (m,); empty for models without."""
-        if not has_hidden_units(model):
-            return np.zeros(0)
+        return np.zeros(0) if not has_hidden_units(model) else self._means(model)[0]
+
+    def reconstruction(self, model: Any) -> float:
+        """Mean of (v − E[v | h = E[h|v]])² over the probe; NaN for models without hidden units."""
+        return math.nan if not has_hidden_units(model) else self._means(model)[1]
+
+    def _means(self, model: Any) -> tuple[Array, float]:
+        """Both averages over the probe; those of the last model are kept."""
         from scipy.special import expit
 
-        form = layers_of(model).at_origin()
-        return np.asarray(self.probe.expectation(lambda v: expit(v @ form.weights + form.hidden)))
+        if self._last[0] is not model:
+            form = layers_of(model).at_origin()
+
+            def observed(v: Array) -> Array:
+                h = expit(v @ form.weights + form.hidden)
+                again = expit(h @ form.weights.T + form.visible)
+                return np.column_stack([h, ((v - again) ** 2).mean(axis=1)])
+
+            means = self.probe.expectation(observed)
+            self._last[:] = model, (means[:-1], float(means[-1]))
+        kept: tuple[Array, float] = self._last[1]
+        return kept
+
+    @cached_property
+    def _last(self) -> list[Any]:
+        return [None, None]
 
     def entry(self, state: State, model: Any, ensemble: Any) -> dict[str, Any]:
         """What another entry of the history adds to the state.
@@ -113,13 +133,7 @@ class Monitor:
         errors = math.sqrt(sampling + noise), math.sqrt(sampling + mean_noise)
         bare = scaled[2] if self.penalty else scaled[0]
         sizes = _rms(scaled[0], errors[0]), _rms(scaled[1], errors[1])
-        return np.array([_largest(scaled[0]), *sizes, _largest(bare)])
-
-    def reconstruction(self, model: Any) -> float:
-        """The reconstruction error of the probe; NaN for models without hidden units."""
-        if not has_hidden_units(model):
-            return math.nan
-        return reconstruction_error(model, self.probe)
+        return np.array([largest_size(scaled[0]), *sizes, largest_size(bare)])
 
     def gap(self, model: Any) -> float:
         """Mean energy of the validation rows less that of the probe; NaN without validation."""
@@ -128,7 +142,7 @@ class Monitor:
         return mean_energy(model, self.validation) - mean_energy(model, self.probe)
 
 
-def _largest(values: Array) -> float:
+def largest_size(values: Array) -> float:
     """max |values|, without an array of their magnitudes."""
     return float(max(values.max(), -values.min()))
 

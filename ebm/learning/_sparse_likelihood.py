@@ -17,7 +17,7 @@ from ebm.information.fisher import symmetrized
 from ebm.learning._absolutes import Blocks, SparseLoss
 from ebm.learning._families import pairs_of
 from ebm.learning._likelihood import LikelihoodLoss
-from ebm.learning._sparse_problem import NO_ERRORS, SparseProblem
+from ebm.learning._sparse_problem import SparseProblem, why_no_errors
 from ebm.learning.result import FitResult
 from ebm.models._library import pair_machine
 from ebm.spaces import Spins
@@ -176,7 +176,7 @@ class SparseLikelihoodProblem(SparseProblem):
             fisher=FisherInformation(symmetrized(fisher)),
             ensemble=point.ensemble,
             history=run.history,
-            warnings=(NO_ERRORS,),
+            warnings=why_no_errors(self.penalty),
         )
 
 

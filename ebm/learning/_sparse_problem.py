@@ -32,6 +32,13 @@ NO_ERRORS = (
     "no standard errors: l1 chose the couplings and shrank them; ebm.inversion.one_step has "
     "intervals that are right for all pairs"
 )
+#: Why there are none where nothing was chosen.
+WITHOUT_L1 = "no standard errors by ProximalNewton: without l1 and group_l1 leave the solver out"
+
+
+def why_no_errors(penalty: AppliedPenalty) -> tuple[str, ...]:
+    """The warning of a result without standard errors."""
+    return (NO_ERRORS if penalty.strength.has_l1 else WITHOUT_L1,)
 
 
 @dataclass(frozen=True, eq=False)

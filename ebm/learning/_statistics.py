@@ -25,7 +25,7 @@ from ebm.learning._families import (
     pairs_of,
 )
 from ebm.models._counts import shares_of_counts
-from ebm.sampling._precision import single_precision_suffices
+from ebm.sampling._precision import single_layers
 
 #: Derivatives by parameters that are held at a time.
 CHUNK = 2**24
@@ -45,9 +45,8 @@ def difference(model: Any, batch: Any, ensemble: Any, *, rough: bool) -> tuple[A
     """
     if rough and isinstance(batch, Batch) and isinstance(ensemble, Batch):
         form = layers_of(model)
-        with np.errstate(over="ignore"):
-            weights: NDArray[np.float32] = form.weights.astype(np.float32)
-        if single_precision_suffices(weights.T, form.at_origin().hidden):
+        weights = single_layers(form)
+        if weights is not None:
             return _layered_difference(form, weights, batch, ensemble)
     data_average, model_average = gradient_of(model, batch), gradient_of(model, ensemble)
     return data_average - model_average, data_average + model_average
@@ -67,7 +66,8 @@ def _layered_difference(
     """
     n, m = weights.shape
     inputs, center = form.at_origin().hidden.astype(np.float32), form.hidden_center
-    gradient, both = np.zeros(n + m + n * m), np.zeros(n + m)
+    gradient, both = np.empty(n + m + n * m), np.zeros(n + m)
+    gradient[: n + m] = 0
     products: Any = None
 
     def of_rows(start: int) -> tuple[Any, Any, Any]:
@@ -198,17 +198,3 @@ def _known(spread: Array, square: Array) -> Array:
     """Variances beside mean squares, 1 where they are rounding, (p,)."""
     is_known = spread > np.maximum(ROUNDING * square, NOTHING * spread.max(initial=0))
     return np.where(is_known, spread, 1.0)
-
-
-def reconstruction_error(model: Any, batch: Ensemble) -> float:
-    """Mean of (v − p(v = 1 | h = p(h = 1 | v)))² over units and states."""
-    from scipy.special import expit
-
-    form = layers_of(model).at_origin()
-
-    def error(v: Array) -> Array:
-        h = expit(v @ form.weights + form.hidden)
-        again = expit(h @ form.weights.T + form.visible)
-        return np.asarray(((v - again) ** 2).mean(axis=1))
-
-    return float(batch.expectation(error))

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ebm._arrays import as_flag, as_integer
+from ebm._arrays import as_flag, as_integer, read_only
 from ebm._checkpoints import fingerprints
 from ebm._iterate import State
 from ebm._types import Array
 from ebm.errors import DivergenceError, EbmError
 from ebm.learning._answers import checked_step
+from ebm.learning._monitor import largest_size
 from ebm.learning._search import checked_tolerance
 from ebm.learning.natural_gradient import metric_for
 from ebm.learning.optimizers import Optimizer
@@ -133,7 +134,7 @@ class GradientSteps:
             gradient *= share
         total = state["total"] + gradient if state["summed"] else gradient.copy()
         move, optimizer = self._move(loss, state, model, ensemble, gradient)
-        theta = loss.gauge.moved(theta, move, state["center"])
+        theta = read_only(loss.gauge.moved(theta, move, state["center"]))
         after = {
             **state,
             **rows,
@@ -174,7 +175,7 @@ class GradientSteps:
             **state,
             **measures,
             "calm": state["calm"] + 1 if is_quiet else 0,
-            "change": float(np.abs(state["theta"] - state["before"]).max()),
+            "change": largest_size(state["theta"] - state["before"]),
             "before": state["theta"],
             "total": np.zeros_like(state["total"]),
             "shares": 0.0,
@@ -198,7 +199,7 @@ class GradientSteps:
             rms_moment_error=float(smoothed) if loss.follows_model else math.nan,
             reconstruction_error=loss.monitor.reconstruction(model),
             free_energy_gap=loss.monitor.gap(model),
-            largest_parameter=float(np.abs(state["theta"]).max()),
+            largest_parameter=largest_size(state["theta"]),
             log_likelihood_error=likelihood.standard_error,
         )
 

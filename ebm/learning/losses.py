@@ -335,7 +335,8 @@ class LikelihoodProblem:
                 f"the scaling of {p} parameters",
                 "take fewer units, or weights that are a sparse matrix of the pairs wanted",
             )
-        require_possible(target, self.family.pairs)
+        if isinstance(self.data, Moments):
+            require_possible(target, self.family.pairs)
         loss = PairLikelihoodLoss(self.family, target, average, self.penalty, self.data)
         # Before anything of size p² is made, for the limits of the average.
         loss.point(loss.start())

@@ -34,6 +34,11 @@ def read_only(array: ArrayLike) -> Array:
     return copy
 
 
+def unwritten(array: Array) -> Array:
+    """The array itself where nobody can write to it, else a read-only copy."""
+    return read_only(array) if array.flags.writeable or array.base is not None else array
+
+
 def vector(values: Any, n: int, name: str, names: Sequence[str] | None = None) -> Array:
     """A read-only vector of n finite numbers, in the order of ``names``; one stands for n."""
     array = aligned(values, name, names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -222,6 +223,10 @@ class RestrictedBoltzmannMachine(LayerConditionals, ParametricModel):
 
     def layered_form(self) -> LayeredForm:
         """The energy of both layers about its own centers."""
+        return self._form
+
+    @cached_property
+    def _form(self) -> LayeredForm:
         return LayeredForm(
             self.weights,
             self.visible_biases,
@@ -284,9 +289,8 @@ class RestrictedBoltzmannMachine(LayerConditionals, ParametricModel):
         NormalizationError
             If exp(−E) has no finite sum there.
         """
-        visible, hidden, weights, precisions = map(
-            _couplings.read_only, self._split(theta, "theta")
-        )
+        theta = _couplings.unwritten(_couplings.parameter_vector(theta, self, "theta"))
+        visible, hidden, weights, precisions = self._split(theta, "theta")
         numbers = {"weights": weights, "visible_biases": visible, "hidden_biases": hidden}
         if not self._is_binary:
             units = self.units

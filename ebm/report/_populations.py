@@ -7,9 +7,10 @@ import warnings
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ebm._types import Array
-from ebm.ensembles import Ensemble, WeightedStates
+from ebm.ensembles import WeightedStates
 from ebm.enumeration import ExactEnsemble
 from ebm.errors import CodingError, EbmError, EbmWarning, ModelError
 from ebm.learning import Adam, FitResult, GradientSteps, Likelihood, Penalty, PersistentChains, fit
@@ -29,7 +30,7 @@ from ebm.report.sampled import (
     independent_units,
     partition_of,
 )
-from ebm.sampling import ParallelTempering, Samples, SamplingRun, sample
+from ebm.sampling import ParallelTempering, Samples, SamplingRun, mean_of_chains, sample
 from ebm.spaces import Binary
 
 #: Estimators of the entropy of words that a report shows.
@@ -155,7 +156,7 @@ def _by_chains(
             warnings.simplefilter("always", EbmWarning)
             samples = sample(start, n_draws=N_DRAWS, n_chains=N_CHAINS, rng=rng, run=run)
             beyond = float(_shares_of_draws(samples)[0][last_seen + 1 :].sum())
-        interrupted = result.message.startswith("interrupted")
+        interrupted = result.message.startswith("interrupted") or samples.chains.shape[1] < N_DRAWS
         if interrupted or beyond * data.sample_size <= MOST_BEYOND:
             break
     for warning in caught:
@@ -168,15 +169,20 @@ def _shares(ensemble: Any, rng: np.random.Generator) -> tuple[Array, Array]:
     if isinstance(ensemble, SampledModel):
         return _shares_of_draws(ensemble.samples)
     if isinstance(ensemble, ExactEnsemble) and ensemble.space.n > MAX_UNITS:
-        drawn = Ensemble.from_data(ensemble.sample(EXACT_DRAWS, rng), space=ensemble.space)
-        shares = population_count(drawn)
-        return shares, np.sqrt(shares * (1 - shares) / EXACT_DRAWS)
+        return _shares_among(ensemble.sample(EXACT_DRAWS, rng)[None])
     shares = population_count(ensemble)
     return shares, np.zeros_like(shares)
 
 
 def _shares_of_draws(samples: Samples) -> tuple[Array, Array]:
-    """P(K) of chains, with errors that regard their autocorrelation."""
-    counts = np.arange(samples.space.n + 1)
-    estimate = samples.estimate(lambda x: (x.sum(axis=-1)[:, None] == counts).astype(float))
-    return np.asarray(estimate.value), np.nan_to_num(np.asarray(estimate.standard_error))
+    """P(K) of chains."""
+    # Whether the chains have mixed is a question to K, not to each of its values.
+    samples.estimate(lambda x: x.sum(axis=-1))
+    return _shares_among(samples.chains)
+
+
+def _shares_among(chains: NDArray[Any]) -> tuple[Array, Array]:
+    """P(K) in draws (chain, draw, n) and its errors, NaN where K is too rare."""
+    counts = np.arange(chains.shape[-1] + 1)
+    estimate = mean_of_chains(chains.sum(axis=-1)[..., None] == counts)
+    return np.asarray(estimate.value), np.asarray(estimate.standard_error)

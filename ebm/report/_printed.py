@@ -309,6 +309,8 @@ def _populations(report: Sections) -> Lines:
         for share in s.shares[:_MAX_COUNTS]
     ]
     yield from table([("K", "P(K) of data", "pairwise", "k-pairwise"), *rows], ">>>>")
+    if any(cell.endswith("?") for row in rows for cell in row):
+        yield from wrapped("Errors ? are not to be trusted: too few draws of a model have this K.")
     for words in s.words:
         name = f"entropy of words, {_ESTIMATORS.get(words.estimator, words.estimator)}"
         yield labelled(name, f"{with_error(words.value, words.error)} bits")
@@ -340,7 +342,9 @@ def _edges(report: Sections) -> Lines:
 
 
 def _with_noise(value: float, error: float) -> str:
-    """A probability, with its error if it has one."""
+    """A probability, with its error if it has one; NaN is one that is refused."""
+    if math.isnan(error):
+        return f"{value:.5f} ± ?"
     return f"{value:.5f} ± {error:.5f}" if error else f"{value:.5f}"
 
 

@@ -329,7 +329,8 @@ class PopulationShare:
     data, data_error : float
         P(K) of the data and its standard error.
     pairwise, pairwise_error : float
-        P(K) of the pairwise model and its Monte Carlo error, 0 where it is exact.
+        P(K) of the pairwise model and its Monte Carlo error, 0 where it is exact, NaN where it is
+        refused because too few draws have K active units.
     k_pairwise, k_pairwise_error : float
         The same of the k-pairwise model.
     """

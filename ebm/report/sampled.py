@@ -81,7 +81,8 @@ class SampledModel(Ensemble):
         unit = 1.0 if base is None else math.log(base)
         energy = self.samples.estimate(self.model.energy)
         error = math.hypot(float(energy.standard_error), float(self.partition.standard_error))
-        return Estimate((self.log_partition + float(energy.value)) / unit, error / unit)
+        value = (self.log_partition + float(energy.value)) / unit
+        return Estimate(value, error / unit, note=energy.note)
 
 
 def independent_units(data: WeightedStates | IncompleteEnsemble) -> Any:
@@ -140,7 +141,7 @@ def fit_by_chains(
         # Known now, since the report asks for it and it takes a while.
         _ = drawn.ess
         samples = drawn
-        if not result.message.startswith("interrupted"):
+        if not result.message.startswith("interrupted") and drawn.chains.shape[1] == N_DRAWS:
             fisher, errors = _errors(model, samples, data.sample_size, (l2, l2_biases))
             partition = partition_of(model, ANNEALING_STEPS, source, progress)
     notes = result.warnings

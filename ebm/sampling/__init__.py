@@ -2,8 +2,15 @@
 
 from ebm.sampling.annealing import AnnealedSamples, Annealing
 from ebm.sampling.bennett import BennettRatio, ThermodynamicIntegration
+from ebm.sampling.chain_estimate import ChainEstimate
 from ebm.sampling.clusters import SwendsenWang, Wolff
-from ebm.sampling.diagnostics import autocorrelation_time, effective_sample_size, split_r_hat
+from ebm.sampling.diagnostics import (
+    autocorrelation_time,
+    drift,
+    effective_sample_size,
+    mean_of_chains,
+    split_r_hat,
+)
 from ebm.sampling.gibbs import Gibbs, Metropolis
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, Langevin
 from ebm.sampling.log_partition import log_partition
@@ -25,6 +32,7 @@ __all__ = [
     "AnnealedSamples",
     "Annealing",
     "BennettRatio",
+    "ChainEstimate",
     "ChainState",
     "ContinuousChains",
     "ContinuousSamples",
@@ -45,8 +53,10 @@ __all__ = [
     "ThermodynamicIntegration",
     "Wolff",
     "autocorrelation_time",
+    "drift",
     "effective_sample_size",
     "log_partition",
+    "mean_of_chains",
     "sample",
     "split_r_hat",
     "uniforms",

@@ -100,14 +100,21 @@ class SwapCounts:
     """Rejections, tries and round trips of all chains, each block added by its thread."""
 
     def __init__(self, n_slots: int, n_chains: int) -> None:
-        self._rejected = np.empty((n_slots - 1, n_chains))
-        self._trips = np.empty(n_chains, dtype=np.int64)
+        self._rejected = np.zeros((n_slots - 1, n_chains))
+        self._trips = np.zeros(n_chains, dtype=np.int64)
         self._tries, self._scans = np.zeros(n_slots - 1), 0
 
     def add(self, work: LadderWork, rows: slice) -> None:
         """Take over the counts of some chains; tries and scans are the same in all blocks."""
         self._rejected[:, rows], self._trips[rows] = work.rejected, work.trips
         self._tries, self._scans = work.tries, work.n_counted
+
+    def include(self, more: SwapCounts) -> None:
+        """Add those of another portion of the work."""
+        self._rejected += more._rejected
+        self._trips += more._trips
+        self._tries = self._tries + more._tries
+        self._scans += more._scans
 
     def summary(self) -> dict[str, Any]:
         """The parts of a record."""

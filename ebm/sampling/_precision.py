@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from ebm._arrays import is_sparse
 from ebm._types import Array
 from ebm.errors import ModelError
-from ebm.forms import LARGEST_ENERGY
+from ebm.forms import LARGEST_ENERGY, LayeredForm
 
 #: Largest rounding of log-odds that is left to single precision: far below the error of any run.
 ROUNDING = 1e-3
@@ -28,6 +29,23 @@ def single_precision_suffices(
     stand for other units; infinite entries, as after a cast to single precision, do not suffice.
     """
     return largest_sum(weights, row_biases, column_biases, enough=LARGEST_SUM) <= LARGEST_SUM
+
+
+def single_layers(form: LayeredForm) -> NDArray[np.float32] | None:
+    """Weights (n, m) in single precision where it suffices for both layers; made once for a form.
+
+    A sweep and both sides of the learning rule ask for them at every update.
+    """
+    if form not in _SINGLE:
+        with np.errstate(over="ignore", invalid="ignore"):
+            origin = form.at_origin()
+            weights = np.ascontiguousarray(origin.weights, dtype=np.float32)
+            suffices = single_precision_suffices(weights, origin.visible, origin.hidden)
+        _SINGLE[form] = weights if suffices else None
+    return _SINGLE[form]
+
+
+_SINGLE: WeakKeyDictionary[LayeredForm, NDArray[np.float32] | None] = WeakKeyDictionary()
 
 
 def require_sums(

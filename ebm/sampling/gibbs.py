@@ -21,7 +21,7 @@ from ebm.sampling._count_sweeps import counted_sweeper
 from ebm.sampling._form_sweepers import FormSweeper, TwoValued, Work
 from ebm.sampling._item_sweeps import item_sweeper
 from ebm.sampling._mixed_units import MixedSweeper
-from ebm.sampling._precision import require_sums, single_precision_suffices
+from ebm.sampling._precision import require_sums, single_layers, single_precision_suffices
 from ebm.sampling._rows import LevelCouplings, level_couplings, quadratic_log_weights, term_rows
 from ebm.sampling._streams import portions
 from ebm.sampling.sweeper import Ordered, Sampler, Sweeper, uniforms
@@ -371,15 +371,13 @@ class LayerSweeper(TwoValued):
     n_swept: int | None = None
 
     def __init__(self, form: LayeredForm, space: HomogeneousSpace) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            origin = form.at_origin()
-            self._up: Any = np.ascontiguousarray(origin.weights, dtype=np.float32)
-        dtype: Any = np.float32
-        if single_precision_suffices(self._up, origin.visible, origin.hidden):
-            form = origin
-        else:
+        self._up: Any = single_layers(form)
+        if self._up is None:
             require_sums(form.weights, form.visible, form.hidden, name="the machine")
-            dtype, self._up = np.float64, np.ascontiguousarray(form.weights)
+            self._up = np.ascontiguousarray(form.weights)
+        else:
+            form = form.at_origin()
+        dtype = self._up.dtype
         super().__init__(space, dtype)
         self._visible, self._hidden = form.visible.astype(dtype), form.hidden.astype(dtype)
         self._centers = form.visible_center, form.hidden_center

@@ -12,18 +12,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats, as_integer, as_number
+from ebm._jobs import interruptible
 from ebm._progress import ticker
 from ebm._types import Array
 from ebm.errors import MEMORY_LIMIT, ModelError, PoorMixingWarning, ShapeError, require_memory, warn
 from ebm.sampling._arithmetic import Arithmetic, arithmetic_of
 from ebm.sampling._chains import GivenStart, side_by_side
 from ebm.sampling._streams import SeededRun
+from ebm.sampling.chain_estimate import LARGEST_R_HAT
+from ebm.sampling.diagnostics import split_r_hat
 from ebm.sampling.samples import (
-    LARGEST_R_HAT,
     ContinuousChains,
     ContinuousSamples,
     SamplingRun,
-    r_hat_of_poor_mixing,
+    require_some,
+    tell_mixing,
 )
 from ebm.spaces import Reals
 from ebm.spaces._labels import refuse_labels
@@ -143,9 +146,9 @@ def walk(
     for _ in range(burn_in):
         walk.move()
     walk.n_accepted = 0 * walk.n_accepted
-    values = _recorded(walk, n_draws, run)
-    n_moves = n_draws * run.thin
-    acceptance = place.to_host(walk.n_accepted) / n_moves
+    values, states, n_accepted, stream = _recorded(walk, n_draws, run)
+    n_moves = values.shape[1] * run.thin
+    acceptance = place.to_host(n_accepted) / n_moves
     # A few refusals in a row are no sign of anything.
     if n_moves >= 20 and not acceptance.all():
         warn(
@@ -153,8 +156,7 @@ def walk(
             f"smaller step than {sampler.step:g}, or start nearer to where the energy is low",
             PoorMixingWarning,
         )
-    r_hat = r_hat_of_poor_mixing(values)
-    if r_hat is not None:
+    if tell_mixing(values) and ((r_hat := split_r_hat(values)) > LARGEST_R_HAT).any():
         warn(
             f"the chains disagree: split R-hat is up to {np.nanmax(r_hat):.3g}, and above "
             f"{LARGEST_R_HAT} for {int((r_hat > LARGEST_R_HAT).sum())} of {r_hat.size} recorded "
@@ -162,7 +164,7 @@ def walk(
             "burn_in, or take longer steps",
             PoorMixingWarning,
         )
-    final = ContinuousChains(np.array(place.to_host(walk.states)), place.stream())
+    final = ContinuousChains(np.array(place.to_host(states)), stream)
     seeds.end(final.states, values)
     return ContinuousSamples(values, acceptance, final)
 
@@ -262,26 +264,32 @@ def _started(space: Reals, start: GivenStart) -> tuple[Array, np.random.Generato
     return states, seeds.source, seeds
 
 
-def _recorded(walk: _Walk, n_draws: int, run: SamplingRun) -> Array:
-    """Values observed after every ``thin`` transitions, (chain, draw, …)."""
+def _recorded(walk: _Walk, n_draws: int, run: SamplingRun) -> tuple[Array, Any, Any, Any]:
+    """Values observed after every ``thin`` transitions, (chain, draw, …), and where the last left.
+
+    That is the states, the numbers of accepted proposals and the state of the generator.
+    """
     tick, close = ticker(run.progress, n_draws, "draw")
-    values = np.empty(0)
-    for draw in range(n_draws):
-        for _ in range(run.thin):
-            walk.move()
-        seen = _observed(run.observe, walk)
-        if not draw:
-            _require_memory(seen.shape, n_draws)
-            values = np.empty((len(seen), n_draws, *seen.shape[1:]))
-        if seen.shape != values[:, draw].shape:
-            raise ShapeError(
-                f"observe must return one shape, got {values[:, draw].shape} first and then "
-                f"{seen.shape}"
-            )
-        values[:, draw] = seen
-        tick()
+    values, n_done, last = np.empty(0), 0, (walk.states, walk.n_accepted, walk.place.stream())
+    with interruptible():
+        for draw in range(n_draws):
+            for _ in range(run.thin):
+                walk.move()
+            seen = _observed(run.observe, walk)
+            if not draw:
+                _require_memory(seen.shape, n_draws)
+                values = np.empty((len(seen), n_draws, *seen.shape[1:]))
+            if seen.shape != values[:, draw].shape:
+                raise ShapeError(
+                    f"observe must return one shape, got {values[:, draw].shape} first and then "
+                    f"{seen.shape}"
+                )
+            values[:, draw] = seen
+            n_done, last = draw + 1, (walk.states, walk.n_accepted, walk.place.stream())
+            tick()
     close()
-    return values
+    require_some(n_done, n_draws)
+    return values[:, :n_done], *last
 
 
 def _require_memory(shape: tuple[int, ...], n_draws: int) -> None:

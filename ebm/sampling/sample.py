@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, overload
 
@@ -9,15 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer
+from ebm._jobs import interruptible
 from ebm._parallel import number_of_jobs
 from ebm._progress import ticker
 from ebm._randomness import RandomSource
 from ebm._types import Words
-from ebm.errors import (
-    MEMORY_LIMIT,
-    ModelError,
-    require_memory,
-)
+from ebm.errors import MEMORY_LIMIT, ModelError, require_memory
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling._chains import GivenStart, moved, started, with_copies
 from ebm.sampling._ladder import LadderSweeper, SwapCounts
@@ -30,12 +29,16 @@ from ebm.sampling.samples import (
     ContinuousSamples,
     Samples,
     SamplingRun,
+    require_some,
 )
 from ebm.sampling.sweeper import part_sweeper
 from ebm.sampling.tempered_samples import TemperedSamples
 from ebm.spaces._fixed_units import fixed_units
 
 __all__ = ["sample"]
+
+#: Draws of the first portion of the work, and seconds from which portions do not grow.
+FIRST_PORTION, LONG_PORTION = 16, 0.2
 
 
 @overload
@@ -128,9 +131,12 @@ def sample(
     -----
     RepeatedNumbersWarning
         In the third of successive runs with one seed, each from states where the last one ended.
+    EbmWarning
+        If Ctrl-C ended the chains: the draws so far are returned, if they are four of each chain or
+        more, and can be continued.
     PoorMixingWarning
         Over R^n, if a chain accepted none of 20 proposals or more; or if chains disagree: split
-        R-hat above 1.1 in 100 draws or more, 400 in all.
+        R-hat above 1.05 in 100 draws or more, 400 in all.
 
     Examples
     --------
@@ -207,13 +213,14 @@ def _swept(
     chains = slots[0]
     start = with_copies(start, model, sweeper.n_copies, seeds.source, clamped)
     tick, close = ticker(run.progress, len(block_slices(n_chains)) * n_draws, "draw")
+    n_done, portion = 0, 0
 
     def move(work: Any, stream: Words, rows: slice) -> None:
-        if burn_in:
+        if not n_done and burn_in:
             sweeper.advance(work, stream, burn_in)
         if counts is not None:
             work.forget_counts()
-        for draw in range(n_draws):
+        for draw in range(n_done, n_done + portion):
             sweeper.advance(work, stream, run.thin)
             states = sweeper.read(work)
             if sweeper.n_copies:
@@ -224,11 +231,21 @@ def _swept(
         if counts is not None:
             counts.add(work, rows)
 
-    counts = None
-    if isinstance(sweeper, LadderSweeper):
-        counts = SwapCounts(n_slots, n_chains)
-    final = moved(sweeper, start, move, number_of_jobs(run.n_jobs))
+    final, counts, swaps = start, None, SwapCounts(n_slots, n_chains)
+    with interruptible():
+        for portion in _portions(n_draws):
+            if isinstance(sweeper, LadderSweeper):
+                counts = SwapCounts(n_slots, n_chains)
+            # Streams are advanced in place.
+            begun = replace(final, streams=final.streams.copy())
+            final = moved(sweeper, begun, move, number_of_jobs(run.n_jobs))
+            n_done += portion
+            if counts is not None:
+                swaps.include(counts)
     close()
+    require_some(n_done, n_draws)
+    slots = slots[:, :, :n_done]
+    chains = slots[0]
     copies = None if final.copies is None else final.copies.astype(kind)
     final = replace(final, states=final.states.astype(kind), copies=copies, space=space)
     seeds.end(final.states, chains)
@@ -237,4 +254,15 @@ def _swept(
         return Samples(space, chains, final, clamped=units)
     betas = np.array([1.0, *sampler.betas])  # type: ignore[attr-defined]
     parts = {"space": space, "chains": chains, "final": final, "clamped": units, "model": model}
-    return TemperedSamples(**parts, betas=betas, slots=slots, **counts.summary())
+    return TemperedSamples(**parts, betas=betas, slots=slots, **swaps.summary())
+
+
+def _portions(n_draws: int) -> Iterator[int]:
+    """Draws of each portion of the work, of which those before Ctrl-C are kept."""
+    size = FIRST_PORTION
+    while n_draws:
+        size, begun = min(size, n_draws), time.perf_counter()
+        yield size
+        n_draws -= size
+        if time.perf_counter() - begun < LONG_PORTION:
+            size *= 2

@@ -13,18 +13,23 @@ from numpy.typing import ArrayLike, NDArray
 from ebm._arrays import as_integer
 from ebm._parallel import number_of_jobs
 from ebm._types import Array, Words
-from ebm.ensembles import Ensemble, Estimate, Moments
+from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import Observable, observed
-from ebm.errors import ModelError, PoorMixingWarning, StuckUnitWarning, warn
+from ebm.errors import EbmWarning, ModelError, PoorMixingWarning, StuckUnitWarning, warn
 from ebm.sampling._ladder import LadderState
-from ebm.sampling.diagnostics import effective_sample_size, split_r_hat
+from ebm.sampling.chain_estimate import LARGEST_R_HAT, ChainEstimate
+from ebm.sampling.diagnostics import (
+    about_own_means,
+    effective_sample_size,
+    mean_of_chains,
+    split_r_hat,
+)
 from ebm.spaces import StateSpace
 
 __all__ = ["ChainState", "ContinuousChains", "ContinuousSamples", "Samples", "SamplingRun"]
 
 
-#: Split R̂ above which means are not to be trusted, and the draws of a chain that it takes to tell.
-LARGEST_R_HAT = 1.1
+#: Draws of a chain from which a split R̂ tells whether chains disagree.
 FEWEST_DRAWS = 100
 
 
@@ -159,17 +164,24 @@ class Samples(Ensemble):
             block = flat[start : start + rows].astype(np.float64)
             yield block, np.full(len(block), 1 / len(flat))
 
-    @cached_property
+    @property
     def r_hat(self) -> Array:
         """Split R̂ of each unit, (n,); NaN for a unit that never changes."""
         self._warn_of_stuck_units()
-        return split_r_hat(self._comparable(self.chains))
+        return self._r_hat
+
+    @cached_property
+    def _r_hat(self) -> Array:
+        if self.clamped:
+            return np.asarray(mean_of_chains(self.chains, own_means=True).r_hat)
+        return split_r_hat(self.chains)
 
     @cached_property
     def ess(self) -> Array:
         """Effective number of draws for the mean of each unit, (n,); NaN if it never changes."""
         self._warn_of_stuck_units()
-        return effective_sample_size(self._comparable(self.chains))
+        series = about_own_means(self.chains) if self.clamped else self.chains
+        return effective_sample_size(series)
 
     @property
     def sample_size(self) -> float:  # type: ignore[override]
@@ -189,14 +201,14 @@ class Samples(Ensemble):
         Warns
         -----
         PoorMixingWarning
-            Once, if R̂ of a unit is above 1.1 and the chains are long enough for that: 100 draws in
+            Once, if R̂ of a unit is above 1.05 and the chains are long enough for that: 100 draws in
             each, 400 in all.
         """
         self._warn_of_poor_mixing()
         return super().moments()
 
-    def estimate(self, f: Observable) -> Estimate:
-        """E[f(x)] with its Monte-Carlo standard error, autocorrelations included.
+    def estimate(self, f: Observable) -> ChainEstimate:
+        """E[f(x)] with its Monte-Carlo error, autocorrelations included, where it can be trusted.
 
         Parameters
         ----------
@@ -205,42 +217,38 @@ class Samples(Ensemble):
 
         Returns
         -------
-        Estimate
-            The error is NaN if f never changes along the chains.
+        ChainEstimate
+            By the rule of :func:`ebm.sampling.mean_of_chains`: an error is NaN, and its ``note``
+            says why, where the chains are worth fewer than 100 draws, disagree, or never change f.
 
         Warns
         -----
         PoorMixingWarning
-            As in :meth:`moments`.
+            Once, as in :meth:`moments`, or if an error is refused.
         """
         self._warn_of_poor_mixing()
         values = np.stack([observed(f, chain.astype(np.float64)) for chain in self.chains])
-        mean = values.mean(axis=(0, 1))
-        values = self._comparable(values)
-        error = np.sqrt(values.var(axis=(0, 1)) / effective_sample_size(values))
-        return Estimate(mean[()], error[()])
-
-    def _comparable(self, series: NDArray[Any]) -> NDArray[Any]:
-        """Series (chain, draw, …), of clamped chains each about its own mean."""
-        if not self.clamped:
-            return series
-        # The mean of equal numbers may be off them by rounding.
-        changes = (series != series[:, :1]).any(axis=1, keepdims=True)
-        return np.where(changes, series - series.mean(axis=1, keepdims=True), 0.0)
+        estimate = mean_of_chains(values, own_means=bool(self.clamped))
+        self._say(refusal(estimate))
+        return estimate
 
     def _warn_of_poor_mixing(self) -> None:
-        """Say once that the chains disagree."""
-        if self._poor_mixing is None or self.__dict__.get("_said_poor_mixing"):
+        """Say that the chains disagree."""
+        self._say(self._poor_mixing)
+
+    def _say(self, doubt: str | None) -> None:
+        """One doubt about these chains, the first."""
+        if doubt is None or self.__dict__.get("_said_poor_mixing"):
             return
         object.__setattr__(self, "_said_poor_mixing", True)
-        warn(self._poor_mixing, PoorMixingWarning)
+        warn(doubt, PoorMixingWarning)
 
     @cached_property
     def _poor_mixing(self) -> str | None:
         """The warning about chains that disagree; None if they agree or are too short."""
-        r_hat = r_hat_of_poor_mixing(self._comparable(self.chains))
-        if r_hat is None:
+        if not tell_mixing(self.chains) or not (self._r_hat > LARGEST_R_HAT).any():
             return None
+        r_hat = self._r_hat
         worst, poor = int(np.nanargmax(r_hat)), np.flatnonzero(r_hat > LARGEST_R_HAT)
         return (
             f"the chains disagree: split R-hat is {r_hat[worst]:.3g} for unit "
@@ -296,15 +304,40 @@ class ContinuousSamples:
     acceptance: Array
     final: ContinuousChains = field(repr=False)
 
+    def estimate(self, f: Observable | None = None) -> ChainEstimate:
+        """Mean of the recorded values, or of a function of them, with its error.
+
+        Parameters
+        ----------
+        f : callable, optional
+            Maps recorded values (m, …) to values (m,) or (m, …).
+
+        Returns
+        -------
+        ChainEstimate
+            By the rule of :func:`ebm.sampling.mean_of_chains`.
+
+        Warns
+        -----
+        PoorMixingWarning
+            If an error is refused.
+        """
+        values = self.values if f is None else np.stack([observed(f, x) for x in self.values])
+        estimate = mean_of_chains(values)
+        doubt = refusal(estimate)
+        if doubt is not None:
+            warn(doubt, PoorMixingWarning)
+        return estimate
+
     @property
     def mean(self) -> Array:
         """Mean of the recorded values over chains and draws, (…)."""
         return np.asarray(self.values.mean(axis=(0, 1)))
 
-    @property
+    @cached_property
     def standard_error(self) -> Array:
-        """Standard error of the mean, (…), from the effective sample size."""
-        return np.asarray(self.values.std(axis=(0, 1), ddof=1) / np.sqrt(self.ess))
+        """Standard error of the mean, (…), NaN where :meth:`estimate` refuses it."""
+        return np.asarray(self.estimate().standard_error)
 
     @property
     def ess(self) -> Array:
@@ -313,14 +346,31 @@ class ContinuousSamples:
 
     @property
     def r_hat(self) -> Array:
-        """Potential scale reduction, (…): 1 when all chains agree."""
+        """Split R̂, (…): 1 when all chains agree."""
         return split_r_hat(self.values)
 
 
-def r_hat_of_poor_mixing(series: NDArray[Any]) -> Array | None:
-    """Split R̂ if chains are long enough for it and one value is too large; else None."""
-    n_chains, n_draws = series.shape[:2]
-    if n_draws < FEWEST_DRAWS or n_chains * n_draws < 4 * FEWEST_DRAWS:
+def refusal(estimate: ChainEstimate) -> str | None:
+    """The warning about errors that are NaN though the values change; else None."""
+    is_refused = np.isnan(estimate.standard_error) & ~np.isnan(estimate.effective_size)
+    if not is_refused.any():
         return None
-    r_hat = split_r_hat(series)
-    return r_hat if (r_hat > LARGEST_R_HAT).any() else None
+    return f"an error of these chains is not to be trusted (NaN): {estimate.note}"
+
+
+def require_some(n_done: int, n_draws: int) -> None:
+    """Say that Ctrl-C ended the chains, or pass it on where nothing is left."""
+    if n_done == n_draws:
+        return
+    if n_done < 4:
+        raise KeyboardInterrupt
+    warn(
+        f"interrupted after {n_done} of {n_draws} draws of each chain, which are returned",
+        EbmWarning,
+    )
+
+
+def tell_mixing(series: NDArray[Any]) -> bool:
+    """Whether chains (chain, draw, …) are long enough for a warning by R̂."""
+    n_chains, n_draws = series.shape[:2]
+    return bool(n_draws >= FEWEST_DRAWS and n_chains * n_draws >= 4 * FEWEST_DRAWS)

@@ -346,7 +346,7 @@ class ReweightedSamples(Ensemble):
         """E[f(x)], or a function of it, with its error by a jackknife over 20 blocks of draws.
 
         The blocks are of all temperatures together; the weights are made anew without each. The
-        error has 19 degrees of freedom: an interval of 95 % is ± 2.09 of them.
+        error has 19 degrees of freedom, which its ``interval`` regards.
 
         Parameters
         ----------
@@ -367,7 +367,8 @@ class ReweightedSamples(Ensemble):
         averages = self.reweighting.averages(self.potential, sums)
         averages = averages.reshape(len(averages), *values.shape[1:])
         results = averages if of is None else np.array([of(average) for average in averages])
-        return Estimate(results[0][()], jackknife_error(results[1:])[()])
+        error = jackknife_error(results[1:])[()]
+        return Estimate(results[0][()], error, degrees_of_freedom=N_BLOCKS - 1)
 
     def _log_partition(self) -> float | None:
         return None if self.log_partition is None else self.log_partition.value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +35,7 @@ METHODS = ("auto", "exact", "tempering")
 FEWEST_ROUND_TRIPS = 10
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Thermodynamics:
     """Quantities of a model at several temperatures with their errors.
 
@@ -63,7 +63,10 @@ class Thermodynamics:
     errors: Mapping[str, Array]
     method: str
     n_units: int
-    samples: TemperedSamples | None = field(default=None, repr=False)
+    samples: TemperedSamples | None = None
+
+    def __repr__(self) -> str:
+        return f"Thermodynamics({len(self.betas)} temperatures, {self.method})"
 
     def __getitem__(self, name: str) -> Estimate:
         if name not in self.values:

@@ -499,3 +499,13 @@ class TestGroups:
         wanted = [0, 0, 2 * (1 - 0.6 / length), 1 - 0.6 / length, 0.5]
         np.testing.assert_allclose(step, wanted, atol=1e-14)
         assert (step[:2] == 0).all()
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.1])
+def test_what_leaves_no_errors_is_said(l1):
+    """Proximal steps without an l1 chose nothing."""
+    model = ebm.BoltzmannMachine(np.zeros((3, 3)), np.zeros(3))
+    rows = ebm.exact(model).sample(50, rng=0)
+    result = ebm.fit(model, rows, penalty=ebm.Penalty(l1=l1, l2=0.1), solver=ebm.ProximalNewton())
+    (why,) = result.warnings
+    assert ("l1 chose" if l1 else "leave the solver out") in why

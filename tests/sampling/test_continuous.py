@@ -129,7 +129,7 @@ def test_observables_are_recorded_instead_of_states():
         x[:] = np.nan
         return np.stack([seen[-1].sum(-1), seen[-1][:, 0] ** 2], axis=-1)
 
-    settings = {"n_draws": 6, "n_chains": 3, "rng": 7}
+    settings = {"n_draws": 5000, "n_chains": 3, "rng": 7}
     samples = ebm.sample(
         Gaussian(), Langevin(0.5), run=ebm.sampling.SamplingRun(observe=observe), **settings
     )

@@ -1,6 +1,25 @@
 """How often the intervals of ``ebm.thermodynamics`` by tempering hold the exact value.
 
-``python -m tests.temperature.coverage`` takes some minutes.
+``python -m tests.temperature.coverage`` takes two minutes of CPU. Of 400 runs of 8 chains of 500
+draws, the shares of 95 % intervals that held the exact value, and the root mean square of the
+deviations in stated errors (19 degrees of freedom: 1.06 is expected):
+
+    6×6 torus, T =           1.5   2.0   2.269 2.5   3.7
+    log_partition            0.940 0.943 0.938 0.935 0.965    1.06 1.08 1.1 1.1 1.02
+    energy                   0.955 0.965 0.958 0.960 0.958    1.03 0.98 0.99 1.04 1.09
+    heat_capacity            0.965 0.968 0.945 0.953 0.953    1.02 1.0 1.1 1.06 1.05
+    entropy                  0.935 0.945 0.975 0.965 0.960    1.09 1.04 0.94 0.99 1.04
+    absolute_magnetization   0.958 0.968 0.955 0.950 0.940    1.03 0.97 1.02 1.08 1.13
+    susceptibility           0.963 0.955 0.945 0.940 0.938    0.99 1.04 1.12 1.14 1.13
+    binder_cumulant          0.968 0.950 0.953 0.940 0.938    1.01 0.99 1.06 1.11 1.12
+
+and against Kaufman's formula, over 20 seeds, the largest deviation in stated errors, and the
+scatter over seeds in these:
+
+    16×16 torus, tempering: 20 temperatures, 8 chains of 1500 draws, 82 round trips
+    log_partition            2.02 1.84 2.37 1.70 2.65    1.02 1.02 1.03 0.88 1.14
+    energy                   1.86 2.39 3.21 2.86 2.36    0.73 0.89 1.12 1.13 1.02
+    heat_capacity            2.04 2.43 3.59 2.78 2.94    0.77 1.20 1.35 1.21 1.32
 """
 
 import sys

@@ -261,3 +261,8 @@ def test_a_figure_has_a_panel_for_each_quantity(tempered_six):
             ebm.plotting.thermodynamics(wrong)
     with pytest.raises(EbmError, match="quantity must be one of"):
         ebm.plotting.thermodynamics(exact, ["energie"])
+
+
+def test_a_record_says_how_it_was_made():
+    record = ebm.thermodynamics(torus(3), [0.2, 0.4])
+    assert repr(record).startswith("Thermodynamics(2 temperatures, exact: ")

@@ -1,0 +1,119 @@
+"""Ctrl-C during chains, and memory that does not grow with their sweeps."""
+
+import tracemalloc
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+import ebm
+from ebm.errors import EbmWarning
+from ebm.sampling import SamplingRun
+from tests.sampling import kernels
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """Gibbs sweeps that Ctrl-C ends at a call, in the block that makes it."""
+
+    after: int
+    calls: list = field(default_factory=list)
+
+    def sweeper(self, model, n_chains):
+        sweeper = ebm.Gibbs().sweeper(model, n_chains)
+        advance = sweeper.advance
+
+        def counted(work, stream, n_sweeps):
+            self.calls.append(n_sweeps)
+            if len(self.calls) == self.after:
+                raise KeyboardInterrupt
+            advance(work, stream, n_sweeps)
+
+        sweeper.advance = counted
+        return sweeper
+
+
+@pytest.mark.parametrize("n_chains", [3, 600])
+def test_an_interrupt_leaves_the_draws_so_far_and_chains_that_go_on(n_chains):
+    """In any block: draws that only some of them made are left out, and made again."""
+    model = kernels.pairs()
+    settings = {"n_chains": n_chains, "rng": 1}
+    n_blocks = -(-n_chains // 256)
+    run = SamplingRun(n_jobs=1)
+    whole = ebm.sample(model, n_draws=200, run=run, **settings)
+    with pytest.warns(EbmWarning, match="interrupted after 16 of 200 draws of each chain"):
+        cut = ebm.sample(model, Interrupted(40 * n_blocks), n_draws=200, run=run, **settings)
+    rest = ebm.sample(model, n_draws=184, initial=cut.final)
+    np.testing.assert_array_equal(cut.chains, whole.chains[:, :16])
+    np.testing.assert_array_equal(rest.chains, whole.chains[:, 16:])
+
+
+def test_errors_of_few_draws_are_refused_after_an_interrupt():
+    with pytest.warns(EbmWarning, match="interrupted after 16"):
+        cut = ebm.sample(kernels.pairs(), Interrupted(40), n_draws=200, rng=1)
+    with pytest.warns(ebm.errors.PoorMixingWarning, match="an error needs 100"):
+        assert np.isnan(cut.estimate(lambda x: x.sum(axis=1)).standard_error)
+
+
+def test_an_interrupt_before_there_are_draws_is_raised():
+    for n_draws in (1, 200):
+        with pytest.raises(KeyboardInterrupt):
+            ebm.sample(kernels.pairs(), Interrupted(1), n_draws=n_draws, rng=1)
+
+
+class Gaussian(ebm.EnergyModel):
+    space = ebm.Reals(2)
+
+    def energy(self, states):
+        return 0.5 * (np.asarray(states) ** 2).sum(-1)
+
+    def state_gradient(self, states):
+        return np.asarray(states)
+
+
+def test_an_interrupt_leaves_the_values_recorded_over_real_numbers():
+    seen = []
+
+    def observe(x):
+        seen.append(len(x))
+        if len(seen) == 41:
+            raise KeyboardInterrupt
+        return x.sum(axis=-1)
+
+    sampler, settings = ebm.Langevin(0.8), {"n_draws": 60, "rng": 2}
+    run = SamplingRun(observe=lambda x: x.sum(axis=-1))
+    whole = ebm.sample(Gaussian(), sampler, run=run, **settings)
+    with pytest.warns(EbmWarning, match="interrupted after 40 of 60"):
+        cut = ebm.sample(Gaussian(), sampler, run=SamplingRun(observe=observe), **settings)
+    np.testing.assert_array_equal(cut.values, whole.values[:, :40])
+    rest = ebm.sample(Gaussian(), sampler, n_draws=20, initial=cut.final, run=run)
+    np.testing.assert_array_equal(rest.values, whole.values[:, 40:])
+
+
+def peak(call, *settings):
+    """Bytes that a call holds at most."""
+    call(*settings)
+    tracemalloc.start()
+    call(*settings)
+    size = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return size
+
+
+def test_memory_does_not_grow_with_sweeps():
+    """But with draws, which are kept."""
+    model = kernels.pairs()
+
+    def finite(n_draws, thin, burn_in):
+        run = SamplingRun(thin=thin)
+        ebm.sample(model, n_draws=n_draws, burn_in=burn_in, n_chains=256, rng=1, run=run)
+
+    def real(n_draws, thin, burn_in):
+        run = SamplingRun(thin=thin, observe=lambda x: x[:, 0])
+        settings = {"n_draws": n_draws, "burn_in": burn_in, "n_chains": 64, "rng": 1}
+        ebm.sample(Gaussian(), ebm.Langevin(0.5), run=run, **settings)
+
+    for call in (finite, real):
+        few, many, kept = (peak(call, *n) for n in ((40, 1, 9), (40, 30, 900), (4000, 1, 9)))
+        assert many < few + 50_000
+        assert kept > few + 1_000_000
