@@ -542,7 +542,7 @@ LINE, UNIT = ebm.Intervals(1), ebm.Intervals(1, 0, 1)
             "'1' and '2' are coupled",
         ),
         (
-            lambda: ebm.log_partition(machine_of(Bernoulli(), Uniform()).joint()),
+            lambda: ebm.Annealing().run(machine_of(Bernoulli(), Uniform()).joint()),
             ModelError,
             "marginalize",
         ),
