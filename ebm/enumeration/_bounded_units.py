@@ -72,18 +72,20 @@ class ConditionalBounded(RealEnsemble):
     @cached_property
     def _moments(self) -> Moments:
         d, own = self.space.n_features, self._units.columns
-        mean, second, shift = np.zeros(d), np.zeros((d, d)), None
+        mean, second, total = np.zeros(d), np.zeros((d, d)), 0.0
         for states, weights in self.blocks_at_means(max(1, CHUNK // d)):
-            deviation = self.space.features(states).copy()
-            second[own, own] += weights @ self._variances(deviation)
-            # Moments about a typical row: no digits are lost to large means.
-            shift = deviation[0].copy() if shift is None else shift
-            deviation -= shift
-            mean += weights @ deviation
+            features, share = self.space.features(states), float(weights.sum())
+            if not share:
+                continue
+            # About the mean of each block, and of these: no digits are lost to large means.
+            center = weights @ features / share
+            deviation, step = features - center, center - mean
+            second[own, own] += weights @ self._variances(features)
             second += deviation.T @ (deviation * weights[:, None])
-        covariance = second - np.outer(mean, mean)
-        covariance = (covariance + covariance.T) / 2
-        return moments_of(self.space, mean + np.asarray(shift), covariance, self.log_partition)
+            second += np.outer(step, step) * (total * share / (total + share))
+            total += share
+            mean += step * (share / total)
+        return moments_of(self.space, mean, (second + second.T) / 2, self.log_partition)
 
     def _variances(self, features: Array) -> Array:
         """Var[x|r] of the bounded units by the features of all, (k, d) -> (k, m)."""
