@@ -237,6 +237,8 @@ class TestExactSums:
         moments = ebm.exact(model).moments()
         assert moments.mean == pytest.approx([1, 1e16])
         assert moments.covariance[1, 1] == pytest.approx(1e8, rel=1e-6)
+        fisher = np.asarray(ebm.information.fisher_information(model))
+        assert fisher == pytest.approx(np.outer([0, 1, 1], [0, 1, 1]) * 1e8, rel=1e-6, abs=1e-6)
 
     def test_moved_bounds_are_a_change_of_coordinates(self):
         for kind in ("relu", "uniform"):

@@ -11,7 +11,7 @@ import numpy as np
 from ebm._arrays import in_base
 from ebm._types import Array
 from ebm.ensembles import Moments
-from ebm.ensembles.moments import moments_of
+from ebm.ensembles.moments import mean_and_covariance, moments_of
 from ebm.enumeration._blocked import BlockedEnumeration
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._real_ensemble import RealEnsemble
@@ -72,20 +72,16 @@ class ConditionalBounded(RealEnsemble):
     @cached_property
     def _moments(self) -> Moments:
         d, own = self.space.n_features, self._units.columns
-        mean, second, total = np.zeros(d), np.zeros((d, d)), 0.0
-        for states, weights in self.blocks_at_means(max(1, CHUNK // d)):
-            features, share = self.space.features(states), float(weights.sum())
-            if not share:
-                continue
-            # About the mean of each block, and of these: no digits are lost to large means.
-            center = weights @ features / share
-            deviation, step = features - center, center - mean
-            second[own, own] += weights @ self._variances(features)
-            second += deviation.T @ (deviation * weights[:, None])
-            second += np.outer(step, step) * (total * share / (total + share))
-            total += share
-            mean += step * (share / total)
-        return moments_of(self.space, mean, (second + second.T) / 2, self.log_partition)
+        inside = np.zeros((d, d))
+
+        def blocks() -> Iterator[tuple[Array, Array]]:
+            for states, weights in self.blocks_at_means(max(1, CHUNK // d)):
+                features = self.space.features(states)
+                inside[own, own] += weights @ self._variances(features)
+                yield features, weights
+
+        mean, covariance = mean_and_covariance(blocks(), d)
+        return moments_of(self.space, mean, covariance + inside, self.log_partition)
 
     def _variances(self, features: Array) -> Array:
         """Var[x|r] of the bounded units by the features of all, (k, d) -> (k, m)."""
