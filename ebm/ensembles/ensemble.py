@@ -374,6 +374,8 @@ def is_over_kept_units(average: Any, marginal: Any) -> bool:
 
 def observed(f: Observable, states: Array) -> Array:
     """The values of an observable, one for each state."""
+    if not callable(f):
+        raise ModelError(f"an observable must be a function of states (m, n), got {f!r}")
     values = as_floats(f(states), "the values of an observable")
     if values.ndim == 0 or len(values) != len(states):
         raise ShapeError(

@@ -23,4 +23,5 @@ def block_numbers(n_chains: int, n_draws: int) -> Indices:
 def jackknife_error(left_out: Array) -> Array:
     """√((B − 1)/B Σ_b (x_b − x̄)²) of values x_b without block b, (B, …) -> (…)."""
     n_blocks = len(left_out)
-    return np.asarray(np.sqrt((n_blocks - 1) * left_out.var(axis=0)))
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.sqrt((n_blocks - 1) * left_out.var(axis=0)))

@@ -137,9 +137,12 @@ class Reweighting:
         """
         often, mixture = self._solutions[0 if left_out is None else 1 + left_out]
         logs = -potential - mixture
-        with np.errstate(divide="ignore"):
-            log_ratio = float(_log_sum(logs + np.log(often)))
-        return log_ratio, np.exp(logs - log_ratio)
+        peak = float(logs[often > 0].max())
+        with np.errstate(over="ignore"):
+            weights = np.where(often > 0, np.exp(logs - peak), 0.0)
+        # Divided by their own sum: the digits of a large ln Z would not suffice.
+        total = float(often @ weights)
+        return peak + float(np.log(total)), weights / total
 
     def sums(self, values: Array) -> Sums:
         """Values of each draw (draw, d), from which averages with any weights are taken."""
@@ -172,9 +175,11 @@ class Sums:
         """Σ_n w_n values_n of the draws that are not left out, weights (place,), (d,)."""
         if self._table is not None:
             rest = self._table.sum(axis=0)
-            return np.asarray(
-                weights @ (rest if left_out is None else rest - self._table[left_out])
-            )
+            if left_out is not None:
+                # Of infinite values nothing is left to tell.
+                with np.errstate(invalid="ignore"):
+                    rest = rest - self._table[left_out]
+            return np.asarray(weights @ rest)
         kept = slice(None) if left_out is None else self._block != left_out
         return np.asarray(weights[self._place[kept]] @ self._values[kept])
 

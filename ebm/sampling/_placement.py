@@ -20,6 +20,7 @@ from ebm.sampling.tempering import ParallelTempering
 N_CHAINS = 8
 FIRST_SCANS = 50
 MOST_SLOTS = 129
+MOST_COPIES = 4096
 #: Rejection from which on so few temperatures are not enough.
 LARGEST_REJECTION = 0.9
 #: Rejections below this count as this, so that shares of the barrier are never empty.
@@ -40,6 +41,8 @@ def placed(
         raise EbmError(f"hottest must be an inverse temperature from 0 to below 1, got {hottest:g}")
     n_rounds = as_integer(n_rounds, "n_rounds")
     wanted = None if n_copies is None else 1 + as_integer(n_copies, "n_copies")
+    if wanted is not None and wanted > MOST_COPIES:
+        raise EbmError(f"n_copies must be at most {MOST_COPIES - 1}, got {n_copies}")
     source, n = generator(rng), checked_space(model).n
     # The barrier of n units grows as √n where nothing else is known.
     n_slots = wanted or min(33, max(5, 1 + 2 * math.ceil(math.sqrt(n))))

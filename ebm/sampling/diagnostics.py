@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm._arrays import as_floats
+from ebm._arrays import as_floats, as_number
 from ebm._types import Array
 from ebm.ensembles import Estimate
 from ebm.errors import ModelError, ShapeError
@@ -242,6 +242,7 @@ def drift(series: ArrayLike, *, start: float = 0.1, end: float = 0.5) -> Estimat
     True
     """
     values = _numbers(series)
+    start, end = as_number(start, "start"), as_number(end, "end")
     if not (start > 0 and end > 0 and start + end <= 1):
         raise ModelError(f"start and end must be shares of at most 1 in all, got {start}, {end}")
     if values.ndim < 2 or int(end * values.shape[1]) < 4:
@@ -252,7 +253,8 @@ def drift(series: ArrayLike, *, start: float = 0.1, end: float = 0.5) -> Estimat
     first = values[:, : math.ceil(start * values.shape[1])]
     last = values[:, -int(end * values.shape[1]) :]
     settled = mean_of_chains(last)
-    change = settled.value - first.mean(axis=(0, 1), dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        change = settled.value - first.mean(axis=(0, 1), dtype=np.float64)
     shorter = math.sqrt(1 + last.shape[1] / first.shape[1])
     return Estimate(
         change[()],

@@ -16,6 +16,8 @@ from ebm.errors import LimitError, ModelError, NormalizationError
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling.bennett import AFFORDABLE, BennettRatio
 from ebm.sampling.partition_estimate import LogPartition
+from ebm.sampling.populations import FEWEST_FAMILIES, FEWEST_POPULATIONS, PopulationSamples
+from ebm.spaces import FiniteSpace
 
 __all__ = ["log_partition"]
 
@@ -79,7 +81,10 @@ def log_partition(
             return _summed(partial(exact, max_seconds=AFFORDABLE), model, "exact")
         except NormalizationError:
             raise
-        except (LimitError, ModelError):
+        except (LimitError, ModelError) as problem:
+            # Real units have no sums; a finite model that is refused has no ln Z either.
+            if isinstance(problem, ModelError) and isinstance(model.space, FiniteSpace):
+                raise
             method = BennettRatio()
     if callable(getattr(method, "log_partition", None)):
         answer = method.log_partition(model, rng, progress=progress)
@@ -88,6 +93,8 @@ def log_partition(
         return answer
     if callable(getattr(method, "run", None)):
         drawn = method.run(model, rng, progress=progress)
+        if isinstance(drawn, PopulationSamples):
+            return _of_populations(drawn, method)
         estimate = drawn.log_partition, drawn.log_partition_error
         return LogPartition(*estimate, drawn.kind, drawn.sample_size, None, None, repr(method))
     if not callable(method):
@@ -96,6 +103,29 @@ def log_partition(
             f"got {method!r}"
         )
     return _summed(method, model, getattr(method, "__name__", type(method).__name__))
+
+
+def _of_populations(drawn: PopulationSamples, method: Any) -> LogPartition:
+    """ln Z of populations, whose scatter has one degree of freedom fewer than there are of them."""
+    n_populations, n_members = drawn.families.shape
+    how = f"{n_populations} populations of {n_members} members"
+    if n_populations < FEWEST_POPULATIONS:
+        how += f"; no error, as {FEWEST_POPULATIONS} populations have to scatter: raise "
+        how += "n_populations"
+    elif not drawn.is_trusted:
+        shared = n_members / drawn.family_size.mean()
+        how += f"; no error, as {shared:.1f} families of equal size hold a population, and "
+        how += f"{FEWEST_FAMILIES} had to: raise n_steps, sweeps or n_members"
+    return LogPartition(
+        drawn.log_partition,
+        drawn.log_partition_error,
+        drawn.kind,
+        drawn.sample_size,
+        None,
+        None,
+        how,
+        degrees_of_freedom=n_populations - 1 if drawn.is_trusted else math.inf,
+    )
 
 
 def _summed(function: Callable[[Any], Any], model: EnergyModel, name: str) -> LogPartition:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm._arrays import as_finite
+from ebm._arrays import as_finite, as_floats
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate
 from ebm.ensembles.ensemble import Observable, observed
@@ -325,7 +325,8 @@ class ReweightedSamples(Ensemble):
         if self.log_size is None:
             return None
         values = self.log_partitions
-        return Estimate(float(values[0]), float(jackknife_error(values[1:])))
+        error = float(jackknife_error(values[1:]))
+        return Estimate(float(values[0]), error, degrees_of_freedom=N_BLOCKS - 1)
 
     @cached_property
     def log_partitions(self) -> Array:
@@ -366,7 +367,11 @@ class ReweightedSamples(Ensemble):
         sums = self.reweighting.sums(values.reshape(len(values), -1))
         averages = self.reweighting.averages(self.potential, sums)
         averages = averages.reshape(len(averages), *values.shape[1:])
-        results = averages if of is None else np.array([of(average) for average in averages])
+        results = averages
+        if of is not None:
+            if not callable(of):
+                raise EbmError(f"of must be a function of the average, got {of!r}")
+            results = np.stack([as_floats(of(average), "what of returns") for average in averages])
         error = jackknife_error(results[1:])[()]
         return Estimate(results[0][()], error, degrees_of_freedom=N_BLOCKS - 1)
 

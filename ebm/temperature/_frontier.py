@@ -24,11 +24,17 @@ from ebm.temperature._quantities import Values
 #: units of the widest frontier.
 SECONDS_BY_FRONTIER, SECONDS_BY_UNIT = 1e-8, 2e-4
 WIDEST = 24
+#: What units to come may change of ln of an entry, so that entries below the range do not count.
+LARGEST_REACH = 650.0
 
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """−E = ½ xAx + b·x + c over x in {0,1}, an order of its units, and how wide its frontier is."""
+    """−E of x in {0,1}, an order of its units, and how wide its frontier is.
+
+    −E = Σ_i f_i x_i − ½ Σ_⟨ij⟩ A_ij [x_i ≠ x_j] + c, f = b + ½ A1, so that both ordered states of a
+    magnet have weights of one size. ``reach`` is what one step and all later ones may change of it.
+    """
 
     matrix: Any
     fields: Array
@@ -36,6 +42,11 @@ class Frontier:
     order: Indices
     last: Indices
     width: int
+    reach: float
+
+    def serves(self, betas: Array) -> bool:
+        """Whether no state of weight is lost below the range of double precision."""
+        return float(betas.max()) * self.reach < LARGEST_REACH
 
     def seconds(self, n_betas: int) -> float:
         """About how long the sums take."""
@@ -65,7 +76,14 @@ def frontier_of(model: EnergyModel) -> Frontier | None:
         return None
     lowest = np.full((1, space.n), float(space.values[0]))
     constant = -float(checked_energy(model, lowest)[0])
-    return Frontier(matrix, origin.vector, constant, order, last, width)
+    fields = origin.vector + np.asarray(matrix.sum(axis=1)).ravel() / 2
+    sizes, rows = np.abs(entries.data) / 2, position[entries.row]
+    # Of each step: bonds of the frontier to units that come later, and what this unit brings.
+    crossing = np.bincount(np.minimum(rows, position[entries.col]), sizes, space.n)
+    crossing -= np.bincount(np.maximum(rows, position[entries.col]), sizes, space.n)
+    brought = np.abs(fields[order]) + np.bincount(rows, sizes, space.n)
+    reach = float((np.cumsum(crossing) / 2 + brought).max())
+    return Frontier(matrix, fields, constant, order, last, width, reach)
 
 
 def by_frontier(frontier: Frontier, values: Values, betas: Array) -> tuple[Array, Array]:
@@ -94,13 +112,18 @@ def _sums(frontier: Frontier, beta: float) -> tuple[Array, float, float, float]:
         by_count, first, second = _taken_in(by_count, first, second)
         inside.append(int(unit))
         couplings = frontier.matrix[[unit], :].tocoo()
-        gains: dict[tuple[int, ...], float]
-        gains = {(len(inside) - 1,): float(frontier.fields[unit])}
+        # Values of some axes, and what is gained there.
+        gains: list[tuple[dict[int, int], float]]
+        gains = [({len(inside) - 1: 1}, float(frontier.fields[unit]))]
         for other, coupling in zip(couplings.col, couplings.data, strict=True):
             if other in inside and other != unit:
-                gains[(inside.index(int(other)), len(inside) - 1)] = float(coupling)
-        for axes, gain in gains.items():
-            at: Any = tuple(1 if axis in axes else slice(None) for axis in range(len(inside)))
+                axis = inside.index(int(other))
+                gains += [
+                    ({axis: value, len(inside) - 1: 1 - value}, -float(coupling) / 2)
+                    for value in (0, 1)
+                ]
+        for values, gain in gains:
+            at: Any = tuple(values.get(axis, slice(None)) for axis in range(len(inside)))
             counted, factor = by_count[(slice(None), *at)], np.exp(beta * gain)
             counted *= factor
             total = counted.sum(axis=0)

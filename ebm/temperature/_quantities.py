@@ -15,6 +15,7 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.ensembles.ensemble import Observable, observed
+from ebm.errors import PrecisionError
 from ebm.model import EnergyModel, checked_energy
 from ebm.sampling.tempering import is_linear, tempered
 from ebm.spaces import Binary, Spins, StateSpace
@@ -24,6 +25,8 @@ OF_MAGNETIZATION = ("absolute_magnetization", "susceptibility", "binder_cumulant
 
 #: Step in ln β of central differences of E_β, whose error is of its fourth power.
 STEP = 5e-3
+#: |ln Z| up to which it has three decimals.
+LARGEST_LOG = 1e-3 / float(np.finfo(float).eps)
 
 
 class Values:
@@ -50,15 +53,21 @@ class Values:
 
     def of_energy(self, beta: float, states: Array, energies: Array | None = None) -> Array:
         """ε − E₀, (ε − E₀)² and ∂ε/∂β, (m, 3); ``energies`` where they are known and E_β is βE."""
+        first, slope = self.slopes(beta, states, energies)
+        first = first - self.reference
+        return np.stack([first, first**2, slope], axis=1)
+
+    def slopes(
+        self, beta: float, states: Array, energies: Array | None = None
+    ) -> tuple[Array, Array]:
+        """ε and ∂ε/∂β, (m,) each."""
         if self.is_linear:
             plain = checked_energy(self.model, states) if energies is None else energies
-            first, second = plain - self.reference, np.zeros(len(plain))
-        else:
-            h = STEP * beta
-            far = [self.potential(beta + k * h, states) for k in (-2, -1, 0, 1, 2)]
-            first = (far[0] - 8 * far[1] + 8 * far[3] - far[4]) / (12 * h) - self.reference
-            second = (-far[0] + 16 * far[1] - 30 * far[2] + 16 * far[3] - far[4]) / (12 * h**2)
-        return np.stack([first, first**2, second], axis=1)
+            return plain, np.zeros(len(plain))
+        h = STEP * beta
+        far = [self.potential(beta + k * h, states) for k in (-2, -1, 0, 1, 2)]
+        first = (far[0] - 8 * far[1] + 8 * far[3] - far[4]) / (12 * h)
+        return first, (-far[0] + 16 * far[1] - 30 * far[2] + 16 * far[3] - far[4]) / (12 * h**2)
 
     def of_states(self, states: Array) -> Array:
         """|m|, m², m⁴ and all observables in one row for each state, whatever the temperature."""
@@ -72,10 +81,21 @@ class Values:
             columns += list(values.reshape(len(values), -1).T)
         return np.stack(columns, axis=1) if columns else np.empty((len(states), 0))
 
-    def quantities(self, beta: float, log_partition: float, averages: Array) -> list[Array]:
-        """All quantities, in the order of ``names``, from the averages of both kinds of values."""
+    def quantities(
+        self, beta: float, log_partition: float, averages: Array, reference: float | None = None
+    ) -> list[Array]:
+        """All quantities, in the order of ``names``, from the averages of both kinds of values.
+
+        ``reference`` is that of these averages where it is not that of all temperatures.
+        """
+        if abs(log_partition) > LARGEST_LOG:
+            raise PrecisionError(
+                f"ln Z is about {log_partition:.1e} at beta={beta:g}, where double precision "
+                "leaves no decimals of the entropy: give smaller betas, or a model of smaller "
+                "energies"
+            )
         shifted, square, slope = averages[:3]
-        energy = self.reference + shifted
+        energy = (self.reference if reference is None else reference) + shifted
         results: list[Any] = [
             log_partition,
             -log_partition / beta,
@@ -87,11 +107,10 @@ class Values:
         if self.is_magnetic:
             modulus, second, fourth = rest[:3]
             rest, n = rest[3:], self.model.space.n
-            results += [
-                modulus,
-                beta * n * (second - modulus**2),
-                1 - fourth / (3 * second**2),
-            ]
+            # Where the magnetization is always 0 it has no cumulant.
+            with np.errstate(invalid="ignore"):
+                cumulant = 1 - fourth / (3 * second**2)
+            results += [modulus, beta * n * (second - modulus**2), cumulant]
         for name in self.observables:
             size = int(np.prod(self.shapes[name]))
             results.append(rest[:size].reshape(self.shapes[name]))

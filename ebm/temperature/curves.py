@@ -69,7 +69,7 @@ class Thermodynamics:
         return f"Thermodynamics({len(self.betas)} temperatures, {self.method})"
 
     def __getitem__(self, name: str) -> Estimate:
-        if name not in self.values:
+        if name not in tuple(self.values):
             raise EbmError(f"quantity must be one of {', '.join(self.values)}; got {name!r}")
         freedom = np.inf if self.is_exact else N_BLOCKS - 1
         return Estimate(self.values[name], self.errors[name], degrees_of_freedom=freedom)
@@ -190,6 +190,8 @@ def thermodynamics(
         )
     if method not in METHODS:
         raise EbmError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    if not isinstance(observables or {}, Mapping):
+        raise EbmError(f"observables must be functions by name, as {{'m': f}}, got {observables!r}")
     values = Values(model, dict(observables or {}))
     _require_new_names(values)
     n_draws, n_chains = as_integer(n_draws, "n_draws", least=20), as_integer(n_chains, "n_chains")
@@ -207,6 +209,8 @@ def _require_new_names(values: Values) -> None:
     if twice:
         raise EbmError(f"observables must have names of their own, {twice[0]!r} is taken")
     for name, f in values.observables.items():
+        if not isinstance(name, str):
+            raise EbmError(f"observables must have names of text, got {name!r}")
         if not callable(f):
             raise EbmError(f"observables[{name!r}] must be a function of states, got {f!r}")
 
@@ -216,6 +220,8 @@ def _exact(values: Values, betas: Array, limit: float, demanded: bool) -> Thermo
     space: Any = values.model.space
     seconds = seconds_by_enumeration(values, len(betas))
     frontier = None if values.observables else frontier_of(values.model)
+    if frontier is not None and not frontier.serves(betas):
+        frontier = None
     by_states = frontier is None or seconds <= frontier.seconds(len(betas))
     if not by_states and frontier is not None:
         seconds = frontier.seconds(len(betas))
@@ -229,13 +235,14 @@ def _exact(values: Values, betas: Array, limit: float, demanded: bool) -> Thermo
     if seconds > limit:
         return None
     if by_states or frontier is None:
-        log_partition, averages = by_enumeration(values, betas)
+        log_partition, averages, references = by_enumeration(values, betas)
         method = f"exact: all {describe_size(space)}"
     else:
         log_partition, averages = by_frontier(frontier, values, betas)
+        references = np.full(len(betas), values.reference)
         method = f"exact: sums over a frontier of {frontier.width} units"
     rows = [
-        values.quantities(float(beta), float(log_partition[k]), averages[k])
+        values.quantities(float(beta), float(log_partition[k]), averages[k], float(references[k]))
         for k, beta in enumerate(betas)
     ]
     found = _columns(values, rows)

@@ -6,6 +6,7 @@ from scipy.special import ndtri
 from scipy.stats import t as student
 
 import ebm
+from ebm.errors import EbmError
 from ebm.sampling import (
     autocorrelation_time,
     drift,
@@ -235,3 +236,9 @@ def test_intervals_cover_what_they_promise():
     is_few = (size >= 50) & (size < 200)
     assert plain[is_few].mean() < 0.91
     assert np.nanmean(inside[is_few]) > 0.92
+
+
+@pytest.mark.parametrize("shares", [{"start": "a"}, {"end": None}])
+def test_shares_of_a_drift_are_numbers(shares):
+    with pytest.raises(EbmError, match=next(iter(shares))):
+        ebm.sampling.drift(np.zeros((2, 40)), **shares)

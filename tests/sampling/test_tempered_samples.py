@@ -335,3 +335,28 @@ def test_other_settings_of_a_search_are_named(settings, error, match):
 def test_too_few_temperatures_are_said():
     with pytest.warns(PoorMixingWarning, match="2 temperatures are too few"):
         ebm.ParallelTempering.for_model(torus(8, 1.0), n_copies=1, n_rounds=2, rng=0)
+
+
+def test_weights_sum_to_one_beside_large_energies():
+    """They were off by the last digit of ln Z, which a variance of energies multiplies."""
+    model = ebm.IsingModel(1e8 * (np.ones((4, 4)) - np.eye(4)), np.zeros(4))
+    samples = ebm.sample(model, ebm.ParallelTempering([0.5, 0.1, 0]), n_draws=200, rng=0)
+    ensemble = samples.at(0.3)
+    assert ensemble.weights.sum() == pytest.approx(1, abs=1e-12)
+    assert ensemble.estimate(model.energy).value == pytest.approx(-6e8, rel=1e-14)
+
+
+def test_intervals_of_log_partition_have_nineteen_degrees_of_freedom():
+    samples = ebm.sample(torus(3), ebm.ParallelTempering([0.5, 0]), n_draws=100, rng=0)
+    assert samples.at(0.5).log_partition.degrees_of_freedom == 19
+
+
+def test_what_is_no_function_is_refused():
+    samples = ebm.sample(torus(3), ebm.ParallelTempering([0.5, 0]), n_draws=100, rng=0).at(0.5)
+    with pytest.raises(ModelError, match="an observable must be a function"):
+        samples.estimate(3)
+    for of in (3, lambda mean: "a"):
+        with pytest.raises(EbmError, match="of (must be a function|returns must hold numbers)"):
+            samples.estimate(lambda s: s[:, 0], of=of)
+    with pytest.raises(EbmError, match="n_copies must be at most"):
+        ebm.ParallelTempering.for_model(torus(3), n_copies=10**6)

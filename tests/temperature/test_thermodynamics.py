@@ -5,7 +5,14 @@ import pytest
 from scipy import sparse
 
 import ebm
-from ebm.errors import EbmError, EnumerationLimitError, ModelError, PoorMixingWarning, ShapeError
+from ebm.errors import (
+    EbmError,
+    EnumerationLimitError,
+    ModelError,
+    PoorMixingWarning,
+    PrecisionError,
+    ShapeError,
+)
 from ebm.temperature import _quantities
 from ebm.temperature._frontier import by_frontier, frontier_of
 from ebm.temperature._quantities import Values
@@ -263,3 +270,62 @@ def test_a_figure_has_a_panel_for_each_quantity(tempered_six):
 def test_a_record_says_how_it_was_made():
     record = ebm.thermodynamics(torus(3), [0.2, 0.4])
     assert repr(record).startswith("Thermodynamics(2 temperatures, exact: ")
+
+
+@pytest.mark.parametrize("beta", [5.0, 13.0, 30.0, 200.0])
+@pytest.mark.parametrize("coupling", [1.0, -1.0])
+def test_frontiers_of_cold_lattices_keep_both_ordered_states(beta, coupling):
+    """Weights of one of them fell below the range of numbers beside the other."""
+    model = ebm.from_graph(ebm.lattice((4, 4), coupling=coupling))
+    frontier, values = frontier_of(model), Values(model, {})
+    if frontier.serves(np.array([beta])):
+        log_partition, averages = by_frontier(frontier, values, np.array([beta]))
+        assert log_partition[0] == pytest.approx(32 * beta + np.log(2), abs=1e-9)
+        assert values.quantities(beta, log_partition[0], averages[0])[4] == pytest.approx(np.log(2))
+    assert frontier.serves(np.array([beta])) == (beta < 15)
+    record = ebm.thermodynamics(model, [beta])
+    assert record["entropy"].value[0] == pytest.approx(np.log(2), abs=1e-9)
+    if coupling > 0:
+        assert record["binder_cumulant"].value[0] == pytest.approx(2 / 3)
+
+
+def test_a_variance_keeps_its_digits_beside_large_energies():
+    couplings = np.array([[0, 1, -1], [1, 0, 1], [-1, 1, 0.0]])
+    fields = np.array([0.1, 0, 0])
+    large, small = (
+        ebm.thermodynamics(ebm.IsingModel(size * couplings, fields), [0.5, 1.0])
+        for size in (1e8, 50)
+    )
+    for name in ("heat_capacity", "binder_cumulant", "absolute_magnetization"):
+        np.testing.assert_allclose(large[name].value, small[name].value, rtol=1e-6)
+    np.testing.assert_allclose(large["entropy"].value, small["entropy"].value, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["exact", "tempering"])
+def test_temperatures_of_which_nothing_is_known_are_refused(method):
+    pair = ebm.IsingModel([[0, 1], [1, 0]], [0, 0])
+    with pytest.raises(PrecisionError, match="give smaller betas"):
+        ebm.thermodynamics(pair, [1e200], method=method, rng=0)
+
+
+def test_a_model_without_any_possible_state_is_refused():
+    model = Forbidden()
+    for compute in (lambda: ebm.thermodynamics(model, [1]), lambda: ebm.log_partition(model)):
+        with pytest.raises(ModelError, match="every state has energy"):
+            compute()
+
+
+class Forbidden(ebm.EnergyModel):
+    space = ebm.Binary(2)
+
+    def energy(self, states):
+        return np.full(np.shape(states)[:-1], np.inf)
+
+
+def test_observables_are_functions_by_name():
+    pair = ebm.IsingModel([[0, 1], [1, 0]], [0, 0])
+    for observables in (3, {1: lambda s: s[:, 0]}):
+        with pytest.raises(EbmError, match="observables must"):
+            ebm.thermodynamics(pair, [1], observables=observables)
+    with pytest.raises(EbmError, match="quantity must be one of"):
+        ebm.thermodynamics(pair, [1])[[1]]
