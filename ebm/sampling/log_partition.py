@@ -94,7 +94,7 @@ def log_partition(
     if callable(getattr(method, "run", None)):
         drawn = method.run(model, rng, progress=progress)
         if isinstance(drawn, PopulationSamples):
-            return _of_populations(drawn, method)
+            return _of_populations(drawn)
         estimate = drawn.log_partition, drawn.log_partition_error
         return LogPartition(*estimate, drawn.kind, drawn.sample_size, None, None, repr(method))
     if not callable(method):
@@ -105,17 +105,16 @@ def log_partition(
     return _summed(method, model, getattr(method, "__name__", type(method).__name__))
 
 
-def _of_populations(drawn: PopulationSamples, method: Any) -> LogPartition:
+def _of_populations(drawn: PopulationSamples) -> LogPartition:
     """ln Z of populations, whose scatter has one degree of freedom fewer than there are of them."""
     n_populations, n_members = drawn.families.shape
-    how = f"{n_populations} populations of {n_members} members"
+    doubt = ""
     if n_populations < FEWEST_POPULATIONS:
-        how += f"; no error, as {FEWEST_POPULATIONS} populations have to scatter: raise "
-        how += "n_populations"
+        doubt = f"{FEWEST_POPULATIONS} populations have to scatter: raise n_populations"
     elif not drawn.is_trusted:
-        shared = n_members / drawn.family_size.mean()
-        how += f"; no error, as {shared:.1f} families of equal size hold a population, and "
-        how += f"{FEWEST_FAMILIES} had to: raise n_steps, sweeps or n_members"
+        families = n_members / drawn.family_size.mean()
+        doubt = f"{families:.1f} families of equal size hold a population, and {FEWEST_FAMILIES} "
+        doubt += "had to: raise n_steps, sweeps or n_members"
     return LogPartition(
         drawn.log_partition,
         drawn.log_partition_error,
@@ -123,8 +122,9 @@ def _of_populations(drawn: PopulationSamples, method: Any) -> LogPartition:
         drawn.sample_size,
         None,
         None,
-        how,
+        f"{n_populations} populations of {n_members} members",
         degrees_of_freedom=n_populations - 1 if drawn.is_trusted else math.inf,
+        note=doubt,
     )
 
 

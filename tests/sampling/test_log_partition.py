@@ -228,3 +228,17 @@ class TestMethods:
             method.log_partition(frustrated_ring(5), seed) for seed in (1, 1, 2)
         )
         assert first == second != other
+
+
+def test_intervals_of_populations_are_those_of_their_number_and_refusals_say_why():
+    model = glass(0, 0.5)
+    found = ebm.log_partition(model, ebm.PopulationAnnealing(400, n_steps=20), rng=0)
+    assert found.degrees_of_freedom == 9
+    assert found.note == ""
+    assert found.message == "10 populations of 400 members"
+    with pytest.warns(ebm.errors.PoorWeightsWarning):
+        poor = ebm.log_partition(model, ebm.PopulationAnnealing(10, n_steps=1), rng=0)
+    assert np.isnan(poor.standard_error)
+    assert "families of equal size hold a population" in poor.note
+    few = ebm.log_partition(model, ebm.PopulationAnnealing(400, 2, n_steps=20), rng=0)
+    assert "raise n_populations" in few.note

@@ -356,7 +356,7 @@ def test_what_is_no_function_is_refused():
     with pytest.raises(ModelError, match="an observable must be a function"):
         samples.estimate(3)
     for of in (3, lambda mean: "a"):
-        with pytest.raises(EbmError, match="of (must be a function|returns must hold numbers)"):
+        with pytest.raises(EbmError, match=r"of (must be a function|returns must hold numbers)"):
             samples.estimate(lambda s: s[:, 0], of=of)
     with pytest.raises(EbmError, match="n_copies must be at most"):
         ebm.ParallelTempering.for_model(torus(3), n_copies=10**6)
