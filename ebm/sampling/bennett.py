@@ -20,6 +20,7 @@ from ebm.sampling._annealing_paths import path_to
 from ebm.sampling._chains import advance, require_allowed
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling.annealing import (
+    ROUGH,
     SHARE,
     AnnealedSamples,
     Annealing,
@@ -124,6 +125,7 @@ class _TwoWayAnnealing(ABC):
             )
         if size < FEWEST_SHARED:
             doubt = f"{size:.1f} chains hold the estimate, and {FEWEST_SHARED} had to"
+        error *= ROUGH if works.turned else 1.0
         if doubt:
             error = math.nan
             how += f"; no error, as {doubt}: raise n_steps, or n_chains"
@@ -183,7 +185,8 @@ class BennettRatio(_TwoWayAnnealing):
 
     The error is that of the ratio, √(N_f Var a + N_r Var b) / Σ(a(1 − a) + b(1 − b)), a and b the
     summands of both sides. It is NaN where fewer than ten chains of either direction hold the sum,
-    and where less than 70 % of the chains are effective when they turn round.
+    and where less than 70 % of the chains are effective when they turn round; where more are it is
+    taken 1.2 times, as that of :class:`ebm.Annealing`.
 
     Parameters
     ----------
