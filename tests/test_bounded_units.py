@@ -230,6 +230,16 @@ class TestExactSums:
         assert exact.log_partition == pytest.approx(math.log(z), abs=1e-7)
         assert exact.moments().mean[0] == pytest.approx(mean / z, abs=1e-6)
 
+    def test_variances_keep_their_digits_beside_far_means_that_have_no_weight(self):
+        model = ebm.RestrictedBoltzmannMachine(
+            [[1e8]], [0.1], [0.2], units=(Spin(), ReLU(1e-8))
+        ).joint()
+        moments = ebm.exact(model).moments()
+        assert moments.mean == pytest.approx([1, 1e16])
+        assert moments.covariance[1, 1] == pytest.approx(1e8, rel=1e-6)
+        fisher = np.asarray(ebm.information.fisher_information(model))
+        assert fisher == pytest.approx(np.outer([0, 1, 1], [0, 1, 1]) * 1e8, rel=1e-6, abs=1e-6)
+
     def test_moved_bounds_are_a_change_of_coordinates(self):
         for kind in ("relu", "uniform"):
             model = pairwise_of(kind, -0.6)
@@ -407,6 +417,55 @@ class TestMarginals:
         with pytest.warns(ebm.errors.NoMaximumWarning, match="'1'"):
             ebm.fit(ebm.PairwiseModel.for_data(data), data)
 
+    @pytest.mark.parametrize("high", [math.inf, 1], ids=str)
+    @pytest.mark.parametrize("n_rows", [40, 100])
+    def test_a_bound_that_is_reached_for_some_value_alone_leaves_none_either(self, high, n_rows):
+        """A unit at its bound in all rows, or in those where a finite unit has some value."""
+        rng = np.random.default_rng(0)
+        space = ebm.Product(ebm.Levels(1, 3), ebm.Intervals(2, 0, high), names=["a", "x", "y"])
+        rows = np.column_stack([np.arange(n_rows) % 3, rng.random((n_rows, 2))])
+        bound = 1.0 if high == 1 else 0.0
+        for cells, named, part in (
+            (rows[:, 0] == 2, "'a', 'x'", "l2"),
+            (slice(None), "'x'", "l2_"),
+        ):
+            rows[cells, 1] = bound
+            data = ebm.Ensemble.from_data(rows, space=space)
+            start = ebm.PairwiseModel.for_data(data)
+            with pytest.warns(ebm.errors.EbmWarning) as told:
+                result = ebm.fit(start, data, solver=ebm.LBFGS(max_iterations=60))
+            (text,) = {str(warning.message) for warning in told}
+            assert f"combination of {named} never occurs" in text
+            assert f"Penalty({part}" in text
+            assert "the likelihood has no maximum" in result.message
+            assert not result.converged
+        held = ebm.fit(start, data, penalty=ebm.Penalty(l2=0.01, l2_biases=0.01))
+        assert held.converged
+
+    def test_a_start_that_no_step_leaves_says_why(self):
+        """Exponential units cannot be coupled with real ones that reach any value."""
+        rng = np.random.default_rng(0)
+        space = ebm.Product(ebm.Intervals(1), ebm.Reals(1), names=["x", "y"])
+        rows = np.column_stack([rng.exponential(size=50), rng.normal(size=50)])
+        data = ebm.Ensemble.from_data(rows, space=space)
+        with pytest.warns(
+            ebm.errors.NotConvergedWarning, match="downhill leaves .*unit 'x' reaches"
+        ):
+            result = ebm.fit(ebm.PairwiseModel.for_data(data), data)
+        assert "rounding" not in result.message
+
+    def test_a_fit_without_closed_form_is_one_over_chains(self):
+        rng = np.random.default_rng(0)
+        space = ebm.Product(ebm.Intervals(1, 0, 1), ebm.Reals(1), names=["x", "y"])
+        rows = rng.random((200, 2)) @ [[1, 1], [0, 1]]
+        data = ebm.Ensemble.from_data(rows, space=space)
+        start = ebm.PairwiseModel.for_data(data)
+        with pytest.raises(ModelError, match=r"'x'.*loss=ebm.Likelihood\(ebm.PersistentChains\(\)"):
+            ebm.fit(start, data)
+        chains, steps = ebm.PersistentChains(), ebm.GradientSteps(n_epochs=20)
+        fitted = ebm.fit(start, data, loss=ebm.Likelihood(chains), solver=steps, rng=0).model
+        assert fitted.couplings[0, 1] > 0.3
+
     def test_a_family_of_ones_own_is_learnt_from_its_form(self):
         """Its slopes are averaged as functions of second degree, a precision among them."""
         start = OwnFamily([0.4, -0.6, 0.8, 0.9])
@@ -535,6 +594,25 @@ LINE, UNIT = ebm.Intervals(1), ebm.Intervals(1, 0, 1)
             "unit '4' has the values 1.5",
         ),
         (
+            lambda: UNIT.check([[0.25], [0.5], [1 + 1e-12]]),
+            CodingError,
+            "has the values 1.000000000001 where a number from 0 to 1",
+        ),
+        (
+            lambda: ebm.Intervals(1, -1e308, 1e308),
+            ShapeError,
+            "at a finite distance or math.inf, got low = -1e.308",
+        ),
+        (
+            lambda: ebm.information.fisher_information(
+                ebm.PairwiseModel(
+                    ebm.Product(ebm.Reals(1), ebm.Intervals(1)), [[-1, 0.1], [0.1, -1]], [0, -3]
+                )
+            ),
+            ebm.errors.EnumerationLimitError,
+            "bounds are beside others without: take them over draws",
+        ),
+        (
             lambda: ebm.marginalize(
                 ebm.PairwiseModel(ebm.Intervals(3), -np.eye(3) - 0.2), keep=[0]
             ).energy([0.5]),
@@ -542,7 +620,7 @@ LINE, UNIT = ebm.Intervals(1), ebm.Intervals(1, 0, 1)
             "'1' and '2' are coupled",
         ),
         (
-            lambda: ebm.log_partition(machine_of(Bernoulli(), Uniform()).joint()),
+            lambda: ebm.Annealing().run(machine_of(Bernoulli(), Uniform()).joint()),
             ModelError,
             "marginalize",
         ),

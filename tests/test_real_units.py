@@ -420,7 +420,7 @@ METHODS = {
     "report": lambda model, data: ebm.analyze(data),
     "compare": lambda model, data: ebm.compare(data, ebm.exact(model)),
     "minima": lambda model, data: ebm.local_minima(model),
-    "annealing": lambda model, data: ebm.log_partition(model),
+    "annealing": lambda model, data: ebm.log_partition(model, ebm.Annealing()),
     "metropolis": lambda model, data: ebm.sample(model, ebm.Metropolis(), n_draws=1),
     "hybrid": lambda model, data: ebm.sample(model, ebm.HamiltonianMonteCarlo(0.1, 2), n_draws=1),
     "gradient": lambda model, data: model.state_gradient(data.states),

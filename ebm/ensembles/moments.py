@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -307,6 +307,24 @@ def moments_of(
         sample_size=sample_size,
     )
     return moments
+
+
+def mean_and_covariance(blocks: Iterable[tuple[Array, Array]], d: int) -> tuple[Array, Array]:
+    """E[f] and Cov[f] of values (k, d) and weights (k,) that come in blocks and sum to one.
+
+    About the mean of each block, and of these: no digits are lost to far values or large means.
+    """
+    mean, covariance, total = np.zeros(d), np.zeros((d, d)), 0.0
+    for values, weights in blocks:
+        share = float(weights.sum())
+        if share:
+            center = weights @ values / share
+            deviation, step = values - center, center - mean
+            covariance += deviation.T @ (deviation * weights[:, None])
+            covariance += np.outer(step, step) * (total * share / (total + share))
+            total += share
+            mean += step * (share / total)
+    return mean, (covariance + covariance.T) / 2
 
 
 def _is_symmetric(matrix: Array) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from ebm._arrays import in_base
 from ebm._types import Array
 from ebm.ensembles import Moments
-from ebm.ensembles.moments import moments_of
+from ebm.ensembles.moments import mean_and_covariance, moments_of
 from ebm.enumeration._blocked import BlockedEnumeration
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._real_ensemble import RealEnsemble
@@ -72,18 +72,16 @@ class ConditionalBounded(RealEnsemble):
     @cached_property
     def _moments(self) -> Moments:
         d, own = self.space.n_features, self._units.columns
-        mean, second, shift = np.zeros(d), np.zeros((d, d)), None
-        for states, weights in self.blocks_at_means(max(1, CHUNK // d)):
-            deviation = self.space.features(states).copy()
-            second[own, own] += weights @ self._variances(deviation)
-            # Moments about a typical row: no digits are lost to large means.
-            shift = deviation[0].copy() if shift is None else shift
-            deviation -= shift
-            mean += weights @ deviation
-            second += deviation.T @ (deviation * weights[:, None])
-        covariance = second - np.outer(mean, mean)
-        covariance = (covariance + covariance.T) / 2
-        return moments_of(self.space, mean + np.asarray(shift), covariance, self.log_partition)
+        inside = np.zeros((d, d))
+
+        def blocks() -> Iterator[tuple[Array, Array]]:
+            for states, weights in self.blocks_at_means(max(1, CHUNK // d)):
+                features = self.space.features(states)
+                inside[own, own] += weights @ self._variances(features)
+                yield features, weights
+
+        mean, covariance = mean_and_covariance(blocks(), d)
+        return moments_of(self.space, mean, covariance + inside, self.log_partition)
 
     def _variances(self, features: Array) -> Array:
         """Var[x|r] of the bounded units by the features of all, (k, d) -> (k, m)."""

@@ -19,6 +19,7 @@ from ebm.enumeration._log_weights import cut_form
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
 from ebm.enumeration._real_ensemble import RealEnsemble
 from ebm.enumeration.exact_ensemble import ExactEnsemble
+from ebm.errors import EnumerationLimitError
 from ebm.model import EnergyModel
 from ebm.models._gaussian_units import (
     GaussianUnits,
@@ -91,6 +92,13 @@ class ConditionalGaussian(RealEnsemble):
         if self.finite is None:
             yield self._completed(np.empty((1, 0))), np.ones(1)
             return
+        if not isinstance(self.finite.space, FiniteSpace):
+            raise EnumerationLimitError(
+                "averages of second and higher degree, such as the Fisher information, have no "
+                "closed form where real units with bounds are beside others without: take them "
+                "over draws, ebm.Ensemble.from_data(ebm.exact(model).sample(n_draws), "
+                "space=model.space)"
+            )
         for finite, weights in self.finite.blocks():
             for start in range(0, len(finite), rows):
                 part = slice(start, start + rows)

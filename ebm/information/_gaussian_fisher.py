@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ebm._types import Array
+from ebm.ensembles.moments import mean_and_covariance
 from ebm.information.ensemble_information import energy_gradients
 
 #: Derivatives that are held at a time.
@@ -27,15 +29,15 @@ def quadratic_fisher(model: Any, average: Any) -> Array:
     def slopes(states: Array) -> Array:
         return energy_gradients(model, states, p)
 
-    mean, shift, total = np.zeros(p), None, np.zeros((p, p))
-    for states, weights in average.blocks_at_means(max(1, CHUNK // p)):
-        at_mean = slopes(states)
-        if shift is None:
-            # Second derivatives are the same wherever the finite units are.
-            shift, total = at_mean[0], average.spread_of_squares(slopes, states[0])
-        deviation = at_mean - shift
-        mean += weights @ deviation
-        total = total + deviation.T @ (deviation * weights[:, None])
-        total = total + average.spread_of_slopes(slopes, states, weights)
-    total = total - np.outer(mean, mean)
+    inside: list[Any] = []
+
+    def blocks() -> Iterator[tuple[Array, Array]]:
+        for states, weights in average.blocks_at_means(max(1, CHUNK // p)):
+            if not inside:
+                # Second derivatives are the same wherever the finite units are.
+                inside.append(average.spread_of_squares(slopes, states[0]))
+            inside[0] = inside[0] + average.spread_of_slopes(slopes, states, weights)
+            yield slopes(states), weights
+
+    total = mean_and_covariance(blocks(), p)[1] + inside[0]
     return np.asarray((total + total.T) / 2)

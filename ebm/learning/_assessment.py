@@ -10,7 +10,14 @@ from ebm._iterate import Run, require_word
 from ebm._jobs import interruptible
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
-from ebm.errors import EbmError, LimitError, NoMaximumWarning, NotConvergedWarning, warn
+from ebm.errors import (
+    EbmError,
+    LimitError,
+    NoMaximumWarning,
+    NormalizationError,
+    NotConvergedWarning,
+    warn,
+)
 from ebm.information import FisherInformation
 from ebm.information.fisher import symmetrized
 from ebm.learning._existence import (
@@ -26,12 +33,19 @@ from ebm.learning.result import FitResult
 WORDS = ("converged", "flat", "undetermined", "unbounded", "iterations", "rounding")
 #: How a fit ends where there is no maximum, or may be none.
 NO_MAXIMUM = {"flat", "doubtful"}
+#: Length of a step, in deviations over the data, that must be possible.
+NEAR = 1e-6
 #: Largest number of parameters whose Fisher information is formed without being asked for.
 MOST_PARAMETERS = 1000
 
 
-def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
-    """The fitted model with its errors and the verdict on the maximum."""
+def likelihood_result(
+    loss: LikelihoodLoss, run: Run, *, has_maximum: bool | None = None
+) -> FitResult:
+    """The fitted model with its errors and the verdict on the maximum.
+
+    That there is none may have been said before the search: however it ended then, it is why.
+    """
     require_word(run.reason, WORDS)
     point = loss.point(run.state["theta"])
     fisher, note, direction = None, "no standard errors: interrupted", None
@@ -44,7 +58,8 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
     _require_possible_end(loss, point, run.reason)
     cells = loss.empty_cells
     # An empty cell of a coupled pair is proof, whatever the optimizer saw.
-    if cells:
+    is_told = has_maximum is False
+    if cells or (is_told and reason in {"iterations", "rounding", "undetermined"}):
         reason = "flat"
     errors, why = _standard_errors(loss, point, fisher, reason, direction, cells)
     rank = loss.gauge.shape[1] if loss.penalty.is_tied else None
@@ -52,10 +67,10 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
         rank = loss.rank(point, fisher)
         if not loss.is_convex and rank < len(fisher):
             errors, why = _without_rank(loss, errors, rank, len(fisher), why)
-    if reason == "flat":
+    if reason == "flat" and not is_told:
         units = _growing(loss, direction, errors)
         notes = [loss.missing_maximum(cells, units), *notes]
-    elif fisher is None and reason != "interrupted":
+    elif fisher is None and reason not in {"interrupted", "flat"}:
         doubt, note = None, "whether the likelihood has a maximum is not known: interrupted"
         with interruptible():
             doubt, note = doubt_of_maximum(loss.family, loss.rows, loss.penalty)
@@ -63,11 +78,12 @@ def likelihood_result(loss: LikelihoodLoss, run: Run) -> FitResult:
             reason = "flat" if doubt.is_certain else "doubtful"
         notes = [note, *notes] if note else notes
     norm = float(run.history[-1].gradient_norm) if run.history else math.nan
-    sentence = _sentence(reason, len(run.history) - 1, norm, point.is_exact)
+    hidden = _obstacle(loss, point) if reason == "rounding" else ""
+    sentence = _sentence(reason, len(run.history) - 1, norm, hidden)
     if reason == "undetermined" and direction is not None:
         named = ", ".join(map(repr, loss.units_of(direction)))
         sentence = f"{sentence}; the direction is one of the parameters of {named}"
-    if reason in NO_MAXIMUM:
+    if reason in NO_MAXIMUM and not is_told:
         warn(notes[0], NoMaximumWarning)
     elif reason in {"iterations", "rounding", "undetermined", "unbounded"}:
         warn(f"the fit has not converged: {sentence}", NotConvergedWarning)
@@ -224,12 +240,22 @@ def _without_rank(
     return None, (f"{start}{told}, and AIC and BIC charge {rank}",)
 
 
-def _sentence(reason: str, steps: int, norm_at_end: float, is_exact: bool) -> str:
+def _obstacle(loss: LikelihoodLoss, point: Point) -> str:
+    """Why no step from a point lowers the loss although its gradient says so."""
+    slopes = loss.scaling.T @ point.slopes
+    step = loss.scaling @ (-NEAR * slopes / max(np.abs(slopes).max(initial=0), NEAR))
+    try:
+        loss.point(point.theta + step)
+    except NormalizationError as error:
+        return f"any step downhill leaves the parameters that have a distribution ({error})"
+    if not point.is_exact:
+        return "ln Z and moments of the average, which is approximate, no longer agree"
+    return "rounding hides progress"
+
+
+def _sentence(reason: str, steps: int, norm_at_end: float, hidden: str) -> str:
     """How the search ended."""
     norm, steps = f"largest scaled gradient {norm_at_end:.1e}", max(0, steps)
-    hidden = "rounding hides progress"
-    if not is_exact:
-        hidden = "ln Z and moments of the average, which is approximate, no longer agree"
     return {
         "converged": f"converged after {steps} iterations, {norm}",
         "flat": f"stopped after {steps} iterations: the likelihood has no maximum, {norm}",

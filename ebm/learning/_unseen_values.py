@@ -1,4 +1,4 @@
-"""Values of finite units, and combinations of them, that no row has: fields without bound."""
+"""Values of units, and combinations of them, that no row has: fields without bound."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def unseen_values_notes(family: Any, data: Any, penalty: AppliedPenalty) -> tupl
         return ()
     labels, held = _unseen(family, whole, data), True
     if not labels and is_mixed and not space.is_real.all():
-        labels, held = _separated(family, data, penalty), penalty.holds_couplings
+        held = penalty.holds_couplings
+        if not held and isinstance(family, PairwiseModel):
+            labels = _at_bounds(space, data, by_values=True)
+        labels = labels or _separated(family, data, penalty)
     if not labels:
         return ()
     message = missing_maximum([], labels, data.sample_size, held=held)
@@ -68,11 +71,32 @@ def _unseen(family: Any, whole: Any, data: Ensemble) -> list[str]:
         values = space.values_of(unit)[shares < 1e-12]
         if any(_has_field(whole, keep[unit], value) for value in values):
             labels.append(space.labels[unit])
-    for unit in np.flatnonzero(space.is_bounded).tolist():
-        # All rows at a bound draw the unit there.
-        if mean[space.columns([unit])[0]] in space.bounds[:, unit]:
-            labels.append(space.labels[unit])
-    return labels
+    return [*labels, *_at_bounds(space, data)]
+
+
+def _at_bounds(space: Any, data: Ensemble, *, by_values: bool = False) -> list[str]:
+    """Names of real units that rows never show but at one of their bounds, which draws them there.
+
+    ``by_values`` at a bound whenever a finite unit has some value, and the name of that one.
+    """
+    bounded, finite = np.flatnonzero(space.is_bounded), np.flatnonzero(~space.is_real).tolist()
+    cases = [(unit, value) for unit in finite for value in space.values_of(unit)]
+    if not len(bounded) or (by_values and not cases):
+        return []
+    share: Any = 0.0
+    for states, weights in data.blocks():
+        is_inside = (states[:, None, bounded] != space.bounds[:, bounded]).reshape(len(states), -1)
+        is_case = np.ones((len(states), 1))
+        if by_values:
+            is_case = np.column_stack([states[:, unit] == value for unit, value in cases])
+        share = share + is_case.T @ (np.insert(is_inside, 0, True, axis=1) * weights[:, None])
+    # A sum of weights of no rows is zero.
+    is_met, is_inside = share[:, 0] > 0, share[:, 1:].reshape(len(share), 2, -1) > 0
+    never = is_met[:, None] & ~is_inside.all(axis=1)
+    units = set(bounded[never.any(axis=0)].tolist())
+    if by_values:
+        units |= {cases[case][0] for case in np.flatnonzero(never.any(axis=1))}
+    return [space.labels[unit] for unit in sorted(units)]
 
 
 def _has_field(whole: Any, unit: int, value: float) -> bool:

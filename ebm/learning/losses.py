@@ -307,7 +307,7 @@ class LikelihoodProblem:
                 _require_hessian(loss, loss.point(theta))
             with entries(progress) as show:
                 run = self._run(solver, loss, theta, progress=show, **how)
-            result = likelihood_result(loss, run)
+            result = likelihood_result(loss, run, has_maximum=False if notes else None)
         if notes and result.converged:
             # Biases that grow without bound have a small gradient, too.
             message = f"{result.message.replace('converged', 'stopped', 1)}; the likelihood has no"

@@ -17,6 +17,9 @@ from ebm.models._gaussian_units import Slopes, require_positive
 from ebm.spaces import StateSpace
 from ebm.units import Exponential, ReLU, Uniform, Unit, open_uniforms
 
+#: Where averages come from that have no closed form.
+_CHAINS = "ebm.sample(model, n_draws=…), and in a fit loss=ebm.Likelihood(ebm.PersistentChains())"
+
 
 @dataclass(frozen=True, eq=False)
 class BoundedUnits:
@@ -219,7 +222,7 @@ def _require_apart(matrix: Array, labels: list[str]) -> None:
         raise ModelError(
             f"the real units with bounds {first!r} and {second!r} are coupled to each other, or to "
             "a real unit that is integrated out, so that their integral has no closed form: take "
-            "averages over chains, ebm.sample(model, n_draws=…)"
+            f"averages over chains, {_CHAINS}"
         )
 
 
@@ -234,8 +237,7 @@ def _require_kinds(own: Array, is_finite: Array, labels: list[str]) -> None:
             f"unit {label!r}, of an interval with two ends, is coupled to itself, or to a real "
             f"unit that is integrated out, by {value:g}: of such units no other density than an "
             "exponential is known; precisions are for half lines, ebm.Intervals(n, low), and for "
-            "ebm.Reals; averages of real units beside it come from chains, ebm.sample(model, "
-            "n_draws=…)"
+            f"ebm.Reals; averages of real units beside it come from chains, {_CHAINS}"
         )
     raise NormalizationError(
         f"the coupling of unit {label!r} with itself, minus its precision, must not be positive, "

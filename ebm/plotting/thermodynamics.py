@@ -89,7 +89,8 @@ def thermodynamics(record: Any, quantities: Any = None) -> Figure:
     for ax, name in zip(axes.flat, quantities, strict=False):
         label, per_unit = described.get(name, (name.replace("_", " "), name == "log_partition"))
         scale = 1 / record.n_units if per_unit else 1.0
-        value, (low, high) = scale * record[name].value, scale * record.interval(name)
+        value = scale * record[name].value
+        low, high = (scale * end for end in record[name].interval())
         axes_or_new(ax)
         ax.plot(1 / record.betas[order], value[order], color=MODEL, lw=0.8, alpha=0.6)
         errors = None if record.is_exact else np.stack([value - low, high - value])

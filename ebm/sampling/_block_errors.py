@@ -24,10 +24,3 @@ def jackknife_error(left_out: Array) -> Array:
     """√((B − 1)/B Σ_b (x_b − x̄)²) of values x_b without block b, (B, …) -> (…)."""
     n_blocks = len(left_out)
     return np.asarray(np.sqrt((n_blocks - 1) * left_out.var(axis=0)))
-
-
-def student_quantile(level: float, n_blocks: int = N_BLOCKS) -> float:
-    """t of a two-sided interval of this coverage with B − 1 degrees of freedom."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(n_blocks - 1, (1 + level) / 2))

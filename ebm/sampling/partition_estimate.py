@@ -28,8 +28,8 @@ class LogPartition(Estimate):
         Averages between which ln Z lies, each with its standard error; None where nothing bounds
         it on that side. How far they are apart is what the chains dissipate on their way.
     message : str
-        Numbers of chains and steps, what the reverse chains started from, and why there is no
-        error where there is none.
+        Numbers of chains and steps, and what the reverse chains started from. Why there is no error
+        where there is none is in ``note``.
 
     Examples
     --------

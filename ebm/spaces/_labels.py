@@ -6,6 +6,7 @@ count 0, 1, 2, … are what a frame has that was given no labels: they say nothi
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -219,6 +220,12 @@ def shown(names: Sequence[str], most: int = 6) -> str:
         return "none"
     more = f", … ({len(names) - most} more)" if len(names) > most else ""
     return ", ".join(repr(str(name)) for name in names[:most]) + more
+
+
+def shown_number(value: float) -> str:
+    """A number in six digits, or in all of its own where six are another number."""
+    short = f"{value:g}"
+    return short if float(short) == value or math.isnan(value) else repr(float(value))
 
 
 def require_order(given_space: Any, wanted: Any) -> None:

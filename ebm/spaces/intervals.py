@@ -11,6 +11,7 @@ from ebm._arrays import as_floats
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
 from ebm.errors import ShapeError
+from ebm.spaces._labels import shown_number
 from ebm.spaces.space import StateSpace
 
 __all__ = ["Intervals"]
@@ -32,7 +33,7 @@ class Intervals(StateSpace):
     Raises
     ------
     ShapeError
-        If ``low`` is not a finite number, or ``high`` is not above it.
+        If ``low`` is not a finite number, or ``high`` not above it at a finite distance or inf.
 
     Examples
     --------
@@ -49,11 +50,13 @@ class Intervals(StateSpace):
     def __post_init__(self) -> None:
         super().__post_init__()
         low, high = as_floats(self.low, "low"), as_floats(self.high, "high")
-        if low.ndim or high.ndim or not (math.isfinite(low) and low < high):
+        is_one = not (low.ndim or high.ndim) and math.isfinite(low) and low < high
+        # Halves, for the difference of numbers may be none.
+        if not is_one or math.inf > high / 2 - low / 2 > np.finfo(float).max / 2:
             raise ShapeError(
-                "an interval is from low, a finite number, to high, a larger one or math.inf, got "
-                f"low = {self.low!r} and high = {self.high!r}; of units with only an upper bound "
-                "take the negatives"
+                "an interval is from low, a finite number, to high, a larger one at a finite "
+                f"distance or math.inf, got low = {self.low!r} and high = {self.high!r}; of units "
+                "with only an upper bound take the negatives"
             )
         object.__setattr__(self, "low", float(low))
         object.__setattr__(self, "high", float(high))
@@ -85,5 +88,5 @@ class Intervals(StateSpace):
 
     def _coding(self) -> str:
         if math.isinf(self.high):
-            return f"a number of at least {self.low:g}"
-        return f"a number from {self.low:g} to {self.high:g}"
+            return f"a number of at least {shown_number(self.low)}"
+        return f"a number from {shown_number(self.low)} to {shown_number(self.high)}"

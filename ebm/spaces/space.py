@@ -16,7 +16,14 @@ from ebm._arrays import as_integer, holds_text
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags, Indices
 from ebm.errors import CodingError, EbmError, MissingValueError, ShapeError
-from ebm.spaces._labels import as_names, checked_names, order_along, positions, shown
+from ebm.spaces._labels import (
+    as_names,
+    checked_names,
+    order_along,
+    positions,
+    shown,
+    shown_number,
+)
 from ebm.spaces._reading import blocks_of, dense, readable
 
 __all__ = ["Reals", "StateSpace"]
@@ -320,8 +327,11 @@ class StateSpace(ABC):
         unit = int(np.flatnonzero(~self._valid(rows).all(axis=0))[0])
         own = self._coding_of(unit)
         values = np.unique(rows[:, unit])
+        if own.is_bounded[0]:
+            # Those in bounds tell nothing of a coding.
+            values = values[~own._valid(values)]
         first = (values if len(values) <= 5 else values[~own._valid(values)])[:5]
-        listed = ", ".join(f"{v:g}" for v in first) + (", …" if len(values) > len(first) else "")
+        listed = ", ".join(map(shown_number, first)) + (", …" if len(values) > len(first) else "")
         raise CodingError(
             f"unit {self.labels[unit]!r} has the values {listed} where {own._coding()} is wanted"
             f"{own._suggestion(values, 'space=' if own is self else 'a block of ')}"

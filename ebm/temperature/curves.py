@@ -18,7 +18,7 @@ from ebm.enumeration._limits import Limits, describe_size
 from ebm.errors import EbmError, ModelError, PoorMixingWarning, ShapeError, require_extra, warn
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling import ParallelTempering, TemperedSamples, sample
-from ebm.sampling._block_errors import jackknife_error, student_quantile
+from ebm.sampling._block_errors import N_BLOCKS, jackknife_error
 from ebm.sampling.tempering import tempered
 from ebm.spaces import FiniteSpace
 from ebm.temperature._enumerated import by_enumeration, seconds_by_enumeration
@@ -40,7 +40,7 @@ class Thermodynamics:
     """Quantities of a model at several temperatures with their errors.
 
     Made by :func:`ebm.thermodynamics`. ``record[name]`` is an :class:`ebm.Estimate` with one entry
-    for each β.
+    for each β, whose intervals are Student's with 19 degrees of freedom where it is drawn.
 
     Parameters
     ----------
@@ -71,23 +71,13 @@ class Thermodynamics:
     def __getitem__(self, name: str) -> Estimate:
         if name not in self.values:
             raise EbmError(f"quantity must be one of {', '.join(self.values)}; got {name!r}")
-        return Estimate(self.values[name], self.errors[name])
+        freedom = np.inf if self.is_exact else N_BLOCKS - 1
+        return Estimate(self.values[name], self.errors[name], degrees_of_freedom=freedom)
 
     @property
     def is_exact(self) -> bool:
         """Whether nothing was drawn."""
         return self.samples is None
-
-    def interval(self, name: str, level: float = 0.95) -> Array:
-        """Lower and upper end of the interval of this coverage at each β, (2, k, …).
-
-        Errors of draws have 19 degrees of freedom, so the interval is that of Student's t.
-        """
-        if not 0 < level < 1:
-            raise EbmError(f"level must be between 0 and 1, got {level!r}")
-        estimate, half = self[name], student_quantile(level)
-        reach = half * estimate.standard_error
-        return np.stack([estimate.value - reach, estimate.value + reach])
 
     def to_frame(self) -> Any:
         """A pandas frame with one row for each β; needs the extra ``data``.

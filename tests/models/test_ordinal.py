@@ -201,7 +201,7 @@ class TestOtherModels:
     def test_annealing_and_chains_agree_with_the_sum(self):
         model = example(scale=0.3)
         exact = ebm.exact(model)
-        estimate = ebm.log_partition(model, rng=0)
+        estimate = ebm.log_partition(model, ebm.Annealing(), rng=0)
         assert abs(estimate.value - exact.log_partition) < 5 * estimate.standard_error
         assert estimate.standard_error < 0.05
 

@@ -66,6 +66,6 @@ def test_clamped_units_keep_their_values_and_the_others_their_distribution():
 
 
 def test_annealing_finds_the_partition_function():
-    estimate = ebm.log_partition(MODEL, rng=0)
+    estimate = ebm.log_partition(MODEL, ebm.Annealing(), rng=0)
     exact = ebm.exact(MODEL).log_partition
     assert abs(estimate.value - exact) < 4 * estimate.standard_error + 1e-3

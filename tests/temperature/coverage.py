@@ -41,7 +41,7 @@ def covered(model, n_runs, **settings):
     for seed in range(n_runs):
         record = ebm.thermodynamics(model, BETAS, method="tempering", rng=seed, **settings)
         for name, truth in exact.values.items():
-            low, high = record.interval(name)
+            low, high = record[name].interval()
             held[name].append((low <= truth) & (truth <= high))
             scores[name].append((record.values[name] - truth) / record.errors[name])
     for name in exact.values:
