@@ -55,6 +55,9 @@ class EnergyModel(ABC):
 
     space: StateSpace
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({getattr(self, 'space', None)!r})"
+
     @abstractmethod
     def energy(self, states: ArrayLike) -> Array:
         """Energy of each state in units of k_B T, (..., n) -> (...)."""

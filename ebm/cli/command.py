@@ -24,7 +24,10 @@ _FAILED, _INTERRUPTED = 2, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line."""
     _open_closed_streams()
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        parser.error(_of_no_option(unknown, parser))
     for stream in (sys.stdout, sys.stderr):
         # A terminal encoding without some characters must not stop a report.
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
@@ -63,6 +66,16 @@ def _parser() -> argparse.ArgumentParser:
     drawing.add_sample(commands)
     fitting.add_demo(commands)
     return parser
+
+
+def _of_no_option(unknown: list[str], parser: argparse.ArgumentParser) -> str:
+    """That arguments are unknown, and which command knows the first of them."""
+    option = unknown[0].partition("=")[0]
+    actions = parser._actions
+    commands = next(a.choices for a in actions if isinstance(a, argparse._SubParsersAction))
+    owners = [name for name, of in commands.items() if option in of.format_help().split()]
+    known = f" ({option} is an option of ebm {' and ebm '.join(owners)})" if owners else ""
+    return f"unrecognized arguments: {' '.join(unknown)}{known}"
 
 
 def _open_closed_streams() -> None:

@@ -83,21 +83,29 @@ class Estimate:
             ()
         ]
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
     def __str__(self) -> str:
         if np.ndim(self.value):
-            with np.printoptions(nanstr="?"):
-                text = f"{self.value} ± {self.standard_error}"
+            pairs = np.vectorize(_with_error, otypes=[object])(self.value, self.standard_error)
+            text = np.array2string(pairs, separator=", ", formatter={"object": str})
             return f"{text} ({self.note})" if self.note else text
-        if self.standard_error == 0:
-            return f"{self.value:.10g} ± 0"
         if np.isnan(self.standard_error):
             reason = f": {self.note}" if self.note else ""
             return f"{self.value:.3g}, its error is not to be trusted{reason}"
-        if np.isinf(self.standard_error):
-            return f"{self.value:.10g} ± inf"
-        digits = max(0, 1 - math.floor(math.log10(self.standard_error)))
-        text = f"{self.value:.{digits}f} ± {self.standard_error:.{digits}f}"
-        return f"{text} (rough)" if self.note else text
+        text = _with_error(self.value, self.standard_error)
+        return f"{text} (rough)" if self.note and 0 < self.standard_error < np.inf else text
+
+
+def _with_error(value: float, error: float) -> str:
+    """A value to two digits of its error."""
+    if np.isnan(error):
+        return f"{value:.3g} ± ?"
+    if error == 0 or np.isinf(error):
+        return f"{value:.10g} ± {error:.0f}"
+    digits = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{digits}f} ± {error:.{digits}f}"
 
 
 @dataclass(frozen=True, eq=False)

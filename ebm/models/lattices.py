@@ -25,13 +25,15 @@ def lattice(
     periodic: bool | Sequence[bool] = True,
     triangular: bool = False,
     coupling: float = 1.0,
+    field: float = 0.0,
     negative: float = 0.0,
     diluted: float = 0.0,
     rng: RandomSource = None,
 ) -> Any:
     """A chain, a square or triangular lattice, a cubic one or one of more axes, as a graph.
 
-    Sites are coupled to their neighbors along each axis, −E = Σ_⟨ij⟩ J_ij s_i s_j, J_ij = ±J.
+    Sites are coupled to their neighbors along each axis, −E = Σ_⟨ij⟩ J_ij s_i s_j + h Σ_i s_i,
+    J_ij = ±J.
 
     Parameters
     ----------
@@ -44,6 +46,8 @@ def lattice(
         has six.
     coupling : float
         J, in units of k_B T. The lattice at inverse temperature β is ``model.scaled(beta)``.
+    field : float
+        h, the same at all sites.
     negative : float
         Probability of a bond to be −J, as 0.5 in a ±J spin glass.
     diluted : float
@@ -54,8 +58,9 @@ def lattice(
     Returns
     -------
     networkx.Graph
-        Sites 0, …, n−1 row by row, so that states reshape to ``shape``, with their ``position``;
-        bonds with their ``weight``. :func:`ebm.from_graph` makes a sparse Ising model of it.
+        Sites 0, …, n−1 row by row, so that states reshape to ``shape``, with their ``position``
+        and, unless it is 0, their ``field``; bonds with their ``weight``.
+        :func:`ebm.from_graph` makes a sparse Ising model of it.
 
     Raises
     ------
@@ -73,12 +78,14 @@ def lattice(
     >>> torus = ebm.from_graph(ebm.lattice((4, 4)))
     >>> torus.n, float(torus.energy([1] * 16))
     (16, -32.0)
+    >>> float(ebm.from_graph(ebm.lattice((4, 4), field=0.25)).energy([1] * 16))
+    -36.0
     """
     lengths = _lengths(shape)
     rings = _rings(periodic, lengths)
     if as_flag(triangular, "triangular") and len(lengths) != 2:
         raise ShapeError(f"a triangular lattice has two axes, got the shape {lengths}")
-    size = as_finite(coupling, "coupling")
+    size, uniform = as_finite(coupling, "coupling"), as_finite(field, "field")
     shares = [_share(negative, "negative"), _share(diluted, "diluted")]
     n = math.prod(lengths)
     require_memory(BYTES_PER_SITE * n, f"a graph of {n} sites", "take fewer sites")
@@ -95,7 +102,10 @@ def lattice(
     weights = np.where(is_negative, -size, size)[~is_absent]
     graph = networkx.Graph(offset=0.0, sparse=True, **{"class": "IsingModel"})
     places = zip(*np.unravel_index(range(n), lengths), strict=True)
-    graph.add_nodes_from((k, {"position": tuple(map(int, at))}) for k, at in enumerate(places))
+    of_all = {"field": uniform} if uniform else {}
+    graph.add_nodes_from(
+        (k, {"position": tuple(map(int, at)), **of_all}) for k, at in enumerate(places)
+    )
     ends = bonds[~is_absent].tolist()
     graph.add_weighted_edges_from(
         (*pair, w) for pair, w in zip(ends, weights.tolist(), strict=True)

@@ -24,7 +24,7 @@ FEWEST_RARE, ENOUGH_RARE = 5, 20
 ROUGH = 1.2
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ChainEstimate(Estimate):
     """A mean of chains with its error, made by :func:`ebm.sampling.mean_of_chains`.
 

@@ -11,8 +11,10 @@ from ebm._arrays import as_number
 from ebm._randomness import RandomSource
 from ebm.ensembles import Estimate
 from ebm.enumeration import exact
+from ebm.enumeration._frontier import frontier_log_partition, frontier_of
 from ebm.enumeration._limits import describe_size
 from ebm.errors import LimitError, ModelError, NormalizationError
+from ebm.forms import LayeredForm, energy_form
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling.bennett import AFFORDABLE, BennettRatio
 from ebm.sampling.partition_estimate import LogPartition
@@ -35,9 +37,10 @@ def log_partition(
         Over a finite space, or a machine with Gaussian visible units. Another temperature is
         another model: ``model.scaled(beta)``.
     method : str, object or callable
-        With ``"auto"`` exact sums where :func:`ebm.exact` takes less than five seconds, and
-        elsewhere ``ebm.sampling.BennettRatio()``, 100 chains and 500 steps each way; the answer
-        says which. Or one of ``ebm.sampling.BennettRatio(…)``,
+        With ``"auto"`` exact sums where they take less than five seconds, by :func:`ebm.exact` or,
+        for pairs on a graph such as a narrow lattice, over the states of a frontier; elsewhere
+        ``ebm.sampling.BennettRatio()``, 100 chains and 500 steps each way; the answer says which.
+        Or one of ``ebm.sampling.BennettRatio(…)``,
         ``ebm.sampling.ThermodynamicIntegration(…)``, ``ebm.Annealing(…)`` and
         ``ebm.PopulationAnnealing(…)``, or any object with a method
         ``log_partition(model, rng, progress=…)`` like theirs; or a function from a model to an
@@ -80,6 +83,10 @@ def log_partition(
         except NormalizationError:
             raise
         except (LimitError, ModelError):
+            frontier = frontier_of(model)
+            if frontier is not None and frontier.seconds_of_log_partition < AFFORDABLE:
+                how = f"sums over a frontier of {frontier.width} units"
+                return _exactly(frontier_log_partition(frontier), how)
             method = BennettRatio()
     if callable(getattr(method, "log_partition", None)):
         answer = method.log_partition(model, rng, progress=progress)
@@ -106,7 +113,13 @@ def _summed(function: Callable[[Any], Any], model: EnergyModel, name: str) -> Lo
     number = as_number(value, f"the log_partition of {function!r}")
     if math.isnan(number):
         raise ModelError(f"the log_partition of {function!r} must be a number, got NaN")
-    bound, how = None, f"as {name} has it"
     if name == exact.__name__:
-        bound, how = Estimate(number, 0.0), f"sum over {describe_size(model.space)}"
-    return LogPartition(number, 0.0, name, math.inf, bound, bound, how)
+        is_layered = isinstance(energy_form(model), LayeredForm)
+        how = "over the states of one layer" if is_layered else f"over {describe_size(model.space)}"
+        return _exactly(number, f"sum {how}")
+    return LogPartition(number, 0.0, name, math.inf, None, None, f"as {name} has it")
+
+
+def _exactly(value: float, how: str) -> LogPartition:
+    bound = Estimate(value, 0.0)
+    return LogPartition(value, 0.0, "exact", math.inf, bound, bound, how)

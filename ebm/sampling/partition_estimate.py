@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ebm.ensembles import Estimate
@@ -9,7 +10,7 @@ from ebm.ensembles import Estimate
 __all__ = ["LogPartition"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LogPartition(Estimate):
     """ln Z with its standard error, what bounds it, and how it was found.
 
@@ -45,3 +46,10 @@ class LogPartition(Estimate):
     lower: Estimate | None
     upper: Estimate | None
     message: str
+
+    def __str__(self) -> str:
+        if not math.isnan(self.standard_error):
+            return super().__str__()
+        ends = [str(end) for end in (self.lower, self.upper) if end is not None]
+        bounds = f", {'at least' if len(ends) == 1 else 'between'} {' and '.join(ends)}"
+        return f"{self.value:.6g}{bounds if ends else ''}; no error: {self.note or self.message}"

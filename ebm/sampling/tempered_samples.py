@@ -177,6 +177,10 @@ class TemperedSamples(Samples):
             )
         return ensemble
 
+    def _say(self, doubt: str | None) -> None:
+        ladder = "place temperatures by ebm.ParallelTempering.for_model(model)"
+        super()._say(doubt and doubt.replace("use ebm.ParallelTempering()", ladder))
+
     def _warn_of_gaps(self) -> None:
         poor = np.flatnonzero(self.rejection > LARGEST_REJECTION)
         if len(poor) and not self.__dict__.get("_said_gaps"):

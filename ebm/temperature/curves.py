@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats, as_integer, as_seconds
 from ebm._randomness import RandomSource, generator
+from ebm._text import table
 from ebm._types import Array
 from ebm.ensembles import Estimate
 from ebm.ensembles.ensemble import Observable
+from ebm.enumeration._frontier import frontier_of
 from ebm.enumeration._limits import Limits, describe_size
 from ebm.errors import EbmError, ModelError, PoorMixingWarning, ShapeError, require_extra, warn
 from ebm.model import EnergyModel, checked_space
@@ -21,8 +23,8 @@ from ebm.sampling import ParallelTempering, TemperedSamples, sample
 from ebm.sampling._block_errors import N_BLOCKS, jackknife_error
 from ebm.sampling.tempering import tempered
 from ebm.spaces import FiniteSpace
+from ebm.temperature._by_frontier import by_frontier
 from ebm.temperature._enumerated import by_enumeration, seconds_by_enumeration
-from ebm.temperature._frontier import by_frontier, frontier_of
 from ebm.temperature._quantities import Values
 
 if TYPE_CHECKING:
@@ -67,6 +69,20 @@ class Thermodynamics:
 
     def __repr__(self) -> str:
         return f"Thermodynamics({len(self.betas)} temperatures, {self.method})"
+
+    def __str__(self) -> str:
+        """All quantities that are one number at each temperature, four in a line."""
+        names = [name for name, values in self.values.items() if values.ndim == 1]
+        lines = [self.method]
+        for start in range(0, len(names), 4):
+            shown = names[start : start + 4]
+            rows = [["T", *shown]]
+            for k, beta in enumerate(self.betas):
+                pairs = [(self.values[name][k], self.errors[name][k]) for name in shown]
+                cells = [str(Estimate(*pair)) if pair[1] else f"{pair[0]:.6g}" for pair in pairs]
+                rows.append([f"{1 / beta:.4g}", *cells])
+            lines += ["", *table(rows, ">" * len(rows[0]), indent=0)]
+        return "\n".join(lines)
 
     def __getitem__(self, name: str) -> Estimate:
         if name not in self.values:

@@ -5,9 +5,10 @@ import pytest
 from scipy import sparse
 
 import ebm
+from ebm.enumeration._frontier import frontier_log_partition, frontier_of
 from ebm.errors import EbmError, EnumerationLimitError, ModelError, PoorMixingWarning, ShapeError
 from ebm.temperature import _quantities
-from ebm.temperature._frontier import by_frontier, frontier_of
+from ebm.temperature._by_frontier import by_frontier
 from ebm.temperature._quantities import Values
 from tests.lattices import EIGHT, NAMES, SIX, of_six, torus
 from tests.sampling.test_annealing import potts, restricted
@@ -152,6 +153,20 @@ def test_a_frontier_sums_over_all_states(seed, kind):
         row = values.quantities(beta, log_partition[k], averages[k])
         for name, value in zip(values.names, row, strict=True):
             assert value == pytest.approx(record[name].value[k], abs=1e-10), name
+    assert frontier_log_partition(frontier_of(model)) == pytest.approx(
+        ebm.exact(model).log_partition, abs=1e-10
+    )
+
+
+def test_a_record_prints_its_numbers():
+    """A row for each temperature, values to their errors, exact ones to six digits."""
+    ring = ebm.IsingModel([[0, 1, 1], [1, 0, 1], [1, 1, 0]], [0, 0, 0])
+    lines = str(ebm.thermodynamics(ring, [0.5, 1.0])).splitlines()
+    assert lines[0] == "exact: all 2^3 states"
+    assert lines[2].split() == ["T", "log_partition", "free_energy", "energy", "heat_capacity"]
+    assert lines[3].split()[:2] == ["2", "2.5339"]
+    drawn = ebm.thermodynamics(ring, [0.5], method="tempering", n_draws=200, rng=0)
+    assert str(drawn).splitlines()[3].count("±") == 4
 
 
 def test_a_frontier_with_a_wrong_sign_of_the_energy_is_caught(monkeypatch):

@@ -8,6 +8,7 @@ times E and E². The work is about n² 2^w for a frontier of w units, in place o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +19,10 @@ from ebm._types import Array, Indices
 from ebm.forms import QuadraticForm, energy_form
 from ebm.model import EnergyModel, checked_energy
 from ebm.spaces import Binary, Spins
-from ebm.temperature._quantities import Values
 
-#: Seconds for each entry of a table of sums and each unit, seconds around these for each unit, and
-#: units of the widest frontier.
-SECONDS_BY_FRONTIER, SECONDS_BY_UNIT = 1e-8, 2e-4
+#: Seconds for each entry of a table of sums and each unit, the same of logarithms, seconds around
+#: these for each unit, and units of the widest frontier.
+SECONDS_BY_FRONTIER, SECONDS_BY_LOGARITHM, SECONDS_BY_UNIT = 1e-8, 6e-9, 2e-4
 WIDEST = 24
 
 
@@ -41,6 +41,11 @@ class Frontier:
         """About how long the sums take."""
         n = len(self.fields)
         return n_betas * n * (SECONDS_BY_UNIT + SECONDS_BY_FRONTIER * (n + 3) * 2.0**self.width)
+
+    @property
+    def seconds_of_log_partition(self) -> float:
+        """About how long the sum for ln Z alone takes."""
+        return len(self.fields) * (SECONDS_BY_UNIT + SECONDS_BY_LOGARITHM * 2.0**self.width)
 
 
 def frontier_of(model: EnergyModel) -> Frontier | None:
@@ -68,23 +73,20 @@ def frontier_of(model: EnergyModel) -> Frontier | None:
     return Frontier(matrix, origin.vector, constant, order, last, width)
 
 
-def by_frontier(frontier: Frontier, values: Values, betas: Array) -> tuple[Array, Array]:
-    """ln Z, (β,), and the averages of all values, (β, d)."""
-    n = len(frontier.fields)
-    log_partition, averages = np.empty(len(betas)), np.empty((len(betas), 6))
-    m = 2 * np.arange(n + 1) / n - 1
-    for k, beta in enumerate(betas):
-        by_count, energy, square, scale = _sums(frontier, float(beta))
-        total = by_count.sum()
-        log_partition[k] = scale + np.log(total) + beta * frontier.constant
-        averages[k, :3] = energy / total, square / total, 0.0
-        averages[k, 3:] = by_count @ np.stack([np.abs(m), m**2, m**4], axis=1) / total
-    # The energy is counted from the constant; its variance is about the mean of the first pass.
-    values.reference = -frontier.constant
-    return log_partition, averages
+def frontier_log_partition(frontier: Frontier) -> float:
+    """ln Z alone, without counts and in the log domain."""
+    table, inside = np.zeros(()), list[int]()
+    for position, unit in enumerate(frontier.order):
+        table = np.stack([table, table], axis=-1)
+        inside.append(int(unit))
+        for at, gain in _gains(frontier, inside):
+            table[at] += gain
+        for axis in _left(frontier, inside, position):
+            table = np.logaddexp(table.take(0, axis), table.take(1, axis))
+    return float(table) + frontier.constant
 
 
-def _sums(frontier: Frontier, beta: float) -> tuple[Array, float, float, float]:
+def frontier_sums(frontier: Frontier, beta: float) -> tuple[Array, float, float, float]:
     """Σ e^{−βE} by the number of active units, Σ E e^{−βE}, Σ E² e^{−βE}, all over e^scale."""
     # Axes: the count K, then the units of the frontier; and two tables without counts.
     by_count, first, second = np.ones(1), np.zeros(()), np.zeros(())
@@ -93,29 +95,40 @@ def _sums(frontier: Frontier, beta: float) -> tuple[Array, float, float, float]:
     for position, unit in enumerate(frontier.order):
         by_count, first, second = _taken_in(by_count, first, second)
         inside.append(int(unit))
-        couplings = frontier.matrix[[unit], :].tocoo()
-        gains: dict[tuple[int, ...], float]
-        gains = {(len(inside) - 1,): float(frontier.fields[unit])}
-        for other, coupling in zip(couplings.col, couplings.data, strict=True):
-            if other in inside and other != unit:
-                gains[(inside.index(int(other)), len(inside) - 1)] = float(coupling)
-        for axes, gain in gains.items():
-            at: Any = tuple(1 if axis in axes else slice(None) for axis in range(len(inside)))
+        for at, gain in _gains(frontier, inside):
             counted, factor = by_count[(slice(None), *at)], np.exp(beta * gain)
             counted *= factor
             total = counted.sum(axis=0)
             # −gain is added to the energy of these states.
             second[at] = factor * (second[at] - 2 * gain * first[at]) + gain**2 * total
             first[at] = factor * first[at] - gain * total
-        for left in [u for u in inside if frontier.last[u] <= position]:
-            axis = inside.index(left)
+        for axis in _left(frontier, inside, position):
             by_count = by_count.sum(axis=1 + axis)
             first, second = first.sum(axis=axis), second.sum(axis=axis)
-            inside.remove(left)
         peak = float(by_count.max())
         by_count, first, second = by_count / peak, first / peak, second / peak
         scale += np.log(peak)
     return by_count, float(first), float(second), scale
+
+
+def _gains(frontier: Frontier, inside: list[int]) -> Iterator[tuple[Any, float]]:
+    """Field and couplings of the last unit of the frontier, each with the entries it acts on."""
+    unit, newest = inside[-1], len(inside) - 1
+    couplings = frontier.matrix[[unit], :].tocoo()
+    gains: dict[tuple[int, ...], float] = {(newest,): float(frontier.fields[unit])}
+    for other, coupling in zip(couplings.col, couplings.data, strict=True):
+        if other in inside and other != unit:
+            gains[(inside.index(int(other)), newest)] = float(coupling)
+    for axes, gain in gains.items():
+        yield tuple(1 if axis in axes else slice(None) for axis in range(newest + 1)), gain
+
+
+def _left(frontier: Frontier, inside: list[int], position: int) -> Iterator[int]:
+    """Axes of the units that no later one needs, which are removed one by one."""
+    for unit in [u for u in inside if frontier.last[u] <= position]:
+        axis = inside.index(unit)
+        inside.remove(unit)
+        yield axis
 
 
 def _taken_in(by_count: Array, first: Array, second: Array) -> tuple[Array, Array, Array]:
