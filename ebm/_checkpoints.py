@@ -177,6 +177,9 @@ _DIGESTS = {
     "start": "the parameters or centers of the model at the start differ",
     "data": "the rows, their order or their weights differ",
     "validation": "the validation rows differ, or only one of the fits has some",
+    "strengths": "their number, the largest or the smallest differs",
+    "features": "what couples two units, such as the scores of items, differs",
+    "parameters": "pairs, scores or what is held differ",
     "rng": "it was drawn from other random numbers, such as those of another seed",
 }
 

@@ -596,7 +596,7 @@ def test_draws_do_not_depend_on_the_number_of_jobs_nor_on_interrupts(
         assert tests.strength == alone.strength
     with pytest.raises(EbmError, match="rng"):
         comparison.permutation_tests(8, rng=4, checkpoint=file)
-    with pytest.raises(EbmError):
+    with pytest.raises(EbmError, match="another null hypothesis: permutations there, equal coup"):
         comparison.parametric_tests(8, rng=3, checkpoint=file)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.errors import EbmError, FewSamplesWarning, ModelError, ShapeError
+from ebm.errors import EbmError, FewSamplesWarning, LimitError, ModelError, ShapeError
 from ebm.observables import ENTROPY_ESTIMATORS, word_entropy
 from ebm.observables._dirichlet import entropy_moments, log_rising, xi_slope
 
@@ -207,6 +207,7 @@ def test_words_seen_once_each_are_warned_of():
         (([[1, 2]],), ShapeError, "from_data"),
         (([1, 2],), EbmError, "n_words.*must be given"),
         ((ebm.exact(ebm.BoltzmannMachine([[0]], [0])),), EbmError, "needs no estimate"),
+        (([1e300, 1], "nsb"), LimitError, "at most 1e.12 rows"),
     ],
 )
 def test_bad_input_is_refused_by_a_sentence(arguments, error, message):

@@ -363,6 +363,7 @@ def _p_value(drawn: Array, observed: Any, *, n_draws: int, n_failed: int) -> Any
 def _settings(plan: Plan, seeds: NDArray[np.int64]) -> dict[str, str]:
     parts = (plan.states, plan.counts, *(model.parameters for model in plan.models))
     return {
+        "null hypothesis": "equal couplings" if plan.models else "permutations",
         "data": " ".join(fingerprint(part) for part in parts),
         "model": f"{type(plan.family).__name__} over {plan.family.space!r}",
         "loss": repr(plan.loss),

@@ -146,8 +146,8 @@ def prepared(
     constant = constant_units(binary.space.labels, variance < CONSTANT)
     if constant:
         raise ConstantUnitError(
-            f"{constant}: no finite bias describes that; leave them out, or mix in the uniform "
-            "distribution with pseudocount=1"
+            f"{constant}: no finite bias describes that; leave such units out, or mix in the "
+            "uniform distribution with pseudocount=1"
         )
     np.fill_diagonal(covariance, variance)
     for array in (mean, covariance):

@@ -232,7 +232,7 @@ def regularization_path(
             "no coupling enters the path: none is free, or units are independent in the data"
         )
     strengths = largest * ratio ** np.linspace(0, 1, n_lambda)
-    store = _Store.of(checkpoint, problem, strengths, solver)
+    store = _Store.of(checkpoint, problem, loss, strengths, solver)
     points = store.points(problem)
     why = _ended(problem, data, points[-1][0], strengths[len(points) - 1]) if points else ""
     with entries(progress) as show:
@@ -279,13 +279,21 @@ class _Store:
 
     @classmethod
     def of(
-        cls, checkpoint: Any, problem: SparseProblem, strengths: Array, solver: ProximalNewton
+        cls,
+        checkpoint: Any,
+        problem: SparseProblem,
+        loss: Loss,
+        strengths: Array,
+        solver: ProximalNewton,
     ) -> Self:
         """Of a path, refused if no file can be there."""
         if checkpoint is None:
             return cls(None, {})
         own = {"strengths": fingerprint(strengths), **solver.settings()}
-        return cls(checkpoint_path(checkpoint, "path.npz"), {**problem.smooth.settings(), **own})
+        # First of all, and in place of what a loss calls itself.
+        said = {"loss": fingerprint(loss)}
+        settings = said | problem.smooth.settings() | own | said
+        return cls(checkpoint_path(checkpoint, "path.npz"), settings)
 
     def write(self, problem: SparseProblem, points: list[Point]) -> None:
         """Replace the file as a whole."""

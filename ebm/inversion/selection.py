@@ -45,6 +45,8 @@ __all__ = [
 
 #: Accuracy of the refits that a criterion compares.
 REFIT = 1e-9
+#: γ from which on products with it may overflow.
+LARGEST_GAMMA = 1e100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,7 +135,8 @@ def extended_bic(path: RegularizationPath, gamma: float = 0.25) -> Selection:
     Raises
     ------
     EbmError
-        If the loss is no likelihood, ``gamma`` is negative, or the number of rows is not known.
+        If the loss is no likelihood, ``gamma`` is negative or above 1e100, or the number of rows is
+        not known.
 
     Notes
     -----
@@ -150,8 +153,8 @@ def extended_bic(path: RegularizationPath, gamma: float = 0.25) -> Selection:
     array([ True, False, False])
     """
     _require_path(path)
-    if not as_number(gamma, "gamma") >= 0:
-        raise EbmError(f"gamma must not be negative, got {gamma!r}")
+    if not 0 <= as_number(gamma, "gamma") <= LARGEST_GAMMA:
+        raise EbmError(f"gamma must not be negative, nor above {LARGEST_GAMMA:g}, got {gamma!r}")
     size = _finite_size(path)
     problem = path.problem
     if isinstance(problem, LocalProblem):

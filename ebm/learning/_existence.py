@@ -56,8 +56,8 @@ def require_changing_units(moments: Moments, penalty: AppliedPenalty | None = No
     constant = constant_units(moments.space.labels, np.minimum(mean, 1 - mean) < CONSTANT)
     if constant:
         raise ConstantUnitError(
-            f"{constant}, so no finite bias is best: leave them out, or hold biases by a penalty, "
-            f"such as penalty=ebm.Penalty(l2_biases={gentle_penalty(moments.sample_size)})"
+            f"{constant}, so no finite bias is best: leave such units out, or hold biases by a "
+            f"penalty, such as penalty=ebm.Penalty(l2_biases={gentle_penalty(moments.sample_size)})"
         )
 
 

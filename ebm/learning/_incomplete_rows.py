@@ -36,8 +36,8 @@ def require_seen(family: Any, data: IncompleteEnsemble, penalty: AppliedPenalty)
     constant = constant_units(labels, np.minimum(mean, 1 - mean) < 1e-12)
     if constant:
         raise ConstantUnitError(
-            f"{constant} in the cells seen, so no finite bias is best: leave them out, or hold "
-            "biases by a penalty, such as "
+            f"{constant} in the cells seen, so no finite bias is best: leave such units out, or "
+            "hold biases by a penalty, such as "
             f"penalty=ebm.Penalty(l2_biases={gentle_penalty(data.sample_size)})"
         )
 

@@ -105,8 +105,8 @@ def _require_seen_levels(problem: GroupedProblem) -> None:
         verb, weak = "occur" if len(unseen) > 1 else "occurs", gentle_penalty(problem.sample_size)
         raise UnusedCategoryError(
             f"{', '.join(unseen[:MOST_NAMES])}{more} never {verb}, so no finite field is best: "
-            "join it with another value, leave the unit out, or hold fields by a penalty, such as "
-            f"penalty=ebm.Penalty(group_l1=…, l2_biases={weak})"
+            "join it with another value, leave the unit out, or, in a fit or a path, hold fields "
+            f"by a penalty, such as l2_biases={weak} of ebm.Penalty"
         )
 
 

@@ -21,6 +21,9 @@ LAG = 6
 GOOD = 0.5
 #: Most sweeps of coordinate descent for one step, and its accuracy beside the residual.
 SWEEPS, ACCURACY = 50, 0.1
+#: Steps after which sweeps double, as most of a slow fit is left to them; how often, and how many
+#: multiplications they may take.
+PATIENCE, MOST_DOUBLINGS, MOST_WORK = 8, 8, 1e10
 #: Most products with the Hessian for a step without corners, and the share of g that they leave.
 MOST_PRODUCTS, SOLVED = 500, 1e-3
 #: Share of the predicted decrease that a step must bring, and the shortest step tried.
@@ -78,10 +81,10 @@ class ProximalNewton(Search):
         theta, origin, age = state["theta"], state["origin"], state["age"]
         if age >= LAG:
             origin, age = theta, 0
-        move, length = self._searched(loss, theta, origin)
+        move, length = self._searched(loss, theta, origin, state["iteration"])
         if length == 0 and not np.array_equal(origin, theta):
             origin, age = theta, 0
-            move, length = self._searched(loss, theta, origin)
+            move, length = self._searched(loss, theta, origin, state["iteration"])
         if length == 0:
             return {**state, "origin": origin, "age": age, "is_stuck": True}
         after = theta + move
@@ -96,10 +99,12 @@ class ProximalNewton(Search):
             "is_stuck": False,
         }
 
-    def _searched(self, loss: Any, theta: Array, origin: Array) -> tuple[Array, float]:
+    def _searched(
+        self, loss: Any, theta: Array, origin: Array, iteration: int
+    ) -> tuple[Array, float]:
         """The step that lowers the loss enough and its length in proximal steps, 0 for none."""
         here, absolutes = loss.point(theta), loss.absolutes
-        direction = self._direction(loss, theta, origin)
+        direction = self._direction(loss, theta, origin, iteration)
         before = absolutes.value(theta)
         fall = float(here.slopes @ direction) + absolutes.value(theta + direction) - before
         noise = 1e-14 * (1 + abs(here.value) + before)
@@ -114,7 +119,7 @@ class ProximalNewton(Search):
             length /= 2
         return direction, 0.0
 
-    def _direction(self, loss: Any, theta: Array, origin: Array) -> Array:
+    def _direction(self, loss: Any, theta: Array, origin: Array, iteration: int = 0) -> Array:
         """The step of coordinate descent on the quadratic model, (K,)."""
         if not loss.absolutes.strengths.any():
             return _conjugate_gradients(loss, theta, origin)
@@ -124,6 +129,8 @@ class ProximalNewton(Search):
         blocks, largest = loss.curvature(origin), loss.largest(origin)
         active = np.flatnonzero(loss.active(theta))
         residual = loss.residual(theta)
+        affordable = int(MOST_WORK / (2 * theta.size * blocks.matrices.shape[1]))
+        doubled = SWEEPS << min(iteration // PATIENCE, MOST_DOUBLINGS)
         direction: Array = descend(
             blocks.matrices,
             blocks.places,
@@ -135,7 +142,7 @@ class ProximalNewton(Search):
             largest,
             active,
             ACCURACY * min(residual, max(self.tolerance, ACCURACY * residual)),
-            SWEEPS,
+            max(SWEEPS, min(doubled, affordable)),
         )
         return direction
 

@@ -15,7 +15,7 @@ import numpy as np
 from ebm._arrays import as_floats, as_number, in_base
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate
-from ebm.errors import EbmError, FewSamplesWarning, ModelError, ShapeError, warn
+from ebm.errors import EbmError, FewSamplesWarning, LimitError, ModelError, ShapeError, warn
 from ebm.observables._dirichlet import nsb
 from ebm.spaces import FiniteSpace
 
@@ -84,6 +84,9 @@ def word_entropy(
         If the estimator is unknown, counts are not whole numbers, no word was seen, more words were
         seen than there are, or ``n_words`` is missing.
 
+    LimitError
+        If ``"nsb"`` is given more than 1e12 rows.
+
     Warns
     -----
     FewSamplesWarning
@@ -109,6 +112,11 @@ def word_entropy(
             FewSamplesWarning,
         )
     if estimator == "nsb":
+        if counts.total > MOST_COUNTED:
+            raise LimitError(
+                f"'nsb' takes at most {MOST_COUNTED:g} rows, got {counts.total:.3g}: beyond, its "
+                "error is below rounding; give 'plug-in', which differs by less"
+            )
         value, error = nsb(counts.n, counts.words, _possible(data, n_words, counts.seen))
     else:
         if n_words is not None:
@@ -153,6 +161,8 @@ _TERMS: dict[str, Callable[[Array, float, float], Array]] = {
 }
 #: Names of the estimators of :func:`word_entropy`.
 ENTROPY_ESTIMATORS = (*_TERMS, "nsb")
+#: Rows up to which the deviation of ``nsb`` is more than rounding.
+MOST_COUNTED = 1e12
 
 
 def _jackknife(term: Callable[[Array, float, float], Array], counts: Counts) -> tuple[float, float]:

@@ -293,11 +293,14 @@ class TestCheckpoints:
         file = tmp_path / "path.npz"
         self.of(family, loss, checkpoint=file)
         for other, said in [
-            ({"n_lambda": 9}, "strengths"),
+            ({"n_lambda": 9}, "strengths: their number, the largest or the smallest differs"),
             ({"solver": ebm.ProximalNewton(1e-8)}, "tolerance"),
         ]:
             with pytest.raises(EbmError, match=f"belongs to a fit with another {said}"):
                 self.of(family, loss, checkpoint=file, **other)
+        another = ebm.Likelihood() if isinstance(loss, Pseudolikelihood) else Pseudolikelihood()
+        with pytest.raises(EbmError, match=rf"another loss: {type(loss).__name__}\("):
+            self.of(family, another, checkpoint=file)
 
 
 @pytest.mark.filterwarnings("ignore::ebm.errors.NoMaximumWarning")

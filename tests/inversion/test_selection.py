@@ -90,8 +90,9 @@ class TestExtendedBIC:
         path = path_of(InteractionScreening(), n_lambda=3)
         with pytest.raises(EbmError, match="needs a likelihood or a pseudo-likelihood"):
             extended_bic(path)
-        with pytest.raises(EbmError, match="gamma must not be negative"):
-            extended_bic(path, -1)
+        for gamma in (-1, np.nan, np.inf, 1e308):
+            with pytest.raises(EbmError, match="gamma must not be negative"):
+                extended_bic(path, gamma)
         with pytest.raises(EbmError, match="path must be a result of"):
             extended_bic(TABLE)
         exact = regularization_path(flat(BINARY, 3), ebm.exact(machine3()), n_lambda=3)

@@ -395,12 +395,23 @@ class TestRefusals:
         with pytest.raises(EbmError, match="l1 belongs to gradient steps"):
             ebm.fit(FLAT, counted(), penalty=ebm.Penalty(group_l1=0.1), solver=solver)
 
+    def test_levels_seen_in_one_row(self):
+        """Fields and couplings that nearly replace each other take many sweeps, not many steps."""
+        rows = np.vstack([rows_of(potts()).states[:40] % 2, np.full((1, 3), 2)])
+        for l1 in (0.02, 0.005):
+            penalty = ebm.Penalty(group_l1=l1)
+            result = ebm.fit(FLAT, rows, loss=Pseudolikelihood(), penalty=penalty)
+            assert result.converged
+            assert len(result.history) < 40
+
     @pytest.mark.parametrize("loss", LOSSES)
     def test_levels_that_never_occur(self, loss):
         rows = np.where(rows_of(potts()).states == 2, 1, rows_of(potts()).states)
         for start, said in ((FLAT, "value 2 of '0', .* never occur"), (items((3, 3, 3)), "never")):
-            with pytest.raises(UnusedCategoryError, match=said):
+            with pytest.raises(UnusedCategoryError, match=said) as refused:
                 regularization_path(at_zero(start), rows, loss=loss)
+            # A path takes no strength.
+            assert "group_l1" not in str(refused.value)
             held = ebm.Penalty(l2_biases=0.05)
             path = regularization_path(at_zero(start), rows, loss=loss, penalty=held, n_lambda=4)
             assert (path.residuals <= 1e-6).all()
