@@ -215,7 +215,7 @@ def test_means_outside_the_coding_are_refused(mean):
         (1.5, 2.0, "1.5 ± 2.0"),
         (1 / 3, 0.0, "0.3333333333 ± 0"),
         (0.5, math.inf, "0.5 ± inf"),
-        (0.5, math.nan, "0.5 ± nan"),
+        (0.5, math.nan, "0.5, its error is not to be trusted"),
     ],
 )
 def test_estimates_show_two_digits_of_their_error(value, error, text):
@@ -227,3 +227,5 @@ def test_estimates_of_arrays_show_both():
     """Each value to two digits of its own error."""
     text = str(ebm.Estimate(np.array([1.0, 2.0]), np.array([0.5, 0.25])))
     assert text == "[1.00 ± 0.50, 2.00 ± 0.25]"
+    unknown = ebm.Estimate(np.array([1.0, 2.0]), np.array([np.nan, 0.0]), note="few draws")
+    assert repr(unknown) == "Estimate([1 ± ?, 2 ± 0] (few draws))"

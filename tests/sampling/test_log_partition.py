@@ -140,7 +140,7 @@ class TestErrors:
         assert "are effective and 70% or more had to be" in poor.message
         assert poor.lower.value < ebm.exact(model).log_partition
         assert poor.upper is None
-        assert str(poor).endswith("± nan")
+        assert str(poor) == f"{poor.value:.6g}, at least {poor.lower}; {poor.message}"
 
     def test_intervals_cover_the_exact_value(self):
         """A short version of the script; false-fail rate of each share 1e-5."""
@@ -168,7 +168,7 @@ class TestMethods:
         assert (found.method, found.standard_error) == ("exact", 0.0)
         assert found.lower == found.upper == ebm.Estimate(found.value, 0.0)
         assert found.message == "sum over the states of one layer"
-        assert ebm.log_partition(machine(0)).message == "sum over 2^9 states"
+        assert ebm.log_partition(machine(0)).message == "sum over 2^6 states"
         assert (
             ebm.log_partition(restricted(), ebm.exact)
             == found

@@ -335,3 +335,11 @@ def test_other_settings_of_a_search_are_named(settings, error, match):
 def test_too_few_temperatures_are_said():
     with pytest.warns(PoorMixingWarning, match="2 temperatures are too few"):
         ebm.ParallelTempering.for_model(torus(8, 1.0), n_copies=1, n_rounds=2, rng=0)
+
+
+def test_chains_on_a_ladder_that_disagree_are_advised_to_place_it():
+    """Not to use the method that they are of."""
+    ladder = ebm.ParallelTempering([0.9])
+    samples = ebm.sample(torus(8).scaled(1.5), ladder, n_draws=200, n_chains=8, rng=0)
+    with pytest.warns(PoorMixingWarning, match=r"or place temperatures by .*for_model\(model\)"):
+        samples.moments()
