@@ -40,7 +40,7 @@ FEWEST_CHAINS = 10
 #: Share of the chains that the weights must leave effective, for the error of ln Z to cover it.
 SHARE = 0.7
 #: Factor of errors that rest on forward chains alone, whose weights miss the heaviest chains.
-ROUGH = 1.2
+ROUGH = 1.1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -219,22 +219,21 @@ class Annealing:
         LogPartition
             ln of the mean weight, bounded from below by the mean of ln w. Its error is NaN unless
             70 % of the chains, and ten, are effective: with fewer it would be too small. Otherwise
-            it is 1.2 times that of the mean weight, which is too small where no chain has found the
+            it is 1.1 times that of the mean weight, which is too small where no chain has found the
             heaviest weights.
         """
         samples = self.run(model, rng, progress=progress)
         size, n_chains = samples.sample_size, self.n_chains
         is_covered = size >= max(SHARE * n_chains, FEWEST_CHAINS)
         how = f"annealing of {n_chains} chains in {len(positions_of(self)) - 1} steps"
-        if not is_covered:
-            how += (
-                f", of which {size:.1f} are effective and {SHARE:.0%} or more had to be for an "
-                "error: the mean of ln w bounds ln Z from below; raise n_steps, or take "
-                "ebm.sampling.BennettRatio()"
-            )
+        doubt = (
+            f"{size:.1f} of {n_chains} chains are effective and {SHARE:.0%} or more had to be; the "
+            "mean of ln w bounds ln Z from below; raise n_steps, or take "
+            "ebm.sampling.BennettRatio()"
+        )
         error = ROUGH * samples.log_partition_error if is_covered else math.nan
-        lower = samples.lower_bound
-        return LogPartition(samples.log_partition, error, "annealing", size, lower, None, how)
+        parts = samples.log_partition, error, "annealing", size, samples.lower_bound, None, how
+        return LogPartition(*parts, note="" if is_covered else doubt)
 
     def _move(self, model: EnergyModel, chains: ChainState) -> ChainState:
         return advance(model, self.sampler or Gibbs(), chains, self.sweeps)

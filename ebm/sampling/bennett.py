@@ -127,9 +127,8 @@ class _TwoWayAnnealing(ABC):
             doubt = f"{size:.1f} chains hold the estimate, and {FEWEST_SHARED} had to"
         error *= ROUGH if works.turned else 1.0
         if doubt:
-            error = math.nan
-            how += f"; no error, as {doubt}: raise n_steps, or n_chains"
-        return LogPartition(value, error, self._name, size, *works.bounds, how)
+            error, doubt = math.nan, f"{doubt}: raise n_steps, or n_chains"
+        return LogPartition(value, error, self._name, size, *works.bounds, how, note=doubt)
 
     def works(
         self, model: EnergyModel, source: np.random.Generator, progress: bool = False
@@ -186,7 +185,7 @@ class BennettRatio(_TwoWayAnnealing):
     The error is that of the ratio, √(N_f Var a + N_r Var b) / Σ(a(1 − a) + b(1 − b)), a and b the
     summands of both sides. It is NaN where fewer than ten chains of either direction hold the sum,
     and where less than 70 % of the chains are effective when they turn round; where more are it is
-    taken 1.2 times, as that of :class:`ebm.Annealing`.
+    taken 1.1 times, as that of :class:`ebm.Annealing`.
 
     Parameters
     ----------

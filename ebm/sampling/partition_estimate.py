@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from ebm.ensembles import Estimate
@@ -29,8 +28,8 @@ class LogPartition(Estimate):
         Averages between which ln Z lies, each with its standard error; None where nothing bounds
         it on that side. How far they are apart is what the chains dissipate on their way.
     message : str
-        Numbers of chains and steps, what the reverse chains started from, and why there is no
-        error where there is none.
+        Numbers of chains and steps, and what the reverse chains started from. Why there is no error
+        where there is none is in ``note``.
 
     Examples
     --------
@@ -46,10 +45,3 @@ class LogPartition(Estimate):
     lower: Estimate | None
     upper: Estimate | None
     message: str
-
-    def __str__(self) -> str:
-        if not math.isnan(self.standard_error):
-            return super().__str__()
-        ends = [str(end) for end in (self.lower, self.upper) if end is not None]
-        bounds = f", {'at least' if len(ends) == 1 else 'between'} {' and '.join(ends)}"
-        return f"{self.value:.6g}{bounds if ends else ''}; {self.message}"
