@@ -45,3 +45,10 @@ class LogPartition(Estimate):
     lower: Estimate | None
     upper: Estimate | None
     message: str
+
+    def __str__(self) -> str:
+        if not math.isnan(self.standard_error):
+            return super().__str__()
+        ends = [str(end) for end in (self.lower, self.upper) if end is not None]
+        bounds = f", {'at least' if len(ends) == 1 else 'between'} {' and '.join(ends)}"
+        return f"{self.value:.6g}{bounds if ends else ''}; no error: {self.note or self.message}"
