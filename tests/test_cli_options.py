@@ -189,3 +189,20 @@ def test_a_fit_that_did_not_converge_is_no_success_whatever_its_message(
     (tmp_path / "x.csv").write_text(SURVEY, encoding="utf-8")
     assert main(["fit", str(tmp_path / "x.csv")]) == 1
     assert capsys.readouterr().out.startswith("NOT CONVERGED: odd")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--ordinal=1-5"], "--ordinal=1-5 (--ordinal is an option of ebm fit)"),
+        (["--missing-at-random"], "(--missing-at-random is an option of ebm fit)"),
+        (["--zzz"], "arguments: --zzz\n"),
+    ],
+)
+def test_an_option_of_another_command_is_said_to_be_one(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["compare-groups", "x.csv", "--by", "group", *options])
+    assert left.value.code == 2
+    assert said in capsys.readouterr().err

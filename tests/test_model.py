@@ -188,3 +188,13 @@ def test_infinite_and_integer_energies_are_legal():
     assert energies.dtype == np.float64
     np.testing.assert_array_equal(energies, [1, 2, np.inf])
     assert checked_energy(Given([1, 2, 3]), STATES.tolist()).dtype == np.float64
+
+
+def test_a_model_of_two_members_shows_its_space():
+    class Flat(ebm.EnergyModel):
+        space = ebm.Spins(3)
+
+        def energy(self, states):
+            return np.zeros(np.shape(states)[:-1])
+
+    assert repr(Flat()) == "Flat(Spins(n=3, names=None))"

@@ -227,3 +227,5 @@ def test_estimates_of_arrays_show_both():
     """Each value to two digits of its own error."""
     text = str(ebm.Estimate(np.array([1.0, 2.0]), np.array([0.5, 0.25])))
     assert text == "[1.00 ± 0.50, 2.00 ± 0.25]"
+    unknown = ebm.Estimate(np.array([1.0, 2.0]), np.array([np.nan, 0.0]), note="few draws")
+    assert repr(unknown) == "Estimate([1 ± ?, 2 ± 0] (few draws))"

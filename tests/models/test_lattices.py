@@ -95,3 +95,12 @@ def test_all_or_no_bonds():
 def test_what_is_no_lattice_is_refused(call, error, words):
     with pytest.raises(error, match=words):
         ebm.lattice(**call)
+
+
+def test_a_field_is_that_of_all_sites():
+    graph = ebm.lattice((3, 4), coupling=0.5, field=-0.3)
+    model = ebm.from_graph(graph)
+    assert model.energy(np.ones(12)) == pytest.approx(-0.5 * 24 + 0.3 * 12)
+    assert np.array_equal(model.fields, np.full(12, -0.3))
+    with pytest.raises(EbmError, match="field"):
+        ebm.lattice(4, field=np.nan)

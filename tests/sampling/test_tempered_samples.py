@@ -360,3 +360,11 @@ def test_what_is_no_function_is_refused():
             samples.estimate(lambda s: s[:, 0], of=of)
     with pytest.raises(EbmError, match="n_copies must be at most"):
         ebm.ParallelTempering.for_model(torus(3), n_copies=10**6)
+
+
+def test_chains_on_a_ladder_that_disagree_are_advised_to_place_it():
+    """Not to use the method that they are of."""
+    ladder = ebm.ParallelTempering([0.9])
+    samples = ebm.sample(torus(8).scaled(1.5), ladder, n_draws=200, n_chains=8, rng=0)
+    with pytest.warns(PoorMixingWarning, match=r"or place temperatures by .*for_model\(model\)"):
+        samples.moments()
