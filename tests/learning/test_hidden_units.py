@@ -324,12 +324,10 @@ def test_a_column_that_never_changes_has_no_best_bias():
     start = boltzmann()
     rows = np.random.default_rng(0).integers(0, 2, (50, 3))
     rows[:, 1] = 1
-    with (
-        pytest.warns(NotConvergedWarning),
-        pytest.warns(NoMaximumWarning, match="'1' never changes"),
-    ):
+    with pytest.warns(NoMaximumWarning, match="'1' never changes"):
         result = ebm.fit(start, rows, penalty=0.01, solver=ebm.LBFGS(max_iterations=20))
     assert not result.converged
+    assert "the likelihood has no maximum" in result.message
     assert "never changes" in result.warnings[-1]
 
 
