@@ -16,8 +16,8 @@ share of these whose interval holds the exact ln Z; ``reach`` is the interval th
     all rms 0.0515
 
 Errors of the first and the third are 1.1 times those of the weights, with which they held .920 and
-.929. Other seeds gave Bennett's ratio .928 of 900, .925 of 600 and .970 of 600, .948 of all 3100, and
-annealing without the factor .871 of 381 and .945 of 567.
+.929. Other seeds gave Bennett's ratio .928 of 900, .925 of 600 and .970 of 600, .948 of all 3100,
+and annealing without the factor .871 of 381 and .945 of 567.
 """
 
 import sys
