@@ -31,7 +31,7 @@ class ColorClasses(NamedTuple):
     order: Indices
     ends: Indices
     degrees: Indices
-    neighbors: Indices
+    neighbors: NDArray[np.int32]
     used: Indices
     places: Indices
 
@@ -70,7 +70,8 @@ def color_classes(starts: bytes, columns: bytes, kind: str, n_swept: int) -> Col
     ordinal, place = np.arange(len(rows)) - indptr[rows], np.argsort(order)
     places = ordinal[used] * n_swept + place[rows[used]]
     largest = np.maximum.reduceat(degrees[order[:n_swept]], ends[:-1])
-    neighbors = np.full((int(largest.max()), n_swept), n)
+    # Half as wide as numbers of units are elsewhere: they are read for every update.
+    neighbors = np.full((int(largest.max()), n_swept), n, dtype=np.int32)
     neighbors.ravel()[places] = place[indices[used]]
     return ColorClasses(order, ends, largest, neighbors, used, places)
 
