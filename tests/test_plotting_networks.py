@@ -56,7 +56,7 @@ def test_pairs_with_several_couplings_are_as_wide_as_their_length():
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     assert texts == ["1.4", "0.71"]
     rows = ebm.Ensemble.from_data(ebm.exact(potts()).sample(300, 1), space=potts().space)
-    path = ebm.inversion.regularization_path(potts(), rows, n_lambda=5)
+    path = ebm.inversion.regularization_path(potts(), rows, strengths=5)
     ax = ebm.plotting.regularization_path(path, ebm.inversion.extended_bic(path))
     drawn = [line for line in ax.lines if len(line.get_xdata()) == 5]
     assert len(drawn) == 3
@@ -105,7 +105,7 @@ def test_what_cannot_be_drawn_is_said():
 def test_a_path_has_a_line_for_each_coupling_that_is_ever_there():
     rows = ebm.exact(model()).sample(300, 1)
     flat = ebm.IsingModel(np.zeros((5, 5)), np.zeros(5))
-    path = ebm.inversion.regularization_path(flat, rows, n_lambda=10)
+    path = ebm.inversion.regularization_path(flat, rows, strengths=10)
     ax = ebm.plotting.regularization_path(path)
     drawn = [line for line in ax.lines if len(line.get_xdata()) == 10]
     assert len(drawn) == path.supports.any(axis=0).sum()
@@ -115,13 +115,13 @@ def test_a_path_has_a_line_for_each_coupling_that_is_ever_there():
     drawn = [line for line in ax.lines if len(line.get_xdata()) == 10]
     colored = [line for line in drawn if line.get_color() in (POSITIVE, NEGATIVE)]
     assert len(colored) == chosen.support.sum()
-    other = ebm.inversion.regularization_path(flat, rows, n_lambda=3)
+    other = ebm.inversion.regularization_path(flat, rows, strengths=3)
     with pytest.raises(EbmError, match="choice along this path"):
         ebm.plotting.regularization_path(other, chosen)
 
 
 def test_a_choice_in_place_of_its_model_is_said() -> None:
     truth = ebm.IsingModel([[0, 0.5, 0], [0.5, 0, 0], [0, 0, 0]], [0, 0, 0])
-    path = ebm.inversion.regularization_path(truth, ebm.exact(truth).sample(500, 1), n_lambda=3)
+    path = ebm.inversion.regularization_path(truth, ebm.exact(truth).sample(500, 1), strengths=3)
     with pytest.raises(ModelError, match="Selection is no model"):
         ebm.plotting.network(ebm.inversion.extended_bic(path))

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ebm._arrays import as_integer, as_number, read_only
+from ebm._arrays import as_floats, as_integer, read_only
 from ebm._checkpoints import checkpoint_path, fingerprint, read_checkpoint, write_checkpoint
 from ebm._iterate import iterate
 from ebm._parallel import single_threaded_blas
@@ -43,6 +44,8 @@ NOTHING = 1e-12
 CERTAIN = 4.6
 #: Largest violation of the conditions of the minimum along a path, unless a solver says otherwise.
 TOLERANCE = 1e-6
+#: The last strength of a path in units of the first, where their number is given.
+SMALLEST = 0.01
 
 #: The minimum at one strength, (K,), its objective and residual.
 Point = tuple[Array, float, float]
@@ -81,7 +84,7 @@ class RegularizationPath:
     >>> import ebm
     >>> rows = ebm.exact(ebm.IsingModel([[0, 0.5, 0], [0.5, 0, 0], [0, 0, 0]], [0, 0, 0]))
     >>> model = ebm.IsingModel([[0, 0, 0], [0, 0, 0], [0, 0, 0]], [0, 0, 0])
-    >>> path = ebm.inversion.regularization_path(model, rows.sample(500, 1), n_lambda=3)
+    >>> path = ebm.inversion.regularization_path(model, rows.sample(500, 1), strengths=3)
     >>> path.supports
     array([[False, False, False],
            [ True, False, False],
@@ -147,8 +150,7 @@ def regularization_path(
     *,
     loss: Loss | None = None,
     penalty: Penalty | float | None = None,
-    n_lambda: int = 50,
-    ratio: float = 0.01,
+    strengths: int | ArrayLike = 50,
     solver: ProximalNewton | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = False,
@@ -174,10 +176,9 @@ def regularization_path(
     penalty : Penalty or float, optional
         What else is penalized, ``l2`` and ``l2_biases``, and which parameters are ``free``: of a
         pair all or none.
-    n_lambda : int
-        Number of strengths, in equal steps of ln λ.
-    ratio : float
-        The last strength, in units of the first.
+    strengths : int or array_like
+        Number of strengths in equal steps of ln λ, the last a hundredth of the first; or strengths
+        in units of the first, falling from 1 or less, such as ``np.geomspace(1, 1e-3, 100)``.
     solver : ProximalNewton, optional
         The solver with its tolerance, by default 1e-6, and largest number of steps.
     checkpoint : path-like, optional
@@ -217,26 +218,24 @@ def regularization_path(
     if penalty.has_l1:
         given = penalty.l1 or penalty.group_l1
         raise EbmError(f"a path has all strengths: give a penalty without l1, got {given:g}")
-    n_lambda = as_integer(n_lambda, "n_lambda", least=2)
-    if not 0 < as_number(ratio, "ratio") < 1:
-        raise EbmError(f"ratio must be between 0 and 1, got {ratio!r}")
+    shares = _shares(strengths)
     solver = ProximalNewton(TOLERANCE) if solver is None else solver
     if not isinstance(solver, ProximalNewton):
         raise EbmError(f"solver must be ebm.ProximalNewton() with its settings, got {solver!r}")
     problem, data = sparse_problem(model, data, loss, penalty)
-    _require_feasible(problem, n_lambda)
+    _require_feasible(problem, len(shares))
     with single_threaded_blas():
         largest = problem.largest_l1
     if not largest > NOTHING:
         raise EbmError(
             "no coupling enters the path: none is free, or units are independent in the data"
         )
-    strengths = largest * ratio ** np.linspace(0, 1, n_lambda)
-    store = _Store.of(checkpoint, problem, loss, strengths, solver)
+    series = largest * shares
+    store = _KeptMinima.of(checkpoint, problem, loss, series, solver)
     points = store.points(problem)
-    why = _ended(problem, data, points[-1][0], strengths[len(points) - 1]) if points else ""
+    why = _ended(problem, data, points[-1][0], series[len(points) - 1]) if points else ""
     with entries(progress) as show:
-        left = () if why else followed(problem, strengths, solver, show, points)
+        left = () if why else followed(problem, series, solver, show, points)
         for l1, run, sparse in left:
             why = _why_not(run, l1)
             if why:
@@ -250,9 +249,9 @@ def regularization_path(
     if not points:
         raise EbmError(f"the path has no first model: {why}")
     coordinates, objectives, residuals = (np.array(part) for part in zip(*points, strict=True))
-    ends = f"{len(points)} strengths from {largest:.3g} to {strengths[len(points) - 1]:.3g}"
-    if len(points) < n_lambda:
-        reason = f"; ended before {strengths[-1]:.3g}, as {why}"
+    ends = f"{len(points)} strengths from {series[0]:.3g} to {series[len(points) - 1]:.3g}"
+    if len(points) < len(series):
+        reason = f"; ended before {series[-1]:.3g}, as {why}"
     else:
         limit = why or _no_limit(problem, data, points[-1][0])
         reason = f"; without l1 there is no minimum: {limit}" if limit else ""
@@ -261,7 +260,7 @@ def regularization_path(
         data=data,
         loss=loss,
         penalty=penalty,
-        l1=read_only(strengths[: len(points)]),
+        l1=read_only(series[: len(points)]),
         coordinates=read_only(coordinates),
         objectives=read_only(objectives),
         residuals=read_only(residuals),
@@ -271,7 +270,7 @@ def regularization_path(
 
 
 @dataclass(frozen=True)
-class _Store:
+class _KeptMinima:
     """The file of a path, if it has one, and what paths have in common that continue each other."""
 
     path: Path | None
@@ -318,17 +317,30 @@ class _Store:
         return list(zip(state["coordinates"], objectives, residuals, strict=True))
 
 
-def _require_feasible(problem: SparseProblem, n_lambda: int) -> None:
+def _shares(strengths: Any) -> Array:
+    """Strengths in units of the first, falling."""
+    if np.ndim(strengths) == 0:
+        return np.geomspace(1, SMALLEST, as_integer(strengths, "strengths", least=2))
+    shares = as_floats(strengths, "strengths")
+    falls = shares.ndim == 1 and len(shares) > 0 and (np.diff(shares, prepend=np.inf) < 0).all()
+    if not (falls and 0 < shares[-1] and shares[0] <= 1):
+        raise EbmError(
+            "strengths must be their number, or fall from 1 or less to above 0 in units of the "
+            f"strength above which no coupling enters, got {strengths!r}"
+        )
+    return shares
+
+
+def _require_feasible(problem: SparseProblem, n_strengths: int) -> None:
     """Refuse a path of hours before any work; exact sums have limits of their own."""
     if problem.work is None:
         return
     of_curvature, of_slopes, n_bytes = problem.work
     # Curvatures are taken about once in four strengths, slopes four times at each.
-    seconds = n_lambda * (0.25 * of_curvature + 40.0 * of_slopes) / OPERATIONS_PER_SECOND
-    n_rows = len(problem.smooth.weights)
+    seconds = n_strengths * (0.25 * of_curvature + 40.0 * of_slopes) / OPERATIONS_PER_SECOND
+    n_units, n_rows = problem.family.space.n, len(problem.smooth.weights)
     require_within(
-        f"a path of {n_lambda} strengths for {problem.family.space.n} units and {n_rows} distinct "
-        "rows",
+        f"a path of {n_strengths} strengths for {n_units} units and {n_rows} distinct rows",
         seconds,
         n_bytes,
         "take fewer units, rows or strengths",

@@ -318,7 +318,7 @@ class StabilityResult:
     >>> truth = ebm.IsingModel([[0, 0.5, 0], [0.5, 0, 0], [0, 0, 0]], [0, 0, 0])
     >>> model = ebm.IsingModel([[0, 0, 0], [0, 0, 0], [0, 0, 0]], [0, 0, 0])
     >>> rows = ebm.exact(truth).sample(500, rng=1)
-    >>> path = ebm.inversion.regularization_path(model, rows, n_lambda=5, ratio=0.3)
+    >>> path = ebm.inversion.regularization_path(model, rows, strengths=np.geomspace(1, 0.3, 5))
     >>> ebm.inversion.stability_selection(path, n_halves=20, rng=0).support
     array([ True, False, False])
     """
@@ -389,7 +389,7 @@ def stability_selection(
     >>> truth = ebm.IsingModel([[0, 0.5, 0], [0.5, 0, 0], [0, 0, 0]], [0, 0, 0])
     >>> model = ebm.IsingModel([[0, 0, 0], [0, 0, 0], [0, 0, 0]], [0, 0, 0])
     >>> rows = ebm.exact(truth).sample(500, rng=1)
-    >>> path = ebm.inversion.regularization_path(model, rows, n_lambda=5, ratio=0.3)
+    >>> path = ebm.inversion.regularization_path(model, rows, strengths=np.geomspace(1, 0.3, 5))
     >>> ebm.inversion.stability_selection(path, n_halves=20, rng=0).frequencies.shape
     (5, 3)
     """

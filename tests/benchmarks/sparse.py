@@ -81,7 +81,7 @@ def path() -> None:
     print(f"path: {n} spins, {size} rows, 50 strengths to 1/100")
     for loss in (Pseudolikelihood(), Pseudolikelihood(node_wise=True), InteractionScreening()):
         # Compiles the kernels.
-        inversion.regularization_path(flat(n), few, loss=loss, n_lambda=2, ratio=0.8)
+        inversion.regularization_path(flat(n), few, loss=loss, strengths=np.geomspace(1, 0.8, 2))
         timed_path(flat(n), data, loss, present)
 
 

@@ -45,7 +45,7 @@ def ring(n=12, m=1500, seed=3):
 @pytest.mark.parametrize("loss", LOSSES)
 class TestEveryStrength:
     def test_it_is_the_fit_at_that_strength(self, loss):
-        path = regularization_path(flat(BINARY), TABLE, loss=loss, n_lambda=6)
+        path = regularization_path(flat(BINARY), TABLE, loss=loss, strengths=6)
         for l1, model, objective in zip(path.l1, path.models, path.objectives, strict=True):
             single = ebm.fit(flat(BINARY), TABLE, loss=loss, penalty=ebm.Penalty(l1=l1))
             np.testing.assert_allclose(model.parameters, single.model.parameters, atol=2e-5)
@@ -59,7 +59,7 @@ class TestEveryStrength:
     def test_its_end_is_the_minimum_without_a_penalty(self, loss):
         solver = ebm.ProximalNewton(tolerance=1e-11)
         path = regularization_path(
-            flat(BINARY), TABLE, loss=loss, n_lambda=8, ratio=1e-10, solver=solver
+            flat(BINARY), TABLE, loss=loss, strengths=np.geomspace(1, 1e-10, 8), solver=solver
         )
         free = ebm.fit(flat(BINARY), TABLE, loss=loss)
         np.testing.assert_allclose(path.models[-1].parameters, free.model.parameters, atol=1e-8)
@@ -67,7 +67,7 @@ class TestEveryStrength:
     def test_conditions_are_those_of_slopes_by_differences(self, loss):
         """KKT of all couplings, from the values of the loss alone; a wrong strength fails."""
         solver = ebm.ProximalNewton(tolerance=1e-9)
-        path = regularization_path(flat(BINARY), TABLE, loss=loss, n_lambda=4, solver=solver)
+        path = regularization_path(flat(BINARY), TABLE, loss=loss, strengths=4, solver=solver)
         problem, n = path.problem, 4
         for l1, theta in zip(path.l1[1:], path.coordinates[1:], strict=True):
             steps = 1e-5 * np.eye(len(theta))
@@ -87,13 +87,13 @@ class TestEveryStrength:
 
     def test_names_are_those_of_the_data(self, loss):
         data = ebm.Ensemble.from_data(STATES, sample_weight=COUNTS, names=list("dbca"))
-        path = regularization_path(flat(BINARY), data, loss=loss, n_lambda=3)
+        path = regularization_path(flat(BINARY), data, loss=loss, strengths=3)
         assert path.models[-1].names == tuple("dbca")
 
 
 @pytest.mark.parametrize("loss", [ebm.Likelihood(), Pseudolikelihood()])
 def test_a_path_goes_to_other_processes(loss):
-    path = regularization_path(flat(BINARY), TABLE, loss=loss, n_lambda=3)
+    path = regularization_path(flat(BINARY), TABLE, loss=loss, strengths=3)
     copy = pickle.loads(pickle.dumps(path))
     np.testing.assert_array_equal(copy.parameters, path.parameters)
 
@@ -102,14 +102,14 @@ class TestScreening:
     def test_couplings_left_out_by_the_strong_rule_are_put_back(self, monkeypatch):
         """With a rule that leaves out all that is zero the path is the same."""
         rows = ring()
-        whole = regularization_path(flat(ISING, 12), rows, n_lambda=12)
+        whole = regularization_path(flat(ISING, 12), rows, strengths=12)
         original = path_module.SparseProblem.loss
         monkeypatch.setattr(
             path_module.SparseProblem,
             "loss",
             lambda problem, l1, screen=0.0: original(problem, l1, screen=1e9),
         )
-        strict = regularization_path(flat(ISING, 12), rows, n_lambda=12)
+        strict = regularization_path(flat(ISING, 12), rows, strengths=12)
         np.testing.assert_allclose(strict.parameters, whole.parameters, atol=1e-5)
         assert (strict.residuals <= 1e-6).all()
 
@@ -124,9 +124,9 @@ class TestScreening:
         from ebm.inversion import _local_loss
 
         rows = ring()
-        double = regularization_path(flat(ISING, 12), rows, n_lambda=8)
+        double = regularization_path(flat(ISING, 12), rows, strengths=8)
         monkeypatch.setattr(_local_loss, "SMALL", 1)
-        single = regularization_path(flat(ISING, 12), rows, n_lambda=8)
+        single = regularization_path(flat(ISING, 12), rows, strengths=8)
         np.testing.assert_allclose(single.parameters, double.parameters, atol=1e-5)
         assert (single.residuals <= 1e-6).all()
 
@@ -138,12 +138,14 @@ class TestStatements:
         rows = np.column_stack([rows, rows.sum(axis=1) > 1]).astype(int)
         data = ebm.Ensemble.from_data(rows, names=["x", "y", "z", "most"])
         with pytest.warns(NoMaximumWarning, match="unit 'most' is predicted without error"):
-            path = regularization_path(flat(BINARY), data, loss=loss, ratio=1e-6)
+            path = regularization_path(
+                flat(BINARY), data, loss=loss, strengths=np.geomspace(1, 1e-6, 50)
+            )
         assert len(path.l1) < 50
         assert "ended before" in path.message
         assert np.isfinite(path.parameters).all()
         held = regularization_path(
-            flat(BINARY), data, loss=loss, penalty=ebm.Penalty(l2=0.3), n_lambda=5
+            flat(BINARY), data, loss=loss, penalty=ebm.Penalty(l2=0.3), strengths=5
         )
         assert held.penalty.l2 == 0.3
 
@@ -156,7 +158,7 @@ class TestStatements:
     def test_an_empty_cell_is_named(self):
         rows = [[0, 0, 1]] * 20 + [[0, 1, 0]] * 10 + [[1, 0, 1]] * 15 + [[0, 0, 0]] * 9
         rows += [[1, 0, 0]] * 4 + [[0, 1, 1]] * 7
-        path = regularization_path(flat(BINARY, 3), rows, n_lambda=5, ratio=0.3)
+        path = regularization_path(flat(BINARY, 3), rows, strengths=np.geomspace(1, 0.3, 5))
         assert "without l1 there is no minimum: units '0' and '1' are never both on" in path.message
 
     def test_a_path_over_which_nothing_enters_is_refused(self):
@@ -171,8 +173,11 @@ class TestStatements:
         for wrong, said in [
             ({"penalty": ebm.Penalty(l1=0.1)}, "without l1"),
             ({"penalty": ebm.Penalty(ties=[0, 1, 2, 3] + [4] * 6)}, "ties have no place"),
-            ({"n_lambda": 1}, "n_lambda"),
-            ({"ratio": 1.5}, "ratio must be between 0 and 1"),
+            ({"strengths": 1}, "strengths"),
+            ({"strengths": [0.5, 0.7]}, "strengths must be their number, or fall"),
+            ({"strengths": [2.0, 0.7]}, "strengths must be their number, or fall"),
+            ({"strengths": [0.5, 0.0]}, "strengths must be their number, or fall"),
+            ({"strengths": [0.5, np.nan]}, "strengths must be their number, or fall"),
             ({"loss": "rise"}, "loss must be one such as"),
             ({"loss": Pseudolikelihood}, "loss must be one such as"),
             ({"loss": ebm.Likelihood(ebm.PersistentChains())}, "needs an average that knows ln Z"),
@@ -190,7 +195,7 @@ class TestStatements:
     def test_fewer_rows_than_units(self):
         rows = np.random.default_rng(1).integers(0, 2, (8, 12))
         rows[0], rows[1] = 0, 1
-        path = regularization_path(flat(BINARY, 12), rows, n_lambda=20, ratio=0.3)
+        path = regularization_path(flat(BINARY, 12), rows, strengths=np.geomspace(1, 0.3, 20))
         assert "without l1 there is no minimum" in path.message
         with pytest.warns(NoMaximumWarning, match="predicted without error"):
             assert len(regularization_path(flat(BINARY, 12), rows).l1) < 50
@@ -199,7 +204,7 @@ class TestStatements:
     def test_a_path_of_hours_is_refused_before_any_work(self):
         rows = np.random.default_rng(0).integers(0, 2, (2500, 800))
         with pytest.raises(LimitError, match="a path of 5000 strengths for 800 units and 2500"):
-            regularization_path(flat(BINARY, 800), rows, n_lambda=5000)
+            regularization_path(flat(BINARY, 800), rows, strengths=5000)
 
     def test_an_interrupt_keeps_what_there_is(self, monkeypatch):
         from ebm.inversion._local_loss import LocalLoss
@@ -213,7 +218,7 @@ class TestStatements:
             return evaluate(loss, theta)
 
         monkeypatch.setattr(LocalLoss, "_evaluated", interrupted)
-        path = regularization_path(flat(BINARY), TABLE, n_lambda=30)
+        path = regularization_path(flat(BINARY), TABLE, strengths=30)
         assert 1 <= len(path.l1) < 30
         assert "interrupted" in path.message
 
@@ -228,7 +233,7 @@ class TestStatements:
     def test_huge_weights_change_nothing(self):
         heavy = ebm.Ensemble.from_data(STATES, sample_weight=1e9 * np.array(COUNTS))
         one, other = (
-            regularization_path(flat(BINARY), data, n_lambda=5) for data in (TABLE, heavy)
+            regularization_path(flat(BINARY), data, strengths=5) for data in (TABLE, heavy)
         )
         np.testing.assert_allclose(one.parameters, other.parameters, atol=1e-9)
 
@@ -236,9 +241,10 @@ class TestStatements:
 @pytest.mark.filterwarnings("ignore::ebm.errors.NoMaximumWarning")
 def test_a_path_that_separates_at_its_last_strength_has_not_ended_before_it():
     rows = [[0, 0], [1, 1]] * 20
-    whole = regularization_path(flat(BINARY, 2), rows, n_lambda=20, ratio=1e-3)
+    whole = regularization_path(flat(BINARY, 2), rows, strengths=np.geomspace(1, 1e-3, 20))
     last = whole.l1[-1] / whole.l1[0]
-    path = regularization_path(flat(BINARY, 2), rows, n_lambda=len(whole.l1), ratio=last)
+    steps = np.geomspace(1, last, len(whole.l1))
+    path = regularization_path(flat(BINARY, 2), rows, strengths=steps)
     assert "ended before" in whole.message
     assert "ended before" not in path.message
     assert "without l1 there is no minimum: units '0', '1' are predicted" in path.message
@@ -259,7 +265,7 @@ class TestCheckpoints:
             shape = (3, 3, 3, 3) if family is ebm.PottsModel else (3, 3)
             model, rows = family(np.zeros(shape), np.zeros((3, 3))), counted()
         return regularization_path(
-            model, rows, **{"loss": loss, "n_lambda": 8, "ratio": 0.05, **how}
+            model, rows, **{"loss": loss, "strengths": np.geomspace(1, 0.05, 8), **how}
         )
 
     def test_a_path_that_was_stopped_goes_on_to_the_same_bits(
@@ -293,7 +299,7 @@ class TestCheckpoints:
         file = tmp_path / "path.npz"
         self.of(family, loss, checkpoint=file)
         for other, said in [
-            ({"n_lambda": 9}, "strengths: their number, the largest or the smallest differs"),
+            ({"strengths": 9}, "strengths: their number, the largest or the smallest differs"),
             ({"solver": ebm.ProximalNewton(1e-8)}, "tolerance"),
         ]:
             with pytest.raises(EbmError, match=f"belongs to a fit with another {said}"):
@@ -306,20 +312,24 @@ class TestCheckpoints:
 @pytest.mark.filterwarnings("ignore::ebm.errors.NoMaximumWarning")
 def test_a_path_that_had_ended_is_not_followed_again(tmp_path, monkeypatch):
     rows, file = [[0, 0], [1, 1]] * 20, tmp_path / "path.npz"
-    whole = regularization_path(flat(BINARY, 2), rows, ratio=1e-3, checkpoint=file)
+    whole = regularization_path(
+        flat(BINARY, 2), rows, strengths=np.geomspace(1, 1e-3, 50), checkpoint=file
+    )
     assert "ended before" in whole.message
     monkeypatch.setattr(path_module, "iterate", None)
-    again = regularization_path(flat(BINARY, 2), rows, ratio=1e-3, checkpoint=file)
+    again = regularization_path(
+        flat(BINARY, 2), rows, strengths=np.geomspace(1, 1e-3, 50), checkpoint=file
+    )
     assert again.message == whole.message
     np.testing.assert_array_equal(again.coordinates, whole.coordinates)
 
 
 def test_more_iterations_go_on_where_a_path_had_too_few(tmp_path):
     file = tmp_path / "path.npz"
-    whole = regularization_path(flat(BINARY), TABLE, n_lambda=6)
+    whole = regularization_path(flat(BINARY), TABLE, strengths=6)
     few = ebm.ProximalNewton(1e-6, max_iterations=2)
     with pytest.warns(NotConvergedWarning, match="max_iterations = 2 was reached"):
-        stopped = regularization_path(flat(BINARY), TABLE, n_lambda=6, solver=few, checkpoint=file)
+        stopped = regularization_path(flat(BINARY), TABLE, strengths=6, solver=few, checkpoint=file)
     assert 1 <= len(stopped.l1) < 6
-    resumed = regularization_path(flat(BINARY), TABLE, n_lambda=6, checkpoint=file)
+    resumed = regularization_path(flat(BINARY), TABLE, strengths=6, checkpoint=file)
     np.testing.assert_array_equal(resumed.coordinates, whole.coordinates)

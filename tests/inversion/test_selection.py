@@ -36,12 +36,12 @@ THREE = [True, False, True, True, False, False]
 
 
 def path_of(loss, data=TABLE, **how):
-    return regularization_path(flat(BINARY), data, loss=loss, **{"n_lambda": 40, **how})
+    return regularization_path(flat(BINARY), data, loss=loss, **{"strengths": 40, **how})
 
 
 class TestExtendedBIC:
     def test_of_exact_refits(self):
-        path = path_of(ebm.Likelihood(), n_lambda=60, ratio=1e-3)
+        path = path_of(ebm.Likelihood(), strengths=np.geomspace(1, 1e-3, 60))
         wanted = {
             0: [1089.07381272, 1073.13285377, 1064.83443835, 1062.30688137, 1076.61762205],
             0.25: [1089.07381272, 1074.51914813, 1067.60702708, 1066.46576446, 1084.93538822],
@@ -58,7 +58,7 @@ class TestExtendedBIC:
     def test_of_regressions(self):
         """The reference has a grid for each unit, λ_max,i 10^(−3k/199), a path one for all."""
         wanted = [255.13116974, 243.24386049, 276.18220584, 270.43688701]
-        path = path_of(Pseudolikelihood(node_wise=True), n_lambda=200, ratio=1e-3)
+        path = path_of(Pseudolikelihood(node_wise=True), strengths=np.geomspace(1, 1e-3, 200))
         smooth = path.problem.smooth
         slopes = smooth.point(path.problem.without_couplings).slopes[4:]
         largest = [np.abs(slopes[smooth.entries[0] == unit]).max() for unit in range(4)]
@@ -87,7 +87,7 @@ class TestExtendedBIC:
         assert charged == pytest.approx(9.828677616753716, abs=1e-6)
 
     def test_settings(self):
-        path = path_of(InteractionScreening(), n_lambda=3)
+        path = path_of(InteractionScreening(), strengths=3)
         with pytest.raises(EbmError, match="needs a likelihood or a pseudo-likelihood"):
             extended_bic(path)
         for gamma in (-1, np.nan, np.inf, 1e308):
@@ -95,7 +95,7 @@ class TestExtendedBIC:
                 extended_bic(path, gamma)
         with pytest.raises(EbmError, match="path must be a result of"):
             extended_bic(TABLE)
-        exact = regularization_path(flat(BINARY, 3), ebm.exact(machine3()), n_lambda=3)
+        exact = regularization_path(flat(BINARY, 3), ebm.exact(machine3()), strengths=3)
         with pytest.raises(EbmError, match="needs a number of rows"):
             extended_bic(exact)
 
@@ -154,7 +154,7 @@ class TestRefits:
 
     def test_a_model_that_is_shrunk_too_far_for_one_step_is_said_to_be(self):
         rows = ring(m=800)
-        path = regularization_path(flat(ISING, 12), rows, n_lambda=10)
+        path = regularization_path(flat(ISING, 12), rows, strengths=10)
         with pytest.warns(NotConvergedWarning, match="take its refit, or a smaller l1"):
             assert not one_step(path.models[1], rows).converged
         assert one_step(refit(path.models[5], rows).model, rows).converged
@@ -196,9 +196,11 @@ class TestDivisions:
             return original(job, draws, **how)
 
         monkeypatch.setattr(selection, "run_jobs", spy)
-        one = cross_validation(path_of(Pseudolikelihood(), n_lambda=5, ratio=0.1), n_folds=7, rng=3)
+        one = cross_validation(
+            path_of(Pseudolikelihood(), strengths=np.geomspace(1, 0.1, 5)), n_folds=7, rng=3
+        )
         repeated = ebm.Ensemble.from_data(np.repeat(STATES, COUNTS, axis=0))
-        path = path_of(Pseudolikelihood(), repeated, n_lambda=5, ratio=0.1)
+        path = path_of(Pseudolikelihood(), repeated, strengths=np.geomspace(1, 0.1, 5))
         other = cross_validation(path, n_folds=7, rng=3)
         np.testing.assert_array_equal(seen[0], seen[1])
         np.testing.assert_array_equal(seen[0].sum(axis=0), COUNTS)
@@ -206,7 +208,7 @@ class TestDivisions:
         np.testing.assert_allclose(one.scores, other.scores, rtol=1e-9)
 
     def test_held_out_losses_are_those_of_the_models_on_the_rows(self):
-        path = path_of(Pseudolikelihood(), n_lambda=4, ratio=0.1)
+        path = path_of(Pseudolikelihood(), strengths=np.geomspace(1, 0.1, 4))
         fold = np.array(COUNTS) // 5
         rows, counts = selection._counted_rows(path)
         order = [int("".join(map(str, row)), 2) for row in rows.states.astype(int)]
@@ -223,13 +225,13 @@ class TestDivisions:
             assert abs(loss + ebm.inversion.log_pseudolikelihood(model, rest)) > 1e-4
 
     def test_of_the_likelihood(self):
-        path = path_of(ebm.Likelihood(), n_lambda=6, ratio=0.1)
+        path = path_of(ebm.Likelihood(), strengths=np.geomspace(1, 0.1, 6))
         chosen = cross_validation(path, n_folds=4, rng=0)
         assert chosen.scores.shape == chosen.score_errors.shape == (6,)
         assert chosen.support[[0, 2]].all()
 
     def test_a_seed_gives_the_same_and_processes_too(self, tmp_path):
-        path = path_of(Pseudolikelihood(), n_lambda=4, ratio=0.1)
+        path = path_of(Pseudolikelihood(), strengths=np.geomspace(1, 0.1, 4))
         one = stability_selection(path, n_halves=6, rng=5)
         file = tmp_path / "halves.npz"
         with ProcessPoolExecutor(1) as executor:
@@ -241,7 +243,7 @@ class TestDivisions:
             stability_selection(path, n_halves=6, rng=6, checkpoint=file)
 
     def test_stable_couplings_are_those_of_the_ring(self):
-        path = regularization_path(flat(ISING, 12), ring(m=600), n_lambda=8, ratio=0.3)
+        path = regularization_path(flat(ISING, 12), ring(m=600), strengths=np.geomspace(1, 0.3, 8))
         result = stability_selection(path, n_halves=20, rng=0)
         i, j = path.family.pairs
         is_ring = (j - i == 1) | (j - i == 11)
@@ -253,12 +255,12 @@ class TestDivisions:
 
     def test_a_part_in_which_a_unit_never_changes_is_said(self):
         rows = [[0, 0, 1], [0, 1, 0], [1, 0, 0], [0, 1, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
-        path = regularization_path(flat(BINARY, 3), rows, n_lambda=4, ratio=0.5)
+        path = regularization_path(flat(BINARY, 3), rows, strengths=np.geomspace(1, 0.5, 4))
         with pytest.raises(ConstantUnitError, match="in one of the parts of the rows unit '0'"):
             cross_validation(path, n_folds=7, rng=0)
 
     def test_settings(self):
-        path = path_of(Pseudolikelihood(), n_lambda=3, ratio=0.5)
+        path = path_of(Pseudolikelihood(), strengths=np.geomspace(1, 0.5, 3))
         with pytest.raises(EbmError, match="threshold must be above"):
             stability_selection(path, threshold=0.5)
         with pytest.raises(EbmError, match="n_folds"):
@@ -267,25 +269,28 @@ class TestDivisions:
             cross_validation(path, n_folds=500)
         shares = ebm.Ensemble.from_data(STATES, sample_weight=0.37 * np.array(COUNTS))
         with pytest.raises(EbmError, match="whole counts"):
-            cross_validation(path_of(Pseudolikelihood(), shares, n_lambda=3))
+            cross_validation(path_of(Pseudolikelihood(), shares, strengths=3))
 
     def test_frequencies_are_whole_however_large(self):
         """A half is no rounding, even of ten thousand."""
         rows = ebm.Ensemble.from_data(STATES, sample_weight=1000 * np.array(COUNTS) + 0.5)
-        path = path_of(Pseudolikelihood(), rows, n_lambda=2, ratio=0.9)
+        path = path_of(Pseudolikelihood(), rows, strengths=np.geomspace(1, 0.9, 2))
         with pytest.raises(EbmError, match="rows are divided by whole counts"):
             stability_selection(path, n_halves=2, rng=0)
 
     @pytest.mark.parametrize("choose", [cross_validation, stability_selection])
     def test_more_rows_than_can_be_drawn_are_refused(self, choose):
         rows = ebm.Ensemble.from_data(STATES, sample_weight=1e8 * np.array(COUNTS))
-        path = path_of(Pseudolikelihood(), rows, n_lambda=2, ratio=0.9)
+        path = path_of(Pseudolikelihood(), rows, strengths=np.geomspace(1, 0.9, 2))
         with pytest.raises(LimitError, match=r"the limit is 1e\+09 cases, got 2e\+10"):
             choose(path, rng=0)
 
     def test_a_checkpoint_is_that_of_one_task_and_penalty(self, tmp_path):
         """Two folds are two halves, drawn alike."""
-        path, file = path_of(Pseudolikelihood(), n_lambda=2, ratio=0.9), tmp_path / "folds.npz"
+        path, file = (
+            path_of(Pseudolikelihood(), strengths=np.geomspace(1, 0.9, 2)),
+            tmp_path / "folds.npz",
+        )
         cross_validation(path, n_folds=2, rng=0, checkpoint=file)
         with pytest.raises(EbmError, match="belongs to a fit with another task"):
             stability_selection(path, n_halves=2, rng=0, checkpoint=file)
@@ -295,7 +300,7 @@ class TestDivisions:
 
     def test_a_half_without_a_minimum_is_said(self):
         """Parts are fitted by the solver of the path."""
-        path = path_of(Pseudolikelihood(), n_lambda=3, ratio=0.1)
+        path = path_of(Pseudolikelihood(), strengths=np.geomspace(1, 0.1, 3))
         path = replace(path, solver=ebm.ProximalNewton(1e-6, 1))
         with pytest.raises(EbmError, match="in one half there is no model at l1 = "):
             stability_selection(path, n_halves=2, rng=0)
@@ -303,7 +308,7 @@ class TestDivisions:
 
 class TestModelsOfARefit:
     def test_a_choice_is_no_model(self):
-        path = path_of(Pseudolikelihood(), n_lambda=3, ratio=0.5)
+        path = path_of(Pseudolikelihood(), strengths=np.geomspace(1, 0.5, 3))
         with pytest.raises(ModelError, match="Selection is no model"):
             refit(extended_bic(path), TABLE)
 

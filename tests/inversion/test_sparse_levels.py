@@ -180,13 +180,17 @@ class TestThePath:
         rows = rows_of(family())
         free = ebm.fit(model, rows, loss=loss)
         path = regularization_path(
-            model, rows, loss=loss, n_lambda=8, ratio=1e-10, solver=ebm.ProximalNewton(1e-12)
+            model,
+            rows,
+            loss=loss,
+            strengths=np.geomspace(1, 1e-10, 8),
+            solver=ebm.ProximalNewton(1e-12),
         )
         np.testing.assert_allclose(path.models[-1].parameters, free.model.parameters, atol=1e-8)
 
     def test_the_largest_strength_admits_nothing(self, family, loss):
         model, rows = at_zero(family()), rows_of(family())
-        path = regularization_path(model, rows, loss=loss, n_lambda=3)
+        path = regularization_path(model, rows, loss=loss, strengths=3)
         assert not path.supports[0].any()
         assert (lengths(path.models[0]) == 0).all()
         for factor, is_there in ((1.001, False), (0.99, True)):
@@ -197,7 +201,9 @@ class TestThePath:
         """KKT of all pairs from values of the loss alone; a wrong strength fails."""
         model, rows = at_zero(family()), rows_of(family())
         solver = ebm.ProximalNewton(tolerance=1e-9)
-        path = regularization_path(model, rows, loss=loss, n_lambda=4, ratio=0.1, solver=solver)
+        path = regularization_path(
+            model, rows, loss=loss, strengths=np.geomspace(1, 0.1, 4), solver=solver
+        )
         problem, groups = path.problem, pair_groups(model)
         assert (path.residuals <= 1e-9).all()
         for l1, theta in zip(path.l1[1:], path.coordinates[1:], strict=True):
@@ -218,21 +224,21 @@ class TestThePath:
 
     def test_it_is_the_fit_at_that_strength(self, family, loss):
         model, rows = at_zero(family()), rows_of(family())
-        path = regularization_path(model, rows, loss=loss, n_lambda=4, ratio=0.1)
+        path = regularization_path(model, rows, loss=loss, strengths=np.geomspace(1, 0.1, 4))
         for l1, one in zip(path.l1, path.models, strict=True):
             single = ebm.fit(model, rows, loss=loss, penalty=ebm.Penalty(group_l1=l1))
             np.testing.assert_allclose(one.parameters, single.model.parameters, atol=5e-5)
 
     def test_pairs_left_out_by_the_strong_rule_are_put_back(self, family, loss, monkeypatch):
         model, rows = at_zero(family()), rows_of(family())
-        whole = regularization_path(model, rows, loss=loss, n_lambda=6, ratio=0.05)
+        whole = regularization_path(model, rows, loss=loss, strengths=np.geomspace(1, 0.05, 6))
         original = path_module.SparseProblem.loss
         monkeypatch.setattr(
             path_module.SparseProblem,
             "loss",
             lambda problem, l1, screen=0.0: original(problem, l1, screen=1e9),
         )
-        strict = regularization_path(model, rows, loss=loss, n_lambda=6, ratio=0.05)
+        strict = regularization_path(model, rows, loss=loss, strengths=np.geomspace(1, 0.05, 6))
         np.testing.assert_allclose(strict.parameters, whole.parameters, atol=5e-5)
         assert (strict.residuals <= 1e-6).all()
 
@@ -413,7 +419,7 @@ class TestRefusals:
             # A path takes no strength.
             assert "group_l1" not in str(refused.value)
             held = ebm.Penalty(l2_biases=0.05)
-            path = regularization_path(at_zero(start), rows, loss=loss, penalty=held, n_lambda=4)
+            path = regularization_path(at_zero(start), rows, loss=loss, penalty=held, strengths=4)
             assert (path.residuals <= 1e-6).all()
 
     @pytest.mark.parametrize("loss", LOSSES)
@@ -421,7 +427,7 @@ class TestRefusals:
         rows = np.random.default_rng(0).integers(0, 3, (80, 3))
         rows[:, 2] = rows[:, 1]
         with pytest.warns(ebm.errors.NoMaximumWarning, match="'1', '2' are predicted without"):
-            path = regularization_path(FLAT, rows, loss=loss, ratio=1e-5)
+            path = regularization_path(FLAT, rows, loss=loss, strengths=np.geomspace(1, 1e-5, 50))
         assert len(path.l1) < 50
         assert np.isfinite(path.parameters).all()
 
@@ -440,7 +446,9 @@ class TestRefusals:
 class TestChoices:
     def test_the_ring_is_found_and_refitted(self, loss):
         truth, rows = ring_of_items()
-        path = regularization_path(at_zero(truth), rows, loss=loss, n_lambda=25, ratio=0.02)
+        path = regularization_path(
+            at_zero(truth), rows, loss=loss, strengths=np.geomspace(1, 0.02, 25)
+        )
         chosen = extended_bic(path)
         wanted = truth.weights[np.triu_indices(6, 1)] != 0
         np.testing.assert_array_equal(chosen.support, wanted)
@@ -453,7 +461,7 @@ class TestChoices:
 
     def test_the_criterion_counts_parameters_and_pairs(self, loss):
         """−2ℓ + k ln M + 4γκ ln n, ℓ that of the refit."""
-        path = regularization_path(FLAT, counted(), loss=loss, n_lambda=6, ratio=0.3)
+        path = regularization_path(FLAT, counted(), loss=loss, strengths=np.geomspace(1, 0.3, 6))
         plain, extended = (extended_bic(path, gamma).scores for gamma in (0, 0.5))
         size = counted().sample_size
         for index, (model, there) in enumerate(zip(path.models, path.supports, strict=True)):
@@ -471,7 +479,9 @@ class TestChoices:
 
     def test_held_out_losses_are_those_of_the_models(self, loss):
         solver = ebm.ProximalNewton(tolerance=1e-9)
-        path = regularization_path(FLAT, counted(), loss=loss, n_lambda=4, ratio=0.2, solver=solver)
+        path = regularization_path(
+            FLAT, counted(), loss=loss, strengths=np.geomspace(1, 0.2, 4), solver=solver
+        )
         rows, counts = ebm.inversion.selection._counted_rows(path)
         fold = counts // 4
         answer = ebm.inversion.selection._held_out(path, rows, counts, fold)
@@ -489,7 +499,9 @@ class TestChoices:
 
     def test_stable_pairs(self, loss, tmp_path):
         truth, rows = ring_of_items(m=900)
-        path = regularization_path(at_zero(truth), rows, loss=loss, n_lambda=5, ratio=0.2)
+        path = regularization_path(
+            at_zero(truth), rows, loss=loss, strengths=np.geomspace(1, 0.2, 5)
+        )
         file = tmp_path / "halves.npz"
         one, other = (
             stability_selection(path, n_halves=8, rng=2, checkpoint=file) for _ in range(2)
