@@ -13,7 +13,7 @@ from ebm._arrays import in_base
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.ensembles.moments import moments_of
-from ebm.enumeration._bounded_units import ConditionalBounded
+from ebm.enumeration._bounded_sums import ConditionalBounded
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._log_weights import cut_form
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable

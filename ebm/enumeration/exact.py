@@ -8,7 +8,7 @@ import numpy as np
 
 from ebm._parallel import number_of_jobs
 from ebm.enumeration._blocked import BlockedEnumeration
-from ebm.enumeration._bounded_units import ConditionalBounded
+from ebm.enumeration._bounded_sums import ConditionalBounded
 from ebm.enumeration._count_ensemble import CountedEnumeration, Underflow, is_ordinary
 from ebm.enumeration._counted_products import CountedProducts
 from ebm.enumeration._gaussian_layer import GaussianMixture, is_mixture

@@ -37,7 +37,7 @@ from ebm.inversion._local_problem import (
 )
 from ebm.inversion._rows import DistinctRows, read_rows
 from ebm.inversion._sandwich import Sandwich
-from ebm.inversion._sparse_levels import SparseLevelPseudolikelihood, sparse_levels
+from ebm.inversion._sparse_level_pairs import SparseLevelPseudolikelihood, sparse_levels
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.learning import fit
 from ebm.learning._existence import (

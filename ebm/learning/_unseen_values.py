@@ -45,7 +45,7 @@ def unseen_values_notes(family: Any, data: Any, penalty: AppliedPenalty) -> tupl
     labels, held = _unseen(family, whole, data), True
     if not labels and is_mixed and not space.is_real.all():
         held = penalty.holds_couplings
-        if not held and isinstance(family, PairwiseModel):
+        if not held and callable(getattr(family, "pair_features", None)):
             labels = _at_bounds(space, data, by_values=True)
         labels = labels or _separated(family, data, penalty)
     if not labels:

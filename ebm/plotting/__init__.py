@@ -1,6 +1,6 @@
 """Figures that compare data and model, drawn into ``ax``; needs the extra ``plot``."""
 
-from ebm.plotting.edge_posterior import edge_network, edge_posterior, edge_probabilities
+from ebm.plotting.edges import edge_network, edge_posterior, edge_probabilities
 from ebm.plotting.figures import comparison_figure, report_figure
 from ebm.plotting.group_differences import group_differences
 from ebm.plotting.item_panels import category_shares, items_figure, sum_scores

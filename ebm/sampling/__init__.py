@@ -3,7 +3,7 @@
 from ebm.sampling.annealing import AnnealedSamples, Annealing
 from ebm.sampling.bennett import BennettRatio, ThermodynamicIntegration
 from ebm.sampling.chain_estimate import ChainEstimate
-from ebm.sampling.clusters import SwendsenWang, Wolff
+from ebm.sampling.cluster_moves import SwendsenWang, Wolff
 from ebm.sampling.diagnostics import (
     autocorrelation_time,
     drift,

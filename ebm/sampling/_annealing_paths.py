@@ -19,9 +19,9 @@ from ebm.models import _couplings
 from ebm.models._library import library_model
 from ebm.sampling._chains import advance
 from ebm.sampling._streams import block_slices, new_streams
+from ebm.sampling._tempered_models import Tempered, tempered
 from ebm.sampling.gibbs import Gibbs
 from ebm.sampling.samples import ChainState
-from ebm.sampling.tempering import Tempered, tempered
 from ebm.spaces import Binary, FiniteSpace, Spins
 
 #: Chains and temperatures of the quick run that gives the means of the starts.

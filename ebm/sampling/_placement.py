@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from ebm.errors import EbmError, PoorMixingWarning, warn
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling.sample import sample
 from ebm.sampling.samples import ChainState, SamplingRun
-from ebm.sampling.tempering import ParallelTempering
 
 #: Chains, and scans of the first round; each round has twice as many as the one before.
 N_CHAINS = 8
@@ -29,13 +29,16 @@ SMALLEST_REJECTION = 1e-4
 
 def placed(
     model: EnergyModel,
+    ladder: Callable[[Array], Any],
     hottest: float,
     n_copies: int | None,
-    sampler: Any,
     n_rounds: int,
     rng: RandomSource,
 ) -> tuple[float, ...]:
-    """Inverse temperatures below 1, falling; about 2Λ of them unless their number is given."""
+    """Inverse temperatures below 1, falling; about 2Λ of them unless their number is given.
+
+    ``ladder`` takes such temperatures to a sampler.
+    """
     hottest = as_finite(hottest, "hottest")
     if not 0 <= hottest < 1:
         raise EbmError(f"hottest must be an inverse temperature from 0 to below 1, got {hottest:g}")
@@ -49,11 +52,15 @@ def placed(
     betas, start, scans = np.linspace(1, hottest, n_slots), None, FIRST_SCANS
     rejection = np.zeros(n_slots - 1)
     for _ in range(n_rounds):
-        ladder = ParallelTempering(betas[1:].tolist(), sampler)
         # One draw: what is wanted are the swaps of the scans before it.
         run: dict[str, Any] = {"n_draws": 1, "run": SamplingRun(thin=scans), "burn_in": scans // 2}
         samples: Any = sample(
-            model, ladder, n_chains=N_CHAINS, initial=start, rng=source.spawn(1)[0], **run
+            model,
+            ladder(betas[1:]),
+            n_chains=N_CHAINS,
+            initial=start,
+            rng=source.spawn(1)[0],
+            **run,
         )
         rejection, former = samples.rejection, betas
         n_slots = wanted or min(MOST_SLOTS, max(2, 1 + math.ceil(2 * samples.barrier)))

@@ -27,8 +27,8 @@ from ebm.errors import (
 from ebm.model import EnergyModel, checked_energy
 from ebm.sampling._block_errors import N_BLOCKS, block_numbers, jackknife_error
 from ebm.sampling._mbar import Reweighting
+from ebm.sampling._tempered_models import is_linear, tempered
 from ebm.sampling.samples import Samples
-from ebm.sampling.tempering import is_linear, tempered
 from ebm.spaces import FiniteSpace, StateSpace
 
 __all__ = ["ReweightedSamples", "TemperedSamples"]

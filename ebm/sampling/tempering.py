@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ebm._arrays import as_floats
 from ebm._randomness import RandomSource
 from ebm._types import Array, Indices, Words
-from ebm.errors import EbmError, ModelError
+from ebm.errors import EbmError
 from ebm.forms import QuadraticForm, TermForm, offered_form
 from ebm.model import EnergyModel, checked_energy
-from ebm.models._library import library_model
 from ebm.sampling._form_sweepers import FormSweeper
 from ebm.sampling._ladder import SCANS, LadderState, LadderSweeper, LadderWork
 from ebm.sampling._precision import ROUNDING
+from ebm.sampling._tempered_models import tempered
 from ebm.sampling.gibbs import Gibbs, Metropolis, Sampler, Sweeper, checked_sampler
 from ebm.sampling.sweeper import part_sweeper
-from ebm.spaces import StateSpace
 
 __all__ = ["ParallelTempering"]
 
@@ -143,7 +142,10 @@ class ParallelTempering:
         """
         from ebm.sampling._placement import placed
 
-        return cls(placed(model, hottest, n_copies, sampler, n_rounds, rng), sampler)
+        def ladder(betas: Array) -> ParallelTempering:
+            return cls(betas.tolist(), sampler)
+
+        return cls(placed(model, ladder, hottest, n_copies, n_rounds, rng), sampler)
 
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
         """Sweeps of all copies."""
@@ -272,34 +274,3 @@ class TemperingSweeper(LadderSweeper):
         one, other = self._models[k : k + 2]
         gain = checked_energy(one, cold) - checked_energy(one, hot)
         return gain + checked_energy(other, hot) - checked_energy(other, cold)
-
-
-class Tempered(EnergyModel):
-    """β times the energy of a model."""
-
-    def __init__(self, model: EnergyModel, beta: float) -> None:
-        self._model, self._beta = model, beta
-        self.space: StateSpace = model.space
-
-    def energy(self, states: ArrayLike) -> Array:
-        """β E(x), (..., n) -> (...)."""
-        if self._beta == 0:
-            return np.zeros(np.shape(states)[:-1])
-        return self._beta * checked_energy(self._model, np.asarray(states))
-
-
-def is_linear(model: Any) -> bool:
-    """Whether E_β is βE: it is not where hidden units are summed over."""
-    return not hasattr(model, "scaled") or offered_form(model) in (QuadraticForm, TermForm)
-
-
-def tempered(model: Any, beta: float) -> EnergyModel:
-    """``scaled(beta)`` of the model, or of the library's model of its form, else β times E."""
-    if not hasattr(model, "scaled") and offered_form(model) in (QuadraticForm, TermForm):
-        model = library_model(model) or model
-    if not hasattr(model, "scaled"):
-        return Tempered(model, beta)
-    scaled: EnergyModel = model.scaled(beta)
-    if scaled.space != model.space:
-        raise ModelError(f"scaled({beta}) of {model!r} is over another space: {scaled.space!r}")
-    return scaled

@@ -17,7 +17,7 @@ from ebm._types import Array
 from ebm.ensembles.ensemble import Observable, observed
 from ebm.errors import PrecisionError
 from ebm.model import EnergyModel, checked_energy
-from ebm.sampling.tempering import is_linear, tempered
+from ebm.sampling._tempered_models import is_linear, tempered
 from ebm.spaces import Binary, Spins, StateSpace
 
 OF_ENERGY = ("log_partition", "free_energy", "energy", "heat_capacity", "entropy")

@@ -21,7 +21,7 @@ from ebm.errors import EbmError, ModelError, PoorMixingWarning, ShapeError, requ
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling import ParallelTempering, TemperedSamples, sample
 from ebm.sampling._block_errors import N_BLOCKS, jackknife_error
-from ebm.sampling.tempering import tempered
+from ebm.sampling._tempered_models import tempered
 from ebm.spaces import FiniteSpace
 from ebm.temperature._by_frontier import by_frontier
 from ebm.temperature._enumerated import by_enumeration, seconds_by_enumeration

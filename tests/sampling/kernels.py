@@ -13,7 +13,8 @@ from ebm.sampling._colored_sweeps import ColoredSweeper
 from ebm.sampling._count_sweeps import CountedSweeper
 from ebm.sampling._item_sweeps import ItemSweeper
 from ebm.sampling._mixed_units import MixedSweeper
-from ebm.sampling.clusters import BondSweeper, GrowthSweeper
+from ebm.sampling._tempered_models import Tempered
+from ebm.sampling.cluster_moves import BondSweeper, GrowthSweeper
 from ebm.sampling.gibbs import (
     EnergySweeper,
     FewChainsLevelsSweeper,
@@ -27,7 +28,7 @@ from ebm.sampling.gibbs import (
     TermSweeper,
     UnitsSweeper,
 )
-from ebm.sampling.tempering import SideBySideSweeper, Tempered, TemperingSweeper
+from ebm.sampling.tempering import SideBySideSweeper, TemperingSweeper
 from ebm.units import Bernoulli, Exponential, Gaussian, ReLU, Spin, Uniform
 from tests.user_models import TwoMembers
 

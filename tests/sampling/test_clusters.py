@@ -59,7 +59,7 @@ def test_frustration_is_warned_of_and_answers_stay_right(name, sampler):
 
 def test_frustration_is_that_of_brute_force():
     """Bonds are all satisfied by some state, fields by the same one."""
-    from ebm.sampling import clusters
+    from ebm.sampling import cluster_moves
 
     rng = np.random.default_rng(3)
     states, seen = all_states(ebm.Spins(6)), set()
@@ -70,10 +70,10 @@ def test_frustration_is_that_of_brute_force():
         is_balanced = bool(np.isclose(model.energy(states).min(), least))
         seen.add(is_balanced)
         if is_balanced:
-            clusters._spins(model)
+            cluster_moves._spins(model)
         else:
             with pytest.warns(PoorMixingWarning):
-                clusters._spins(model)
+                cluster_moves._spins(model)
     assert seen == {True, False}
 
 

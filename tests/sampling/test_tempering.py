@@ -7,7 +7,8 @@ import ebm
 from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.sampling import ChainState
 from ebm.sampling._streams import block_slices, new_streams
-from ebm.sampling.tempering import SideBySideSweeper, TemperingSweeper, tempered
+from ebm.sampling._tempered_models import tempered
+from ebm.sampling.tempering import SideBySideSweeper, TemperingSweeper
 from tests.lattices import torus
 from tests.sampling import kernels
 from tests.sampling.kernels import Still

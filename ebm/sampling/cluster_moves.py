@@ -136,7 +136,7 @@ class BondSweeper(SpinSweeper):
 
     def advance(self, work: Any, stream: Words, n_sweeps: int) -> None:
         """Sweeps of all clusters."""
-        from ebm._kernels.clusters import sweep_bonds
+        from ebm._kernels.spin_clusters import sweep_bonds
 
         bonds = self._rows.tocoo()
         once = bonds.row < bonds.col
@@ -154,7 +154,7 @@ class GrowthSweeper(SpinSweeper):
 
     def advance(self, work: Any, stream: Words, n_sweeps: int) -> None:
         """Sweeps of some clusters."""
-        from ebm._kernels.clusters import grow_clusters
+        from ebm._kernels.spin_clusters import grow_clusters
 
         rows = self._rows
         parts = rows.indptr, rows.indices, rows.data, *self._of_units
@@ -164,7 +164,7 @@ class GrowthSweeper(SpinSweeper):
 
 def _spins(model: EnergyModel) -> tuple[QuadraticForm, HomogeneousSpace]:
     """J and h of a model of two-valued units in pairs, and its space; frustration is warned of."""
-    from ebm._kernels.clusters import is_balanced
+    from ebm._kernels.spin_clusters import is_balanced
 
     machine = pair_machine(model)
     if machine is None:
