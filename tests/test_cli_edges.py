@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
 
@@ -137,7 +136,6 @@ def test_the_figure_sorts_edges_and_says_which_the_data_decide() -> None:
     other = plotting.edge_probabilities(posterior_of([0.81, 0.79, 0.3], 3, prior=0.29))
     texts = [text.get_text() for text in other.get_legend().get_texts()]
     assert texts == ["present (1)", "undecided (2)", "absent (0)"]
-    matplotlib.pyplot.close("all")
 
 
 def test_many_edges_are_drawn_without_names() -> None:
@@ -153,4 +151,3 @@ def test_many_edges_are_drawn_without_names() -> None:
         plotting.edge_network(posterior, positions={})
     with pytest.raises(EbmError, match="must be a result of"):
         plotting.edge_network(posterior.space)
-    matplotlib.pyplot.close("all")

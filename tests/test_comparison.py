@@ -5,13 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pytest
-from matplotlib import pyplot
 
 import ebm
 from ebm.comparison import compare
@@ -29,12 +27,6 @@ from tests.statistical import check_z_scores
 mpl.use("agg")
 
 NAMES = ["a", "b", "c", "d"]
-
-
-@pytest.fixture(autouse=True)
-def close_figures() -> Iterator[None]:
-    yield
-    pyplot.close("all")
 
 
 def machine(seed: int = 0, n: int = 4, names: Any = NAMES) -> ebm.BoltzmannMachine:

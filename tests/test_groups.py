@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import pathlib
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -15,7 +14,6 @@ import pandas as pd
 import pytest
 import scipy.linalg
 import scipy.sparse
-from matplotlib import pyplot
 from scipy.stats import chi2, chi2_contingency, kstest, norm
 
 import ebm
@@ -53,12 +51,6 @@ NAMES = ["a", "b", "c", "d"]
 STATES = np.array(list(itertools.product((0, 1), repeat=4)))
 A = np.array([13, 21, 3, 16, 9, 11, 15, 20, 8, 1, 5, 3, 20, 13, 25, 17])
 B = np.array([6, 7, 6, 4, 7, 8, 3, 4, 4, 10, 3, 5, 16, 26, 11, 30])
-
-
-@pytest.fixture(autouse=True)
-def close_figures() -> Iterator[None]:
-    yield
-    pyplot.close("all")
 
 
 def tables(space: Any = ebm.Binary, **counts: Any) -> dict[str, ebm.WeightedStates]:

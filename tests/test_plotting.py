@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from itertools import combinations
 from types import SimpleNamespace
 from typing import Any
@@ -31,12 +30,6 @@ mpl.use("agg")
 
 N_ROWS = 400
 NAMES = ["left", "right", "up", "down"]
-
-
-@pytest.fixture(autouse=True)
-def close_figures() -> Iterator[None]:
-    yield
-    pyplot.close("all")
 
 
 def states(n: int = 4) -> np.ndarray:

@@ -12,12 +12,6 @@ ROWS = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0], [1, 1]]
 START = ebm.BoltzmannMachine(np.zeros((2, 2)), np.zeros(2))
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    pyplot.close("all")
-
-
 def by_steps(**settings):
     steps = ebm.GradientSteps(ebm.GradientDescent(0.5), n_epochs=4)
     return ebm.fit(START, ROWS, solver=steps, **settings)

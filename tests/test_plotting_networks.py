@@ -2,17 +2,10 @@
 
 import numpy as np
 import pytest
-from matplotlib import pyplot
 
 import ebm
 from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.plotting.networks import NEGATIVE, POSITIVE, UNSIGNED
-
-
-@pytest.fixture(autouse=True)
-def close():
-    yield
-    pyplot.close("all")
 
 
 def model(names=None):

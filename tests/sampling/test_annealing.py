@@ -195,7 +195,9 @@ class Nowhere(ebm.EnergyModel):
 
 def test_no_allowed_state_is_an_error():
     with pytest.raises(ModelError, match="no chain starts at a state of finite energy"):
-        ebm.log_partition(Nowhere(), rng=0)
+        ebm.log_partition(Nowhere(), ebm.Annealing(), rng=0)
+    with pytest.raises(ModelError, match="every state has energy"):
+        ebm.log_partition(Nowhere())
 
 
 @pytest.mark.parametrize(
