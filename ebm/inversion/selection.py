@@ -330,8 +330,11 @@ class StabilityResult:
 
     def __repr__(self) -> str:
         stable, pairs = int(self.support.sum()), len(self.support)
-        noun = self.path.problem.groups.noun
-        return f"StabilityResult({stable} of {pairs} {noun} from {self.threshold:g} on)"
+        noun, false = self.path.problem.groups.noun, self.expected_false
+        bound = f"at most {false:.2g} of them false on average"
+        if false >= stable:
+            bound = f"whose bound of {false:.2g} false ones says nothing: end the path earlier"
+        return f"StabilityResult({stable} of {pairs} {noun} from {self.threshold:g} on, {bound})"
 
     @property
     def support(self) -> Flags:

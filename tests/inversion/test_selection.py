@@ -252,6 +252,9 @@ class TestDivisions:
         assert "couplings from 0.75 on" in repr(result)
         wanted = result.n_chosen**2 / (0.5 * 66)
         assert result.expected_false == pytest.approx(wanted)
+        says_nothing = result.expected_false >= result.support.sum()
+        assert ("says nothing: end the path earlier" in repr(result)) is bool(says_nothing)
+        assert f"{wanted:.2g}" in repr(result)
 
     def test_a_part_in_which_a_unit_never_changes_is_said(self):
         rows = [[0, 0, 1], [0, 1, 0], [1, 0, 0], [0, 1, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
