@@ -41,7 +41,7 @@ def split_r_hat(series: ArrayLike) -> Array:
 
     R̂² = (W (L−1)/L + B/L) / W, with W the mean variance within the halves of length L and B/L the
     variance of their means, of the normal scores Φ⁻¹((rank − ⅜)/(N + ¼)) of all N values x and of
-    |x − median|; the larger of the two :cite:`gelman1992,vehtari2021`.
+    ``|x − median|``; the larger of the two :cite:`gelman1992,vehtari2021`.
 
     Parameters
     ----------
