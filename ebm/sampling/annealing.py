@@ -250,8 +250,8 @@ class Annealing:
         return advance(model, sampler, chains, self.sweeps, np.arange(model.space.n)[::-1])
 
 
-def positions_of(settings: Annealing) -> tuple[float, ...]:
-    """Positions of the models on the path, from 0 to 1."""
+def positions_of(settings: Any) -> tuple[float, ...]:
+    """Positions of the models on the path, from 0 to 1, by a ``schedule`` or by ``n_steps``."""
     if settings.schedule is not None:
         return tuple(settings.schedule)
     return tuple(np.linspace(0, 1, settings.n_steps + 1).tolist())

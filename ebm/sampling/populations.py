@@ -21,7 +21,7 @@ from ebm.model import EnergyModel, checked_energy
 from ebm.sampling._annealing_paths import path_to
 from ebm.sampling._chains import advance
 from ebm.sampling._streams import block_slices, new_streams
-from ebm.sampling.annealing import checked_schedule
+from ebm.sampling.annealing import checked_schedule, positions_of
 from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
 from ebm.sampling.samples import ChainState
 from ebm.spaces import StateSpace
@@ -94,17 +94,19 @@ class PopulationSamples(Ensemble):
     @property
     def sample_size(self) -> float:  # type: ignore[override]
         """Number of families of equal size, R/ρ in each of the populations by their weight."""
-        shares = np.exp(self.log_partitions - self.log_partitions.max())
-        shares /= shares.sum()
         sizes = self.families.shape[1] / self.family_size
-        return float(1 / (shares**2 / sizes).sum())
+        return float(1 / (self._shares**2 / sizes).sum())
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """The members of each population, which share its weight."""
+        for states, share in zip(self.states, self._shares, strict=True):
+            yield states.astype(np.float64), np.full(len(states), share / len(states))
+
+    @property
+    def _shares(self) -> Array:
+        """Weights of the populations by their Z, summing to 1, (n_populations,)."""
         shares = np.exp(self.log_partitions - self.log_partitions.max())
-        shares /= shares.sum() * self.families.shape[1]
-        for states, share in zip(self.states, shares, strict=True):
-            yield states.astype(np.float64), np.full(len(states), share)
+        return np.asarray(shares / shares.sum())
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,7 @@ class PopulationAnnealing:
         )
         source = generator(rng)
         path = path_to(model, source)
-        schedule = self.schedule or tuple(np.linspace(0, 1, self.n_steps + 1).tolist())
+        schedule = positions_of(self)
         tick, close = ticker(progress, len(schedule) - 1, "step")
         streams = new_streams(source, len(block_slices(n_all)))
         chains = ChainState(path.draw(n_all, source), streams)

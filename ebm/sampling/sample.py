@@ -245,16 +245,15 @@ def _swept(
     close()
     require_some(n_done, n_draws)
     slots = slots[:, :, :n_done]
-    chains = slots[0]
     copies = None if final.copies is None else final.copies.astype(kind)
     final = replace(final, states=final.states.astype(kind), copies=copies, space=space)
-    seeds.end(final.states, chains)
+    seeds.end(final.states, slots[0])
     units = () if clamped is None else tuple(clamped.units.tolist())
+    parts = {"space": space, "chains": slots[0], "final": final, "clamped": units}
     if counts is None:
-        return Samples(space, chains, final, clamped=units)
+        return Samples(**parts)
     betas = np.array([1.0, *sampler.betas])  # type: ignore[attr-defined]
-    parts = {"space": space, "chains": chains, "final": final, "clamped": units, "model": model}
-    return TemperedSamples(**parts, betas=betas, slots=slots, **swaps.summary())
+    return TemperedSamples(**parts, model=model, betas=betas, slots=slots, **swaps.summary())
 
 
 def _portions(n_draws: int) -> Iterator[int]:
