@@ -19,7 +19,7 @@ RUNGS = (
     "errors",
     "_types",
     "_arrays",
-    "_files _progress _randomness _parallel _text",
+    "_devices _files _progress _randomness _parallel _text",
     "_checkpoints",
     "_jobs",
     "_iterate",

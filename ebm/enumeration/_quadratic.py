@@ -25,7 +25,7 @@ from ebm.enumeration._limits import (
     number_of_states,
 )
 from ebm.enumeration._log_weights import Cut, resolved_form
-from ebm.enumeration._products import Totals, borrowed_buffers, sum_certified
+from ebm.enumeration._products import Buffers, Totals, borrowed_buffers, sum_certified
 from ebm.enumeration._splitting import GROUP_BITS, UNDIVIDED_BITS, Split, sizes_of_groups, split
 from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
 from ebm.forms import QuadraticForm
@@ -42,6 +42,9 @@ DRAWS_AT_ONCE = 2**12
 
 class PairwiseEnumeration(ExactEnsemble):
     """Z, means and covariances from three matrix products for each block of states."""
+
+    #: Bits of the largest group of units.
+    _group_bits = GROUP_BITS
 
     def __init__(
         self,
@@ -131,8 +134,8 @@ class PairwiseEnumeration(ExactEnsemble):
 
     def _sum(self) -> Totals:
         if self._resolved is None and self.space.size > SMALL:
-            parts = split(self.space)
-            certified = sum_certified(self._form, parts, self._n_jobs)
+            parts = split(self.space, self._group_bits)
+            certified = self._certified(parts)
             if certified is not None:
                 totals, self._with_potential = certified
                 self._parts = parts
@@ -141,14 +144,23 @@ class PairwiseEnumeration(ExactEnsemble):
         require_affordable(self.space, self._limits, self._n_jobs, by_halves)
         return sum_by_halves(self._halves, self._n_jobs)
 
+    def _certified(self, parts: Split) -> tuple[Totals, bool] | None:
+        """Totals by products, and whether they needed the potential; None if not certain."""
+        return sum_certified(self._form, parts, self._n_jobs)
+
+    def _factors_of(self, block: int, parts: Split, buffers: Buffers) -> tuple[Array, Array, Array]:
+        """F, G and P_ac of a block."""
+        factors = Factors(self._form, parts, with_potential=self._with_potential)
+        f, g, _, _ = buffers.fill(factors, block)
+        return f, g, buffers.p_ac
+
     def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
         if self._parts is None:
             return self._draw_by_halves(block, n_draws, rng)
         parts = self._parts
-        factors = Factors(self._form, parts, with_potential=self._with_potential)
         with single_threaded_blas(), borrowed_buffers(parts) as buffers:
-            f, g, _, _ = buffers.fill(factors, block)
-            i, k = np.divmod(choose(buffers.p_ac, n_draws, rng), parts.c.size)
+            f, g, p_ac = self._factors_of(block, parts, buffers)
+            i, k = np.divmod(choose(p_ac, n_draws, rng), parts.c.size)
             starts = range(0, n_draws, DRAWS_AT_ONCE)
             some = [slice(start, start + DRAWS_AT_ONCE) for start in starts]
             j = np.concatenate([choose_rows(f[i[s]] * g[:, k[s]].T, rng) for s in some])

@@ -14,6 +14,7 @@ from ebm.enumeration._counted_products import CountedProducts
 from ebm.enumeration._gaussian_layer import GaussianMixture, is_mixture
 from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, Limits
 from ebm.enumeration._log_weights import cut_form, cut_layers
+from ebm.enumeration._on_device import enumerated_on_device
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
 from ebm.enumeration._real_units import ConditionalGaussian, KeptUnits
 from ebm.enumeration._recoded_layers import RecodedEnumeration
@@ -39,6 +40,7 @@ def exact(
     max_seconds: float = 60.0,
     max_memory: float = 4 * 2.0**30,
     n_jobs: int | None = None,
+    device: Any = None,
 ) -> ExactEnsemble:
     """The exact distribution of a finite model, p(x) = exp(−E(x))/Z with Z = Σ_x exp(−E(x)).
 
@@ -63,6 +65,9 @@ def exact(
         Work that would take more bytes is refused before it begins.
     n_jobs : int, optional
         Number of threads, by default one for each core. The result does not depend on it.
+    device : str or torch.device, optional
+        Takes the matrix products of a pairwise model in torch, such as ``"cuda"`` or ``"cpu"``, in
+        double precision; errors are bounded as without it.
 
     Returns
     -------
@@ -72,8 +77,11 @@ def exact(
 
     Raises
     ------
+    EbmError
+        If ``device`` is none that torch can use here.
     ModelError
-        If the model has no finite sum, or breaks the contract of :class:`ebm.EnergyModel`.
+        If the model has no finite sum, breaks the contract of :class:`ebm.EnergyModel`, or is not
+        one of finite units in pairs although a ``device`` is given.
     NormalizationError
         If the precision of real units is not positive definite.
     EnumerationLimitError
@@ -97,6 +105,8 @@ def exact(
     """
     space = checked_space(model)
     limits = Limits(max_seconds, max_memory)
+    if device is not None:
+        return enumerated_on_device(model, space, device, n_jobs, limits)
     if not isinstance(space, FiniteSpace):
         return _with_real_units(model, limits, number_of_jobs(n_jobs))
     kind = offered_form(model)

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ebm._arrays import as_integer
+from ebm._devices import chosen_device
 from ebm._types import Indices
 from ebm.errors import CodingError, EbmError, MissingValueError, ModelError, ShapeError
 from ebm.networks._tensors import (
@@ -23,7 +24,6 @@ from ebm.networks._tensors import (
     as_inputs,
     as_labels,
     as_tensor,
-    chosen_device,
     chosen_dtype,
 )
 from ebm.spaces._labels import row_order
@@ -157,7 +157,9 @@ def labelled_rows(
     A memory map is read block by block and never copied. A DataLoader yields pairs (inputs, labels)
     in the same order at every pass, and takes None for the labels.
     """
-    place, m = chosen_device(settings.device, inputs), settings.n_classes
+    default = inputs.device if isinstance(inputs, Tensor) else "cpu"
+    place = chosen_device(default if settings.device is None else settings.device)
+    m = settings.n_classes
     n_classes = None if m is None else as_integer(m, "n_classes")
     if isinstance(inputs, torch.utils.data.DataLoader):
         if labels is not None:

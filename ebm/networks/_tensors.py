@@ -1,4 +1,4 @@
-"""Arguments as tensors of one dtype and device, with errors that name them."""
+"""Arguments as tensors of one dtype, with errors that name them."""
 
 from __future__ import annotations
 
@@ -10,23 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ebm._arrays import as_floats
-from ebm.errors import CodingError, EbmError, MissingValueError, ModelError, ShapeError
-
-
-def chosen_device(device: Any, inputs: Any) -> torch.device:
-    """A device that torch can use, by default that of the inputs."""
-    if device is None:
-        return inputs.device if isinstance(inputs, Tensor) else torch.device("cpu")
-    try:
-        chosen = torch.device(device)
-        # Backends that torch was not built with raise AssertionError.
-        return torch.empty(0, device=chosen).device
-    except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise EbmError(
-            f"device must be one that torch can use here, got {device!r}: {reason}; use "
-            "device='cpu', or install a torch with that backend"
-        ) from error
+from ebm.errors import CodingError, MissingValueError, ModelError, ShapeError
 
 
 def as_array(values: Any, name: str) -> Any:
