@@ -19,6 +19,7 @@ from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
 from ebm.enumeration._real_units import ConditionalGaussian, KeptUnits
 from ebm.enumeration._recoded_layers import RecodedEnumeration
 from ebm.enumeration._two_layers import RestrictedEnumeration
+from ebm.enumeration._uniform_ensemble import by_classes, may_be_uniform
 from ebm.enumeration.exact_ensemble import ExactEnsemble
 from ebm.errors import ModelError
 from ebm.forms import LayeredForm, QuadraticForm, TermForm, offered_form, summable_form
@@ -112,6 +113,10 @@ def exact(
     kind = offered_form(model)
     if kind is QuadraticForm:
         jobs = number_of_jobs(n_jobs)
+        if may_be_uniform(space, limits):
+            uniform = by_classes(model, space, summable_form(model), limits)
+            if uniform is not None:
+                return uniform
         # The form itself is not made before its cost is known.
         require_affordable(space, limits, jobs)
         cut = cut_form(summable_form(model))
@@ -137,6 +142,8 @@ def _by_counts(
     parts = pairs_and_count(summable_form(model), space.n)
     if parts is None or space.n < FEWEST_UNITS or not is_ordinary(*parts):
         return None
+    if (uniform := by_classes(model, space, parts[0], limits, parts[1])) is not None:
+        return uniform
     jobs = number_of_jobs(n_jobs)
     require_affordable(space, limits, jobs, 3 * SECONDS_BY_PRODUCTS)
     try:
