@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ebm.comparison import compare, compare_groups
     from ebm.effective import MarginalModel, marginalize
     from ebm.enumeration import ExactEnsemble, exact
+    from ebm.ground import density_of_states, ground_state
     from ebm.information import fisher_information
     from ebm.io import load, save
     from ebm.landscape import local_minima
@@ -133,12 +134,14 @@ __all__ = [
     "compare",
     "compare_groups",
     "datasets",
+    "density_of_states",
     "effective",
     "errors",
     "exact",
     "fisher_information",
     "fit",
     "from_graph",
+    "ground_state",
     "information",
     "inversion",
     "lattice",
@@ -162,6 +165,7 @@ _HOMES = {
     "ebm.comparison": "compare compare_groups",
     "ebm.effective": "MarginalModel marginalize",
     "ebm.enumeration": "ExactEnsemble exact",
+    "ebm.ground": "density_of_states ground_state",
     "ebm.information": "fisher_information",
     "ebm.io": "load save",
     "ebm.landscape": "local_minima",
@@ -179,7 +183,7 @@ _HOMES = {
 }
 #: Packages that are attributes of ``ebm`` without an import of their own.
 _PACKAGES = frozenset(
-    "comparison datasets effective enumeration information inversion landscape learning models"
+    "comparison datasets effective enumeration ground information inversion landscape learning models"
     " networks observables perturbation plotting report sampling tables temperature".split()
 )
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -33,7 +33,7 @@ RUNGS = (
     "enumeration",
     "sampling",
     "perturbation",
-    "effective information landscape observables",
+    "effective ground information landscape observables",
     "learning",
     "inversion",
     "networks plotting datasets tables io",
@@ -54,8 +54,8 @@ PUBLIC = """
     PairwiseModel PersistentChains PopulationAnnealing PottsModel Product ProximalNewton Reals
     RestrictedBoltzmannMachine Samples Spins SwendsenWang TabularModel WeightedStates Wolff analyze
     compare compare_groups
-    datasets
-    effective errors exact fisher_information fit from_graph information inversion lattice load
+    datasets density_of_states
+    effective errors exact fisher_information fit from_graph ground_state information inversion lattice load
     local_minima log_partition marginalize networks perturbation plotting read_table sample save
     thermodynamics to_graph units
 """

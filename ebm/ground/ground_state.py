@@ -1,0 +1,263 @@
+"""The function :func:`ebm.ground_state`: states of least energy, by elimination or by search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from ebm._arrays import as_integer
+from ebm._randomness import RandomSource
+from ebm._types import Array
+from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
+from ebm.errors import EbmError, EnumerationLimitError, ModelError
+from ebm.forms import ROUNDING, energy_form
+from ebm.ground._elimination import TIE, Elimination, least
+from ebm.ground._search import searched
+from ebm.ground._tables import EnergyTables, energy_tables
+from ebm.model import EnergyModel, checked_energy, checked_space
+from ebm.spaces import FiniteSpace
+
+__all__ = ["GroundState", "SearchRecord", "ground_state"]
+
+#: States that are listed at most where all were seen.
+MOST_LISTED = 1000
+
+
+@dataclass(frozen=True)
+class SearchRecord:
+    """How often independent searches met the least energy that any of them met.
+
+    Parameters
+    ----------
+    n_runs : int
+        Number of independent ladders of tempered chains, each quenched at its end.
+    n_met : int
+        How many of them met the least energy, within ``tolerance`` of the ground state.
+    energies : ndarray, (n_runs,)
+        The least energy that each met, in units of k_B T.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> torus = ebm.from_graph(ebm.lattice((4, 4)))
+    >>> ebm.ground_state(torus, method="search", n_runs=8, rng=0).record
+    SearchRecord(n_runs=8, n_met=8)
+    """
+
+    n_runs: int
+    n_met: int
+    energies: Array = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class GroundState:
+    """States of least energy; made by :func:`ebm.ground_state`.
+
+    Parameters
+    ----------
+    energy : float
+        The energy E of the states, in units of k_B T.
+    states : ndarray, (m, n)
+        States that have it, in the coding of ``space``: at least one, and all of them only where
+        m is ``degeneracy``.
+    degeneracy : int or None
+        How many states have this energy, a Python integer of any size; None where it is not known.
+    is_proven : bool
+        Whether no state has a lower energy.
+    route : str
+        How the states were found.
+    space : FiniteSpace
+        The space of the states, with the names of the units.
+    tolerance : float
+        Energies that differ by no more count as equal; 0 where they are compared as integers.
+    record : SearchRecord or None
+        How often the energy was met, where it was searched for.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> ebm.ground_state(ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0], names=["a", "b"]))
+    GroundState(energy=-1.5, degeneracy=1, proven, by elimination of width 1 along the units as
+    numbered, Spins(n=2, names=('a', 'b')))
+    """
+
+    energy: float
+    states: Array
+    degeneracy: int | None
+    is_proven: bool
+    route: str
+    space: FiniteSpace
+    tolerance: float = 0.0
+    record: SearchRecord | None = None
+
+    def __repr__(self) -> str:
+        number = "unknown" if self.degeneracy is None else self.degeneracy
+        proof = "proven" if self.is_proven else "not proven"
+        return (
+            f"GroundState(energy={self.energy:.12g}, degeneracy={number}, {proof}, "
+            f"by {self.route}, {self.space!r})"
+        )
+
+
+def ground_state(
+    model: EnergyModel,
+    *,
+    method: Literal["elimination", "states", "search"] | None = None,
+    n_runs: int = 32,
+    rng: RandomSource = None,
+    max_seconds: float = 60.0,
+    max_memory: float = 4 * 2.0**30,
+) -> GroundState:
+    """The least energy E₀ = min_x E(x) of a finite model, a state that has it, and how many do.
+
+    Where the graph of the model is narrow its units are removed one by one, each leaving the table
+    min_x Σ E over the units beside it with the number of states that reach it
+    :cite:`bertele1972`: exact, for pairs, terms of any size and levels. Where it is wide, tempered
+    chains are quenched, and the answer says that nothing proves it and how often it was met.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        A model over a finite space.
+    method : {"elimination", "states", "search"}, optional
+        Elimination, a pass over all states, or a search; by default the first that the limits
+        allow.
+    n_runs : int
+        Number of independent searches, where there are any.
+    rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
+        Source of randomness of a search.
+    max_seconds : float
+        Exact work that would take more seconds is not begun.
+    max_memory : float
+        Exact work that would take more bytes is not begun.
+
+    Returns
+    -------
+    GroundState
+        The energy, states, degeneracy, and whether they are proven.
+
+    Raises
+    ------
+    ModelError
+        If the space is not finite, or the model has no terms to eliminate.
+    EnumerationLimitError
+        If an exact ``method`` is asked for that exceeds a limit.
+
+    Notes
+    -----
+    Energies that are multiples of one number, such as ±J, are compared as integers. Others are the
+    same in a step where they differ by at most ``tolerance``, 10⁻¹³ of the sum of all terms; a
+    degeneracy above 1 is then one up to rounding.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> torus = ebm.from_graph(ebm.lattice((4, 4)))
+    >>> ground = ebm.ground_state(torus)
+    >>> ground.energy, ground.degeneracy, ground.is_proven
+    (-32.0, 2, True)
+    """
+    n_runs = as_integer(n_runs, "n_runs")
+    if method not in (None, "elimination", "states", "search"):
+        raise EbmError(
+            f"method must be 'elimination', 'states' or 'search', got {method!r}: leave it out "
+            "for the first of them that the limits allow"
+        )
+    limits, space = Limits(max_seconds, max_memory), checked_space(model)
+    if not isinstance(space, FiniteSpace):
+        raise ModelError(
+            f"ground_state needs a finite space, {type(model).__name__} lives on {space!r}"
+        )
+    refusals: list[str] = []
+    for exact in (_by_elimination, _by_states):
+        if method in (None, exact.__name__.removeprefix("_by_")):
+            try:
+                answer = exact(model, space, limits)
+            except EnumerationLimitError as refusal:
+                if method is not None:
+                    raise
+                refusals.append(str(refusal).partition(":")[0])
+                continue
+            if answer is not None:
+                return answer
+            if method is not None:
+                raise ModelError(
+                    f"{type(model).__name__} has no terms over few units to eliminate: try "
+                    "method='states' or method='search'"
+                )
+    states, energy, energies, tolerance = searched(model, space, n_runs, rng)
+    record = SearchRecord(n_runs, int((energies <= energy + tolerance).sum()), energies)
+    route = f"a search by {n_runs} ladders of tempered chains, of which {record.n_met} met it"
+    return GroundState(energy, states, None, False, route, space, tolerance, record)
+
+
+def _by_elimination(model: EnergyModel, space: FiniteSpace, limits: Limits) -> GroundState | None:
+    """The ground state of a model of terms; None of another one."""
+    tables = tables_of(model, space)
+    if tables is None:
+        return None
+    elimination = Elimination.of(tables)
+    require_narrow(elimination, limits, elimination.seconds, elimination.n_bytes, "method='search'")
+    answer = least(elimination)
+    states = space.states(answer.levels[None])
+    energy = float(checked_energy(model, states)[0])
+    # The least sum and its state come from different passes: together they are a certificate.
+    total = tables.energy(answer.total)
+    if not abs(energy - total) <= ROUNDING * max(1.0, tables.size, abs(total)):
+        raise ModelError(
+            f"{type(model).__name__} gives the state of least energy {energy:.12g}, its form "
+            f"{total:.12g}: both must be the same energy"
+        )
+    tolerance = 0.0 if tables.unit is not None else TIE * tables.size
+    route = f"elimination of width {elimination.order.width:.3g} along {elimination.order.how}"
+    return GroundState(energy, states, answer.number, True, route, space, tolerance)
+
+
+def _by_states(model: EnergyModel, space: FiniteSpace, limits: Limits) -> GroundState:
+    """The ground states from a pass over all states."""
+    size = number_of_states(space)
+    limits.require(
+        f"a pass over {describe_size(space)}",
+        SECONDS_BY_STREAMING * size,
+        0.0,
+        "take method='search', which proves nothing",
+    )
+    energy, number, scale = np.inf, 0, 0.0
+    states: Any = np.empty((0, space.n))
+    for block in space.enumerate():
+        energies = checked_energy(model, block)
+        finite = np.abs(energies[np.isfinite(energies)])
+        scale = max(scale, float(finite.max(initial=0.0)))
+        lowest = float(energies.min())
+        if lowest < energy - TIE * scale:
+            energy, number, states = lowest, 0, states[:0]
+        if lowest <= energy + TIE * scale:
+            ties = np.flatnonzero(energies <= energy + TIE * scale)
+            number += len(ties)
+            states = np.concatenate([states, block[ties]])[:MOST_LISTED]
+    if not np.isfinite(energy):
+        raise ModelError("every state has energy +inf: there is no ground state")
+    return GroundState(
+        energy, states, number, True, f"a pass over {describe_size(space)}", space, TIE * scale
+    )
+
+
+def tables_of(model: EnergyModel, space: FiniteSpace) -> EnergyTables | None:
+    """The tables of a model's terms; None where it has none."""
+    return energy_tables(energy_form(model), space)
+
+
+def require_narrow(
+    elimination: Elimination, limits: Limits, seconds: float, n_bytes: float, instead: str
+) -> None:
+    """Refuse an elimination whose tables are too large, before any is made."""
+    width = elimination.order.width
+    limits.require(
+        f"elimination of {len(elimination.sizes)} units in tables of "
+        + (f"2^{width:.3g} entries" if np.isfinite(width) else "more than 2^62 entries"),
+        seconds,
+        n_bytes,
+        f"take {instead}",
+    )
