@@ -22,7 +22,7 @@ from ebm.enumeration._limits import Limits, describe_size, number_of_states
 from ebm.enumeration._log_weights import cut_form
 from ebm.enumeration._products import BlockSums, Buffers, Totals, combine
 from ebm.enumeration._quadratic import PairwiseEnumeration
-from ebm.enumeration._splitting import Split, own_log_weights, sizes_of_groups
+from ebm.enumeration._splitting import Split, own_log_weights, sizes_of_groups, split
 from ebm.errors import EbmError, ModelError
 from ebm.forms import LayeredForm, QuadraticForm, offered_form, summable_form
 from ebm.model import EnergyModel
@@ -87,6 +87,9 @@ class DeviceEnumeration(PairwiseEnumeration):
         if self._parts is None:
             return "sums in the log domain on the host"
         return f"three matrix products on {self._device}"
+
+    def _groups(self) -> Split:
+        return split(self.space, self._group_bits)
 
     def _certified(self, parts: Split) -> tuple[Totals, bool] | None:
         """Totals by products on the device; a block is timed before all others are summed."""

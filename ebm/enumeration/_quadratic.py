@@ -43,9 +43,6 @@ DRAWS_AT_ONCE = 2**12
 class PairwiseEnumeration(ExactEnsemble):
     """Z, means and covariances from three matrix products for each block of states."""
 
-    #: Bits of the largest group of units.
-    _group_bits = GROUP_BITS
-
     def __init__(
         self,
         model: EnergyModel,
@@ -134,7 +131,7 @@ class PairwiseEnumeration(ExactEnsemble):
 
     def _sum(self) -> Totals:
         if self._resolved is None and self.space.size > SMALL:
-            parts = split(self.space, self._group_bits)
+            parts = self._groups()
             certified = self._certified(parts)
             if certified is not None:
                 totals, self._with_potential = certified
@@ -143,6 +140,10 @@ class PairwiseEnumeration(ExactEnsemble):
         by_halves = SECONDS_BY_HALVES * len(self._forms)
         require_affordable(self.space, self._limits, self._n_jobs, by_halves)
         return sum_by_halves(self._halves, self._n_jobs)
+
+    def _groups(self) -> Split:
+        """The groups whose factors are multiplied."""
+        return split(self.space)
 
     def _certified(self, parts: Split) -> tuple[Totals, bool] | None:
         """Totals by products, and whether they needed the potential; None if not certain."""

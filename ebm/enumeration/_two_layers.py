@@ -88,7 +88,7 @@ class RestrictedEnumeration(ExactEnsemble):
         self._n_jobs = 1 if self._is_small else n_jobs
         self._what = f"the {describe_size(own_space)} of the {self.layer} layer"
         self._require(f"enumerating {self._what}", SECONDS_BY_PRODUCTS * self._n_other)
-        self._layer = LayerWeights(forms)
+        self._layer = self._layer_weights(forms)
         self._in_log_domain = SECONDS_BY_LOGS * len(forms) * self._layer.n_in_log_domain
         self._require(f"enumerating {self._what} in the log domain", self._in_log_domain)
         with self._blas():
@@ -96,6 +96,10 @@ class RestrictedEnumeration(ExactEnsemble):
         self._set_totals(self._totals, cut.whole.constant)
         if self._resolved is not None:
             self._require_resolution(cut.resolution)
+
+    def _layer_weights(self, forms: tuple[LayeredForm, ...]) -> LayerWeights:
+        """The log weights of the enumerated layer, the other one summed out."""
+        return LayerWeights(forms)
 
     def moments(self) -> Moments:
         """Means and covariances of the visible units, and ln Z.

@@ -29,9 +29,9 @@ from ebm.spaces import Binary, FiniteSpace, Spins
 
 __all__ = ["UniformEnumeration", "by_classes", "may_be_uniform"]
 
-#: Units up to which three products take no time, seconds for each joint number of active units,
-#: and bytes for each of these and for each pair of units.
-FEW_UNITS = 26
+#: Units up to which three products take a second at most, seconds for each joint number of active
+#: units, and bytes for each of these and for each pair of units.
+FEW_UNITS = 31
 SECONDS_BY_NUMBERS = 1e-7
 BYTES_BY_NUMBERS, BYTES_BY_PAIRS = 48, 24
 

@@ -12,6 +12,7 @@ from ebm.enumeration._bounded_sums import ConditionalBounded
 from ebm.enumeration._count_ensemble import CountedEnumeration, Underflow, is_ordinary
 from ebm.enumeration._counted_products import CountedProducts
 from ebm.enumeration._gaussian_layer import GaussianMixture, is_mixture
+from ebm.enumeration._independent_units import by_independent_units
 from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, Limits
 from ebm.enumeration._log_weights import cut_form, cut_layers
 from ebm.enumeration._on_device import enumerated_on_device
@@ -114,9 +115,13 @@ def exact(
     if kind is QuadraticForm:
         jobs = number_of_jobs(n_jobs)
         if may_be_uniform(space, limits):
-            uniform = by_classes(model, space, summable_form(model), limits)
+            form = summable_form(model)
+            uniform = by_classes(model, space, form, limits)
             if uniform is not None:
                 return uniform
+            independent = by_independent_units(model, space, form, limits, jobs)
+            if independent is not None:
+                return independent
         # The form itself is not made before its cost is known.
         require_affordable(space, limits, jobs)
         cut = cut_form(summable_form(model))
