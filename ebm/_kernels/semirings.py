@@ -13,59 +13,106 @@ from ebm._kernels.jit import kernel
 
 
 @kernel
-def _advance(index, places, sizes, strides):
-    """To the next entry of the answer: its index, and the place in each table."""
-    axis = sizes.shape[0] - 1
-    while axis >= 0:
-        index[axis] += 1
-        if index[axis] < sizes[axis]:
-            for t in range(places.shape[0]):
-                places[t] += strides[t, 1 + axis]
-            return
-        index[axis] = 0
-        for t in range(places.shape[0]):
-            places[t] -= strides[t, 1 + axis] * (sizes[axis] - 1)
-        axis -= 1
-
-
-@kernel
-def least_step(large, small, starts, strides, sizes, q, tolerance, prime, least, numbers, choices):
+def least_step(large, terms, small, starts, strides, sizes, q, settings, least, numbers, choices):
     """min over the removed unit of summed energies, and how many states reach it.
 
-    ``large`` and ``small`` are pairs of energies and numbers of the largest table and of all
-    others, one after the other; table t of these begins at ``starts[t]``, the largest at 0. Numbers
-    are floats that hold integers, modulo ``prime`` unless it is 0. ``choices`` takes the value of
-    the removed unit, if it has the size of the answer.
+    ``large`` and ``small`` are pairs of energies and numbers, of the largest table and of all
+    others one after the other, ``terms`` energies without numbers. Rows of ``strides`` and of
+    ``starts`` are the largest table, the terms, then the others. ``settings`` are the tolerance
+    of ties and a prime: numbers are floats that hold integers, modulo the prime unless it is 0.
+    ``choices`` takes the value of the removed unit, if it has the size of the answer.
     """
     large_energies, large_numbers = large
     small_energies, small_numbers = small
-    n_tables = starts.shape[0]
-    index, places, sums = np.zeros(sizes.shape[0], np.int64), starts.copy(), np.empty(q)
-    keeps = choices.shape[0] == least.shape[0]
-    for entry in range(least.shape[0]):
-        best, at = np.inf, 0
+    tolerance, prime = settings
+    n_tables, n_axes = starts.shape[0], sizes.shape[0]
+    index, places, sums = np.zeros(n_axes, np.int64), starts.copy(), np.empty(q)
+    keeps, last = choices.shape[0] == least.shape[0], 1
+    if n_axes:
+        last = sizes[n_axes - 1]
+    steps = strides[:, n_axes].copy() if n_axes else np.zeros(n_tables, np.int64)
+    of_large, of_terms = strides[0, 0], strides[1, 0]
+    for run in range(least.shape[0] // last):
+        at_large, at_terms = places[0], places[1]
+        for k in range(last):
+            entry = run * last + k
+            best, chosen = np.inf, 0
+            for value in range(q):
+                energy = large_energies[at_large + value * of_large]
+                energy += terms[at_terms + value * of_terms]
+                for t in range(2, n_tables):
+                    energy += small_energies[places[t] + k * steps[t] + value * strides[t, 0]]
+                sums[value] = energy
+                if energy < best:
+                    best, chosen = energy, value
+            total = 0.0
+            for value in range(q):
+                if sums[value] <= best + tolerance:
+                    number = large_numbers[at_large + value * of_large]
+                    for t in range(2, n_tables):
+                        number *= small_numbers[places[t] + k * steps[t] + value * strides[t, 0]]
+                        if prime > 0:
+                            number = np.fmod(number, prime)
+                    total += number
+            if prime > 0:
+                total = np.fmod(total, prime)
+            least[entry], numbers[entry] = best, total
+            if keeps:
+                choices[entry] = chosen
+            at_large += steps[0]
+            at_terms += steps[1]
+        # To the next run: a carry along the axes, written out, since a call would cost more.
+        for axis in range(n_axes - 2, -1, -1):
+            index[axis] += 1
+            if index[axis] < sizes[axis]:
+                for t in range(n_tables):
+                    places[t] += strides[t, 1 + axis]
+                break
+            index[axis] = 0
+            for t in range(n_tables):
+                places[t] -= strides[t, 1 + axis] * (sizes[axis] - 1)
+
+
+@kernel
+def least_runs(large, terms, strides, sizes, run, q, settings, least, numbers, choices):
+    """The same for the largest table and terms alone, ``run`` entries at a time.
+
+    Along a run, which is contiguous in the largest table, terms are constant; ``sizes`` and the
+    rows of ``strides`` are those of the axes before it.
+    """
+    energies, counts = large
+    tolerance, prime = settings
+    n_axes, keeps = sizes.shape[0], choices.shape[0] == least.shape[0]
+    index, at, term = np.zeros(n_axes, np.int64), 0, 0
+    for begin in range(0, least.shape[0], run):
+        best, total = least[begin : begin + run], numbers[begin : begin + run]
+        best[:], total[:] = np.inf, 0.0
         for value in range(q):
-            energy = large_energies[places[0] + value * strides[0, 0]]
-            for t in range(1, n_tables):
-                energy += small_energies[places[t] + value * strides[t, 0]]
-            sums[value] = energy
-            if energy < best:
-                best, at = energy, value
-        total = 0.0
+            place, added = at + value * strides[0, 0], terms[term + value * strides[1, 0]]
+            own = energies[place : place + run]
+            if keeps:
+                chosen = choices[begin : begin + run]
+                for i in range(run):
+                    chosen[i] = value if own[i] + added < best[i] else chosen[i]
+            for i in range(run):
+                best[i] = min(best[i], own[i] + added)
         for value in range(q):
-            if sums[value] <= best + tolerance:
-                number = large_numbers[places[0] + value * strides[0, 0]]
-                for t in range(1, n_tables):
-                    number *= small_numbers[places[t] + value * strides[t, 0]]
-                    if prime > 0:
-                        number = np.fmod(number, prime)
-                total += number
+            place, added = at + value * strides[0, 0], terms[term + value * strides[1, 0]]
+            own, number = energies[place : place + run], counts[place : place + run]
+            for i in range(run):
+                total[i] += number[i] if own[i] + added <= best[i] + tolerance else 0.0
         if prime > 0:
-            total = np.fmod(total, prime)
-        least[entry], numbers[entry] = best, total
-        if keeps:
-            choices[entry] = at
-        _advance(index, places, sizes, strides)
+            for i in range(run):
+                total[i] = np.fmod(total[i], prime)
+        for axis in range(n_axes - 1, -1, -1):
+            index[axis] += 1
+            if index[axis] < sizes[axis]:
+                at += strides[0, 1 + axis]
+                term += strides[1, 1 + axis]
+                break
+            index[axis] = 0
+            at -= strides[0, 1 + axis] * (sizes[axis] - 1)
+            term -= strides[1, 1 + axis] * (sizes[axis] - 1)
 
 
 @kernel
@@ -105,4 +152,12 @@ def polynomial_step(shifts, values, lengths, starts, strides, sizes, q, prime, o
                 out[entry, shift + power] += product[power]
         for power in range(length):
             out[entry, power] %= prime
-        _advance(index, places, sizes, strides)
+        for axis in range(sizes.shape[0] - 1, -1, -1):
+            index[axis] += 1
+            if index[axis] < sizes[axis]:
+                for t in range(n_tables):
+                    places[t] += strides[t, 1 + axis]
+                break
+            index[axis] = 0
+            for t in range(n_tables):
+                places[t] -= strides[t, 1 + axis] * (sizes[axis] - 1)

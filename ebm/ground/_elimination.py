@@ -26,6 +26,8 @@ from ebm.ground._tables import EnergyTables
 SECONDS_BY_ENTRY, SECONDS_BY_COEFFICIENT = 5e-9, 3e-9
 #: Entries up to which tables of terms are joined before they meet the messages.
 JOINED = 2**12
+#: Entries that are taken together at least.
+SHORTEST_RUN = 8
 #: Largest integer of a float that holds every smaller one, and the bits of primes whose residues
 #: are multiplied in floats and in 64-bit integers.
 EXACT = 2.0**53
@@ -136,7 +138,7 @@ def least(elimination: Elimination) -> Least:
     """The ground state: energies once, numbers again modulo primes where floats round them."""
     energies = elimination.energies
     tolerance = 0.0 if energies.unit is not None else TIE * energies.size
-    choices: list[NDArray[np.uint8]] = []
+    choices: list[Member] = []
     total, counts, bits = _least_pass(elimination, tolerance, 0, choices)
     levels = _traced(elimination, choices)
     if bits == 0:
@@ -153,85 +155,116 @@ def _least_pass(
     elimination: Elimination,
     tolerance: float,
     prime: int,
-    choices: list[NDArray[np.uint8]] | None,
+    choices: list[Member] | None,
 ) -> tuple[float, list[int], float]:
     """Least sum, the number of states of each component, and the bits that floats do not hold."""
-    from ebm._kernels.semirings import least_step
-
     waiting: list[list[Member]] = [[] for _ in elimination.sizes]
     total, counts, bits = elimination.empty, list[int](), 0.0
     for step, q in enumerate(elimination.sizes):
-        clique = elimination.clique(step)
-        members = sorted(
-            (*waiting[step], *_numbered(elimination, elimination.terms[step])),
-            key=lambda member: -member.values[0].size,
+        scope, energies, numbers, chosen = _least_step(
+            elimination, step, waiting[step], (tolerance, float(prime)), choices is not None
         )
         waiting[step] = []
-        sizes = np.array([elimination.sizes[k] for k in clique[1:]], dtype=np.int64)
-        strides = [elimination.strides(member.scope, clique) for member in members]
-        if not members:
-            members, strides = [Member((), (np.zeros(1), np.ones(1)))], [[0] * len(clique)]
-        others = [member.values for member in members[1:]]
-        small = tuple(
-            np.concatenate([np.zeros(0), *(values[part] for values in others)]) for part in (0, 1)
-        )
-        starts = np.cumsum([0, 0, *(len(values[0]) for values in others)])[: len(members)]
-        size = int(np.prod(sizes))
-        energies, numbers = np.empty(size), np.empty(size)
-        chosen = np.empty(size if choices is not None else 0, dtype=np.uint8)
-        least_step(
-            members[0].values,
-            small,
-            starts,
-            np.array(strides, dtype=np.int64),
-            sizes,
-            q,
-            tolerance,
-            float(prime),
-            energies,
-            numbers,
-            chosen,
-        )
         if choices is not None:
-            choices.append(np.packbits(chosen) if q == 2 else chosen)
+            choices.append(Member(scope, np.packbits(chosen) if q == 2 else chosen))
         if prime == 0 and (largest := float(numbers.max())) >= EXACT:
             bits = max(bits, math.log2(min(largest, 1e300)))
             if largest > 1e299:
                 bits = max(bits, sum(map(math.log2, elimination.sizes)))
-        if len(clique) > 1:
-            waiting[clique[1]].append(Member(clique[1:], (energies, numbers)))
+        if scope:
+            waiting[min(scope)].append(Member(scope, (energies, numbers)))
         else:
             total += float(energies[0])
             counts.append(int(numbers[0]) if math.isfinite(numbers[0]) else 0)
     return total, counts, bits
 
 
-def _numbered(elimination: Elimination, terms: list[Member]) -> Iterator[Member]:
-    """Tables of terms as flat pairs of energies and numbers 1, the small ones joined."""
+def _least_step(
+    elimination: Elimination,
+    step: int,
+    messages: list[Member],
+    settings: tuple[float, float],
+    keeps: bool,
+) -> tuple[tuple[int, ...], Array, Array, NDArray[np.uint8]]:
+    """The units of the table that a step leaves, its energies, numbers and choices."""
+    from ebm._kernels.semirings import least_runs, least_step
+
+    joined = list(_joined(elimination, elimination.terms[step]))
+    terms, *more = joined or [Member((), np.zeros(1))]
+    counted = [*messages, *(Member(m.scope, _counted(m.values)) for m in more)]
+    counted = counted or [Member((), _counted(np.zeros(1)))]
+    large, *others = sorted(counted, key=lambda message: -message.values[0].size)
+    scope = _in_place(large.scope, elimination.clique(step))
+    axes = (step, *scope)
+    sizes = np.array([elimination.sizes[k] for k in scope], dtype=np.int64)
+    energies, numbers = np.empty(int(np.prod(sizes))), np.empty(int(np.prod(sizes)))
+    chosen = np.zeros(len(energies) if keeps else 0, dtype=np.uint8)
+    rows = [elimination.strides(member.scope, axes) for member in (large, terms, *others)]
+    strides, flat = np.array(rows, dtype=np.int64), np.ravel(terms.values)
+    answer, q = (energies, numbers, chosen), elimination.sizes[step]
+    run, n_outer = 1, len(scope)
+    while n_outer and strides[0, n_outer] == run and strides[1, n_outer] == 0:
+        run *= int(sizes[n_outer - 1])
+        n_outer -= 1
+    if run >= SHORTEST_RUN and not others:
+        least_runs(
+            large.values,
+            flat,
+            strides[:, : n_outer + 1].copy(),
+            sizes[:n_outer],
+            run,
+            q,
+            settings,
+            *answer,
+        )
+        return scope, *answer
+    values = [message.values for message in others] or [_counted(np.zeros(0))]
+    small = tuple(np.concatenate([own[part] for own in values]) for part in (0, 1))
+    ends = np.cumsum([0, *(len(own[0]) for own in values)])[: len(others)]
+    starts = np.array([0, 0, *ends], dtype=np.int64)
+    least_step(large.values, flat, small, starts, strides, sizes, q, settings, *answer)
+    return scope, *answer
+
+
+def _in_place(scope: tuple[int, ...], clique: tuple[int, ...]) -> tuple[int, ...]:
+    """Axes of the table that is left: new units stand where the removed one stood.
+
+    Then most of a table is read and written in one order.
+    """
+    removed, *others = clique
+    new = [k for k in others if k not in scope]
+    if removed not in scope:
+        return tuple(others)
+    at = scope.index(removed)
+    return (*scope[:at], *new, *scope[at + 1 :])
+
+
+def _joined(elimination: Elimination, terms: list[Member]) -> Iterator[Member]:
+    """Tables of terms, the small ones joined."""
     together: list[Member] = []
     for member in sorted(terms, key=lambda member: np.size(member.values)):
         scope = set().union(member.scope, *(other.scope for other in together))
         if together and math.prod(elimination.sizes[k] for k in scope) > JOINED:
-            yield _flat(elimination.joined(together))
+            yield elimination.joined(together)
             together = []
         together.append(member)
     if together:
-        yield _flat(elimination.joined(together))
+        yield elimination.joined(together)
 
 
-def _flat(member: Member) -> Member:
-    table = np.ascontiguousarray(member.values, dtype=np.float64).ravel()
-    return Member(member.scope, (table, np.ones(len(table))))
+def _counted(energies: Array) -> tuple[Array, Array]:
+    """Flat energies, each of one state."""
+    flat = np.ravel(energies)
+    return flat, np.ones(len(flat))
 
 
-def _traced(elimination: Elimination, choices: list[NDArray[np.uint8]]) -> Indices:
+def _traced(elimination: Elimination, choices: list[Member]) -> Indices:
     """The levels of a ground state from the choices, from the last unit to the first."""
     values = np.zeros(len(elimination.sizes), dtype=np.intp)
     for step in reversed(range(len(choices))):
-        others = elimination.clique(step)[1:]
+        others, chosen = choices[step]
         strides = elimination.strides(others, others)
         place = int(values[list(others)] @ np.array(strides, dtype=np.intp)) if others else 0
-        chosen = choices[step]
         if elimination.sizes[step] == 2:
             values[step] = (int(chosen[place >> 3]) >> (7 - (place & 7))) & 1
         else:
