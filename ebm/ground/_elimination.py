@@ -160,10 +160,13 @@ def _least_pass(
     """Least sum, the number of states of each component, and the bits that floats do not hold."""
     waiting: list[list[Member]] = [[] for _ in elimination.sizes]
     total, counts, bits = elimination.empty, list[int](), 0.0
+    idle: dict[int, tuple[Array, Array]] = {}
     for step, q in enumerate(elimination.sizes):
         scope, energies, numbers, chosen = _least_step(
-            elimination, step, waiting[step], (tolerance, float(prime)), choices is not None
+            elimination, step, waiting[step], (tolerance, float(prime)), choices is not None, idle
         )
+        # Fresh tables would cost more in page faults than the arithmetic.
+        idle = {len(message.values[0]): message.values for message in waiting[step]}
         waiting[step] = []
         if choices is not None:
             choices.append(Member(scope, np.packbits(chosen) if q == 2 else chosen))
@@ -185,6 +188,7 @@ def _least_step(
     messages: list[Member],
     settings: tuple[float, float],
     keeps: bool,
+    idle: dict[int, tuple[Array, Array]],
 ) -> tuple[tuple[int, ...], Array, Array, NDArray[np.uint8]]:
     """The units of the table that a step leaves, its energies, numbers and choices."""
     from ebm._kernels.semirings import least_runs, least_step
@@ -197,8 +201,9 @@ def _least_step(
     scope = _in_place(large.scope, elimination.clique(step))
     axes = (step, *scope)
     sizes = np.array([elimination.sizes[k] for k in scope], dtype=np.int64)
-    energies, numbers = np.empty(int(np.prod(sizes))), np.empty(int(np.prod(sizes)))
-    chosen = np.zeros(len(energies) if keeps else 0, dtype=np.uint8)
+    size = int(np.prod(sizes))
+    energies, numbers = idle.pop(size, None) or (np.empty(size), np.empty(size))
+    chosen = np.empty(size if keeps else 0, dtype=np.uint8)
     rows = [elimination.strides(member.scope, axes) for member in (large, terms, *others)]
     strides, flat = np.array(rows, dtype=np.int64), np.ravel(terms.values)
     answer, q = (energies, numbers, chosen), elimination.sizes[step]
