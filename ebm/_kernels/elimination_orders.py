@@ -1,4 +1,4 @@
-"""Symbolic elimination: which units stand beside each one when it is summed out, and greedy orders."""
+"""Which units stand beside each one when it is summed out, and greedy orders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ebm._kernels.jit import kernel
 def cliques(starts, neighbors, order, log_sizes, widest):
     """The units that each one is summed out beside, as positions in the order.
 
-    ``neighbors[starts[i]:starts[i + 1]]`` are those of unit i. Row k of the answer (bounds, members)
+    Those of unit i are ``neighbors[starts[i]:starts[i + 1]]``. Row k of bounds, members
     holds k and the later positions beside it, in increasing order. Where one would have more than
     ``widest`` log2 entries, bounds end there.
     """

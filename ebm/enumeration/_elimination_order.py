@@ -42,6 +42,8 @@ class EliminationOrder:
         above 62.
     work : float
         Number of entries of the tables of all cliques together.
+    left : float
+        Number of entries of the tables left by all steps together.
     how : str
         The heuristic that found it.
     """
@@ -51,6 +53,7 @@ class EliminationOrder:
     members: Indices
     width: float
     work: float
+    left: float
     how: str
 
     @property
@@ -98,10 +101,11 @@ def follow(
     order = np.asarray(order, dtype=np.intp)
     bounds, members = cliques(starts, neighbors, order, bits, WIDEST)
     if len(bounds) <= len(order):
-        return EliminationOrder(order, bounds, members, np.inf, np.inf, how)
+        return EliminationOrder(order, bounds, members, np.inf, np.inf, np.inf, how)
     sizes = np.add.reduceat(bits[order][members], bounds[:-1])
-    width = float((sizes - bits[order]).max())
-    return EliminationOrder(order, bounds, members, width, float(np.exp2(sizes).sum()), how)
+    left = sizes - bits[order]
+    entries = float(np.exp2(sizes).sum()), float(np.exp2(left).sum())
+    return EliminationOrder(order, bounds, members, float(left.max()), *entries, how)
 
 
 def neighborhoods(n: int, scopes: Iterable[Sequence[int]]) -> tuple[Indices, Indices]:

@@ -79,4 +79,4 @@ def test_the_order_is_the_same_in_every_run():
 def test_complete_graphs_and_units_alone_have_orders():
     assert elimination_order(np.full(70, 2), list(combinations(range(70), 2))).width == np.inf
     assert elimination_order(np.full(5, 3), []).width == 0
-    assert elimination_order(np.full(3, 3), pairwise(range(3))).work == 9 + 9 + 3
+    assert elimination_order(np.full(3, 3), pairwise(range(3))).work == pytest.approx(9 + 9 + 3)
