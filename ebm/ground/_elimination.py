@@ -202,7 +202,7 @@ def _least_step(
     axes = (step, *scope)
     sizes = np.array([elimination.sizes[k] for k in scope], dtype=np.int64)
     size = int(np.prod(sizes))
-    energies, numbers = idle.pop(size, None) or (np.empty(size), np.empty(size))
+    energies, numbers = idle[size] if size in idle else (np.empty(size), np.empty(size))
     chosen = np.empty(size if keeps else 0, dtype=np.uint8)
     rows = [elimination.strides(member.scope, axes) for member in (large, terms, *others)]
     strides, flat = np.array(rows, dtype=np.int64), np.ravel(terms.values)

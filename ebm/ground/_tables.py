@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from ebm._types import Array
-from ebm.forms import EnergyForm, QuadraticForm, TermForm
+from ebm.enumeration._elimination_factors import factors_of
 from ebm.spaces import FiniteSpace
 
 #: Differences of energies that are multiples of one number to this share of it, and the least
@@ -70,47 +69,11 @@ def common_unit(sizes: Array) -> float | None:
     return None
 
 
-def energy_tables(form: EnergyForm | None, space: FiniteSpace) -> EnergyTables | None:
-    """The tables of a form of pairs or of products; None of another one."""
-    match form:
-        case QuadraticForm():
-            scopes, tables = _of_pairs(form.at_origin(), space)
-            constant = form.at_origin().constant
-        case TermForm(count=None):
-            scopes, tables = _of_terms(form, space)
-            constant = form.constant
-        case _:
-            return None
-    return EnergyTables(tuple(space.n_values.tolist()), scopes, tables, constant).in_units()
-
-
-def _of_pairs(form: QuadraticForm, space: FiniteSpace) -> tuple[list[Any], list[Array]]:
-    """−f_i A_ij f_j of each coupled pair of units, and −v_i f_i − ½ f_i A_ii f_i of each unit."""
-    from scipy.sparse import coo_array
-
-    edges = np.concatenate([[0], np.cumsum(space.widths)])
-    unit_of = np.repeat(np.arange(space.n), space.widths)
-    entries: Any = coo_array(form.matrix)
-    entries.sum_duplicates()
-    features = [space.features_of(i) for i in range(space.n)]
-    tables: dict[tuple[int, ...], Array] = {}
-    for i in range(space.n):
-        tables[i,] = -(features[i] @ form.vector[edges[i] : edges[i + 1]])
-    rows, columns = unit_of[entries.row], unit_of[entries.col]
-    for k in np.flatnonzero((entries.data != 0) & (rows <= columns)).tolist():
-        i, j, value = int(rows[k]), int(columns[k]), float(entries.data[k])
-        first = features[i][:, entries.row[k] - edges[i]]
-        second = features[j][:, entries.col[k] - edges[j]]
-        if i == j:
-            tables[i,] = tables[i,] - 0.5 * value * first * second
-        else:
-            tables[i, j] = tables.get((i, j), 0.0) - value * np.outer(first, second)
-    return list(tables), list(tables.values())
-
-
-def _of_terms(form: TermForm, space: FiniteSpace) -> tuple[list[Any], list[Array]]:
-    """−J_A Π x_i of each term."""
-    values = space.values_of(0)
-    terms = [(units, value) for units, value in form.terms.items() if value]
-    tables = [-value * reduce(np.multiply.outer, [values] * len(units)) for units, value in terms]
-    return [units for units, _ in terms], tables
+def energy_tables(model: Any, space: FiniteSpace) -> EnergyTables | None:
+    """The tables of a model of pairs or of products of its units; None of another one."""
+    factors = factors_of(model, space)
+    # Hidden units that are summed out have no place in a state.
+    if factors is None or len(factors.n_values) > space.n:
+        return None
+    n_values, tables = tuple(factors.n_values.tolist()), [-table for table in factors.tables]
+    return EnergyTables(n_values, factors.scopes, tables, -factors.constant).in_units()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ebm.enumeration._limits import Limits
 from ebm.errors import EnumerationLimitError, ModelError
 from ebm.ground._elimination import Elimination, Polynomials
-from ebm.ground.ground_state import require_narrow, tables_of
+from ebm.ground._tables import energy_tables
+from ebm.ground.ground_state import require_narrow
 from ebm.model import EnergyModel, checked_space
 from ebm.spaces import FiniteSpace
 
@@ -51,7 +52,7 @@ def density_of_states(
     [(-32.0, 2), (-24.0, 32), (-20.0, 64)]
     """
     limits, space = Limits(max_seconds, max_memory), checked_space(model)
-    tables = tables_of(model, space) if isinstance(space, FiniteSpace) else None
+    tables = energy_tables(model, space) if isinstance(space, FiniteSpace) else None
     if tables is None:
         raise ModelError(
             f"density_of_states needs a finite model of pairs or of terms, got "

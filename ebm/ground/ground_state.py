@@ -12,10 +12,10 @@ from ebm._randomness import RandomSource
 from ebm._types import Array
 from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
 from ebm.errors import EbmError, EnumerationLimitError, ModelError
-from ebm.forms import ROUNDING, energy_form
+from ebm.forms import ROUNDING
 from ebm.ground._elimination import TIE, Elimination, least
 from ebm.ground._search import searched
-from ebm.ground._tables import EnergyTables, energy_tables
+from ebm.ground._tables import energy_tables
 from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.spaces import FiniteSpace
 
@@ -195,7 +195,7 @@ def ground_state(
 
 def _by_elimination(model: EnergyModel, space: FiniteSpace, limits: Limits) -> GroundState | None:
     """The ground state of a model of terms; None of another one."""
-    tables = tables_of(model, space)
+    tables = energy_tables(model, space)
     if tables is None:
         return None
     elimination = Elimination.of(tables)
@@ -242,11 +242,6 @@ def _by_states(model: EnergyModel, space: FiniteSpace, limits: Limits) -> Ground
     return GroundState(
         energy, states, number, True, f"a pass over {describe_size(space)}", space, TIE * scale
     )
-
-
-def tables_of(model: EnergyModel, space: FiniteSpace) -> EnergyTables | None:
-    """The tables of a model's terms; None where it has none."""
-    return energy_tables(energy_form(model), space)
 
 
 def require_narrow(

@@ -10,7 +10,6 @@ import pytest
 
 import ebm
 from ebm.errors import EbmError, EnumerationLimitError, ModelError
-from ebm.forms import energy_form
 from ebm.ground import _elimination, _tables
 from ebm.ground._elimination import Elimination, Polynomials, combined, least, primes_below
 from ebm.ground._tables import common_unit, energy_tables
@@ -323,8 +322,8 @@ MUTANTS = [
     (_elimination, "_traced", "7 - (place & 7)", "place & 7"),
     (_elimination.Elimination, "strides", "reversed(scope)", "scope"),
     (_elimination, "combined", "(int(residue) - value)", "int(residue)"),
-    (_tables, "_of_pairs", "- 0.5 * value * first", "- value * first"),
-    (_tables, "_of_terms", "-value * reduce", "value * reduce"),
+    (_tables.EnergyTables, "in_units", "+ sum(lowest)", "- sum(lowest)"),
+    (_elimination, "_in_place", "*new, *scope[at + 1 :]", "*scope[at + 1 :], *new[1:]"),
 ]
 
 
@@ -344,7 +343,7 @@ def test_a_wrong_formula_is_found(monkeypatch, owner, name, right, wrong):
 def test_kernels_are_the_formulas():
     """The compiled step of numbers, modulo a prime, against Python."""
     model = graph_model(12, [-1.0, 1.0], 20, 8)
-    tables = energy_tables(energy_form(model), model.space)
+    tables = energy_tables(model, model.space)
     elimination = Elimination.of(tables)
     answer = least(elimination)
     numbers = Polynomials(elimination).numbers()
