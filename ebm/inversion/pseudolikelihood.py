@@ -26,7 +26,6 @@ from ebm.inversion._level_problem import (
     LevelProblem,
     level_problem,
     log_likelihood_of_levels,
-    require_no_regressions,
 )
 from ebm.inversion._local_loss import LocalLoss, logistic
 from ebm.inversion._local_problem import (
@@ -37,6 +36,7 @@ from ebm.inversion._local_problem import (
 )
 from ebm.inversion._rows import DistinctRows, read_rows
 from ebm.inversion._sandwich import Sandwich
+from ebm.inversion._separate_level_pairs import separate_levels
 from ebm.inversion._sparse_level_pairs import SparseLevelPseudolikelihood, sparse_levels
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.learning import fit
@@ -139,11 +139,12 @@ class Pseudolikelihood:
             If a unit never changes and ``penalty.l2_biases`` is zero.
         EbmError
             If the penalty has ties together with an l1, or, without one, free or tied parameters
-            together with ``node_wise``; if ``node_wise`` is given for units of more than two
-            values, or l1 in place of group_l1 where a pair has several couplings.
+            together with ``node_wise``; if l1 is given in place of group_l1 where a pair has
+            several couplings.
         """
         if not has_pairs(model) and has_pair_features(model):
-            require_no_regressions(self.node_wise)
+            if self.node_wise:
+                return separate_levels(model, data, penalty, logistic, self.rule)
             if penalty.has_l1:
                 return sparse_levels(model, data, penalty)
             return level_problem(model, data, AppliedPenalty(model, penalty))
