@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm._types import Array, Indices
+from ebm._types import Array, Flags, Indices
 from ebm.inversion._conditionals import Evaluation
 from ebm.inversion._level_conditionals import LevelLoss
 from ebm.inversion._local_loss import Link, exponential, log_exponential
@@ -26,6 +26,11 @@ class FieldSquares(NamedTuple):
 
     strength: Any
     fields: Any = None
+
+    @property
+    def holds_biases(self) -> bool:
+        """Whether fields cannot grow without bound."""
+        return self.fields is not None
 
     def value(self, theta: Array) -> float:
         """R(θ)."""
@@ -87,10 +92,10 @@ class LevelRegressions(LevelLoss):
     def unit_losses(self, theta: Array) -> Array:
         """The part of each unit without penalty, (n,)."""
         split = self.split(theta)
-        return -sum(
-            self.weights[rows] @ self.margins_of_units(self._logs(rows, *split), rows)
-            for rows in self.blocks()
-        )
+        losses = np.zeros(self.features.space.n)
+        for rows in self.blocks():
+            losses -= self.weights[rows] @ self.margins_of_units(self._logs(rows, *split), rows)
+        return losses
 
     def lowest(self, theta: Array) -> float:
         """The least part of a unit where parts have no bound; 0 where they have."""
@@ -203,7 +208,7 @@ class SeparateCoordinates:
         return self.shared.fields
 
     @property
-    def free(self) -> Array:
+    def free(self) -> Flags:
         """Which parameters of the family are."""
         return self.shared.free
 

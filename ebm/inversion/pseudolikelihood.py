@@ -75,7 +75,7 @@ class Pseudolikelihood:
     Parameters
     ----------
     node_wise : bool
-        Whether each unit has its own logistic regression, and each coupling is the mean of two
+        Whether each unit has its own regression, logistic or of levels, and each coupling is the mean of two
         estimates. By default both are one parameter, which is more accurate.
     rule : str
         What is zero after node-wise regressions with an l1, each of which has all of it: with
