@@ -75,8 +75,8 @@ class Pseudolikelihood:
     Parameters
     ----------
     node_wise : bool
-        Whether each unit has its own regression, logistic or of levels, and each coupling is the mean of two
-        estimates. By default both are one parameter, which is more accurate.
+        Whether each unit has its own regression, logistic or of levels, and each coupling is the
+        mean of two estimates. By default both are one parameter, which is more accurate.
     rule : str
         What is zero after node-wise regressions with an l1, each of which has all of it: with
         ``"and"`` a coupling of which one estimate is zero, with ``"or"`` one of which both are.
