@@ -19,7 +19,7 @@ from ebm.inversion._level_regressions import (
     penalized_fields,
     without_strength,
 )
-from ebm.inversion._local_loss import Link, LocalPoint, logistic
+from ebm.inversion._local_loss import Link, LocalPoint, log_exponential, logistic
 from ebm.inversion._local_problem import MOVING
 from ebm.inversion._rows import read_rows
 from ebm.inversion._sandwich import Sandwich, waiting_errors
@@ -28,7 +28,7 @@ from ebm.inversion._sparse_level_pairs import (
     SparseLevelPseudolikelihood,
     sparse_levels,
 )
-from ebm.learning._absolutes import SparseLoss
+from ebm.learning._absolutes import LOWEST, SparseLoss
 from ebm.learning._existence import gentle_penalty
 from ebm.learning._sparse_problem import NO_ERRORS
 from ebm.learning.penalties import Penalty
@@ -59,7 +59,15 @@ class SmoothRegressions(SmoothLevelLoss):
         slopes = np.asarray(self.coordinates.matrix.T @ here.gradient) + self.squares * theta
         value = here.value + 0.5 * float(self.squares @ theta**2)
         plain = here.value - self.loss.penalty.value(parameters)
-        return LocalPoint(value, slopes, plain, self.loss.lowest(parameters))
+        return LocalPoint(value, slopes, plain, self.loss.lowest(parameters) + self._depth)
+
+    @cached_property
+    def _depth(self) -> float:
+        """How low squares let a logarithm fall: −t + ½ μ h², h = t, ends at t = 1/μ."""
+        held = self.loss.penalty
+        if not held.holds_biases:
+            return 0.0
+        return np.inf if self.l2 else 1.0 / float(held.strength.l2_biases)
 
     def _penalty_hessian(self, parameters: Indices) -> Array:
         return np.asarray(self.loss.penalty.among(parameters))
@@ -213,6 +221,8 @@ class SeparateLevelPairs(SparseLevelPseudolikelihood):
         step = ProximalNewton()._direction(self.loss(0.0), theta, theta)
         moved = self.smooth.moves(step)
         units = self.separated(theta)
+        if not len(units) and self.link is log_exponential:
+            units = np.flatnonzero(self.smooth.unit_losses(theta) < LOWEST)
         if not len(units) and moved.max() <= MOVING:
             return ""
         far = units if len(units) else np.flatnonzero(moved > 0.3 * moved.max())

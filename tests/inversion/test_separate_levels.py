@@ -313,6 +313,22 @@ class TestBadInput:
             regularization_path(flat, rows, loss=loss, strengths=np.geomspace(1, 1e-6, 30))
 
     @pytest.mark.parametrize("loss", LOSSES, ids=NAMES)
+    def test_squares_hold_a_unit_that_never_changes(self, loss):
+        rows = np.column_stack([np.zeros(60, dtype=int), np.arange(60) % 3, np.arange(60) // 2 % 3])
+        flat = ebm.PottsModel(np.zeros((3, 3, 3, 3)), np.zeros((3, 3)))
+        for penalty in (ebm.Penalty(0.01, 0.01, group_l1=0.1), ebm.Penalty(0, 0.005, group_l1=0.3)):
+            assert ebm.fit(flat, rows, loss=loss, penalty=penalty).converged
+
+    @pytest.mark.parametrize("loss", LOSSES, ids=NAMES)
+    def test_few_rows_have_no_minimum(self, loss):
+        couplings = np.zeros((3, 3, 3, 3))
+        couplings[0, 1] = couplings[1, 0] = 0.8 * (np.eye(3) - 1 / 3)
+        truth = ebm.PottsModel(couplings, np.zeros((3, 3)))
+        rows = ebm.exact(truth).sample(400, 1)[:12]
+        with pytest.warns(NoMaximumWarning, match="no minimum at finite parameters"):
+            assert not ebm.fit(at_zero(truth), rows, loss=loss).converged
+
+    @pytest.mark.parametrize("loss", LOSSES, ids=NAMES)
     def test_l1_of_blocks_says_what_to_take(self, loss):
         with pytest.raises(EbmError, match="give group_l1, which makes whole pairs zero"):
             ebm.fit(at_zero(potts()), rows_of(potts()), loss=loss, penalty=ebm.Penalty(l1=0.1))
