@@ -226,7 +226,7 @@ class TestZeros:
 class TestErrors:
     @pytest.mark.parametrize("loss", LOSSES, ids=NAMES)
     def test_errors_are_the_influence_of_each_row(self, loss):
-        """The delete-one jackknife of 300 rows, to two per cent."""
+        """The delete-one jackknife of 300 rows, which differs by its second order."""
         flat, rows = at_zero(items()), ebm.exact(items()).sample(300, 5)
         states = rows
         whole = ebm.fit(flat, states, loss=loss)
