@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._jobs import interruptible, loop
+from ebm._landscape import local_minima
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import EbmWarning, FewSamplesWarning, warn
 from ebm.inversion import pseudolikelihood
-from ebm.landscape import local_minima
 from ebm.learning import FitResult
 from ebm.learning.penalties import Penalty
 from ebm.observables import (

@@ -1,0 +1,163 @@
+"""Valleys met by quenches from random states and from draws, and what was missed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ebm._arrays import as_integer
+from ebm._landscape._descent import Descent, Neighbors
+from ebm._landscape._energies import TIE
+from ebm._landscape._tree import Edges, in_order
+from ebm._types import Array, Indices
+from ebm.ensembles import Estimate
+from ebm.enumeration._limits import Limits
+from ebm.errors import ShapeError
+from ebm.model import EnergyModel
+from ebm.sampling import ParallelTempering, Samples, SamplingRun, sample
+from ebm.spaces import FiniteSpace
+
+#: Independent chains of draws, and scans from one draw of a chain to the next.
+N_CHAINS, THIN = 32, 5
+#: Groups of quenches that must have met a valley for an error of its share.
+FEWEST = 5
+#: Nearest minima to which paths are tried, and the deepest ones to which all others try theirs.
+N_NEAREST, N_DEEPEST = 12, 3
+
+
+class Quenched(NamedTuple):
+    """Minima (k, n), energies, degeneracies, shares and weights, (k,), and what was missed."""
+
+    descent: Descent
+    minima: Indices
+    energies: Array
+    degeneracies: Indices
+    shares: Estimate
+    weights: Estimate
+    missed_share: Estimate
+    missed_weight: Estimate
+    n_draws: int
+
+
+def draws_of(
+    model: EnergyModel, space: FiniteSpace, samples: Any, n_quenches: int, rng: Any
+) -> Array:
+    """Draws in independent groups, (groups, draws, n): chains, or rows by themselves."""
+    if samples is None:
+        placing, drawing = rng.spawn(2)
+        n_draws = -(-n_quenches // N_CHAINS)
+        ladder = ParallelTempering.for_model(model, rng=placing)
+        options: dict[str, Any] = {"n_chains": N_CHAINS, "burn_in": 200, "rng": drawing}
+        samples = sample(model, ladder, n_draws=n_draws, run=SamplingRun(thin=THIN), **options)
+    if isinstance(samples, Samples):
+        return np.asarray(space.check(samples.chains))
+    rows = space.check(samples)
+    if rows.ndim != 2 or len(rows) < 2:
+        raise ShapeError(f"samples must be two rows or more, got shape {rows.shape}")
+    return np.asarray(rows[:, None])
+
+
+def quench(
+    model: EnergyModel, space: FiniteSpace, draws: Array, n_quenches: int, rng: Any
+) -> Quenched:
+    """Steepest descent from draws, and from as many states drawn uniformly as asked for."""
+    n_quenches = as_integer(n_quenches, "n_quenches", least=10)
+    uniform = rng.integers(space.n_values, size=(n_quenches, space.n))
+    starts = np.concatenate([uniform, space.levels(draws).reshape(-1, space.n)])
+    neighbors = Neighbors(model, space)
+    energies = neighbors.energies(starts)
+    possible = energies[np.isfinite(energies)]
+    descent = Descent(neighbors, TIE * float(np.abs(possible).max(initial=0)))
+    ends, counts = descent.descend(starts)
+    minima, first, labels = np.unique(ends, axis=0, return_index=True, return_inverse=True)
+    depths = neighbors.energies(minima)
+    order = in_order(depths, descent.tie)
+    place = np.argsort(order)[labels.ravel()]
+    of_uniform, of_draws = place[:n_quenches, None], place[n_quenches:].reshape(draws.shape[:2])
+    k = len(minima)
+    return Quenched(
+        descent,
+        minima[order],
+        depths[order],
+        counts[first][order],
+        shares_of(of_uniform, k),
+        shares_of(of_draws, k),
+        missed(of_uniform),
+        missed(of_draws),
+        of_draws.size,
+    )
+
+
+def require_affordable(
+    model: EnergyModel, space: FiniteSpace, n_quenches: int, max_seconds: float
+) -> None:
+    """Refuse quenches that would take longer, before they begin."""
+    # A quench changes about a third of the units; draws are as many again.
+    seconds = Neighbors(model, space).seconds(2.0 * n_quenches, 3 + space.n / 3)
+    Limits(max_seconds=max_seconds).require(
+        f"{2 * n_quenches} quenches of {space.n} units", seconds, 0.0, "lower n_quenches"
+    )
+
+
+def shares_of(labels: Indices, k: int) -> Estimate:
+    """Share of each valley, the mean over independent groups of labels (groups, draws), (k,).
+
+    The error is that between groups, NaN of valleys that fewer than five groups have met.
+    """
+    n_groups, n_draws = labels.shape
+    groups = np.arange(n_groups)[:, None]
+    counts = np.bincount((groups * k + labels).ravel(), minlength=n_groups * k)
+    shares = counts.reshape(n_groups, k) / n_draws
+    errors = shares.std(axis=0, ddof=1) / math.sqrt(n_groups)
+    is_rare = (shares > 0).sum(axis=0) < FEWEST
+    note = f"{is_rare.sum()} valleys were met too rarely for an error" if is_rare.any() else ""
+    freedom = n_groups - 1
+    mean = shares.mean(axis=0)
+    return Estimate(mean, np.where(is_rare, np.nan, errors), degrees_of_freedom=freedom, note=note)
+
+
+def missed(labels: Indices) -> Estimate:
+    r"""Probability that a new draw lies in a valley that no draw was in (Good and Turing).
+
+    Of independent groups c = 1 … G, each with shares w_c of the valleys, it is the mean over
+    groups of what lies in valleys that no other group has met, Σ_{met by one} w_c / G. Its error is
+    √(Σ_{met by one} w_c² + 2 Σ_{met by c, d alone} w_c w_d) / G, and no less than 1/G.
+    """
+    n_groups, n_draws = labels.shape
+    k = int(labels.max()) + 1
+    keys, counts = np.unique(np.arange(n_groups)[:, None] * k + labels, return_counts=True)
+    valley, share = keys % k, counts / n_draws
+    n_met = np.bincount(valley, minlength=k)
+    total, square = np.bincount(valley, share, k), np.bincount(valley, share**2, k)
+    one, two = n_met == 1, n_met == 2
+    value = float(total[one].sum()) / n_groups
+    variance = float(square[one].sum()) + float((total[two] ** 2 - square[two]).sum())
+    return Estimate(value, math.sqrt(max(variance, 1.0)) / n_groups)
+
+
+def bounds_on_passes(quenched: Quenched) -> tuple[Edges, Indices]:
+    """Upper bounds by paths from each minimum to its nearest and to the deepest; highest states."""
+    minima = quenched.minima
+    k = len(minima)
+    pairs = {(deep, i) for deep in range(min(N_DEEPEST, k)) for i in range(deep + 1, k)}
+    for i in range(k):
+        distances = (minima != minima[i]).sum(axis=1)
+        for j in np.argsort(distances, kind="stable")[1 : N_NEAREST + 1].tolist():
+            pairs.add((min(i, j), max(i, j)))
+    ends = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
+    heights, tops = np.empty(len(ends)), np.empty((len(ends), minima.shape[1]), np.int64)
+    for start in range(0, len(ends), 2**10):
+        block = slice(start, start + 2**10)
+        there, back = minima[ends[block, 0]], minima[ends[block, 1]]
+        both = quenched.descent.highest_between(
+            np.concatenate([there, back]), np.concatenate([back, there])
+        )
+        height, top = both[0].reshape(2, -1), both[1].reshape(2, len(there), -1)
+        lower = height.argmin(axis=0)
+        heights[block] = height.min(axis=0)
+        tops[block] = top[lower, np.arange(len(there))]
+    # Of forbidden states between two minima nothing is known.
+    is_path = np.isfinite(heights)
+    return Edges(ends[is_path], heights[is_path], np.flatnonzero(is_path)), tops
