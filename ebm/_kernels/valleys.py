@@ -45,16 +45,17 @@ def lowest_neighbors(energies, places, n_values, tie, targets):
 
 
 @kernel
-def _level_neighbor(x, energies, places, n_values, tie, targets, is_flat):
+def _level_neighbor(x, energies, places, n_values, tie, is_flat):
     """The first neighbor of equal energy that leads down, or −1."""
+    first = -1
     for i in range(places.shape[0]):
         y = x - x // places[i] % n_values[i] * places[i]
         for _ in range(n_values[i]):
             is_level = energies[y] <= energies[x] + tie and energies[x] <= energies[y] + tie
-            if is_level and not is_flat[y]:
-                return y
+            if is_level and not is_flat[y] and (first < 0 or y < first):
+                first = y
             y += places[i]
-    return -1
+    return first
 
 
 @kernel
@@ -67,13 +68,13 @@ def drain_plateaus(energies, places, n_values, tie, targets, is_flat):
     while True:
         ways = np.empty(pending.shape[0], np.int64)
         for k in range(pending.shape[0]):
-            ways[k] = _level_neighbor(pending[k], energies, places, n_values, tie, targets, is_flat)
+            ways[k] = _level_neighbor(pending[k], energies, places, n_values, tie, is_flat)
         found = np.flatnonzero(ways >= 0)
         if found.shape[0] == 0:
             break
-        for k in found:
-            targets[pending[k]] = ways[k]
-            is_flat[pending[k]] = False
+        for j in range(found.shape[0]):
+            targets[pending[found[j]]] = ways[found[j]]
+            is_flat[pending[found[j]]] = False
         pending = pending[ways < 0]
     stack = np.empty(pending.shape[0], np.int64)
     for first in pending:
@@ -81,18 +82,18 @@ def drain_plateaus(energies, places, n_values, tie, targets, is_flat):
             continue
         # The first state of a plateau names it: all of the plateau are sent there.
         is_flat[first] = False
-        stack[0], height = first, 1
-        while height:
-            height -= 1
-            x = stack[height]
+        stack[0], n_left = first, 1
+        while n_left:
+            n_left -= 1
+            x = stack[n_left]
             targets[x] = first
             for i in range(places.shape[0]):
                 y = x - x // places[i] % n_values[i] * places[i]
                 for _ in range(n_values[i]):
                     if is_flat[y] and abs(energies[y] - energies[x]) <= tie:
                         is_flat[y] = False
-                        stack[height] = y
-                        height += 1
+                        stack[n_left] = y
+                        n_left += 1
                     y += places[i]
 
 

@@ -1,9 +1,9 @@
 """Minima, basins and passes of an energy, and what moves between them; [EBM] Theorem 4."""
 
 from ebm._landscape.changes import LandscapeChanges
-from ebm._landscape.landscape import Landscape, OverlapProfile, landscape
 from ebm._landscape.minima import LocalMinima, local_minima
 from ebm._landscape.transitions import Transitions
+from ebm._landscape.valleys import Landscape, OverlapProfile, landscape
 
 __all__ = [
     "Landscape",

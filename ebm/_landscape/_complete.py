@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ebm._landscape._energies import energies_of, tie_of
 from ebm._landscape._tree import Edges, in_order
@@ -31,7 +33,7 @@ class Valleys:
 
     space: FiniteSpace
     energies: Array
-    labels: Indices
+    labels: NDArray[Any]
     minima: Indices
     tie: float
 
@@ -97,7 +99,7 @@ class Valleys:
             kept.append(self._edges(low, upper, lower))
         return Edges.joined(kept)
 
-    def _of(self, groups: Indices) -> Indices:
+    def _of(self, groups: Indices) -> NDArray[Any]:
         """The group of every state."""
         return self.labels if len(groups) == groups.max() + 1 else groups[self.labels]
 
@@ -116,7 +118,7 @@ class Valleys:
 
 
 def profile(
-    distances: Indices, energies: Array, weights: Array, n: int
+    distances: NDArray[Any], energies: Array, weights: Array, n: int
 ) -> tuple[Array, Array, Array, Array]:
     """Number of states, lowest energy, probability and mean energy at each distance, (n + 1,)."""
     counts = np.bincount(distances, minlength=n + 1)

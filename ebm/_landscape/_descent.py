@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebm._types import Array, Flags, Indices
 from ebm.enumeration._limits import SECONDS_BY_STREAMING
@@ -99,7 +98,7 @@ class Neighbors:
         n, q = self.space.n, int(self.space.n_values.max())
         is_down = self.level < levels[:, self.unit]
         rank = np.where(is_down, self.unit, 2 * n - self.unit) * q + self.level
-        return np.where(is_wanted, rank, (2 * n + 1) * q).argmin(axis=1)
+        return np.asarray(np.where(is_wanted, rank, (2 * n + 1) * q).argmin(axis=1))
 
     def moved(self, levels: Indices, moves: Indices) -> Indices:
         """States after one move each."""
@@ -221,7 +220,11 @@ class Descent:
         return highest, tops
 
 
-def distinct(states: NDArray[np.int64]) -> tuple[Indices, Indices]:
-    """Distinct rows in lexicographic order, and the place of each row among them."""
-    rows, places = np.unique(states, axis=0, return_inverse=True)
-    return rows, places.ravel()
+def distinct(levels: Indices) -> tuple[Indices, Indices, Indices]:
+    """Distinct states in lexicographic order, where each is first, and the place of each row."""
+    # Big-endian words compare as bytes in the order of their numbers.
+    packed = np.ascontiguousarray(levels.astype(np.min_scalar_type(int(levels.max(initial=0)))))
+    packed = packed.astype(packed.dtype.newbyteorder(">"))
+    keys = packed.view(f"V{packed.dtype.itemsize * levels.shape[1]}").ravel()
+    _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    return levels[first], first, places.ravel()

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ebm._arrays import as_integer
-from ebm._landscape._descent import Descent, Neighbors
+from ebm._landscape._descent import Descent, Neighbors, distinct
 from ebm._landscape._energies import TIE
 from ebm._landscape._tree import Edges, in_order
 from ebm._types import Array, Indices
@@ -20,7 +19,10 @@ from ebm.sampling import ParallelTempering, Samples, SamplingRun, sample
 from ebm.spaces import FiniteSpace
 
 #: Independent chains of draws, and scans from one draw of a chain to the next.
-N_CHAINS, THIN = 32, 5
+N_CHAINS, THIN = 128, 5
+#: Share of states missed from which on a list of minima is completed: rounds of quenches from
+#: changed minima within half of the time, until several in a row find nothing new.
+NEARLY_ALL, ROUNDS, PATIENCE = 0.1, 100, 20
 #: Groups of quenches that must have met a valley for an error of its share.
 FEWEST = 5
 #: Nearest minima to which paths are tried, and the deepest ones to which all others try theirs.
@@ -60,10 +62,12 @@ def draws_of(
 
 
 def quench(
-    model: EnergyModel, space: FiniteSpace, draws: Array, n_quenches: int, rng: Any
+    model: EnergyModel, space: FiniteSpace, draws: Array, n_quenches: int, n_rounds: int, rng: Any
 ) -> Quenched:
-    """Steepest descent from draws, and from as many states drawn uniformly as asked for."""
-    n_quenches = as_integer(n_quenches, "n_quenches", least=10)
+    """Steepest descent from draws, from uniform states, and from minima of which units are changed.
+
+    Shares, weights and what was missed are estimated from draws and uniform states alone.
+    """
     uniform = rng.integers(space.n_values, size=(n_quenches, space.n))
     starts = np.concatenate([uniform, space.levels(draws).reshape(-1, space.n)])
     neighbors = Neighbors(model, space)
@@ -71,17 +75,34 @@ def quench(
     possible = energies[np.isfinite(energies)]
     descent = Descent(neighbors, TIE * float(np.abs(possible).max(initial=0)))
     ends, counts = descent.descend(starts)
-    minima, first, labels = np.unique(ends, axis=0, return_index=True, return_inverse=True)
-    depths = neighbors.energies(minima)
+    known, first, places = distinct(ends)
+    sizes = counts[first]
+    is_nearly_all = missed(places[:n_quenches, None]).value <= NEARLY_ALL
+    in_vain = 0 if is_nearly_all else PATIENCE
+    for _ in range(n_rounds):
+        if in_vain == PATIENCE:
+            break
+        # Small basins lie beside others: of all that are known some units are drawn anew.
+        kicked = known[rng.integers(len(known), size=n_quenches)]
+        is_drawn = rng.random(kicked.shape) < rng.uniform(0, 1, (n_quenches, 1))
+        anew = rng.integers(space.n_values, size=kicked.shape)
+        more, of_more = descent.descend(np.where(is_drawn, anew, kicked))
+        before, all_sizes = len(known), np.concatenate([sizes, of_more])
+        known, first, _ = distinct(np.concatenate([known, more]))
+        sizes = all_sizes[first]
+        in_vain = in_vain + 1 if len(known) == before else 0
+    depths = neighbors.energies(known)
     order = in_order(depths, descent.tie)
-    place = np.argsort(order)[labels.ravel()]
-    of_uniform, of_draws = place[:n_quenches, None], place[n_quenches:].reshape(draws.shape[:2])
-    k = len(minima)
+    labels = distinct(np.concatenate([known, ends]))[2][len(known) :]
+    place = np.argsort(order)[labels]
+    of_uniform = place[:n_quenches, None]
+    of_draws = place[n_quenches:].reshape(draws.shape[:2])
+    k = len(known)
     return Quenched(
         descent,
-        minima[order],
+        known[order],
         depths[order],
-        counts[first][order],
+        sizes[order],
         shares_of(of_uniform, k),
         shares_of(of_draws, k),
         missed(of_uniform),
@@ -90,29 +111,31 @@ def quench(
     )
 
 
-def require_affordable(
+def affordable_rounds(
     model: EnergyModel, space: FiniteSpace, n_quenches: int, max_seconds: float
-) -> None:
-    """Refuse quenches that would take longer, before they begin."""
-    # A quench changes about a third of the units; draws are as many again.
-    seconds = Neighbors(model, space).seconds(2.0 * n_quenches, 3 + space.n / 3)
+) -> int:
+    """Rounds of quenches for half of the time; too long ones are refused before they begin."""
+    # A quench changes about a third of the units.
+    seconds = Neighbors(model, space).seconds(float(n_quenches), 3 + space.n / 3)
     Limits(max_seconds=max_seconds).require(
-        f"{2 * n_quenches} quenches of {space.n} units", seconds, 0.0, "lower n_quenches"
+        f"{2 * n_quenches} quenches of {space.n} units", 2 * seconds, 0.0, "lower n_quenches"
     )
+    return min(ROUNDS, int(0.5 * max_seconds / seconds))
 
 
 def shares_of(labels: Indices, k: int) -> Estimate:
     """Share of each valley, the mean over independent groups of labels (groups, draws), (k,).
 
-    The error is that between groups, NaN of valleys that fewer than five groups have met.
+    The error is that between groups, NaN of valleys that fewer than five have met, or ever left.
     """
     n_groups, n_draws = labels.shape
     groups = np.arange(n_groups)[:, None]
     counts = np.bincount((groups * k + labels).ravel(), minlength=n_groups * k)
     shares = counts.reshape(n_groups, k) / n_draws
     errors = shares.std(axis=0, ddof=1) / math.sqrt(n_groups)
-    is_rare = (shares > 0).sum(axis=0) < FEWEST
-    note = f"{is_rare.sum()} valleys were met too rarely for an error" if is_rare.any() else ""
+    n_met, n_left = (shares > 0).sum(axis=0), (shares < 1).sum(axis=0)
+    is_rare = np.minimum(n_met, n_left) < FEWEST
+    note = f"{is_rare.sum()} valleys were met, or left, too rarely for an error" if is_rare.any() else ""
     freedom = n_groups - 1
     mean = shares.mean(axis=0)
     return Estimate(mean, np.where(is_rare, np.nan, errors), degrees_of_freedom=freedom, note=note)

@@ -17,7 +17,7 @@ def in_order(energies: Array, tie: float) -> Indices:
     return order[np.lexsort((order, np.cumsum(steps)))]
 
 
-def patterns(levels: Indices) -> tuple[str, ...]:
+def patterns_of(levels: Indices) -> tuple[str, ...]:
     """States (k, n) as text, such as ``"010"``."""
     apart = "" if levels.max(initial=0) < 10 else ","
     return tuple(apart.join(map(str, row)) for row in levels.tolist())
@@ -45,7 +45,8 @@ class Edges:
         first, second = groups[self.ends].T
         n_groups = int(groups.max()) + 1
         joins = coo_array((np.ones(len(first)), (first, second)), shape=(n_groups, n_groups))
-        return np.asarray(connected_components(joins, directed=False)[1])[groups]
+        numbers: Indices = connected_components(joins, directed=False)[1].astype(np.intp)
+        return numbers[groups]
 
     def tree(self, k: int) -> tuple[Indices, Array, Indices]:
         """Where each of k valleys, in their order, ends in a deeper one.

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ebm._arrays import as_integer
-from ebm._landscape._tree import patterns
+from ebm._landscape._tree import patterns_of
 from ebm._text import table
 from ebm._types import Array, Indices
 from ebm.errors import EbmError
 
 if TYPE_CHECKING:
-    from ebm._landscape.landscape import Landscape
+    from ebm._landscape.valleys import Landscape
 
 __all__ = ["LandscapeChanges"]
 
@@ -90,7 +90,7 @@ class LandscapeChanges:
     @classmethod
     def between(cls, first: Landscape, second: Any, max_distance: int | None) -> LandscapeChanges:
         """See :meth:`ebm._landscape.Landscape.compare`."""
-        from ebm._landscape.landscape import Landscape
+        from ebm._landscape.valleys import Landscape
 
         if not isinstance(second, Landscape):
             raise EbmError(f"other must be a result of ebm.landscape, got {type(second).__name__}")
@@ -111,7 +111,7 @@ class LandscapeChanges:
         return cls(
             first,
             second,
-            (patterns(one), patterns(other)),
+            (patterns_of(one), patterns_of(other)),
             pairs,
             distances[pairs[:, 0], pairs[:, 1]],
             np.setdiff1d(numbers, pairs[:, 0]),

@@ -18,7 +18,7 @@ from ebm.model import checked_energy
 from ebm.sampling import Samples
 
 if TYPE_CHECKING:
-    from ebm._landscape.landscape import Landscape
+    from ebm._landscape.valleys import Landscape
 
 __all__ = ["Transitions"]
 
@@ -81,9 +81,10 @@ class Transitions:
         for a in np.flatnonzero(self.time > 0).tolist():
             stay = _written(dwell, a) if self.counts[a].any() else "no end seen"
             own = [str(a), f"{self.time[a]:.6g}", stay]
-            for b in np.flatnonzero(self.counts[a]).tolist() or [None]:
-                to = ["", "0", ""] if b is None else [str(b), str(self.counts[a, b])]
-                rows.append(own + to + ([] if b is None else [_written(rates, (a, b))]))
+            if not self.counts[a].any():
+                rows.append([*own, "", "0", ""])
+            for b in np.flatnonzero(self.counts[a]).tolist():
+                rows.append([*own, str(b), str(self.counts[a, b]), _written(rates, (a, b))])
                 own = ["", "", ""]
         return "\n".join(table(rows, ">>>>>>"))
 
@@ -141,7 +142,10 @@ def _pieces(landscape: Landscape, rows: Any, breaks: ArrayLike) -> Iterator[Arra
     is_gap = np.zeros(len(plain), dtype=bool)
     if plain.dtype.kind in "fO":
         is_gap = (plain != plain).any(axis=1)
-    states = space.check(rows[~is_gap] if is_gap.any() else rows)
+    if is_gap.any():
+        # A frame keeps the names of its columns.
+        rows = (rows if hasattr(rows, "columns") else plain)[~is_gap]
+    states = space.check(rows)
     times = np.flatnonzero(~is_gap)
     # A row follows the one before it if no gap and no break is between.
     follows = (np.diff(times) == 1) & ~np.isin(times[1:], starts)

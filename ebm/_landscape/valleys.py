@@ -11,19 +11,20 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_finite, as_integer
 from ebm._landscape._complete import BYTES_PER_STATE, Valleys, profile, seconds_of_valleys
+from ebm._landscape._descent import distinct
 from ebm._landscape._energies import finite_space, seconds_of_energies
 from ebm._landscape._quenches import (
     Quenched,
+    affordable_rounds,
     bounds_on_passes,
     draws_of,
     quench,
-    require_affordable,
 )
-from ebm._landscape._tree import Edges, patterns
+from ebm._landscape._tree import Edges, patterns_of
 from ebm._landscape.changes import LandscapeChanges
 from ebm._landscape.transitions import Transitions
 from ebm._randomness import RandomSource, generator
-from ebm._text import number, table, wrapped
+from ebm._text import number, short, table, wrapped
 from ebm._types import Array, Indices
 from ebm.ensembles import Estimate
 from ebm.enumeration._limits import Limits, describe_size, number_of_states
@@ -133,13 +134,14 @@ class Landscape:
         is_degenerate = bool((self.degeneracies > 1).any())
         rows = [["", "state", "energy", "basin", "weight", "joins", "pass", "barrier"]]
         rows[0] += ["equal states"] * is_degenerate
+        patterns = self.patterns
         for k in range(min(len(self), MOST_PRINTED)):
             joins = ["", "", ""]
             if self.parents[k] >= 0:
                 barrier = self.passes[k] - self.energies[k]
                 joins = [str(self.parents[k]), f"{self.passes[k]:.4f}", f"{barrier:.4f}"]
             share = f"{self.sizes[k]:.0f}" if self.is_complete else self._written(self.shares, k)
-            cells = [str(k), self.patterns[k], f"{self.energies[k]:.4f}", share]
+            cells = [str(k), short(patterns[k], 24), f"{self.energies[k]:.4f}", share]
             cells += [self._written(self.weights, k), *joins]
             rows.append(cells + [f"{self.degeneracies[k]}"] * is_degenerate)
         lines += table(rows, "><" + ">" * (len(rows[0]) - 2))
@@ -163,8 +165,7 @@ class Landscape:
     @property
     def space(self) -> FiniteSpace:
         """Coding and names of the units."""
-        space: Any = self.model.space
-        return space
+        return finite_space(self.model, "landscape")
 
     @property
     def is_complete(self) -> bool:
@@ -190,9 +191,16 @@ class Landscape:
         return lowest
 
     @property
+    def joins(self) -> list[int]:
+        """Minima in the order in which their valleys end in deeper ones, by rising passes."""
+        # Of equal passes that of the shallower valley comes first: the deeper one may end there.
+        order = np.lexsort((-np.arange(len(self)), self.passes))
+        return [k for k in order.tolist() if self.parents[k] >= 0]
+
+    @property
     def patterns(self) -> tuple[str, ...]:
         """Minima as text: levels of the units in the order of the names, ``"010"``."""
-        return patterns(self.space.levels(self.states))
+        return patterns_of(self.space.levels(self.states))
 
     @cached_property
     def heights(self) -> Array:
@@ -202,13 +210,11 @@ class Landscape:
         """
         heights = np.full((len(self), len(self)), np.inf)
         members = {k: [k] for k in range(len(self))}
-        for k in np.argsort(self.passes, kind="stable").tolist():
-            if self.parents[k] >= 0:
-                # The deeper valley may have joined another one by now.
-                root = int(self.parents[k])
-                heights[np.ix_(members[k], members[root])] = self.passes[k]
-                heights[np.ix_(members[root], members[k])] = self.passes[k]
-                members[root] += members.pop(k)
+        for k in self.joins:
+            root = int(self.parents[k])
+            heights[np.ix_(members[k], members[root])] = self.passes[k]
+            heights[np.ix_(members[root], members[k])] = self.passes[k]
+            members[root] += members.pop(k)
         np.fill_diagonal(heights, self.energies)
         return heights
 
@@ -267,11 +273,11 @@ class Landscape:
         if isinstance(self._basins, Valleys):
             return np.asarray(self._basins.labels[self.space.index(states)].astype(np.int64))
         levels = self.space.levels(self.space.check(states))
-        rows, places = np.unique(levels.reshape(-1, self.space.n), axis=0, return_inverse=True)
+        rows, _, places = distinct(levels.reshape(-1, self.space.n))
         known = {row.tobytes(): k for k, row in enumerate(self._basins.minima)}
         ends = self._basins.descent.descend(rows)[0]
         found = np.array([known.get(row.tobytes(), -1) for row in ends], dtype=np.int64)
-        return found[places.ravel()].reshape(levels.shape[:-1])
+        return found[places].reshape(levels.shape[:-1])
 
     def transitions(
         self, rows: Any, *, interval: float = 1.0, breaks: ArrayLike = ()
@@ -446,7 +452,7 @@ class Landscape:
         """The disconnectivity tree, :func:`ebm.plotting.disconnectivity_tree`."""
         from ebm.plotting import disconnectivity_tree
 
-        return disconnectivity_tree(self, names).figure  # type: ignore[return-value]
+        return disconnectivity_tree(self, names)
 
 
 def landscape(
@@ -454,7 +460,7 @@ def landscape(
     *,
     method: str = "auto",
     samples: Any = None,
-    n_quenches: int = 1000,
+    n_quenches: int = 4000,
     rng: RandomSource = None,
     max_seconds: float = 60.0,
     max_memory: float = 2 * 2.0**30,
@@ -478,7 +484,7 @@ def landscape(
         then upper bounds from paths between minima. ``"auto"``: complete within the limits, else
         quenches.
     samples : Samples or array_like, (m, n), optional
-        Draws from which quenches start: chains, or independent rows. By default 32 chains of
+        Draws from which quenches start: chains, or independent rows. By default 128 chains of
         parallel tempering are drawn.
     n_quenches : int
         Number of uniform states, and of draws if none are given.
@@ -532,10 +538,13 @@ def landscape(
                 raise
         else:
             return _complete(model, space)
-    require_affordable(model, space, as_integer(n_quenches, "n_quenches", least=10), max_seconds)
+    n_quenches = as_integer(n_quenches, "n_quenches", least=10)
+    n_rounds = affordable_rounds(model, space, n_quenches, max_seconds)
     source = generator(rng)
     draws = draws_of(model, space, samples, n_quenches, source)
-    return _quenched(model, space, quench(model, space, draws, n_quenches, source), n_quenches)
+    return _quenched(
+        model, space, quench(model, space, draws, n_quenches, n_rounds, source), n_quenches
+    )
 
 
 def _complete(model: EnergyModel, space: FiniteSpace) -> Landscape:
