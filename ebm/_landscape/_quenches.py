@@ -135,7 +135,11 @@ def shares_of(labels: Indices, k: int) -> Estimate:
     errors = shares.std(axis=0, ddof=1) / math.sqrt(n_groups)
     n_met, n_left = (shares > 0).sum(axis=0), (shares < 1).sum(axis=0)
     is_rare = np.minimum(n_met, n_left) < FEWEST
-    note = f"{is_rare.sum()} valleys were met, or left, too rarely for an error" if is_rare.any() else ""
+    note = (
+        f"{is_rare.sum()} valleys were met, or left, too rarely for an error"
+        if is_rare.any()
+        else ""
+    )
     freedom = n_groups - 1
     mean = shares.mean(axis=0)
     return Estimate(mean, np.where(is_rare, np.nan, errors), degrees_of_freedom=freedom, note=note)

@@ -132,6 +132,8 @@ class Landscape:
                 f"{self.missed_weight} of the probability; passes are upper bounds"
             )
         is_degenerate = bool((self.degeneracies > 1).any())
+        if self.space.names:
+            lines += wrapped(f"units in this order: {', '.join(map(short, self.space.names))}")
         rows = [["", "state", "energy", "basin", "weight", "joins", "pass", "barrier"]]
         rows[0] += ["equal states"] * is_degenerate
         patterns = self.patterns
