@@ -29,7 +29,8 @@ def test_minima_basins_and_passes_are_printed_and_written(court, capsys):
     assert out.startswith("6 minima; complete: all 2^9 states\n  units in this order: Rehnquist,")
     assert "111011011  -5.3049     62   0.1229      0  -5.1715   0.1333" in out
     assert all(path.stat().st_size for path in outputs.values())
-    rows = list(csv.DictReader(outputs["minima.csv"].open(encoding="utf-8")))
+    text = outputs["minima.csv"].read_text(encoding="utf-8")
+    rows = list(csv.DictReader(text.splitlines()))
     assert len(rows) == 6
     assert [float(rows[0][name]) for name in model.names] == [-1, 1, -1, -1, -1, 1, -1, 1, 1]
 
