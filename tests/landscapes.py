@@ -6,7 +6,21 @@ states, and independent exact draws or chains of parallel tempering. It prints t
 estimate and of the truth, the share of states or probability in basins that these starts did not
 meet, and how often the interval of 95 % covers it. It printed:
 
-    RESULTS
+    starts                         n     J  estimate     truth  covered
+    30 uniform states             12   3.0    0.0747    0.0687    0.940
+    30 exact draws                12   3.0    0.0383    0.0382    0.960
+    100 uniform states            12   3.0    0.0119    0.0133    0.925
+    100 exact draws               12   3.0    0.0107    0.0103    0.955
+    400 uniform states            12   3.0    0.0010    0.0009    0.980
+    400 exact draws               12   3.0    0.0025    0.0025    0.945
+    30 uniform states             16   6.0    0.1708    0.1784    0.930
+    30 exact draws                16   6.0    0.0263    0.0244    0.975
+    100 uniform states            16   6.0    0.0458    0.0462    0.945
+    100 exact draws               16   6.0    0.0083    0.0077    0.980
+    400 uniform states            16   6.0    0.0066    0.0067    0.910
+    400 exact draws               16   6.0    0.0021    0.0024    0.950
+    128 chains of 1               14   4.0    0.0081    0.0069    0.933
+    128 chains of 4               14   4.0    0.0024    0.0024    1.000
 """
 
 from __future__ import annotations

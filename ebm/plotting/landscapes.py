@@ -237,8 +237,8 @@ def _principal_coordinates(states: Array) -> Array:
 
 
 def _apart(places: Array) -> Array:
-    """Places (k, 2) of which the closest are pushed apart to a twelfth of the span."""
-    least = np.ptp(places, axis=0).max() / 12
+    """Places (k, 2) of which the closest are pushed apart to an eighth of the span."""
+    least = np.ptp(places, axis=0).max() / 8
     # Two at one place are pushed along different directions.
     angles = np.arange(len(places))
     places = places + 1e-3 * least * np.stack([np.cos(angles), np.sin(angles)], axis=1)
