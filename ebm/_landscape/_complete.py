@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ebm._landscape._energies import energies_of, tie_of
 from ebm._landscape._tree import Edges, in_order
+from ebm._landscape.overlap import profile
 from ebm._types import Array, Indices
 from ebm.enumeration._limits import number_of_states
 from ebm.errors import ModelError
@@ -115,20 +116,6 @@ class Valleys:
         for level, q in zip(minimum, self.space.n_values, strict=True):
             distances = (distances[:, None] + (np.arange(q) != level).astype(np.int16)).ravel()
         return profile(distances, self.energies, self._boltzmann(1.0), self.space.n)
-
-
-def profile(
-    distances: NDArray[Any], energies: Array, weights: Array, n: int
-) -> tuple[Array, Array, Array, Array]:
-    """Number of states, lowest energy, probability and mean energy at each distance, (n + 1,)."""
-    counts = np.bincount(distances, minlength=n + 1)
-    lowest = np.full(n + 1, np.inf)
-    np.minimum.at(lowest, distances, energies)
-    total = np.bincount(distances, weights, minlength=n + 1)
-    heat = np.where(weights > 0, energies, 0.0) * weights
-    sums = np.bincount(distances, heat, minlength=n + 1)
-    mean = np.divide(sums, total, out=np.full(n + 1, np.nan), where=total > 0)
-    return counts.astype(np.float64), lowest, total / total.sum(), mean
 
 
 def _strides(space: FiniteSpace) -> tuple[Indices, Indices]:

@@ -37,6 +37,14 @@ class LandscapeChanges:
         Number of units in which they differ.
     lost, gained : ndarray of int
         Minima of the first and of the second without a partner.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> pair = ebm.landscape(ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0]))
+    >>> field = ebm.landscape(ebm.IsingModel([[0, 1], [1, 0]], [2.5, 0]))
+    >>> pair.compare(field)
+    LandscapeChanges(1 paired, 1 lost, 0 gained)
     """
 
     first: Landscape

@@ -40,6 +40,15 @@ class Transitions:
         Transitions from valley to valley.
     visits : tuple of ndarray, k of them
         Lengths of the visits to each valley of which both ends were seen.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> pair = ebm.landscape(ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0]))
+    >>> samples = ebm.sample(pair.model, n_draws=1000, rng=0)
+    >>> seen = pair.transitions(samples)
+    >>> print(seen.rates.value[0, 1].round(2), seen.dwell.value.round(1))
+    0.1 [9.9 3.3]
     """
 
     time: Array
