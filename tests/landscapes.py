@@ -67,7 +67,7 @@ def exact(m):
 
 
 def chains(m):
-    return lambda model, rng: draws_of(model, model.space, None, m, rng)
+    return lambda model, rng: draws_of(model, model.space, None, m, 60.0, rng)
 
 
 def main():

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ebm._landscape._energies import seconds_per_energy
 from ebm._types import Array, Flags, Indices
-from ebm.enumeration._limits import SECONDS_BY_STREAMING
 from ebm.errors import LimitError
 from ebm.forms import QuadraticForm, offered_form, summable_form
 from ebm.model import EnergyModel, checked_energy
@@ -54,7 +54,7 @@ class Neighbors:
 
     def seconds(self, n_states: float, n_steps: float) -> float:
         """Time of so many steps of so many states."""
-        per_move = SECONDS_BY_FIELDS if self.is_quadratic else SECONDS_BY_STREAMING
+        per_move = SECONDS_BY_FIELDS if self.is_quadratic else seconds_per_energy(self.model)
         return n_states * n_steps * len(self.unit) * per_move
 
     def energies(self, levels: Indices) -> Array:
@@ -93,6 +93,22 @@ class Neighbors:
             # Between two forbidden states nothing changes.
             return np.where(after == before, 0.0, after - before)
 
+    def toward(self, levels: Indices, others: Indices, fields: Array | None) -> Array:
+        """Change of E as each unit takes its level of other states, inf where it has it, (m, n)."""
+        differs = levels != others
+        if fields is not None:
+            then = self.first + others
+            changes = np.take_along_axis(fields, self.first + levels, axis=1)
+            changes -= np.take_along_axis(fields, then, axis=1) + self._own[then, levels]
+            return np.where(differs, changes, np.inf)
+        rows, units = np.nonzero(differs)
+        moved = levels[rows]
+        moved[np.arange(len(rows)), units] = others[rows, units]
+        changes = np.full(levels.shape, np.inf)
+        # Energies serve as well: only differences between units of one state are compared.
+        changes[rows, units] = self.energies(moved)
+        return changes
+
     def first_of(self, levels: Indices, is_wanted: Flags) -> Indices:
         """Of the moves wanted the one to the state that is numbered first, (m,)."""
         n, q = self.space.n, int(self.space.n_values.max())
@@ -118,7 +134,7 @@ class Descent:
     tie: float
 
     def __post_init__(self) -> None:
-        self._bottoms: dict[bytes, tuple[bytes, int]] = {}
+        self._ways: dict[bytes, tuple[bytes, int, bool]] = {}
 
     def descend(self, levels: Indices) -> tuple[Indices, Indices]:
         """Minima (m, n) below states (m, n), and the degeneracy of each, (m,)."""
@@ -171,9 +187,9 @@ class Descent:
         """
         near = self.neighbors
         key = start.tobytes()
-        if key in self._bottoms:
-            first, size = self._bottoms[key]
-            return np.frombuffer(first, dtype=np.int64), size, False
+        if key in self._ways:
+            end, size, goes_on = self._ways[key]
+            return np.frombuffer(end, dtype=np.int64), size, goes_on
         seen, layer = {key}, start[None]
         while len(layer):
             changes = near.changes(layer)
@@ -184,11 +200,13 @@ class Descent:
                 # Of the nearest ways down that of the state which is numbered first.
                 row = falls[np.lexsort(layer[falls].T[::-1])[:1]]
                 moves = near.first_of(layer[row], changes[row] <= least[row][:, None] + self.tie)
-                return near.moved(layer[row], moves)[0], 1, True
+                way = near.moved(layer[row], moves)[0]
+                self._ways[key] = way.tobytes(), 1, True
+                return way, 1, True
             rows, moves = np.nonzero(np.abs(changes) <= self.tie)
             found = {state.tobytes() for state in near.moved(layer[rows], moves)} - seen
             seen |= found
-            if len(seen) > MOST_LEVEL or len(self._bottoms) > MOST_LEVEL_IN_ALL:
+            if len(seen) > MOST_LEVEL or len(self._ways) > MOST_LEVEL_IN_ALL:
                 raise LimitError(
                     f"states of equal energy form plateaus of more than {MOST_LEVEL} states: add "
                     "small fields that tell them apart"
@@ -196,7 +214,7 @@ class Descent:
             layer = np.array([np.frombuffer(state, dtype=np.int64) for state in sorted(found)])
         plateau = np.array([np.frombuffer(state, dtype=np.int64) for state in seen])
         first = plateau[np.lexsort(plateau.T[::-1])[0]].tobytes()
-        self._bottoms.update(dict.fromkeys(seen, (first, len(seen))))
+        self._ways.update(dict.fromkeys(seen, (first, len(seen), False)))
         return np.frombuffer(first, dtype=np.int64), len(seen), False
 
     def highest_between(self, first: Indices, second: Indices) -> tuple[Array, Indices]:
@@ -206,17 +224,26 @@ class Descent:
         """
         near, here, tops = self.neighbors, first.copy(), first.copy()
         highest = near.energies(first)
-        while (here != second).any():
-            wanted = (here[:, near.unit] != second[:, near.unit]) & (
-                near.level == second[:, near.unit]
-            )
-            changes = np.where(wanted, near.changes(here), np.inf)
-            moves = changes.argmin(axis=1)
-            is_moving = wanted.any(axis=1)
-            here[is_moving] = near.moved(here, moves)[is_moving]
-            energies = near.energies(here)
-            rises = energies > highest
-            highest[rises], tops[rises] = energies[rises], here[rises]
+        fields = near.fields(first) if near.is_quadratic else None
+        active = np.flatnonzero((here != second).any(axis=1))
+        while len(active):
+            levels, others = here[active], second[active]
+            moving = None if fields is None else fields[active]
+            units = near.toward(levels, others, moving).argmin(axis=1)
+            rows = np.arange(len(active))
+            differs = levels != others
+            # A step among forbidden states has no least energy: the first unit that differs goes.
+            units = np.where(differs[rows, units], units, differs.argmax(axis=1))
+            old = near.first[units] + levels[rows, units]
+            new = near.first[units] + others[rows, units]
+            if fields is not None:
+                fields[active] += near.couplings[new] - near.couplings[old]
+            here[active, units] = others[rows, units]
+            energies = near.energies(here[active])
+            rises = energies > highest[active]
+            highest[active[rises]] = energies[rises]
+            tops[active[rises]] = here[active[rises]]
+            active = active[(here[active] != second[active]).any(axis=1)]
         return highest, tops
 
 

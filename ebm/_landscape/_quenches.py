@@ -8,18 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ebm._landscape._descent import Descent, Neighbors, distinct
-from ebm._landscape._energies import TIE
+from ebm._landscape._energies import TIE, seconds_per_energy
 from ebm._landscape._tree import Edges, in_order
 from ebm._types import Array, Indices
 from ebm.ensembles import Estimate
 from ebm.enumeration._limits import Limits
 from ebm.errors import ShapeError
+from ebm.forms import offered_form
 from ebm.model import EnergyModel
 from ebm.sampling import ParallelTempering, Samples, SamplingRun, sample
 from ebm.spaces import FiniteSpace
 
-#: Independent chains of draws, and scans from one draw of a chain to the next.
-N_CHAINS, THIN = 128, 5
+#: Independent chains of draws, scans before the first draw and from one draw to the next.
+N_CHAINS, BURN_IN, THIN = 128, 200, 5
 #: Share of states missed from which on a list of minima is completed: rounds of quenches from
 #: changed minima within half of the time, until several in a row find nothing new.
 NEARLY_ALL, ROUNDS, PATIENCE = 0.1, 100, 20
@@ -44,14 +45,29 @@ class Quenched(NamedTuple):
 
 
 def draws_of(
-    model: EnergyModel, space: FiniteSpace, samples: Any, n_quenches: int, rng: Any
+    model: EnergyModel,
+    space: FiniteSpace,
+    samples: Any,
+    n_quenches: int,
+    max_seconds: float,
+    rng: Any,
 ) -> Array:
     """Draws in independent groups, (groups, draws, n): chains, or rows by themselves."""
     if samples is None:
+        n_sweeps = BURN_IN + THIN * n_quenches / N_CHAINS
+        if offered_form(model) is None:
+            # About ten temperatures, and an energy for each unit of each.
+            n_energies = 10.0 * N_CHAINS * n_sweeps * space.n
+            Limits(max_seconds=max_seconds).require(
+                f"parallel tempering of {space.n} units by their energies",
+                n_energies * seconds_per_energy(model),
+                0.0,
+                "give draws as samples",
+            )
         placing, drawing = rng.spawn(2)
         n_draws = -(-n_quenches // N_CHAINS)
         ladder = ParallelTempering.for_model(model, rng=placing)
-        options: dict[str, Any] = {"n_chains": N_CHAINS, "burn_in": 200, "rng": drawing}
+        options: dict[str, Any] = {"n_chains": N_CHAINS, "burn_in": BURN_IN, "rng": drawing}
         samples = sample(model, ladder, n_draws=n_draws, run=SamplingRun(thin=THIN), **options)
     if isinstance(samples, Samples):
         return np.asarray(space.check(samples.chains))

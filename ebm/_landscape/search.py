@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from ebm.enumeration._limits import Limits, describe_size, number_of_states
 from ebm.errors import EbmError, EnumerationLimitError
 from ebm.model import EnergyModel
 from ebm.spaces import FiniteSpace
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["landscape"]
 
@@ -120,7 +117,7 @@ def landscape(
     n_quenches = as_integer(n_quenches, "n_quenches", least=10)
     n_rounds = affordable_rounds(model, space, n_quenches, max_seconds)
     source = generator(rng)
-    draws = draws_of(model, space, samples, n_quenches, source)
+    draws = draws_of(model, space, samples, n_quenches, max_seconds, source)
     return _quenched(
         model, space, quench(model, space, draws, n_quenches, n_rounds, source), n_quenches
     )

@@ -13,9 +13,7 @@ from ebm._arrays import as_finite, as_integer
 from ebm._landscape._complete import Valleys
 from ebm._landscape._descent import distinct
 from ebm._landscape._energies import finite_space
-from ebm._landscape._quenches import (
-    Quenched,
-)
+from ebm._landscape._quenches import Quenched
 from ebm._landscape._tree import patterns_of
 from ebm._landscape.changes import LandscapeChanges
 from ebm._landscape.overlap import OverlapProfile, profile
