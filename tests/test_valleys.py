@@ -517,6 +517,20 @@ def test_figures_name_patterns():
     assert ebm.plotting.valley_map(one) is not None
 
 
+def test_a_marginal_is_quenched_from_draws_of_its_joint_model():
+    rng = np.random.default_rng(6)
+    weights = 2 * rng.normal(size=(30, 4))
+    machine = ebm.RestrictedBoltzmannMachine(weights, -weights.sum(axis=1) / 2, np.zeros(4))
+    marginal = ebm.marginalize(machine.joint(), keep=range(30))
+    with pytest.raises(EnumerationLimitError, match="draws, such as those of a joint model"):
+        ebm.landscape(marginal, rng=1)
+    draws = ebm.exact(machine).sample(100, rng=1)
+    options = {"method": "quenches", "samples": draws, "n_quenches": 100, "rng": 1}
+    found, other = (ebm.landscape(each, **options) for each in (marginal, machine))
+    np.testing.assert_array_equal(found.states, other.states)
+    assert len(found) > 1
+
+
 def test_limits_and_arguments():
     model = ebm.BoltzmannMachine(np.zeros((20, 20)), np.ones(20))
     with pytest.raises(EnumerationLimitError, match='method="quenches"'):

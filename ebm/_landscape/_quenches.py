@@ -21,6 +21,8 @@ from ebm.spaces import FiniteSpace
 
 #: Independent chains of draws, scans before the first draw and from one draw to the next.
 N_CHAINS, BURN_IN, THIN = 128, 200, 5
+#: Scans that place the temperatures, and seconds of a call of a model's own energy.
+N_TRIALS, SECONDS_PER_CALL = 1550, 3e-4
 #: Share of states missed from which on a list of minima is completed: rounds of quenches from
 #: changed minima within half of the time, until several in a row find nothing new.
 NEARLY_ALL, ROUNDS, PATIENCE = 0.1, 100, 20
@@ -56,13 +58,14 @@ def draws_of(
     if samples is None:
         n_sweeps = BURN_IN + THIN * n_quenches / N_CHAINS
         if offered_form(model) is None:
-            # About ten temperatures, and an energy for each unit of each.
-            n_energies = 10.0 * N_CHAINS * n_sweeps * space.n
+            # One call for each unit of about ten temperatures, and of the trials of the ladder.
+            calls = 10.0 * space.n * (N_TRIALS + n_sweeps)
+            energies = 10.0 * space.n * N_CHAINS * n_sweeps
             Limits(max_seconds=max_seconds).require(
                 f"parallel tempering of {space.n} units by their energies",
-                n_energies * seconds_per_energy(model),
+                calls * SECONDS_PER_CALL + energies * seconds_per_energy(model),
                 0.0,
-                "give draws as samples",
+                'give draws, such as those of a joint model, as samples, with method="quenches"',
             )
         placing, drawing = rng.spawn(2)
         n_draws = -(-n_quenches // N_CHAINS)
