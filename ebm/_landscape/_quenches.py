@@ -28,8 +28,9 @@ N_TRIALS, SECONDS_PER_CALL = 1550, 3e-4
 NEARLY_ALL, ROUNDS, PATIENCE = 0.1, 100, 20
 #: Groups of quenches that must have met a valley for an error of its share.
 FEWEST = 5
-#: Nearest minima to which paths are tried, and the deepest ones to which all others try theirs.
-N_NEAREST, N_DEEPEST = 12, 3
+#: Nearest minima to which paths are tried, and the deepest ones to which all others try theirs:
+#: fewer of very many minima, about so many paths in all.
+N_NEAREST, N_DEEPEST, N_PATHS = 12, 3, 30_000
 
 
 class Quenched(NamedTuple):
@@ -187,10 +188,13 @@ def bounds_on_passes(quenched: Quenched) -> tuple[Edges, Indices]:
     """Upper bounds by paths from each minimum to its nearest and to the deepest; highest states."""
     minima = quenched.minima
     k = len(minima)
-    pairs = {(deep, i) for deep in range(min(N_DEEPEST, k)) for i in range(deep + 1, k)}
+    n_deepest = min(k, max(1, min(N_DEEPEST, N_PATHS // (4 * k))))
+    n_nearest = max(3, min(N_NEAREST, N_PATHS // k - n_deepest))
+    pairs = {(deep, i) for deep in range(n_deepest) for i in range(deep + 1, k)}
+    packed = minima.astype(np.min_scalar_type(int(minima.max(initial=0))))
     for i in range(k):
-        distances = (minima != minima[i]).sum(axis=1)
-        for j in np.argsort(distances, kind="stable")[1 : N_NEAREST + 1].tolist():
+        distances = (packed != packed[i]).sum(axis=1)
+        for j in np.argsort(distances, kind="stable")[1 : n_nearest + 1].tolist():
             pairs.add((min(i, j), max(i, j)))
     ends = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
     heights, tops = np.empty(len(ends)), np.empty((len(ends), minima.shape[1]), np.int64)
