@@ -5,7 +5,7 @@
 For spins with normal couplings of variance 1/n and fields of deviation .1 it prints the CPU time of
 all energies, basins and passes, after kernels have been compiled, then for n = 16 the mean excess
 of the bounds over the lowest passes, in units of the mean barrier. On one core of a machine that
-was used by others, too, 24 spins took 5 to 6 s.
+was used by others, too, 24 spins took 5 to 7 s.
 """
 
 from __future__ import annotations
