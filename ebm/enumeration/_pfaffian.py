@@ -62,13 +62,10 @@ class Elimination:
                     table[a, b], table[b, a] = entry, -entry
             self._steps.append(len(halves))
             self._eliminate(table, ids, seen, ends, eliminated)
-        self.sign *= _parity(eliminated) * int(np.prod(self.signs[self._bonds()]))
+        bonds = [h // 2 for h in eliminated if h % 2]
+        self.sign *= _parity(eliminated) * int(np.prod(self.signs[bonds]))
         for pivot in self.pivots:
             self.sign *= 1 if pivot > 0 else -1
-
-    def _bonds(self) -> Indices:
-        return np.unique(np.array([h // 2 for u in self.drawing.order for h in
-                                   self.drawing.around[u]], dtype=np.intp))
 
     def _eliminate(
         self, table: Any, ids: list[int], seen: set[int], ends: Indices, eliminated: list[int]
@@ -132,8 +129,10 @@ class Elimination:
                 entries = city(halves, None)
                 for k, h in enumerate(halves):
                     if h % 2 == 0:
-                        taus = np.array([self.odd[g // 2] if g % 2 == 0 else zero + 1
-                                         for g in halves], dtype=kind)
+                        taus = np.array(
+                            [self.odd[g // 2] if g % 2 == 0 else zero + 1 for g in halves],
+                            dtype=kind,
+                        )
                         slopes[h // 2] += (entries[k] * taus * block[:, k]).sum()
                 inverse = inverse[: width - step, : width - step]
                 table = table[: width - step, : width - step]

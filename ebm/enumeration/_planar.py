@@ -61,29 +61,34 @@ class PlanarEnsemble(RealEnsemble):
 
     @cached_property
     def bond_averages(self) -> Array:
-        """⟨s_u s_v⟩ of the coupled pairs in ±1, (m,)."""
+        """⟨s_u s_v⟩ = t + (1 − t²) ∂ln P/∂t of the coupled pairs in ±1, (m,)."""
         couplings = self._bonds.couplings
-        return np.tanh(couplings) + self._slopes / np.cosh(np.minimum(np.abs(couplings), 300)) ** 2
+        return np.asarray(np.tanh(couplings) + self._slopes)
 
     def pair_average(self, first: int, second: int) -> float:
         """⟨s_i s_j⟩ in ±1 of any two units; 0 if no bonds join them."""
         way = self._way(first, second)
         if way is None:
             return 0.0
+        if self._is_in_decimals:
+            raise self._uncertain(first, second)
         odd = np.tanh(self._bonds.couplings)
         even = np.ones(len(odd))
         odd[way], even[way] = 1.0, odd[way]
         on_bridge = np.isin(way, self._drawing.bridges)
         factor = float(np.prod(even[way[on_bridge]]))
         even[way[on_bridge]] = 1.0
-        sign, log, _, error = _sum_of(self._drawing, odd, even, with_slopes=False)
+        sign, log, _, error = _sum_of(self._drawing, odd, even)
         ratio = factor * sign * float(np.exp(log - self._log_sum))
-        if not error < 1 or abs(ratio) > 1 + 1e-6 or self.log_partition_error > TOLERANCE:
-            raise PrecisionError(
-                f"the correlation of units {first} and {second} is below what double precision "
-                "tells at couplings this large: take averages over chains, ebm.sample"
-            )
+        if not abs(ratio) * (error + self.log_partition_error) <= TOLERANCE:
+            raise self._uncertain(first, second)
         return min(1.0, max(-1.0, ratio))
+
+    def _uncertain(self, first: int, second: int) -> PrecisionError:
+        return PrecisionError(
+            f"at couplings this large double precision does not tell the correlation of units "
+            f"{first} and {second}: ask for bond_averages, or take chains, ebm.sample"
+        )
 
     def moments(self) -> Moments:
         """Means and all covariances, one Pfaffian for each pair of units, and ln Z."""
@@ -125,33 +130,37 @@ class PlanarEnsemble(RealEnsemble):
         return float(np.abs(couplings) @ (1 - np.sign(couplings) * self.bond_averages))
 
     def _certified(self, limits: Limits) -> tuple[float, Array, float]:
-        """ln P, ∂ln P/∂t and a bound of the error of ln P; in decimals where doubles fail."""
+        """ln P, (1 − t²) ∂ln P/∂t, a bound of the error of ln P; in decimals where doubles fail."""
         couplings = self._bonds.couplings
+        self._is_in_decimals = False
         if not len(couplings):
             return 0.0, np.zeros(0), 0.0
         odd = np.tanh(couplings)
         sign, log, slopes, error = _sum_of(self._drawing, odd, np.ones(len(odd)))
-        error += UNIT * float(np.abs(slopes).sum())
+        # The tanh themselves are rounded, too.
+        error += UNIT * float(np.abs(slopes * odd).sum())
         if sign > 0 and error <= TOLERANCE:
-            return log, slopes, error
+            small = np.exp(-2 * np.abs(couplings))
+            return log, slopes * 4 * small / (1 + small) ** 2, error
+        self._is_in_decimals = True
         limits.require(
             f"{len(couplings)} bonds in decimals, since double precision does not suffice,",
             SLOWER_IN_DECIMALS * _seconds(self._drawing),
-            200.0 * work_of(self._drawing)[0] ** 2,
+            _bytes(self._drawing),
             "lower the couplings",
         )
         for digits in DIGITS:
-            with decimal.localcontext(prec=digits):
+            with decimal.localcontext(prec=digits, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX):
                 powers = np.array([(-2 * abs(Decimal(k))).exp() for k in couplings.tolist()])
                 odd = np.where(couplings > 0, 1, -1) * (1 - powers) / (1 + powers)
                 one: Any = np.full(len(odd), Decimal(1), dtype=object)
                 sign, log, slopes, error = _sum_of(self._drawing, odd, one)
-                # A slope beyond double precision belongs to a factor 1 − t² that it must meet.
+                damped = np.asarray(slopes * (1 - odd * odd), dtype=np.float64)
             if sign > 0 and error <= TOLERANCE:
-                return log, slopes, error
+                return log, damped, error
         raise PrecisionError(
             f"couplings up to {np.abs(couplings).max():.3g} leave no certain digit of ln Z in "
-            f"{DIGITS[-1]} digits: lower them; ebm.enumeration has the ground state instead"
+            f"{DIGITS[-1]} digits: lower them"
         )
 
     def _way(self, first: int, second: int) -> Indices | None:
@@ -193,10 +202,20 @@ def planar_ensemble(
     limits.require(
         f"Pfaffians of {len(bonds.couplings)} bonds",
         _seconds(drawing),
-        64.0 * work_of(drawing)[0] ** 2 + 48.0 * work_of(drawing)[1] ** 0.5 * len(bonds.couplings),
+        _bytes(drawing),
         "take fewer units",
     )
     return PlanarEnsemble(model, bonds, drawing, limits)
+
+
+def why_not_planar(model: EnergyModel) -> str:
+    """The sentence why :func:`planar_ensemble` has nothing for a model."""
+    bonds = bonds_of(model)
+    reason = bonds if isinstance(bonds, str) else "its graph is neither planar nor such a torus"
+    return (
+        "pairs without field on a planar graph, or on a square or triangular lattice on the torus, "
+        f"would be summed by Pfaffians, but {reason}"
+    )
 
 
 def _seconds(drawing: Drawing) -> float:
@@ -204,14 +223,17 @@ def _seconds(drawing: Drawing) -> float:
     return steps + SECONDS_BY_ENTRY * work_of(drawing)[1]
 
 
-def _sum_of(
-    drawing: Drawing, odd: Any, even: Any, *, with_slopes: bool = True
-) -> tuple[int, float, Array, float]:
-    """Sign of P, ln |P|, ∂ln P/∂t of each bond times 1 − t² in decimals, and a bound of its error.
+def _bytes(drawing: Drawing) -> float:
+    """Decimals or doubles of the rows of all steps, and of the front."""
+    width = work_of(drawing)[0]
+    return 400.0 * width**2 + 300.0 * width * len(drawing.ends)
 
-    Slopes are floats; those of decimals are multiplied by (1 − t²) cosh² K = 1 of the bond.
-    """
+
+def _sum_of(drawing: Drawing, odd: Any, even: Any) -> tuple[int, float, Any, float]:
+    """Sign of P, ln |P|, ∂ln P/∂t of each bond, and a bound of the error of ln |P|."""
     parts = [Elimination(drawing, signs, odd, even) for signs in drawing.signs]
+    unit: Any
+    logs: list[Any]
     if odd.dtype == object:
         unit = Decimal(10) ** (1 - decimal.getcontext().prec)
         logs = [sum((abs(p).ln() for p in part.pivots), Decimal(0)) for part in parts]
@@ -226,17 +248,15 @@ def _sum_of(
     total = sum(signed) / (2 if len(parts) > 1 else 1)
     if total == 0:
         return 0, -np.inf, np.zeros(len(odd)), np.inf
-    slopes, error = np.zeros(len(odd)), 0.0
-    if with_slopes:
-        share = [s / total / (2 if len(parts) > 1 else 1) for s in signed]
-        with np.errstate(over="ignore", invalid="ignore"):
-            answers = [part.back() for part in parts]
-            slopes = sum(s * answer[0] for s, answer in zip(share, answers, strict=True))
-            bounds = (
-                abs(s) * (answer[1] / 2 + len(part.pivots))
-                for s, answer, part in zip(share, answers, parts, strict=True)
-            )
-            error = float(sum(bounds) * unit)
-        error = error if np.isfinite(error) else np.inf
+    share = [s / total / (2 if len(parts) > 1 else 1) for s in signed]
+    with np.errstate(over="ignore", invalid="ignore"):
+        answers = [part.back() for part in parts]
+        slopes = sum(s * answer[0] for s, answer in zip(share, answers, strict=True))
+        bounds = (
+            abs(s) * (answer[1] / 2 + len(part.pivots))
+            for s, answer, part in zip(share, answers, parts, strict=True)
+        )
+        error = float(sum(bounds) * unit)
+    error = error if np.isfinite(error) else np.inf
     log = float(abs(total).ln() + peak) if odd.dtype == object else float(np.log(abs(total)) + peak)
-    return (1 if total > 0 else -1), log, np.asarray(slopes, dtype=np.float64), error
+    return (1 if total > 0 else -1), log, slopes, error

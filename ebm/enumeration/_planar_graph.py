@@ -135,21 +135,22 @@ def _oriented(
             following[h] = halves[(position + 1) % len(halves)]
             corner[h] = 1 if position + 1 < len(halves) else -1
             place[h] = position
-    faces, product = np.full(2 * m, -1), []
+    faces = np.full(2 * m, -1)
+    product: list[int] = []
     for start in np.flatnonzero(following >= 0):
         if faces[start] >= 0:
             continue
         h, total = int(start), 1
         while faces[h] < 0:
             faces[h] = len(product)
-            total *= (-1 if h % 2 else 1) * corner[h ^ 1]
+            total *= (-1 if h % 2 else 1) * int(corner[h ^ 1])
             h = int(following[h ^ 1])
         product.append(total)
     signs = np.ones(m, dtype=int)
     wrong = np.array(product) > 0
     beside: dict[int, list[tuple[int, int]]] = {}
-    for h in np.flatnonzero(faces >= 0):
-        beside.setdefault(int(faces[h]), []).append((int(h) // 2, int(faces[h ^ 1])))
+    for h in np.flatnonzero(faces >= 0).tolist():
+        beside.setdefault(int(faces[h]), []).append((h // 2, int(faces[h ^ 1])))
     parent: dict[int, tuple[int, int]] = {}
     reached, visited = set(), []
     for root in beside:
@@ -171,25 +172,24 @@ def _oriented(
             wrong[face], wrong[other] = False, not wrong[other]
     if wrong.any():
         raise AssertionError("the faces of a drawing have no consistent orientation")
-    sectors, factors = [signs], (1,)
+    sectors: list[Indices] = [signs]
+    factors: tuple[int, ...] = (1,)
     if loops:
-        sectors, factors = _sectors(ends, signs, around, place, loops), (-1, 1, 1, 1)
+        sectors, factors = _sectors(ends, signs, place, loops), (-1, 1, 1, 1)
     order = _order(ends, around)
     return Drawing(ends, around, faces, np.array(sectors), factors, order, np.array(bridges, int))
 
 
 def _sectors(
-    ends: Indices, signs: Indices, around: Any, place: Indices, loops: list[list[int]]
+    ends: Indices, signs: Indices, place: Indices, loops: list[list[int]]
 ) -> list[Indices]:
     """Signs where a loop along either axis counts −1, and with seams across the axes turned."""
-    sites = 1 + max(around)
-    # The loops are the first column and row: their bonds back to site 0 belong to the seams.
+    # The loops are the first column and the first row: each crosses one seam once.
     columns = len(loops[1])
     seams = []
     for axis in (0, 1):
         at = ends // columns if axis == 0 else ends % columns
         seams.append(np.abs(at[:, 0] - at[:, 1]) > 1)
-    assert sites == len(loops[0]) * columns
     base = signs.copy()
     for loop, seam in zip(loops, seams, strict=True):
         product = 1

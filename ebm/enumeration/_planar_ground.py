@@ -7,6 +7,7 @@ At z = 10^−e the lowest power and its coefficient are read off a sum in decima
 from __future__ import annotations
 
 import decimal
+import itertools
 import math
 from decimal import Decimal
 from typing import Any
@@ -99,9 +100,7 @@ def _lowest(
     bonds: Bonds, drawing: Drawing, sizes: Indices, exponent: int
 ) -> tuple[int, int] | None:
     """The lowest power k of z and g_k; None where the digits do not suffice."""
-    with decimal.localcontext(
-        prec=10 * exponent, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX
-    ):
+    with decimal.localcontext(prec=10 * exponent, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX):
         z = Decimal(10) ** -exponent
         powers = np.array([z ** int(abs(j)) for j in sizes], dtype=object)
         signs = np.array([1 if j > 0 else -1 for j in sizes], dtype=object)
@@ -150,8 +149,9 @@ def _unsatisfied(bonds: Bonds, drawing: Drawing) -> Indices:
         matching, routes = networkx.Graph(), {}
         for f in frustrated:
             matching.add_edge(f, ("out", f), weight=out[f])
-            near, ways = networkx.single_source_dijkstra(graph, f, cutoff=out[f] + max(
-                (out[g] for g in frustrated), default=0.0))
+            near, ways = networkx.single_source_dijkstra(
+                graph, f, cutoff=out[f] + max((out[g] for g in frustrated), default=0.0)
+            )
             for g in frustrated:
                 # Longer ways between two faces are never better than both ways to the hub.
                 if g < f and near.get(g, math.inf) < out[f] + out[g]:
@@ -165,7 +165,7 @@ def _unsatisfied(bonds: Bonds, drawing: Drawing) -> Indices:
                 route = routes_out[b if isinstance(a, tuple) else a]
             else:
                 route = routes[max(a, b), min(a, b)]
-            for f, g in zip(route, route[1:], strict=False):
+            for f, g in itertools.pairwise(route):
                 chosen ^= {graph[f][g]["bond"]}
     return np.array(sorted(chosen), dtype=np.intp)
 
