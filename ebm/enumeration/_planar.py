@@ -45,9 +45,9 @@ class PlanarEnsemble(RealEnsemble):
         self._bonds, self._drawing = bonds, drawing
         self._log_sum, self._slopes, self.log_partition_error = self._certified(limits)
         # Energies are counted from the sum of all couplings satisfied.
-        relative = bonds.n * np.log(2) + float((np.log1p(np.exp(-2 * sizes)) - np.log(2)).sum())
+        relative = float(bonds.n * np.log(2) + (np.log1p(np.exp(-2 * sizes)) - np.log(2)).sum())
         ground = bonds.constant - float(sizes.sum())
-        super().__init__(model, limits, relative + self._log_sum - ground)
+        super().__init__(model, limits, float(relative + self._log_sum - ground))
         self._ground, self._log_relative = ground, relative + self._log_sum
         self.route = f"{len(drawing.factors)} Pfaffian{'s' * (len(drawing.factors) > 1)}"
 
