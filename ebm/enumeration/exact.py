@@ -14,12 +14,13 @@ from ebm.enumeration._counted_products import CountedProducts
 from ebm.enumeration._gaussian_layer import GaussianMixture, is_mixture
 from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, Limits
 from ebm.enumeration._log_weights import cut_form, cut_layers
+from ebm.enumeration._planar import planar_ensemble, why_not_planar
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
 from ebm.enumeration._real_units import ConditionalGaussian, KeptUnits
 from ebm.enumeration._recoded_layers import RecodedEnumeration
 from ebm.enumeration._two_layers import RestrictedEnumeration
 from ebm.enumeration.exact_ensemble import ExactEnsemble
-from ebm.errors import ModelError
+from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import LayeredForm, QuadraticForm, TermForm, offered_form, summable_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._counts import pairs_and_count
@@ -103,7 +104,13 @@ def exact(
     if kind is QuadraticForm:
         jobs = number_of_jobs(n_jobs)
         # The form itself is not made before its cost is known.
-        require_affordable(space, limits, jobs)
+        try:
+            require_affordable(space, limits, jobs)
+        except EnumerationLimitError as error:
+            on_the_plane = planar_ensemble(model, space, limits)
+            if on_the_plane is None:
+                raise EnumerationLimitError(f"{error}; {why_not_planar(model)}") from None
+            return on_the_plane
         cut = cut_form(summable_form(model))
         return PairwiseEnumeration(model, space, cut, limits, jobs)
     if kind is LayeredForm:
