@@ -90,7 +90,8 @@ class AnnealedSamples(Ensemble):
         """Standard error of ln Z, that of the mean weight in units of the mean.
 
         It includes the error of the first step, and for the weight of starts that were not drawn
-        one part in the number of those drawn.
+        one part in the number of those drawn. It is too small where few chains are effective, where
+        :meth:`Annealing.log_partition` gives none.
         """
         relative = len(self.states) * self.weights
         of_chains = float(relative.std(ddof=1) / math.sqrt(len(relative)))
