@@ -44,7 +44,7 @@ MAX_PARAMETERS = 3000
 STATES_PER_PARAMETER = 20
 #: Draws with both units of a pair active, below which its covariances are not estimated.
 FEWEST_STATES = 10
-#: Steps of the annealing for ln Z, there and back, those after Ctrl-C, and draws of each chain then.
+#: Steps of the annealing for ln Z both ways, those after Ctrl-C, and draws of each chain then.
 ANNEALING_STEPS, HASTY_STEPS, HASTY_DRAWS = 2000, 100, 20
 
 
@@ -171,7 +171,7 @@ def fit_by_chains(
 
 
 def partition_of(model: Any, n_steps: int, rng: np.random.Generator, progress: bool) -> Estimate:
-    """ln Z by annealing half of the steps each way; its error is NaN where it would be too small."""
+    """ln Z by annealing, half of the steps each way; an error that would be too small is NaN."""
     ratio = BennettRatio(Annealing(n_chains=100, n_steps=n_steps // 2))
     return log_partition(model, ratio, rng=rng, progress=progress)
 
