@@ -99,7 +99,7 @@ class FitSummary:
         Largest misfits; about zero at a maximum without a penalty. None where there is no pair, or
         where every standard error is zero.
     log_likelihood_error : float or None
-        Standard error of ln Z in nats; None where ln Z is exact.
+        Standard error of ln Z in nats; None where ln Z is exact, NaN where it cannot be told.
     """
 
     log_likelihood: float

@@ -122,12 +122,18 @@ def _of_populations(drawn: PopulationSamples) -> LogPartition:
         families = n_members / drawn.family_size.mean()
         doubt = f"{families:.1f} families of equal size hold a population, and {FEWEST_FAMILIES} "
         doubt += "had to: raise n_steps, sweeps or n_members"
+    # Z of each population has the mean Z, so that its ln is at most ln Z on average.
+    lower = None
+    if n_populations > 1:
+        logs = drawn.log_partitions
+        scatter = float(logs.std(ddof=1) / math.sqrt(n_populations))
+        lower = Estimate(float(logs.mean()), scatter, degrees_of_freedom=n_populations - 1)
     return LogPartition(
         drawn.log_partition,
         drawn.log_partition_error,
         drawn.kind,
         drawn.sample_size,
-        None,
+        lower,
         None,
         f"{n_populations} populations of {n_members} members",
         degrees_of_freedom=n_populations - 1 if drawn.is_trusted else math.inf,
