@@ -11,8 +11,16 @@ from ebm.enumeration._blocked import BlockedEnumeration
 from ebm.enumeration._bounded_sums import ConditionalBounded
 from ebm.enumeration._count_ensemble import CountedEnumeration, Underflow, is_ordinary
 from ebm.enumeration._counted_products import CountedProducts
+from ebm.enumeration._elimination import plan_of
+from ebm.enumeration._elimination_ensemble import elimination_of
+from ebm.enumeration._elimination_factors import factors_of
 from ebm.enumeration._gaussian_layer import GaussianMixture, is_mixture
-from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, Limits
+from ebm.enumeration._limits import (
+    SECONDS_BY_PRODUCTS,
+    SECONDS_BY_STREAMING,
+    Limits,
+    number_of_states,
+)
 from ebm.enumeration._log_weights import cut_form, cut_layers
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
 from ebm.enumeration._real_units import ConditionalGaussian, KeptUnits
@@ -31,6 +39,10 @@ __all__ = ["exact"]
 
 #: Units of a model of counts from which on there are three groups.
 FEWEST_UNITS = 3
+#: Graphs that cannot be narrower, in units, are not eliminated.
+WIDEST = 40.0
+#: Sums over states that take fewer seconds are not compared with elimination.
+SHORT = 1.0
 
 
 def exact(
@@ -100,6 +112,9 @@ def exact(
     if not isinstance(space, FiniteSpace):
         return _with_real_units(model, limits, number_of_jobs(n_jobs))
     kind = offered_form(model)
+    on_graph = _by_elimination(model, space, limits, number_of_jobs(n_jobs))
+    if on_graph is not None:
+        return on_graph
     if kind is QuadraticForm:
         jobs = number_of_jobs(n_jobs)
         # The form itself is not made before its cost is known.
@@ -118,6 +133,51 @@ def exact(
     if kind is TermForm:
         return _by_counts(model, space, limits, n_jobs) or BlockedEnumeration(model, space, limits)
     return BlockedEnumeration(model, space, limits)
+
+
+def _by_elimination(
+    model: EnergyModel, space: FiniteSpace, limits: Limits, n_jobs: int
+) -> ExactEnsemble | None:
+    """The ensemble by elimination; None where sums over states cost less, or none is possible."""
+    seconds = _seconds_by_states(model, space, n_jobs)
+    if seconds < SHORT:
+        return None
+    factors = factors_of(model, space)
+    if factors is None or _least_width(len(factors.n_values), factors.scopes) > WIDEST:
+        return None
+    plan = plan_of(factors)
+    if seconds < min(plan.seconds, limits.max_seconds):
+        return None
+    try:
+        from ebm.enumeration._planar import planar_ensemble
+    except ImportError:
+        pass
+    else:
+        planar = planar_ensemble(model, space, limits)
+        if planar is not None and plan.seconds > SHORT:
+            return planar
+    return elimination_of(model, space, factors, plan, limits)
+
+
+def _seconds_by_states(model: Any, space: FiniteSpace, n_jobs: int) -> float:
+    """About how long sums over all states take, of a layered machine those of its smaller layer."""
+    kind, size = offered_form(model), number_of_states(space)
+    if kind is QuadraticForm:
+        return SECONDS_BY_PRODUCTS * size / n_jobs
+    if kind is TermForm:
+        return SECONDS_BY_STREAMING * size
+    if kind is LayeredForm:
+        form = summable_form(model)
+        n, m = form.weights.shape
+        return 4e-10 * 2.0 ** min(n, m, 1000) * max(n, m) / n_jobs
+    return 0.0
+
+
+def _least_width(n: int, scopes: list[tuple[int, ...]]) -> float:
+    """A width that no order is below, of n units with so many coupled pairs: m ≤ wn − w(w+1)/2."""
+    n_pairs = sum(len(scope) == 2 for scope in scopes)
+    root = (2 * n - 1) ** 2 - 8 * n_pairs
+    return (2 * n - 1 - max(0.0, root) ** 0.5) / 2
 
 
 def _by_counts(
