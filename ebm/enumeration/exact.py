@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from ebm._arrays import is_sparse
 from ebm._parallel import number_of_jobs
 from ebm.enumeration._blocked import BlockedEnumeration
 from ebm.enumeration._bounded_sums import ConditionalBounded
@@ -40,7 +44,7 @@ __all__ = ["exact"]
 #: Units of a model of counts from which on there are three groups.
 FEWEST_UNITS = 3
 #: Graphs that cannot be narrower, in units, are not eliminated.
-WIDEST = 40.0
+WIDEST = 32.0
 #: Sums over states that take fewer seconds are not compared with elimination.
 SHORT = 1.0
 
@@ -142,42 +146,53 @@ def _by_elimination(
     seconds = _seconds_by_states(model, space, n_jobs)
     if seconds < SHORT:
         return None
+    if _least_width(model, space) > WIDEST:
+        return None
     factors = factors_of(model, space)
-    if factors is None or _least_width(len(factors.n_values), factors.scopes) > WIDEST:
+    if factors is None:
         return None
     plan = plan_of(factors)
     if seconds < min(plan.seconds, limits.max_seconds):
         return None
-    try:
-        from ebm.enumeration._planar import planar_ensemble
-    except ImportError:
-        pass
-    else:
-        planar = planar_ensemble(model, space, limits)
-        if planar is not None and plan.seconds > SHORT:
-            return planar
+    planar = _planar_ensemble()
+    found = planar(model, space, limits) if planar and plan.seconds > SHORT else None
+    if found is not None:
+        return found
     return elimination_of(model, space, factors, plan, limits)
+
+
+def _planar_ensemble() -> Callable[..., ExactEnsemble | None] | None:
+    """The sum over a planar graph by a determinant, (model, space, limits), where there is one."""
+    try:
+        module = import_module("ebm.enumeration._planar")
+    except ModuleNotFoundError:
+        return None
+    return getattr(module, "planar_ensemble", None)
 
 
 def _seconds_by_states(model: Any, space: FiniteSpace, n_jobs: int) -> float:
     """About how long sums over all states take, of a layered machine those of its smaller layer."""
     kind, size = offered_form(model), number_of_states(space)
     if kind is QuadraticForm:
-        return SECONDS_BY_PRODUCTS * size / n_jobs
+        return float(SECONDS_BY_PRODUCTS * size / n_jobs)
     if kind is TermForm:
         return SECONDS_BY_STREAMING * size
     if kind is LayeredForm:
         form = summable_form(model)
         n, m = form.weights.shape
-        return 4e-10 * 2.0 ** min(n, m, 1000) * max(n, m) / n_jobs
+        return float(4e-10 * math.ldexp(1.0, min(n, m, 1000)) * max(n, m) / n_jobs)
     return 0.0
 
 
-def _least_width(n: int, scopes: list[tuple[int, ...]]) -> float:
-    """A width that no order is below, of n units with so many coupled pairs: m ≤ wn − w(w+1)/2."""
-    n_pairs = sum(len(scope) == 2 for scope in scopes)
-    root = (2 * n - 1) ** 2 - 8 * n_pairs
-    return (2 * n - 1 - max(0.0, root) ** 0.5) / 2
+def _least_width(model: Any, space: FiniteSpace) -> float:
+    """A width that no order is below, by the number of pairs: m ≤ wn − w(w+1)/2."""
+    if offered_form(model) is not QuadraticForm:
+        return 0.0
+    form, n = summable_form(model), space.n
+    matrix, block = form.matrix, int(space.widths.max()) ** 2
+    entries = int(matrix.count_nonzero() if is_sparse(matrix) else np.count_nonzero(matrix))
+    root = max(0.0, (2 * n - 1) ** 2 - 4.0 * (entries - n * block) / block)
+    return float(2 * n - 1 - math.sqrt(root)) / 2
 
 
 def _by_counts(

@@ -161,3 +161,15 @@ def test_underflow_that_matters_is_refused(monkeypatch):
     with pytest.raises(ebm.errors.PrecisionError):
         Eliminated(factors, plan_of(factors))
     assert _elimination.LARGEST_REACH < 708 - 40
+
+
+def test_a_fit_on_a_sparse_graph_is_exact_maximum_likelihood():
+    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 14), ordering="sorted")
+    truth = on_graph(graph, np.random.default_rng(5), 0.4)
+    rows = ebm.exact(truth).sample(4000, rng=1)
+    flat = truth.with_parameters(np.zeros(len(truth.parameters)))
+    result = ebm.fit(flat, rows)
+    assert result.converged
+    data = ebm.Ensemble.from_data(rows, space=ebm.Spins(42))
+    averages = [result.model.mean_energy_gradient(p) for p in (ebm.exact(result.model), data)]
+    np.testing.assert_allclose(*averages, atol=1e-6)
