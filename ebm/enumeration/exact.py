@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -26,12 +24,13 @@ from ebm.enumeration._limits import (
     number_of_states,
 )
 from ebm.enumeration._log_weights import cut_form, cut_layers
+from ebm.enumeration._planar import planar_ensemble, why_not_planar
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
 from ebm.enumeration._real_units import ConditionalGaussian, KeptUnits
 from ebm.enumeration._recoded_layers import RecodedEnumeration
 from ebm.enumeration._two_layers import RestrictedEnumeration
 from ebm.enumeration.exact_ensemble import ExactEnsemble
-from ebm.errors import ModelError
+from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import LayeredForm, QuadraticForm, TermForm, offered_form, summable_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._counts import pairs_and_count
@@ -45,6 +44,8 @@ __all__ = ["exact"]
 FEWEST_UNITS = 3
 #: Graphs that cannot be narrower, in units, are not eliminated.
 WIDEST = 32.0
+#: Seconds of an elimination from which on a determinant is taken where there is one.
+PLANAR_FROM = 0.05
 #: Sums over states that take fewer seconds are not compared with elimination.
 SHORT = 1.0
 
@@ -66,10 +67,10 @@ def exact(
     one ``energy`` per state. Where these would take a second or more and the terms form a graph of
     small treewidth w, units are summed out one after the other instead, at some 10 ns for each of
     about n 2^(w+1) numbers: lattices of width 20, trees and rings of thousands of units. ``route``
-    of the answer says which way was taken. Real units that are Gaussian given the others are integrated out, so
-    that the states of the finite ones are summed, hidden ones among them, at the cost of a pairwise
-    model. So are real units with bounds that are not coupled to each other, at one generating
-    function per unit and state.
+    of the answer says which way was taken. Real units that are Gaussian given the others are
+    integrated out, so that the states of the finite ones are summed, hidden ones among them, at the
+    cost of a pairwise model. So are real units with bounds that are not coupled to each other, at
+    one generating function per unit and state.
 
     Parameters
     ----------
@@ -125,7 +126,13 @@ def exact(
     if kind is QuadraticForm:
         jobs = number_of_jobs(n_jobs)
         # The form itself is not made before its cost is known.
-        require_affordable(space, limits, jobs)
+        try:
+            require_affordable(space, limits, jobs)
+        except EnumerationLimitError as error:
+            on_the_plane = planar_ensemble(model, space, limits)
+            if on_the_plane is None:
+                raise EnumerationLimitError(f"{error}; {why_not_planar(model)}") from None
+            return on_the_plane
         cut = cut_form(summable_form(model))
         return PairwiseEnumeration(model, space, cut, limits, jobs)
     if kind is LayeredForm:
@@ -157,20 +164,15 @@ def _by_elimination(
     plan = plan_of(factors)
     if seconds < min(plan.seconds, limits.max_seconds):
         return None
-    planar = _planar_ensemble()
-    found = planar(model, space, limits) if planar and plan.seconds > SHORT else None
+    found = planar_ensemble(model, space, limits) if plan.seconds > PLANAR_FROM else None
     if found is not None:
         return found
-    return elimination_of(model, space, factors, plan, limits)
-
-
-def _planar_ensemble() -> Callable[..., ExactEnsemble | None] | None:
-    """The sum over a planar graph by a determinant, (model, space, limits), where there is one."""
     try:
-        module = import_module("ebm.enumeration._planar")
-    except ModuleNotFoundError:
-        return None
-    return getattr(module, "planar_ensemble", None)
+        return elimination_of(model, space, factors, plan, limits)
+    except EnumerationLimitError as error:
+        if not isinstance(summable_form(model), QuadraticForm):
+            raise
+        raise EnumerationLimitError(f"{error}; {why_not_planar(model)}") from None
 
 
 def _seconds_by_states(model: Any, space: FiniteSpace, n_jobs: int) -> float:
