@@ -143,7 +143,8 @@ def _of_populations(drawn: PopulationSamples) -> LogPartition:
 
 def _summed(function: Callable[[Any], Any], model: EnergyModel, name: str) -> LogPartition:
     """The attribute ``log_partition`` of what a function makes of a model, taken as exact."""
-    value = getattr(function(model), "log_partition", None)
+    answer = function(model)
+    value = getattr(answer, "log_partition", None)
     if value is None:
         raise ModelError(f"method {function!r} gives no ln Z: give ebm.Annealing() or ebm.exact")
     number = as_number(value, f"the log_partition of {function!r}")
@@ -152,7 +153,8 @@ def _summed(function: Callable[[Any], Any], model: EnergyModel, name: str) -> Lo
     if name == exact.__name__:
         is_layered = isinstance(energy_form(model), LayeredForm)
         how = "over the states of one layer" if is_layered else f"over {describe_size(model.space)}"
-        return _exactly(number, f"sum {how}")
+        route = answer.route if answer.route.startswith("elimination") else f"sum {how}"
+        return _exactly(number, route)
     return LogPartition(number, 0.0, name, math.inf, None, None, f"as {name} has it")
 
 
