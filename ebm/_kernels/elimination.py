@@ -17,7 +17,8 @@ RUN = 512
 
 @kernel
 def eliminate(shapes, bounds, inputs, input_bounds, strides, stride_bounds, outputs, store, peaks):
-    """Fill all messages and their peaks. False where one is 0 throughout."""
+    """Fill all messages and their peaks; the least entry of a message beside its peak."""
+    least = 1.0
     for k in range(outputs.shape[0]):
         begin, end = bounds[k], bounds[k + 1]
         n_inputs = input_bounds[k + 1] - input_bounds[k]
@@ -44,12 +45,13 @@ def eliminate(shapes, bounds, inputs, input_bounds, strides, stride_bounds, outp
                 peak = max(peak, total[at])
             advance(place, bases, shape, lies, split)
         if not peak > 0.0:
-            return False
+            return -1.0
         peaks[k] = peak
         scale = 1.0 / peak
         for at in range(out, out + n_high * length):
             store[at] *= scale
-    return True
+            least = min(least, store[at])
+    return least
 
 
 @kernel

@@ -11,7 +11,7 @@ from ebm._kernels.jit import kernel
 def cliques(starts, neighbors, order, log_sizes, widest):
     """The units that each one is summed out beside, as positions in the order.
 
-    Those of unit i are ``neighbors[starts[i]:starts[i + 1]]``. Row k of bounds, members
+    Those of unit i are ``neighbors[starts[i]:starts[i + 1]]``. Row k of bounds and members
     holds k and the later positions beside it, in increasing order. Where one would have more than
     ``widest`` log2 entries, bounds end there.
     """

@@ -25,6 +25,8 @@ SECONDS_BY_ENTRY, SECONDS_BACK, SECONDS_BY_STEP = 3e-9, 6e-9, 2e-6
 #: What the terms around a message may differ by, in nats, so that entries below the range of
 #: double precision do not count: ln of the smallest number is −708, and e^−40 is none of Z.
 LARGEST_REACH = 650.0
+#: Least entry of a message beside its peak with which no product has underflowed.
+LOST = 1e-250
 
 
 class EliminationPlan:
@@ -121,20 +123,21 @@ class Eliminated:
         if not hasattr(plan, "n_entries"):
             plan.lay_out(np.asarray(factors.n_values, dtype=np.intp))
         self.plan = plan
-        ranges = np.array([np.ptp(table) for table in factors.tables])
         peaks = np.array([table.max() for table in factors.tables])
-        self.reach = plan.reach(ranges)
-        if not self.reach < LARGEST_REACH:
-            raise PrecisionError(
-                f"terms around one table of the elimination differ by up to {self.reach:.4g} nats: "
-                f"beyond {LARGEST_REACH:g} what underflows might matter; scale the model down"
-            )
         self.store = np.empty(plan.n_entries)
         for table, peak, place in zip(factors.tables, peaks, plan.places, strict=True):
             self.store[place] = np.exp(table - peak).ravel()
         self.peaks = np.empty(len(plan.order.units))
-        if not eliminate(*plan.layout, plan.outputs, self.store, self.peaks):
-            raise PrecisionError("a table of the elimination underflowed: scale the model down")
+        least = eliminate(*plan.layout, plan.outputs, self.store, self.peaks)
+        if not least > LOST:
+            # What was lost may matter: not where all that is still to come says little.
+            ranges = np.array([_range(table) for table in factors.tables])
+            reach = plan.reach(ranges) if least >= 0 else np.inf
+            if not reach < LARGEST_REACH:
+                raise PrecisionError(
+                    f"terms around one table of the elimination differ by up to {reach:.4g} nats: "
+                    f"beyond {LARGEST_REACH:g} what underflows might matter; scale the model down"
+                )
         self.log_total = float(peaks.sum() + np.log(self.peaks).sum())
 
     def marginals(self) -> list[Array]:
@@ -156,3 +159,8 @@ class Eliminated:
         drawn = np.empty_like(levels)
         drawn[:, plan.order.units] = levels
         return drawn
+
+
+def _range(table: Array) -> float:
+    """By how much the finite log weights of a table differ."""
+    return float(np.ptp(table[np.isfinite(table)]))

@@ -59,7 +59,7 @@ def _of_pairs(form: QuadraticForm, space: FiniteSpace) -> Factors:
             if block is None:
                 block = blocks[i, j] = np.zeros((space.widths[i], space.widths[j]))
             block[row - starts[i], column - starts[j]] += value
-    scopes = [(unit,) for unit in range(space.n)]
+    scopes: list[tuple[int, ...]] = [(unit,) for unit in range(space.n)]
     for (i, j), block in blocks.items():
         table = features[i] @ block @ features[j].T
         if i == j:

@@ -36,9 +36,14 @@ SOON, MOST_OUTSIDE, N_TRIES = 1.0, 34, 10
 
 
 def by_independent_units(
-    model: EnergyModel, space: FiniteSpace, form: QuadraticForm, limits: Limits, n_jobs: int
+    model: EnergyModel,
+    space: FiniteSpace,
+    form: QuadraticForm,
+    limits: Limits,
+    n_jobs: int,
+    most_seconds: float = np.inf,
 ) -> IndependentEnumeration | None:
-    """The ensemble where it takes less time than three products and no more than is allowed."""
+    """The ensemble where three products, ``most_seconds`` and the limits are longer."""
     by_products = SECONDS_BY_PRODUCTS * number_of_states(space) / n_jobs
     if not isinstance(space, Binary | Spins) or by_products < SOON:
         return None
@@ -48,7 +53,7 @@ def by_independent_units(
     inside = independent_units(neighbors_of(matrix))
     per_state = SECONDS_PER_STATE + SECONDS_BY_MEANS * len(inside)
     seconds = per_state * 2.0 ** (space.n - len(inside)) / n_jobs
-    if seconds > min(limits.max_seconds, by_products):
+    if seconds > min(limits.max_seconds, by_products, most_seconds):
         return None
     origin = form.folded(space).to_binary(space).at_origin().dense()
     resolution = Resolution.of(origin.matrix / 2, origin.vector)
@@ -162,18 +167,14 @@ class IndependentEnumeration(ExactEnsemble):
         )
         among = a[np.ix_(self._outside, self._outside)]
         self._sums = OutsideEnumeration(model, layers, among, limits, n_jobs)
+        self.route = (
+            f"the {describe_size(self._sums.space)} of {len(self._outside)} units, the other "
+            f"{len(inside)} uncoupled given them"
+        )
         self._top, self._ground = self._sums._top, self._sums._ground
         self._log_relative = self._sums._log_relative
         self.log_partition = self._sums.log_partition
         self._block_log_weights = self._sums._block_log_weights
-
-    @property
-    def route(self) -> str:
-        """How ln Z was found."""
-        return (
-            f"the {describe_size(self._sums.space)} of {len(self._outside)} units, the other "
-            f"{len(self._inside)} uncoupled given them"
-        )
 
     def moments(self) -> Moments:
         """Means and covariances of the units, and ln Z; a pass over the units outside."""

@@ -80,13 +80,11 @@ class DeviceEnumeration(PairwiseEnumeration):
         self._group_bits = BITS_ON_CPU if self._device.type == "cpu" else BITS_ON_DEVICE
         require_possible(space, limits, self._group_bits)
         super().__init__(model, space, cut_form(form), limits, 1)
-
-    @property
-    def route(self) -> str:
-        """How ln Z was found."""
-        if self._parts is None:
-            return "sums in the log domain on the host"
-        return f"three matrix products on {self._device}"
+        self.route = (
+            "sums in the log domain on the host"
+            if self._parts is None
+            else f"three matrix products on {self._device}"
+        )
 
     def _groups(self) -> Split:
         return split(self.space, self._group_bits)

@@ -136,6 +136,8 @@ class UniformEnumeration(ExactEnsemble):
     ) -> None:
         self.model, self.space, self._limits = model, space, limits
         self._classes = classes
+        sizes = ", ".join(str(len(own.units)) for own in classes)
+        self.route = f"sums over numbers of active units in classes of {sizes} units"
         log_weights, bound = self._by_numbers(form, potential)
         top = float(log_weights.max())
         #: Log weights of single states, and probabilities, by k_1, k_2, …
@@ -151,12 +153,6 @@ class UniformEnumeration(ExactEnsemble):
         block_logs = np.array([log_relative])
         totals = Totals(log_relative, np.empty(0), np.empty((0, 0)), block_logs, top)
         self._set_totals(totals, form.constant)
-
-    @property
-    def route(self) -> str:
-        """How ln Z was found."""
-        sizes = ", ".join(str(len(own.units)) for own in self._classes)
-        return f"sums over numbers of active units in classes of {sizes} units"
 
     def _by_numbers(self, form: QuadraticForm, potential: Array | None) -> tuple[Array, float]:
         """constant − E by k_1, k_2, …, and a bound of the magnitudes of its parts."""
