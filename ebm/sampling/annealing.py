@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from ebm.sampling._annealing_paths import (
     path_to,
 )
 from ebm.sampling._chains import advance
+from ebm.sampling._layer_walks import LayerWalk
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
 from ebm.sampling.partition_estimate import LogPartition
@@ -268,9 +270,20 @@ def annealed(
     states, start = chosen_starts(path, schedule[1], settings.n_chains, source)
     chains = ChainState(states, new_streams(source, len(block_slices(settings.n_chains))))
     log_weights = np.zeros(settings.n_chains)
-    before = path.at(schedule[1])
+    shift = path.log_partition + start.log_mean
     # Energies of a few hundred states are too little for a second thread.
     with single_threaded_blas():
+        walk = _walk(settings, path, chains)
+        if walk is not None:
+            walk.move(schedule[1], settings.sweeps)
+            tick()
+            for last, fraction in pairwise(schedule[1:]):
+                log_weights += walk.gains(last, fraction)
+                walk.move(fraction, settings.sweeps)
+                tick()
+            states = walk.chains.states
+            return AnnealedSamples(path.model.space, states, log_weights + shift, start)
+        before = path.at(schedule[1])
         for fraction in schedule[2:]:
             chains = settings._move(before, _revived(chains, log_weights))
             tick()
@@ -279,8 +292,7 @@ def annealed(
             before = model
         final = settings._move(before, _revived(chains, log_weights))
         tick()
-    log_weights += path.log_partition + start.log_mean
-    return AnnealedSamples(path.model.space, final.states, log_weights, start)
+    return AnnealedSamples(path.model.space, final.states, log_weights + shift, start)
 
 
 def annealed_back(
@@ -293,8 +305,15 @@ def annealed_back(
     """Σ ln w of chains from states of the end of a path to its first step: move, weigh."""
     chains = ChainState(states, new_streams(source, len(block_slices(len(states)))))
     log_weights = np.zeros(len(states))
-    after = path.at(1.0)
     with single_threaded_blas():
+        walk = _walk(settings, path, chains)
+        if walk is not None:
+            for last, fraction in pairwise(positions_of(settings)[:0:-1]):
+                walk.move(last, settings.sweeps)
+                tick()
+                log_weights += walk.gains(last, fraction)
+            return -log_weights
+        after = path.at(1.0)
         for fraction in positions_of(settings)[-2:0:-1]:
             chains = settings._move_back(after, chains)
             tick()
@@ -302,6 +321,14 @@ def annealed_back(
             log_weights += checked_energy(model, states) - checked_energy(after, states)
             after = model
     return log_weights
+
+
+def _walk(
+    settings: Annealing, path: CouplingPath | TemperedPath, chains: ChainState
+) -> LayerWalk | None:
+    """Heat baths of two-valued layers along a path, or None where chains move otherwise."""
+    ends = path.layers if type(settings.sampler or Gibbs()) is Gibbs else None
+    return None if ends is None else LayerWalk(ends, path.model.space, chains)
 
 
 def _revived(chains: ChainState, log_weights: Array) -> ChainState:
