@@ -37,12 +37,12 @@ if TYPE_CHECKING:
         perturbation,
         plotting,
     )
+    from ebm._landscape import landscape, local_minima
     from ebm.comparison import compare, compare_groups
     from ebm.effective import MarginalModel, marginalize
     from ebm.enumeration import ExactEnsemble, exact
     from ebm.information import fisher_information
     from ebm.io import load, save
-    from ebm.landscape import local_minima
     from ebm.learning import (
         LBFGS,
         Adam,
@@ -141,6 +141,7 @@ __all__ = [
     "from_graph",
     "information",
     "inversion",
+    "landscape",
     "lattice",
     "load",
     "local_minima",
@@ -159,12 +160,12 @@ __all__ = [
 
 #: Modules that are imported when one of their names is first used, so that ``import ebm`` is quick.
 _HOMES = {
+    "ebm._landscape": "landscape local_minima",
     "ebm.comparison": "compare compare_groups",
     "ebm.effective": "MarginalModel marginalize",
     "ebm.enumeration": "ExactEnsemble exact",
     "ebm.information": "fisher_information",
     "ebm.io": "load save",
-    "ebm.landscape": "local_minima",
     "ebm.learning": (
         "Adam ClampedChains ContrastiveDivergence FitResult GradientDescent GradientSteps LBFGS"
         " Likelihood NaturalGradient Newton Penalty PersistentChains ProximalNewton fit"
@@ -179,7 +180,7 @@ _HOMES = {
 }
 #: Packages that are attributes of ``ebm`` without an import of their own.
 _PACKAGES = frozenset(
-    "comparison datasets effective enumeration information inversion landscape learning models"
+    "comparison datasets effective enumeration information inversion learning models"
     " networks observables perturbation plotting report sampling tables temperature".split()
 )
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -33,10 +33,11 @@ RUNGS = (
     "enumeration",
     "sampling",
     "perturbation",
-    "effective information landscape observables",
+    "effective information observables",
     "learning",
     "inversion",
     "networks plotting datasets tables io",
+    "_landscape",
     "report comparison temperature",
     "cli",
     "__main__",
@@ -55,7 +56,8 @@ PUBLIC = """
     RestrictedBoltzmannMachine Samples Spins SwendsenWang TabularModel WeightedStates Wolff analyze
     compare compare_groups
     datasets
-    effective errors exact fisher_information fit from_graph information inversion lattice load
+    effective errors exact fisher_information fit from_graph information inversion landscape lattice
+    load
     local_minima log_partition marginalize networks perturbation plotting read_table sample save
     thermodynamics to_graph units
 """
@@ -129,7 +131,7 @@ def test_modules_import_from_earlier_rungs(path):
         ("spaces", "import ebm.models.pairwise"),
         ("spaces", "from ebm import models"),
         ("models", "def f():\n    from ebm.enumeration import exact"),
-        ("landscape", "from ebm.observables import activity"),
+        ("effective", "from ebm.observables import activity"),
         ("models", "from ebm import BoltzmannMachine"),
         ("learning", "import ebm"),
         ("learning", "from . import fit"),

@@ -178,3 +178,22 @@ def test_equal_seeds_give_equal_reports():
 
 def test_up_to_500_units_are_fitted():
     assert MAX_UNITS_SAMPLED == 500
+
+
+def test_an_error_of_log_partition_that_would_be_too_small_is_refused(monkeypatch):
+    rng = np.random.default_rng(0)
+    couplings = np.triu(rng.normal(0, 2.0, (40, 40)), 1)
+    glass = ebm.IsingModel(couplings + couplings.T, np.zeros(40))
+    partition = sampled.partition_of(glass, 20, rng, False)
+    assert np.isnan(partition.standard_error)
+    assert partition.lower.value < partition.upper.value
+    monkeypatch.setattr(sampled, "partition_of", lambda *arguments: partition)
+    found = fit_by_chains(ebm.Ensemble.from_data(rows(Binary)), rng=2)
+    assert found.warnings[-1].startswith("ln Z has no error")
+    entropy = found.ensemble.entropy()
+    assert np.isnan(entropy.standard_error)
+    assert partition.note in entropy.note
+    monkeypatch.setattr(analysis, "MAX_UNITS_EXACT", N - 1)
+    report = analyze(rows(Binary))
+    assert "its error is not to be trusted" in " ".join(str(report).split())
+    assert report.to_dict()["fit"]["log_likelihood_error"] is None

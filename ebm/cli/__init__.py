@@ -1,4 +1,4 @@
-"""The command line: ``ebm fit``, ``ebm compare-groups``, ``ebm sample`` and ``ebm demo``."""
+"""The command line: ``ebm fit``, ``compare-groups``, ``sample``, ``landscape`` and ``demo``."""
 
 import sys
 from collections.abc import Sequence

@@ -12,7 +12,7 @@ from typing import Any
 
 from ebm import __version__
 from ebm._text import one_line
-from ebm.cli import comparing, drawing, fitting
+from ebm.cli import comparing, drawing, fitting, mapping
 from ebm.cli.options import in_options
 from ebm.errors import EbmError, MissingExtraError
 
@@ -52,18 +52,19 @@ def _complain(text: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ebm",
-        description="Fit a Boltzmann machine to binary data, report on the fit, and draw from the "
-        "model.",
+        description="Fit a Boltzmann machine to binary data, report on the fit, draw from the "
+        "model, and map its energy.",
         epilog="Exit codes: 0 success; 1 a fit did not converge or chains did not mix; 2 an "
         "error; 130 interrupted by Ctrl-C.",
     )
     parser.add_argument("--version", action="version", version=f"ebm {__version__}")
     commands = parser.add_subparsers(
-        dest="command", required=True, metavar="{fit,compare-groups,sample,demo}"
+        dest="command", required=True, metavar="{fit,compare-groups,sample,landscape,demo}"
     )
     fitting.add_fit(commands)
     comparing.add_compare_groups(commands)
     drawing.add_sample(commands)
+    mapping.add_landscape(commands)
     fitting.add_demo(commands)
     return parser
 

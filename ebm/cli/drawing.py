@@ -98,7 +98,7 @@ def draw(model: Any, n_rows: int, seed: int, **settings: int | None) -> Draws:
     chains["n_chains"] = min(chains["n_chains"], n_rows)
     n_draws = -(-n_rows // chains["n_chains"])
     run = SamplingRun(thin=chains.pop("thin"), progress=sys.stderr.isatty())
-    with _told():
+    with told():
         samples = sample(model, n_draws=n_draws, rng=seed, run=run, **chains)
     # Ctrl-C leaves fewer.
     is_cut, n_rows = samples.chains.shape[1] < n_draws, min(n_rows, samples.chains[..., 0].size)
@@ -112,7 +112,7 @@ def draw(model: Any, n_rows: int, seed: int, **settings: int | None) -> Draws:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def told() -> Iterator[None]:
     """Warnings of the library as sentences on the standard error stream."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EbmWarning)
@@ -126,7 +126,7 @@ def _mixed(samples: Samples, names: tuple[str, ...]) -> bool:
     if samples.chains.shape[1] < 4:
         tell("fewer than 4 draws of each chain: whether the chains agree cannot be said")
         return True
-    with _told():
+    with told():
         r_hat, ess = samples.r_hat, samples.ess
     if np.isnan(r_hat).all():
         return False

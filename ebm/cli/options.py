@@ -48,6 +48,7 @@ _ARGUMENT = re.compile(rf"(?<![\w.'\"])({'|'.join([*KEYWORDS, *_SWITCHES])})(?: 
 _ADVICE = (
     ("use space=ebm.Binary, or recode as 2 * x - 1", "leave out --spins"),
     ("raise max_seconds, lower n_draws,", "raise --max-seconds,"),
+    ("Raise max_seconds, or lower n_quenches", "Raise --max-seconds, or lower --quenches"),
 )
 #: A penalty as written in messages of the library.
 _WRITTEN_PENALTY = re.compile(r"(?:penalty=)?ebm\.Penalty\(([^()]*)\)")

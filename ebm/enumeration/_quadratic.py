@@ -43,6 +43,8 @@ DRAWS_AT_ONCE = 2**12
 class PairwiseEnumeration(ExactEnsemble):
     """Z, means and covariances from three matrix products for each block of states."""
 
+    route = "matrix products"
+
     def __init__(
         self,
         model: EnergyModel,

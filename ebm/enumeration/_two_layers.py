@@ -62,6 +62,8 @@ class RestrictedEnumeration(ExactEnsemble):
 
     space: Binary
 
+    route = "sums over the states of one layer"
+
     def __init__(
         self,
         model: EnergyModel,

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from ebm._arrays import is_sparse
 from ebm._parallel import number_of_jobs
 from ebm.enumeration._blocked import BlockedEnumeration
 from ebm.enumeration._bounded_sums import ConditionalBounded
 from ebm.enumeration._count_ensemble import CountedEnumeration, Underflow, is_ordinary
 from ebm.enumeration._counted_products import CountedProducts
+from ebm.enumeration._elimination import plan_of
+from ebm.enumeration._elimination_ensemble import elimination_of
+from ebm.enumeration._elimination_factors import factors_of
 from ebm.enumeration._gaussian_layer import GaussianMixture, is_mixture
-from ebm.enumeration._limits import SECONDS_BY_PRODUCTS, Limits
+from ebm.enumeration._limits import (
+    SECONDS_BY_PRODUCTS,
+    SECONDS_BY_STREAMING,
+    Limits,
+    number_of_states,
+)
 from ebm.enumeration._log_weights import cut_form, cut_layers
+from ebm.enumeration._planar import planar_ensemble, why_not_planar
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
 from ebm.enumeration._real_units import ConditionalGaussian, KeptUnits
 from ebm.enumeration._recoded_layers import RecodedEnumeration
 from ebm.enumeration._two_layers import RestrictedEnumeration
 from ebm.enumeration.exact_ensemble import ExactEnsemble
-from ebm.errors import ModelError
+from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import LayeredForm, QuadraticForm, TermForm, offered_form, summable_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._counts import pairs_and_count
@@ -31,6 +42,12 @@ __all__ = ["exact"]
 
 #: Units of a model of counts from which on there are three groups.
 FEWEST_UNITS = 3
+#: Graphs that cannot be narrower, in units, are not eliminated.
+WIDEST = 32.0
+#: Seconds of an elimination from which on a determinant is taken where there is one.
+PLANAR_FROM = 0.05
+#: Sums over states that take fewer seconds are not compared with elimination.
+SHORT = 1.0
 
 
 def exact(
@@ -47,10 +64,13 @@ def exact(
     units about 0.4 ns for each of the 2^min(n, m) states of its smaller layer and each unit of the
     other, with Gaussian hidden units as a pairwise model; pairs with a function of the number of
     active units (``term_form`` with ``count``) three times a pairwise model; any other finite model
-    one ``energy`` per state. Real units that are Gaussian given the others are integrated out, so
-    that the states of the finite ones are summed, hidden ones among them, at the cost of a pairwise
-    model. So are real units with bounds that are not coupled to each other, at one generating
-    function per unit and state.
+    one ``energy`` per state. Where these would take a second or more and the terms form a graph of
+    small treewidth w, units are summed out one after the other instead, at some 10 ns for each of
+    about n 2^(w+1) numbers: lattices of width 20, trees and rings of thousands of units. ``route``
+    of the answer says which way was taken. Real units that are Gaussian given the others are
+    integrated out, so that the states of the finite ones are summed, hidden ones among them, at the
+    cost of a pairwise model. So are real units with bounds that are not coupled to each other, at
+    one generating function per unit and state.
 
     Parameters
     ----------
@@ -100,10 +120,19 @@ def exact(
     if not isinstance(space, FiniteSpace):
         return _with_real_units(model, limits, number_of_jobs(n_jobs))
     kind = offered_form(model)
+    on_graph = _by_elimination(model, space, limits, number_of_jobs(n_jobs))
+    if on_graph is not None:
+        return on_graph
     if kind is QuadraticForm:
         jobs = number_of_jobs(n_jobs)
         # The form itself is not made before its cost is known.
-        require_affordable(space, limits, jobs)
+        try:
+            require_affordable(space, limits, jobs)
+        except EnumerationLimitError as error:
+            on_the_plane = planar_ensemble(model, space, limits)
+            if on_the_plane is None:
+                raise EnumerationLimitError(f"{error}; {why_not_planar(model)}") from None
+            return on_the_plane
         cut = cut_form(summable_form(model))
         return PairwiseEnumeration(model, space, cut, limits, jobs)
     if kind is LayeredForm:
@@ -118,6 +147,59 @@ def exact(
     if kind is TermForm:
         return _by_counts(model, space, limits, n_jobs) or BlockedEnumeration(model, space, limits)
     return BlockedEnumeration(model, space, limits)
+
+
+def _by_elimination(
+    model: EnergyModel, space: FiniteSpace, limits: Limits, n_jobs: int
+) -> ExactEnsemble | None:
+    """The ensemble by elimination; None where sums over states cost less, or none is possible."""
+    seconds = _seconds_by_states(model, space, n_jobs)
+    if seconds < SHORT:
+        return None
+    if _least_width(model, space) > WIDEST:
+        return None
+    factors = factors_of(model, space)
+    if factors is None:
+        return None
+    plan = plan_of(factors)
+    if seconds < min(plan.seconds, limits.max_seconds):
+        return None
+    found = planar_ensemble(model, space, limits) if plan.seconds > PLANAR_FROM else None
+    if found is not None:
+        return found
+    try:
+        return elimination_of(model, space, factors, plan, limits)
+    except EnumerationLimitError as error:
+        if not isinstance(summable_form(model), QuadraticForm):
+            raise
+        raise EnumerationLimitError(f"{error}; {why_not_planar(model)}") from None
+
+
+def _seconds_by_states(model: Any, space: FiniteSpace, n_jobs: int) -> float:
+    """About how long sums over all states take, of a layered machine those of its smaller layer."""
+    kind, size = offered_form(model), number_of_states(space)
+    if kind is QuadraticForm:
+        return float(SECONDS_BY_PRODUCTS * size / n_jobs)
+    if kind is TermForm:
+        return SECONDS_BY_STREAMING * size
+    if kind is LayeredForm:
+        form = summable_form(model)
+        n, m = form.weights.shape
+        return float(4e-10 * math.ldexp(1.0, min(n, m, 1000)) * max(n, m) / n_jobs)
+    return 0.0
+
+
+def _least_width(model: Any, space: FiniteSpace) -> float:
+    """A width that no order is below, by the number of pairs: m ≤ wn − w(w+1)/2."""
+    form, n, n_pairs = summable_form(model), space.n, 0.0
+    if isinstance(form, LayeredForm):
+        n, n_pairs = sum(form.weights.shape), float(np.count_nonzero(form.weights))
+    elif isinstance(form, QuadraticForm):
+        matrix, block = form.matrix, int(space.widths.max()) ** 2
+        entries = int(matrix.count_nonzero() if is_sparse(matrix) else np.count_nonzero(matrix))
+        n_pairs = (entries - n * block) / block / 2
+    root = max(0.0, (2 * n - 1) ** 2 - 8 * n_pairs)
+    return float(2 * n - 1 - math.sqrt(root)) / 2
 
 
 def _by_counts(

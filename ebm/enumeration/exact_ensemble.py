@@ -34,6 +34,8 @@ class ExactEnsemble(Ensemble):
         The space of its states.
     log_partition : float
         ln Z.
+    route : str
+        How the sums were taken.
 
     Examples
     --------
@@ -48,6 +50,7 @@ class ExactEnsemble(Ensemble):
     log_partition: float
     sample_size = math.inf
     kind = "exact"
+    route = "sums over all states"
 
     _limits: Limits
     #: Log weights whose differences are exact, where energies are too large for plain sums.

@@ -61,7 +61,7 @@ class LevelLoss:
 
     def evaluate(self, theta: Array) -> Evaluation:
         """Value, gradient (p,) and the probabilities of all levels (m, Σ q_i)."""
-        fields, coupled = self.features.split(theta)
+        fields, coupled = self.split(theta)
         probabilities = np.empty((len(self.states), len(fields)))
         slopes, products, value = np.zeros_like(fields), np.zeros_like(coupled), 0.0
         for rows in self.blocks():
@@ -74,13 +74,13 @@ class LevelLoss:
             residual = self._residual(normalized, rows) * weights[:, None]
             slopes += residual.sum(axis=0)
             products += self._pushed(residual).T @ self.design[rows]
-        gradient = self.features.joined(slopes, products) + self.penalty.gradient(theta)
+        gradient = self.joined(slopes, products) + self.penalty.gradient(theta)
         value += self.penalty.value(theta)
         return Evaluation(value, self.within(gradient), probabilities)
 
     def curve(self, step: Array, curvatures: NDArray[np.floating[Any]]) -> Array:
         """Hessian times a step: of probabilities P, P (du − Σ P du) for moves du of log weights."""
-        fields, coupled = self.features.split(step)
+        fields, coupled = self.split(step)
         slopes, products = np.zeros_like(fields), np.zeros_like(coupled)
         for rows in self.blocks():
             chances = curvatures[rows]
@@ -90,8 +90,16 @@ class LevelLoss:
             moved *= chances * self.weights[rows, None]
             slopes += moved.sum(axis=0)
             products += self._pushed(moved).T @ self.design[rows]
-        product = self.features.joined(slopes, products) + self.penalty.gradient(step)
+        product = self.joined(slopes, products) + self.penalty.gradient(step)
         return self.within(product)
+
+    def split(self, theta: Array) -> tuple[Array, Array]:
+        """Fields of all levels, and W."""
+        return self.features.split(theta)
+
+    def joined(self, fields: Array, coupled: Array) -> Array:
+        """Slopes of θ from those of fields, and of own features times others."""
+        return self.features.joined(fields, coupled)
 
     def within(self, vector: Array) -> Array:
         """The part of a gradient or step along the ways that are open, (p,)."""
@@ -176,7 +184,7 @@ class LevelLoss:
 
     def margins(self, step: Array) -> Array:
         """Lowest and highest move of the level seen over the others of its unit, (2, n)."""
-        fields, coupled = self.features.split(step)
+        fields, coupled = self.split(step)
         bounds = np.array([np.full(self.features.space.n, np.inf)] * 2)
         bounds[1] *= -1
         for rows in self.blocks():
@@ -253,13 +261,7 @@ class LevelLoss:
     def unit_hessian(self, unit: int, chances: Array) -> tuple[Indices, Array]:
         """That of one unit's regression, by its fields and by couplings of its features."""
         fields, couplings = self.features.fields[unit], self.features.couplings[unit]
-        own = np.column_stack([fields, couplings])
-        start, (q, n_own) = self.features.starts[unit], own.shape
-        p = chances[:, start : start + q]
-        mean = p @ own
-        # Covariances of the unit's own features given the row, (m, own, own).
-        square = (p @ (own[:, :, None] * own[:, None, :]).reshape(q, -1)).reshape(-1, n_own, n_own)
-        spread = (square - mean[:, :, None] * mean[:, None, :]) * self.weights[:, None, None]
+        spread = self.spreads(unit, chances)
         others = self.design[:, self.features.unit_of_feature != unit]
         n_fields, n_others = fields.shape[1], others.shape[1]
         size = n_fields + couplings.shape[1] * n_others
@@ -273,9 +275,20 @@ class LevelLoss:
                 columns = slice(n_fields + b * n_others, n_fields + (b + 1) * n_others)
                 weighted = others * spread[:, n_fields + a, n_fields + b, None]
                 part[rows, columns] = weighted.T @ others
-        return self._places(unit), part
+        return self.places_of(unit), part
 
-    def _places(self, unit: int) -> Indices:
+    def spreads(self, unit: int, chances: Array) -> Array:
+        """Covariances of the unit's own features given each row, by its weight, (m, own, own)."""
+        own = np.column_stack([self.features.fields[unit], self.features.couplings[unit]])
+        start, (q, n_own) = self.features.starts[unit], own.shape
+        p = chances[:, start : start + q]
+        mean = p @ own
+        square = (p @ (own[:, :, None] * own[:, None, :]).reshape(q, -1)).reshape(-1, n_own, n_own)
+        return np.asarray(
+            (square - mean[:, :, None] * mean[:, None, :]) * self.weights[:, None, None]
+        )
+
+    def places_of(self, unit: int) -> Indices:
         """Where the fields and the couplings of a unit stand among the parameters."""
         is_own = self.features.unit_of_feature == unit
         own, others = np.flatnonzero(is_own), np.flatnonzero(~is_own)
@@ -301,14 +314,22 @@ class LevelLoss:
 
     def scores(self, theta: Array) -> Callable[[slice], Array]:
         """∂L/∂θ of single rows, the penalty left out, (m, p)."""
-        fields_and_couplings = self.features.split(theta)
-        by_fields, (k, m) = self.features.by_fields.T, self.features.pairs
+        residual_of = self.residual_of_rows(theta)
 
         def of(rows: slice) -> Array:
-            logs = self._logs(rows, *fields_and_couplings)
-            residual = self._residual(np.exp(self._normalized(logs)), rows)
+            residual = residual_of(rows)
             pushed, design = self._pushed(residual), self.design[rows]
-            coupled = pushed[:, k] * design[:, m] + pushed[:, m] * design[:, k]
-            return np.concatenate([(by_fields @ residual.T).T, coupled], axis=1)
+            return self.scores_of(residual, pushed, design)
 
         return of
+
+    def scores_of(self, residual: Array, pushed: Array, design: Array) -> Array:
+        """Slopes of θ of each row, (m, p)."""
+        k, m = self.features.pairs
+        coupled = pushed[:, k] * design[:, m] + pushed[:, m] * design[:, k]
+        return np.concatenate([(self.features.by_fields.T @ residual.T).T, coupled], axis=1)
+
+    def residual_of_rows(self, theta: Array) -> Callable[[slice], Array]:
+        """P − 1 at the levels seen, of some rows."""
+        split = self.split(theta)
+        return lambda rows: self._residual(np.exp(self._normalized(self._logs(rows, *split))), rows)

@@ -10,7 +10,6 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.ensembles.ensemble import require_units
-from ebm.errors import EbmError
 from ebm.inversion._conditional_problem import ConditionalProblem
 from ebm.inversion._level_conditionals import LevelLoss
 from ebm.inversion._rows import DistinctRows, read_rows
@@ -85,12 +84,3 @@ class LevelProblem(ConditionalProblem):
     def in_parameters(self) -> LevelLoss:
         """The loss itself."""
         return self.loss
-
-
-def require_no_regressions(node_wise: bool) -> None:
-    """Refuse separate regressions of units of levels."""
-    if node_wise:
-        raise EbmError(
-            "node_wise regressions are those of two-valued units: give node_wise=False, where both "
-            "units of a pair share one coupling"
-        )

@@ -126,6 +126,16 @@ class LocalProblem(SparseProblem):
             return 2.0 * (2 * rows.states - 1 - self.center)
         return rows.states - self.center
 
+    @property
+    def is_likelihood(self) -> bool:
+        """Whether the loss is a pseudo-likelihood."""
+        return self.link is logistic
+
+    @property
+    def is_separate(self) -> bool:
+        """Whether couplings of both units are parameters by themselves."""
+        return not self.shared
+
     @cached_property
     def is_coupling(self) -> Flags:
         """Coordinates behind the biases, (K,)."""

@@ -67,7 +67,7 @@ class SmoothLevelLoss(KeptCurvature):
         for unit in range(features.space.n):
             parameters, part = self.loss.unit_hessian(unit, chances)
             if self.loss.penalty.holds_biases:
-                part = part + self._shared_squares(parameters)
+                part = part + self._penalty_hessian(parameters)
             # Couplings move the fields of both units, but each of these within its own block.
             own = np.flatnonzero((self.coordinates.units == unit).any(axis=1))
             way = matrix[parameters][:, own].toarray()
@@ -80,7 +80,7 @@ class SmoothLevelLoss(KeptCurvature):
             padded[: len(block), : len(block)] = block
         return Blocks(matrices, places)
 
-    def _shared_squares(self, parameters: Indices) -> Array:
+    def _penalty_hessian(self, parameters: Indices) -> Array:
         """What l2_biases adds to the curvature of a unit, half of it within pairs of two units."""
         pair = np.searchsorted(self.coordinates.groups.starts, parameters, side="right")
         is_shared = (pair[:, None] == pair) & (pair > 0)
@@ -181,12 +181,14 @@ class SparseLevelPseudolikelihood(GroupedProblem):
         )
 
 
-def sparse_levels(model: Any, data: Any, penalty: Penalty) -> SparseLevelPseudolikelihood:
-    """The sparse pseudo-likelihood of a family of pairs of levels on rows."""
+def sparse_levels(
+    model: Any, data: Any, penalty: Penalty, kind: Any = SparseLevelPseudolikelihood, **own: Any
+) -> SparseLevelPseudolikelihood:
+    """The sparse pseudo-likelihood of a family of pairs of levels on rows, or another ``kind``."""
     rows = read_rows(data, two_valued=False)
     require_units(data, model.space)
     applied = AppliedPenalty(model, penalty)
     require_chosen_categories(model, data, applied)
-    problem = SparseLevelPseudolikelihood(model, applied, rows)
+    problem: SparseLevelPseudolikelihood = kind(model, applied, rows, **own)
     problem.coordinates  # noqa: B018  (levels that never occur are refused)
     return problem

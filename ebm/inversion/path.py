@@ -369,8 +369,8 @@ def sparse_problem(model: Any, data: Any, loss: Any, penalty: Penalty) -> tuple[
         problem = problem.sparse()
     if not isinstance(problem, SparseProblem):
         raise EbmError(
-            f"{type(loss).__name__} of {type(data).__name__} has no path: give complete rows, and "
-            "ebm.Likelihood() or a loss of ebm.inversion"
+            f"{type(loss).__name__} of {type(data).__name__} has no exact zeros, path or step from "
+            "zeros: give complete rows, and ebm.Likelihood() or a loss of ebm.inversion"
         )
     return problem, data
 

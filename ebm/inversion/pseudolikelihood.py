@@ -26,7 +26,6 @@ from ebm.inversion._level_problem import (
     LevelProblem,
     level_problem,
     log_likelihood_of_levels,
-    require_no_regressions,
 )
 from ebm.inversion._local_loss import LocalLoss, logistic
 from ebm.inversion._local_problem import (
@@ -37,6 +36,7 @@ from ebm.inversion._local_problem import (
 )
 from ebm.inversion._rows import DistinctRows, read_rows
 from ebm.inversion._sandwich import Sandwich
+from ebm.inversion._separate_level_pairs import separate_levels
 from ebm.inversion._sparse_level_pairs import SparseLevelPseudolikelihood, sparse_levels
 from ebm.inversion.truncated_newton import TruncatedNewton
 from ebm.learning import fit
@@ -75,8 +75,8 @@ class Pseudolikelihood:
     Parameters
     ----------
     node_wise : bool
-        Whether each unit has its own logistic regression, and each coupling is the mean of two
-        estimates. By default both are one parameter, which is more accurate.
+        Whether each unit has its own regression, logistic or of levels, and each coupling is the
+        mean of two estimates. By default both are one parameter, which is more accurate.
     rule : str
         What is zero after node-wise regressions with an l1, each of which has all of it: with
         ``"and"`` a coupling of which one estimate is zero, with ``"or"`` one of which both are.
@@ -139,11 +139,12 @@ class Pseudolikelihood:
             If a unit never changes and ``penalty.l2_biases`` is zero.
         EbmError
             If the penalty has ties together with an l1, or, without one, free or tied parameters
-            together with ``node_wise``; if ``node_wise`` is given for units of more than two
-            values, or l1 in place of group_l1 where a pair has several couplings.
+            together with ``node_wise``; if l1 is given in place of group_l1 where a pair has
+            several couplings.
         """
         if not has_pairs(model) and has_pair_features(model):
-            require_no_regressions(self.node_wise)
+            if self.node_wise:
+                return separate_levels(model, data, penalty, logistic, self.rule)
             if penalty.has_l1:
                 return sparse_levels(model, data, penalty)
             return level_problem(model, data, AppliedPenalty(model, penalty))

@@ -8,7 +8,11 @@ from typing import Any
 
 from ebm._arrays import as_flag
 from ebm.inversion._local_loss import exponential, log_exponential
-from ebm.inversion._local_problem import LocalProblem, local_problem, require_rule
+from ebm.inversion._local_problem import local_problem, require_rule
+from ebm.inversion._separate_level_pairs import separate_levels
+from ebm.learning._families import has_pairs
+from ebm.learning._level_features import has_pair_features
+from ebm.learning._sparse_problem import SparseProblem
 from ebm.learning.penalties import Penalty
 
 __all__ = ["InteractionScreening", "MinimumProbabilityFlow"]
@@ -21,13 +25,14 @@ class _LossOfFlips(ABC):
     def _how(self) -> dict[str, Any]:
         """What of the problem is the loss's own."""
 
-    def of(self, model: Any, data: Any, penalty: Penalty) -> LocalProblem:
+    def of(self, model: Any, data: Any, penalty: Penalty) -> SparseProblem:
         """The problem of a pairwise model on rows, which :func:`ebm.fit` solves.
 
         Parameters
         ----------
         model : BoltzmannMachine or IsingModel
-            The family: its center, diagonal, names and pattern of couplings are kept.
+            The family: its center, diagonal, names and pattern of couplings are kept. Interaction
+            screening also takes pairs of levels, such as of a PottsModel or an OrdinalModel.
         data : Ensemble
             The rows; moments do not suffice.
         penalty : Penalty
@@ -35,19 +40,22 @@ class _LossOfFlips(ABC):
 
         Returns
         -------
-        LocalProblem
+        SparseProblem
             What :func:`ebm.fit` solves, by :class:`ebm.ProximalNewton`.
 
         Raises
         ------
         ModelError
-            If the model is not pairwise in two-valued units, or ``data`` are moments.
+            If the model is not pairwise in such units, or ``data`` are moments.
         ConstantUnitError
             If a unit never changes and ``penalty.l2_biases`` is zero.
         EbmError
             If the penalty has ties.
         """
-        return local_problem(model, data, penalty, **self._how())
+        how = self._how()
+        if not how["shared"] and not has_pairs(model) and has_pair_features(model):
+            return separate_levels(model, data, penalty, how["link"], how["rule"])
+        return local_problem(model, data, penalty, **how)
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,10 @@ class InteractionScreening(_LossOfFlips):
     on the others with the whole l1 of the penalty; a coupling is the mean of its two estimates. The
     loss finds the graph of strongly coupled models from fewer rows than pseudo-likelihood
     :cite:`vuffray2016,lokhov2018`.
+
+    Of units of levels the exponent is −u_i(x_i) + Σ_a u_i(a)/q_i, with u_i(a) minus the energy of
+    value a given all others: it depends on no gauge, and without a penalty the expected loss has
+    its minimum at the true parameters :cite:`vuffray2020`.
 
     Parameters
     ----------

@@ -26,8 +26,6 @@ from ebm.errors import (
     SingularCovarianceError,
     UnusedCategoryError,
 )
-from ebm.inversion._local_loss import logistic
-from ebm.inversion._local_problem import LocalProblem
 from ebm.inversion._rows import DistinctRows, read_rows, whole_counts
 from ebm.inversion.path import TOLERANCE, RegularizationPath, followed, sparse_problem
 from ebm.learning._pair_groups import PairGroups
@@ -89,11 +87,9 @@ class Selection:
         problem = self.path.problem
         if len(self.indices) == 1:
             return self.path.models[self.indices[0]]
-        smooth = problem.smooth
-        rows = [smooth.arrays(self.path.coordinates[index]) for index in self.indices]
-        biases = np.array([row[0][unit] for unit, row in enumerate(rows)])
-        couplings = np.array([row[1][unit] for unit, row in enumerate(rows)])
-        theta = smooth.coordinates(biases, couplings)
+        theta = self.path.coordinates[0].copy()
+        for index, part in zip(self.indices, problem.smooth.parts, strict=True):
+            theta[part] = self.path.coordinates[index, part]
         return problem.family.with_parameters(problem.parameters(theta))
 
     @property
@@ -118,7 +114,7 @@ def extended_bic(path: RegularizationPath, gamma: float = 0.25) -> Selection:
     pseudo-likelihood counts each pair twice, so that chance gains twice as much: k is tr(V H⁻¹)
     less the number of biases there, with H the Hessian and V the covariance of the row scores, and
     κ grows in proportion. Node-wise regressions choose by themselves, from the penalized estimates,
-    the least of −2ℓ_i + k_i(ln M + 2γ ln(n − 1)) :cite:`vanborkulo2014`.
+    the least of −2ℓ_i + k_i ln M + 2γκ_i ln(n − 1) :cite:`vanborkulo2014`.
 
     Parameters
     ----------
@@ -157,14 +153,13 @@ def extended_bic(path: RegularizationPath, gamma: float = 0.25) -> Selection:
         raise EbmError(f"gamma must not be negative, nor above {LARGEST_GAMMA:g}, got {gamma!r}")
     size = _finite_size(path)
     problem = path.problem
-    if isinstance(problem, LocalProblem):
-        if problem.link is not logistic:
-            raise EbmError(
-                "the criterion needs a likelihood or a pseudo-likelihood, the loss of this path is "
-                f"{type(path.loss).__name__}: take ebm.inversion.cross_validation"
-            )
-        if not problem.shared:
-            return _by_regressions(path, gamma, size)
+    if not problem.is_likelihood:
+        raise EbmError(
+            "the criterion needs a likelihood or a pseudo-likelihood, the loss of this path is "
+            f"{type(path.loss).__name__}: take ebm.inversion.cross_validation"
+        )
+    if problem.is_separate:
+        return _by_regressions(path, gamma, size)
     scores = np.full(len(path.l1), math.nan)
     known: dict[bytes, float] = {}
     for index, theta in enumerate(path.coordinates):
@@ -215,11 +210,18 @@ def _by_regressions(path: RegularizationPath, gamma: float, size: float) -> Sele
     """The criterion of each unit at the penalized estimates."""
     problem = path.problem
     n = problem.family.space.n
-    charge = math.log(size) + 2 * gamma * math.log(max(n - 1, 1))
+    by_choice = 2 * gamma * math.log(max(n - 1, 1))
+    begins, are_couplings = problem.starts[:-1], problem.are_couplings
+    owner = np.empty(len(problem.is_coupling), dtype=np.intp)
+    for unit, part in enumerate(problem.smooth.parts):
+        owner[part] = unit
     scores = np.empty((n, len(path.l1)))
     for index, theta in enumerate(path.coordinates):
-        counts = (problem.smooth.arrays(theta)[1] != 0).sum(axis=1)
-        scores[:, index] = 2 * size * problem.smooth.unit_losses(theta) + counts * charge
+        there = problem.present(theta) & are_couplings
+        n_pairs = np.bincount(owner[begins[there]], minlength=n)
+        counts = np.bincount(owner[begins], there * np.diff(problem.starts), minlength=n)
+        charges = counts * math.log(size) + n_pairs * by_choice
+        scores[:, index] = 2 * size * problem.smooth.unit_losses(theta) + charges
     return Selection(path, scores.argmin(axis=1), read_only(scores))
 
 

@@ -63,7 +63,7 @@ def require_changing_units(moments: Moments, penalty: AppliedPenalty | None = No
 
 def require_seen_counts(family: Any, data: Any, penalty: AppliedPenalty) -> None:
     """Refuse numbers K of active units that never occur and have a V(K) of their own."""
-    if not has_counts(family) or not penalty.is_absent:
+    if not has_counts(family) or penalty.holds_couplings or penalty.is_tied:
         return
     shares, pool = shares_of_counts(data), family.pool_of_count
     unseen = unseen_counts(shares, (*range(int((pool < 0).sum())), *family.starts))

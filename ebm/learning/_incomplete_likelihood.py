@@ -243,9 +243,10 @@ class IncompleteLikelihoodProblem:
         """The fitted model, with what the answer assumes of the missing cells."""
         if self.penalty.strength.has_l1:
             raise EbmError(
-                "l1 belongs to gradient steps, which take incomplete rows where both sides are "
-                "sampled, loss=ebm.Likelihood(ebm.PersistentChains(), "
-                "completion=ebm.ClampedChains()): give this loss, or l2"
+                "exact zeros need complete rows, and with exact sums over missing cells l1 and "
+                "group_l1 have no solver: give l2, leave out rows with missing cells, or shrink "
+                "by ebm.GradientSteps() with both sides sampled, loss=ebm.Likelihood("
+                "ebm.PersistentChains(), completion=ebm.ClampedChains())"
             )
         require_units(self.data, self.family.space)
         require_seen(self.family, self.data, self.penalty)

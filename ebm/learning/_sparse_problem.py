@@ -78,6 +78,16 @@ class SparseProblem(ABC):
         """Which coordinates couple units, (K,)."""
 
     @property
+    def is_likelihood(self) -> bool:
+        """Whether the loss is minus a log-likelihood or a log pseudo-likelihood."""
+        return True
+
+    @property
+    def is_separate(self) -> bool:
+        """Whether each unit is a regression by itself, on the coordinates ``smooth.parts``."""
+        return False
+
+    @property
     def starts(self) -> Indices:
         """First coordinates of groups that l1 shrinks together, here of one each, (G + 1,)."""
         return np.arange(len(self.is_coupling) + 1)

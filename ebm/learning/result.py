@@ -129,7 +129,8 @@ class FitResult:
     log_pseudolikelihood : float or None
         Σ_α E_D[ln p(x_α | rest)] in nats per sample, after a fit by pseudo-likelihood.
     regressions : ndarray, (n, n), or None
-        After node-wise pseudo-likelihood, row α holds the couplings from the regression of unit α.
+        After node-wise regressions, row α holds the couplings from that of unit α; of units of
+        levels, of feature α of the levels of a unit.
     errors : ndarray, (p,), callable or None
         The standard errors, or a function that computes them.
     degrees_of_freedom : int or None

@@ -191,10 +191,15 @@ class TwoValuedModel(Frozen, ParametricModel):
 
     def mean_energy_gradient(self, average: Any) -> Array:
         """−(m_i, C_ij + (m_i − c_i)(m_j − c_j)) from moments in either coding, (p,); O(n²)."""
-        moments = average.moments().to(self.space)
         i, j = self.pairs
-        d = moments.mean - self.feature_center
-        return -np.concatenate([moments.mean, moments.covariance[i, j] + d[i] * d[j]])
+        if hasattr(average, "covariances") and average.space == self.space:
+            # On a graph those of the pairs in it cost least.
+            mean, covariances = average.means(), average.covariances(i, j)
+        else:
+            moments = average.moments().to(self.space)
+            mean, covariances = moments.mean, moments.covariance[i, j]
+        d = mean - self.feature_center
+        return -np.concatenate([mean, covariances + d[i] * d[j]])
 
     def input(self, states: ArrayLike) -> Array:
         """Input to each unit from all others; the argument of σ in [EBM] eq 13.

@@ -4,6 +4,7 @@ from ebm.plotting.edges import edge_network, edge_posterior, edge_probabilities
 from ebm.plotting.figures import comparison_figure, report_figure
 from ebm.plotting.group_differences import group_differences
 from ebm.plotting.item_panels import category_shares, items_figure, sum_scores
+from ebm.plotting.landscapes import disconnectivity_tree, valley_map
 from ebm.plotting.learning_curve import images, learning_curve
 from ebm.plotting.networks import network, regularization_path
 from ebm.plotting.panels import (
@@ -19,6 +20,7 @@ __all__ = [
     "category_shares",
     "comparison_figure",
     "couplings",
+    "disconnectivity_tree",
     "edge_network",
     "edge_posterior",
     "edge_probabilities",
@@ -35,4 +37,5 @@ __all__ = [
     "report_figure",
     "sum_scores",
     "thermodynamics",
+    "valley_map",
 ]

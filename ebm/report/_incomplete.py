@@ -11,7 +11,7 @@ from ebm.observables import independent_entropy
 from ebm.report._sections import (
     MAX_UNITS_MINIMA,
     couplings_of,
-    minima,
+    minima_and_valleys,
     summarize_fit,
     was_interrupted,
     while_uninterrupted,
@@ -48,7 +48,7 @@ def sections_of_incomplete_rows(
     }
     is_small = n <= MAX_UNITS_MINIMA
     return sections | while_uninterrupted(
-        was_interrupted(result), lambda: {"minima": minima(model, ensemble)} if is_small else {}
+        was_interrupted(result), lambda: minima_and_valleys(model, ensemble) if is_small else {}
     )
 
 

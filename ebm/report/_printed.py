@@ -30,7 +30,7 @@ def render(report: Sections) -> str:
     """The sections that are known, separated by empty lines."""
     parts = (
         _trouble, _data, _fit, _entropies, _couplings, _comparison, _goodness, _minima,
-        _populations, _edges, _warnings,
+        _valleys, _populations, _edges, _warnings,
     )  # fmt: skip
     texts = ("\n".join(part(report)) for part in parts)
     return "\n\n".join(text for text in texts if text)
@@ -276,6 +276,25 @@ def _minima(report: Sections) -> Lines:
         rows.append([pattern, f"{minimum.energy:.4f}", number(minimum.probability), names])
     yield f"{n_minima} local minim{plural} of the energy (changes of one unit)"
     yield from table(rows, "<>><")
+
+
+def _valleys(report: Sections) -> Lines:
+    """Basins and passes, where there is more than one valley."""
+    s = report.valleys
+    if s is None or s.n_valleys == 1:
+        return
+    rows = [["", "state", "basin", "weight", "joins", "over", "barrier"]]
+    for k, valley in enumerate(s.deepest[:_MAX_MINIMA]):
+        pattern = "".join("01"[x == 1] for x in valley.state)
+        joins = ["", "", ""]
+        if valley.joins is not None and valley.pass_energy is not None:
+            barrier = valley.pass_energy - valley.energy
+            joins = [f"{valley.joins}", f"{valley.pass_energy:.4f}", f"{barrier:.4f}"]
+        rows.append(
+            [f"{k}", pattern, f"{valley.basin_states}", number(valley.basin_weight), *joins]
+        )
+    yield f"{s.n_valleys} valleys: basins of steepest descent, lowest passes to deeper ones"
+    yield from table(rows, "><>>>>>")
 
 
 #: How names of estimators of entropy are printed.

@@ -6,20 +6,20 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._jobs import interruptible, loop
+from ebm._landscape import landscape, local_minima
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import EbmWarning, FewSamplesWarning, warn
 from ebm.inversion import pseudolikelihood
-from ebm.landscape import local_minima
 from ebm.learning import FitResult
 from ebm.learning.penalties import Penalty
 from ebm.observables import (
@@ -41,6 +41,8 @@ from ebm.report.parts import (
     Minima,
     Minimum,
     MomentMisfit,
+    Valley,
+    Valleys,
 )
 from ebm.report.sampled import SampledModel
 from ebm.spaces import Binary, Spins
@@ -106,7 +108,7 @@ def sections_of(
         freedom = fitted.effective_parameters or fitted.n_parameters
         more["goodness"] = goodness(data, ensemble, freedom, rng)
         if n <= MAX_UNITS_MINIMA:
-            more["minima"] = minima(model, ensemble)
+            more |= minima_and_valleys(model, ensemble)
         return more
 
     return sections | while_uninterrupted(interrupted, beyond_the_fit)
@@ -402,6 +404,30 @@ def minima(model: Any, ensemble: ExactEnsemble) -> Minima:
         states.astype(int).tolist(), energies.tolist(), probabilities.tolist(), strict=True
     )
     return Minima(len(lowest), tuple(Minimum(tuple(x), energy, p) for x, energy, p in deepest))
+
+
+def minima_and_valleys(model: Any, ensemble: ExactEnsemble) -> dict[str, Any]:
+    """The sections on the landscape."""
+    return {"minima": minima(model, ensemble), "valleys": valleys(model)}
+
+
+def valleys(model: Any) -> Valleys:
+    """Basins of steepest descent and the lowest passes between them, by rising energy."""
+    found = landscape(model, method="complete")
+    columns = zip(
+        found.states.astype(int).tolist(),
+        found.energies.tolist(),
+        found.sizes.astype(int).tolist(),
+        found.weights.value.tolist(),
+        found.parents.tolist(),
+        found.passes.tolist(),
+        strict=True,
+    )
+    deepest = (
+        Valley(tuple(x), *numbers, *((parent, height) if parent >= 0 else (None, None)))
+        for x, *numbers, parent, height in islice(columns, _MAX_LISTED)
+    )
+    return Valleys(len(found), tuple(deepest))
 
 
 def _rates_and_pairs(ensemble: Ensemble) -> Sequence[tuple[Array, Array]]:

@@ -65,8 +65,10 @@ class Report(Sections):
         The probabilities of edges, where they were asked for on the command line.
     route : str
         Method of the fit, as a sentence.
-    summary, fit, entropies, couplings, comparison, goodness, minima, populations, edges : records
+    summary, fit, entropies, couplings, comparison, goodness, minima, valleys : records
         The sections, see :mod:`ebm.report.parts`; a section that is not known is None.
+    populations, edges : records
+        Sections that were asked for.
     interrupted : bool
         Whether Ctrl-C ended it: what had not begun is left out.
     warnings : tuple of str

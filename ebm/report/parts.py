@@ -20,6 +20,8 @@ __all__ = [
     "PopulationShare",
     "Populations",
     "Sections",
+    "Valley",
+    "Valleys",
     "WordEntropy",
 ]
 
@@ -97,7 +99,7 @@ class FitSummary:
         Largest misfits; about zero at a maximum without a penalty. None where there is no pair, or
         where every standard error is zero.
     log_likelihood_error : float or None
-        Standard error of ln Z in nats; None where ln Z is exact.
+        Standard error of ln Z in nats; None where ln Z is exact, NaN where it cannot be told.
     """
 
     log_likelihood: float
@@ -319,6 +321,50 @@ class Minima:
 
 
 @dataclass(frozen=True)
+class Valley:
+    """A minimum, or a plateau of equal energies, with its basin of steepest descent.
+
+    Parameters
+    ----------
+    state : tuple of int, (n_units,)
+        Value of each unit.
+    energy : float
+        Energy in units of k_B T.
+    basin_states : int
+        Number of states of the basin.
+    basin_weight : float
+        Their probability.
+    joins : int or None
+        Number of the deeper valley in which it ends, None for the deepest.
+    pass_energy : float or None
+        Energy of the lowest pass to it.
+    """
+
+    state: tuple[int, ...]
+    energy: float
+    basin_states: int
+    basin_weight: float
+    joins: int | None
+    pass_energy: float | None
+
+
+@dataclass(frozen=True)
+class Valleys:
+    """The valleys of a model, see :func:`ebm.landscape`.
+
+    Parameters
+    ----------
+    n_valleys : int
+        Number of minima, where a plateau of equal energies is one.
+    deepest : tuple of Valley
+        The thousand lowest by increasing energy.
+    """
+
+    n_valleys: int
+    deepest: tuple[Valley, ...]
+
+
+@dataclass(frozen=True)
 class PopulationShare:
     """P(K) of the data and of two models, with errors.
 
@@ -455,6 +501,7 @@ class Sections:
     comparison: InversionComparison | None
     goodness: Goodness | None
     minima: Minima | None
+    valleys: Valleys | None = None
     populations: Populations | None = None
     edges: Edges | None = None
     interrupted: bool = False

@@ -19,7 +19,14 @@ from ebm.learning import FitResult, GradientSteps, Likelihood, Penalty, Persiste
 from ebm.learning._existence import require_changing_units
 from ebm.model import checked_energy
 from ebm.models import BoltzmannMachine, IsingModel
-from ebm.sampling import Annealing, Samples, SamplingRun, sample
+from ebm.sampling import (
+    Annealing,
+    BennettRatio,
+    Samples,
+    SamplingRun,
+    log_partition,
+    sample,
+)
 from ebm.spaces import Binary, Spins
 
 __all__ = ["MAX_UNITS_SAMPLED", "SampledModel", "fit_by_chains", "independent_units"]
@@ -37,7 +44,7 @@ MAX_PARAMETERS = 3000
 STATES_PER_PARAMETER = 20
 #: Draws with both units of a pair active, below which its covariances are not estimated.
 FEWEST_STATES = 10
-#: Steps of the annealing for ln Z, those after Ctrl-C, and draws of each chain then.
+#: Steps of the annealing for ln Z both ways, those after Ctrl-C, and draws of each chain then.
 ANNEALING_STEPS, HASTY_STEPS, HASTY_DRAWS = 2000, 100, 20
 
 
@@ -82,7 +89,8 @@ class SampledModel(Ensemble):
         energy = self.samples.estimate(self.model.energy)
         error = math.hypot(float(energy.standard_error), float(self.partition.standard_error))
         value = (self.log_partition + float(energy.value)) / unit
-        return Estimate(value, error / unit, note=energy.note)
+        note = "; ".join(filter(None, (self.partition.note, energy.note)))
+        return Estimate(value, error / unit, note=note)
 
 
 def independent_units(data: WeightedStates | IncompleteEnsemble) -> Any:
@@ -150,6 +158,8 @@ def fit_by_chains(
     if partition is None:
         notes += (f"Interrupted: ln Z was estimated by an annealing of {HASTY_STEPS} steps only",)
         partition = partition_of(model, HASTY_STEPS, source, progress)
+    if partition.note:
+        notes += (f"ln Z has no error: {partition.note}",)
     return replace(
         result,
         log_likelihood=-float(data.expectation(model.energy)) - float(partition.value),
@@ -161,9 +171,9 @@ def fit_by_chains(
 
 
 def partition_of(model: Any, n_steps: int, rng: np.random.Generator, progress: bool) -> Estimate:
-    """ln Z by annealing, with its error."""
-    annealing = Annealing(n_chains=100, n_steps=n_steps).run(model, rng, progress=progress)
-    return Estimate(annealing.log_partition, annealing.log_partition_error)
+    """ln Z by annealing, half of the steps each way; an error that would be too small is NaN."""
+    ratio = BennettRatio(Annealing(n_chains=100, n_steps=n_steps // 2))
+    return log_partition(model, ratio, rng=rng, progress=progress)
 
 
 def _errors(

@@ -38,12 +38,16 @@ class LayerWalk:
         self._streams: Words = chains.streams
         self._blocks = block_slices(len(self._work))
         self._inputs = np.empty((len(self._work), self._weights.shape[1]), np.float32)
-        self._map(self._rise)
+        self.renew()
 
     @property
     def chains(self) -> ChainState:
         """The states in the coding of the model, and the streams as they are."""
         return ChainState(self._sweeper.read(self._work), self._streams)
+
+    def renew(self) -> None:
+        """The product v·U of the states as they are, also where a move was interrupted."""
+        self._map(self._rise)
 
     def move(self, fraction: float, n_sweeps: int = 1) -> None:
         """Sweeps v → h → v at a fraction s of the path."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._arrays import as_floats, as_integer
+from ebm._jobs import interruptible
 from ebm._parallel import single_threaded_blas
 from ebm._progress import ticker
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate
-from ebm.errors import EbmError, ModelError, PoorWeightsWarning, warn
+from ebm.errors import EbmError, EbmWarning, ModelError, PoorWeightsWarning, warn
 from ebm.forms import LayeredForm, offered_form
 from ebm.model import EnergyModel, checked_energy
 from ebm.sampling._annealing_paths import (
@@ -92,7 +94,8 @@ class AnnealedSamples(Ensemble):
         """Standard error of ln Z, that of the mean weight in units of the mean.
 
         It includes the error of the first step, and for the weight of starts that were not drawn
-        one part in the number of those drawn.
+        one part in the number of those drawn. It is too small where few chains are effective, where
+        :meth:`Annealing.log_partition` gives none.
         """
         relative = len(self.states) * self.weights
         of_chains = float(relative.std(ddof=1) / math.sqrt(len(relative)))
@@ -191,11 +194,14 @@ class Annealing:
         -----
         PoorWeightsWarning
             If fewer than ten chains hold the weight.
+        EbmWarning
+            If Ctrl-C ended the steps: one step then leads to the model, whose weights are as
+            unbiased as those of all steps, and spread more.
         """
         source = generator(rng)
         path = path_to(model, source)
         tick, close = ticker(progress, len(positions_of(self)) - 1, "step")
-        samples = annealed(self, path, source, tick)
+        samples = annealed(self, path, source, tick, interruptible())
         close()
         size = samples.sample_size
         if size < FEWEST_CHAINS:
@@ -264,32 +270,42 @@ def annealed(
     path: CouplingPath | TemperedPath,
     source: np.random.Generator,
     tick: Callable[[], object],
+    cut_short: AbstractContextManager[object] | None = None,
 ) -> AnnealedSamples:
-    """Chains from the start of a path to its end: weigh, move."""
+    """Chains from the start of a path to its end: weigh, move.
+
+    Where ``cut_short`` lets Ctrl-C end the steps, one step from there leads to the end.
+    """
     schedule = positions_of(settings)
     states, start = chosen_starts(path, schedule[1], settings.n_chains, source)
     chains = ChainState(states, new_streams(source, len(block_slices(settings.n_chains))))
-    log_weights = np.zeros(settings.n_chains)
     shift = path.log_partition + start.log_mean
+    ends = path.layers if _sweeps_layers(settings) else None
+    if ends is not None:
+        walk = LayerWalk(ends, path.model.space, chains)
+        log_weights = _walked(settings, walk, tick, cut_short or nullcontext())
+        return AnnealedSamples(path.model.space, walk.chains.states, log_weights + shift, start)
+
+    def weighed(chains: ChainState, log_weights: Array, before: Any, fraction: float) -> Any:
+        model, states = path.at(fraction), chains.states
+        gains = checked_energy(before, states) - checked_energy(model, states)
+        return chains, log_weights + gains, model
+
+    # One name for all, so that Ctrl-C leaves them together.
+    reached = chains, np.zeros(settings.n_chains), path.at(schedule[1])
+    n_done = 1
     # Energies of a few hundred states are too little for a second thread.
     with single_threaded_blas():
-        walk = _walk(settings, path, chains)
-        if walk is not None:
-            walk.move(schedule[1], settings.sweeps)
-            tick()
-            for last, fraction in pairwise(schedule[1:]):
-                log_weights += walk.gains(last, fraction)
-                walk.move(fraction, settings.sweeps)
+        with cut_short or nullcontext():
+            for fraction in schedule[2:]:
+                chains, log_weights, before = reached
+                chains = settings._move(before, _revived(chains, log_weights))
                 tick()
-            states = walk.chains.states
-            return AnnealedSamples(path.model.space, states, log_weights + shift, start)
-        before = path.at(schedule[1])
-        for fraction in schedule[2:]:
-            chains = settings._move(before, _revived(chains, log_weights))
-            tick()
-            model, states = path.at(fraction), chains.states
-            log_weights += checked_energy(before, states) - checked_energy(model, states)
-            before = model
+                reached, n_done = weighed(chains, log_weights, before, fraction), n_done + 1
+        if n_done < len(schedule) - 1:
+            warn_of_short_path(n_done, len(schedule) - 1)
+            reached = weighed(*reached, 1.0)
+        chains, log_weights, before = reached
         final = settings._move(before, _revived(chains, log_weights))
         tick()
     return AnnealedSamples(path.model.space, final.states, log_weights + shift, start)
@@ -306,8 +322,8 @@ def annealed_back(
     chains = ChainState(states, new_streams(source, len(block_slices(len(states)))))
     log_weights = np.zeros(len(states))
     with single_threaded_blas():
-        walk = _walk(settings, path, chains)
-        if walk is not None:
+        if path.layers is not None and _sweeps_layers(settings):
+            walk = LayerWalk(path.layers, path.model.space, chains)
             for last, fraction in pairwise(positions_of(settings)[:0:-1]):
                 walk.move(last, settings.sweeps)
                 tick()
@@ -323,12 +339,44 @@ def annealed_back(
     return log_weights
 
 
-def _walk(
-    settings: Annealing, path: CouplingPath | TemperedPath, chains: ChainState
-) -> LayerWalk | None:
-    """Heat baths of two-valued layers along a path, or None where chains move otherwise."""
-    ends = path.layers if type(settings.sampler or Gibbs()) is Gibbs else None
-    return None if ends is None else LayerWalk(ends, path.model.space, chains)
+def _sweeps_layers(settings: Annealing) -> bool:
+    return type(settings.sampler or Gibbs()) is Gibbs
+
+
+def _walked(
+    settings: Annealing,
+    walk: LayerWalk,
+    tick: Callable[[], object],
+    cut_short: AbstractContextManager[object],
+) -> Array:
+    """Σ ln w of two-valued layers from the first step of a path to its end."""
+    schedule = positions_of(settings)
+    reached = np.zeros(settings.n_chains), schedule[1]
+    n_done = 1
+    with single_threaded_blas():
+        with cut_short:
+            for fraction in schedule[2:]:
+                log_weights, last = reached
+                walk.move(last, settings.sweeps)
+                tick()
+                reached, n_done = (log_weights + walk.gains(last, fraction), fraction), n_done + 1
+        log_weights, last = reached
+        if n_done < len(schedule) - 1:
+            warn_of_short_path(n_done, len(schedule) - 1)
+            walk.renew()
+            log_weights = log_weights + walk.gains(last, 1.0)
+        walk.move(1.0, settings.sweeps)
+        tick()
+    return log_weights
+
+
+def warn_of_short_path(n_done: int, n_steps: int) -> None:
+    """Say that Ctrl-C ended the steps of a path."""
+    warn(
+        f"interrupted after {n_done} of {n_steps} steps, from which one step led to the model; the "
+        "weights regard it",
+        EbmWarning,
+    )
 
 
 def _revived(chains: ChainState, log_weights: Array) -> ChainState:

@@ -11,7 +11,7 @@ import numpy as np
 from ebm._types import Array, Flags
 from ebm.ensembles import Estimate
 
-__all__ = ["LARGEST_R_HAT", "ChainEstimate", "estimate_of"]
+__all__ = ["LARGEST_R_HAT", "TEMPERING", "ChainEstimate", "estimate_of"]
 
 #: R̂ above which there is no error.
 LARGEST_R_HAT = 1.05
@@ -22,6 +22,8 @@ FEWEST_DRAWS, ENOUGH_DRAWS = 100, 400
 FEWEST_RARE, ENOUGH_RARE = 5, 20
 #: Factor of errors between.
 ROUGH = 1.2
+#: What helps chains across barriers, where nothing else is known of them.
+TEMPERING = "use ebm.ParallelTempering()"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -115,9 +117,9 @@ def _notes(size: Array, r_hat: Array, rare: Array, is_constant: Flags) -> Iterat
     left = ~is_constant
     cases = (
         (size, size < FEWEST_DRAWS, min, "the chains are worth {:.0f} independent draws, an error "
-         f"needs {FEWEST_DRAWS}; draw more, raise thin, or use ebm.ParallelTempering()"),
+         f"needs {FEWEST_DRAWS}; draw more, raise thin, or {TEMPERING}"),
         (r_hat, r_hat > LARGEST_R_HAT, max, "the chains disagree: split R-hat is {:.3g}, above "
-         f"{LARGEST_R_HAT}; draw longer chains, raise burn_in, or use ebm.ParallelTempering()"),
+         f"{LARGEST_R_HAT}; draw longer chains, raise burn_in, or {TEMPERING}"),
         (rare, rare < FEWEST_RARE, min, "the rarer value is worth {:.1f} independent draws, an "
          f"error needs {FEWEST_RARE}; draw more"),
         (size, size < ENOUGH_DRAWS, min, "rough: the chains are worth {:.0f} independent draws, "

@@ -122,12 +122,18 @@ def _of_populations(drawn: PopulationSamples) -> LogPartition:
         families = n_members / drawn.family_size.mean()
         doubt = f"{families:.1f} families of equal size hold a population, and {FEWEST_FAMILIES} "
         doubt += "had to: raise n_steps, sweeps or n_members"
+    # Z of each population has the mean Z, so that its ln is at most ln Z on average.
+    lower = None
+    if n_populations > 1:
+        logs = drawn.log_partitions
+        scatter = float(logs.std(ddof=1) / math.sqrt(n_populations))
+        lower = Estimate(float(logs.mean()), scatter, degrees_of_freedom=n_populations - 1)
     return LogPartition(
         drawn.log_partition,
         drawn.log_partition_error,
         drawn.kind,
         drawn.sample_size,
-        None,
+        lower,
         None,
         f"{n_populations} populations of {n_members} members",
         degrees_of_freedom=n_populations - 1 if drawn.is_trusted else math.inf,
@@ -137,7 +143,8 @@ def _of_populations(drawn: PopulationSamples) -> LogPartition:
 
 def _summed(function: Callable[[Any], Any], model: EnergyModel, name: str) -> LogPartition:
     """The attribute ``log_partition`` of what a function makes of a model, taken as exact."""
-    value = getattr(function(model), "log_partition", None)
+    answer = function(model)
+    value = getattr(answer, "log_partition", None)
     if value is None:
         raise ModelError(f"method {function!r} gives no ln Z: give ebm.Annealing() or ebm.exact")
     number = as_number(value, f"the log_partition of {function!r}")
@@ -146,7 +153,8 @@ def _summed(function: Callable[[Any], Any], model: EnergyModel, name: str) -> Lo
     if name == exact.__name__:
         is_layered = isinstance(energy_form(model), LayeredForm)
         how = "over the states of one layer" if is_layered else f"over {describe_size(model.space)}"
-        return _exactly(number, f"sum {how}")
+        route = answer.route if answer.route.startswith("elimination") else f"sum {how}"
+        return _exactly(number, route)
     return LogPartition(number, 0.0, name, math.inf, None, None, f"as {name} has it")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._arrays import as_integer
+from ebm._jobs import interruptible
 from ebm._parallel import single_threaded_blas
 from ebm._progress import ticker
 from ebm._randomness import RandomSource, generator
@@ -21,7 +22,7 @@ from ebm.model import EnergyModel, checked_energy
 from ebm.sampling._annealing_paths import path_to
 from ebm.sampling._chains import advance
 from ebm.sampling._streams import block_slices, new_streams
-from ebm.sampling.annealing import checked_schedule, positions_of
+from ebm.sampling.annealing import checked_schedule, positions_of, warn_of_short_path
 from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
 from ebm.sampling.samples import ChainState
 from ebm.spaces import StateSpace
@@ -194,6 +195,8 @@ class PopulationAnnealing:
         -----
         PoorWeightsWarning
             If few families are left, so that neither ln Z nor its error can be trusted.
+        EbmWarning
+            If Ctrl-C ended the steps: one step then leads to the model.
         """
         n_all = self.n_populations * self.n_members
         require_memory(
@@ -210,20 +213,31 @@ class PopulationAnnealing:
         chains = ChainState(path.draw(n_all, source), streams)
         log_partitions = np.full(self.n_populations, path.log_partition)
         families = np.tile(np.arange(self.n_members), (self.n_populations, 1))
-        before = path.at(schedule[0])
-        for fraction in schedule[1:]:
+
+        def step(reached: Any, fraction: float) -> Any:
+            chains, log_partitions, families, before = reached
             now = path.at(fraction)
             with single_threaded_blas():
                 gains = checked_energy(before, chains.states) - checked_energy(now, chains.states)
             chosen, log_means = resampled(gains.reshape(families.shape), source)
-            log_partitions += log_means
             families = np.take_along_axis(families, chosen, axis=1)
             places = chosen + self.n_members * np.arange(self.n_populations)[:, None]
             chains = ChainState(chains.states[places.ravel()], chains.streams)
             chains = advance(now, self.sampler or Gibbs(), chains, self.sweeps)
-            before = now
             tick()
+            return chains, log_partitions + log_means, families, now
+
+        # One name for all, so that Ctrl-C leaves them together.
+        reached: Any = chains, log_partitions, families, path.at(schedule[0])
+        n_done = 0
+        with interruptible():
+            for fraction in schedule[1:]:
+                reached, n_done = step(reached, fraction), n_done + 1
+        if n_done < len(schedule) - 1:
+            warn_of_short_path(n_done, len(schedule) - 1)
+            reached = step(reached, 1.0)
         close()
+        chains, log_partitions, families, _ = reached
         states = chains.states.reshape(*families.shape, -1)
         samples = PopulationSamples(model.space, states, log_partitions, families)
         if not samples.is_trusted and self.n_populations >= FEWEST_POPULATIONS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import Observable, observed
 from ebm.errors import EbmWarning, ModelError, PoorMixingWarning, StuckUnitWarning, warn
 from ebm.sampling._ladder import LadderState
-from ebm.sampling.chain_estimate import LARGEST_R_HAT, ChainEstimate
+from ebm.sampling.chain_estimate import LARGEST_R_HAT, TEMPERING, ChainEstimate
 from ebm.sampling.diagnostics import (
     about_own_means,
     effective_sample_size,
@@ -151,6 +151,8 @@ class Samples(Ensemble):
     final: ChainState
     clamped: tuple[int, ...] = ()
     kind = "samples"
+    #: What helps chains like these across barriers.
+    _remedy = TEMPERING
 
     def __repr__(self) -> str:
         n_chains, n_draws, _ = self.chains.shape
@@ -229,6 +231,7 @@ class Samples(Ensemble):
         self._warn_of_poor_mixing()
         values = np.stack([observed(f, chain.astype(np.float64)) for chain in self.chains])
         estimate = mean_of_chains(values, own_means=bool(self.clamped))
+        estimate = replace(estimate, note=estimate.note.replace(TEMPERING, self._remedy))
         self._say(refusal(estimate))
         return estimate
 
@@ -254,7 +257,7 @@ class Samples(Ensemble):
             f"the chains disagree: split R-hat is {r_hat[worst]:.3g} for unit "
             f"{self.space.labels[worst]!r} and above {LARGEST_R_HAT} for {len(poor)} of "
             f"{len(r_hat)} units, so neither means nor their errors can be trusted; draw longer "
-            "chains, raise burn_in, or use ebm.ParallelTempering()"
+            f"chains, raise burn_in, or {self._remedy}"
         )
 
     def _warn_of_stuck_units(self) -> None:
@@ -324,6 +327,8 @@ class ContinuousSamples:
         """
         values = self.values if f is None else np.stack([observed(f, x) for x in self.values])
         estimate = mean_of_chains(values)
+        remedy = "take longer paths of ebm.HamiltonianMonteCarlo()"
+        estimate = replace(estimate, note=estimate.note.replace(TEMPERING, remedy))
         doubt = refusal(estimate)
         if doubt is not None:
             warn(doubt, PoorMixingWarning)

@@ -83,6 +83,7 @@ class TemperedSamples(Samples):
     rejection: Array
     round_trips: int
     n_scans: int
+    _remedy = "place temperatures by ebm.ParallelTempering.for_model(model)"
 
     def __repr__(self) -> str:
         n_slots, n_chains, n_draws, _ = self.slots.shape
@@ -176,10 +177,6 @@ class TemperedSamples(Samples):
                 PoorWeightsWarning,
             )
         return ensemble
-
-    def _say(self, doubt: str | None) -> None:
-        ladder = "place temperatures by ebm.ParallelTempering.for_model(model)"
-        super()._say(doubt and doubt.replace("use ebm.ParallelTempering()", ladder))
 
     def _warn_of_gaps(self) -> None:
         poor = np.flatnonzero(self.rejection > LARGEST_REJECTION)

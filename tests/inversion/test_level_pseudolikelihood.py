@@ -269,10 +269,6 @@ class TestRefusals:
         with pytest.raises(ModelError, match="rows are wanted"):
             ebm.fit(items(), ebm.exact(items()).moments(), loss=LOSS)
 
-    def test_node_wise_regressions_are_those_of_two_values(self):
-        with pytest.raises(EbmError, match="node_wise regressions are those of two-valued units"):
-            ebm.fit(items(), rows_of(items()), loss=Pseudolikelihood(node_wise=True))
-
     def test_l1_of_single_numbers_in_a_gauge_is_refused(self):
         with pytest.raises(EbmError, match="give group_l1, which makes whole pairs zero"):
             ebm.fit(potts(), rows_of(potts()), loss=LOSS, penalty=ebm.Penalty(l1=0.1))

@@ -225,7 +225,7 @@ class TestStatements:
     def test_incomplete_rows_are_refused(self):
         rows = np.where(np.arange(16)[:, None] == [3, 5, 9, 1], np.nan, STATES)
         data = ebm.IncompleteEnsemble.from_data(rows)
-        with pytest.raises(EbmError, match="has no path: give complete rows"):
+        with pytest.raises(EbmError, match="or step from zeros: give complete rows"):
             regularization_path(flat(BINARY), data, loss=ebm.Likelihood())
         with pytest.raises(EbmError, match="need complete rows"):
             regularization_path(flat(BINARY), data)

@@ -436,7 +436,7 @@ class TestStatements:
     def test_models_and_moments_that_do_not_suit_are_refused(self):
         potts = ebm.PottsModel(np.zeros((2, 2, 3, 3)), np.zeros((2, 3)))
         with pytest.raises(ModelError, match="no pairwise model of two-valued units"):
-            InteractionScreening().of(potts, TABLE, ebm.Penalty())
+            MinimumProbabilityFlow().of(potts, TABLE, ebm.Penalty())
         with pytest.raises(ModelError, match="rows are wanted"):
             ebm.fit(flat(BINARY), TABLE.moments(), loss=MinimumProbabilityFlow())
         with pytest.raises(EbmError, match="logarithm must be True or False"):

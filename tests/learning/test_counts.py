@@ -201,3 +201,13 @@ def test_names_of_the_data_reach_the_parameters():
     data = ebm.Ensemble.from_data(rows, names=list("abcde"))
     result = ebm.fit(ebm.KPairwiseModel.for_data(data), data)
     assert result.model.parameter_names[:2] == ("b[a]", "b[b]")
+
+
+def test_a_penalty_on_biases_alone_holds_no_potential_of_a_count_without_rows():
+    rows = np.random.default_rng(0).integers(0, 2, (200, 4))
+    rows = rows[rows.sum(axis=1) < 4]
+    family = ebm.KPairwiseModel(np.zeros((4, 4)), np.zeros(4), np.zeros(5))
+    for penalty in (ebm.Penalty(), ebm.Penalty(l2_biases=0.01)):
+        with pytest.raises(ebm.errors.UnseenCountError, match=r"K = 4 .* or hold V by a penalty"):
+            ebm.fit(family, rows, penalty=penalty)
+    assert ebm.fit(family, rows, penalty=ebm.Penalty(l2=0.01)).converged

@@ -380,3 +380,21 @@ def test_steps_that_are_all_alike_are_caught(step, n_leapfrog):
     """Mutant: from 1.5 to −1.5 or back, whatever the momenta; the mean looks better than any."""
     with pytest.raises(AssertionError, match="standard errors"):
         check_mean(*width_of_oscillator(step, n_leapfrog, jitter=0.0))
+
+
+def test_advice_for_chains_over_real_numbers_is_of_their_samplers():
+    with pytest.warns(PoorMixingWarning, match="longer paths of ebm.HamiltonianMonteCarlo") as said:
+        note = ebm.sample(Well(), Langevin(0.1), n_draws=30, rng=0).estimate().note
+    assert "ParallelTempering" not in note + str([one.message for one in said])
+
+
+class Well(ebm.EnergyModel):
+    """A Gaussian of one unit."""
+
+    space = ebm.Reals(1)
+
+    def energy(self, states):
+        return (np.asarray(states) ** 2).sum(-1) / 2
+
+    def state_gradient(self, states):
+        return np.asarray(states)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ebm
+from ebm.errors import EbmWarning
 from ebm.forms import Bernoulli
 from ebm.model import checked_energy
 from ebm.sampling import _layer_walks
@@ -79,6 +80,28 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch):
         samples = ebm.Annealing(600, 20).run(model, rng=3)
         found.append((samples.states, samples.log_weights))
     assert all(np.array_equal(one, two) for one, two in zip(*found, strict=True))
+
+
+def test_an_interrupt_within_a_move_leaves_one_step_to_the_model(monkeypatch):
+    """Inputs of states that had moved are made anew."""
+    model, rise, calls = machine(8, 5, 1.0), LayerWalk._rise, []
+
+    def interrupted(self, block):
+        calls.append(block)
+        if len(calls) == interrupt_at:
+            raise KeyboardInterrupt
+        rise(self, block)
+
+    settings = ebm.Annealing(n_chains=5000, n_steps=40)
+    interrupt_at = -1
+    monkeypatch.setattr(LayerWalk, "_rise", interrupted)
+    settings.run(model, rng=0)
+    # Of calls before the first step, and of twenty blocks for each step.
+    interrupt_at, calls[:] = len(calls) - 10 * 20 - 7, []
+    with pytest.warns(EbmWarning, match="interrupted after 30 of 40 steps"):
+        samples = settings.run(model, rng=0)
+    ratio = np.exp(samples.log_partition - ebm.exact(model).log_partition)
+    check_z_scores(ratio, 1.0, samples.log_partition_error)
 
 
 def test_weights_that_single_precision_would_round_take_the_other_way():

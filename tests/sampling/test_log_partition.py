@@ -186,7 +186,7 @@ class TestMethods:
             *(n * np.log(np.exp(0.5) * np.cosh(0.2) + sign * root) for sign in (1, -1))
         )
         assert (found.method, found.standard_error) == ("exact", 0.0)
-        assert found.message == "sums over a frontier of 3 units"
+        assert found.message == "elimination of width 2"
         assert abs(found.value - exact) < 1e-10
 
     def test_chains_are_taken_elsewhere(self):

@@ -1,5 +1,7 @@
 """Population annealing: ln Z and means against enumeration, families, and what it refuses."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -110,3 +112,18 @@ def test_settings_out_of_range(settings):
 def test_no_copies():
     with pytest.raises(ModelError, match="copies"):
         ebm.PopulationAnnealing(sampler=ebm.ParallelTempering())
+
+
+def test_the_mean_of_ln_z_over_populations_bounds_it_from_below():
+    """Few steps tell the bound from ln of the mean."""
+    model = glass().scaled(2.0)
+    settings = ebm.PopulationAnnealing(n_members=30, n_populations=200, n_steps=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PoorWeightsWarning)
+        found = ebm.log_partition(model, settings, rng=0)
+    truth, lower = ebm.exact(model).log_partition, found.lower
+    assert lower.value < found.value
+    assert lower.value < truth + 4 * lower.standard_error
+    assert found.upper is None
+    alone = ebm.PopulationAnnealing(n_members=30, n_populations=1, n_steps=4)
+    assert ebm.log_partition(model, alone, rng=0).lower is None

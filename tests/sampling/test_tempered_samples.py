@@ -368,3 +368,14 @@ def test_chains_on_a_ladder_that_disagree_are_advised_to_place_it():
     samples = ebm.sample(torus(8).scaled(1.5), ladder, n_draws=200, n_chains=8, rng=0)
     with pytest.warns(PoorMixingWarning, match=r"or place temperatures by .*for_model\(model\)"):
         samples.moments()
+
+
+def test_notes_of_tempered_chains_do_not_advise_tempering():
+    with pytest.warns(PoorMixingWarning):
+        note = (
+            ebm.sample(EIGHT, ebm.ParallelTempering([0.9]), n_draws=10, rng=0)
+            .estimate(EIGHT.energy)
+            .note
+        )
+    assert "for_model(model)" in note
+    assert "ebm.ParallelTempering()" not in note

@@ -17,6 +17,7 @@ from ebm.errors import (
 from ebm.temperature import _quantities
 from ebm.temperature._by_frontier import by_frontier
 from ebm.temperature._quantities import Values
+from tests import torus_by_tempering
 from tests.lattices import EIGHT, NAMES, SIX, of_six, torus
 from tests.sampling.test_annealing import potts, restricted
 from tests.sampling.test_no_drift import Frustrated, machine
@@ -344,3 +345,9 @@ def test_observables_are_functions_by_name():
             ebm.thermodynamics(pair, [1], observables=observables)
     with pytest.raises(EbmError, match="quantity must be one of"):
         ebm.thermodynamics(pair, [1])[[1]]
+
+
+def test_magnetization_of_the_sixteen_torus_agrees_with_clusters_within_four_errors():
+    reference = torus_by_tempering.REFERENCE, torus_by_tempering.REFERENCE_ERROR
+    off, _ = torus_by_tempering.against(16, *reference, 2, n_draws=1500, n_chains=8)
+    assert abs(off).max() < 4

@@ -6,25 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ebm._landscape._energies import energies_of, finite_space, seconds_of_energies, tie_of
 from ebm._types import Array, Flags
-from ebm.enumeration._halves import all_energies
-from ebm.enumeration._limits import (
-    SECONDS_BY_HALVES,
-    SECONDS_BY_STREAMING,
-    Limits,
-    describe_size,
-    number_of_states,
-)
-from ebm.errors import ModelError
-from ebm.forms import QuadraticForm, offered_form, summable_form
-from ebm.model import EnergyModel, checked_energy, checked_space
-from ebm.spaces import FiniteSpace
+from ebm.enumeration._limits import Limits, describe_size, number_of_states
+from ebm.model import EnergyModel
 
 __all__ = ["LocalMinima", "local_minima"]
-
-
-#: Energies closer than this, relative to the largest, are the same.
-TIE = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +48,8 @@ def local_minima(
 ) -> LocalMinima:
     """Local minima of the energy, which are the local maxima of p; [EBM] Theorem 4.
 
-    They are the states x with E(x) ≤ E(x′) for every x′ that differs from x in one unit.
+    They are the states x with E(x) ≤ E(x′) for every x′ that differs from x in one unit. Of states
+    of equal energy side by side each is one; :func:`ebm.landscape` counts closed plateaus.
 
     Parameters
     ----------
@@ -92,22 +80,15 @@ def local_minima(
     array([[ 1.,  1.],
            [-1., -1.]])
     """
-    space = checked_space(model)
-    if not isinstance(space, FiniteSpace):
-        raise ModelError(f"local minima by enumeration need a finite space, got {space!r}")
-    pairwise = offered_form(model) is QuadraticForm
-    rate = SECONDS_BY_HALVES if pairwise else SECONDS_BY_STREAMING
+    space = finite_space(model, "local_minima")
     size = number_of_states(space)
     Limits(max_seconds, max_memory).require(
         f"comparing the energies of {describe_size(space)}",
-        (rate + 2e-9 * space.n) * size,
+        seconds_of_energies(model, space) + 2e-9 * space.n * size,
         25.0 * size,
         "use fewer units",
     )
-    if pairwise:
-        energies = all_energies(summable_form(model).at_origin().dense(), space)
-    else:
-        energies = np.concatenate([checked_energy(model, x) for x in space.enumerate()])
+    energies = energies_of(model, space)
     minima = np.flatnonzero(_is_minimum(energies, space.n_values.tolist()))
     minima = minima[np.argsort(energies[minima], kind="stable")]
     return LocalMinima(space.states_at(minima), energies[minima])
@@ -115,9 +96,7 @@ def local_minima(
 
 def _is_minimum(energies: Array, n_values: list[int]) -> Flags:
     """Whether each state is lowest along each of its n lines of q_i states."""
-    lowest = np.isfinite(energies)
-    # Energies that are equal but for rounding are ties.
-    tie = TIE * float(np.abs(energies[lowest]).max(initial=0))
+    lowest, tie = np.isfinite(energies), tie_of(energies)
     n_slower = 1
     for q in n_values:
         # The first unit is the slowest index.

@@ -1,0 +1,251 @@
+"""The exact ensemble of a model on a graph, by elimination."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ebm._arrays import as_integer
+from ebm._types import Array, Indices
+from ebm.ensembles import Moments
+from ebm.ensembles.moments import moments_of
+from ebm.enumeration._elimination import Eliminated, EliminationPlan, plan_of
+from ebm.enumeration._elimination_factors import Factors
+from ebm.enumeration._limits import Limits
+from ebm.enumeration._log_weights import ORDINARY
+from ebm.enumeration.exact_ensemble import ExactEnsemble
+from ebm.errors import ModelError, PrecisionError, ShapeError
+from ebm.model import EnergyModel
+from ebm.spaces import FiniteSpace
+from ebm.spaces._fixed_units import unit_position
+
+
+class EliminationEnsemble(ExactEnsemble):
+    """p(x) = exp(−E(x)) / Z of a model on a graph, its units summed out one after the other.
+
+    Besides what every exact ensemble has, there are ``means``, ``covariances`` of pairs that share
+    a term, and ``marginal`` of a few units. What needs all states, such as ``expectation``, is
+    refused where there are many.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ebm
+    >>> ring = np.roll(np.eye(100), 1, axis=0)
+    >>> chain = ebm.exact(ebm.IsingModel(0.5 * (ring + ring.T), np.zeros(100)))
+    >>> round(chain.log_partition - 100 * np.log(2 * np.cosh(0.5)), 9)
+    0.0
+    >>> chain.route
+    'elimination of width 2'
+    """
+
+    def __init__(
+        self,
+        model: EnergyModel,
+        space: FiniteSpace,
+        factors: Factors,
+        plan: EliminationPlan,
+        limits: Limits,
+    ) -> None:
+        self.model, self.space, self._limits = model, space, limits
+        self._factors, self._eliminated = factors, Eliminated(factors, plan)
+        self.log_partition = self._eliminated.log_total + factors.constant
+        self._resolved, self._top, self._ground = None, 0.0, 0.0
+        self._log_relative = self.log_partition
+        self._block_log_weights = np.zeros(1)
+        self.route = f"elimination of width {plan.order.width:.3g}"
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, route={self.route!r})"
+
+    @cached_property
+    def _marginals(self) -> list[Array]:
+        return self._eliminated.marginals()
+
+    def means(self) -> Array:
+        """Means of the features of the space, (n_features,), all by one pass backwards."""
+        parts = [
+            self._marginals[unit] @ self.space.features_of(unit) for unit in range(self.space.n)
+        ]
+        return np.concatenate(parts)
+
+    def covariances(self, i: Indices, j: Indices) -> Array:
+        """Covariances of the values of pairs of units, (k,).
+
+        Pairs that share a term cost nothing more; any other one costs one sum over the graph.
+
+        Parameters
+        ----------
+        i, j : ndarray of int, (k,)
+            The units.
+
+        Returns
+        -------
+        ndarray, (k,)
+            E[x_i x_j] − E[x_i] E[x_j] in the coding of the space.
+
+        Raises
+        ------
+        EnumerationLimitError
+            If pairs that share no term would take too long.
+        """
+        values = [self.space.values_of(unit) for unit in range(self.space.n)]
+        known = self._pair_places
+        others = {pair for pair in _sorted(i, j) if pair not in known and pair[0] != pair[1]}
+        seconds = len(others) * self._eliminated.plan.seconds
+        self._require(f"covariances of {len(others)} pairs that share no term", seconds)
+        tables = {pair: self.marginal(pair) for pair in others}
+        answer = np.empty(len(i))
+        for k, (a, b) in enumerate(_sorted(i, j)):
+            # About the means no digits are lost.
+            first, second = (values[u] - self._marginals[u] @ values[u] for u in (a, b))
+            if a == b:
+                answer[k] = self._marginals[a] @ first**2
+            elif (a, b) in tables:
+                answer[k] = first @ tables[a, b] @ second
+            else:
+                answer[k] = first @ self._of_scope((a, b)) @ second
+        return answer
+
+    def marginal(self, units: Sequence[int | str]) -> Array:
+        """The joint distribution of a few units.
+
+        Parameters
+        ----------
+        units : sequence of int or str
+            Units by number or by name, each once.
+
+        Returns
+        -------
+        ndarray, (q_1, …, q_k)
+            Probabilities of their values, in increasing order of the values.
+
+        Raises
+        ------
+        ShapeError
+            If there is no unit, or one twice.
+        EnumerationLimitError
+            If the graph with these units joined is too wide.
+        """
+        numbers = [unit_position(unit, self.space, "units") for unit in units]
+        if not numbers or len(set(numbers)) < len(numbers):
+            raise ShapeError(f"units must be different units, at least one, got {list(units)!r}")
+        scope = tuple(numbers)
+        shape = [len(self.space.values_of(unit)) for unit in numbers]
+        if len(scope) == 1:
+            return self._marginals[scope[0]].copy()
+        factors = self._factors._replace(
+            scopes=[*self._factors.scopes, scope],
+            tables=[*self._factors.tables, np.zeros(shape)],
+        )
+        plan = plan_of(factors)
+        require_affordable(plan, self._limits, f"the joint distribution of {len(scope)} units")
+        return Eliminated(factors, plan).marginals()[-1].reshape(shape)
+
+    def moments(self) -> Moments:
+        """Means and covariances of all features, by one sum for each value of each unit.
+
+        Raises
+        ------
+        EnumerationLimitError
+            If that would take too long: ``means`` and ``covariances`` of chosen pairs cost less.
+        """
+        return self._moments
+
+    @cached_property
+    def _moments(self) -> Moments:
+        space, plan = self.space, self._eliminated.plan
+        self._require(
+            f"covariances of all {space.n_features} features",
+            plan.seconds * float((space.n_values - 1).sum()),
+        )
+        features = [space.features_of(unit) for unit in range(space.n)]
+        mean, ends = self.means(), np.cumsum(space.widths)
+        second = np.zeros((space.n_features, space.n_features))
+        for unit, end in enumerate(ends):
+            own = slice(end - space.widths[unit], end)
+            conditional = np.zeros((len(features[unit]), space.n_features))
+            for value in range(len(features[unit])):
+                share = self._marginals[unit][value]
+                if share > 0:
+                    conditional[value] = share * (self._means_at(unit, value) - mean)
+            second[own] = (features[unit] - mean[own]).T @ conditional
+        return moments_of(space, mean, (second + second.T) / 2, self.log_partition)
+
+    def _means_at(self, unit: int, value: int) -> Array:
+        """Means given one value of a unit."""
+        tables = list(self._factors.tables)
+        # Half of the range of double precision below the others.
+        only = np.full(len(tables[unit]), -np.inf)
+        only[value] = 0.0
+        tables[unit] = only
+        given = Eliminated(self._factors._replace(tables=tables), self._eliminated.plan)
+        marginals = given.marginals()
+        parts = [marginals[other] @ self.space.features_of(other) for other in range(self.space.n)]
+        return np.concatenate(parts)
+
+    def _mean_relative_energy(self) -> float:
+        if len(self._factors.n_values) > self.space.n:
+            # The energy of a machine is that of its hidden units summed out.
+            return super()._mean_relative_energy()
+        total = -self._factors.constant
+        for table, share in zip(self._factors.tables, self._marginals, strict=True):
+            total -= float(table.ravel() @ share)
+        return total
+
+    def _draw_in_block(self, block: int, n_draws: int, rng: np.random.Generator) -> Array:
+        levels = self._eliminated.draw(as_integer(n_draws, "n_draws"), rng)
+        return self.space.states(levels[:, : self.space.n])
+
+    @cached_property
+    def _pair_places(self) -> dict[tuple[int, int], int]:
+        scopes = enumerate(self._factors.scopes)
+        return {tuple(sorted(scope)): k for k, scope in scopes if len(scope) == 2}  # type: ignore[misc]
+
+    def _of_scope(self, pair: tuple[int, int]) -> Array:
+        """The distribution of two units that share a term, lower one first."""
+        k = self._pair_places[pair]
+        scope = self._factors.scopes[k]
+        shape = [len(self.space.values_of(unit)) for unit in scope]
+        table = self._marginals[k].reshape(shape)
+        return table if scope == pair else table.T
+
+    def _require(self, what: str, seconds: float) -> None:
+        remedy = "ask for means(), and for covariances(i, j) of pairs that share a term"
+        self._limits.require(what, seconds, 0.0, remedy)
+
+
+def _sorted(i: Any, j: Any) -> list[tuple[int, int]]:
+    pairs = zip(np.asarray(i).tolist(), np.asarray(j).tolist(), strict=True)
+    return [(min(pair), max(pair)) for pair in pairs]
+
+
+def require_affordable(plan: EliminationPlan, limits: Limits, what: str) -> None:
+    """Refuse an elimination above the limits, with its width and what there is instead."""
+    limits.require(
+        f"{what} by elimination of width {plan.order.width:.4g}",
+        min(plan.seconds, 1e300),
+        min(plan.n_bytes, 1e300),
+        "take fewer units; on trees and nearly trees there is ebm.perturbation.bethe, beyond "
+        "enumeration there are ebm.sample and ebm.log_partition",
+    )
+
+
+def elimination_of(
+    model: EnergyModel, space: FiniteSpace, factors: Factors, plan: EliminationPlan, limits: Limits
+) -> EliminationEnsemble | None:
+    """The ensemble by elimination; None where energies are too large for plain sums."""
+    total = sum(float(np.abs(table).max()) for table in factors.tables)
+    if not math.isfinite(total):
+        raise ModelError("the terms of the model must be finite")
+    if total > ORDINARY:
+        return None
+    require_affordable(plan, limits, f"summing over {space.size_as_powers} states")
+    try:
+        return EliminationEnsemble(model, space, factors, plan, limits)
+    except PrecisionError:
+        return None

@@ -1,0 +1,179 @@
+"""Exact sums over models on graphs, one unit after the other."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse
+
+import ebm
+from ebm.enumeration import _elimination
+from ebm.enumeration._elimination import Eliminated, plan_of
+from ebm.enumeration._elimination_ensemble import elimination_of
+from ebm.enumeration._elimination_factors import factors_of
+from ebm.enumeration._limits import Limits
+
+
+def eliminated(model):
+    factors = factors_of(model, model.space)
+    return elimination_of(model, model.space, factors, plan_of(factors), Limits())
+
+
+def on_graph(graph, stream, size=1.0):
+    graph = nx.convert_node_labels_to_integers(graph, ordering="sorted")
+    n = len(graph)
+    i, j = np.array(graph.edges).T
+    couplings = np.zeros((n, n))
+    couplings[i, j] = couplings[j, i] = size * stream.normal(size=len(i))
+    return ebm.IsingModel(scipy.sparse.csr_array(couplings), size * stream.normal(size=n))
+
+
+def uniform_lattice(length, coupling, *, periodic):
+    graph = nx.grid_2d_graph(length, length, periodic=periodic)
+    matrix = coupling * nx.to_scipy_sparse_array(graph, dtype=float)
+    return ebm.IsingModel(scipy.sparse.csr_array(matrix), np.zeros(length**2))
+
+
+def models():
+    stream = np.random.default_rng(0)
+    graph = nx.gnm_random_graph(10, 16, seed=1)
+    spins = on_graph(graph, stream)
+    yield spins
+    yield spins.to_binary()
+    terms = {(0, 1, 2): 1.0, (3,): 0.5, (2, 4, 6, 5): -0.7, (7, 8): 0.3}
+    yield ebm.InteractionModel(terms, ebm.Spins(9))
+    yield ebm.InteractionModel(terms, ebm.Binary(9))
+    couplings = np.zeros((6, 6, 3, 3))
+    for i, j in [(0, 1), (2, 1), (2, 3), (3, 4), (4, 5), (5, 0), (1, 4)]:
+        couplings[i, j] = stream.normal(size=(3, 3))
+        couplings[j, i] = couplings[i, j].T
+    yield ebm.PottsModel(couplings, stream.normal(size=(6, 3)))
+
+
+@pytest.mark.parametrize("model", list(models()))
+def test_all_answers_equal_sums_over_states(model):
+    states, graph = ebm.exact(model), eliminated(model)
+    assert graph.log_partition == pytest.approx(states.log_partition, abs=1e-12)
+    moments, expected = graph.moments(), states.moments()
+    np.testing.assert_allclose(moments.mean, expected.mean, atol=1e-13)
+    np.testing.assert_allclose(moments.covariance, expected.covariance, atol=1e-13)
+    np.testing.assert_allclose(graph.means(), expected.mean, atol=1e-13)
+    assert graph.entropy() == pytest.approx(states.entropy(), abs=1e-12)
+    assert graph.mean_energy() == pytest.approx(states.mean_energy(), abs=1e-12)
+    some = model.space.random(5, 1)
+    np.testing.assert_allclose(graph.log_probability(some), states.log_probability(some))
+
+
+@pytest.mark.parametrize("model", list(models()))
+def test_marginals_of_units_that_share_no_term_are_exact(model):
+    graph, units = eliminated(model), (4, 0, 3)
+    levels = model.space.levels(model.space.states_at(np.arange(int(model.space.size))))
+    expected = np.zeros(model.space.n_values[list(units)])
+    np.add.at(expected, tuple(levels[:, list(units)].T), ebm.exact(model).weights)
+    np.testing.assert_allclose(graph.marginal(units), expected, atol=1e-13)
+
+
+def test_draws_have_the_exact_probabilities():
+    model = next(models())
+    graph = eliminated(model)
+    expected = model.space.size * ebm.exact(model).weights
+    counts = np.bincount(model.space.index(graph.sample(200_000, rng=0)), minlength=2**10)
+    scores = (counts - expected / 2**10 * 200_000) / np.sqrt(expected / 2**10 * 200_000)
+    assert (scores**2).mean() == pytest.approx(1, abs=0.2)
+
+
+def test_the_gradient_of_ln_z_is_the_mean_of_the_terms():
+    stream = np.random.default_rng(3)
+    model = on_graph(nx.random_regular_graph(3, 60, seed=1), stream, 0.5)
+    slopes = -model.mean_energy_gradient(ebm.exact(model))
+    direction, step = stream.normal(size=len(slopes)), 1e-4
+    ends = [
+        ebm.exact(model.with_parameters(model.parameters + sign * step * direction)).log_partition
+        for sign in (1, -1)
+    ]
+    assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(slopes @ direction, rel=1e-6)
+
+
+def test_a_peak_forgotten_on_the_way_back_is_seen():
+    graph = eliminated(next(models()))
+    graph._eliminated.peaks = np.ones_like(graph._eliminated.peaks)
+    assert abs(graph._marginals[0].sum() - 1) > 0.1
+
+
+@pytest.mark.parametrize("periodic", [True, False])
+def test_a_ring_and_a_chain_of_1000_sites_have_their_closed_form(periodic):
+    graph = nx.cycle_graph(1000) if periodic else nx.path_graph(1000)
+    matrix = 0.5 * nx.to_scipy_sparse_array(graph, dtype=float)
+    ensemble = ebm.exact(ebm.IsingModel(scipy.sparse.csr_array(matrix), np.zeros(1000)))
+    n_bonds = 1000 if periodic else 999
+    exact = 1000 * np.log(2) + n_bonds * np.log(np.cosh(0.5))
+    exact += np.log1p(np.tanh(0.5) ** 1000) if periodic else 0.0
+    assert ensemble.log_partition == pytest.approx(exact, rel=1e-13)
+
+
+def test_a_tree_of_1000_sites_equals_bethe():
+    model = on_graph(nx.random_labeled_tree(1000, seed=0), np.random.default_rng(1), 0.5)
+    exact, messages = ebm.exact(model), ebm.perturbation.bethe(model)
+    assert exact.log_partition == pytest.approx(messages.log_partition, rel=1e-12)
+
+
+def test_lattices_reproduce_known_sums():
+    """16 × 16 open, K = .44, and its sum of bonds; 8 × 8 torus by 2^8 transfer matrices."""
+    model = uniform_lattice(16, 0.44, periodic=False)
+    ensemble = eliminated(model)
+    assert ensemble.log_partition == pytest.approx(232.393789864671, abs=1e-10)
+    assert ensemble.covariances(*model.pairs).sum() == pytest.approx(299.253174382, abs=1e-8)
+    rows = ebm.Spins(8).states_at(np.arange(256))
+    inside = (rows * np.roll(rows, 1, axis=1)).sum(axis=1) * 0.44
+    transfer = np.exp(0.44 * rows @ rows.T + (inside[:, None] + inside) / 2)
+    exact = np.log((np.linalg.eigvalsh(transfer) ** 8).sum())
+    torus = ebm.exact(uniform_lattice(8, 0.44, periodic=True))
+    assert torus.log_partition == pytest.approx(exact, abs=1e-10)
+
+
+def test_a_machine_through_its_graph_equals_the_sum_over_its_layer():
+    stream = np.random.default_rng(0)
+    numbers = stream.normal(size=(30, 8)), stream.normal(size=30), stream.normal(size=8)
+    machine = ebm.RestrictedBoltzmannMachine(*numbers)
+    graph, layer = eliminated(machine), ebm.exact(machine)
+    assert graph.log_partition == pytest.approx(layer.log_partition, rel=1e-13)
+    np.testing.assert_allclose(graph.means(), layer.moments().mean, atol=1e-12)
+
+
+def test_wide_graphs_are_refused_with_width_and_a_way_out():
+    free = uniform_lattice(32, 0.3, periodic=False)
+    # Without a field there is a determinant.
+    model = ebm.IsingModel(free.couplings, np.full(32**2, 0.1))
+    with pytest.raises(ebm.errors.EnumerationLimitError, match=r"width 3\d.*log_partition"):
+        ebm.exact(model)
+
+
+def test_covariances_that_are_not_affordable_are_refused_and_never_zero():
+    model, limits = uniform_lattice(14, 0.3, periodic=False), Limits(0.5)
+    factors = factors_of(model, model.space)
+    ensemble = elimination_of(model, model.space, factors, plan_of(factors), limits)
+    with pytest.raises(ebm.errors.EnumerationLimitError, match="covariances"):
+        ensemble.moments()
+    far = eliminated(uniform_lattice(6, 0.3, periodic=False))
+    assert far.covariances([0], [35])[0] > 0
+
+
+def test_underflow_that_matters_is_refused(monkeypatch):
+    model = on_graph(nx.path_graph(40), np.random.default_rng(0), 400.0)
+    factors = factors_of(model, model.space)
+    with pytest.raises(ebm.errors.PrecisionError):
+        Eliminated(factors, plan_of(factors))
+    assert _elimination.LARGEST_REACH < 708 - 40
+
+
+def test_a_fit_on_a_sparse_graph_is_exact_maximum_likelihood():
+    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 14), ordering="sorted")
+    truth = on_graph(graph, np.random.default_rng(5), 0.4)
+    rows = ebm.exact(truth).sample(4000, rng=1)
+    flat = truth.with_parameters(np.zeros(len(truth.parameters)))
+    result = ebm.fit(flat, rows)
+    assert result.converged
+    data = ebm.Ensemble.from_data(rows, space=ebm.Spins(42))
+    averages = [result.model.mean_energy_gradient(p) for p in (ebm.exact(result.model), data)]
+    np.testing.assert_allclose(*averages, atol=1e-6)
