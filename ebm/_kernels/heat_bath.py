@@ -349,8 +349,8 @@ def first_colors(starts, neighbors, order, colors):
 
 
 @kernel
-def update_layer(inputs, biases, stream, states):
-    """Heat bath of a layer of independent units: inputs and states (chains, units)."""
+def update_layer(inputs, biases, stream, states, scale):
+    """Heat bath of a layer of independent units: log-odds b + s u of inputs u, (chains, units)."""
     chains, units = states.shape
     lanes = stream.shape[1]
     words = np.empty((units // 2 + lanes) // lanes * lanes, np.uint64)
@@ -358,4 +358,4 @@ def update_layer(inputs, biases, stream, states):
     for c in range(chains):
         fill_thresholds(stream, words, thresholds)
         for i in range(units):
-            states[c, i] = _f(1) if inputs[c, i] + biases[i] > thresholds[i] else _f(0)
+            states[c, i] = _f(1) if scale * inputs[c, i] + biases[i] > thresholds[i] else _f(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.models import _couplings
 from ebm.models._library import library_model
 from ebm.sampling._chains import advance
+from ebm.sampling._layer_walks import LayerWalk, layer_ends
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling._tempered_models import Tempered, tempered
 from ebm.sampling.gibbs import Gibbs
@@ -72,6 +74,11 @@ class CouplingPath:
         uniform = rng.random((n_states, len(self.odds)))
         return np.asarray(np.where(uniform < _sigmoid(self.odds), high, low))
 
+    @cached_property
+    def layers(self) -> tuple[LayeredForm, LayeredForm] | None:
+        """Both ends as {0,1} layers at center 0, where single precision suffices for them."""
+        return layer_ends(self.at(0.0), self.model)
+
     def at(self, fraction: float) -> EnergyModel:
         """The model of the same family at a fraction of the path."""
         if fraction == 1:
@@ -95,6 +102,7 @@ class TemperedPath:
     """s E(x), from the uniform distribution."""
 
     model: Any
+    layers = None
 
     @property
     def log_partition(self) -> float:
@@ -184,7 +192,15 @@ def _pilot(model: Any, rng: np.random.Generator, *, keeps_units: bool = False) -
     """
     states = model.space.random(PILOT_CHAINS, rng)
     chains = ChainState(states, new_streams(rng, len(block_slices(PILOT_CHAINS))))
-    for beta in np.linspace(0, 1, PILOT_STEPS):
+    betas = np.linspace(0, 1, PILOT_STEPS)
+    ends = None if keeps_units else layer_ends(model.scaled(0.0), model)
+    if ends is not None:
+        with single_threaded_blas():
+            walk = LayerWalk(ends, model.space, chains)
+            for beta in betas:
+                walk.move(float(beta))
+        return np.asarray(walk.chains.states)
+    for beta in betas:
         part = model.with_parameters(_weakened(model, float(beta))) if keeps_units else None
         chains = advance(part or model.scaled(float(beta)), Gibbs(), chains, 1)
     return np.asarray(chains.states)
@@ -234,7 +250,6 @@ def chosen_starts(
     Starts that the model gives no weight, a hundredth of them or so with large couplings, would be
     met by some runs of a hundred chains and not by others.
     """
-    before, after = path.at(0.0), path.at(fraction)
     states = path.draw(n_chains, rng)
     more = min((STARTS - 1) * n_chains, MOST_NUMBERS // states.shape[1] - n_chains)
     if more > 0:
@@ -242,7 +257,15 @@ def chosen_starts(
     rows = max(1, 2**20 // states.shape[1])
     parts = [states[first : first + rows] for first in range(0, len(states), rows)]
     with single_threaded_blas():
-        gains = [checked_energy(before, part) - checked_energy(after, part) for part in parts]
+        if path.layers is None:
+            before, after = path.at(0.0), path.at(fraction)
+            gains = [checked_energy(before, part) - checked_energy(after, part) for part in parts]
+        else:
+            none = np.empty((0, 4, 0), dtype=np.uint64)
+            walks = [
+                LayerWalk(path.layers, path.model.space, ChainState(part, none)) for part in parts
+            ]
+            gains = [walk.gains(0.0, fraction) for walk in walks]
     log_weights = np.concatenate(gains)
     largest = float(log_weights.max())
     if np.isneginf(largest):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from ebm.sampling._annealing_paths import (
     path_to,
 )
 from ebm.sampling._chains import advance
+from ebm.sampling._layer_walks import LayerWalk
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
 from ebm.sampling.partition_estimate import LogPartition
@@ -277,6 +279,12 @@ def annealed(
     schedule = positions_of(settings)
     states, start = chosen_starts(path, schedule[1], settings.n_chains, source)
     chains = ChainState(states, new_streams(source, len(block_slices(settings.n_chains))))
+    shift = path.log_partition + start.log_mean
+    ends = path.layers if _sweeps_layers(settings) else None
+    if ends is not None:
+        walk = LayerWalk(ends, path.model.space, chains)
+        log_weights = _walked(settings, walk, tick, cut_short or nullcontext())
+        return AnnealedSamples(path.model.space, walk.chains.states, log_weights + shift, start)
 
     def weighed(chains: ChainState, log_weights: Array, before: Any, fraction: float) -> Any:
         model, states = path.at(fraction), chains.states
@@ -300,8 +308,7 @@ def annealed(
         chains, log_weights, before = reached
         final = settings._move(before, _revived(chains, log_weights))
         tick()
-    log_weights += path.log_partition + start.log_mean
-    return AnnealedSamples(path.model.space, final.states, log_weights, start)
+    return AnnealedSamples(path.model.space, final.states, log_weights + shift, start)
 
 
 def annealed_back(
@@ -314,14 +321,52 @@ def annealed_back(
     """Σ ln w of chains from states of the end of a path to its first step: move, weigh."""
     chains = ChainState(states, new_streams(source, len(block_slices(len(states)))))
     log_weights = np.zeros(len(states))
-    after = path.at(1.0)
     with single_threaded_blas():
+        if path.layers is not None and _sweeps_layers(settings):
+            walk = LayerWalk(path.layers, path.model.space, chains)
+            for last, fraction in pairwise(positions_of(settings)[:0:-1]):
+                walk.move(last, settings.sweeps)
+                tick()
+                log_weights += walk.gains(last, fraction)
+            return -log_weights
+        after = path.at(1.0)
         for fraction in positions_of(settings)[-2:0:-1]:
             chains = settings._move_back(after, chains)
             tick()
             model, states = path.at(fraction), chains.states
             log_weights += checked_energy(model, states) - checked_energy(after, states)
             after = model
+    return log_weights
+
+
+def _sweeps_layers(settings: Annealing) -> bool:
+    return type(settings.sampler or Gibbs()) is Gibbs
+
+
+def _walked(
+    settings: Annealing,
+    walk: LayerWalk,
+    tick: Callable[[], object],
+    cut_short: AbstractContextManager[object],
+) -> Array:
+    """Σ ln w of two-valued layers from the first step of a path to its end."""
+    schedule = positions_of(settings)
+    reached = np.zeros(settings.n_chains), schedule[1]
+    n_done = 1
+    with single_threaded_blas():
+        with cut_short:
+            for fraction in schedule[2:]:
+                log_weights, last = reached
+                walk.move(last, settings.sweeps)
+                tick()
+                reached, n_done = (log_weights + walk.gains(last, fraction), fraction), n_done + 1
+        log_weights, last = reached
+        if n_done < len(schedule) - 1:
+            warn_of_short_path(n_done, len(schedule) - 1)
+            walk.renew()
+            log_weights = log_weights + walk.gains(last, 1.0)
+        walk.move(1.0, settings.sweeps)
+        tick()
     return log_weights
 
 

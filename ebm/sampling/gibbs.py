@@ -390,14 +390,14 @@ class LayerSweeper(TwoValued):
         hidden = np.empty((len(work), self._up.shape[1]), dtype=self.dtype)
         n = self.n_swept or work.shape[1]
         swept = work if n == work.shape[1] else np.ascontiguousarray(work[:, :n])
-        up, down = np.empty_like(hidden), np.empty_like(swept)
+        up, down, one = np.empty_like(hidden), np.empty_like(swept), np.float32(1)
         for _ in range(n_sweeps):
             visible = work if visible_center is None else work - visible_center
             np.matmul(visible, self._up, out=up)
-            update_layer(up, self._hidden, stream, hidden)
+            update_layer(up, self._hidden, stream, hidden, one)
             moved = hidden if hidden_center is None else hidden - hidden_center
             np.matmul(moved, self._up[:n].T, out=down)
-            update_layer(down, self._visible[:n], stream, swept)
+            update_layer(down, self._visible[:n], stream, swept, one)
             if swept is not work:
                 work[:, :n] = swept
 

@@ -1,12 +1,12 @@
 """Gibbs sweeps beside those of other packages; nothing is asserted.
 
-    python -m venv peers && peers/bin/pip install -e . dwave-samplers && \
+    python -m venv peers && peers/bin/pip install -e . dwave-samplers torch && \
         OMP_NUM_THREADS=1 peers/bin/python tests/benchmarks/peers.py
 
 One thread each, in one process, runs interleaved, the least processor time of each. A peer is the
-Gibbs annealer of dwave-samplers at one temperature, or a sweep in numpy: a checkerboard of float32
-on a lattice, and one unit after the other in all chains on dense couplings. Printed are nanoseconds
-an update, and how many times as long the peers take.
+Gibbs annealer of dwave-samplers at one temperature, or a sweep in numpy or torch: a checkerboard of
+float32 on a lattice, and one unit after the other in all chains on dense couplings. Printed are
+nanoseconds an update, and how many times as long the peers take.
 """
 
 from __future__ import annotations
@@ -106,6 +106,37 @@ def one_by_one(couplings: np.ndarray, n_chains: int) -> Callable[[int], object]:
     return run
 
 
+def in_torch(
+    couplings: Any, n_chains: int, halves: list[np.ndarray]
+) -> Callable[[int], object] | None:
+    """Groups of units that are not coupled in turn, float32, all chains at once."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    torch.set_num_threads(1)
+    spins = 2.0 * torch.randint(0, 2, (couplings.shape[0], n_chains)) - 1
+    parts = []
+    for group in map(np.asarray, halves):
+        rows = couplings[group]
+        if isinstance(rows, np.ndarray):
+            weights = torch.from_numpy(2 * rows.astype(np.float32))
+        else:
+            starts, columns, values = rows.indptr, rows.indices, 2 * rows.data.astype(np.float32)
+            weights = torch.sparse_csr_tensor(
+                *map(torch.tensor, (starts, columns, values)), rows.shape
+            )
+        parts.append((torch.from_numpy(group), weights))
+
+    def run(n_sweeps: int) -> None:
+        for _ in range(n_sweeps):
+            for units, weights in parts:
+                up = torch.rand(len(units), n_chains) < torch.sigmoid(weights @ spins)
+                spins[units] = 2.0 * up - 1
+
+    return run
+
+
 def own(model: Any, n_chains: int) -> Callable[[int], object]:
     """The chains of this package, one draw after all sweeps."""
 
@@ -116,13 +147,22 @@ def own(model: Any, n_chains: int) -> Callable[[int], object]:
     return run
 
 
-def compared(name: str, model: Any, n_chains: int, numpy_sweep: Callable[[int], object]) -> None:
-    """A line of the table."""
+def compared(
+    name: str,
+    model: Any,
+    n_chains: int,
+    numpy_sweep: Callable[[int], object],
+    groups: list[np.ndarray],
+) -> None:
+    """A line of the table; units of a group are not coupled."""
     updates = model.n * n_chains
     runs = {"ebm": (own(model, n_chains), updates), "numpy": (numpy_sweep, updates)}
     peer = annealer(model, n_chains)
     if peer is not None:
         runs["dwave-samplers"] = (peer, updates)
+    of_torch = in_torch(model.couplings, n_chains, groups)
+    if of_torch is not None:
+        runs["torch"] = (of_torch, updates)
     times = nanoseconds(runs)
     others = ", ".join(
         f"{peer} {spent:.1f} ns ({spent / times['ebm']:.1f}×)"
@@ -138,14 +178,17 @@ def main() -> None:
     coupling = 0.44
     for shape in ((32, 32), (128, 128)):
         torus = ebm.from_graph(ebm.lattice(shape, coupling=coupling))
+        is_even = np.indices(shape).sum(axis=0).ravel() % 2 == 0
+        halves = [np.flatnonzero(is_even), np.flatnonzero(~is_even)]
         for n_chains in (1, 4, 64) if shape == (128, 128) else (1, 4, 64, 1024):
             sweep = checkerboard(shape, coupling, n_chains)
-            compared(f"torus {shape[0]}×{shape[1]}", torus, n_chains, sweep)
+            compared(f"torus {shape[0]}×{shape[1]}", torus, n_chains, sweep, halves)
     for n in (100, 500, 1000):
         upper = np.triu(np.random.default_rng(0).normal(0, 1 / np.sqrt(n), (n, n)), 1)
         glass = ebm.IsingModel(upper + upper.T, np.zeros(n))
         for n_chains in (4, 64, 1000):
-            compared(f"dense {n}", glass, n_chains, one_by_one(glass.couplings, n_chains))
+            sweep = one_by_one(glass.couplings, n_chains)
+            compared(f"dense {n}", glass, n_chains, sweep, list(np.arange(n)[:, None]))
 
 
 if __name__ == "__main__":
