@@ -177,3 +177,21 @@ def test_a_fit_on_a_sparse_graph_is_exact_maximum_likelihood():
     data = ebm.Ensemble.from_data(rows, space=ebm.Spins(42))
     averages = [result.model.mean_energy_gradient(p) for p in (ebm.exact(result.model), data)]
     np.testing.assert_allclose(*averages, atol=1e-6)
+
+
+@pytest.mark.parametrize("coupling", [0.2, 0.44, 0.7])
+def test_a_torus_of_100_sites_equals_kaufman(coupling):
+    # Four products over momenta, even ones weighing cosh and odd ones sinh.
+    length = 10
+    energy = np.arccosh(
+        np.cosh(2 * coupling) / np.tanh(2 * coupling)
+        - np.cos(np.pi * np.arange(2 * length) / length)
+    )
+    energy[0] = 2 * coupling + np.log(np.tanh(coupling))
+    half = length / 2 * energy
+    odd, even = half[1::2], half[::2]
+    products = sum((2 * f(part)).prod() for part in (odd, even) for f in (np.cosh, np.sinh))
+    known = np.log(products / 2) + length**2 / 2 * np.log(2 * np.sinh(2 * coupling))
+    model = uniform_lattice(length, coupling, periodic=True)
+    assert eliminated(model).log_partition == pytest.approx(known, abs=1e-10)
+    assert eliminated(model).log_partition == eliminated(model).log_partition
