@@ -195,3 +195,31 @@ def test_a_torus_of_100_sites_equals_kaufman(coupling):
     model = uniform_lattice(length, coupling, periodic=True)
     assert eliminated(model).log_partition == pytest.approx(known, abs=1e-10)
     assert eliminated(model).log_partition == eliminated(model).log_partition
+
+
+def plus_minus_lattice(length, seed, beta):
+    """±J, open edges: bond k is +1 where the top bit of splitmix64(seed 2^32 + k) is 0."""
+
+    def sign(k):
+        mask = 2**64 - 1
+        z = (seed * 2**32 + k + 0x9E3779B97F4A7C15) & mask
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        return -1 if (z ^ (z >> 31)) >> 63 else 1
+
+    n = length**2
+    matrix = scipy.sparse.lil_array((n, n))
+    for k in range(n):
+        if k % length < length - 1:
+            matrix[k, k + 1] = matrix[k + 1, k] = beta * sign(k)
+        if k < n - length:
+            matrix[k, k + length] = matrix[k + length, k] = beta * sign(n + k)
+    return ebm.IsingModel(scipy.sparse.csr_array(matrix), np.zeros(n))
+
+
+@pytest.mark.parametrize(
+    ("beta", "known"), [(0.5, 234.591653950528), (1.0, 372.782748626614), (2.0, 707.663252030472)]
+)
+def test_a_lattice_of_random_signs_has_its_reference_sum(beta, known):
+    model = plus_minus_lattice(16, 1, beta)
+    assert eliminated(model).log_partition == pytest.approx(known, abs=1e-10)
