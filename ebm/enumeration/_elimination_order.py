@@ -28,24 +28,12 @@ EFFORT, MOST_TRIES = 2.0e7, 200
 
 @dataclass(frozen=True, eq=False)
 class EliminationOrder:
-    """An order of the units and what it costs.
+    """An order of the units, the one that is summed out first at the front, and what it costs.
 
-    Parameters
-    ----------
-    units : ndarray of int, (n,)
-        The units, the one that is summed out first at the front.
-    bounds, members : ndarray of int, (n + 1,) and (Σ sizes,)
-        ``members[bounds[k] : bounds[k + 1]]`` is the clique of step k as increasing positions in
-        the order, k itself first.
-    width : float
-        log2 of the number of entries of the largest table that is left by a step; inf if it is
-        above 62.
-    work : float
-        Number of entries of the tables of all cliques together.
-    left : float
-        Number of entries of the tables left by all steps together.
-    how : str
-        The heuristic that found it.
+    ``members[bounds[k] : bounds[k + 1]]`` is the clique of step k as increasing positions in the
+    order, k itself first. ``width`` is log2 of the number of entries of the largest table that a
+    step leaves, inf above 62; ``work`` and ``left`` are the entries of the tables of all cliques
+    and of those left by all steps, ``how`` the heuristic that found it.
     """
 
     units: Indices
@@ -83,13 +71,13 @@ def best_order(
 ) -> EliminationOrder:
     """The order of least work of a graph given by the neighbors of each unit."""
     bits = np.log2(n_values)
-    best: EliminationOrder | None = None
-    for how, order in _candidates(starts, neighbors, bits, effort):
-        followed = follow(starts, neighbors, order, bits, how)
-        if best is None or followed.cost < best.cost:
-            best = followed
-    assert best is not None
-    return best
+    return min(
+        (
+            follow(starts, neighbors, order, bits, how)
+            for how, order in _candidates(starts, neighbors, bits, effort)
+        ),
+        key=lambda followed: followed.cost,
+    )
 
 
 def follow(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +12,10 @@ from ebm._arrays import as_integer
 from ebm._randomness import RandomSource
 from ebm._types import Array
 from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
-from ebm.errors import EbmError, EnumerationLimitError, ModelError
+from ebm.enumeration._planar import why_not_planar
+from ebm.enumeration._planar_graph import bonds_of, drawing_of
+from ebm.enumeration._planar_ground import planar_ground, planar_ground_state
+from ebm.errors import EbmError, EnumerationLimitError, ModelError, PrecisionError
 from ebm.forms import ROUNDING
 from ebm.ground._elimination import TIE, Elimination, least
 from ebm.ground._search import searched
@@ -21,6 +25,8 @@ from ebm.spaces import FiniteSpace
 
 __all__ = ["GroundState", "SearchRecord", "ground_state"]
 
+#: Seconds of a matching and a Pfaffian in decimals, by the square of the number of units.
+SECONDS_BY_PAIR_OF_UNITS = 5e-5
 #: States that are listed at most where all were seen.
 MOST_LISTED = 1000
 
@@ -60,8 +66,9 @@ class GroundState:
     energy : float
         The energy E of the states, in units of k_B T.
     states : ndarray, (m, n)
-        States that have it, in the coding of ``space``: at least one, and all of them only where
-        m is ``degeneracy``.
+        States that have it, in the coding of ``space``, and all of them only where m is
+        ``degeneracy``: at least one, but on tori, where the energy is proven without a state, none
+        if searches meet none.
     degeneracy : int or None
         How many states have this energy, a Python integer of any size; None where it is not known.
     is_proven : bool
@@ -104,7 +111,7 @@ class GroundState:
 def ground_state(
     model: EnergyModel,
     *,
-    method: Literal["elimination", "states", "search"] | None = None,
+    method: Literal["elimination", "planar", "states", "search"] | None = None,
     n_runs: int = 32,
     rng: RandomSource = None,
     max_seconds: float = 60.0,
@@ -114,16 +121,19 @@ def ground_state(
 
     Where the graph of the model is narrow its units are removed one by one, each leaving the table
     min_x Σ E over the units beside it with the number of states that reach it
-    :cite:`bertele1972`: exact, for pairs, terms of any size and levels. Where it is wide, tempered
-    chains are quenched, and the answer says that nothing proves it and how often it was met.
+    :cite:`bertele1972`: exact, for pairs, terms of any size and levels. Pairs without field on a
+    planar graph have a state by a lightest matching of frustrated faces, and where couplings are
+    multiples of one number the degeneracy by a Pfaffian; on a torus the Pfaffian proves the energy,
+    and a search finds a state of it. Elsewhere tempered chains are quenched, and the answer says
+    that nothing proves it and how often it was met.
 
     Parameters
     ----------
     model : EnergyModel
         A model over a finite space.
-    method : {"elimination", "states", "search"}, optional
-        Elimination, a pass over all states, or a search; by default the first that the limits
-        allow.
+    method : {"elimination", "planar", "states", "search"}, optional
+        Elimination, a matching and a Pfaffian, a pass over all states, or a search; by default the
+        first that the limits allow.
     n_runs : int
         Number of independent searches, where there are any.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
@@ -141,7 +151,7 @@ def ground_state(
     Raises
     ------
     ModelError
-        If the space is not finite, or the model has no terms to eliminate.
+        If the space is not finite, or the model is none of the kind that ``method`` asks for.
     EnumerationLimitError
         If an exact ``method`` is asked for that exceeds a limit.
 
@@ -160,10 +170,10 @@ def ground_state(
     (-32.0, 2, True)
     """
     n_runs = as_integer(n_runs, "n_runs")
-    if method not in (None, "elimination", "states", "search"):
+    if method not in (None, "elimination", "planar", "states", "search"):
         raise EbmError(
-            f"method must be 'elimination', 'states' or 'search', got {method!r}: leave it out "
-            "for the first of them that the limits allow"
+            f"method must be 'elimination', 'planar', 'states' or 'search', got {method!r}: leave "
+            "it out for the first of them that the limits allow"
         )
     limits, space = Limits(max_seconds, max_memory), checked_space(model)
     if not isinstance(space, FiniteSpace):
@@ -171,7 +181,7 @@ def ground_state(
             f"ground_state needs a finite space, {type(model).__name__} lives on {space!r}"
         )
     refusals: list[str] = []
-    for exact in (_by_elimination, _by_states):
+    for exact in (_by_elimination, _by_planar, _by_states):
         if method in (None, exact.__name__.removeprefix("_by_")):
             try:
                 answer = exact(model, space, limits)
@@ -181,12 +191,14 @@ def ground_state(
                 refusals.append(str(refusal).partition(":")[0])
                 continue
             if answer is not None:
-                return answer
+                return answer if len(answer.states) else _met(answer, model, n_runs, rng)
             if method is not None:
-                raise ModelError(
-                    f"{type(model).__name__} has no terms over few units to eliminate: try "
-                    "method='states' or method='search'"
+                reason = (
+                    why_not_planar(model)
+                    if method == "planar"
+                    else f"{type(model).__name__} has no terms over few units to eliminate"
                 )
+                raise ModelError(f"{reason}: try method='states' or method='search'")
     states, energy, energies, tolerance = searched(model, space, n_runs, rng)
     record = SearchRecord(n_runs, int((energies <= energy + tolerance).sum()), energies)
     route = f"a search by {n_runs} ladders of tempered chains, of which {record.n_met} met it"
@@ -213,6 +225,48 @@ def _by_elimination(model: EnergyModel, space: FiniteSpace, limits: Limits) -> G
     tolerance = 0.0 if tables.unit is not None else TIE * tables.size
     route = f"elimination of width {elimination.order.width:.3g} along {elimination.order.how}"
     return GroundState(energy, states, answer.number, True, route, space, tolerance)
+
+
+def _by_planar(model: EnergyModel, space: FiniteSpace, limits: Limits) -> GroundState | None:
+    """The ground state of pairs without field on a plane or a torus; None of another model.
+
+    A lightest matching of frustrated faces on a plane has a state, a Pfaffian has the degeneracy of
+    couplings that are multiples of one number. On a torus the Pfaffian has the energy, no state.
+    """
+    bonds = bonds_of(model)
+    drawing = None if isinstance(bonds, str) else drawing_of(bonds.n, bonds.ends)
+    if isinstance(bonds, str) or drawing is None:
+        return None
+    limits.require(
+        f"a matching and a Pfaffian of {space.n} units",
+        SECONDS_BY_PAIR_OF_UNITS * space.n**2,
+        0.0,
+        "take method='search'",
+    )
+    energy, number, states = None, None, np.empty((0, space.n))
+    with suppress(ModelError, PrecisionError):
+        energy, number = planar_ground(model)
+    route = "a Pfaffian in decimals"
+    if len(drawing.factors) == 1:
+        state, energy = planar_ground_state(model)
+        states = state[None]
+        route = "a lightest matching" + ("" if number is None else " and a Pfaffian in decimals")
+    if energy is None:
+        return None
+    is_counted = number is not None
+    tolerance = TIE * float(np.abs(bonds.couplings).sum())
+    return GroundState(energy, states, number, True, route, space, 0.0 if is_counted else tolerance)
+
+
+def _met(answer: GroundState, model: EnergyModel, n_runs: int, rng: RandomSource) -> GroundState:
+    """A proven energy with the states of a search, if it meets that energy."""
+    states, energy, energies, tolerance = searched(model, answer.space, n_runs, rng)
+    is_met = energies <= answer.energy + tolerance
+    record = SearchRecord(n_runs, int(is_met.sum()), energies)
+    route = f"{answer.route}, a state of it by {n_runs} ladders of tempered chains"
+    if energy > answer.energy + tolerance:
+        states, route = states[:0], f"{answer.route}; {n_runs} ladders met no state of it"
+    return replace(answer, states=states, route=route, record=record)
 
 
 def _by_states(model: EnergyModel, space: FiniteSpace, limits: Limits) -> GroundState:

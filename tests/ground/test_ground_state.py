@@ -147,6 +147,42 @@ def test_a_signed_lattice_of_side_16_has_its_known_ground_states():
     assert float(model.energy(ground.states[0])) == -346
 
 
+@pytest.mark.parametrize("periodic", [False, True])
+def test_planar_lattices_and_tori_have_the_ground_states_of_an_elimination(periodic):
+    model = ebm.from_graph(ebm.lattice((6, 6), periodic=periodic, negative=0.5, rng=3))
+    ground = ebm.ground_state(model, method="planar", n_runs=8, rng=0)
+    proven = ebm.ground_state(model, method="elimination")
+    assert (ground.energy, ground.degeneracy) == (proven.energy, proven.degeneracy)
+    assert ground.is_proven
+    np.testing.assert_array_equal(model.energy(ground.states), ground.energy)
+    assert (ground.record is not None) == periodic
+
+
+def test_a_proven_energy_that_no_search_meets_has_no_state(monkeypatch):
+    model = ebm.from_graph(ebm.lattice((4, 4), negative=0.5, rng=3))
+    worse = np.ones((1, 16)), 0.0, np.zeros(8), 0.0
+    monkeypatch.setattr(sys.modules["ebm.ground.ground_state"], "searched", lambda *_: worse)
+    ground = ebm.ground_state(model, method="planar", n_runs=8)
+    assert ground.states.shape == (0, 16)
+    assert ground.record.n_met == 0
+    assert "met no state of it" in ground.route
+
+
+def test_planar_couplings_that_are_no_multiples_have_a_state_but_no_number():
+    graph, rng = ebm.lattice((4, 4), periodic=False), np.random.default_rng(0)
+    for *_, bond in graph.edges(data=True):
+        bond["weight"] = rng.normal()
+    model = ebm.from_graph(graph)
+    ground = ebm.ground_state(model, method="planar")
+    assert ground.degeneracy is None
+    assert ground.energy == pytest.approx(ebm.ground_state(model, method="states").energy, abs=1e-12)
+
+
+def test_models_with_fields_are_not_planar():
+    with pytest.raises(ModelError, match="it has fields"):
+        ebm.ground_state(ebm.IsingModel(np.ones((3, 3)) - np.eye(3), [1, 0, 0]), method="planar")
+
+
 def test_degeneracies_beyond_all_floats_are_integers():
     """Plaquettes that share no unit have 8 ground states each; free units 2, chains of theirs."""
     n, ring = 160, np.zeros((160, 160))
