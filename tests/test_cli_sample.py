@@ -111,7 +111,8 @@ def test_chains_where_an_enumeration_takes_too_long(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     n = 60
-    model = ebm.BoltzmannMachine(np.zeros((n, n)), np.linspace(-1, 1, n))
+    couplings = np.triu(np.random.default_rng(0).normal(0, 0.01, (n, n)), 1)
+    model = ebm.BoltzmannMachine(couplings + couplings.T, np.linspace(-1, 1, n))
     assert sampled(saved(model, tmp_path), "-n", 400, "-o", tmp_path / "x.csv") == 0
     assert "400 draws of 4 Gibbs chains, 100 sweeps" in capsys.readouterr().err
     assert read_table(tmp_path / "x.csv").states.shape == (400, n)

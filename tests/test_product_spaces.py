@@ -262,8 +262,11 @@ class TestExactSums:
 
     def test_costs_are_stated_before_work(self):
         space = ebm.Product(ebm.Binary(60), ebm.Levels(9, 3))
+        empty = ebm.PairwiseModel(space)
+        couplings = np.random.default_rng(0).normal(0, 0.1, empty.parameters.size)
+        coupled = empty.with_parameters(couplings)
         with pytest.raises(EnumerationLimitError, match=r"2\^60 · 3\^9 states would take"):
-            ebm.exact(ebm.PairwiseModel(space))
+            ebm.exact(coupled)
 
 
 class TestMarginals:

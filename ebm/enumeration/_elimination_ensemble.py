@@ -30,17 +30,6 @@ class EliminationEnsemble(ExactEnsemble):
     Besides what every exact ensemble has, there are ``means``, ``covariances`` of pairs that share
     a term, and ``marginal`` of a few units. What needs all states, such as ``expectation``, is
     refused where there are many.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import ebm
-    >>> ring = np.roll(np.eye(100), 1, axis=0)
-    >>> chain = ebm.exact(ebm.IsingModel(0.5 * (ring + ring.T), np.zeros(100)))
-    >>> round(chain.log_partition - 100 * np.log(2 * np.cosh(0.5)), 9)
-    0.0
-    >>> chain.route
-    'elimination of width 2'
     """
 
     def __init__(
@@ -74,24 +63,10 @@ class EliminationEnsemble(ExactEnsemble):
         return np.concatenate(parts)
 
     def covariances(self, i: Indices, j: Indices) -> Array:
-        """Covariances of the values of pairs of units, (k,).
+        """E[x_i x_j] − E[x_i] E[x_j] of pairs of units i, j (k,) in the coding of the space, (k,).
 
-        Pairs that share a term cost nothing more; any other one costs one sum over the graph.
-
-        Parameters
-        ----------
-        i, j : ndarray of int, (k,)
-            The units.
-
-        Returns
-        -------
-        ndarray, (k,)
-            E[x_i x_j] − E[x_i] E[x_j] in the coding of the space.
-
-        Raises
-        ------
-        EnumerationLimitError
-            If pairs that share no term would take too long.
+        Pairs that share a term cost nothing more; any other one costs one sum over the graph, and
+        many of them are refused.
         """
         values = [self.space.values_of(unit) for unit in range(self.space.n)]
         known = self._pair_places
@@ -112,24 +87,10 @@ class EliminationEnsemble(ExactEnsemble):
         return answer
 
     def marginal(self, units: Sequence[int | str]) -> Array:
-        """The joint distribution of a few units.
+        """The joint distribution of a few different units, by number or name, (q_1, …, q_k).
 
-        Parameters
-        ----------
-        units : sequence of int or str
-            Units by number or by name, each once.
-
-        Returns
-        -------
-        ndarray, (q_1, …, q_k)
-            Probabilities of their values, in increasing order of the values.
-
-        Raises
-        ------
-        ShapeError
-            If there is no unit, or one twice.
-        EnumerationLimitError
-            If the graph with these units joined is too wide.
+        Values are in increasing order. It is refused where the graph with these units joined is too
+        wide.
         """
         numbers = [unit_position(unit, self.space, "units") for unit in units]
         if not numbers or len(set(numbers)) < len(numbers):
@@ -149,10 +110,7 @@ class EliminationEnsemble(ExactEnsemble):
     def moments(self) -> Moments:
         """Means and covariances of all features, by one sum for each value of each unit.
 
-        Raises
-        ------
-        EnumerationLimitError
-            If that would take too long: ``means`` and ``covariances`` of chosen pairs cost less.
+        Refused where that takes too long: ``means`` and ``covariances`` of chosen pairs cost less.
         """
         return self._moments
 

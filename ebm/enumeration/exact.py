@@ -22,6 +22,7 @@ from ebm.enumeration._limits import (
     SECONDS_BY_PRODUCTS,
     SECONDS_BY_STREAMING,
     Limits,
+    describe_size,
     number_of_states,
 )
 from ebm.enumeration._log_weights import cut_form, cut_layers
@@ -182,6 +183,8 @@ def _by_elimination(
     if factors is None:
         return None
     plan = plan_of(factors)
+    if math.isinf(plan.order.width):
+        return None
     if seconds < min(plan.seconds, limits.max_seconds):
         return None
     if plan.seconds > SHORT and offered_form(model) is QuadraticForm:
@@ -200,6 +203,25 @@ def _by_elimination(
         raise EnumerationLimitError(f"{error}; {why_not_planar(model)}") from None
 
 
+def takes_long(model: Any) -> bool:
+    """Whether sums over all states of a finite model take a second or more."""
+    space = model.space
+    is_finite = isinstance(space, FiniteSpace)
+    return is_finite and _seconds_by_states(model, space, number_of_jobs(None)) >= SHORT
+
+
+def require_sums_of_family(model: Any) -> None:
+    """Refuse a family whose parameters couple too many units, whatever their values are now."""
+    space, limits = model.space, Limits()
+    kind, n_couplings = offered_form(model), len(model.parameters) - space.n_features
+    if kind is TermForm and pairs_and_count(summable_form(model), space.n) is None:
+        seconds = SECONDS_BY_STREAMING * number_of_states(space)
+        limits.require(f"streaming {describe_size(space)}", seconds, 0.0, "take fewer units")
+    n_pairs = n_couplings / int(space.widths.max()) ** 2
+    if kind is QuadraticForm and _width_of(space.n, n_pairs) > WIDEST:
+        require_affordable(space, limits, number_of_jobs(None))
+
+
 def _seconds_by_states(model: Any, space: FiniteSpace, n_jobs: int) -> float:
     """About how long sums over all states take, of a layered machine those of its smaller layer."""
     kind, size = offered_form(model), number_of_states(space)
@@ -215,7 +237,7 @@ def _seconds_by_states(model: Any, space: FiniteSpace, n_jobs: int) -> float:
 
 
 def _least_width(model: Any, space: FiniteSpace) -> float:
-    """A width that no order is below, by the number of pairs: m ≤ wn − w(w+1)/2."""
+    """A width that no order is below, by the number of pairs."""
     form, n, n_pairs = summable_form(model), space.n, 0.0
     if isinstance(form, LayeredForm):
         n, n_pairs = sum(form.weights.shape), float(np.count_nonzero(form.weights))
@@ -223,6 +245,11 @@ def _least_width(model: Any, space: FiniteSpace) -> float:
         matrix, block = form.matrix, int(space.widths.max()) ** 2
         entries = int(matrix.count_nonzero() if is_sparse(matrix) else np.count_nonzero(matrix))
         n_pairs = (entries - n * block) / block / 2
+    return _width_of(n, n_pairs)
+
+
+def _width_of(n: int, n_pairs: float) -> float:
+    """The least width of n units with m pairs, m ≤ wn − w(w+1)/2."""
     root = max(0.0, (2 * n - 1) ** 2 - 8 * n_pairs)
     return float(2 * n - 1 - math.sqrt(root)) / 2
 

@@ -7,6 +7,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import numpy as np
+
 from ebm._arrays import as_finite
 from ebm._iterate import Run, iterate
 from ebm._jobs import interruptible
@@ -15,6 +17,7 @@ from ebm._progress import entries
 from ebm.ensembles import Ensemble, IncompleteEnsemble, Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import exact
+from ebm.enumeration.exact import require_sums_of_family, takes_long
 from ebm.errors import EbmError, LimitError, ModelError, require_memory
 from ebm.information._levels import has_fisher_of_levels
 from ebm.learning._allowed_rows import (
@@ -258,6 +261,7 @@ class LikelihoodProblem:
                 f"{type(self.family).__name__} has others: give solver=ebm.Newton() or ebm.LBFGS()"
             )
         try:
+            self._require_sums_beside_start()
             if strength.has_l1 or isinstance(solver, ProximalNewton):
                 return self.sparse().solve(solver, progress=progress, **how)
             return self._by_sums(solver, progress, **how)
@@ -266,6 +270,23 @@ class LikelihoodProblem:
                 f"{error}. To learn from chains, which need no ln Z, give "
                 "loss=ebm.Likelihood(ebm.PersistentChains())"
             ) from error
+
+    def _require_sums_beside_start(self) -> None:
+        """Refuse sums that only zeros at the start make affordable, before there is any work."""
+        if self.average is not exact or not takes_long(self.family):
+            return
+        theta, strength = self.family.parameters, self.penalty.strength
+        may_change = theta == 0
+        if strength.free is None and strength.ties is None:
+            require_sums_of_family(self.family)
+        else:
+            names = getattr(self.family, "parameter_names", None)
+            directions = strength.directions(len(theta), names)
+            may_change &= directions is None or directions.any(axis=1)
+        if may_change.any():
+            # Different numbers, so that no units are alike.
+            near = np.random.default_rng(0).uniform(5e-4, 2e-3, len(theta))
+            exact(self.family.with_parameters(np.where(may_change, near, theta)))
 
     def sparse(self) -> SparseLikelihoodProblem:
         """The same with λ Σ_ij |W_ij| at any λ, for pairwise families."""

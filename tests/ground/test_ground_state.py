@@ -175,7 +175,9 @@ def test_planar_couplings_that_are_no_multiples_have_a_state_but_no_number():
     model = ebm.from_graph(graph)
     ground = ebm.ground_state(model, method="planar")
     assert ground.degeneracy is None
-    assert ground.energy == pytest.approx(ebm.ground_state(model, method="states").energy, abs=1e-12)
+    assert ground.energy == pytest.approx(
+        ebm.ground_state(model, method="states").energy, abs=1e-12
+    )
 
 
 def test_models_with_fields_are_not_planar():
