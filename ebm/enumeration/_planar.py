@@ -90,6 +90,28 @@ class PlanarEnsemble(RealEnsemble):
             f"{first} and {second}: ask for bond_averages, or take chains, ebm.sample"
         )
 
+    def means(self) -> Array:
+        """The middle of both values, by symmetry, (n,)."""
+        return np.full(self._bonds.n, sum(float(value) for value in self.space.values) / 2)
+
+    def covariances(self, i: Indices, j: Indices) -> Array:
+        """Covariances of pairs of units, (k,): of bonds at no cost, any other by a Pfaffian."""
+        known = dict(zip(map(frozenset, self.bonds.tolist()), self.bond_averages, strict=True))
+        pairs = [(int(u), int(v)) for u, v in zip(i, j, strict=True)]
+        others = sum(frozenset(pair) not in known for pair in pairs)
+        self._limits.require(
+            f"correlations of {others} pairs without a bond by Pfaffians",
+            others * _seconds(self._drawing),
+            16.0 * len(pairs),
+            "ask for bond_averages, or pair_average(i, j) of single pairs",
+        )
+        low, high = (float(value) for value in self.space.values)
+        averages = [
+            known[frozenset(pair)] if frozenset(pair) in known else self.pair_average(*pair)
+            for pair in pairs
+        ]
+        return ((high - low) / 2) ** 2 * np.array(averages, dtype=np.float64)
+
     def moments(self) -> Moments:
         """Means and all covariances, one Pfaffian for each pair of units, and ln Z."""
         n = self._bonds.n

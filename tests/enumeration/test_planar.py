@@ -182,6 +182,16 @@ def test_bond_averages_are_derivatives_of_log_z():
     assert abs(slope - ensemble.bond_averages[bond]) < 1e-6
 
 
+def test_the_learning_gradient_of_a_planar_model_needs_its_bonds_only():
+    model = spin_glass(4, 3)
+    ensemble = by_pfaffians(model)
+    expected = model.mean_energy_gradient(ebm.exact(model).moments())
+    np.testing.assert_allclose(model.mean_energy_gradient(ensemble), expected, atol=1e-10)
+    i, j = np.triu_indices(model.n, 1)
+    full = ebm.exact(model).moments().covariance[i, j]
+    np.testing.assert_allclose(ensemble.covariances(i, j), full, atol=1e-10)
+
+
 def test_at_large_couplings_decimals_take_over():
     model = spin_glass(5, 3)
     exact = ebm.exact(model.scaled(30.0))
