@@ -54,6 +54,8 @@ def disconnectivity_tree(landscape: Any, names: Any = None) -> Figure:
     >>> figure = ebm.plotting.disconnectivity_tree(pair, {"up": [1, 1]})
     >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
     ['up', '00']
+    >>> import matplotlib.pyplot
+    >>> matplotlib.pyplot.close(figure)
     """
     _require(landscape)
     labels = _labels(landscape, names)
@@ -128,6 +130,8 @@ def valley_map(landscape: Any, names: Any = None) -> Figure:
     >>> figure = ebm.plotting.valley_map(pair, ["up", "down"])
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['1', 'up', 'down']
+    >>> import matplotlib.pyplot
+    >>> matplotlib.pyplot.close(figure)
     """
     _require(landscape)
     shown, numbers = _most_separate(landscape), list(map(str, range(len(landscape))))

@@ -59,6 +59,8 @@ def thermodynamics(record: Any, quantities: Any = None) -> Figure:
     >>> figure = ebm.plotting.thermodynamics(record, ["energy", "heat_capacity"])
     >>> [axes.get_ylabel() for axes in figure.axes]
     ['energy $U/n$', 'heat capacity $C/n$']
+    >>> import matplotlib.pyplot
+    >>> matplotlib.pyplot.close(figure)
     """
     if not (hasattr(record, "values") and hasattr(record, "betas") and hasattr(record, "method")):
         raise EbmError(
