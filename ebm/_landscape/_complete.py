@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._landscape._energies import energies_of, tie_of
-from ebm._landscape._tree import Edges, in_order
+from ebm._landscape._tree import ValleyEdges, in_order
 from ebm._landscape.overlap import profile
 from ebm._types import Array, Indices
 from ebm.enumeration._limits import number_of_states
@@ -29,7 +29,7 @@ def seconds_of_valleys(space: FiniteSpace) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Valleys:
+class LabelledStates:
     """The valley of every state: energies and labels (size,), number of each minimum (k,)."""
 
     space: FiniteSpace
@@ -39,9 +39,9 @@ class Valleys:
     tie: float
 
     @classmethod
-    def of(cls, model: EnergyModel, space: FiniteSpace) -> Valleys:
+    def of(cls, model: EnergyModel, space: FiniteSpace) -> LabelledStates:
         """Steepest descent from every state, labels in the order of the minima."""
-        from ebm._kernels.valleys import drain_plateaus, follow_down, lowest_neighbors
+        from ebm._kernels.descents import drain_plateaus, follow_down, lowest_neighbors
 
         energies = energies_of(model, space)
         if not np.isfinite(energies).any():
@@ -78,9 +78,9 @@ class Valleys:
         energies = beta * self.energies if beta else np.where(np.isinf(self.energies), np.inf, 0.0)
         return np.asarray(np.exp(energies.min() - energies))
 
-    def edges(self) -> Edges:
+    def edges(self) -> ValleyEdges:
         """Lowest edges between valleys, of which the lowest passes are made."""
-        from ebm._kernels.valleys import lowest_edges, lowest_exits
+        from ebm._kernels.descents import lowest_edges, lowest_exits
 
         strides, k = _strides(self.space), len(self.minima)
         groups, kept = np.arange(k), []
@@ -98,17 +98,17 @@ class Valleys:
             low, upper, lower = _empty((n_groups, n_groups))
             lowest_edges(self.energies, self._of(groups), *strides, low, upper, lower)
             kept.append(self._edges(low, upper, lower))
-        return Edges.joined(kept)
+        return ValleyEdges.joined(kept)
 
     def _of(self, groups: Indices) -> NDArray[Any]:
         """The group of every state."""
         return self.labels if len(groups) == groups.max() + 1 else groups[self.labels]
 
-    def _edges(self, low: Array, upper: Indices, lower: Indices) -> Edges:
+    def _edges(self, low: Array, upper: Indices, lower: Indices) -> ValleyEdges:
         is_edge = np.isfinite(low)
         tops = upper[is_edge]
         ends = np.stack([self.labels[tops], self.labels[lower[is_edge]]], axis=1)
-        return Edges(ends.astype(np.int64), low[is_edge], tops)
+        return ValleyEdges(ends.astype(np.int64), low[is_edge], tops)
 
     def profile(self, minimum: Indices) -> tuple[Array, Array, Array, Array]:
         """At each number of units that differ from a state: see :class:`OverlapProfile`."""

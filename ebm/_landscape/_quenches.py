@@ -9,7 +9,7 @@ import numpy as np
 
 from ebm._landscape._descent import Descent, Neighbors, distinct
 from ebm._landscape._energies import TIE, seconds_per_energy
-from ebm._landscape._tree import Edges, in_order
+from ebm._landscape._tree import ValleyEdges, in_order
 from ebm._types import Array, Indices
 from ebm.ensembles import Estimate
 from ebm.enumeration._limits import Limits
@@ -184,7 +184,7 @@ def missed(labels: Indices) -> Estimate:
     return Estimate(value, math.sqrt(max(variance, 1.0)) / n_groups)
 
 
-def bounds_on_passes(quenched: Quenched) -> tuple[Edges, Indices]:
+def bounds_on_passes(quenched: Quenched) -> tuple[ValleyEdges, Indices]:
     """Upper bounds by paths from each minimum to its nearest and to the deepest; highest states."""
     minima = quenched.minima
     k = len(minima)
@@ -210,4 +210,4 @@ def bounds_on_passes(quenched: Quenched) -> tuple[Edges, Indices]:
         tops[block] = top[lower, np.arange(len(there))]
     # Of forbidden states between two minima nothing is known.
     is_path = np.isfinite(heights)
-    return Edges(ends[is_path], heights[is_path], np.flatnonzero(is_path)), tops
+    return ValleyEdges(ends[is_path], heights[is_path], np.flatnonzero(is_path)), tops

@@ -24,7 +24,7 @@ def patterns_of(levels: Indices) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Edges:
+class ValleyEdges:
     """Edges between valleys: their ends (m, 2), heights (m,) and where each is highest, (m,)."""
 
     ends: Indices
@@ -32,7 +32,7 @@ class Edges:
     tops: Indices
 
     @classmethod
-    def joined(cls, parts: Sequence[Edges]) -> Edges:
+    def joined(cls, parts: Sequence[ValleyEdges]) -> ValleyEdges:
         """All edges of several sets."""
         fields = zip(*((each.ends, each.heights, each.tops) for each in parts), strict=True)
         return cls(*(np.concatenate(field) for field in fields))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from ebm._landscape._tree import patterns_of
 from ebm._text import table
 from ebm._types import Array, Indices
 from ebm.errors import EbmError
-
-if TYPE_CHECKING:
-    from ebm._landscape.valleys import Landscape
 
 __all__ = ["LandscapeChanges"]
 
@@ -47,8 +44,9 @@ class LandscapeChanges:
     LandscapeChanges(1 paired, 1 lost, 0 gained)
     """
 
-    first: Landscape
-    second: Landscape
+    # A Landscape, whose module imports this one.
+    first: Any
+    second: Any
     patterns: tuple[tuple[str, ...], tuple[str, ...]]
     pairs: Indices
     distances: Indices
@@ -61,7 +59,9 @@ class LandscapeChanges:
 
         Energies have a constant that no probability depends on: weights and barriers have none.
         """
-        return self.second.energies[self.pairs[:, 1]] - self.first.energies[self.pairs[:, 0]]
+        return np.asarray(
+            self.second.energies[self.pairs[:, 1]] - self.first.energies[self.pairs[:, 0]]
+        )
 
     @property
     def weight_changes(self) -> Array:
@@ -96,11 +96,9 @@ class LandscapeChanges:
         return "\n".join(table(rows, "<<<>>>>>"))
 
     @classmethod
-    def between(cls, first: Landscape, second: Any, max_distance: int | None) -> LandscapeChanges:
+    def between(cls, first: Any, second: Any, max_distance: int | None) -> LandscapeChanges:
         """See :meth:`ebm._landscape.Landscape.compare`."""
-        from ebm._landscape.valleys import Landscape
-
-        if not isinstance(second, Landscape):
+        if not isinstance(second, type(first)):
             raise EbmError(f"other must be a result of ebm.landscape, got {type(second).__name__}")
         space, order = second.space, np.arange(second.space.n)
         if first.space.names and space.names:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import as_integer
-from ebm._landscape._complete import BYTES_PER_STATE, Valleys, seconds_of_valleys
+from ebm._landscape._complete import BYTES_PER_STATE, LabelledStates, seconds_of_valleys
 from ebm._landscape._energies import finite_space, seconds_of_energies
 from ebm._landscape._quenches import (
     Quenched,
@@ -16,7 +16,7 @@ from ebm._landscape._quenches import (
     draws_of,
     quench,
 )
-from ebm._landscape._tree import Edges
+from ebm._landscape._tree import ValleyEdges
 from ebm._landscape.valleys import Landscape
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Indices
@@ -124,7 +124,7 @@ def landscape(
 
 
 def _complete(model: EnergyModel, space: FiniteSpace) -> Landscape:
-    valleys = Valleys.of(model, space)
+    valleys = LabelledStates.of(model, space)
     k, edges = len(valleys.minima), valleys.edges()
     parents, passes, crossings = edges.tree(k)
     none, zeros = Estimate(0.0, 0.0), np.zeros(k)
@@ -168,7 +168,7 @@ def _quenched(
     )
 
 
-def _states_of_passes(crossings: Indices, edges: Edges, tops: Array) -> Array:
+def _states_of_passes(crossings: Indices, edges: ValleyEdges, tops: Array) -> Array:
     """The state at the pass of each minimum, from those of all edges, (k, n)."""
     states = np.full((len(crossings), tops.shape[1]), np.nan)
     is_joined = crossings >= 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,9 +16,6 @@ from ebm.ensembles import Estimate, WeightedStates
 from ebm.errors import ShapeError
 from ebm.model import checked_energy
 from ebm.sampling import Samples
-
-if TYPE_CHECKING:
-    from ebm._landscape.valleys import Landscape
 
 __all__ = ["Transitions"]
 
@@ -98,7 +95,7 @@ class Transitions:
         return "\n".join(table(rows, ">>>>>>"))
 
     @classmethod
-    def of(cls, landscape: Landscape, rows: Any, interval: float, breaks: ArrayLike) -> Transitions:
+    def of(cls, landscape: Any, rows: Any, interval: float, breaks: ArrayLike) -> Transitions:
         """From rows, see :meth:`ebm._landscape.Landscape.transitions`."""
         step, k = as_finite(interval, "interval"), len(landscape)
         if step <= 0:
@@ -120,16 +117,16 @@ def _written(estimate: Estimate, at: Any) -> str:
     return f"{value:.3g} ± ?" if np.isnan(error) else str(Estimate(value, error))
 
 
-def _current(landscape: Landscape, states: Array) -> Indices:
+def _current(landscape: Any, states: Array) -> Indices:
     """The valley whose core was visited last, from the first visit to a core on."""
     valleys, exits = landscape.valley_of(states), landscape.exits
     energies = checked_energy(landscape.model, states)
     is_core = (valleys >= 0) & (energies < exits[valleys])
     last = np.maximum.accumulate(np.where(is_core, np.arange(len(states)), -1))
-    return valleys[last[last >= 0]]
+    return np.asarray(valleys[last[last >= 0]])
 
 
-def _pieces(landscape: Landscape, rows: Any, breaks: ArrayLike) -> Iterator[Array]:
+def _pieces(landscape: Any, rows: Any, breaks: ArrayLike) -> Iterator[Array]:
     """Unbroken series of states, (t, n)."""
     space = landscape.space
     if isinstance(rows, Samples):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_finite, as_integer
-from ebm._landscape._complete import Valleys
+from ebm._landscape._complete import LabelledStates
 from ebm._landscape._descent import distinct
 from ebm._landscape._energies import finite_space
 from ebm._landscape._quenches import Quenched
@@ -88,7 +88,7 @@ class Landscape:
     pass_states: Array
     missed_share: Estimate
     missed_weight: Estimate
-    _basins: Valleys | Quenched = field(repr=False)
+    _basins: LabelledStates | Quenched = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.energies)
@@ -144,7 +144,7 @@ class Landscape:
     @property
     def is_complete(self) -> bool:
         """Whether all states were looked at: nothing was missed, and passes are exact."""
-        return isinstance(self._basins, Valleys)
+        return isinstance(self._basins, LabelledStates)
 
     @property
     def sizes(self) -> Array:
@@ -217,7 +217,7 @@ class Landscape:
         >>> pair.weights_at(0), pair.weights_at(50).round(3)
         (array([0.75, 0.25]), array([1., 0.]))
         """
-        if not isinstance(self._basins, Valleys):
+        if not isinstance(self._basins, LabelledStates):
             raise ModelError(
                 "weights at another temperature need all states: take ebm.landscape of "
                 "model.scaled(beta)"
@@ -244,7 +244,7 @@ class Landscape:
         >>> pair.valley_of([[1, 1], [-1, -1], [1, -1]])
         array([0, 1, 0])
         """
-        if isinstance(self._basins, Valleys):
+        if isinstance(self._basins, LabelledStates):
             return np.asarray(self._basins.labels[self.space.index(states)].astype(np.int64))
         levels = self.space.levels(self.space.check(states))
         rows, _, places = distinct(levels.reshape(-1, self.space.n))
@@ -326,7 +326,7 @@ class Landscape:
             raise EbmError(f"minimum must be from 0 to {len(self) - 1}, got {minimum}")
         n = self.space.n
         if rows is None:
-            if not isinstance(self._basins, Valleys):
+            if not isinstance(self._basins, LabelledStates):
                 raise EbmError("energies of all states are not known: give rows, such as draws")
             columns = self._basins.profile(self.space.levels(self.states[minimum]))
         else:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array, Indices
-from ebm.enumeration._elimination_factors import Factors
+from ebm.enumeration._elimination_factors import GraphFactors
 from ebm.enumeration._elimination_order import EliminationOrder, elimination_order
 from ebm.errors import PrecisionError
 
@@ -108,7 +108,7 @@ def _plan(n_values: bytes, scopes: tuple[tuple[int, ...], ...]) -> EliminationPl
     return EliminationPlan(elimination_order(numbers, scopes), scopes)
 
 
-def plan_of(factors: Factors) -> EliminationPlan:
+def plan_of(factors: GraphFactors) -> EliminationPlan:
     """The plan of a graph; a fit asks for the same one at every step."""
     n_values = np.asarray(factors.n_values, dtype=np.intp)
     return _plan(n_values.tobytes(), tuple(factors.scopes))
@@ -117,7 +117,7 @@ def plan_of(factors: Factors) -> EliminationPlan:
 class Eliminated:
     """All messages of a model: ln Z, marginals and draws."""
 
-    def __init__(self, factors: Factors, plan: EliminationPlan) -> None:
+    def __init__(self, factors: GraphFactors, plan: EliminationPlan) -> None:
         from ebm._kernels.elimination import eliminate
 
         if not hasattr(plan, "n_entries"):

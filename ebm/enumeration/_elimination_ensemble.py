@@ -14,7 +14,7 @@ from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.ensembles.moments import moments_of
 from ebm.enumeration._elimination import Eliminated, EliminationPlan, plan_of
-from ebm.enumeration._elimination_factors import Factors
+from ebm.enumeration._elimination_factors import GraphFactors
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._log_weights import ORDINARY
 from ebm.enumeration.exact_ensemble import ExactEnsemble
@@ -36,7 +36,7 @@ class EliminationEnsemble(ExactEnsemble):
         self,
         model: EnergyModel,
         space: FiniteSpace,
-        factors: Factors,
+        factors: GraphFactors,
         plan: EliminationPlan,
         limits: Limits,
     ) -> None:
@@ -194,7 +194,11 @@ def require_affordable(plan: EliminationPlan, limits: Limits, what: str) -> None
 
 
 def elimination_of(
-    model: EnergyModel, space: FiniteSpace, factors: Factors, plan: EliminationPlan, limits: Limits
+    model: EnergyModel,
+    space: FiniteSpace,
+    factors: GraphFactors,
+    plan: EliminationPlan,
+    limits: Limits,
 ) -> EliminationEnsemble | None:
     """The ensemble by elimination; None where energies are too large for plain sums."""
     total = sum(float(np.abs(table).max()) for table in factors.tables)

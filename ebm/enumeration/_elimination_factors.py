@@ -15,7 +15,7 @@ from ebm.spaces import FiniteSpace
 from ebm.units import Spin
 
 
-class Factors(NamedTuple):
+class GraphFactors(NamedTuple):
     """Numbers of states of all units, (N,), and log weights t_a by scope, −E less a constant.
 
     The first N scopes are the units one by one; hidden units of a layered machine come last.
@@ -27,7 +27,7 @@ class Factors(NamedTuple):
     constant: float
 
 
-def factors_of(model: Any, space: FiniteSpace) -> Factors | None:
+def factors_of(model: Any, space: FiniteSpace) -> GraphFactors | None:
     """The factors of a model; None where it is not given by terms of few units."""
     kind = offered_form(model)
     if kind is None:
@@ -42,7 +42,7 @@ def factors_of(model: Any, space: FiniteSpace) -> Factors | None:
     return None
 
 
-def _of_pairs(form: QuadraticForm, space: FiniteSpace) -> Factors:
+def _of_pairs(form: QuadraticForm, space: FiniteSpace) -> GraphFactors:
     origin = form.at_origin()
     matrix = as_csr(origin.matrix).tocoo()
     ends = np.cumsum(space.widths)
@@ -67,10 +67,10 @@ def _of_pairs(form: QuadraticForm, space: FiniteSpace) -> Factors:
         else:
             scopes.append((i, j))
             tables.append(table)
-    return Factors(space.n_values, scopes, tables, -origin.constant)
+    return GraphFactors(space.n_values, scopes, tables, -origin.constant)
 
 
-def _of_layers(form: LayeredForm, space: FiniteSpace) -> Factors:
+def _of_layers(form: LayeredForm, space: FiniteSpace) -> GraphFactors:
     origin = form.at_origin()
     (n, m), v = origin.weights.shape, space.values_of(0)
     h = np.array([-1.0, 1.0]) if isinstance(form.hidden_units, Spin) else np.array([0.0, 1.0])
@@ -80,10 +80,10 @@ def _of_layers(form: LayeredForm, space: FiniteSpace) -> Factors:
     for i, j in np.argwhere(origin.weights).tolist():
         scopes.append((i, n + j))
         tables.append(origin.weights[i, j] * pair)
-    return Factors(np.full(n + m, 2), scopes, tables, -origin.constant)
+    return GraphFactors(np.full(n + m, 2), scopes, tables, -origin.constant)
 
 
-def _of_terms(form: TermForm, space: FiniteSpace) -> Factors:
+def _of_terms(form: TermForm, space: FiniteSpace) -> GraphFactors:
     values = space.values_of(0)
     tables = [np.zeros(2) for _ in range(space.n)]
     scopes: list[tuple[int, ...]] = [(unit,) for unit in range(space.n)]
@@ -94,4 +94,4 @@ def _of_terms(form: TermForm, space: FiniteSpace) -> Factors:
         elif coefficient:
             scopes.append(units)
             tables.append(table)
-    return Factors(np.asarray(space.n_values), scopes, tables, -form.constant)
+    return GraphFactors(np.asarray(space.n_values), scopes, tables, -form.constant)

@@ -22,7 +22,7 @@ UNIT = 2.0**-53
 
 
 @dataclass
-class Elimination:
+class PfaffianElimination:
     """Pf A Π σ = sign · Π |pivots|, and what the way back needs."""
 
     drawing: Drawing
@@ -189,4 +189,4 @@ def _parity(order: list[int]) -> int:
     return sign
 
 
-__all__ = ["Elimination"]
+__all__ = ["PfaffianElimination"]

@@ -19,7 +19,7 @@ from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.ensembles.moments import moments_of
 from ebm.enumeration._limits import Limits
-from ebm.enumeration._pfaffian import UNIT, Elimination
+from ebm.enumeration._pfaffian import UNIT, PfaffianElimination
 from ebm.enumeration._planar_graph import Bonds, Drawing, bonds_of, drawing_of, work_of
 from ebm.enumeration._real_ensemble import RealEnsemble
 from ebm.errors import EnumerationLimitError, PrecisionError, ShapeError
@@ -253,7 +253,7 @@ def _bytes(drawing: Drawing) -> float:
 
 def _sum_of(drawing: Drawing, odd: Any, even: Any) -> tuple[int, float, Any, float]:
     """Sign of P, ln |P|, ∂ln P/∂t of each bond, and a bound of the error of ln |P|."""
-    parts = [Elimination(drawing, signs, odd, even) for signs in drawing.signs]
+    parts = [PfaffianElimination(drawing, signs, odd, even) for signs in drawing.signs]
     unit: Any
     logs: list[Any]
     if odd.dtype == object:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array, Indices
-from ebm.enumeration._pfaffian import Elimination
+from ebm.enumeration._pfaffian import PfaffianElimination
 from ebm.enumeration._planar_graph import Bonds, Drawing, bonds_of, drawing_of
 from ebm.errors import ModelError, PrecisionError
 
@@ -109,7 +109,7 @@ def _lowest(
             odd = signs * (1 - powers) / (1 + powers)
             one: Any = np.full(len(sizes), Decimal(1), dtype=object)
             for factor, orientation in zip(drawing.factors, drawing.signs, strict=True):
-                elimination = Elimination(drawing, orientation, odd, one)
+                elimination = PfaffianElimination(drawing, orientation, odd, one)
                 total += factor * elimination.sign * abs(math.prod(elimination.pivots))
         else:
             total = Decimal(1)

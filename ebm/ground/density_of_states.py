@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ebm.enumeration._limits import Limits
 from ebm.errors import EnumerationLimitError, ModelError
-from ebm.ground._elimination import Elimination, Polynomials
-from ebm.ground._tables import energy_tables
+from ebm.ground._removal import Elimination, Polynomials
+from ebm.ground._term_tables import energy_tables
 from ebm.ground.ground_state import require_narrow
 from ebm.model import EnergyModel, checked_space
 from ebm.spaces import FiniteSpace

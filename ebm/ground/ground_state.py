@@ -17,9 +17,9 @@ from ebm.enumeration._planar_graph import bonds_of, drawing_of
 from ebm.enumeration._planar_ground import planar_ground, planar_ground_state
 from ebm.errors import EbmError, EnumerationLimitError, ModelError, PrecisionError
 from ebm.forms import ROUNDING
-from ebm.ground._elimination import TIE, Elimination, least
-from ebm.ground._search import searched
-from ebm.ground._tables import energy_tables
+from ebm.ground._ladders import searched
+from ebm.ground._removal import TIE, Elimination, least
+from ebm.ground._term_tables import energy_tables
 from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.spaces import FiniteSpace
 

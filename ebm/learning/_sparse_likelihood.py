@@ -134,6 +134,7 @@ class SparseLikelihoodProblem(SparseProblem):
         point = loss.point(self.smooth.parameters(theta))
 
         def errors() -> Array:
+            """√diag(A H⁻¹ Aᵀ / N), (p,)."""
             way = np.asarray(loss.coordinates.matrix)
             solved = np.linalg.solve(loss.curvature(point.fisher), way.T)
             variance = np.einsum("ij,ji->i", way, solved)

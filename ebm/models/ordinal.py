@@ -229,6 +229,7 @@ class OrdinalModel(Frozen, ParametricModel):
         """
 
         def probabilities(x: Array) -> Array:
+            """Of the categories of all items side by side, (…, Σ q_i)."""
             inputs = self._scores[self._places(x)] @ self.weights
             logs = self._thresholds + self._scores * inputs[..., self._item_of]
             starts = np.flatnonzero(self._is_first)

@@ -132,12 +132,12 @@ def test_pfaffians_without_their_signs_are_wrong_on_a_torus(monkeypatch):
     reference = ebm.exact(model).log_partition
     assert abs(by_pfaffians(model).log_partition - reference) < 1e-11
 
-    class Unsigned(_planar.Elimination):
+    class Unsigned(_planar.PfaffianElimination):
         def __post_init__(self):
             super().__post_init__()
             self.sign = 1
 
-    monkeypatch.setattr(_planar, "Elimination", Unsigned)
+    monkeypatch.setattr(_planar, "PfaffianElimination", Unsigned)
     wrong = 0
     for seed in range(6):
         model = signed_torus((4, 4), np.random.default_rng(seed), lambda r: r.choice([-1.0, 1.0]))

@@ -10,9 +10,9 @@ import pytest
 
 import ebm
 from ebm.errors import EbmError, EnumerationLimitError, ModelError
-from ebm.ground import _elimination, _tables
-from ebm.ground._elimination import Elimination, Polynomials, combined, least, primes_below
-from ebm.ground._tables import common_unit, energy_tables
+from ebm.ground import _removal, _term_tables
+from ebm.ground._removal import Elimination, Polynomials, combined, least, primes_below
+from ebm.ground._term_tables import common_unit, energy_tables
 from tests import oracles
 from tests.ground.signed_bonds import signed_lattice
 from tests.user_models import CoupledLevels, HardCore, TwoMembers
@@ -356,12 +356,12 @@ def check_all():
 
 
 MUTANTS = [
-    (_elimination, "_least_pass", "total += float(energies[0])", "total = float(energies[0])"),
-    (_elimination, "_traced", "7 - (place & 7)", "place & 7"),
-    (_elimination.Elimination, "strides", "reversed(scope)", "scope"),
-    (_elimination, "combined", "(int(residue) - value)", "int(residue)"),
-    (_tables.EnergyTables, "in_units", "+ sum(lowest)", "- sum(lowest)"),
-    (_elimination, "_in_place", "*new, *scope[at + 1 :]", "*scope[at + 1 :], *new[1:]"),
+    (_removal, "_least_pass", "total += float(energies[0])", "total = float(energies[0])"),
+    (_removal, "_traced", "7 - (place & 7)", "place & 7"),
+    (_removal.Elimination, "strides", "reversed(scope)", "scope"),
+    (_removal, "combined", "(int(residue) - value)", "int(residue)"),
+    (_term_tables.TermTables, "in_units", "+ sum(lowest)", "- sum(lowest)"),
+    (_removal, "_in_place", "*new, *scope[at + 1 :]", "*scope[at + 1 :], *new[1:]"),
 ]
 
 

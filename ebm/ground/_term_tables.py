@@ -17,7 +17,7 @@ MULTIPLE, LEAST_UNIT = 1e-12, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class EnergyTables:
+class TermTables:
     """E(x) = constant + unit · Σ_t tables[t][x_i of i in scopes[t]].
 
     ``unit`` is None where energies are no multiples of one number; then it counts as 1. Otherwise
@@ -39,7 +39,7 @@ class EnergyTables:
         """The largest magnitude that a sum of tables may have."""
         return sum(float(np.abs(table).max()) for table in self.tables)
 
-    def in_units(self) -> EnergyTables:
+    def in_units(self) -> TermTables:
         """Tables of integers from 0, if all differences in them are multiples of one number."""
         lowest = [float(table.min()) for table in self.tables]
         raised = [table - low for table, low in zip(self.tables, lowest, strict=True)]
@@ -69,11 +69,11 @@ def common_unit(sizes: Array) -> float | None:
     return None
 
 
-def energy_tables(model: Any, space: FiniteSpace) -> EnergyTables | None:
+def energy_tables(model: Any, space: FiniteSpace) -> TermTables | None:
     """The tables of a model of pairs or of products of its units; None of another one."""
     factors = factors_of(model, space)
     # Hidden units that are summed out have no place in a state.
     if factors is None or len(factors.n_values) > space.n:
         return None
     n_values, tables = tuple(factors.n_values.tolist()), [-table for table in factors.tables]
-    return EnergyTables(n_values, factors.scopes, tables, -factors.constant).in_units()
+    return TermTables(n_values, factors.scopes, tables, -factors.constant).in_units()

@@ -6,7 +6,7 @@ import numpy as np
 
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
-from ebm.ground._elimination import TIE
+from ebm.ground._removal import TIE
 from ebm.model import EnergyModel, checked_energy
 from ebm.sampling import Gibbs, ParallelTempering, sample
 from ebm.sampling._tempered_models import tempered

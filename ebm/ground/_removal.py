@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ebm._types import Array, Indices
 from ebm.enumeration._elimination_order import EliminationOrder, elimination_order
-from ebm.ground._tables import EnergyTables
+from ebm.ground._term_tables import TermTables
 
 #: Seconds for each entry of a joined table, and for each coefficient of a polynomial.
 SECONDS_BY_ENTRY, SECONDS_BY_COEFFICIENT = 5e-9, 3e-9
@@ -47,11 +47,11 @@ class Member(NamedTuple):
 class Elimination:
     """Tables, the order in which their units are removed, and the tables of terms at each step."""
 
-    energies: EnergyTables
+    energies: TermTables
     order: EliminationOrder
 
     @classmethod
-    def of(cls, energies: EnergyTables) -> Elimination:
+    def of(cls, energies: TermTables) -> Elimination:
         """In the order of least work that is found."""
         return cls(energies, elimination_order(np.array(energies.n_values), energies.scopes))
 
