@@ -28,6 +28,7 @@ from ebm.comparison._covariances import (
     hotelling_tail,
     of_estimates,
     scale_of_estimates,
+    strength_of,
 )
 from ebm.comparison._tied_fit import tied_conditionals, tied_fits, ties_where
 from ebm.errors import (
@@ -568,8 +569,13 @@ def test_p_values_count_the_draws_and_are_never_zero(comparison: Any) -> None:
     largest = pairs.max(axis=1)
     assert tests.p_max == pytest.approx((1 + (largest[:, None] >= tests.statistics).sum(0)) / 20)
     assert tests.structure.p_value == tests.p_max.min()
-    ((first, e1), (second, e2)) = comparison.strengths
-    assert tests.strength.statistic == pytest.approx(abs(first - second) / np.hypot(e1, e2))
+    couplings = np.array([fit.model.parameters[4:] for fit in comparison.fits])
+    scales = [covariance[4:, 4:] for covariance in comparison.covariances]
+    weights = np.array([1 / scale.diagonal() for scale in scales])
+    mean = (weights * couplings).sum(0) / weights.sum(0)
+    variance = sum(mean @ scale @ mean for scale in scales)
+    difference = mean @ (couplings[0] - couplings[1])
+    assert tests.strength.statistic == pytest.approx(abs(difference) / np.sqrt(variance))
     assert tests.strength.p_value == (1 + (strengths >= tests.strength.statistic).sum()) / 20
     assert tests.p_values.min() >= 1 / 20
 
@@ -626,6 +632,33 @@ def test_raw_differences_raise_false_alarms_where_studentized_ones_do_not() -> N
     raw_structure, strength, structure = alarms[1], alarms[2], alarms[3]
     assert max(strength, structure) <= 3
     assert raw_structure >= 5
+
+
+def test_strengths_along_the_mean_have_no_noise_of_absent_couplings() -> None:
+    """Of 190 couplings 20 are there, equal in groups of 800 and 300 rows, then 1.3 times larger."""
+    random, n_sets = np.random.default_rng(0), 1000
+    k, present = 190, np.arange(190) < 20
+    truth = np.where(present, random.choice([-0.8, 0.8], k), 0.0)
+    alarms = np.zeros((2, 2))
+    scales = []
+    for size in (800, 300):
+        mixed = np.eye(k) + 0.3 * random.normal(size=(k, k)) / np.sqrt(k)
+        scales.append(16 / size * mixed @ mixed.T)
+    roots = [np.linalg.cholesky(scale) for scale in scales]
+    for factor in (0, 1):
+        for _ in range(n_sets):
+            noise = np.array([root @ random.normal(size=k) for root in roots])
+            couplings = truth * np.array([[1.0], [1 + 0.3 * factor]]) + noise
+            _, strength = resampled_tests.studentized(couplings, np.array(scales))
+            sums = [strength_of(*of_group) for of_group in zip(couplings, scales, strict=True)]
+            (first, first_variance), (second, second_variance) = sums
+            z = abs(first - second) / np.sqrt(first_variance + second_variance)
+            alarms[factor] += np.array([strength, z]) > 1.96
+    (along, sums), (power, _) = alarms / n_sets
+    # Counting errors are .007.
+    assert along == pytest.approx(0.05, abs=0.02)
+    assert power > 0.5
+    assert sums > 0.9
 
 
 def test_a_sandwich_of_unseen_events_raises_false_alarms(monkeypatch: Any) -> None:
