@@ -50,7 +50,7 @@ class _Part(NamedTuple):
 def read_groups(data: Any, by: Any, space: Coding, *, missing_at_random: bool = False) -> Groups:
     """The rows of each group by its label, all over the same units in the same order.
 
-    If one group has missing cells, all are kept as rows that may have some.
+    All are rows that may lack cells if a row of some group does, and complete ones otherwise.
     """
     parts = _as_parts(data, by)
     parts = _divided(data, by) if parts is None else parts
@@ -72,13 +72,20 @@ def read_groups(data: Any, by: Any, space: Coding, *, missing_at_random: bool = 
             groups[label] = _over(rows, space, is_first=not groups)
         # The units of the first group are those of all.
         space = groups[label].space
-    if any(isinstance(rows, IncompleteEnsemble) for rows in groups.values()):
-        return {label: _with_levels(rows) for label, rows in groups.items()}
-    return groups
+    is_missing = (
+        rows.is_missing for rows in groups.values() if isinstance(rows, IncompleteEnsemble)
+    )
+    alike = _with_levels if any(cells.any() for cells in is_missing) else _without_gaps
+    return {label: alike(rows) for label, rows in groups.items()}
+
+
+def _without_gaps(rows: Rows) -> WeightedStates:
+    """Rows that lack no cell, as complete ones."""
+    return rows.complete_rows() if isinstance(rows, IncompleteEnsemble) else rows
 
 
 def _with_levels(rows: Rows) -> IncompleteEnsemble:
-    """The rows as some of which cells may be missing."""
+    """Rows as some of which may lack cells."""
     if isinstance(rows, IncompleteEnsemble):
         return rows
     space: Any = rows.space
@@ -143,7 +150,7 @@ def _divided(data: Any, by: Any) -> dict[str, Any]:
     else:
         whole = _Part(table_of(data), axis_labels(data, 1))
         labels = _labels_beside(by, data, len(whole.rows))
-    different, group = _sorted_labels(labels)
+    different, group = sorted_labels(labels)
     return {label: _Part(whole.rows[group == k], whole.names) for k, label in enumerate(different)}
 
 
@@ -181,7 +188,7 @@ def _labels_beside(by: Any, data: Any, n_rows: int) -> NDArray[Any]:
     return labels if order is None else labels[order]
 
 
-def _sorted_labels(labels: NDArray[Any]) -> tuple[list[str], NDArray[np.intp]]:
+def sorted_labels(labels: NDArray[Any]) -> tuple[list[str], NDArray[np.intp]]:
     """Different labels as text, numbers by size and text by the alphabet, and that of each row."""
     missing = _are_missing(labels)
     if missing.any():

@@ -195,12 +195,14 @@ def _loss(loss: Any, family: Any) -> Loss:
 
 def _require_complete(groups: Groups, loss: Loss) -> None:
     """Refuse missing cells where nothing sums over them."""
+    if not isinstance(loss, Pseudolikelihood):
+        return
     for label, rows in groups.items():
-        if isinstance(loss, Pseudolikelihood) and isinstance(rows, IncompleteEnsemble):
-            n_complete, size = rows.n_complete, rows.sample_size
+        if isinstance(rows, IncompleteEnsemble) and rows.is_missing.any():
+            size = rows.sample_size
             raise MissingValueError(
-                f"group {label!r}: {size - n_complete:g} of {size:g} rows have missing cells, and "
-                "pseudo-likelihood takes complete rows: leave the others out, or sum over what "
+                f"group {label!r}: {size - rows.n_complete:g} of {size:g} rows have missing cells, "
+                "and pseudo-likelihood takes complete rows: leave the others out, or sum over what "
                 "cells might hold with loss=ebm.Likelihood(), which takes about 28 two-valued units"
             )
 
