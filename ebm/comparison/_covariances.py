@@ -78,22 +78,14 @@ def heterogeneity(values: Array, variances: Array) -> Array:
 
     Of two groups it is |θ_1 − θ_2| / √(σ_1² + σ_2²).
     """
-    away = values - pooled(values, variances).values
+    away = values - weighted_mean(values, variances)
     return np.asarray(np.sqrt((away**2 / np.maximum(variances, TINY)).sum(axis=0)))
 
 
-class Pooled(NamedTuple):
-    """The mean of all groups, weighted by 1/σ², and its standard error, (k,)."""
-
-    values: Array
-    errors: Array
-
-
-def pooled(values: Array, variances: Array) -> Pooled:
-    """Σ_g θ_g/σ_g² / Σ_g 1/σ_g² of each column and (Σ_g 1/σ_g²)^(−1/2), from (G, k)."""
+def weighted_mean(values: Array, variances: Array) -> Array:
+    """θ̄ = Σ_g θ_g/σ_g² / Σ_g 1/σ_g² of each column, (G, k) -> (k,)."""
     weights = 1 / np.maximum(variances, TINY)
-    total = weights.sum(axis=0)
-    return Pooled((weights * values).sum(axis=0) / total, 1 / np.sqrt(total))
+    return np.asarray((weights * values).sum(axis=0) / weights.sum(axis=0))
 
 
 def strength_of(couplings: Array, covariance: Array) -> tuple[float, float]:

@@ -82,12 +82,8 @@ def tied_conditionals(
     data: Sequence[Any],
     ties: Indices,
     penalty: Penalty,
-    absent: Flags | None = None,
 ) -> tuple[Any, ...]:
-    """The models at the common maximum Σ_g (N_g/N) L_g of pseudo-likelihoods, by Newton steps.
-
-    Parameters ``absent``, (p,), are zero.
-    """
+    """The models at the common maximum Σ_g (N_g/N) L_g of pseudo-likelihoods, by Newton steps."""
     of: Any = Pseudolikelihood().of
     problems = [of(fit.model, rows, penalty) for fit, rows in zip(fits, data, strict=True)]
     sizes = np.array([rows.sample_size for rows in data])
@@ -95,10 +91,6 @@ def tied_conditionals(
     weights = np.repeat(sizes / sizes.sum(), places.shape[1])
     own = np.concatenate([fit.model.parameters for fit in fits])
     u = np.bincount(places.ravel(), weights * own) / np.bincount(places.ravel(), weights)
-    is_free = np.ones(len(u), dtype=bool)
-    if absent is not None:
-        is_free[places[:, absent]] = False
-        u[~is_free] = 0.0
     losses = [problem.in_parameters() for problem in problems]
     each = list(zip(losses, sizes / sizes.sum(), places, strict=True))
 
@@ -111,8 +103,7 @@ def tied_conditionals(
             for loss, share, at in each:
                 slopes[at] += share * loss.point(u[at]).gradient
                 hessian[np.ix_(at, at)] += share * loss.hessians(u[at])[0]
-            step = np.zeros(len(u))
-            step[is_free] = -np.linalg.solve(hessian[np.ix_(is_free, is_free)], slopes[is_free])
+            step = -np.linalg.solve(hessian, slopes)
             decrement, before = -float(slopes @ step), value(u)
             if decrement < CONVERGED:
                 return tuple(fits[0].model.with_parameters((u + step)[at]) for at in places)

@@ -17,7 +17,6 @@ from ebm.comparison._covariances import (
     benjamini_hochberg,
     holm,
     normal_tails,
-    pooled,
     strength_of,
 )
 from ebm.comparison._group_text import printed
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["EqualityTest", "GroupComparison", "GroupDifferences", "parameter_names"]
 
-#: Standard errors below which a coupling is none in the model of draws by chains.
-WEAK = 2.0
 #: Sums over all states are taken of so many two-valued units without being asked for.
 EXACT_UNITS = 24
 
@@ -257,9 +254,8 @@ class GroupComparison:
         Rows are dealt out to groups of the same sizes at random, and the groups fitted again. This
         is exact where the distributions of the groups are equal. That of couplings alone is tested
         through statistics that are divided by their standard errors: without that the test of
-        equal couplings answers to biases that differ. Strength does so even then where most
-        couplings are near zero, as Σ|W| is noise there: :meth:`parametric_tests` is for groups
-        whose biases or sizes differ much.
+        equal couplings answers to biases that differ. Rows with missing cells are dealt out as
+        they are, so that which cells are missing is the same in all groups under this hypothesis.
 
         Parameters
         ----------
@@ -305,11 +301,11 @@ class GroupComparison:
         """The tests of :meth:`permutation_tests` against draws from a fit with equal couplings.
 
         Each group keeps its own biases, so that nothing but the couplings is tested. It is assumed
-        that the model holds. Up to 2²⁴ states the fit is the maximum of the likelihood, and draws
-        are exact. Beyond, it is that of the loss, in which couplings within two standard errors of
-        zero are zero, and each row of a draw is the end of a chain of its own, whose Gibbs sweeps
-        from a uniform state are 20 autocorrelation times of the slowest unit and of the energy or
-        more, at least 100.
+        that the model holds; where cells are missing, draws lack those that the rows of their
+        group lack, whatever they hold. Up to 2²⁴ states the fit is the maximum of the likelihood,
+        and draws are exact. Beyond, it is that of the loss, and each row of a draw is the end of a
+        chain of its own, whose Gibbs sweeps from a uniform state are 20 autocorrelation times of
+        the slowest unit and of the energy or more, at least 100.
 
         Parameters
         ----------
@@ -342,21 +338,9 @@ class GroupComparison:
                 return tuple(result.model for result in test.fits)
         ties = ties_where(self._couples, len(self.fits))
         if not is_summed(self.model.space) and isinstance(self.loss, Pseudolikelihood):
-            return tied_conditionals(self.fits, self.data, ties, self.penalty, self._weak)
+            return tied_conditionals(self.fits, self.data, ties, self.penalty)
         fits = tied_fits(self.fits, self.data, ties, self.penalty)
         return tuple(result.model for result in fits)
-
-    @property
-    def _weak(self) -> Flags:
-        """Couplings whose mean over the groups is within two standard errors of zero, (p,).
-
-        Drawn from a fit with the noise of all of them, strengths would be less biased by noise than
-        those of data are.
-        """
-        variances = np.array([covariance.diagonal() for covariance in self.covariances])
-        values = np.array([result.model.parameters for result in self.fits])
-        mean = pooled(values, variances)
-        return np.asarray(self._couples & (np.abs(mean.values) < WEAK * mean.errors))
 
     def _plan(self, models: tuple[Any, ...]) -> Plan:
         names = self.differences[0].names

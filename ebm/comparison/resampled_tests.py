@@ -26,8 +26,8 @@ from ebm.comparison._covariances import (
     benjamini_hochberg,
     heterogeneity,
     holm,
-    pooled,
     scale_of_estimates,
+    weighted_mean,
 )
 from ebm.comparison._group_text import printed_tests
 from ebm.comparison._grouped_rows import Rows, of_group
@@ -278,7 +278,7 @@ def studentized(couplings: Array, scales: Array) -> tuple[Array, float]:
     W̄ is the mean of all groups. Its errors and those of the differences are about independent.
     """
     variances = np.einsum("gkk->gk", scales)
-    mean = pooled(couplings, variances).values
+    mean = weighted_mean(couplings, variances)
     of_strengths = np.einsum("k,gkl,l->g", mean, scales, mean)
     of_all = heterogeneity((couplings @ mean)[:, None], of_strengths[:, None])
     return heterogeneity(couplings, variances), float(of_all[0])
@@ -305,7 +305,8 @@ def resampled_tests(
         plan.drawn(np.random.default_rng(0))
         seconds = n_draws * (time.perf_counter() - began)
         if not seconds <= max_seconds:
-            faster = " loss=ebm.inversion.Pseudolikelihood()," if plan.is_exact else ""
+            is_faster = plan.is_exact and not plan.is_incomplete
+            faster = " loss=ebm.inversion.Pseudolikelihood()," if is_faster else ""
             raise LimitError(
                 f"{n_draws} draws would take about {seconds:.0f} s, the limit is max_seconds="
                 f"{max_seconds:g}: take fewer draws,{faster} or raise max_seconds and give an "
