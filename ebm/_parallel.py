@@ -23,14 +23,20 @@ Result = TypeVar("Result")
 _lock = threading.Lock()
 _holders = 0
 _limiter: Any = None
-#: What belongs to each thread: the pool that it shares, and the process that made it.
+#: What belongs to each thread: the pool that it shares, the process that made it, and whether it is
+#: one of several workers.
 _here = threading.local()
 
 
 def number_of_jobs(n_jobs: int | None = None) -> int:
-    """The number of threads: ``n_jobs``, else the cores of this process or ``OMP_NUM_THREADS``."""
+    """The number of threads: ``n_jobs``, else the cores of this process or ``OMP_NUM_THREADS``.
+
+    A worker of an executor takes one, as there are others beside it.
+    """
     if n_jobs is not None:
         return as_integer(n_jobs, "n_jobs")
+    if getattr(_here, "is_worker", False):
+        return 1
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
     else:
@@ -83,6 +89,17 @@ def single_threaded_blas() -> Iterator[None]:
             if _holders == 0:
                 _change_limit(_limiter.restore_original_limits)
                 _limiter = None
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """What runs inside is one of several workers: it starts no threads unless told how many."""
+    before = getattr(_here, "is_worker", False)
+    _here.is_worker = True
+    try:
+        yield
+    finally:
+        _here.is_worker = before
 
 
 @contextmanager
