@@ -119,7 +119,7 @@ def read_checkpoint(
         # Checkpoints from before validation rows were compared have none.
         if found.get(name, settings[name] if name == "validation" else None) != settings[name]:
             raise EbmError(
-                f"the checkpoint {path} belongs to a fit with another {name}: "
+                f"the checkpoint {path} belongs to a run with another {name}: "
                 f"{_in_words(name, found.get(name), settings[name])}; give another path, or remove "
                 "it"
             )
@@ -223,6 +223,7 @@ def _body(function: Any) -> str:
 #: Settings that are compared by digests, which say nothing to a reader.
 _DIGESTS = {
     "start": "the parameters or centers of the model at the start differ",
+    "energy function": "the couplings or fields differ",
     "data": "the rows, their order or their weights differ",
     "validation": "the validation rows differ, or only one of the fits has some",
     "strengths": "their number, the largest or the smallest differs",

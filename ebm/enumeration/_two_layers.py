@@ -94,7 +94,7 @@ class RestrictedEnumeration(ExactEnsemble):
         self._in_log_domain = SECONDS_BY_LOGS * len(forms) * self._layer.n_in_log_domain
         self._require(f"enumerating {self._what} in the log domain", self._in_log_domain)
         with self._blas():
-            self._totals = combine(in_chunks(self._sums, self._layer.n_blocks, self._n_jobs))
+            self._totals = combine(in_chunks(self._sums, range(self._layer.n_blocks), self._n_jobs))
         self._set_totals(self._totals, cut.whole.constant)
         if self._resolved is not None:
             self._require_resolution(cut.resolution)
@@ -182,7 +182,7 @@ class RestrictedEnumeration(ExactEnsemble):
             ]
 
         with self._blas():
-            total, *parts = _added(in_chunks(sums, self._layer.n_blocks, self._n_jobs))
+            total, *parts = _added(in_chunks(sums, range(self._layer.n_blocks), self._n_jobs))
         # Rounding of ln Z leaves a sum of probabilities that is not quite 1.
         return [part / total for part in parts]
 

@@ -131,7 +131,7 @@ def test_a_checkpoint_of_another_fit_is_refused_by_name(tmp_path, change, name):
     path = tmp_path / "run.npz"
     train(n_epochs=1, checkpoint=path)
     before = path.read_bytes()
-    with pytest.raises(EbmError, match=f"belongs to a fit with another {name}: "):
+    with pytest.raises(EbmError, match=f"belongs to a run with another {name}: "):
         train(n_epochs=2, checkpoint=path, **change)
     assert path.read_bytes() == before
 
