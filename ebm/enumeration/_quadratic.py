@@ -205,9 +205,9 @@ def require_affordable(
 ) -> None:
     """Refuse a pairwise model over too many states; its form need not be known."""
     seconds = seconds_per_state * number_of_states(space)
-    divided = ""
+    divided, on_64 = "", format_seconds(seconds / 64)
     if STATES_OF_A_JOB < number_of_states(space) <= MOST_STATES_OF_A_CLUSTER:
-        divided = f"divide them by executor= (about {format_seconds(seconds / 64)} on 64 cores), or "
+        divided = f"divide them by executor= (about {on_64} on 64 cores), or "
     limits.require(
         f"enumerating {describe_size(space)}",
         seconds / n_jobs,
