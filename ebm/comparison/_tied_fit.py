@@ -19,10 +19,13 @@ from ebm._iterate import iterate
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array, Flags, Indices
 from ebm.comparison._covariances import Equalized, penalized
+from ebm.ensembles import IncompleteEnsemble
 from ebm.errors import EbmError, EbmWarning
 from ebm.information import FisherInformation, fisher_information
 from ebm.inversion import Pseudolikelihood, log_pseudolikelihood
 from ebm.learning import FitResult, Likelihood, Newton, Penalty
+from ebm.learning._incomplete_likelihood import IncompleteLikelihoodLoss
+from ebm.learning._incomplete_rows import with_assumption
 from ebm.learning._likelihood import LikelihoodLoss
 from ebm.learning.penalties import AppliedPenalty
 from ebm.model import Penalized
@@ -53,8 +56,11 @@ def tied_fits(
         ways = np.asarray(loss.gauge)
     errors = np.sqrt(((ways @ covariance) * ways).sum(axis=1)).reshape(len(fits), -1)
     steps = run.history[-1].iteration
-    return tuple(
-        FitResult(
+    found = []
+    for part, model, ensemble, error, rows in zip(
+        loss.parts, point.model, point.ensemble.of_groups, errors, data, strict=True
+    ):
+        result = FitResult(
             model=model,
             converged=True,
             message=f"converged after {steps} iterations together with the other groups",
@@ -62,13 +68,13 @@ def tied_fits(
             gradient_norm=run.history[-1].gradient_norm,
             sample_size=part.sample_size,
             ensemble=ensemble,
-            fisher=FisherInformation(fisher_information(model, ensemble).dense()),
+            fisher=FisherInformation(_information(part, model, ensemble)),
             errors=error,
         )
-        for part, model, ensemble, error in zip(
-            loss.parts, point.model, point.ensemble.of_groups, errors, strict=True
-        )
-    )
+        if isinstance(rows, IncompleteEnsemble):
+            result = with_assumption(result, model, rows)
+        found.append(result)
+    return tuple(found)
 
 
 def tied_conditionals(
@@ -176,6 +182,13 @@ def _part(family: Any, rows: Any, penalty: Penalty) -> LikelihoodLoss:
     return loss
 
 
+def _information(part: LikelihoodLoss, model: Any, ensemble: Any) -> Array:
+    """I of one row of a group: F of complete rows, of others the observed information, (p, p)."""
+    if isinstance(part, IncompleteLikelihoodLoss):
+        return part.observed_information(model, ensemble)
+    return np.asarray(fisher_information(model, ensemble).dense())
+
+
 @dataclass(frozen=True, eq=False)
 class _Groups:
     """One family for each group, with the parameters of all of them in one vector, (G p,)."""
@@ -228,7 +241,10 @@ class JointLoss(LikelihoodLoss):
     parts: tuple[LikelihoodLoss, ...]
     shares: Array
 
-    is_convex = True
+    @property
+    def is_convex(self) -> bool:
+        """Whether no row has missing cells."""
+        return all(part.is_convex for part in self.parts)
 
     def _each(self, models: Any, ensembles: Any) -> Any:
         return zip(self.parts, self.shares, models, ensembles.of_groups, strict=True)
@@ -244,11 +260,11 @@ class JointLoss(LikelihoodLoss):
         return np.concatenate([share * part.misfit(*of) for part, share, *of in each])
 
     def fisher(self, models: Any, ensembles: Any) -> Array:
-        """Σ_g (N_g/N) D_gᵀ F_g D_g, (q, q)."""
+        """Σ_g (N_g/N) D_gᵀ I_g D_g, (q, q)."""
         ways = np.split(np.asarray(self.gauge), len(self.parts))
         total = np.zeros((self.gauge.shape[1],) * 2)
-        for way, (_, share, *of) in zip(ways, self._each(models, ensembles), strict=True):
-            total += share * (way.T @ fisher_information(*of).dense() @ way)
+        for way, (part, share, *of) in zip(ways, self._each(models, ensembles), strict=True):
+            total += share * (way.T @ _information(part, *of) @ way)
         return total
 
     def _variances(self) -> Array:

@@ -14,16 +14,16 @@ from ebm._jobs import Engine
 from ebm._randomness import RandomSource
 from ebm._types import Array, Flags
 from ebm.comparison._covariances import (
-    TINY,
     benjamini_hochberg,
     holm,
     normal_tails,
+    pooled,
     strength_of,
 )
 from ebm.comparison._group_text import printed
+from ebm.comparison._grouped_rows import Rows
 from ebm.comparison._tied_fit import tied_conditionals, tied_fits, ties_where
 from ebm.comparison.resampled_tests import Plan, ResampledTests, resampled_tests
-from ebm.ensembles import WeightedStates
 from ebm.errors import (
     EbmError,
     require_extra,
@@ -168,8 +168,8 @@ class GroupComparison:
     ----------
     groups : tuple of str
         Labels of the groups; the first is the reference of differences.
-    data : tuple of WeightedStates
-        The rows of each group, over the same units.
+    data : tuple of WeightedStates or IncompleteEnsemble
+        The rows of each group, over the same units; if one lacks cells, all are incomplete rows.
     fits : tuple of FitResult
         The fit of each group by itself.
     covariances : tuple of ndarray, (p, p)
@@ -183,7 +183,7 @@ class GroupComparison:
     """
 
     groups: tuple[str, ...]
-    data: tuple[WeightedStates, ...]
+    data: tuple[Rows, ...]
     fits: tuple[FitResult, ...]
     covariances: tuple[Array, ...]
     equalities: tuple[EqualityTest, ...]
@@ -354,10 +354,9 @@ class GroupComparison:
         those of data are.
         """
         variances = np.array([covariance.diagonal() for covariance in self.covariances])
-        weights = 1 / np.maximum(variances, TINY)
         values = np.array([result.model.parameters for result in self.fits])
-        mean = (weights * values).sum(axis=0) / np.sqrt(weights.sum(axis=0))
-        return np.asarray(self._couples & (np.abs(mean) < WEAK))
+        mean = pooled(values, variances)
+        return np.asarray(self._couples & (np.abs(mean.values) < WEAK * mean.errors))
 
     def _plan(self, models: tuple[Any, ...]) -> Plan:
         names = self.differences[0].names
