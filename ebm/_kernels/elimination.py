@@ -31,8 +31,7 @@ def eliminate(
     most = max(1, np.diff(input_bounds).max())
     inner, kinds = np.empty((most, RUN), np.int64), np.empty(most, np.int64)
     rows, weights = np.empty((shapes.max(), RUN)), np.empty(shapes.max())
-    product, total = np.empty(RUN), np.empty(RUN)
-    bits = total.view(np.int64)
+    product, bits, ends = np.empty(RUN), store.view(np.int64), np.empty(2)
     for k in range(first, last):
         begin, end = bounds[k], bounds[k + 1]
         here = slice(input_bounds[k], input_bounds[k + 1])
@@ -44,13 +43,14 @@ def eliminate(
         place = np.zeros(end - begin, np.int64)
         out, low, high = places[k], np.int64(2**62), np.int64(0)
         for _ in range(n_high):
+            total, order = store[out : out + length], bits[out : out + length]
             constants(weights[:n_values], scale, bases, lies, kinds, store)
             if only >= 0 and n_values == 2 and not is_weighed:
                 w0, w1, table = weights[0], weights[1], in_row(store, bases[only], length, 2)
                 for at in range(length):
                     total[at] = w0 * table[at, 0] + w1 * table[at, 1]
             else:
-                total[:length] = 0.0
+                total[:] = 0.0
                 for x in range(n_values):
                     product[:length] = weights[x]
                     if is_weighed:
@@ -60,15 +60,14 @@ def eliminate(
                         total[at] += product[at]
             # Bits of numbers above zero are in the order of the numbers.
             for at in range(length):
-                low, high = min(low, bits[at]), max(high, bits[at])
-            store[out : out + length] = total[:length]
+                low, high = min(low, order[at]), max(high, order[at])
             out += length
             advance(place, bases, shape, lies, split)
-        bits[0], bits[1] = low, high
-        if not (0.0 < total[1] < np.inf):
+        ends.view(np.int64)[:] = low, high
+        if not (0.0 < ends[1] < np.inf):
             return -1.0
-        peaks[k] = total[1]
-        least = min(least, total[0] / total[1])
+        peaks[k] = ends[1]
+        least = min(least, ends[0] / ends[1])
     return least
 
 

@@ -36,13 +36,11 @@ class Eliminated:
         logs = np.concatenate([table.ravel() for table in factors.tables])
         starts = plan.factor_ends[:-1]
         tops = np.maximum.reduceat(logs, starts)
-        store = np.empty(plan.segments.n_entries)
+        places, n_entries = plan.passing
+        store = np.empty(n_entries)
         np.exp(logs - np.repeat(tops, np.diff(plan.factor_ends)), out=store[: len(logs)])
         self.peaks = np.empty(len(plan.order.units))
-        least = min(
-            eliminate(*steps, *plan.layout, plan.segments.places, store, self.peaks)
-            for steps in plan.steps
-        )
+        least = eliminate(0, len(self.peaks), *plan.layout, places, store, self.peaks)
         if not least > LOST:
             # What was lost may matter: not where all that is still to come says little.
             ranges = np.array([_range(table) for table in factors.tables])

@@ -46,8 +46,8 @@ class EliminationPlan:
         """Memory of the tables that stand side by side, and of the marginals beside them."""
         if not np.isfinite(self.order.left):
             return np.inf
-        segments, (_, n_believed) = self.segments, self.beliefs
-        return 8.0 * (segments.n_entries + segments.n_kept * self.is_cut + n_believed)
+        side_by_side = self.segments.n_entries + self.segments.n_kept * self.is_cut
+        return 8.0 * max(self.passing[1], side_by_side + self.beliefs[1])
 
     @property
     def seconds(self) -> float:
@@ -55,7 +55,7 @@ class EliminationPlan:
         per_entry = SECONDS_BY_ENTRY * (1 + self.is_cut) + SECONDS_BACK
         return per_entry * self.order.work + SECONDS_BY_STEP * len(self.order.units)
 
-    @property
+    @cached_property
     def is_cut(self) -> bool:
         """Whether messages are made again on the way back."""
         return self.order.left > ONE_SEGMENT
@@ -104,25 +104,38 @@ class EliminationPlan:
 
     @cached_property
     def beliefs(self) -> tuple[Indices, int]:
-        """Places of messages where each is given up once it has been read, and entries in all."""
+        """Places of messages on the way back, each given up for others, and entries in all."""
+        sizes, _ = self._lifetimes
+        return self._passing(np.zeros_like(sizes), int(self.factor_ends[-1]), np.ones(len(sizes)))
+
+    @cached_property
+    def passing(self) -> tuple[Indices, int]:
+        """Places on the way forward: messages that are not kept are given up once they are read."""
+        kept = self.segments
+        if not self.is_cut:
+            return kept.places, kept.n_entries
+        return self._passing(kept.places, kept.n_kept, kept.places >= kept.n_kept)
+
+    def _passing(self, places: Indices, end: int, is_moved: Array) -> tuple[Indices, int]:
+        """Places of messages, those that are moved behind ``end``, and entries in all."""
         sizes, readers = self._lifetimes
+        places, moved = places.copy(), is_moved.tolist()
         read: list[list[int]] = [[] for _ in range(len(sizes) + 1)]
-        places, end = np.empty_like(sizes), int(self.factor_ends[-1])
         free: list[tuple[int, int]] = []
         for step, (size, reader) in enumerate(zip(sizes.tolist(), readers.tolist(), strict=True)):
-            fitting = [gap for gap in free if gap[1] - gap[0] >= size]
+            fitting = [gap for gap in free if gap[1] - gap[0] >= size] if moved[step] else []
             if fitting:
                 begin, stop = min(fitting, key=lambda gap: gap[1] - gap[0])
                 free.remove((begin, stop))
                 if stop > begin + size:
                     free.append((begin + size, stop))
-            else:
+            elif moved[step]:
                 begin, end = end, end + size
-            places[step] = begin
-            read[reader].append(step)
+            if moved[step]:
+                places[step] = begin
+                read[reader].append(step)
             free += [(int(places[k]), int(places[k] + sizes[k])) for k in read[step]]
-            if read[step]:
-                free = _joined(free)
+            free = _joined(free) if read[step] else free
         return places, end
 
     @cached_property
