@@ -281,12 +281,14 @@ class FewChainsSweeper(PairSweeper):
         from ebm._kernels.heat_bath import sweep_dense_few
 
         n = self.n_swept or work.shape[1]
-        # Made anew at each call: rounding errors do not add up, and nothing need be kept.
-        fields = work @ self._weights[:, :n] + self._biases[:n]
         among, swept = (np.ascontiguousarray(part) for part in (self._weights[:n, :n], work[:, :n]))
         rule = self._rule(len(work))
-        sweep_dense_few(swept, fields, among, stream, n_sweeps, *rule, self.gains)
-        work[:, :n] = swept
+        for done in range(0, n_sweeps, SWEEPS):
+            # Made anew before rounding errors add up.
+            fields = work @ self._weights[:, :n] + self._biases[:n]
+            for sweeps in portions(min(SWEEPS, n_sweeps - done), work.size * n):
+                sweep_dense_few(swept, fields, among, stream, sweeps, *rule, self.gains)
+            work[:, :n] = swept
 
 
 class SparseSweeper(TwoValued, FormSweeper):
@@ -509,8 +511,8 @@ class FewChainsLevelsSweeper(LevelsSweeper):
             # Made anew before rounding errors add up.
             indicators = self._indicators(np.ascontiguousarray(work.T)).T
             fields = indicators @ self._weights[:, :d] + self._biases[:d]
-            sweeps = min(SWEEPS, n_sweeps - done)
-            sweep_few_chains(swept, q, fields, among, stream, sweeps, self.offered, heat)
+            for sweeps in portions(min(SWEEPS, n_sweeps - done), work.size * d):
+                sweep_few_chains(swept, q, fields, among, stream, sweeps, self.offered, heat)
             work[:, :n] = swept
 
 
