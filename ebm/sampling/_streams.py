@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._parallel import heed_interrupt
 from ebm._randomness import RandomSource, generator
 from ebm._types import Words
 from ebm.errors import RepeatedNumbersWarning, warn
@@ -43,6 +44,7 @@ def portions(n_sweeps: int, n_updates: int) -> Iterator[int]:
     """Sweeps of so many updates in portions of about LONG_CALL, between which Ctrl-C is heard."""
     step = max(1, UPDATES_AT_ONCE // n_updates)
     while n_sweeps:
+        heed_interrupt()
         step, begun = min(step, n_sweeps), time.perf_counter()
         yield step
         n_sweeps -= step
