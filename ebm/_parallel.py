@@ -23,8 +23,8 @@ Result = TypeVar("Result")
 _lock = threading.Lock()
 _holders = 0
 _limiter: Any = None
-#: What belongs to each thread: the pool that it shares, the process that made it, and whether it is
-#: one of several workers.
+#: What belongs to each thread: the pool that it shares, the process that made it, whether it is one of
+#: several workers, and the event that says that nobody awaits its work.
 _here = threading.local()
 
 
@@ -126,6 +126,16 @@ def _shared_pool() -> Any:
     return getattr(_here, "pool", None) if getattr(_here, "process", 0) == os.getpid() else None
 
 
+def heed_interrupt() -> None:
+    """End the work of a thread whose caller was interrupted, or failed; long work calls it often.
+
+    Ctrl-C is raised in the main thread alone, which waits for the others.
+    """
+    abandoned = getattr(_here, "abandoned", None)
+    if abandoned is not None and abandoned.is_set():
+        raise KeyboardInterrupt
+
+
 def map_blocks(
     function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int
 ) -> Iterator[Result]:
@@ -141,10 +151,14 @@ def map_blocks(
     from collections import deque
     from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-    elsewhere, shared = warning_at_this_call(function), _shared_pool()
+    warning, shared, abandoned = warning_at_this_call(function), _shared_pool(), threading.Event()
     # A pool of its own lives for one call; of a shared one only so many threads are kept busy.
     ahead = 2 * n_jobs if shared is None else n_jobs
     pending: deque[tuple[Future[Result], Item]] = deque()
+
+    def elsewhere(item: Item) -> Result:
+        _here.abandoned = abandoned
+        return warning(item)
 
     def oldest() -> Result:
         for place, (future, item) in enumerate(pending):
@@ -171,4 +185,5 @@ def map_blocks(
             while pending:
                 yield oldest()
         finally:
+            abandoned.set()
             wait([future for future, _ in pending])
