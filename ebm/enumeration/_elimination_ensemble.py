@@ -13,8 +13,9 @@ from ebm._arrays import as_integer
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.ensembles.moments import moments_of
-from ebm.enumeration._elimination import Eliminated, EliminationPlan, plan_of
+from ebm.enumeration._elimination import Eliminated
 from ebm.enumeration._elimination_factors import GraphFactors
+from ebm.enumeration._elimination_plan import EliminationPlan, plan_of
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._log_weights import ORDINARY
 from ebm.enumeration.exact_ensemble import ExactEnsemble

@@ -13,9 +13,9 @@ from ebm.enumeration._blocked import BlockedEnumeration
 from ebm.enumeration._bounded_sums import ConditionalBounded
 from ebm.enumeration._count_ensemble import CountedEnumeration, Underflow, is_ordinary
 from ebm.enumeration._counted_products import CountedProducts
-from ebm.enumeration._elimination import plan_of
 from ebm.enumeration._elimination_ensemble import elimination_of
 from ebm.enumeration._elimination_factors import factors_of
+from ebm.enumeration._elimination_plan import plan_of
 from ebm.enumeration._gaussian_layer import GaussianMixture, is_mixture
 from ebm.enumeration._independent_units import by_independent_units
 from ebm.enumeration._limits import (

@@ -8,10 +8,11 @@ import pytest
 import scipy.sparse
 
 import ebm
-from ebm.enumeration import _elimination
-from ebm.enumeration._elimination import Eliminated, plan_of
+from ebm.enumeration import _elimination, _elimination_plan
+from ebm.enumeration._elimination import Eliminated
 from ebm.enumeration._elimination_ensemble import elimination_of
 from ebm.enumeration._elimination_factors import factors_of
+from ebm.enumeration._elimination_plan import EliminationPlan, plan_of
 from ebm.enumeration._limits import Limits
 
 
@@ -72,6 +73,20 @@ def test_marginals_of_units_that_share_no_term_are_exact(model):
     expected = np.zeros(model.space.n_values[list(units)])
     np.add.at(expected, tuple(levels[:, list(units)].T), ebm.exact(model).weights)
     np.testing.assert_allclose(graph.marginal(units), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("model", list(models()))
+def test_messages_that_are_made_again_on_the_way_back_are_the_same(model, monkeypatch):
+    graph = eliminated(model)
+    monkeypatch.setattr(_elimination_plan, "ONE_SEGMENT", 0)
+    plan = graph._eliminated.plan
+    cut = Eliminated(graph._factors, EliminationPlan(plan.n_values, plan.order, plan.scopes))
+    assert len(cut.plan.steps) > 1
+    assert cut.log_total == graph._eliminated.log_total
+    for own, other in zip(cut.marginals(), graph._marginals, strict=True):
+        np.testing.assert_array_equal(own, other)
+    draws = [each.draw(50, np.random.default_rng(0)) for each in (cut, graph._eliminated)]
+    np.testing.assert_array_equal(*draws)
 
 
 def test_draws_have_the_exact_probabilities():
