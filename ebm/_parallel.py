@@ -23,8 +23,8 @@ Result = TypeVar("Result")
 _lock = threading.Lock()
 _holders = 0
 _limiter: Any = None
-#: What belongs to each thread: the pool that it shares, the process that made it, whether it is one of
-#: several workers, and the event that says that nobody awaits its work.
+#: What belongs to each thread: the pool that it shares, the process that made it, whether it is one
+#: of several workers, and the event that says that nobody awaits its work.
 _here = threading.local()
 
 

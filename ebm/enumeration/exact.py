@@ -38,7 +38,7 @@ from ebm.enumeration._two_layers import RestrictedEnumeration
 from ebm.enumeration._uniform_ensemble import by_classes, may_be_uniform
 from ebm.enumeration.exact_ensemble import ExactEnsemble
 from ebm.errors import EnumerationLimitError, ModelError
-from ebm.forms import LayeredForm, QuadraticForm, TermForm, offered_form, summable_form
+from ebm.forms import FactorForm, LayeredForm, QuadraticForm, TermForm, offered_form, summable_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._counts import pairs_and_count
 from ebm.models._layers import are_two_valued, pairs_of_layers
@@ -241,7 +241,7 @@ def _seconds_by_states(model: Any, space: FiniteSpace, n_jobs: int) -> float:
     kind, size = offered_form(model), number_of_states(space)
     if kind is QuadraticForm:
         return float(SECONDS_BY_PRODUCTS * size / n_jobs)
-    if kind is TermForm:
+    if kind in (TermForm, FactorForm):
         return SECONDS_BY_STREAMING * size
     if kind is LayeredForm:
         form = summable_form(model)

@@ -12,7 +12,7 @@ from ebm._arrays import is_sparse
 from ebm._conditioning import form_in_order
 from ebm._types import Array, Indices, Words
 from ebm.errors import ModelError
-from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form
+from ebm.forms import FactorForm, LayeredForm, QuadraticForm, TermForm, as_terms, energy_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._layers import are_two_valued, binary_layers
 from ebm.sampling._by_energy import EnergySweeper, MetropolisSweeper
@@ -180,8 +180,9 @@ def form_sweeper(form: Any, space: FiniteSpace, n_chains: int) -> FormSweeper | 
         return pair_sweeper(form, space, n_chains)
     if isinstance(form, QuadraticForm) and isinstance(space, Levels):
         return level_sweeper(form, space, n_chains)
-    if isinstance(form, TermForm) and isinstance(space, Binary | Spins):
-        return counted_sweeper(form, space) or TermSweeper(form, space)
+    if isinstance(form, TermForm | FactorForm) and isinstance(space, Binary | Spins):
+        terms = as_terms(form, space)
+        return counted_sweeper(terms, space) or TermSweeper(terms, space)
     return item_sweeper(form, space) if isinstance(form, QuadraticForm) else None
 
 
