@@ -136,6 +136,13 @@ def heed_interrupt() -> None:
         raise KeyboardInterrupt
 
 
+def awaited(items: Iterable[Item]) -> Iterator[Item]:
+    """The items one by one, as long as the caller waits for what is made of them."""
+    for item in items:
+        heed_interrupt()
+        yield item
+
+
 def map_blocks(
     function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int
 ) -> Iterator[Result]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ebm._checkpoints import fingerprint
 from ebm._jobs import Answer, Engine, run_jobs
-from ebm._parallel import map_blocks, single_threaded_blas
+from ebm._parallel import awaited, map_blocks, single_threaded_blas
 from ebm._types import Array
 from ebm.enumeration._factors import CERTIFIED, FactorMatrices, Factors, log_lost_share
 from ebm.enumeration._log_weights import Scale
@@ -107,7 +107,7 @@ def _sum_over(
 
         def sums(chunk: range) -> list[BlockSums]:
             with borrowed_buffers(parts) as buffers:
-                return [_block_sums(factors, z, buffers) for z in chunk]
+                return [_block_sums(factors, z, buffers) for z in awaited(chunk)]
 
         return added(in_chunks(sums, blocks, n_jobs))
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ebm._parallel import single_threaded_blas
+from ebm._parallel import awaited, single_threaded_blas
 from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.enumeration._layer_sums import LayerWeights, Workspace, block_bits
@@ -162,13 +162,13 @@ class RestrictedEnumeration(ExactEnsemble):
     def _distribution(self, blocks: range) -> Iterator[tuple[int, Array, Array, Workspace]]:
         """Number, log weights and probabilities of blocks of the enumerated layer, and buffers."""
         work = self._layer.workspace()
-        for block in blocks:
+        for block in awaited(blocks):
             logs = self._layer.log_weights(block, work, self._totals.top_scale)
             yield block, logs, np.exp(logs - self._totals.log_relative), work
 
     def _sums(self, blocks: range) -> list[BlockSums]:
         work = self._layer.workspace()
-        return [self._layer.sums(block, work) for block in blocks]
+        return [self._layer.sums(block, work) for block in awaited(blocks)]
 
     def _averages(self, of_block: OfBlock) -> list[Array]:
         """Sums over all states from those of each block, added in one order by any threads."""
