@@ -451,7 +451,7 @@ def test_stopped_tests_go_on_with_the_same_bits(
     """Ctrl-C in the fifth draw; the first four are kept, and the others those of one run."""
     monkeypatch.setattr(group_comparison, "is_summed", lambda space: kind != "chains")
     run = comparison.permutation_tests if kind == "permutations" else comparison.parametric_tests
-    alone, file = run(8, rng=3), tmp_path / "draws.npz"
+    alone, file = run(8, rng=3), tmp_path / "draws"
     drawn, calls = resampled_tests._drawn, []
 
     def interrupted(plan: Any, seed: int) -> Any:
@@ -586,7 +586,7 @@ def test_draws_do_not_depend_on_the_number_of_jobs_nor_on_interrupts(
     alone = comparison.permutation_tests(8, rng=3)
     with ThreadPoolExecutor(2) as pool:
         together = comparison.permutation_tests(8, rng=3, executor=pool)
-    file = tmp_path / "draws.npz"
+    file = tmp_path / "draws"
     comparison.permutation_tests(4, rng=3, checkpoint=file)
     resumed = comparison.permutation_tests(8, rng=3, checkpoint=file)
     for tests in (together, resumed):
@@ -610,14 +610,13 @@ def test_draws_without_an_estimate_count_against_a_difference() -> None:
 
 
 def test_a_damaged_checkpoint_is_refused(comparison: Any, tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "draws.npz"
-    comparison.permutation_tests(2, rng=3, checkpoint=file)
-    with np.load(file) as archive:
+    folder = tmp_path / "draws"
+    comparison.permutation_tests(2, rng=3, checkpoint=folder)
+    with np.load(folder / "000000.npz") as archive:
         arrays = dict(archive)
-    (name,) = [name for name in arrays if name.endswith("0.pairs")]
-    np.savez(file, **{**arrays, name: arrays[name][:2]})
+    np.savez(folder / "000000.npz", **arrays | {"state.pairs": arrays["state.pairs"][:2]})
     with pytest.raises(FileFormatError, match="damaged"):
-        comparison.permutation_tests(2, rng=3, checkpoint=file)
+        comparison.permutation_tests(2, rng=3, checkpoint=folder)
 
 
 def test_raw_differences_raise_false_alarms_where_studentized_ones_do_not() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ebm._arrays import as_number, read_only
+from ebm._jobs import Engine
 from ebm._randomness import RandomSource
 from ebm._types import Array, Flags
 from ebm.comparison._covariances import (
@@ -244,7 +244,7 @@ class GroupComparison:
         n_draws: int = 999,
         *,
         rng: RandomSource = None,
-        executor: Executor | None = None,
+        executor: Engine | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         max_seconds: float = 600.0,
         progress: bool = False,
@@ -263,10 +263,10 @@ class GroupComparison:
             Number of permutations.
         rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
             Source of randomness; results do not depend on the number of jobs.
-        executor : concurrent.futures.Executor, optional
-            Executor that runs permutations in parallel.
+        executor : object with submit, optional
+            Runs permutations in parallel: a pool of :mod:`concurrent.futures`, or another engine.
         checkpoint : path-like, optional
-            File to which finished permutations are written, and from which a later call with the
+            Folder to which finished permutations are written, and from which a later call with the
             same seed goes on.
         max_seconds : float
             Longest work, at the speed of the fits of the data on one processor.
@@ -293,7 +293,7 @@ class GroupComparison:
         n_draws: int = 999,
         *,
         rng: RandomSource = None,
-        executor: Executor | None = None,
+        executor: Engine | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         max_seconds: float = 600.0,
         progress: bool = False,

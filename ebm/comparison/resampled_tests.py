@@ -7,7 +7,6 @@ import os
 import time
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._arrays import as_integer, read_only
-from ebm._checkpoints import damaged, fingerprint, fingerprints
-from ebm._jobs import Answer, loop, run_jobs
+from ebm._checkpoints import fingerprint, fingerprints
+from ebm._jobs import Answer, Engine, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._progress import ticker
 from ebm._randomness import RandomSource, generator
@@ -289,7 +288,7 @@ def resampled_tests(
     n_draws: int,
     rng: RandomSource,
     *,
-    executor: Executor | None,
+    executor: Engine | None,
     checkpoint: str | os.PathLike[str] | None,
     max_seconds: float,
     progress: bool = False,
@@ -315,8 +314,9 @@ def resampled_tests(
         advance, close = ticker(progress, n_draws, "draw")
         try:
             answers = run_jobs(
-                partial(_drawn, plan),
+                _drawn,
                 seeds.tolist(),
+                shared=(plan,),
                 executor=executor,
                 checkpoint=checkpoint,
                 settings=_settings(plan, seeds),
@@ -325,8 +325,6 @@ def resampled_tests(
         finally:
             close()
     drawn = [answer for answer in answers if "pairs" in answer]
-    if checkpoint is not None:
-        _require_shapes(answers, len(pairs), checkpoint)
     of_pairs = np.array([answer["pairs"] for answer in drawn]).reshape(-1, len(pairs))
     of_strengths = np.array([float(answer["strength"]) for answer in drawn])
     largest = of_pairs.max(axis=1)
@@ -393,10 +391,3 @@ def _settings(plan: Plan, seeds: NDArray[np.int64]) -> dict[str, str]:
         # With more draws the first of them are the same.
         "rng": fingerprint(seeds[:2]),
     }
-
-
-def _require_shapes(answers: Sequence[Answer], k: int, checkpoint: Any) -> None:
-    for answer in answers:
-        shapes = {name: np.shape(part) for name, part in answer.items()}
-        if shapes not in ({"pairs": (k,), "strength": ()}, {"failure": ()}):
-            raise damaged(checkpoint, f"a draw has no statistics of {k} couplings")
