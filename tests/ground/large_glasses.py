@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
-
 import ebm
 from tests.enumeration.test_planar import plus_or_minus, spin_glass
 
