@@ -106,7 +106,7 @@ class EliminationPlan:
     def beliefs(self) -> tuple[Indices, int]:
         """Places of messages on the way back, each given up for others, and entries in all."""
         sizes, _ = self._lifetimes
-        return self._passing(np.zeros_like(sizes), int(self.factor_ends[-1]), np.ones(len(sizes)))
+        return self._passing(np.zeros_like(sizes), int(self.factor_ends[-1]), sizes > 0)
 
     @cached_property
     def passing(self) -> tuple[Indices, int]:
@@ -116,7 +116,7 @@ class EliminationPlan:
             return kept.places, kept.n_entries
         return self._passing(kept.places, kept.n_kept, kept.places >= kept.n_kept)
 
-    def _passing(self, places: Indices, end: int, is_moved: Array) -> tuple[Indices, int]:
+    def _passing(self, places: Indices, end: int, is_moved: Any) -> tuple[Indices, int]:
         """Places of messages, those that are moved behind ``end``, and entries in all."""
         sizes, readers = self._lifetimes
         places, moved = places.copy(), is_moved.tolist()
