@@ -100,7 +100,7 @@ class EliminationEnsemble(ExactEnsemble):
         scope = tuple(numbers)
         shape = [len(self.space.values_of(unit)) for unit in numbers]
         if len(scope) == 1:
-            return self._marginals[scope[0]].copy()
+            return np.array(self._marginals[scope[0]])
         factors = self._factors._replace(
             scopes=[*self._factors.scopes, scope],
             tables=[*self._factors.tables, np.zeros(shape)],
