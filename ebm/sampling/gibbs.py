@@ -16,7 +16,7 @@ from ebm.forms import FactorForm, LayeredForm, QuadraticForm, TermForm, as_terms
 from ebm.model import EnergyModel, checked_space
 from ebm.models._layers import are_two_valued, binary_layers
 from ebm.sampling._by_energy import EnergySweeper, MetropolisSweeper
-from ebm.sampling._colored_sweeps import ColoredSweeper, classes_of
+from ebm.sampling._colored_sweeps import ColoredSweeper, classes_pay
 from ebm.sampling._count_sweeps import counted_sweeper
 from ebm.sampling._form_sweepers import FormSweeper, TwoValued, Work
 from ebm.sampling._item_sweeps import item_sweeper
@@ -33,8 +33,6 @@ __all__ = ["Gibbs", "Metropolis", "Sampler", "Sweeper", "uniforms"]
 SITES = 32
 #: Up to so many chains, fields that change only with a flip are faster than matrix products.
 FEW_CHAINS = 16
-#: Up to so many, units that are not coupled are updated side by side, and beyond, chains.
-FEW_COLORED_CHAINS = 12
 #: How often Metropolis offers a unit another value. Offers of equal energy are always taken, so if
 #: none were left out, units in a fixed order could visit a part of the states only, or return to
 #: each after an even number of sweeps.
@@ -197,8 +195,9 @@ def pair_sweeper(
             require_sums(form.matrix, form.vector, name="the model")
             return PairSweeper(form, space, np.float64)
     if is_sparse(origin.matrix):
-        is_colored = n_chains <= FEW_COLORED_CHAINS and classes_of(origin.matrix).pay
-        return (ColoredSweeper if is_colored else SparseSweeper)(origin, space)
+        return (ColoredSweeper if classes_pay(origin.matrix, n_chains) else SparseSweeper)(
+            origin, space
+        )
     return (FewChainsSweeper if n_chains <= FEW_CHAINS else PairSweeper)(origin, space)
 
 
