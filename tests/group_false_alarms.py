@@ -13,12 +13,12 @@ pseudo-likelihood estimates, where there are any without a penalty. The last col
 Kolmogorov-Smirnov tests that the p-values of studentized strength and structure are uniform. With
 19 draws; counting errors are .015 for 200 data sets, .02 for 100 and .03 for 60:
 
-    models, shift, factor, rows    sets     S   max  S/SE  m/SE  1/SE   sum drawS drawm  chi2    KS   KSm
-    items 1 x1, 600 300, pseu       100  .040  .060  .030  .060  .060  .040  .020  .040  .030  .275  .865
-    items 1 x1.5, 600 300, pseu     100  .580  .410  .660  .350  .390  .580              .530  .000  .000
-    eight 1.5 x1, 600 300, like     200  .190  .340  .050  .035  .055  .110              .085  .416  .457
-    eight 1.5 x1.3, 600 300, like   200  .825  .450  .560  .080  .040  .715              .258  .000  .000
-    ring 1 x1, 800 500, pseu        200  .835  .120  .035  .020  .040  .745              .000  .197  .050
+  models, shift, factor, rows  sets    S  max S/SE m/SE 1/SE  sum  S_d  m_d chi2   KS  KSm
+  items 1 x1, 600 300 pseudo    100 .040 .060 .030 .060 .060 .040 .020 .040 .030 .275 .865
+  items 1 x1.5, 600 300 pseudo  100 .580 .410 .660 .350 .390 .580           .530 .000 .000
+  eight 1.5 x1, 600 300 exact   200 .190 .340 .050 .035 .055 .110           .085 .416 .457
+  eight 1.5 x1.3, 600 300 exact 200 .825 .450 .560 .080 .040 .715           .258 .000 .000
+  ring 1 x1, 800 500 pseudo     200 .835 .120 .035 .020 .040 .745           .000 .197 .050
 
 Pseudo-likelihood is scaled by its curvature; by sandwich errors max/SE is .48 at shift 2. Under
 biases that differ studentized permutations are no exact draws, but near them. The sums Σ|W| of
