@@ -10,6 +10,8 @@ from ebm._landscape import _quenches
 from ebm._landscape._descent import Neighbors
 from ebm.cli import main
 from ebm.errors import EbmError, EnumerationLimitError, ShapeError
+from tests.landscape_rates import deviations
+from tests.test_valleys import spins
 
 
 def named(order):
@@ -155,3 +157,14 @@ def test_columns_of_the_data_that_are_no_units_are_left_out(tmp_path, capsys):
     assert main(arguments) == 0
     rows = [[1, 1], [-1, -1], [np.nan, 1], [-1, -1], [1, 1]]
     assert str(PAIR.transitions(rows)) in capsys.readouterr().out
+
+
+def test_rates_of_ten_spins_are_those_of_brute_force():
+    """Three models; the long version, 200 of them, is tests/landscape_rates.py."""
+    rng = np.random.default_rng(8)
+    for _ in range(3):
+        z, dwell, with_recrossings = deviations(spins(rng, 10).scaled(0.6), rng)
+        assert len(z) >= 2
+        assert np.abs(z).max() < 4.5
+        assert np.abs(dwell).max() < 4.5
+        assert np.median(with_recrossings) > 1.3
