@@ -22,7 +22,7 @@ from ebm.ensembles.moments import moments_of
 from ebm.enumeration._limits import Limits, describe_size
 from ebm.enumeration._named_units import unit_pairs
 from ebm.enumeration._pfaffian import UNIT, PfaffianElimination
-from ebm.enumeration._planar_graph import Bonds, Drawing, bonds_of, drawing_of, work_of
+from ebm.enumeration._planar_graph import Bonds, Drawing, drawn, work_of
 from ebm.enumeration._real_ensemble import RealEnsemble
 from ebm.errors import EnumerationLimitError, PrecisionError
 from ebm.model import EnergyModel
@@ -295,12 +295,10 @@ def planar_ensemble(
     model: EnergyModel, space: FiniteSpace, limits: Limits
 ) -> PlanarEnsemble | None:
     """The ensemble by Pfaffians; None where there are fields or neither a plane nor a torus."""
-    bonds = bonds_of(model)
-    if isinstance(bonds, str):
+    on_the_plane = drawn(model)
+    if isinstance(on_the_plane, str):
         return None
-    drawing = drawing_of(bonds.n, bonds.ends)
-    if drawing is None:
-        return None
+    bonds, drawing = on_the_plane
     limits.require(
         f"Pfaffians of {len(bonds.couplings)} bonds",
         _seconds(drawing),
@@ -312,11 +310,9 @@ def planar_ensemble(
 
 def why_not_planar(model: EnergyModel) -> str:
     """The sentence why :func:`planar_ensemble` has nothing for a model."""
-    bonds = bonds_of(model)
-    reason = bonds if isinstance(bonds, str) else "its graph is neither planar nor such a torus"
     return (
         "pairs without field on a planar graph, or on a square or triangular lattice on the torus, "
-        f"would be summed by Pfaffians, but {reason}"
+        f"would be summed by Pfaffians, but {drawn(model)}"
     )
 
 
