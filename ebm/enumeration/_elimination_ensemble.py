@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer
-from ebm._types import Array, Indices
+from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.ensembles.moments import moments_of
 from ebm.enumeration._elimination_factors import GraphFactors
@@ -26,11 +27,38 @@ from ebm.spaces import FiniteSpace
 
 
 class EliminationEnsemble(ExactEnsemble):
-    """p(x) = exp(−E(x)) / Z of a model on a graph, its units summed out one after the other.
+    """p(x) = exp(−E(x)) / Z of a model on a graph; made by :func:`ebm.exact`.
 
-    Besides what every exact ensemble has, there are ``means``, ``covariances`` of pairs that share
-    a term, and ``marginal`` of a few units. What needs all states, such as ``expectation``, is
-    refused where there are many.
+    With −E(x) = Σ_a t_a(x_a) + c of few units in each term, units are summed out one after the
+    other, Σ_x Π_a exp(t_a(x_a)) = Σ_x₂… Π' Σ_x₁ Π_(a∋1) exp(t_a(x_a)), and averages of the terms
+    are the derivatives of ln Z :cite:`bertele1972`. What needs all states, such as ``expectation``,
+    is refused where there are many; ``route`` has the width.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        The model that was summed.
+    space : FiniteSpace
+        The space of its states.
+    factors : GraphFactors
+        The tables t_a and the units of each.
+    plan : EliminationPlan
+        The order in which units are summed out.
+    limits : Limits
+        Time and memory of this and of all later sums.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> lattice = ebm.from_graph(ebm.lattice((6, 6), periodic=False, field=0.1)).scaled(0.4)
+    >>> ensemble = ebm.exact(lattice)
+    >>> ensemble.route, round(ensemble.log_partition, 4)
+    ('elimination of width 6', 30.5237)
+    >>> ensemble.means().shape, ensemble.covariances([0, 0], [1, 35]).round(4)
+    ((36,), array([0.4053, 0.0167]))
+    >>> ensemble.marginal([0, 35]).round(4)
+    array([[0.1643, 0.2358],
+           [0.2358, 0.364 ]])
     """
 
     def __init__(
@@ -63,11 +91,28 @@ class EliminationEnsemble(ExactEnsemble):
         ]
         return np.concatenate(parts)
 
-    def covariances(self, i: Indices, j: Indices) -> Array:
-        """E[x_i x_j] − E[x_i] E[x_j] of pairs of units i, j (k,) in the coding of the space, (k,).
+    def covariances(self, i: ArrayLike, j: ArrayLike) -> Array:
+        """E[x_i x_j] − E[x_i] E[x_j] of pairs of units in the coding of the space, (k,).
 
         Pairs that share a term cost nothing more; any other one costs one sum over the graph, and
         many of them are refused.
+
+        Parameters
+        ----------
+        i, j : array_like, (k,)
+            Units by number or name, the k-th pair ``(i[k], j[k])``.
+
+        Returns
+        -------
+        ndarray, (k,)
+            Covariances; variances where both units are one.
+
+        Raises
+        ------
+        ShapeError, NamesError
+            If these are no units, or not one for each pair.
+        EnumerationLimitError
+            If pairs that share no term are too many for the limits.
         """
         i, j = unit_pairs(i, j, self.space)
         values = [self.space.values_of(unit) for unit in range(self.space.n)]
@@ -89,10 +134,24 @@ class EliminationEnsemble(ExactEnsemble):
         return answer
 
     def marginal(self, units: Sequence[int | str]) -> Array:
-        """The joint distribution of a few different units, by number or name, (q_1, …, q_k).
+        """The joint distribution of a few different units, (q_1, …, q_k).
 
-        Values are in increasing order. It is refused where the graph with these units joined is too
-        wide.
+        Parameters
+        ----------
+        units : sequence of int or str
+            Units by number or name.
+
+        Returns
+        -------
+        ndarray, (q_1, …, q_k)
+            Probabilities with an axis for each unit, its values in increasing order.
+
+        Raises
+        ------
+        ShapeError, NamesError
+            If these are no units, none or not all different.
+        EnumerationLimitError
+            If the graph with these units joined is too wide for the limits.
         """
         numbers = unit_numbers(units, self.space, "units").tolist()
         if not numbers or len(set(numbers)) < len(numbers):
