@@ -24,10 +24,10 @@ Kolmogorov-Smirnov tests that the p-values of studentized strength and structure
   ring 1 x1, 800 500 pseudo      60 .850 .100 .017 .017 .050 .750 .050 .017 .000 .328 .085
   ring 2 x1, 800 500 pseudo      60 1.00 .950 .083 .000 .033 1.00           .000 .081 .000
 
-Pseudo-likelihood is scaled by its curvature; by sandwich errors S/SE is .23 and m/SE .49 at shift 2. Under
-biases that differ studentized permutations are no exact draws, but near them. The sums Σ|W| of
-sparse networks are mostly noise of absent couplings, which is larger in the group with fewer rows
-and rarer units, and permutations do not have that difference. The sum with the signs of the mean in
+Pseudo-likelihood is scaled by its curvature; of four units at shift 2 S/SE is .23 and m/SE .49 by
+sandwich errors. Under biases that differ studentized permutations are no exact draws, but near
+them. The sums Σ|W| of sparse networks are mostly noise of absent couplings, which is larger in the
+group with fewer rows and rarer units, and permutations do not have that difference. The sum with the signs of the mean in
 place of the mean itself has .06 false alarms on the ring at shift 1 and finds the factor 1.3 in .19
 of 100 data sets, where the mean finds it in .93.
 """
