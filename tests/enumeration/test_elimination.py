@@ -354,3 +354,20 @@ def test_ctrl_c_between_two_parts_leaves_nothing_behind(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             eliminated(model)
     assert eliminated(model).log_partition == before.log_partition
+
+
+def test_moments_cost_one_sum_for_each_value_but_one_and_are_refused_by_that(monkeypatch):
+    chain = np.diag(np.full(39, 0.4), 1)
+    ensemble = ebm.exact(ebm.IsingModel(scipy.sparse.csr_array(chain + chain.T), np.full(40, 0.1)))
+    given = []
+    means_at = type(ensemble)._means_at
+    monkeypatch.setattr(
+        type(ensemble), "_means_at", lambda self, *at: given.append(at) or means_at(self, *at)
+    )
+    covariance = ensemble.moments().covariance
+    assert len(given) == 40
+    np.testing.assert_allclose(covariance[0, 30], ensemble.covariances([0], [30])[0], atol=1e-14)
+    large = np.full(4999, 0.3)
+    ring = scipy.sparse.diags_array([large, large], offsets=[1, -1], format="csr")
+    with pytest.raises(ebm.errors.EnumerationLimitError, match="all 5000 features"):
+        ebm.exact(ebm.IsingModel(scipy.sparse.csr_array(ring), np.full(5000, 0.1))).moments()
