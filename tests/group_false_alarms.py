@@ -27,9 +27,9 @@ Kolmogorov-Smirnov tests that the p-values of studentized strength and structure
 Pseudo-likelihood is scaled by its curvature; of four units at shift 2 S/SE is .23 and m/SE .49 by
 sandwich errors. Under biases that differ studentized permutations are no exact draws, but near
 them. The sums Σ|W| of sparse networks are mostly noise of absent couplings, which is larger in the
-group with fewer rows and rarer units, and permutations do not have that difference. The sum with the signs of the mean in
-place of the mean itself has .06 false alarms on the ring at shift 1 and finds the factor 1.3 in .19
-of 100 data sets, where the mean finds it in .93.
+group with fewer rows and rarer units, and permutations do not have that difference. The sum with
+the signs of the mean in place of the mean itself has .06 false alarms on the ring at shift 1 and
+finds the factor 1.3 in .19 of 100 data sets, where the mean finds it in .93.
 """
 
 import sys
