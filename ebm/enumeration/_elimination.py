@@ -10,7 +10,7 @@ and its sums are those over the scopes of all factors and messages: the gradient
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -57,15 +57,11 @@ class Eliminated:
         """Segments from the last to the first, with a store of their messages."""
         from ebm._kernels.elimination import eliminate
 
-        plan, store = self.plan, self.store
-        if plan.is_cut:
-            store = np.empty(plan.segments.n_entries)
-            store[: plan.segments.n_kept] = self.store
-        for first, last in reversed(plan.steps):
-            if plan.is_cut:
-                peaks = self.peaks.copy()
-                eliminate(first, last, *plan.layout, plan.segments.places, store, peaks)
-            yield first, last, store
+        def again(first: int, last: int, store: Array) -> None:
+            known = self.plan.segments.places, store, self.peaks.copy()
+            eliminate(first, last, *self.plan.layout, *known)
+
+        return backwards(self.plan, self.store, again)
 
     def marginals(self) -> list[Array]:
         """The distribution over each factor's scope, flat, first unit slowest."""
@@ -92,6 +88,20 @@ class Eliminated:
         drawn = np.empty_like(levels)
         drawn[:, plan.order.units] = levels
         return drawn
+
+
+def backwards(
+    plan: EliminationPlan, kept: Array, again: Callable[[int, int, Array], None]
+) -> Iterator[tuple[int, int, Array]]:
+    """Segments from the last to the first, with a store of their messages, made ``again`` by it."""
+    store = kept
+    if plan.is_cut:
+        store = np.empty(plan.segments.n_entries)
+        store[: plan.segments.n_kept] = kept
+    for first, last in reversed(plan.steps):
+        if plan.is_cut:
+            again(first, last, store)
+        yield first, last, store
 
 
 def _range(table: Array) -> float:
