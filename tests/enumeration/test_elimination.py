@@ -226,10 +226,8 @@ def test_a_fit_on_a_sparse_graph_is_exact_maximum_likelihood():
     np.testing.assert_allclose(*averages, atol=1e-6)
 
 
-@pytest.mark.parametrize("coupling", [0.2, 0.44, 0.7])
-def test_a_torus_of_100_sites_equals_kaufman(coupling):
-    # Four products over momenta, even ones weighing cosh and odd ones sinh.
-    length = 10
+def kaufman(length, coupling):
+    """ln Z of a torus: four products over momenta, even ones weighing cosh and odd ones sinh."""
     energy = np.arccosh(
         np.cosh(2 * coupling) / np.tanh(2 * coupling)
         - np.cos(np.pi * np.arange(2 * length) / length)
@@ -238,10 +236,56 @@ def test_a_torus_of_100_sites_equals_kaufman(coupling):
     half = length / 2 * energy
     odd, even = half[1::2], half[::2]
     products = sum((2 * f(part)).prod() for part in (odd, even) for f in (np.cosh, np.sinh))
-    known = np.log(products / 2) + length**2 / 2 * np.log(2 * np.sinh(2 * coupling))
+    return np.log(products / 2) + length**2 / 2 * np.log(2 * np.sinh(2 * coupling))
+
+
+@pytest.mark.parametrize(("length", "coupling"), [(8, 0.44), (10, 0.2), (10, 0.44), (10, 0.7)])
+def test_tori_equal_kaufman(length, coupling):
     model = uniform_lattice(length, coupling, periodic=True)
+    known = kaufman(length, coupling)
     assert eliminated(model).log_partition == pytest.approx(known, abs=1e-10)
-    assert eliminated(model).log_partition == eliminated(model).log_partition
+
+
+def with_fields(length, stream):
+    """An open lattice of couplings ±.5 and normal fields."""
+    matrix = 0.5 * nx.to_scipy_sparse_array(nx.grid_2d_graph(length, length), dtype=float)
+    upper = scipy.sparse.triu(matrix).tocoo()
+    signs = stream.choice([-1.0, 1.0], upper.nnz)
+    upper = scipy.sparse.csr_array((signs * upper.data, (upper.row, upper.col)), matrix.shape)
+    return ebm.IsingModel(scipy.sparse.csr_array(upper + upper.T), stream.normal(size=length**2))
+
+
+def transferred(model, length):
+    """ln Z of an open lattice, a vector over the states of a row, one site after the other."""
+    couplings, fields = scipy.sparse.csr_array(model.couplings), model.parameters[: length**2]
+    spins, scale = np.array([-1.0, 1.0]), 0.0
+    vector = np.ones((2,) * length)
+    for site in range(length**2):
+        row, column = divmod(site, length)
+        if row:
+            old = np.exp(couplings[site, site - length] * np.outer(spins, spins))
+            vector = np.moveaxis(np.tensordot(old, vector, (1, column)), 0, column)
+        weights = np.exp(fields[site] * spins).reshape((2,) + (1,) * (length - column - 1))
+        vector = vector * weights
+        if column:
+            pair = np.exp(couplings[site, site - 1] * np.outer(spins, spins))
+            vector = vector * pair.reshape((2, 2) + (1,) * (length - column - 1))
+        scale, vector = scale + np.log(vector.max()), vector / vector.max()
+    return scale + np.log(vector.sum())
+
+
+def test_an_open_lattice_with_fields_equals_a_transfer_by_rows():
+    model = with_fields(9, np.random.default_rng(2))
+    ensemble = eliminated(model)
+    assert ensemble.log_partition == pytest.approx(transferred(model, 9), abs=1e-11)
+    wrong = with_fields(9, np.random.default_rng(2))
+    wrong = wrong.with_parameters(wrong.parameters + 1e-8 * np.arange(len(wrong.parameters)))
+    assert abs(transferred(wrong, 9) - ensemble.log_partition) > 1e-9
+    i, j = model.pairs
+    pairs = ensemble.covariances(i, j) + ensemble.means()[i] * ensemble.means()[j]
+    averages = np.concatenate([ensemble.means(), pairs])
+    slope = 1e-8 * np.arange(len(averages)) @ averages
+    assert transferred(wrong, 9) - ensemble.log_partition == pytest.approx(slope, rel=1e-3)
 
 
 def plus_minus_lattice(length, seed, beta):
