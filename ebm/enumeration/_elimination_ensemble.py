@@ -18,11 +18,11 @@ from ebm.enumeration._elimination_logs import eliminate_units
 from ebm.enumeration._elimination_plan import EliminationPlan, plan_of
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._log_weights import ORDINARY
+from ebm.enumeration._named_units import unit_numbers, unit_pairs
 from ebm.enumeration.exact_ensemble import ExactEnsemble
 from ebm.errors import EnumerationLimitError, ModelError, ShapeError
 from ebm.model import EnergyModel
 from ebm.spaces import FiniteSpace
-from ebm.spaces._fixed_units import unit_position
 
 
 class EliminationEnsemble(ExactEnsemble):
@@ -69,6 +69,7 @@ class EliminationEnsemble(ExactEnsemble):
         Pairs that share a term cost nothing more; any other one costs one sum over the graph, and
         many of them are refused.
         """
+        i, j = unit_pairs(i, j, self.space)
         values = [self.space.values_of(unit) for unit in range(self.space.n)]
         known = self._pair_places
         others = {pair for pair in _sorted(i, j) if pair not in known and pair[0] != pair[1]}
@@ -93,13 +94,13 @@ class EliminationEnsemble(ExactEnsemble):
         Values are in increasing order. It is refused where the graph with these units joined is too
         wide.
         """
-        numbers = [unit_position(unit, self.space, "units") for unit in units]
+        numbers = unit_numbers(units, self.space, "units").tolist()
         if not numbers or len(set(numbers)) < len(numbers):
             raise ShapeError(f"units must be different units, at least one, got {list(units)!r}")
         scope = tuple(numbers)
         shape = [len(self.space.values_of(unit)) for unit in numbers]
         if len(scope) == 1:
-            return self._marginals[scope[0]].copy()
+            return np.array(self._marginals[scope[0]])
         factors = self._factors._replace(
             scopes=[*self._factors.scopes, scope],
             tables=[*self._factors.tables, np.zeros(shape)],

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
 
 from ebm._arrays import is_sparse
+from ebm._jobs import Engine, number_of_workers, require_engine
 from ebm._parallel import number_of_jobs
 from ebm.enumeration._blocked import BlockedEnumeration
 from ebm.enumeration._bounded_sums import ConditionalBounded
@@ -28,6 +30,7 @@ from ebm.enumeration._limits import (
 from ebm.enumeration._log_weights import cut_form, cut_layers
 from ebm.enumeration._on_device import enumerated_on_device
 from ebm.enumeration._planar import planar_ensemble, why_not_planar
+from ebm.enumeration._products import Elsewhere
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
 from ebm.enumeration._real_units import ConditionalGaussian, KeptUnits
 from ebm.enumeration._recoded_layers import RecodedEnumeration
@@ -61,6 +64,8 @@ def exact(
     max_memory: float = 4 * 2.0**30,
     n_jobs: int | None = None,
     device: Any = None,
+    executor: Engine | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> ExactEnsemble:
     """The exact distribution of a finite model, p(x) = exp(−E(x))/Z with Z = Σ_x exp(−E(x)).
 
@@ -91,6 +96,13 @@ def exact(
     device : str or torch.device, optional
         Takes the matrix products of a pairwise model in torch, such as ``"cuda"`` or ``"cpu"``, in
         double precision; errors are bounded as without it.
+    executor : object with submit, optional
+        Runs the jobs of a pairwise model, of 2^33 states each: a pool of
+        :mod:`concurrent.futures`, or of another engine. The result does not depend on it. All
+        other sums are made here.
+    checkpoint : path-like, optional
+        Folder to which the sums of finished jobs are written, and from which a later call for the
+        same model goes on.
 
     Returns
     -------
@@ -128,12 +140,14 @@ def exact(
     """
     space = checked_space(model)
     limits = Limits(max_seconds, max_memory)
+    require_engine(executor)
     if device is not None:
         return enumerated_on_device(model, space, device, n_jobs, limits)
     if not isinstance(space, FiniteSpace):
         return _with_real_units(model, limits, number_of_jobs(n_jobs))
     kind = offered_form(model)
-    on_graph = _by_elimination(model, space, limits, number_of_jobs(n_jobs))
+    at_a_time = max(number_of_jobs(n_jobs), number_of_workers(executor))
+    on_graph = _by_elimination(model, space, limits, at_a_time)
     if on_graph is not None:
         return on_graph
     if kind is QuadraticForm:
@@ -148,14 +162,14 @@ def exact(
                 return independent
         # The form itself is not made before its cost is known.
         try:
-            require_affordable(space, limits, jobs)
+            require_affordable(space, limits, at_a_time)
         except EnumerationLimitError as error:
             on_the_plane = planar_ensemble(model, space, limits)
             if on_the_plane is None:
                 raise EnumerationLimitError(f"{error}; {why_not_planar(model)}") from None
             return on_the_plane
         cut = cut_form(summable_form(model))
-        return PairwiseEnumeration(model, space, cut, limits, jobs)
+        return PairwiseEnumeration(model, space, cut, limits, jobs, Elsewhere(executor, checkpoint))
     if kind is LayeredForm:
         form, jobs = summable_form(model), number_of_jobs(n_jobs)
         if form.is_binary and isinstance(space, Binary):
