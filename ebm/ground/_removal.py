@@ -79,7 +79,8 @@ def _least_pass(tables: TermTables, prime: int) -> tuple[Array, Array]:
     energies[: plan.factor_ends[-1]] = tables.flat
     tolerance = 0.0 if tables.unit is not None else TIE * tables.size
     settings = places, energies, numbers, (tolerance, float(prime))
-    semirings.least(0, len(places), *plan.layout, *settings)
+    for first, last in plan.stretches(0, len(places)):
+        semirings.least(first, last, *plan.layout, *settings)
     return energies, numbers[places[_roots(plan)]]
 
 
@@ -96,7 +97,8 @@ def _descended(plan: EliminationPlan, energies: Array) -> Indices:
 
     def again(first: int, last: int, store: Array) -> None:
         settings = plan.segments.places, store, np.empty(0), (0.0, 0.0)
-        semirings.least(first, last, *plan.layout, *settings)
+        for begin, end in plan.stretches(first, last):
+            semirings.least(begin, end, *plan.layout, *settings)
 
     kept = energies[: plan.segments.n_kept] if plan.is_cut else energies
     for first, last, store in backwards(plan, kept, again):
