@@ -21,7 +21,7 @@ import numpy as np
 import ebm
 from tests.lattices import torus
 
-TEMPERATURES = np.array([1.5, 2.0, 2.269, 2.5, 3.7])
+TEMPERATURES = np.array([1.5, 2.0, 2.269, 2.5, 3.7, 4.0])
 NAMES = ("absolute_magnetization", "binder_cumulant")
 #: (T, quantity) of the 16×16 torus and their errors, by ``reference(16)``.
 REFERENCE = np.array(

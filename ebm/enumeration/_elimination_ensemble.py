@@ -13,15 +13,16 @@ from ebm._arrays import as_integer
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.ensembles.moments import moments_of
-from ebm.enumeration._elimination import Eliminated, EliminationPlan, plan_of
 from ebm.enumeration._elimination_factors import GraphFactors
+from ebm.enumeration._elimination_logs import eliminate_units
+from ebm.enumeration._elimination_plan import EliminationPlan, plan_of
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._log_weights import ORDINARY
+from ebm.enumeration._named_units import unit_numbers, unit_pairs
 from ebm.enumeration.exact_ensemble import ExactEnsemble
-from ebm.errors import ModelError, PrecisionError, ShapeError
+from ebm.errors import EnumerationLimitError, ModelError, ShapeError
 from ebm.model import EnergyModel
 from ebm.spaces import FiniteSpace
-from ebm.spaces._fixed_units import unit_position
 
 
 class EliminationEnsemble(ExactEnsemble):
@@ -41,7 +42,7 @@ class EliminationEnsemble(ExactEnsemble):
         limits: Limits,
     ) -> None:
         self.model, self.space, self._limits = model, space, limits
-        self._factors, self._eliminated = factors, Eliminated(factors, plan)
+        self._factors, self._eliminated = factors, eliminate_units(factors, plan, limits)
         self.log_partition = self._eliminated.log_total + factors.constant
         self._resolved, self._top, self._ground = None, 0.0, 0.0
         self._log_relative = self.log_partition
@@ -68,6 +69,7 @@ class EliminationEnsemble(ExactEnsemble):
         Pairs that share a term cost nothing more; any other one costs one sum over the graph, and
         many of them are refused.
         """
+        i, j = unit_pairs(i, j, self.space)
         values = [self.space.values_of(unit) for unit in range(self.space.n)]
         known = self._pair_places
         others = {pair for pair in _sorted(i, j) if pair not in known and pair[0] != pair[1]}
@@ -92,20 +94,20 @@ class EliminationEnsemble(ExactEnsemble):
         Values are in increasing order. It is refused where the graph with these units joined is too
         wide.
         """
-        numbers = [unit_position(unit, self.space, "units") for unit in units]
+        numbers = unit_numbers(units, self.space, "units").tolist()
         if not numbers or len(set(numbers)) < len(numbers):
             raise ShapeError(f"units must be different units, at least one, got {list(units)!r}")
         scope = tuple(numbers)
         shape = [len(self.space.values_of(unit)) for unit in numbers]
         if len(scope) == 1:
-            return self._marginals[scope[0]].copy()
+            return np.array(self._marginals[scope[0]])
         factors = self._factors._replace(
             scopes=[*self._factors.scopes, scope],
             tables=[*self._factors.tables, np.zeros(shape)],
         )
         plan = plan_of(factors)
         require_affordable(plan, self._limits, f"the joint distribution of {len(scope)} units")
-        return Eliminated(factors, plan).marginals()[-1].reshape(shape)
+        return eliminate_units(factors, plan, self._limits).marginals()[-1].reshape(shape)
 
     def moments(self) -> Moments:
         """Means and covariances of all features, by one sum for each value of each unit.
@@ -141,7 +143,8 @@ class EliminationEnsemble(ExactEnsemble):
         only = np.full(len(tables[unit]), -np.inf)
         only[value] = 0.0
         tables[unit] = only
-        given = Eliminated(self._factors._replace(tables=tables), self._eliminated.plan)
+        replaced = self._factors._replace(tables=tables)
+        given = eliminate_units(replaced, self._eliminated.plan, self._limits)
         marginals = given.marginals()
         parts = [marginals[other] @ self.space.features_of(other) for other in range(self.space.n)]
         return np.concatenate(parts)
@@ -200,7 +203,7 @@ def elimination_of(
     plan: EliminationPlan,
     limits: Limits,
 ) -> EliminationEnsemble | None:
-    """The ensemble by elimination; None where energies are too large for plain sums."""
+    """The ensemble by elimination; None where energies or logs of tables are too large."""
     total = sum(float(np.abs(table).max()) for table in factors.tables)
     if not math.isfinite(total):
         raise ModelError("the terms of the model must be finite")
@@ -209,5 +212,5 @@ def elimination_of(
     require_affordable(plan, limits, f"summing over {space.size_as_powers} states")
     try:
         return EliminationEnsemble(model, space, factors, plan, limits)
-    except PrecisionError:
+    except EnumerationLimitError:
         return None

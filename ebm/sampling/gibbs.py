@@ -12,7 +12,7 @@ from ebm._arrays import is_sparse
 from ebm._conditioning import form_in_order
 from ebm._types import Array, Indices, Words
 from ebm.errors import ModelError
-from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form
+from ebm.forms import FactorForm, LayeredForm, QuadraticForm, TermForm, as_terms, energy_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._layers import are_two_valued, binary_layers
 from ebm.sampling._by_energy import EnergySweeper, MetropolisSweeper
@@ -36,8 +36,6 @@ FEW_CHAINS = 12
 #: With more they are where fewer flips are measured than this share of updates, for many units;
 #: a flip takes as long as changing the fields of so many units.
 FEW_FLIPS, FLIP_COST = 0.14, 200
-#: Sweeps after which fields that change with flips are made anew.
-SWEEPS = 100
 #: How often Metropolis offers a unit another value. Offers of equal energy are always taken, so if
 #: none were left out, units in a fixed order could visit a part of the states only, or return to
 #: each after an even number of sweeps.
@@ -183,8 +181,9 @@ def form_sweeper(form: Any, space: FiniteSpace, n_chains: int) -> FormSweeper | 
         return pair_sweeper(form, space, n_chains)
     if isinstance(form, QuadraticForm) and isinstance(space, Levels):
         return level_sweeper(form, space, n_chains)
-    if isinstance(form, TermForm) and isinstance(space, Binary | Spins):
-        return counted_sweeper(form, space) or TermSweeper(form, space)
+    if isinstance(form, TermForm | FactorForm) and isinstance(space, Binary | Spins):
+        terms = as_terms(form, space)
+        return counted_sweeper(terms, space) or TermSweeper(terms, space)
     return item_sweeper(form, space) if isinstance(form, QuadraticForm) else None
 
 
@@ -265,10 +264,9 @@ class PairSweeper(TwoValued, FormSweeper):
         n = self.n_swept or work.shape[1]
         among, swept = (np.ascontiguousarray(part) for part in (self._weights[:n, :n], work[:, :n]))
         rule = self._rule(len(work))
-        for sweeps in portions(n_sweeps, work.size):
-            # Made anew: rounding errors do not add up, and nothing need be kept.
-            work[:, :n] = swept
-            fields = work @ self._weights[:, :n] + self._biases[:n]
+        # Made anew at each call: rounding errors do not add up, and nothing need be kept.
+        fields = work @ self._weights[:, :n] + self._biases[:n]
+        for sweeps in portions(n_sweeps, work.size * n):
             sweep_dense_few(swept, fields, among, stream, sweeps, *rule, self.gains)
         work[:, :n] = swept
 
@@ -526,13 +524,11 @@ class FewChainsLevelsSweeper(LevelsSweeper):
         q, heat, n = self._couplings.q, self._heat(len(work)), self.n_swept or work.shape[1]
         d = n * self._couplings.kept
         among, swept = (np.ascontiguousarray(part) for part in (self._weights[:d, :d], work[:, :n]))
-        for done in range(0, n_sweeps, SWEEPS):
-            # Made anew before rounding errors add up.
-            indicators = self._indicators(np.ascontiguousarray(work.T)).T
-            fields = indicators @ self._weights[:, :d] + self._biases[:d]
-            sweeps = min(SWEEPS, n_sweeps - done)
+        indicators = self._indicators(np.ascontiguousarray(work.T)).T
+        fields = indicators @ self._weights[:, :d] + self._biases[:d]
+        for sweeps in portions(n_sweeps, work.size * d):
             sweep_few_chains(swept, q, fields, among, stream, sweeps, self.offered, heat)
-            work[:, :n] = swept
+        work[:, :n] = swept
 
 
 class SparseLevelsSweeper(LevelsSweeper):

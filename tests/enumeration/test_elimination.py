@@ -8,10 +8,12 @@ import pytest
 import scipy.sparse
 
 import ebm
-from ebm.enumeration import _elimination
-from ebm.enumeration._elimination import Eliminated, plan_of
+from ebm.enumeration import _elimination, _elimination_plan
+from ebm.enumeration._elimination import Eliminated
 from ebm.enumeration._elimination_ensemble import elimination_of
 from ebm.enumeration._elimination_factors import factors_of
+from ebm.enumeration._elimination_logs import EliminatedInLogs
+from ebm.enumeration._elimination_plan import EliminationPlan, plan_of
 from ebm.enumeration._limits import Limits
 
 
@@ -72,6 +74,20 @@ def test_marginals_of_units_that_share_no_term_are_exact(model):
     expected = np.zeros(model.space.n_values[list(units)])
     np.add.at(expected, tuple(levels[:, list(units)].T), ebm.exact(model).weights)
     np.testing.assert_allclose(graph.marginal(units), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("model", list(models()))
+def test_messages_that_are_made_again_on_the_way_back_are_the_same(model, monkeypatch):
+    graph = eliminated(model)
+    monkeypatch.setattr(_elimination_plan, "ONE_SEGMENT", 0)
+    plan = graph._eliminated.plan
+    cut = Eliminated(graph._factors, EliminationPlan(plan.n_values, plan.order, plan.scopes))
+    assert len(cut.plan.steps) > 1
+    assert cut.log_total == graph._eliminated.log_total
+    for own, other in zip(cut.marginals(), graph._marginals, strict=True):
+        np.testing.assert_array_equal(own, other)
+    draws = [each.draw(50, np.random.default_rng(0)) for each in (cut, graph._eliminated)]
+    np.testing.assert_array_equal(*draws)
 
 
 def test_draws_have_the_exact_probabilities():
@@ -165,6 +181,37 @@ def test_underflow_that_matters_is_refused(monkeypatch):
     with pytest.raises(ebm.errors.PrecisionError):
         Eliminated(factors, plan_of(factors))
     assert _elimination.LARGEST_REACH < 708 - 40
+
+
+@pytest.mark.parametrize("model", list(models()))
+def test_sums_of_logs_equal_linear_ones(model):
+    graph = eliminated(model)
+    logs = EliminatedInLogs(graph._factors, graph._eliminated.plan)
+    assert logs.log_total == pytest.approx(graph._eliminated.log_total, abs=1e-12)
+    for own, other in zip(logs.marginals(), graph._marginals, strict=True):
+        np.testing.assert_allclose(own, other, atol=1e-13)
+    levels = logs.draw(20_000, np.random.default_rng(0))
+    for unit, expected in enumerate(graph._marginals[: model.space.n]):
+        shares = np.bincount(levels[:, unit], minlength=len(expected)) / len(levels)
+        np.testing.assert_allclose(shares, expected, atol=0.02)
+
+
+def test_what_underflows_is_summed_in_logs():
+    model = on_graph(nx.path_graph(40), np.random.default_rng(0), 400.0)
+    ensemble = ebm.exact(model)
+    assert ensemble.route == "elimination of width 1"
+    spins, logs = np.array([-1.0, 1.0]), np.zeros(2)
+    couplings, biases = model.couplings.toarray(), model.parameters[:40]
+    for k in range(40):
+        logs = logs + biases[k] * spins
+        if k < 39:
+            logs = np.logaddexp(*(logs[:, None] + couplings[k, k + 1] * np.outer(spins, spins)))
+    assert ensemble.log_partition == pytest.approx(np.logaddexp(*logs), rel=1e-14)
+    ground = ebm.ground_state(model)
+    # 1 − 2 p where a unit differs in another state of probability p.
+    others = ensemble.log_partition + ground.energy
+    np.testing.assert_allclose(ensemble.means(), ground.states[0], atol=2.001 * others)
+    assert (ensemble.sample(3, rng=0) == ground.states[0]).all()
 
 
 def test_a_fit_on_a_sparse_graph_is_exact_maximum_likelihood():
