@@ -218,6 +218,31 @@ def draw(
 
 
 @kernel
+def operations(shapes, bounds, inputs, input_bounds, strides, stride_bounds):
+    """What steps take, (3,): each with a fifth for each input, quick entries and other ones.
+
+    An entry is quick where one input in a row is all that varies along it; another one counts for
+    each input in a row, for all that are alike on all runs, and once more.
+    """
+    most = max(1, np.diff(input_bounds).max())
+    inner, kinds = np.empty((most, RUN), np.int64), np.empty(most, np.int64)
+    counts = np.zeros(3)
+    for k in range(bounds.shape[0] - 1):
+        n_inputs = input_bounds[k + 1] - input_bounds[k]
+        shape = shapes[bounds[k] : bounds[k + 1]]
+        lies = strides[stride_bounds[k] : stride_bounds[k + 1]].reshape((n_inputs, shape.shape[0]))
+        _, length, n_high, only = runs(shape, lies, inner, kinds)
+        entries = float(length) * n_high * shape[0]
+        n_alike = (kinds[:n_inputs] == ALIKE).sum()
+        counts[0] += 1.0 + 0.2 * n_inputs
+        if only >= 0 and shape[0] == 2 and n_alike == 0:
+            counts[1] += entries
+        else:
+            counts[2] += entries * (1 + (kinds[:n_inputs] == ROW).sum() + (n_alike > 0))
+    return counts
+
+
+@kernel
 def addressed(inputs, places, peaks):
     """Where the inputs of a step begin, and one over the peaks of all messages among them."""
     bases, scale = inputs.copy(), 1.0

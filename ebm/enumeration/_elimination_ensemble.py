@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer
-from ebm._types import Array, Indices
+from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.ensembles.moments import moments_of
 from ebm.enumeration._elimination_factors import GraphFactors
@@ -24,13 +25,43 @@ from ebm.errors import EnumerationLimitError, ModelError, ShapeError
 from ebm.model import EnergyModel
 from ebm.spaces import FiniteSpace
 
+#: Seconds around each table when all are summed again.
+SECONDS_BY_TABLE = 1e-6
+
 
 class EliminationEnsemble(ExactEnsemble):
-    """p(x) = exp(−E(x)) / Z of a model on a graph, its units summed out one after the other.
+    """p(x) = exp(−E(x)) / Z of a model on a graph; made by :func:`ebm.exact`.
 
-    Besides what every exact ensemble has, there are ``means``, ``covariances`` of pairs that share
-    a term, and ``marginal`` of a few units. What needs all states, such as ``expectation``, is
-    refused where there are many.
+    With −E(x) = Σ_a t_a(x_a) + c of few units in each term, units are summed out one after the
+    other, Σ_x Π_a exp(t_a(x_a)) = Σ_x₂… Π' Σ_x₁ Π_(a∋1) exp(t_a(x_a)), and averages of the terms
+    are the derivatives of ln Z :cite:`bertele1972`. What needs all states, such as ``expectation``,
+    is refused where there are many; ``route`` has the width.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        The model that was summed.
+    space : FiniteSpace
+        The space of its states.
+    factors : GraphFactors
+        The tables t_a and the units of each.
+    plan : EliminationPlan
+        The order in which units are summed out.
+    limits : Limits
+        Time and memory of this and of all later sums.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> lattice = ebm.from_graph(ebm.lattice((6, 6), periodic=False, field=0.1)).scaled(0.4)
+    >>> ensemble = ebm.exact(lattice)
+    >>> ensemble.route, round(ensemble.log_partition, 4)
+    ('elimination of width 6', 30.5237)
+    >>> ensemble.means().shape, ensemble.covariances([0, 0], [1, 35]).round(4)
+    ((36,), array([0.4053, 0.0167]))
+    >>> ensemble.marginal([0, 35]).round(4)
+    array([[0.1643, 0.2358],
+           [0.2358, 0.364 ]])
     """
 
     def __init__(
@@ -58,16 +89,42 @@ class EliminationEnsemble(ExactEnsemble):
 
     def means(self) -> Array:
         """Means of the features of the space, (n_features,), all by one pass backwards."""
-        parts = [
-            self._marginals[unit] @ self.space.features_of(unit) for unit in range(self.space.n)
-        ]
-        return np.concatenate(parts)
+        return self._means_of(self._marginals)
 
-    def covariances(self, i: Indices, j: Indices) -> Array:
-        """E[x_i x_j] − E[x_i] E[x_j] of pairs of units i, j (k,) in the coding of the space, (k,).
+    def _means_of(self, marginals: list[Array]) -> Array:
+        """Means of the features from the distributions of the units, (n_features,)."""
+        return np.asarray(self._features @ np.concatenate(marginals[: self.space.n]))
+
+    @cached_property
+    def _features(self) -> Any:
+        """The features of all values of all units, (n_features, Σ q), zero between units."""
+        from scipy.sparse import block_diag
+
+        blocks = [self.space.features_of(unit).T for unit in range(self.space.n)]
+        return block_diag(blocks, format="csr")
+
+    def covariances(self, i: ArrayLike, j: ArrayLike) -> Array:
+        """E[x_i x_j] − E[x_i] E[x_j] of pairs of units in the coding of the space, (k,).
 
         Pairs that share a term cost nothing more; any other one costs one sum over the graph, and
         many of them are refused.
+
+        Parameters
+        ----------
+        i, j : array_like, (k,)
+            Units by number or name, the k-th pair ``(i[k], j[k])``.
+
+        Returns
+        -------
+        ndarray, (k,)
+            Covariances; variances where both units are one.
+
+        Raises
+        ------
+        ShapeError, NamesError
+            If these are no units, or not one for each pair.
+        EnumerationLimitError
+            If pairs that share no term are too many for the limits.
         """
         i, j = unit_pairs(i, j, self.space)
         values = [self.space.values_of(unit) for unit in range(self.space.n)]
@@ -89,10 +146,24 @@ class EliminationEnsemble(ExactEnsemble):
         return answer
 
     def marginal(self, units: Sequence[int | str]) -> Array:
-        """The joint distribution of a few different units, by number or name, (q_1, …, q_k).
+        """The joint distribution of a few different units, (q_1, …, q_k).
 
-        Values are in increasing order. It is refused where the graph with these units joined is too
-        wide.
+        Parameters
+        ----------
+        units : sequence of int or str
+            Units by number or name.
+
+        Returns
+        -------
+        ndarray, (q_1, …, q_k)
+            Probabilities with an axis for each unit, its values in increasing order.
+
+        Raises
+        ------
+        ShapeError, NamesError
+            If these are no units, none or not all different.
+        EnumerationLimitError
+            If the graph with these units joined is too wide for the limits.
         """
         numbers = unit_numbers(units, self.space, "units").tolist()
         if not numbers or len(set(numbers)) < len(numbers):
@@ -110,7 +181,7 @@ class EliminationEnsemble(ExactEnsemble):
         return eliminate_units(factors, plan, self._limits).marginals()[-1].reshape(shape)
 
     def moments(self) -> Moments:
-        """Means and covariances of all features, by one sum for each value of each unit.
+        """Means and covariances of all features, by one sum for each value but one of each unit.
 
         Refused where that takes too long: ``means`` and ``covariances`` of chosen pairs cost less.
         """
@@ -121,18 +192,23 @@ class EliminationEnsemble(ExactEnsemble):
         space, plan = self.space, self._eliminated.plan
         self._require(
             f"covariances of all {space.n_features} features",
-            plan.seconds * float((space.n_values - 1).sum()),
+            (plan.seconds + SECONDS_BY_TABLE * len(plan.scopes))
+            * float((space.n_values - 1).sum()),
         )
         features = [space.features_of(unit) for unit in range(space.n)]
         mean, ends = self.means(), np.cumsum(space.widths)
         second = np.zeros((space.n_features, space.n_features))
         for unit, end in enumerate(ends):
             own = slice(end - space.widths[unit], end)
-            conditional = np.zeros((len(features[unit]), space.n_features))
-            for value in range(len(features[unit])):
-                share = self._marginals[unit][value]
-                if share > 0:
-                    conditional[value] = share * (self._means_at(unit, value) - mean)
+            shares = self._marginals[unit]
+            conditional = np.zeros((len(shares), space.n_features))
+            # Deviations weighted by shares sum to zero: one value follows from the others.
+            last = int(shares.argmax())
+            for value in np.flatnonzero(shares):
+                if value != last:
+                    deviation = self._means_at(unit, int(value)) - mean
+                    conditional[value] = shares[value] * deviation
+            conditional[last] = -conditional.sum(axis=0)
             second[own] = (features[unit] - mean[own]).T @ conditional
         return moments_of(space, mean, (second + second.T) / 2, self.log_partition)
 
@@ -145,9 +221,7 @@ class EliminationEnsemble(ExactEnsemble):
         tables[unit] = only
         replaced = self._factors._replace(tables=tables)
         given = eliminate_units(replaced, self._eliminated.plan, self._limits)
-        marginals = given.marginals()
-        parts = [marginals[other] @ self.space.features_of(other) for other in range(self.space.n)]
-        return np.concatenate(parts)
+        return self._means_of(given.marginals())
 
     def _mean_relative_energy(self) -> float:
         if len(self._factors.n_values) > self.space.n:

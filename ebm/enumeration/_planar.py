@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ebm._randomness import RandomSource
 from ebm._types import Array, Indices
@@ -40,7 +41,40 @@ SLOWER_IN_DECIMALS = 60
 
 
 class PlanarEnsemble(RealEnsemble):
-    """ln Z and averages of pairs from Pfaffians; there is no list of states, and no draws."""
+    """Pairs of two-valued units without field on the plane or a torus; made by :func:`ebm.exact`.
+
+    With E = −Σ_k K_k s_u s_v and t = tanh K, ``Z = 2^n Π cosh K · P``, P = Σ over even subgraphs of
+    Π t: a Pfaffian on the plane, half the sum of four signed ones on a torus. There is no list of
+    states, and there are no draws.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        The model that was summed.
+    bonds : Bonds
+        The couplings K_k and the units of each.
+    drawing : Drawing
+        The graph as it lies on the plane or the torus.
+    limits : Limits
+        Time and memory of this and of all later sums.
+
+    Attributes
+    ----------
+    log_partition_error : float
+        A bound of the error of ln Z by rounding, to first order, in nats.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> glass = ebm.from_graph(ebm.lattice((12, 12), negative=0.5, rng=1))
+    >>> torus = ebm.exact(glass)
+    >>> torus.route, round(torus.log_partition, 6), torus.log_partition_error < 1e-9
+    ('4 Pfaffians', 220.347004, True)
+    >>> torus.bonds.shape, round(torus.pair_average(0, 5), 6)
+    ((288, 2), -0.012045)
+    """
+
+    log_partition_error: float
 
     def __init__(self, model: EnergyModel, bonds: Bonds, drawing: Drawing, limits: Limits) -> None:
         sizes = np.abs(bonds.couplings)
@@ -68,7 +102,26 @@ class PlanarEnsemble(RealEnsemble):
         return np.asarray(np.tanh(couplings) + self._slopes)
 
     def pair_average(self, first: int | str, second: int | str) -> float:
-        """⟨s_i s_j⟩ in ±1 of any two units, by number or name; 0 if no bonds join them."""
+        """⟨s_i s_j⟩ of any two units in ±1, in which there is no mean.
+
+        Parameters
+        ----------
+        first, second : int or str
+            Units by number or name.
+
+        Returns
+        -------
+        float
+            The average: that of a bond at no cost, of another pair by a Pfaffian, 0 where no bonds
+            join the units.
+
+        Raises
+        ------
+        ShapeError, NamesError
+            If one of these is no unit.
+        PrecisionError
+            If couplings are so large that rounding hides the correlation.
+        """
         first = unit_position(first, self.space, "first")
         second = unit_position(second, self.space, "second")
         if first == second:
@@ -108,8 +161,28 @@ class PlanarEnsemble(RealEnsemble):
         """The middle of both values, by symmetry, (n,)."""
         return np.full(self._bonds.n, sum(float(value) for value in self.space.values) / 2)
 
-    def covariances(self, i: Indices, j: Indices) -> Array:
-        """Covariances of pairs of units, (k,): of bonds at no cost, any other by a Pfaffian."""
+    def covariances(self, i: ArrayLike, j: ArrayLike) -> Array:
+        """E[x_i x_j] − E[x_i] E[x_j] of pairs of units in the coding of the space, (k,).
+
+        Parameters
+        ----------
+        i, j : array_like, (k,)
+            Units by number or name, the k-th pair ``(i[k], j[k])``.
+
+        Returns
+        -------
+        ndarray, (k,)
+            Covariances: those of bonds at no cost, any other by a Pfaffian.
+
+        Raises
+        ------
+        ShapeError, NamesError
+            If these are no units, or not one for each pair.
+        EnumerationLimitError
+            If pairs without a bond are too many for the limits.
+        PrecisionError
+            If couplings are so large that rounding hides a correlation.
+        """
         first, second = unit_pairs(i, j, self.space)
         pairs = list(zip(first.tolist(), second.tolist(), strict=True))
         others = sum(a != b and frozenset((a, b)) not in self._bond_of for a, b in pairs)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._types import Array
-from ebm.errors import ModelError
+from ebm.errors import ModelError, NormalizationError
 from ebm.forms import LINEAR_FORMS, offered_form
 from ebm.model import EnergyModel, checked_energy
 from ebm.models._library import library_model
@@ -40,7 +40,13 @@ def tempered(model: Any, beta: float) -> EnergyModel:
         model = library_model(model) or model
     if not hasattr(model, "scaled"):
         return Tempered(model, beta)
-    scaled: EnergyModel = model.scaled(beta)
+    try:
+        scaled: EnergyModel = model.scaled(beta)
+    except NormalizationError as problem:
+        raise NormalizationError(
+            f"at beta={beta:g} this model has no distribution ({problem}): end the ladder above "
+            "it, by hottest=… of ParallelTempering.for_model, or by its betas"
+        ) from problem
     if scaled.space != model.space:
         raise ModelError(f"scaled({beta}) of {model!r} is over another space: {scaled.space!r}")
     return scaled

@@ -15,6 +15,7 @@ from ebm._types import Array, Indices, Words
 from ebm.errors import EbmError
 from ebm.forms import LINEAR_FORMS, offered_form
 from ebm.model import EnergyModel, checked_energy
+from ebm.sampling._chains import is_allowed
 from ebm.sampling._form_sweepers import FormSweeper
 from ebm.sampling._ladder import SCANS, LadderState, LadderSweeper, LadderWork
 from ebm.sampling._precision import ROUNDING
@@ -236,7 +237,11 @@ class TemperingSweeper(LadderSweeper):
         self.n_copies = len(models) - 1
 
     def take_up(self, states: Array, memory: LadderState) -> LadderWork:
-        """States in slots."""
+        """States in slots; one that its slot forbids, of β = 0 perhaps, is that of the coldest."""
+        states = states.copy()
+        for k, model in enumerate(self._models[1:], 1):
+            forbidden = ~is_allowed(model, states[:, k])
+            states[forbidden, k] = states[forbidden, 0]
         layout = [sweeper.load(states[:, k]) for k, sweeper in enumerate(self._sweepers)]
         return LadderWork(layout, memory)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse
 
 import ebm
+from ebm._kernels import elimination as kernels
 from ebm.enumeration import _elimination, _elimination_plan
 from ebm.enumeration._elimination import Eliminated
 from ebm.enumeration._elimination_ensemble import elimination_of
@@ -226,10 +229,8 @@ def test_a_fit_on_a_sparse_graph_is_exact_maximum_likelihood():
     np.testing.assert_allclose(*averages, atol=1e-6)
 
 
-@pytest.mark.parametrize("coupling", [0.2, 0.44, 0.7])
-def test_a_torus_of_100_sites_equals_kaufman(coupling):
-    # Four products over momenta, even ones weighing cosh and odd ones sinh.
-    length = 10
+def kaufman(length, coupling):
+    """ln Z of a torus: four products over momenta, even ones weighing cosh and odd ones sinh."""
     energy = np.arccosh(
         np.cosh(2 * coupling) / np.tanh(2 * coupling)
         - np.cos(np.pi * np.arange(2 * length) / length)
@@ -238,10 +239,56 @@ def test_a_torus_of_100_sites_equals_kaufman(coupling):
     half = length / 2 * energy
     odd, even = half[1::2], half[::2]
     products = sum((2 * f(part)).prod() for part in (odd, even) for f in (np.cosh, np.sinh))
-    known = np.log(products / 2) + length**2 / 2 * np.log(2 * np.sinh(2 * coupling))
+    return np.log(products / 2) + length**2 / 2 * np.log(2 * np.sinh(2 * coupling))
+
+
+@pytest.mark.parametrize(("length", "coupling"), [(8, 0.44), (10, 0.2), (10, 0.44), (10, 0.7)])
+def test_tori_equal_kaufman(length, coupling):
     model = uniform_lattice(length, coupling, periodic=True)
+    known = kaufman(length, coupling)
     assert eliminated(model).log_partition == pytest.approx(known, abs=1e-10)
-    assert eliminated(model).log_partition == eliminated(model).log_partition
+
+
+def with_fields(length, stream):
+    """An open lattice of couplings ±.5 and normal fields."""
+    matrix = 0.5 * nx.to_scipy_sparse_array(nx.grid_2d_graph(length, length), dtype=float)
+    upper = scipy.sparse.triu(matrix).tocoo()
+    signs = stream.choice([-1.0, 1.0], upper.nnz)
+    upper = scipy.sparse.csr_array((signs * upper.data, (upper.row, upper.col)), matrix.shape)
+    return ebm.IsingModel(scipy.sparse.csr_array(upper + upper.T), stream.normal(size=length**2))
+
+
+def transferred(model, length):
+    """ln Z of an open lattice, a vector over the states of a row, one site after the other."""
+    couplings, fields = scipy.sparse.csr_array(model.couplings), model.parameters[: length**2]
+    spins, scale = np.array([-1.0, 1.0]), 0.0
+    vector = np.ones((2,) * length)
+    for site in range(length**2):
+        row, column = divmod(site, length)
+        if row:
+            old = np.exp(couplings[site, site - length] * np.outer(spins, spins))
+            vector = np.moveaxis(np.tensordot(old, vector, (1, column)), 0, column)
+        weights = np.exp(fields[site] * spins).reshape((2,) + (1,) * (length - column - 1))
+        vector = vector * weights
+        if column:
+            pair = np.exp(couplings[site, site - 1] * np.outer(spins, spins))
+            vector = vector * pair.reshape((2, 2) + (1,) * (length - column - 1))
+        scale, vector = scale + np.log(vector.max()), vector / vector.max()
+    return scale + np.log(vector.sum())
+
+
+def test_an_open_lattice_with_fields_equals_a_transfer_by_rows():
+    model = with_fields(9, np.random.default_rng(2))
+    ensemble = eliminated(model)
+    assert ensemble.log_partition == pytest.approx(transferred(model, 9), abs=1e-11)
+    wrong = with_fields(9, np.random.default_rng(2))
+    wrong = wrong.with_parameters(wrong.parameters + 1e-8 * np.arange(len(wrong.parameters)))
+    assert abs(transferred(wrong, 9) - ensemble.log_partition) > 1e-9
+    i, j = model.pairs
+    pairs = ensemble.covariances(i, j) + ensemble.means()[i] * ensemble.means()[j]
+    averages = np.concatenate([ensemble.means(), pairs])
+    slope = 1e-8 * np.arange(len(averages)) @ averages
+    assert transferred(wrong, 9) - ensemble.log_partition == pytest.approx(slope, rel=1e-3)
 
 
 def plus_minus_lattice(length, seed, beta):
@@ -270,3 +317,57 @@ def plus_minus_lattice(length, seed, beta):
 def test_a_lattice_of_random_signs_has_its_reference_sum(beta, known):
     model = plus_minus_lattice(16, 1, beta)
     assert eliminated(model).log_partition == pytest.approx(known, abs=1e-10)
+
+
+def test_parts_of_an_elimination_give_the_same_numbers(monkeypatch):
+    """Ctrl-C is heard between parts: none is longer than it may, but for one step."""
+    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 7), ordering="sorted")
+    model = on_graph(graph, np.random.default_rng(2))
+    whole = eliminated(model)
+    monkeypatch.setattr(_elimination_plan, "AT_ONCE", 40)
+    _elimination_plan._plan.cache_clear()
+    parts = eliminated(model)
+    stretches = parts._eliminated.plan.stretches(3, 33)
+    assert stretches[0][0] == 3
+    assert stretches[-1][1] == 33
+    assert len(stretches) > 10
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(stretches))
+    assert parts.log_partition == whole.log_partition
+    np.testing.assert_array_equal(parts.means(), whole.means())
+    np.testing.assert_array_equal(parts.sample(20, rng=1), whole.sample(20, rng=1))
+
+
+def test_ctrl_c_between_two_parts_leaves_nothing_behind(monkeypatch):
+    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 7), ordering="sorted")
+    model = on_graph(graph, np.random.default_rng(2))
+    before, kernel, calls = eliminated(model), kernels.eliminate, []
+
+    def interrupted(*args):
+        calls.append(args[:2])
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return kernel(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_elimination_plan, "AT_ONCE", 40)
+        patch.setattr(kernels, "eliminate", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            eliminated(model)
+    assert eliminated(model).log_partition == before.log_partition
+
+
+def test_moments_cost_one_sum_for_each_value_but_one_and_are_refused_by_that(monkeypatch):
+    chain = np.diag(np.full(39, 0.4), 1)
+    ensemble = ebm.exact(ebm.IsingModel(scipy.sparse.csr_array(chain + chain.T), np.full(40, 0.1)))
+    given = []
+    means_at = type(ensemble)._means_at
+    monkeypatch.setattr(
+        type(ensemble), "_means_at", lambda self, *at: given.append(at) or means_at(self, *at)
+    )
+    covariance = ensemble.moments().covariance
+    assert len(given) == 40
+    np.testing.assert_allclose(covariance[0, 30], ensemble.covariances([0], [30])[0], atol=1e-14)
+    large = np.full(4999, 0.3)
+    ring = scipy.sparse.diags_array([large, large], offsets=[1, -1], format="csr")
+    with pytest.raises(ebm.errors.EnumerationLimitError, match="all 5000 features"):
+        ebm.exact(ebm.IsingModel(scipy.sparse.csr_array(ring), np.full(5000, 0.1))).moments()
