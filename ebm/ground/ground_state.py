@@ -302,10 +302,14 @@ def require_narrow(
     elimination: Elimination, limits: Limits, seconds: float, n_bytes: float, instead: str
 ) -> None:
     """Refuse an elimination whose tables are too large, before any is made."""
-    width = elimination.order.width
+    if not elimination.is_followed:
+        raise EnumerationLimitError(
+            f"elimination of {len(elimination.sizes)} units has tables of more than 2^62 entries: "
+            f"take {instead}"
+        )
     limits.require(
         f"elimination of {len(elimination.sizes)} units in tables of "
-        + (f"2^{width:.3g} entries" if np.isfinite(width) else "more than 2^62 entries"),
+        f"2^{elimination.order.width:.3g} entries",
         seconds,
         n_bytes,
         f"take {instead}",
