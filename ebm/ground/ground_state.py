@@ -303,10 +303,13 @@ def require_narrow(
     plan: EliminationPlan, limits: Limits, seconds: float, n_bytes: float, instead: str
 ) -> None:
     """Refuse an elimination whose tables are too large, before any is made."""
-    width = plan.order.width
+    width, n = plan.order.width, len(plan.n_values)
+    if not np.isfinite(width):
+        raise EnumerationLimitError(
+            f"elimination of {n} units has tables of more than 2^62 entries: take {instead}"
+        )
     limits.require(
-        f"elimination of {len(plan.n_values)} units in tables of "
-        + (f"2^{width:.3g} entries" if np.isfinite(width) else "more than 2^62 entries"),
+        f"elimination of {n} units in tables of 2^{width:.3g} entries",
         seconds,
         n_bytes,
         f"take {instead}",

@@ -403,3 +403,9 @@ def test_kernels_are_the_formulas():
     numbers = Polynomials(tables).numbers()
     assert min(numbers) == answer.total
     assert numbers[int(answer.total)] == answer.number
+
+
+def test_graphs_beyond_all_orders_are_refused_without_a_number_of_years():
+    torus = ebm.from_graph(ebm.lattice((40, 40), negative=0.5, field=0.1, rng=1))
+    with pytest.raises(ebm.errors.EnumerationLimitError, match=r"more than 2\^62 entries: take"):
+        ebm.ground_state(torus, method="elimination")
