@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array, Indices
 from ebm.errors import ModelError
-from ebm.forms import LayeredForm, QuadraticForm, TermForm, offered_form
+from ebm.forms import LINEAR_FORMS, LayeredForm, QuadraticForm, offered_form
 from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.models import _couplings
 from ebm.models._library import library_model
@@ -118,7 +118,7 @@ class TemperedPath:
 
     def at(self, fraction: float) -> EnergyModel:
         """A model with a form scaled, which keeps its sweeps; of any other the scaled energy."""
-        if offered_form(self.model) in (QuadraticForm, TermForm):
+        if offered_form(self.model) in LINEAR_FORMS:
             return tempered(self.model, fraction)
         return self.model if fraction == 1 else Tempered(self.model, fraction)
 

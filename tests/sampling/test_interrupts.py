@@ -216,3 +216,36 @@ def test_fields_that_follow_flips_are_made_anew_every_hundred_sweeps(model, kern
     run = SamplingRun(thin=150)
     ebm.sample(model, n_draws=2, burn_in=250, rng=1, run=run)
     assert calls == [100, 100, 50, 100, 50, 100, 50]
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys, threading, time
+import ebm
+
+def interrupt():
+    # As soon as the import has begun.
+    while {first!r} not in sys.modules:
+        time.sleep(0.0005)
+    time.sleep({delay})
+    os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Thread(target=interrupt, daemon=True).start()
+machine = ebm.BoltzmannMachine([[0, 1], [1, 0]], [0, 0])
+try:
+    {work}
+    time.sleep(1)
+except KeyboardInterrupt:
+    print("interrupted")
+{work}
+print("works")
+"""
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.03, 0.1])
+def test_an_interrupt_in_the_first_import_of_numba_leaves_a_session_that_works(delay):
+    script = INTERRUPTED_IMPORT.format(
+        first="numba.core", delay=delay, work="ebm.sample(machine, n_draws=10, rng=0)"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.stdout.split() == ["interrupted", "works"], run.stderr

@@ -126,7 +126,7 @@ def test_swaps_that_are_always_taken_are_caught(model, monkeypatch):
 def test_log_weights_that_follow_flips_are_those_of_the_states(model, few, inner, monkeypatch):
     """Swaps are decided by them, and they are summed anew only once in a hundred scans."""
     monkeypatch.setattr("ebm.sampling.gibbs.FEW_CHAINS", 10**9 if few else 0)
-    monkeypatch.setattr("ebm.sampling.gibbs.FEW_COLORED_CHAINS", 10**9 if few else 0)
+    monkeypatch.setattr("ebm.sampling._colored_sweeps.UPDATE_COST", 10**9 if few else 0)
     sampler = ebm.ParallelTempering([0.5, 0.2], inner)
     final = ebm.sample(model, sampler, n_draws=37, n_chains=5, burn_in=0, rng=2).final
     states = np.concatenate([final.states[:, None], final.copies], axis=1)
