@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
@@ -25,8 +26,9 @@ from ebm._files import atomic_write, require_version
 from ebm._types import Array
 from ebm.errors import EbmError, FileFormatError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _HEADER = "ebm_checkpoint"
+_BROKEN_ARCHIVE = (EOFError, OSError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
 #: Updates at which schedules are compared.
 _PROBES = (0, 1, 10, 100, 1000, 10_000, 100_000)
 
@@ -54,6 +56,22 @@ def checkpoint_path(checkpoint: Any, example: str = "fit.npz") -> Path:
     return path
 
 
+def checkpoint_folder(checkpoint: Any) -> Path:
+    """The folder that holds the answers of jobs, made if it is not there."""
+    if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
+        raise EbmError(f"checkpoint must be the path of a folder, got {checkpoint!r}")
+    path = Path(checkpoint)
+    if path.exists() and not path.is_dir():
+        raise EbmError(
+            f"checkpoint must be the path of a folder, in which each answer has its file; "
+            f"{checkpoint!r} is a file: give another path"
+        )
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
+    path.mkdir(exist_ok=True)
+    return path
+
+
 def write_checkpoint(path: str | os.PathLike[str], settings: Mapping[str, str], state: Any) -> None:
     """Write nested arrays, and the settings that a run which resumes must have in common.
 
@@ -61,7 +79,13 @@ def write_checkpoint(path: str | os.PathLike[str], settings: Mapping[str, str], 
     """
     arrays: dict[str, NDArray[Any]] = {}
     _pack(state, "state", arrays)
-    header = json.dumps({"format_version": FORMAT_VERSION, "settings": dict(settings)})
+    header = json.dumps(
+        {
+            "format_version": FORMAT_VERSION,
+            "settings": dict(settings),
+            "digest": _digest_of(settings, arrays),
+        }
+    )
     with atomic_write(path, overwrite=True) as file:
         np.savez(file, allow_pickle=False, **{_HEADER: np.array(header)}, **arrays)
 
@@ -76,19 +100,26 @@ def read_checkpoint(
     """
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = dict(archive)
-        header = json.loads(str(arrays[_HEADER]))
+            header = json.loads(str(archive[_HEADER]))
+            # numpy 2.0 writes the keyword of savez as an array, too.
+            arrays = {name: archive[name] for name in archive if name.startswith("state")}
         version, found = int(header["format_version"]), dict(header["settings"])
-    except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        written = str(header["digest"])
+    except FileNotFoundError:
+        raise
+    # A changed byte in the directory of the archive may ask for any feature of the format.
+    except (LookupError, TypeError, ValueError, ArithmeticError, *_BROKEN_ARCHIVE) as error:
         raise FileFormatError(
             f"{path} is no checkpoint of ebm: give another path, or remove it"
         ) from error
     require_version(path, version, FORMAT_VERSION)
+    if _digest_of(found, arrays) != written:
+        raise damaged(path, "its content is not what was written")
     for name in settings:
         # Checkpoints from before validation rows were compared have none.
         if found.get(name, settings[name] if name == "validation" else None) != settings[name]:
             raise EbmError(
-                f"the checkpoint {path} belongs to a fit with another {name}: "
+                f"the checkpoint {path} belongs to a run with another {name}: "
                 f"{_in_words(name, found.get(name), settings[name])}; give another path, or remove "
                 "it"
             )
@@ -98,6 +129,23 @@ def read_checkpoint(
         raise damaged(path, f"{error.args[0]} is missing") from error
     except (TypeError, ValueError) as error:
         raise damaged(path, error) from error
+
+
+def digest(content: bytes) -> str:
+    """Sixteen bytes that another content does not have, in hexadecimal digits."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _digest_of(settings: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]) -> str:
+    """The digest of all settings and arrays, with their names, types and shapes."""
+    whole = hashlib.blake2b(digest_size=16)
+    for name in sorted(settings):
+        whole.update(f"{name}={settings[name]};".encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        whole.update(f"{name} {array.dtype.str} {array.shape};".encode())
+        whole.update(np.ascontiguousarray(array).tobytes())
+    return whole.hexdigest()
 
 
 def damaged(path: str | os.PathLike[str], why: Exception | str) -> FileFormatError:
@@ -175,6 +223,7 @@ def _body(function: Any) -> str:
 #: Settings that are compared by digests, which say nothing to a reader.
 _DIGESTS = {
     "start": "the parameters or centers of the model at the start differ",
+    "energy function": "the couplings or fields differ",
     "data": "the rows, their order or their weights differ",
     "validation": "the validation rows differ, or only one of the fits has some",
     "strengths": "their number, the largest or the smallest differs",

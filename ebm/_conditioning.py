@@ -24,6 +24,8 @@ def given_form(form: Form, fixed: FixedUnits, space: StateSpace) -> Form:
     # The classes of forms stand above this module; each has its own kind of couplings.
     if hasattr(form, "matrix"):
         conditioned = quadratic_given
+    elif hasattr(form, "tables"):
+        conditioned = factors_given
     else:
         conditioned = layers_given if hasattr(form, "weights") else terms_given
     given: Form = conditioned(form, fixed, space)
@@ -87,6 +89,20 @@ def terms_given(form: Any, fixed: FixedUnits, space: StateSpace) -> Any:
     return replace(form, terms=terms, constant=constant, count=count)
 
 
+def factors_given(form: Any, fixed: FixedUnits, space: Any) -> Any:
+    """Tables at the fixed values, equal rests added; the empty rest goes to the constant."""
+    pairs = zip(fixed.units.tolist(), fixed.values.tolist(), strict=True)
+    level = {unit: int(np.searchsorted(space.values_of(unit), value)) for unit, value in pairs}
+    place = {unit: k for k, unit in enumerate(fixed.rest.tolist())}
+    tables: dict[Units, Any] = {}
+    for units, table in form.tables.items():
+        key = tuple(place[unit] for unit in units if unit in place)
+        at = tuple(level.get(unit, slice(None)) for unit in units)
+        tables[key] = tables.get(key, 0.0) + table[at]
+    constant = form.constant + float(tables.pop((), 0.0))
+    return replace(form, tables=tables, constant=constant)
+
+
 def form_in_order(form: Any, order: Indices, space: StateSpace) -> Any:
     """The same energy with its units in another order, unit ``order[k]`` in place k."""
     if hasattr(form, "matrix"):
@@ -107,6 +123,8 @@ def form_in_order(form: Any, order: Indices, space: StateSpace) -> Any:
             visible_units=form.visible_units.at(order),
         )
     place = {unit: k for k, unit in enumerate(order.tolist())}
+    if hasattr(form, "tables"):
+        return form.renumbered(place)
     terms = {tuple(sorted(place[i] for i in key)): value for key, value in form.terms.items()}
     return replace(form, terms=terms)
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ebm.errors import FileFormatError
+
+#: Locks of files; None on systems that have none of this kind.
+fcntl: Any = None
+with suppress(ImportError):
+    import fcntl
 
 
 @contextmanager
@@ -19,15 +25,34 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
     # The target of a link is replaced, not the link.
     path = Path(os.path.realpath(path))
     require_writable(path, overwrite=overwrite)
+    _clear_abandoned(path)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with part.open("xb") as file:
+            _hold(file)
             yield file
         if path.exists():
             part.chmod(path.stat().st_mode & 0o7777)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _hold(file: BinaryIO) -> None:
+    """Mark a file as being written, until it is closed; without effect where there are no locks."""
+    if fcntl is not None:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _clear_abandoned(path: Path) -> None:
+    """Remove what writers of this name left when they were killed: parts that nobody holds."""
+    if fcntl is None:
+        return
+    for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        with suppress(OSError), part.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            part.unlink()
 
 
 def require_writable(path: Path, *, overwrite: bool) -> None:

@@ -1,79 +1,239 @@
-"""What does not depend on each other: resamples, folds, permutations, starts, blocks of chains."""
+"""What does not depend on each other: resamples, folds, permutations, starts, blocks of states.
+
+Jobs run here or in whatever has ``submit``. A job depends on its input alone, its seed included,
+and computes on one thread where it runs elsewhere, so that answers are the same to the last bit for
+any engine and number of workers on one kind of processor.
+"""
 
 from __future__ import annotations
 
 import os
 import pickle
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm._checkpoints import checkpoint_path, damaged, read_checkpoint, write_checkpoint
+from ebm._checkpoints import checkpoint_folder, digest, read_checkpoint, write_checkpoint
+from ebm._parallel import one_thread, single_threaded_blas
 from ebm.errors import EbmError
 
 Answer = Mapping[str, NDArray[Any]]
 
 _depth: ContextVar[int] = ContextVar("depth of loops within each other", default=0)
 
+#: What jobs have in common travels with each of them up to so many bytes, and beyond in a file.
+MOST_BYTES = 2**18
+#: So many jobs are handed over before the first answer; later twice as many as there are answers.
+FIRST_JOBS = 64
+
+
+class Engine(Protocol):
+    """An executor as in :mod:`concurrent.futures`: all that is asked of it is ``submit``."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any) -> Any:
+        """A future, with ``result``, ``add_done_callback`` and ``cancel``."""
+
 
 def run_jobs(
-    function: Callable[[Any], Answer],
+    function: Callable[..., Answer],
     inputs: Sequence[Any],
     *,
-    executor: Executor | None = None,
+    shared: tuple[Any, ...] = (),
+    executor: Engine | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     settings: Mapping[str, str] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[Answer]:
-    """The function's answers, mappings of arrays, in the order of the inputs.
+    """The answers ``function(*shared, input)``, mappings of arrays, in the order of the inputs.
 
-    Seeds are inputs, so that an answer depends on its input alone, whatever ran before and wherever
-    it runs. With a ``checkpoint`` answers are stored as they come, and stored ones are not asked
-    for again; ``settings`` name what both runs must have in common. ``progress`` is called with the
-    number of answers so far. Ctrl-C ends the whole, not one job.
+    What is ``shared``, such as the data, travels once to each worker. A ``checkpoint`` is a folder
+    with a file for each answer, written as it comes; what is stored is not asked for again, and
+    ``settings`` name what both runs must have in common. ``progress`` is called with the number of
+    answers so far. A job that fails elsewhere is tried once more. Ctrl-C ends the whole, not one
+    job.
     """
-    if executor is not None and not isinstance(executor, Executor):
-        raise EbmError(
-            "executor must be one of concurrent.futures, such as ProcessPoolExecutor(), got "
-            f"{executor!r}"
-        )
-    path = None if checkpoint is None else checkpoint_path(checkpoint, "answers.npz")
+    require_engine(executor)
+    folder = None if checkpoint is None else checkpoint_folder(checkpoint)
+    settings = settings or {}
     answers: dict[int, Answer] = {}
-    if path is not None and path.exists():
-        answers = _read(path, settings or {})
+    if folder is not None:
+        answers = _stored(folder, settings, len(inputs))
     missing = [k for k in range(len(inputs)) if k not in answers]
-    with loop(), _sent(function, executor):
-        run: Callable[..., Iterator[Answer]] = map if executor is None else executor.map
-        for k, answer in zip(missing, run(function, [inputs[k] for k in missing]), strict=True):
+    with loop():
+        if executor is None:
+            new = _made_here(function, inputs, missing, shared)
+        else:
+            new = _made_elsewhere(function, inputs, missing, shared, executor)
+        for k, answer in new:
             answers[k] = answer
-            if path is not None:
-                _write(path, settings or {}, answers)
+            if folder is not None:
+                write_checkpoint(folder / _name(k), settings, _as_arrays(answer))
             if progress is not None:
                 progress(len(answers))
     return [answers[k] for k in range(len(inputs))]
 
 
-@contextmanager
-def _sent(function: Callable[[Any], Answer], executor: Executor | None) -> Iterator[None]:
+def require_engine(executor: Any) -> None:
+    """Refuse what jobs cannot be given to, before any work."""
+    is_one = callable(getattr(executor, "submit", None)) and not isinstance(executor, type)
+    if executor is not None and not is_one:
+        raise EbmError(
+            "executor must have submit, as one of concurrent.futures such as "
+            f"ProcessPoolExecutor() has, got {executor!r}"
+        )
+
+
+def number_of_workers(executor: Engine | None) -> int:
+    """How many jobs an executor runs at a time, as far as it tells; else 1."""
+    return int(getattr(executor, "_max_workers", None) or 1)
+
+
+def _made_here(
+    function: Callable[..., Answer], inputs: Sequence[Any], missing: list[int], shared: Any
+) -> Iterator[tuple[int, Answer]]:
+    """Number and answer of each job, one after the other."""
+    for k in missing:
+        with single_threaded_blas():
+            answer = function(*shared, inputs[k])
+        yield k, answer
+
+
+def _made_elsewhere(
+    function: Callable[..., Answer],
+    inputs: Sequence[Any],
+    missing: list[int],
+    shared: Any,
+    executor: Engine,
+) -> Iterator[tuple[int, Answer]]:
+    """Number and answer of each job, as they come."""
+    waiting = missing[::-1]
+    running: dict[Any, int] = {}
+    failed: set[int] = set()
+    done: SimpleQueue[Any] = SimpleQueue()
+    n_answers, most = 0, max(FIRST_JOBS, 2 * number_of_workers(executor))
+    with _packed(shared, is_here=isinstance(executor, ThreadPoolExecutor)) as package:
+
+        def submit(k: int, package: Package) -> None:
+            future = executor.submit(_answer_of, function, package, inputs[k])
+            running[future] = k
+            future.add_done_callback(done.put)
+
+        try:
+            while waiting or running:
+                while waiting and len(running) < max(most, 2 * n_answers):
+                    submit(waiting.pop(), package)
+                future = done.get()
+                k = running.pop(future)
+                try:
+                    answer = future.result()
+                except Exception as error:
+                    _require_another_try(error, k, len(inputs), function, executor, failed)
+                    waiting.append(k)
+                    continue
+                if answer is None:
+                    submit(k, package.with_content())
+                    continue
+                n_answers += 1
+                yield k, answer
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def _require_another_try(
+    error: Exception, k: int, n: int, function: Any, executor: Any, failed: set[int]
+) -> None:
+    """Raise what went wrong with job k of n, unless it may go right in a second run."""
+    if isinstance(error, BrokenExecutor):
+        raise EbmError(
+            f"a worker ended before job {k + 1} of {n} was done, killed or for lack of memory, and "
+            "its executor takes no more jobs: call again with a new one, with checkpoint= to go on "
+            "from the answers so far"
+        ) from error
+    if isinstance(error, AttributeError | TypeError | pickle.PicklingError):
+        _require_picklable(error, function, executor)
+    if isinstance(error, EbmError) or k in failed:
+        error.add_note(f"job {k + 1} of {n} failed{' twice' * (k in failed)}")
+        raise error
+    failed.add(k)
+
+
+def _require_picklable(error: Exception, function: Any, executor: Any) -> None:
     """Say of what other processes cannot be given why they cannot."""
-    try:
-        yield
-    except (AttributeError, TypeError, pickle.PicklingError) as error:
-        if isinstance(executor, ProcessPoolExecutor):
+    if isinstance(executor, ProcessPoolExecutor):
+        try:
+            pickle.dumps(function)
+        except (AttributeError, TypeError, pickle.PicklingError):
+            raise EbmError(
+                f"other processes cannot be given this function ({error}): define it with def in a "
+                "module, or take a ThreadPoolExecutor"
+            ) from error
+
+
+class Package(NamedTuple):
+    """What jobs have in common: itself if small, else a digest, and a file or the bytes of it."""
+
+    content: Any
+    key: str = ""
+    path: str = ""
+
+    def with_content(self) -> Package:
+        """The same for a worker that cannot read the file."""
+        return Package(Path(self.path).read_bytes(), self.key)
+
+    def opened(self) -> tuple[Any, ...] | None:
+        """The content; None where this process has not got it and cannot read the file."""
+        if not self.key:
+            return tuple(self.content)
+        if self.key not in _unpacked:
+            packed = self.content
             try:
-                pickle.dumps(function)
-            except (AttributeError, TypeError, pickle.PicklingError):
-                raise EbmError(
-                    f"other processes cannot be given this function ({error}): define it with def "
-                    "in a module, or take a ThreadPoolExecutor"
-                ) from error
-        raise
+                packed = packed or Path(self.path).read_bytes()
+            except OSError:
+                return None
+            if digest(packed) != self.key:
+                return None
+            # Workers serve one call after the other: what earlier ones had is given up.
+            _unpacked.clear()
+            _unpacked[self.key] = pickle.loads(packed)
+        return _unpacked[self.key]
+
+
+#: What this process was given for all jobs of a call, by its digest.
+_unpacked: dict[str, tuple[Any, ...]] = {}
+
+
+@contextmanager
+def _packed(shared: tuple[Any, ...], *, is_here: bool) -> Iterator[Package]:
+    """The package of what is shared, its file there as long as jobs run; threads need none."""
+    packed = b"" if is_here else pickle.dumps(shared)
+    if len(packed) <= MOST_BYTES:
+        yield Package(shared)
+        return
+    number, path = tempfile.mkstemp(prefix="ebm-", suffix=".jobs")
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(packed)
+        yield Package(b"", digest(packed), path)
+    finally:
+        Path(path).unlink()
+
+
+def _answer_of(function: Callable[..., Answer], package: Package, job: Any) -> Answer | None:
+    """One answer, made by a worker on one thread; None where it lacks the package's content."""
+    shared = package.opened()
+    if shared is None:
+        return None
+    with loop(), one_thread(), single_threaded_blas():
+        return function(*shared, job)
 
 
 @contextmanager
@@ -101,16 +261,15 @@ def is_inner() -> bool:
     return _depth.get() > 1
 
 
-def _write(path: Path, settings: Mapping[str, str], answers: Mapping[int, Answer]) -> None:
-    named = {str(k): {name: np.asarray(x) for name, x in answers[k].items()} for k in answers}
-    write_checkpoint(path, settings, named)
+def _name(k: int) -> str:
+    return f"{k:06d}.npz"
 
 
-def _read(path: Path, settings: Mapping[str, str]) -> dict[int, Answer]:
-    answers: dict[int, dict[str, NDArray[Any]]] = {}
-    for name, array in read_checkpoint(path, settings, {}).items():
-        number, _, part = name.partition(".")
-        if not number.isdecimal():
-            raise damaged(path, f"{name} is no answer")
-        answers.setdefault(int(number), {})[part] = array
-    return dict(answers)
+def _as_arrays(answer: Answer) -> Answer:
+    return {name: np.asarray(x) for name, x in answer.items()}
+
+
+def _stored(folder: Path, settings: Mapping[str, str], n_jobs: int) -> dict[int, Answer]:
+    """The answers in a folder, by the numbers of their jobs."""
+    paths = [(k, folder / _name(k)) for k in range(n_jobs)]
+    return {k: read_checkpoint(path, settings, {}) for k, path in paths if path.exists()}

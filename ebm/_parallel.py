@@ -23,14 +23,20 @@ Result = TypeVar("Result")
 _lock = threading.Lock()
 _holders = 0
 _limiter: Any = None
-#: What belongs to each thread: the pool that it shares, and the process that made it.
+#: What belongs to each thread: the pool that it shares, the process that made it, whether it is one
+#: of several workers, and the event that says that nobody awaits its work.
 _here = threading.local()
 
 
 def number_of_jobs(n_jobs: int | None = None) -> int:
-    """The number of threads: ``n_jobs``, else the cores of this process or ``OMP_NUM_THREADS``."""
+    """The number of threads: ``n_jobs``, else the cores of this process or ``OMP_NUM_THREADS``.
+
+    A worker of an executor takes one, as there are others beside it.
+    """
     if n_jobs is not None:
         return as_integer(n_jobs, "n_jobs")
+    if getattr(_here, "is_worker", False):
+        return 1
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
     else:
@@ -86,6 +92,17 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 @contextmanager
+def one_thread() -> Iterator[None]:
+    """What runs inside is one of several workers: it starts no threads unless told how many."""
+    before = getattr(_here, "is_worker", False)
+    _here.is_worker = True
+    try:
+        yield
+    finally:
+        _here.is_worker = before
+
+
+@contextmanager
 def shared_threads() -> Iterator[None]:
     """Threads that all calls of :func:`map_blocks` share, beside the one that calls them.
 
@@ -109,6 +126,23 @@ def _shared_pool() -> Any:
     return getattr(_here, "pool", None) if getattr(_here, "process", 0) == os.getpid() else None
 
 
+def heed_interrupt() -> None:
+    """End the work of a thread whose caller was interrupted, or failed; long work calls it often.
+
+    Ctrl-C is raised in the main thread alone, which waits for the others.
+    """
+    abandoned = getattr(_here, "abandoned", None)
+    if abandoned is not None and abandoned.is_set():
+        raise KeyboardInterrupt
+
+
+def awaited(items: Iterable[Item]) -> Iterator[Item]:
+    """The items one by one, as long as the caller waits for what is made of them."""
+    for item in items:
+        heed_interrupt()
+        yield item
+
+
 def map_blocks(
     function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int
 ) -> Iterator[Result]:
@@ -124,10 +158,14 @@ def map_blocks(
     from collections import deque
     from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-    elsewhere, shared = warning_at_this_call(function), _shared_pool()
+    warning, shared, abandoned = warning_at_this_call(function), _shared_pool(), threading.Event()
     # A pool of its own lives for one call; of a shared one only so many threads are kept busy.
     ahead = 2 * n_jobs if shared is None else n_jobs
     pending: deque[tuple[Future[Result], Item]] = deque()
+
+    def elsewhere(item: Item) -> Result:
+        _here.abandoned = abandoned
+        return warning(item)
 
     def oldest() -> Result:
         for place, (future, item) in enumerate(pending):
@@ -154,4 +192,5 @@ def map_blocks(
             while pending:
                 yield oldest()
         finally:
+            abandoned.set()
             wait([future for future, _ in pending])

@@ -1,4 +1,4 @@
-"""Forms of an energy: quadratic, layered, or a sum of products of units.
+"""Forms of an energy: quadratic, layered, a sum of products of units, or of tables over few units.
 
 A model offers one of them by a method. Exact sums, Gibbs sweeps, annealing, expansions, messages,
 graphs and Fisher information match on the form, never on the class of a model.
@@ -18,18 +18,22 @@ import numpy as np
 
 from ebm._arrays import as_csr, as_finite, dense, is_sparse, without_diagonal
 from ebm._conditioning import given_form
+from ebm._factor_form import FactorForm, checked_factors
 from ebm._normalization import require_sum
+from ebm._term_keys import checked_terms
 from ebm._types import Array
-from ebm.errors import EbmError, ModelError
+from ebm.errors import ModelError
 from ebm.model import ConditionalModel, checked_energy
 from ebm.spaces import Binary, FiniteSpace, HomogeneousSpace, Spins, StateSpace
 from ebm.units import Bernoulli, Spin, Unit
 
 __all__ = [
     "Bernoulli",
+    "FactorForm",
     "LayeredForm",
     "QuadraticForm",
     "TermForm",
+    "as_terms",
     "energy_form",
     "offered_form",
     "summable_form",
@@ -276,7 +280,18 @@ class TermForm:
     is_checked: bool = field(default=False, repr=False)
 
 
-EnergyForm = QuadraticForm | LayeredForm | TermForm
+EnergyForm = QuadraticForm | LayeredForm | TermForm | FactorForm
+
+#: Forms of which β times the energy is the same form of β times its numbers.
+LINEAR_FORMS = (QuadraticForm, TermForm, FactorForm)
+
+
+def as_terms(form: TermForm | FactorForm, space: HomogeneousSpace) -> TermForm:
+    """The same energy of two-valued units as a sum of products."""
+    if isinstance(form, TermForm):
+        return form
+    terms = form.products(*map(float, space.values))
+    return TermForm(terms, form.constant - terms.pop((), 0.0), is_checked=True)
 
 
 def offered_form(model: Any) -> type[EnergyForm] | None:
@@ -299,7 +314,7 @@ def has_pairs(model: Any) -> bool:
     return is_quadratic and isinstance(model.space, Binary | Spins) and hasattr(model, "pairs")
 
 
-def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
+def energy_form(model: Any) -> EnergyForm | None:
     """The energy of a model as a checked form; None if the model offers none.
 
     The form of a user's own model is compared with its ``energy`` at ten states: all units at the
@@ -308,11 +323,12 @@ def energy_form(model: Any) -> QuadraticForm | LayeredForm | TermForm | None:
     Parameters
     ----------
     model : EnergyModel
-        With ``quadratic_form()``, ``layered_form()`` or ``term_form()``, asked for in this order.
+        With ``quadratic_form()``, ``layered_form()``, ``term_form()`` or ``factor_form()``, asked
+        for in this order.
 
     Returns
     -------
-    QuadraticForm, LayeredForm, TermForm or None
+    QuadraticForm, LayeredForm, TermForm, FactorForm or None
         Finite float64 arrays of the right shapes.
 
     Raises
@@ -367,6 +383,7 @@ _FORMULAS: dict[type[EnergyForm], str] = {
     LayeredForm: "E = −ln Σ_h exp(v·Uh + b·v + c·h) + k, the hidden units summed out, with the own "
     "energies of all units",
     TermForm: "E = −Σ_A J_A Π x_i − ν(K) + k",
+    FactorForm: "E = +Σ_A t_A(x_A) + k, an axis of t_A for each unit in the order of the key",
 }
 
 
@@ -427,6 +444,8 @@ def _energies(form: EnergyForm, space: StateSpace, states: Array, size: bool) ->
         if form.hidden_center is not None:
             own = own + part(about) @ (part(u) @ part(form.hidden_center))
         return np.asarray(own + sign * (part(states) @ part(form.visible) + free))
+    if isinstance(form, FactorForm):
+        return (form.magnitudes() if size else form).energies(space, states)
     total = np.zeros(len(states))
     if form.count is not None:
         total += part(form.count[(states > 0).sum(axis=1)])
@@ -542,44 +561,8 @@ _OFFERS: dict[type[EnergyForm], tuple[str, Callable[[Any, str, StateSpace], Ener
     QuadraticForm: ("quadratic_form", _checked_quadratic),
     LayeredForm: ("layered_form", _checked_layers),
     TermForm: ("term_form", _checked_terms),
+    FactorForm: ("factor_form", checked_factors),
 }
-
-
-def checked_terms(terms: Any, space: StateSpace) -> tuple[dict[Units, float], float]:
-    """Terms with sorted units and finite coefficients, and the coefficient of the empty term."""
-    if not isinstance(terms, Mapping):
-        raise ModelError(
-            "terms must be a mapping from tuples of units to coefficients, such as "
-            f"{{(0,): 0.5, (0, 1, 2): -1.0}}; got {type(terms).__name__}"
-        )
-    checked: dict[Units, float] = {}
-    for key, value in terms.items():
-        units = _checked_units(key, space)
-        if units in checked:
-            raise ModelError(
-                f"terms hold the units {units} twice, in two orders: keep one key, with the sum of "
-                "both coefficients if both are meant"
-            )
-        try:
-            checked[units] = as_finite(value, f"the coefficient of {units}")
-        except EbmError as error:
-            raise ModelError(str(error)) from error
-    return checked, checked.pop((), 0.0)
-
-
-def _checked_units(key: Any, space: StateSpace) -> Units:
-    if not isinstance(key, tuple):
-        raise ModelError(f"keys of terms must be tuples of units such as (0, 2), got {key!r}")
-    for unit in key:
-        if isinstance(unit, bool) or not hasattr(unit, "__index__"):
-            raise ModelError(f"units must be integers, got {unit!r} in the term {key}")
-        if not 0 <= unit < space.n:
-            raise ModelError(f"units must be from 0 to {space.n - 1}, got {unit} in the term {key}")
-    units = tuple(sorted(int(unit) for unit in key))
-    if len(set(units)) < len(units):
-        rule = "x² = x" if isinstance(space, Binary) else "s² = 1"
-        raise ModelError(f"the term {key} holds a unit twice: simplify it by {rule}")
-    return units
 
 
 def _exact_remainder(rounded: Array, vector: Array, matrix: Any, center: Array | None) -> Array:

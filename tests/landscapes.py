@@ -28,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 
 import ebm
-from ebm._landscape._quenches import draws_of, missed
+from ebm._landscape._quenches import missed, tempered_draws
 
 
 def glass(n: int, strength: float, rng: np.random.Generator) -> ebm.IsingModel:
@@ -67,7 +67,7 @@ def exact(m):
 
 
 def chains(m):
-    return lambda model, rng: draws_of(model, model.space, None, m, 60.0, rng)
+    return lambda model, rng: tempered_draws(model, model.space, m, 60.0, rng)
 
 
 def main():

@@ -16,7 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 #: A module imports from earlier rungs, and inside its own subpackage, only.
 RUNGS = (
-    "errors",
+    "errors _imports",
     "_types",
     "_arrays",
     "_devices _files _progress _randomness _parallel _text",
@@ -27,7 +27,8 @@ RUNGS = (
     "units",
     "_normalization",
     "_kernels",
-    "model ensembles _conditioning",
+    "model ensembles _conditioning _term_keys",
+    "_factor_form",
     "forms",
     "models",
     "enumeration",

@@ -85,6 +85,46 @@ def test_settings_reach_the_library(table: Path, capsys: pytest.CaptureFixture[s
     assert "biases" not in out
 
 
+def test_incomplete_rows_are_kept_when_asked(
+    table: Path, frame: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["compare-groups", str(table), "--by", "side", "--missing-at-random"]
+    assert main([*argv, "--permutations", "5"]) == 0
+    out = capsys.readouterr().out
+    labelled = frame.drop(index=7).replace("", np.nan).astype({name: float for name in NAMES})
+    comparison = ebm.compare_groups(labelled, by="side", missing_at_random=True)
+    assert str(comparison) in out
+    assert str(comparison.permutation_tests(5, rng=0)) in out
+    assert "by exact likelihood, cells taken as missing at random" in out
+    assert "300 rows, 1 cells missing" in out
+    assert "1 of 600 rows have no label and were left out" in out
+
+
+def test_ordered_categories_are_compared_by_their_codes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Codes 1 to 3, of one item 0 to 1; by the library from levels."""
+    model = ebm.OrdinalModel(
+        [[0, 0.8, 0], [0.8, 0, 0.3], [0, 0.3, 0]], [[0, 0.1, 0.2], [0, 0.3, 0], [0, 0.1]],
+        names=["mood", "sleep", "pain"],
+    )  # fmt: skip
+    levels = ebm.exact(model).sample(300, rng=1)
+    rows = pd.DataFrame(levels + np.array([1, 1, 0]), columns=model.space.names)
+    by = np.where(np.arange(300) < 160, "first", "second")
+    path = tmp_path / "answers.csv"
+    rows.assign(wave=by).to_csv(path, index=False)
+    monkeypatch.setattr(comparing, "_SLOW_UNITS", 4)
+    argv = ["compare-groups", str(path), "--by", "wave", "--ordinal", "1-3,pain=0-1"]
+    assert main([*argv, "--permutations", "5"]) == 0
+    out, err = capsys.readouterr()
+    assert "exact fits of 3 columns sum over 3^2 · 2^1 states" in err
+    comparison = ebm.compare_groups(levels, by=by, model=model)
+    assert str(comparison) in out
+    assert str(comparison.permutation_tests(5, rng=0)) in out
+    assert main([*argv, "--pseudo-likelihood"]) == 0
+    assert "by pseudo-likelihood" in capsys.readouterr().out
+
+
 def test_large_groups_are_announced(
     table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,7 +136,19 @@ def test_large_groups_are_announced(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "drop those rows with --drop-missing, or leave columns out with --exclude"),
+        (
+            (),
+            "drop those rows with --drop-missing, keep them for a likelihood of cells missing at ",
+        ),
+        ((), "with --missing-at-random, or leave columns out with --exclude"),
+        (
+            ("--missing-at-random", "--pseudo-likelihood"),
+            "group 'yes': 1 of 300 rows have missing cells, and pseudo-likelihood takes complete "
+            "rows: leave the others out with --drop-missing, or sum over",
+        ),
+        (("--drop-missing", "--ordinal", "0-1", "--threshold", "1"), "--threshold is for two-val"),
+        (("--drop-missing", "--ordinal", "1-3"), "column 'Ann' has the values 0 where a code"),
+        (("--drop-missing", "--ordinal", "0-2"), "group 'no': codes 2 of 'Ann', 2 of 'Bob'"),
         (("--drop-missing", "--by", "none"), "no column is named 'none'"),
         (("--drop-missing", "--by", "0-1"), "by must be one column, '0-1' stands for 2"),
         (("--drop-missing", "--table", "t.npz"), "--table t.npz is text"),

@@ -28,6 +28,7 @@ from ebm.comparison._covariances import (
     hotelling_tail,
     of_estimates,
     scale_of_estimates,
+    strength_of,
 )
 from ebm.comparison._tied_fit import tied_conditionals, tied_fits, ties_where
 from ebm.errors import (
@@ -450,7 +451,7 @@ def test_stopped_tests_go_on_with_the_same_bits(
     """Ctrl-C in the fifth draw; the first four are kept, and the others those of one run."""
     monkeypatch.setattr(group_comparison, "is_summed", lambda space: kind != "chains")
     run = comparison.permutation_tests if kind == "permutations" else comparison.parametric_tests
-    alone, file = run(8, rng=3), tmp_path / "draws.npz"
+    alone, file = run(8, rng=3), tmp_path / "draws"
     drawn, calls = resampled_tests._drawn, []
 
     def interrupted(plan: Any, seed: int) -> Any:
@@ -568,8 +569,13 @@ def test_p_values_count_the_draws_and_are_never_zero(comparison: Any) -> None:
     largest = pairs.max(axis=1)
     assert tests.p_max == pytest.approx((1 + (largest[:, None] >= tests.statistics).sum(0)) / 20)
     assert tests.structure.p_value == tests.p_max.min()
-    ((first, e1), (second, e2)) = comparison.strengths
-    assert tests.strength.statistic == pytest.approx(abs(first - second) / np.hypot(e1, e2))
+    couplings = np.array([fit.model.parameters[4:] for fit in comparison.fits])
+    scales = [covariance[4:, 4:] for covariance in comparison.covariances]
+    weights = np.array([1 / scale.diagonal() for scale in scales])
+    mean = (weights * couplings).sum(0) / weights.sum(0)
+    variance = sum(mean @ scale @ mean for scale in scales)
+    difference = mean @ (couplings[0] - couplings[1])
+    assert tests.strength.statistic == pytest.approx(abs(difference) / np.sqrt(variance))
     assert tests.strength.p_value == (1 + (strengths >= tests.strength.statistic).sum()) / 20
     assert tests.p_values.min() >= 1 / 20
 
@@ -580,7 +586,7 @@ def test_draws_do_not_depend_on_the_number_of_jobs_nor_on_interrupts(
     alone = comparison.permutation_tests(8, rng=3)
     with ThreadPoolExecutor(2) as pool:
         together = comparison.permutation_tests(8, rng=3, executor=pool)
-    file = tmp_path / "draws.npz"
+    file = tmp_path / "draws"
     comparison.permutation_tests(4, rng=3, checkpoint=file)
     resumed = comparison.permutation_tests(8, rng=3, checkpoint=file)
     for tests in (together, resumed):
@@ -604,14 +610,13 @@ def test_draws_without_an_estimate_count_against_a_difference() -> None:
 
 
 def test_a_damaged_checkpoint_is_refused(comparison: Any, tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "draws.npz"
-    comparison.permutation_tests(2, rng=3, checkpoint=file)
-    with np.load(file) as archive:
+    folder = tmp_path / "draws"
+    comparison.permutation_tests(2, rng=3, checkpoint=folder)
+    with np.load(folder / "000000.npz") as archive:
         arrays = dict(archive)
-    (name,) = [name for name in arrays if name.endswith("0.pairs")]
-    np.savez(file, **{**arrays, name: arrays[name][:2]})
+    np.savez(folder / "000000.npz", **arrays | {"state.pairs": arrays["state.pairs"][:2]})
     with pytest.raises(FileFormatError, match="damaged"):
-        comparison.permutation_tests(2, rng=3, checkpoint=file)
+        comparison.permutation_tests(2, rng=3, checkpoint=folder)
 
 
 def test_raw_differences_raise_false_alarms_where_studentized_ones_do_not() -> None:
@@ -628,16 +633,43 @@ def test_raw_differences_raise_false_alarms_where_studentized_ones_do_not() -> N
     assert raw_structure >= 5
 
 
+def test_strengths_along_the_mean_have_no_noise_of_absent_couplings() -> None:
+    """Of 190 couplings 20 are there, equal in groups of 800 and 300 rows, then 1.3 times larger."""
+    random, n_sets = np.random.default_rng(0), 1000
+    k, present = 190, np.arange(190) < 20
+    truth = np.where(present, random.choice([-0.8, 0.8], k), 0.0)
+    alarms = np.zeros((2, 2))
+    scales = []
+    for size in (800, 300):
+        mixed = np.eye(k) + 0.3 * random.normal(size=(k, k)) / np.sqrt(k)
+        scales.append(16 / size * mixed @ mixed.T)
+    roots = [np.linalg.cholesky(scale) for scale in scales]
+    for factor in (0, 1):
+        for _ in range(n_sets):
+            noise = np.array([root @ random.normal(size=k) for root in roots])
+            couplings = truth * np.array([[1.0], [1 + 0.3 * factor]]) + noise
+            _, strength = resampled_tests.studentized(couplings, np.array(scales))
+            sums = [strength_of(*of_group) for of_group in zip(couplings, scales, strict=True)]
+            (first, first_variance), (second, second_variance) = sums
+            z = abs(first - second) / np.sqrt(first_variance + second_variance)
+            alarms[factor] += np.array([strength, z]) > 1.96
+    (along, sums), (power, _) = alarms / n_sets
+    # Counting errors are .007.
+    assert along == pytest.approx(0.05, abs=0.02)
+    assert power > 0.5
+    assert sums > 0.9
+
+
 def test_a_sandwich_of_unseen_events_raises_false_alarms(monkeypatch: Any) -> None:
     """Of pseudo-likelihood the statistics are divided by √(H⁻¹/N); the sandwich is the mutant."""
-    loss, alarms = ebm.inversion.Pseudolikelihood(), np.zeros((2, 5))
+    loss, alarms = ebm.inversion.Pseudolikelihood(), np.zeros((2, 6))
     for seed in range(8):
         rows = data_set(2.0, (600, 200), seed)
         comparison = ebm.compare_groups(rows, penalty=PENALTY, loss=loss, equal=["0"])
         for k, scale in enumerate((scale_of_estimates, of_estimates)):
             monkeypatch.setattr(resampled_tests, "scale_of_estimates", scale)
             alarms[k] += p_values(comparison, 19, seed) <= 0.05
-    assert alarms[0, 2:].max() <= 2
+    assert alarms[0, 2:5].max() <= 2
     assert alarms[1, 3] >= 3
 
 
@@ -652,6 +684,121 @@ def test_p_values_are_uniform_where_groups_are_equal() -> None:
     spread = np.random.default_rng(0).random((16, 3)) / 20
     for column in (np.array(found) - spread).T:
         assert kstest(column, "uniform").pvalue > 1e-3
+
+
+# Rows with missing cells
+
+
+def lacking(space: Any, share: float = 0.2, seed: int = 0) -> dict[str, pd.DataFrame]:
+    """The rows of both tables, of which a share of the cells is missing."""
+    random, parts = np.random.default_rng(seed), {}
+    states = 2 * STATES - 1 if space is ebm.Spins else STATES
+    for label, count in (("A", A), ("B", B)):
+        rows = states.repeat(count, axis=0).astype(float)
+        rows[random.random(rows.shape) < share] = np.nan
+        parts[label] = pd.DataFrame(rows, columns=NAMES)
+    return parts
+
+
+def observed_log_likelihood(model: Any, rows: pd.DataFrame) -> float:
+    """Σ_r ln Σ_m p(x_o, x_m), state by state."""
+    low = min(model.space.values)
+    states = np.where(STATES == 0, low, 1)
+    p = np.exp(ebm.exact(model).log_probability(states))
+    cells = rows.to_numpy()[:, None, :]
+    fits = (np.isnan(cells) | (cells == states)).all(axis=2)
+    return float(np.log(fits @ p).sum())
+
+
+@pytest.mark.parametrize("space", [ebm.Binary, ebm.Spins])
+def test_ratios_of_incomplete_rows_are_those_of_their_observed_likelihood(space: Any) -> None:
+    """Joint and separate fits are maxima: no step along their parameters is higher."""
+    parts = lacking(space)
+    comparison = ebm.compare_groups(parts, space=space, missing_at_random=True)
+    assert "cells taken as missing at random" in str(comparison).splitlines()[0]
+    random = np.random.default_rng(0)
+    is_coupling = comparison.model.is_coupling
+    free = [fit.model for fit in comparison.fits]
+    best = sum(observed_log_likelihood(*each) for each in zip(free, parts.values(), strict=True))
+    for test in comparison.equalities:
+        models = [fit.model for fit in test.fits]
+        equal = {"biases": ~is_coupling, "couplings": is_coupling, "all": is_coupling | True}
+        flags = equal[test.equal]
+        theta = np.array([model.parameters for model in models])
+        assert np.ptp(theta[:, flags], axis=0) == pytest.approx(0, abs=1e-9)
+
+        def total_at(theta: Any, models: Any = models) -> float:
+            each = zip(models, theta, parts.values(), strict=True)
+            return sum(observed_log_likelihood(m.with_parameters(t), rows) for m, t, rows in each)
+
+        held = total_at(theta)
+        assert test.statistic == pytest.approx(2 * (best - held), abs=1e-6)
+        assert test.log_likelihood == pytest.approx(held, abs=1e-6)
+        for _ in range(10):
+            step = 1e-3 * random.normal(size=theta.shape)
+            step[1, flags] = step[0, flags]
+            both = total_at(theta + step), total_at(theta - step)
+            assert max(both) < held
+            assert both[0] - held == pytest.approx(both[1] - held, rel=0.1)
+        assert all("missing at random" in fit.message for fit in test.fits)
+
+
+def test_incomplete_rows_without_a_missing_cell_are_complete_ones(comparison: Any) -> None:
+    kept = ebm.compare_groups(
+        {label: ebm.IncompleteEnsemble.from_data(part) for label, part in lacking(None, 0).items()}
+    )
+    assert "missing" not in str(kept)
+    for test, wanted in zip(kept.equalities, comparison.equalities, strict=True):
+        assert test.statistic == pytest.approx(wanted.statistic, abs=1e-7)
+    for kind in ("permutation_tests", "parametric_tests"):
+        tests, others = (getattr(each, kind)(19, rng=0) for each in (kept, comparison))
+        assert tests.p_values == pytest.approx(others.p_values)
+        assert tests.strength.p_value == others.strength.p_value
+
+
+def test_one_group_may_be_complete_and_units_may_have_another_order() -> None:
+    parts = lacking(None)
+    rows = [parts["A"], parts["B"].fillna(0).astype(int)]
+    whole = pd.concat(rows).assign(group=["A"] * A.sum() + ["B"] * B.sum())
+    by_column = ebm.compare_groups(whole, by="group", equal="all", missing_at_random=True)
+    turned = {
+        "A": ebm.IncompleteEnsemble.from_data(parts["A"]),
+        "B": ebm.Ensemble.from_data(rows[1][NAMES[::-1]]),
+    }
+    by_table = ebm.compare_groups(turned, equal="all")
+    for comparison in (by_column, by_table):
+        assert comparison.model.space.names == tuple(NAMES)
+        assert comparison.data[1].n_missing.tolist() == [0] * 4
+    (first,), (second,) = by_column.equalities, by_table.equalities
+    assert first.statistic == pytest.approx(second.statistic, abs=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["permutations", "draws"])
+def test_draws_lack_the_cells_that_the_rows_lack(kind: str) -> None:
+    comparison = ebm.compare_groups(lacking(None), missing_at_random=True)
+    models = tuple(fit.model for fit in comparison.equalities[1].fits) if kind == "draws" else ()
+    plan = comparison._plan(models)
+    wanted = [rows.counts @ rows.is_missing for rows in comparison.data]
+    for seed in range(5):
+        found = [rows.counts @ rows.is_missing for rows in plan.drawn(np.random.default_rng(seed))]
+        assert sum(found).tolist() == sum(wanted).tolist()
+        if models:
+            assert [each.tolist() for each in found] == [each.tolist() for each in wanted]
+
+
+def test_missing_cells_that_are_not_summed_over_are_refused() -> None:
+    parts = lacking(None)
+    with pytest.raises(MissingValueError, match=r"'A': .*drop these rows.*missing_at_random=True"):
+        ebm.compare_groups(parts)
+    n_lacking = int(parts["A"].isna().any(axis=1).sum() - parts["A"].isna().all(axis=1).sum())
+    loss = ebm.inversion.Pseudolikelihood()
+    with pytest.raises(MissingValueError, match=rf"'A': {n_lacking} of .*loss=ebm.Likelihood\(\)"):
+        ebm.compare_groups(parts, loss=loss, missing_at_random=True)
+    columns = [f"u{k}" for k in range(25)]
+    wide = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (80, 25)) * 1.0, columns=columns)
+    wide.iloc[3, 4] = np.nan
+    with pytest.raises(MissingValueError, match=r"'1': 1 of 40 rows have missing cells"):
+        ebm.compare_groups(wide, by=np.arange(80) % 2, missing_at_random=True)
 
 
 def test_costs_are_stated_before_the_work(comparison: Any) -> None:

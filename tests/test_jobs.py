@@ -1,5 +1,9 @@
 """Jobs that do not depend on each other: in order, anywhere, once each, stopped as a whole."""
 
+import multiprocessing
+import os
+import pickle
+import signal
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
@@ -7,6 +11,7 @@ import pytest
 
 from ebm._iterate import iterate
 from ebm._jobs import is_inner, loop, run_jobs
+from ebm._parallel import number_of_jobs
 from ebm.errors import EbmError, FileFormatError
 
 
@@ -41,7 +46,7 @@ SEEDS = [5, 3, 9, 3, 0, 7]
 
 @pytest.mark.parametrize("kind", [None, ThreadPoolExecutor, ProcessPoolExecutor])
 def test_answers_come_in_the_order_of_the_inputs_wherever_they_are_made(kind, tmp_path):
-    path = tmp_path / "jobs.npz"
+    path = tmp_path / "jobs"
     if kind is None:
         check(run_jobs(draws, SEEDS, checkpoint=path), SEEDS)
     else:
@@ -52,13 +57,13 @@ def test_answers_come_in_the_order_of_the_inputs_wherever_they_are_made(kind, tm
 
 
 def test_no_inputs_have_no_answers(tmp_path):
-    assert run_jobs(draws, [], checkpoint=tmp_path / "jobs.npz") == []
+    assert run_jobs(draws, [], checkpoint=tmp_path / "jobs") == []
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("stop", range(len(SEEDS)))
 def test_stopped_anywhere_only_the_missing_answers_are_asked_for(stop, error, tmp_path):
-    path = tmp_path / "jobs.npz"
+    path = tmp_path / "jobs"
     first = Counted(stop, error)
     with pytest.raises(error):
         run_jobs(first, SEEDS, checkpoint=path)
@@ -69,7 +74,7 @@ def test_stopped_anywhere_only_the_missing_answers_are_asked_for(stop, error, tm
 
 
 def test_more_inputs_go_on_from_fewer(tmp_path):
-    path = tmp_path / "jobs.npz"
+    path = tmp_path / "jobs"
     run_jobs(draws, SEEDS[:2], checkpoint=path)
     more = Counted()
     check(run_jobs(more, SEEDS, checkpoint=path), SEEDS)
@@ -79,29 +84,142 @@ def test_more_inputs_go_on_from_fewer(tmp_path):
 
 
 def test_more_than_ten_answers_keep_their_places(tmp_path):
-    path, seeds = tmp_path / "jobs.npz", list(range(30, 7, -1))
+    path, seeds = tmp_path / "jobs", list(range(30, 7, -1))
     run_jobs(draws, seeds, checkpoint=path)
     check(run_jobs(Counted(stop=0), seeds, checkpoint=path), seeds)
 
 
 def test_answers_of_other_settings_are_refused_by_name(tmp_path):
-    path = tmp_path / "jobs.npz"
+    path = tmp_path / "jobs"
     run_jobs(draws, SEEDS, checkpoint=path, settings={"data": "these", "method": "one"})
-    before = path.read_bytes()
+    before = {file: file.read_bytes() for file in path.iterdir()}
     with pytest.raises(EbmError, match="another method: one there, another here"):
         run_jobs(draws, SEEDS, checkpoint=path, settings={"data": "these", "method": "another"})
-    assert path.read_bytes() == before
+    assert {file: file.read_bytes() for file in path.iterdir()} == before
 
 
-def test_a_file_that_is_none_of_its_own_is_refused(tmp_path):
-    path = tmp_path / "jobs.npz"
+def test_a_file_in_place_of_a_folder_or_of_an_answer_is_refused(tmp_path):
+    path = tmp_path / "jobs"
     path.write_bytes(b"nothing")
-    with pytest.raises(FileFormatError, match="is no checkpoint"):
+    with pytest.raises(EbmError, match="is a file"):
         run_jobs(draws, SEEDS, checkpoint=path)
+    run_jobs(draws, SEEDS, checkpoint=tmp_path / "answers")
+    answer = tmp_path / "answers" / "000002.npz"
+    answer.write_bytes(b"nothing")
+    with pytest.raises(FileFormatError, match=r"000002\.npz is no checkpoint"):
+        run_jobs(draws, SEEDS, checkpoint=tmp_path / "answers")
+
+
+def totals(table, scale, seed):
+    """An answer from what all jobs share."""
+    rng = np.random.default_rng(seed)
+    return {"values": scale * (table @ rng.normal(size=len(table)))[:3], "seed": np.array(seed)}
+
+
+class Bare:
+    """An engine that has nothing but submit, and weighs what it is given."""
+
+    def __init__(self, executor):
+        self.executor, self.lengths = executor, []
+
+    def submit(self, function, *parts):
+        self.lengths.append(len(pickle.dumps((function, *parts))))
+        return self.executor.submit(function, *parts)
+
+
+@pytest.mark.parametrize("kind", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_what_is_shared_travels_once(kind):
+    table = np.random.default_rng(0).normal(size=(300, 300))
+    shared, seeds = (table, 2.0), list(range(100))
+    here = run_jobs(totals, seeds, shared=shared)
+    with kind(2) as executor:
+        engine = Bare(executor)
+        there = run_jobs(totals, seeds, shared=shared, executor=engine)
+    for one, other in zip(here, there, strict=True):
+        np.testing.assert_array_equal(one["values"], other["values"])
+    assert max(engine.lengths) < 1000 < table.nbytes
+
+
+def test_workers_that_see_no_files_are_given_what_is_shared():
+    table, seeds = np.random.default_rng(0).normal(size=(300, 300)), list(range(40))
+    here = run_jobs(totals, seeds, shared=(table, 1.0))
+
+    class Elsewhere(Bare):
+        def submit(self, function, job, package, *others):
+            if package.path:
+                package = package._replace(path="/no/such/file")
+            self.lengths.append(len(pickle.dumps(package)))
+            return self.executor.submit(function, job, package, *others)
+
+    with ProcessPoolExecutor(2) as executor:
+        engine = Elsewhere(executor)
+        there = run_jobs(totals, seeds, shared=(table, 1.0), executor=engine)
+    for one, other in zip(here, there, strict=True):
+        np.testing.assert_array_equal(one["values"], other["values"])
+    assert max(engine.lengths) > table.nbytes
+
+
+def test_workers_take_one_thread_unless_told_otherwise():
+    assert run_jobs(threads, [0])[0]["n"] == number_of_jobs()
+    for kind in (ThreadPoolExecutor, ProcessPoolExecutor):
+        with kind(1) as executor:
+            answers = run_jobs(threads, [0, 3], executor=executor)
+        assert [int(answer["n"]) for answer in answers] == [1, 3]
+
+
+def threads(n):
+    return {"n": np.array(number_of_jobs(n or None))}
+
+
+class FailsOnce:
+    """A job that fails the first time each of some inputs is asked for."""
+
+    def __init__(self, inputs, error=None, most=1):
+        self.left = dict.fromkeys(inputs, most)
+        self.error = error or OSError("no route to host")
+
+    def __call__(self, seed):
+        if self.left.get(seed, 0):
+            self.left[seed] -= 1
+            raise self.error
+        return draws(seed)
+
+
+def test_a_job_that_fails_elsewhere_is_tried_once_more_and_then_named():
+    seeds = [5, 3, 9]
+    with ThreadPoolExecutor(2) as executor:
+        check(run_jobs(FailsOnce([5, 9]), seeds, executor=executor), seeds)
+        with pytest.raises(OSError, match="no route") as caught:
+            run_jobs(FailsOnce([3], most=2), seeds, executor=executor)
+        assert caught.value.__notes__ == ["job 2 of 3 failed twice"]
+        # What the library refuses it refuses again.
+        refusal = FailsOnce([3], EbmError("no rows"))
+        with pytest.raises(EbmError, match="no rows") as caught:
+            run_jobs(refusal, seeds, executor=executor)
+        assert caught.value.__notes__ == ["job 2 of 3 failed"]
+
+
+def dies(seed):
+    if seed == 9 and multiprocessing.parent_process() is not None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return draws(seed)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal on Windows")
+def test_a_run_whose_worker_was_killed_goes_on_from_its_folder(tmp_path):
+    with (
+        ProcessPoolExecutor(1) as executor,
+        pytest.raises(EbmError, match=r"a worker ended before job \d of 6 was done"),
+    ):
+        run_jobs(dies, SEEDS, executor=executor, checkpoint=tmp_path / "jobs")
+    n_stored = len(list((tmp_path / "jobs").iterdir()))
+    again = Counted()
+    check(run_jobs(again, SEEDS, checkpoint=tmp_path / "jobs"), SEEDS)
+    assert len(again.seen) == len(SEEDS) - n_stored < len(SEEDS)
 
 
 def test_progress_is_told_the_number_of_answers(tmp_path):
-    path, told = tmp_path / "jobs.npz", []
+    path, told = tmp_path / "jobs", []
     run_jobs(draws, SEEDS[:2], checkpoint=path, progress=told.append)
     assert told == [1, 2]
     run_jobs(draws, SEEDS, checkpoint=path, progress=told.append)

@@ -10,38 +10,38 @@ import numpy as np
 
 from ebm._kernels.jit import kernel
 
-
-@kernel
-def _count_up(digits, n_values):
-    """Levels of the next state, (n,)."""
-    i = digits.shape[0] - 1
-    while i >= 0:
-        digits[i] += 1
-        if digits[i] < n_values[i]:
-            return
-        digits[i] = 0
-        i -= 1
+#: States whose least energies so far stay in a cache.
+BLOCK = 2**12
 
 
 @kernel
-def lowest_neighbors(energies, places, n_values, tie, targets):
-    """The neighbor of least energy, the first among ties, where it is lower; else the state."""
-    digits = np.zeros(places.shape[0], np.int64)
-    for x in range(energies.shape[0]):
-        best, least = x, energies[x] - tie
+def lowest_neighbors(energies, places, n_values, tie, first, last, targets):
+    """The neighbor of least energy, the first among ties, where it is lower; else the state.
+
+    Of the states ``first`` … ``last`` − 1. Steps of one unit lead from a run of states to another
+    run, so that memory is read in order: single states have their neighbors 2^k apart, where
+    few of them fit into a cache.
+    """
+    least = np.empty(BLOCK)
+    for start in range(first, last, BLOCK):
+        stop = min(start + BLOCK, last)
+        for x in range(start, stop):
+            targets[x], least[x - start] = x, energies[x] - tie
         for i in range(places.shape[0]):
-            y, wraps = x, n_values[i] - digits[i]
-            for step in range(1, n_values[i]):
-                y += places[i]
-                if step == wraps:
-                    y -= n_values[i] * places[i]
-                energy = energies[y]
-                if energy < least + tie:
-                    lower = energy < least - tie or (best == x and energy < least)
-                    if lower or (best != x and y < best):
-                        best, least = y, min(least, energy)
-        targets[x] = best
-        _count_up(digits, n_values)
+            place, q = places[i], n_values[i]
+            run = start
+            while run < stop:
+                digit, end = run // place % q, min(stop, (run // place + 1) * place)
+                for step in range(1, q):
+                    shift = ((digit + step) % q - digit) * place
+                    for x in range(run, end):
+                        energy, best, low = energies[x + shift], targets[x], least[x - start]
+                        is_lower = (energy < low - tie) | ((best == x) & (energy < low))
+                        is_first = (best != x) & (x + shift < best) & (energy < low + tie)
+                        is_taken = is_lower | is_first
+                        targets[x] = x + shift if is_taken else best
+                        least[x - start] = min(low, energy) if is_taken else low
+                run = end
 
 
 @kernel
@@ -98,9 +98,9 @@ def drain_plateaus(energies, places, n_values, tie, targets, is_flat):
 
 
 @kernel
-def follow_down(targets):
-    """Every state is sent to the end of its path."""
-    for x in range(targets.shape[0]):
+def follow_down(targets, first, last):
+    """Every state from ``first`` to ``last`` − 1 is sent to the end of its path."""
+    for x in range(first, last):
         end = x
         while targets[end] != end:
             end = targets[end]
@@ -112,43 +112,50 @@ def follow_down(targets):
 
 
 @kernel
-def lowest_edges(energies, labels, places, n_values, low, upper, lower):
-    """Least max(E(x), E(y)) over neighbors of two labels, and its ends.
+def lowest_edges(energies, labels, places, n_values, first, last, low, upper, lower):
+    """Least max(E(x), E(y)) over neighbors x < y of two labels, x from ``first`` on, and its ends.
 
     (labels, labels) at [smaller, larger]; ``upper`` is the higher one of x and y.
     """
-    digits = np.zeros(places.shape[0], np.int64)
-    for x in range(energies.shape[0]):
-        a, energy = labels[x], energies[x]
-        for i in range(places.shape[0]):
-            y = x
-            for _ in range(digits[i] + 1, n_values[i]):
-                y += places[i]
-                b = labels[y]
-                if a != b:
-                    height = max(energy, energies[y])
-                    p, q = min(a, b), max(a, b)
-                    if height < low[p, q]:
-                        low[p, q] = height
-                        upper[p, q], lower[p, q] = (x, y) if energy >= energies[y] else (y, x)
-        _count_up(digits, n_values)
+    for i in range(places.shape[0]):
+        place, q = places[i], n_values[i]
+        run = first
+        while run < last:
+            digit, end = run // place % q, min(last, (run // place + 1) * place)
+            for step in range(1, q - digit):
+                shift = step * place
+                for x in range(run, end):
+                    a, b = labels[x], labels[x + shift]
+                    if a != b:
+                        height = max(energies[x], energies[x + shift])
+                        a, b = min(a, b), max(a, b)
+                        if height < low[a, b]:
+                            low[a, b] = height
+                            upper[a, b], lower[a, b] = _by_height(energies, x, x + shift)
+            run = end
 
 
 @kernel
-def lowest_exits(energies, labels, places, n_values, low, upper, lower):
+def lowest_exits(energies, labels, places, n_values, first, last, low, upper, lower):
     """The same over all edges that leave a label, (labels,)."""
-    digits = np.zeros(places.shape[0], np.int64)
-    for x in range(energies.shape[0]):
-        a, energy = labels[x], energies[x]
-        for i in range(places.shape[0]):
-            y = x
-            for _ in range(digits[i] + 1, n_values[i]):
-                y += places[i]
-                if labels[y] != a:
-                    height = max(energy, energies[y])
-                    for label in (a, labels[y]):
-                        if height < low[label]:
-                            low[label] = height
-                            is_upper = energy >= energies[y]
-                            upper[label], lower[label] = (x, y) if is_upper else (y, x)
-        _count_up(digits, n_values)
+    for i in range(places.shape[0]):
+        place, q = places[i], n_values[i]
+        run = first
+        while run < last:
+            digit, end = run // place % q, min(last, (run // place + 1) * place)
+            for step in range(1, q - digit):
+                shift = step * place
+                for x in range(run, end):
+                    if labels[x] != labels[x + shift]:
+                        height = max(energies[x], energies[x + shift])
+                        for label in (labels[x], labels[x + shift]):
+                            if height < low[label]:
+                                low[label] = height
+                                upper[label], lower[label] = _by_height(energies, x, x + shift)
+            run = end
+
+
+@kernel
+def _by_height(energies, x, y):
+    """Two states, the higher one first."""
+    return (x, y) if energies[x] >= energies[y] else (y, x)

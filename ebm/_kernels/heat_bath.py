@@ -27,8 +27,10 @@ _u = np.uint64
 SITES = 16
 #: Random numbers made at once where chains are few.
 NUMBERS = 4096
-#: Thresholds whose exponents are split off at a time.
-CHUNK = 256
+#: Kinds of rows of couplings: units and their sources follow each other, units do, neither does.
+SLIDING, GATHERED, LISTED = 0, 1, 2
+#: The mantissa of a float32 number, and the bits of 1.
+MANTISSA, ONE = np.int32(0x007FFFFF), np.int32(0x3F800000)
 
 
 @kernel
@@ -61,29 +63,20 @@ def fill_uniforms(stream, words, values):
 
 
 @kernel
-def _odds(bits, out):
-    """Fill u / (1 − u) with full relative accuracy in both tails."""
-    for i in range(out.shape[0]):
-        out[i] = (_f(bits[i]) + _f(0.5)) / (_f(np.uint32(~bits[i])) + _f(0.5))
+def log_ratio(above, below):
+    """ln(a/c) of positive float32 numbers with one division, to 4e-7.
 
-
-@kernel
-def _split(bits, exponents):
-    """Take the exponents out of the bits of float32 numbers, leaving mantissas in [√½, √2)."""
-    for i in range(exponents.shape[0]):
-        exponents[i] = (bits[i] - np.int32(0x3F3504F3)) >> np.int32(23)
-        bits[i] -= exponents[i] << np.int32(23)
-
-
-@kernel
-def _logs(mantissas, exponents):
-    """Replace m by ln(m 2^e): ln m = 2 artanh t, t = (m − 1)/(m + 1), |t| < 0.172."""
-    for i in range(exponents.shape[0]):
-        t = (mantissas[i] - _f(1)) / (mantissas[i] + _f(1))
-        s = t * t
-        series = _f(1 / 5) + s * (_f(1 / 7) + s * _f(1 / 9))
-        series = _f(2) * t * (_f(1) + s * (_f(1 / 3) + s * series))
-        mantissas[i] = series + _f(exponents[i]) * _f(0.6931471805599453)
+    With mantissas in [1, 2), ln(a/c) = (e_a − e_c) ln 2 + 2 artanh t, t = (m_a − m_c)/(m_a + m_c),
+    where 2 artanh t = t P(t²) for |t| ≤ ⅓.
+    """
+    a, c = _f(above).view(np.int32), _f(below).view(np.int32)
+    m_a = np.int32((a & MANTISSA) | ONE).view(np.float32)
+    m_c = np.int32((c & MANTISSA) | ONE).view(np.float32)
+    power = np.int32((a >> np.int32(23)) - (c >> np.int32(23)))
+    t = (m_a - m_c) / (m_a + m_c)
+    s = t * t
+    series = _f(1.99999967) + s * (_f(0.66675978) + s * (_f(0.3959006) + s * _f(0.34222454)))
+    return t * series + _f(power) * _f(0.6931471805599453)
 
 
 @kernel
@@ -91,13 +84,9 @@ def fill_thresholds(stream, words, thresholds):
     """Fill thresholds logit(u), float32; ``words`` is a buffer of half their number, rounded up."""
     fill_words(stream, words)
     bits = words.view(np.uint32)
-    exponents = np.empty(CHUNK, np.int32)
-    for start in range(0, thresholds.shape[0], CHUNK):
-        stop = min(start + CHUNK, thresholds.shape[0])
-        part, powers = thresholds[start:stop], exponents[: stop - start]
-        _odds(bits[start:stop], part)
-        _split(part.view(np.int32), powers)
-        _logs(part, powers)
+    for i in range(thresholds.shape[0]):
+        # Both u and 1 − u have their full relative accuracy.
+        thresholds[i] = log_ratio(_f(bits[i]) + _f(0.5), _f(np.uint32(~bits[i])) + _f(0.5))
 
 
 @kernel
@@ -105,17 +94,10 @@ def fill_offers(stream, words, offered, thresholds):
     """Fill thresholds ln(offered/u) of Metropolis, −∞ where u ≥ offered: no offer."""
     fill_words(stream, words)
     bits = words.view(np.uint32)
-    exponents = np.empty(CHUNK, np.int32)
     share = _f(offered * 2.0**32)
-    for start in range(0, thresholds.shape[0], CHUNK):
-        stop = min(start + CHUNK, thresholds.shape[0])
-        part, powers, own = thresholds[start:stop], exponents[: stop - start], bits[start:stop]
-        for i in range(part.shape[0]):
-            part[i] = share / (_f(own[i]) + _f(0.5))
-        _split(part.view(np.int32), powers)
-        _logs(part, powers)
-        for i in range(part.shape[0]):
-            part[i] = part[i] if part[i] >= _f(0) else _f(-np.inf)
+    for i in range(thresholds.shape[0]):
+        own = _f(bits[i]) + _f(0.5)
+        thresholds[i] = log_ratio(share, own) if own <= share else _f(-np.inf)
 
 
 @kernel
@@ -252,22 +234,42 @@ def sweep_sparse(
     sites = sites_at_once(n, chains)
     words = np.empty((sites * chains // 2 + lanes) // lanes * lanes, np.uint64)
     thresholds = np.empty(sites * chains, np.float32)
-    field = np.empty(chains, np.float32)
-    change = np.empty(chains, np.float32)
-    gain, no_bias = np.zeros(chains, np.float32), _f(0)
+    field, gain = np.empty(chains, np.float32), np.zeros(chains, np.float32)
     for _ in range(n_sweeps):
         for i in range(n):
             if i % sites == 0:
                 if gains is not None:
                     _hand_over(gain, gains)
                 draw_thresholds(stream, words, offered, stretch, states[i : i + sites], thresholds)
-            field[:] = biases[i]
-            for k in range(starts[i], starts[i + 1]):
-                _add(field, weights[k], states[neighbors[k]])
+            # Some neighbors in one loop over chains: fields are written once for all of them.
+            k, end, bias = starts[i], starts[i + 1], biases[i]
+            if k + 4 <= end:
+                w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+                x0, x1 = states[neighbors[k]], states[neighbors[k + 1]]
+                x2, x3 = states[neighbors[k + 2]], states[neighbors[k + 3]]
+                for c in range(chains):
+                    field[c] = bias + (w0 * x0[c] + w1 * x1[c] + w2 * x2[c] + w3 * x3[c])
+                k += 4
+            else:
+                for c in range(chains):
+                    field[c] = bias
+            while k + 2 <= end:
+                w0, w1 = weights[k], weights[k + 1]
+                x0, x1 = states[neighbors[k]], states[neighbors[k + 1]]
+                for c in range(chains):
+                    field[c] += w0 * x0[c] + w1 * x1[c]
+                k += 2
+            if k < end:
+                w0, x0 = weights[k], states[neighbors[k]]
+                for c in range(chains):
+                    field[c] += w0 * x0[c]
             place = i % sites * chains
-            _flip(field, thresholds[place : place + chains], states[i], change)
-            if gains is not None:
-                _add_gain(gain, field, no_bias, change)
+            threshold, state = thresholds[place : place + chains], states[i]
+            for c in range(chains):
+                new = _f(1) if field[c] > threshold[c] else _f(0)
+                if gains is not None:
+                    gain[c] += (new - state[c]) * field[c]
+                state[c] = new
     if gains is not None:
         _hand_over(gain, gains)
 
@@ -277,8 +279,10 @@ def sweep_colors(
     states,
     biases,
     ends,
-    degrees,
-    neighbors,
+    row_ends,
+    rows,
+    units,
+    sources,
     weights,
     stream,
     n_sweeps,
@@ -286,52 +290,57 @@ def sweep_colors(
     stretch=None,
     gains=None,
 ):
-    """Sweeps of few chains by classes of units that are not coupled: states (chains, n + 1).
+    """Sweeps of few chains by classes of units that are not coupled: states (chains, n).
 
-    Class k are the units from ``ends[k]`` to ``ends[k + 1]``, with ``degrees[k]`` neighbors at
-    most. Tables of neighbors and weights are (degree, n), filled up with weights 0 of the last
-    column of the states. The units of a class are what the compiler vectorizes over.
+    Class k are the units from ``ends[k]`` to ``ends[k + 1]``, and its couplings are rows of entries
+    (unit, source, weight), row r (first entry, last, kind) from ``row_ends[k]`` to the next. The
+    units of a class are what the compiler vectorizes over.
     """
     chains, lanes = states.shape[0], stream.shape[1]
     longest = np.diff(ends).max()
-    words = np.empty((longest // 2 + lanes) // lanes * lanes, np.uint64)
+    words = np.empty((longest + 2 * lanes - 1) // (2 * lanes) * lanes, np.uint64)
     thresholds = np.empty(longest, np.float32)
     fields = np.empty(longest, np.float32)
     for _ in range(n_sweeps):
-        for k in range(degrees.shape[0]):
+        for k in range(row_ends.shape[0] - 1):
             start, stop = ends[k], ends[k + 1]
-            threshold = thresholds[: stop - start]
-            some = words[: ((stop - start) // 2 + lanes) // lanes * lanes]
+            size = stop - start
+            threshold, field, bias = thresholds[:size], fields[:size], biases[start:stop]
+            some = words[: (size + 2 * lanes - 1) // (2 * lanes) * lanes]
             for c in range(chains):
-                row, own = states[c], states[c, start:stop]
+                state, own = states[c], states[c, start:stop]
                 alone = states[c : c + 1, start:stop].T
                 if stretch is None:
                     draw_thresholds(stream, some, offered, None, alone, threshold)
                 else:
                     heat = stretch[c : c + 1]
                     draw_thresholds(stream, some, offered, heat, alone, threshold)
-                if gains is not None:
-                    # Thresholds are infinite where nothing is offered: fields by themselves.
-                    field, gain = fields[: stop - start], _f(0)
-                    field[:] = biases[start:stop]
-                    for d in range(degrees[k]):
-                        near, weight = neighbors[d, start:stop], weights[d, start:stop]
-                        for i in range(stop - start):
-                            field[i] += weight[i] * row[near[i]]
-                    for i in range(stop - start):
-                        new = _f(1) if threshold[i] < field[i] else _f(0)
+                for i in range(size):
+                    field[i] = bias[i]
+                for r in range(row_ends[k], row_ends[k + 1]):
+                    first, last, kind = rows[r, 0], rows[r, 1], rows[r, 2]
+                    weight, source = weights[first:last], sources[first:last]
+                    place, many = units[first] - start, last - first
+                    if kind == SLIDING:
+                        near = state[source[0] : source[0] + many]
+                        part = field[place : place + many]
+                        for i in range(many):
+                            part[i] += weight[i] * near[i]
+                    elif kind == GATHERED:
+                        part = field[place : place + many]
+                        for i in range(many):
+                            part[i] += weight[i] * state[source[i]]
+                    else:
+                        for i in range(many):
+                            field[units[first + i] - start] += weight[i] * state[source[i]]
+                gain = _f(0)
+                for i in range(size):
+                    new = _f(1) if field[i] > threshold[i] else _f(0)
+                    if gains is not None:
                         gain += (new - own[i]) * field[i]
-                        own[i] = new
+                    own[i] = new
+                if gains is not None:
                     gains[c] += gain
-                    continue
-                for i in range(stop - start):
-                    threshold[i] -= biases[start + i]
-                for d in range(degrees[k]):
-                    near, weight = neighbors[d, start:stop], weights[d, start:stop]
-                    for i in range(stop - start):
-                        threshold[i] -= weight[i] * row[near[i]]
-                for i in range(stop - start):
-                    own[i] = _f(1) if threshold[i] < _f(0) else _f(0)
 
 
 @kernel

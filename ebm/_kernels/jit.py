@@ -10,8 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numba
-from numba.core.caching import FunctionCache
+from ebm._imports import whole_imports
+
+with whole_imports():
+    import numba
+    from numba.core.caching import FunctionCache
 
 #: What LLVM may assume. NaN and infinity keep their meaning: no ``nnan``, no ``ninf``.
 FLAGS = {"contract", "nsz", "arcp", "reassoc", "afn"}

@@ -101,9 +101,9 @@ def least_runs(large, terms, strides, sizes, run, q, settings, least, numbers, c
             own, number = energies[place : place + run], counts[place : place + run]
             for i in range(run):
                 total[i] += number[i] if own[i] + added <= best[i] + tolerance else 0.0
-        if prime > 0:
-            for i in range(run):
-                total[i] = np.fmod(total[i], prime)
+            if prime > 0:
+                for i in range(run):
+                    total[i] -= prime if total[i] >= prime else 0.0
         for axis in range(n_axes - 1, -1, -1):
             index[axis] += 1
             if index[axis] < sizes[axis]:

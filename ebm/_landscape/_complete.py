@@ -19,6 +19,8 @@ from ebm.spaces import FiniteSpace
 
 #: Labels of which all pairs are put into a table.
 MOST_LABELS = 1500
+#: States in one call of a kernel, some hundredths of a second.
+PORTION = 2**18
 #: Seconds for each state and each of its neighbors, and bytes for each state.
 SECONDS_PER_NEIGHBOR, BYTES_PER_STATE = 2e-8, 29.0
 
@@ -48,10 +50,12 @@ class LabelledStates:
             raise ModelError(f"{type(model).__name__}.energy is infinite at every state")
         tie, (places, n_values) = tie_of(energies), _strides(space)
         targets = np.empty(len(energies), np.int32)
-        lowest_neighbors(energies, places, n_values, tie, targets)
+        for portion in _portions(len(energies)):
+            lowest_neighbors(energies, places, n_values, tie, *portion, targets)
         numbers = np.arange(len(energies), dtype=np.int32)
         drain_plateaus(energies, places, n_values, tie, targets, targets == numbers)
-        follow_down(targets)
+        for portion in _portions(len(energies)):
+            follow_down(targets, *portion)
         minima = np.flatnonzero(targets == numbers)
         minima = minima[in_order(energies[minima], tie)]
         numbers[minima] = np.arange(len(minima))
@@ -82,12 +86,14 @@ class LabelledStates:
         """Lowest edges between valleys, of which the lowest passes are made."""
         from ebm._kernels.descents import lowest_edges, lowest_exits
 
-        strides, k = _strides(self.space), len(self.minima)
+        strides, portions = _strides(self.space), _portions(len(self.energies))
+        k = len(self.minima)
         groups, kept = np.arange(k), []
         while (n_groups := int(groups.max()) + 1) > MOST_LABELS:
             # Of very many valleys each is first joined to its nearest by height (Borůvka).
-            low, upper, lower = _empty(n_groups)
-            lowest_exits(self.energies, self._of(groups), *strides, low, upper, lower)
+            of, (low, upper, lower) = self._of(groups), _empty(n_groups)
+            for portion in portions:
+                lowest_exits(self.energies, of, *strides, *portion, low, upper, lower)
             found = self._edges(low, upper, lower)
             kept.append(found)
             joined = found.components(k, groups)
@@ -95,8 +101,9 @@ class LabelledStates:
                 break
             groups = joined
         else:
-            low, upper, lower = _empty((n_groups, n_groups))
-            lowest_edges(self.energies, self._of(groups), *strides, low, upper, lower)
+            of, (low, upper, lower) = self._of(groups), _empty((n_groups, n_groups))
+            for portion in portions:
+                lowest_edges(self.energies, of, *strides, *portion, low, upper, lower)
             kept.append(self._edges(low, upper, lower))
         return ValleyEdges.joined(kept)
 
@@ -116,6 +123,11 @@ class LabelledStates:
         for level, q in zip(minimum, self.space.n_values, strict=True):
             distances = (distances[:, None] + (np.arange(q) != level).astype(np.int16)).ravel()
         return profile(distances, self.energies, self._boltzmann(1.0), self.space.n)
+
+
+def _portions(size: int) -> list[tuple[int, int]]:
+    """States of one call of a kernel, first and last: Ctrl-C waits for its end."""
+    return [(start, min(start + PORTION, size)) for start in range(0, size, PORTION)]
 
 
 def _strides(space: FiniteSpace) -> tuple[Indices, Indices]:

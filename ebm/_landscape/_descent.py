@@ -94,7 +94,10 @@ class Neighbors:
             return np.where(after == before, 0.0, after - before)
 
     def toward(self, levels: Indices, others: Indices, fields: Array | None) -> Array:
-        """Change of E as each unit takes its level of other states, inf where it has it, (m, n)."""
+        """Change of E as each unit takes its level of other states, inf where it has it, (m, n).
+
+        Without fields it is E after the change: only units of one state are compared.
+        """
         differs = levels != others
         if fields is not None:
             then = self.first + others
@@ -104,10 +107,9 @@ class Neighbors:
         rows, units = np.nonzero(differs)
         moved = levels[rows]
         moved[np.arange(len(rows)), units] = others[rows, units]
-        changes = np.full(levels.shape, np.inf)
-        # Energies serve as well: only differences between units of one state are compared.
-        changes[rows, units] = self.energies(moved)
-        return changes
+        energies = np.full(levels.shape, np.inf)
+        energies[rows, units] = self.energies(moved)
+        return energies
 
     def first_of(self, levels: Indices, is_wanted: Flags) -> Indices:
         """Of the moves wanted the one to the state that is numbered first, (m,)."""
@@ -223,14 +225,15 @@ class Descent:
         Only units that differ are changed, the cheapest one next.
         """
         near, here, tops = self.neighbors, first.copy(), first.copy()
-        highest = near.energies(first)
+        energies = near.energies(first)
+        highest = energies.copy()
         fields = near.fields(first) if near.is_quadratic else None
         active = np.flatnonzero((here != second).any(axis=1))
         while len(active):
             levels, others = here[active], second[active]
             moving = None if fields is None else fields[active]
-            units = near.toward(levels, others, moving).argmin(axis=1)
-            rows = np.arange(len(active))
+            steps = near.toward(levels, others, moving)
+            units, rows = steps.argmin(axis=1), np.arange(len(active))
             differs = levels != others
             # A step among forbidden states has no least energy: the first unit that differs goes.
             units = np.where(differs[rows, units], units, differs.argmax(axis=1))
@@ -239,12 +242,13 @@ class Descent:
             if fields is not None:
                 fields[active] += near.couplings[new] - near.couplings[old]
             here[active, units] = others[rows, units]
-            energies = near.energies(here[active])
-            rises = energies > highest[active]
-            highest[active[rises]] = energies[rises]
-            tops[active[rises]] = here[active[rises]]
+            now = steps[rows, units] if fields is None else energies[active] + steps[rows, units]
+            energies[active] = now
+            rises = active[now > highest[active]]
+            highest[rises], tops[rises] = energies[rises], here[rises]
             active = active[(here[active] != second[active]).any(axis=1)]
-        return highest, tops
+        # Sums of many changes have rounding errors, the energy at the top has not.
+        return near.energies(tops), tops
 
 
 def distinct(levels: Indices) -> tuple[Indices, Indices, Indices]:

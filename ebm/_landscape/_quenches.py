@@ -9,6 +9,7 @@ import numpy as np
 
 from ebm._landscape._descent import Descent, Neighbors, distinct
 from ebm._landscape._energies import TIE, seconds_per_energy
+from ebm._landscape._rows import states_of
 from ebm._landscape._tree import ValleyEdges, in_order
 from ebm._types import Array, Indices
 from ebm.ensembles import Estimate
@@ -28,6 +29,8 @@ N_TRIALS, SECONDS_PER_CALL = 1550, 3e-4
 NEARLY_ALL, ROUNDS, PATIENCE = 0.1, 100, 20
 #: Groups of quenches that must have met a valley for an error of its share.
 FEWEST = 5
+#: Seconds of one distance between two minima, for each unit, and of its place among them.
+SECONDS_TO_COMPARE, SECONDS_TO_SORT = 5e-10, 1e-7
 #: Nearest minima to which paths are tried, and the deepest ones to which all others try theirs:
 #: fewer of very many minima, about so many paths in all.
 N_NEAREST, N_DEEPEST, N_PATHS = 12, 3, 30_000
@@ -47,38 +50,40 @@ class Quenched(NamedTuple):
     n_draws: int
 
 
-def draws_of(
-    model: EnergyModel,
-    space: FiniteSpace,
-    samples: Any,
-    n_quenches: int,
-    max_seconds: float,
-    rng: Any,
-) -> Array:
+def given_draws(space: FiniteSpace, samples: Any) -> Array:
     """Draws in independent groups, (groups, draws, n): chains, or rows by themselves."""
-    if samples is None:
-        n_sweeps = BURN_IN + THIN * n_quenches / N_CHAINS
-        if offered_form(model) is None:
-            # One call for each unit of about ten temperatures, and of the trials of the ladder.
-            calls = 10.0 * space.n * (N_TRIALS + n_sweeps)
-            energies = 10.0 * space.n * N_CHAINS * n_sweeps
-            Limits(max_seconds=max_seconds).require(
-                f"parallel tempering of {space.n} units by their energies",
-                calls * SECONDS_PER_CALL + energies * seconds_per_energy(model),
-                0.0,
-                'give draws, such as those of a joint model, as samples, with method="quenches"',
-            )
-        placing, drawing = rng.spawn(2)
-        n_draws = -(-n_quenches // N_CHAINS)
-        ladder = ParallelTempering.for_model(model, rng=placing)
-        options: dict[str, Any] = {"n_chains": N_CHAINS, "burn_in": BURN_IN, "rng": drawing}
-        samples = sample(model, ladder, n_draws=n_draws, run=SamplingRun(thin=THIN), **options)
-    if isinstance(samples, Samples):
-        return np.asarray(space.check(samples.chains))
-    rows = space.check(samples)
-    if rows.ndim != 2 or len(rows) < 2:
-        raise ShapeError(f"samples must be two rows or more, got shape {rows.shape}")
-    return np.asarray(rows[:, None])
+    rows = states_of(space, samples, "samples")
+    if not isinstance(samples, Samples):
+        rows = rows[:, None] if rows.ndim == 2 else rows[None]
+    if rows.ndim != 3 or len(rows) < 2:
+        raise ShapeError(
+            f"samples must be two independent chains, or rows, or more, got shape {rows.shape}: "
+            "one chain does not tell what it missed; draw with n_chains=8"
+        )
+    return np.asarray(rows)
+
+
+def tempered_draws(
+    model: EnergyModel, space: FiniteSpace, n_quenches: int, max_seconds: float, rng: Any
+) -> Array:
+    """Draws by parallel tempering, (chains, draws, n)."""
+    n_sweeps = BURN_IN + THIN * n_quenches / N_CHAINS
+    if offered_form(model) is None:
+        # One call for each unit of about ten temperatures, and of the trials of the ladder.
+        calls = 10.0 * space.n * (N_TRIALS + n_sweeps)
+        energies = 10.0 * space.n * N_CHAINS * n_sweeps
+        Limits(max_seconds=max_seconds).require(
+            f"parallel tempering of {space.n} units by their energies",
+            calls * SECONDS_PER_CALL + energies * seconds_per_energy(model),
+            0.0,
+            'give draws, such as those of a joint model, as samples, with method="quenches"',
+        )
+    placing, drawing = rng.spawn(2)
+    n_draws = -(-n_quenches // N_CHAINS)
+    ladder = ParallelTempering.for_model(model, rng=placing)
+    options: dict[str, Any] = {"n_chains": N_CHAINS, "burn_in": BURN_IN, "rng": drawing}
+    drawn = sample(model, ladder, n_draws=n_draws, run=SamplingRun(thin=THIN), **options)
+    return np.asarray(space.check(drawn.chains))
 
 
 def quench(
@@ -131,16 +136,28 @@ def quench(
     )
 
 
-def affordable_rounds(
-    model: EnergyModel, space: FiniteSpace, n_quenches: int, max_seconds: float
-) -> int:
-    """Rounds of quenches for half of the time; too long ones are refused before they begin."""
-    # A quench changes about a third of the units.
-    seconds = Neighbors(model, space).seconds(float(n_quenches), 3 + space.n / 3)
+def affordable(
+    model: EnergyModel, space: FiniteSpace, n_starts: int, n_quenches: int, max_seconds: float
+) -> tuple[int, int]:
+    """Rounds of quenches, and paths between minima, for which there is time.
+
+    Refused before it begins is what leaves no time for one path from each minimum.
+    """
+    near = Neighbors(model, space)
+    # A quench changes about a third of the units, a path at most half of them, there and back.
+    per_quench, per_path = near.seconds(1.0, 3 + space.n / 3), near.seconds(2.0, space.n / 2)
+    distances = n_starts**2 * (SECONDS_TO_SORT + SECONDS_TO_COMPARE * space.n)
+    least = n_starts * (per_quench + per_path) + distances
     Limits(max_seconds=max_seconds).require(
-        f"{2 * n_quenches} quenches of {space.n} units", 2 * seconds, 0.0, "lower n_quenches"
+        f"{n_starts} quenches of {space.n} units, and paths between their minima,",
+        least,
+        0.0,
+        "lower n_quenches",
     )
-    return min(ROUNDS, int(0.5 * max_seconds / seconds))
+    spare = max_seconds - least
+    n_rounds = min(ROUNDS, int(0.5 * spare / (n_quenches * per_quench)))
+    spare -= n_rounds * n_quenches * per_quench
+    return n_rounds, min(N_PATHS, n_starts + int(spare / per_path))
 
 
 def shares_of(labels: Indices, k: int) -> Estimate:
@@ -184,12 +201,14 @@ def missed(labels: Indices) -> Estimate:
     return Estimate(value, math.sqrt(max(variance, 1.0)) / n_groups)
 
 
-def bounds_on_passes(quenched: Quenched) -> tuple[ValleyEdges, Indices]:
+def bounds_on_passes(quenched: Quenched, n_paths: int) -> tuple[ValleyEdges, Indices]:
     """Upper bounds by paths from each minimum to its nearest and to the deepest; highest states."""
     minima = quenched.minima
     k = len(minima)
-    n_deepest = min(k, max(1, min(N_DEEPEST, N_PATHS // (4 * k))))
-    n_nearest = max(3, min(N_NEAREST, N_PATHS // k - n_deepest))
+    n_deepest = min(k, max(1, min(N_DEEPEST, n_paths // (4 * k))))
+    # In a model whose paths take long those to the deepest are all.
+    fewest = 3 if n_paths == N_PATHS else 0
+    n_nearest = max(fewest, min(N_NEAREST, n_paths // k - n_deepest))
     pairs = {(deep, i) for deep in range(n_deepest) for i in range(deep + 1, k)}
     packed = minima.astype(np.min_scalar_type(int(minima.max(initial=0))))
     for i in range(k):

@@ -17,12 +17,6 @@ def in_order(energies: Array, tie: float) -> Indices:
     return order[np.lexsort((order, np.cumsum(steps)))]
 
 
-def patterns_of(levels: Indices) -> tuple[str, ...]:
-    """States (k, n) as text, such as ``"010"``."""
-    apart = "" if levels.max(initial=0) < 10 else ","
-    return tuple(apart.join(map(str, row)) for row in levels.tolist())
-
-
 @dataclass(frozen=True, eq=False)
 class ValleyEdges:
     """Edges between valleys: their ends (m, 2), heights (m,) and where each is highest, (m,)."""

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import as_integer
-from ebm._landscape._tree import patterns_of
+from ebm._landscape._written import patterns_of, written
 from ebm._text import table
 from ebm._types import Array, Indices
 from ebm.errors import EbmError
+from ebm.spaces._labels import positions
 
 __all__ = ["LandscapeChanges"]
 
@@ -81,7 +82,7 @@ class LandscapeChanges:
         cases += [(a, None) for a in self.lost.tolist()] + [(None, b) for b in self.gained.tolist()]
         both = self.first, self.second
         energies = [[f"{energy:.4f}" for energy in each.energies] for each in both]
-        weights = [[f"{weight:.4f}" for weight in each.weights.value] for each in both]
+        weights = [[_weight(each, k) for k in range(len(each))] for each in both]
         for index, case in enumerate(cases):
             kind, differ = "lost" if case[1] is None else "gained", ""
             if None not in case:
@@ -102,7 +103,7 @@ class LandscapeChanges:
             raise EbmError(f"other must be a result of ebm.landscape, got {type(second).__name__}")
         space, order = second.space, np.arange(second.space.n)
         if first.space.names and space.names:
-            order = first.space.order_of(space.names)
+            order = positions(space.names, first.space.names, "the units of other must be")
         if first.space.n != space.n or (first.space.n_values != space.n_values[order]).any():
             raise EbmError(f"other must be of units as {first.space!r}, got {space!r}")
         n = space.n
@@ -123,3 +124,9 @@ class LandscapeChanges:
             np.setdiff1d(numbers, pairs[:, 0]),
             np.setdiff1d(np.arange(len(other)), pairs[:, 1]),
         )
+
+
+def _weight(landscape: Any, k: int) -> str:
+    """The weight of a basin: with its error where the valleys come from quenches."""
+    weights = landscape.weights
+    return f"{weights.value[k]:.4f}" if landscape.is_complete else written(weights, k)

@@ -11,10 +11,11 @@ from ebm._landscape._complete import BYTES_PER_STATE, LabelledStates, seconds_of
 from ebm._landscape._energies import finite_space, seconds_of_energies
 from ebm._landscape._quenches import (
     Quenched,
-    affordable_rounds,
+    affordable,
     bounds_on_passes,
-    draws_of,
+    given_draws,
     quench,
+    tempered_draws,
 )
 from ebm._landscape._tree import ValleyEdges
 from ebm._landscape.valleys import Landscape
@@ -67,7 +68,8 @@ def landscape(
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness of quenches.
     max_seconds, max_memory : float
-        Work that would take more seconds or bytes is refused before it begins.
+        Work that would take more seconds or bytes is refused before it begins. Of quenches, those
+        that complete the list and paths beyond one from each minimum take what time is left.
 
     Returns
     -------
@@ -100,6 +102,7 @@ def landscape(
         raise EbmError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
     if samples is not None and method != "quenches":
         raise EbmError('samples are the starts of quenches: give method="quenches", too')
+    n_quenches, source = as_integer(n_quenches, "n_quenches", least=10), generator(rng)
     size, limits = number_of_states(space), Limits(max_seconds, max_memory)
     if method != "quenches":
         try:
@@ -114,13 +117,13 @@ def landscape(
                 raise
         else:
             return _complete(model, space)
-    n_quenches = as_integer(n_quenches, "n_quenches", least=10)
-    n_rounds = affordable_rounds(model, space, n_quenches, max_seconds)
-    source = generator(rng)
-    draws = draws_of(model, space, samples, n_quenches, max_seconds, source)
-    return _quenched(
-        model, space, quench(model, space, draws, n_quenches, n_rounds, source), n_quenches
-    )
+    draws = None if samples is None else given_draws(space, samples)
+    n_starts = 2 * n_quenches if draws is None else n_quenches + draws[..., 0].size
+    n_rounds, n_paths = affordable(model, space, n_starts, n_quenches, max_seconds)
+    if draws is None:
+        draws = tempered_draws(model, space, n_quenches, max_seconds, source)
+    quenched = quench(model, space, draws, n_quenches, n_rounds, source)
+    return _quenched(model, space, quenched, n_quenches, n_paths)
 
 
 def _complete(model: EnergyModel, space: FiniteSpace) -> Landscape:
@@ -146,9 +149,9 @@ def _complete(model: EnergyModel, space: FiniteSpace) -> Landscape:
 
 
 def _quenched(
-    model: EnergyModel, space: FiniteSpace, quenched: Quenched, n_uniform: int
+    model: EnergyModel, space: FiniteSpace, quenched: Quenched, n_uniform: int, n_paths: int
 ) -> Landscape:
-    edges, tops = bounds_on_passes(quenched)
+    edges, tops = bounds_on_passes(quenched, n_paths)
     parents, passes, crossings = edges.tree(len(quenched.minima))
     n_draws = quenched.n_draws
     return Landscape(

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_finite, plain_array
+from ebm._landscape._rows import states_of
+from ebm._landscape._written import written
 from ebm._text import table
 from ebm._types import Array, Indices
-from ebm.ensembles import Estimate, WeightedStates
+from ebm.ensembles import Ensemble, Estimate
 from ebm.errors import ShapeError
 from ebm.model import checked_energy
 from ebm.sampling import Samples
@@ -84,13 +86,15 @@ class Transitions:
     def __str__(self) -> str:
         rows = [["from", "time", "dwell", "to", "transitions", "rate"]]
         rates, dwell = self.rates, self.dwell
+        if not self.time.any():
+            return "  no two rows follow each other in a valley"
         for a in np.flatnonzero(self.time > 0).tolist():
-            stay = _written(dwell, a) if self.counts[a].any() else "no end seen"
+            stay = written(dwell, a) if self.counts[a].any() else "no end seen"
             own = [str(a), f"{self.time[a]:.6g}", stay]
             if not self.counts[a].any():
                 rows.append([*own, "", "0", ""])
             for b in np.flatnonzero(self.counts[a]).tolist():
-                rows.append([*own, str(b), str(self.counts[a, b]), _written(rates, (a, b))])
+                rows.append([*own, str(b), str(self.counts[a, b]), written(rates, (a, b))])
                 own = ["", "", ""]
         return "\n".join(table(rows, ">>>>>>"))
 
@@ -112,11 +116,6 @@ class Transitions:
         return cls(time, counts, tuple(map(np.array, visits)))
 
 
-def _written(estimate: Estimate, at: Any) -> str:
-    value, error = estimate.value[at], estimate.standard_error[at]
-    return f"{value:.3g} ± ?" if np.isnan(error) else str(Estimate(value, error))
-
-
 def _current(landscape: Any, states: Array) -> Indices:
     """The valley whose core was visited last, from the first visit to a core on."""
     valleys, exits = landscape.valley_of(states), landscape.exits
@@ -132,19 +131,20 @@ def _pieces(landscape: Any, rows: Any, breaks: ArrayLike) -> Iterator[Array]:
     if isinstance(rows, Samples):
         if np.size(breaks):
             raise ShapeError("chains have no breaks: leave them out")
-        yield from space.check(rows.chains)
+        yield from states_of(space, rows)
         return
-    if isinstance(rows, WeightedStates):
-        if rows.sequence is None:
-            raise ShapeError("the data have no order of time: give the rows as they were measured")
-        order = slice(None) if rows.space.names is None else space.order_of(rows.space.labels)
-        rows = rows.states[rows.sequence][:, order]
+    if isinstance(rows, Ensemble):
+        rows = states_of(space, rows, "rows")
     plain = plain_array(rows, "rows")
     if plain.ndim != 2:
         raise ShapeError(f"rows must be states one after another, (t, n), got shape {plain.shape}")
-    starts = np.asarray(breaks, dtype=np.int64)
-    if starts.size and not (starts.ndim == 1 and 0 <= starts.min() <= starts.max() < len(plain)):
-        raise ShapeError(f"breaks must be numbers of rows, 0 to {len(plain) - 1}, got {breaks!r}")
+    starts = plain_array(breaks, "breaks")
+    if starts.size:
+        is_rows = starts.ndim == 1 and starts.dtype.kind in "iu"
+        if not (is_rows and 0 <= starts.min() <= starts.max() < len(plain)):
+            raise ShapeError(
+                f"breaks must be numbers of rows, 0 to {len(plain) - 1}, got {breaks!r}"
+            )
     is_gap = np.zeros(len(plain), dtype=bool)
     if plain.dtype.kind in "fO":
         is_gap = (plain != plain).any(axis=1)

@@ -14,15 +14,16 @@ from ebm._landscape._complete import LabelledStates
 from ebm._landscape._descent import distinct
 from ebm._landscape._energies import finite_space
 from ebm._landscape._quenches import Quenched
-from ebm._landscape._tree import patterns_of
+from ebm._landscape._rows import states_of
+from ebm._landscape._written import patterns_of, written
 from ebm._landscape.changes import LandscapeChanges
 from ebm._landscape.overlap import OverlapProfile, profile
 from ebm._landscape.transitions import Transitions
-from ebm._text import number, short, table, wrapped
+from ebm._text import short, table, wrapped
 from ebm._types import Array, Indices
 from ebm.ensembles import Estimate
 from ebm.enumeration._limits import number_of_states
-from ebm.errors import EbmError, ModelError, require_extra
+from ebm.errors import EbmError, ModelError, ShapeError, require_extra
 from ebm.model import EnergyModel, checked_energy
 from ebm.spaces import FiniteSpace
 
@@ -97,7 +98,7 @@ class Landscape:
         return f"Landscape({len(self)} minima of {self.space!r}, {self.method})"
 
     def __str__(self) -> str:
-        lines = [f"{len(self)} minima; {self.method}"]
+        lines = [f"{len(self)} minim{'um' if len(self) == 1 else 'a'}; {self.method}"]
         if not self.is_complete:
             lines += wrapped(
                 f"basins of other minima hold {self.missed_share} of all states and "
@@ -114,9 +115,9 @@ class Landscape:
             if self.parents[k] >= 0:
                 barrier = self.passes[k] - self.energies[k]
                 joins = [str(self.parents[k]), f"{self.passes[k]:.4f}", f"{barrier:.4f}"]
-            share = f"{self.sizes[k]:.0f}" if self.is_complete else self._written(self.shares, k)
+            share = f"{self.sizes[k]:.0f}" if self.is_complete else written(self.shares, k)
             cells = [str(k), short(patterns[k], 24), f"{self.energies[k]:.4f}", share]
-            cells += [self._written(self.weights, k), *joins]
+            cells += [written(self.weights, k), *joins]
             rows.append(cells + [f"{self.degeneracies[k]}"] * is_degenerate)
         lines += table(rows, "><" + ">" * (len(rows[0]) - 2))
         if len(self) > MOST_PRINTED:
@@ -124,17 +125,11 @@ class Landscape:
         if is_degenerate:
             count = int((self.degeneracies > 1).sum())
             lines += wrapped(
-                f"{count} of them plateaus of states of equal energy side by side: each counts as "
-                "one minimum, shown by its first state. Basins depend on how ties are broken (the "
-                "neighbor that comes first), passes do not."
+                f"Minima may be plateaus of states of equal energy side by side, here {count}: "
+                "each counts as one minimum, shown by its first state. Basins depend on how ties "
+                "are broken (the neighbor that comes first), passes do not."
             )
         return "\n".join(lines)
-
-    def _written(self, estimate: Estimate, k: int) -> str:
-        value, error = estimate.value[k], estimate.standard_error[k]
-        if error == 0:
-            return number(value, 4)
-        return f"{value:.3g} ± ?" if np.isnan(error) else str(Estimate(value, error))
 
     @property
     def space(self) -> FiniteSpace:
@@ -229,8 +224,8 @@ class Landscape:
 
         Parameters
         ----------
-        states : array_like, (..., n)
-            One state or any stack of states.
+        states : array_like, (..., n), Samples or WeightedStates
+            One state or any stack of states, chains of draws, or data in the order of time.
 
         Returns
         -------
@@ -245,8 +240,9 @@ class Landscape:
         array([0, 1, 0])
         """
         if isinstance(self._basins, LabelledStates):
-            return np.asarray(self._basins.labels[self.space.index(states)].astype(np.int64))
-        levels = self.space.levels(self.space.check(states))
+            places = self.space.index(states_of(self.space, states))
+            return np.asarray(self._basins.labels[places].astype(np.int64))
+        levels = self.space.levels(states_of(self.space, states))
         rows, _, places = distinct(levels.reshape(-1, self.space.n))
         known = {row.tobytes(): k for k, row in enumerate(self._basins.minima)}
         ends = self._basins.descent.descend(rows)[0]
@@ -301,7 +297,7 @@ class Landscape:
         ----------
         minimum : int
             Number of the minimum.
-        rows : Samples or array_like, (m, n), optional
+        rows : Samples, WeightedStates or array_like, (m, n), optional
             Draws or data over which to go in place of all states; needed beyond enumeration.
 
         Returns
@@ -330,7 +326,9 @@ class Landscape:
                 raise EbmError("energies of all states are not known: give rows, such as draws")
             columns = self._basins.profile(self.space.levels(self.states[minimum]))
         else:
-            states = self.space.check(getattr(rows, "chains", rows)).reshape(-1, n)
+            states = states_of(self.space, rows, "rows").reshape(-1, n)
+            if not len(states):
+                raise ShapeError("rows must be one or more, got none")
             distances = (states != self.states[minimum]).sum(axis=1)
             energies = checked_energy(self.model, states)
             columns = profile(distances, energies, np.ones(len(states)), n)

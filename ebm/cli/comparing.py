@@ -7,12 +7,16 @@ import csv
 import io
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ebm._files import atomic_write
 from ebm._text import wrapped
-from ebm.cli.fitting import DROP_MISSING, PENALTIES, add_reading
+from ebm.cli.fitting import INCOMPLETE, PENALTIES, add_coding, add_reading
 from ebm.cli.options import (
     add_options,
     check_outputs,
@@ -24,13 +28,15 @@ from ebm.cli.options import (
     write_figure,
 )
 from ebm.comparison import GroupComparison, ResampledTests, compare_groups
-from ebm.comparison.group_comparison import EXACT_UNITS
-from ebm.errors import EbmError, EbmWarning, MissingValueError
+from ebm.comparison._grouped_rows import of_group, sorted_labels
+from ebm.comparison.group_comparison import EXACT_UNITS, is_summed
+from ebm.errors import EbmError, EbmWarning
 from ebm.inversion import Pseudolikelihood
 from ebm.learning import Penalty
-from ebm.spaces import Binary, Spins
-from ebm.tables import read_labelled_table
-from ebm.tables.table import KEPT
+from ebm.models import OrdinalModel
+from ebm.report.items import flat_model, require_chosen
+from ebm.spaces import Binary, FiniteSpace, Spins
+from ebm.tables import Table, as_levels, read_labelled_table
 from ebm.tables.write_table import require_suffix
 
 #: Smallest number of units for which exact fits of groups take minutes.
@@ -44,7 +50,13 @@ _AS_OPTIONS = (
     ("by has ", "--by has "),
     (
         "recode it first, for example (column > threshold).astype(int)",
-        "cut numbers in two with --threshold",
+        "cut numbers in two with --threshold, or give the codes of categories with --ordinal 1-5",
+    ),
+    (
+        "leave the others out, or sum over what cells might hold with loss=ebm.Likelihood(), which "
+        "takes about 28 two-valued units",
+        "leave the others out with --drop-missing, or sum over what cells might hold, up to "
+        f"{EXACT_UNITS} columns and without --pseudo-likelihood",
     ),
 )
 _TESTS = (
@@ -68,16 +80,16 @@ def add_compare_groups(commands: Any) -> None:
         help="compare the couplings of groups of rows",
         description="Fit each group of rows by itself and with parameters in common, test whether "
         "biases, couplings or both are equal, and list the differences of couplings. Up to "
-        f"{EXACT_UNITS} columns likelihoods are exact; beyond, estimates are those of "
-        "pseudo-likelihood.",
+        f"{EXACT_UNITS} columns, or as many states, likelihoods are exact; beyond, estimates are "
+        "those of pseudo-likelihood.",
         epilog="Exit codes: 0 success; 2 an error; 130 interrupted by Ctrl-C.",
     )
     command.add_argument("data", type=Path, metavar="DATA", help=".csv .tsv .txt (.gz) .npy .npz")
     said = "column that says to which group a row belongs, by name or position"
     command.add_argument("--by", required=True, metavar="COLUMN", help=said)
     add_reading(command)
-    add_options(command, DROP_MISSING)
-    command.add_argument("--spins", action="store_true", help="data are coded -1 and 1")
+    add_options(command.add_mutually_exclusive_group(), INCOMPLETE)
+    add_coding(command)
     said = "what is tested for equality; each in turn by default"
     command.add_argument("--equal", choices=["biases", "couplings", "all"], help=said)
     said = "fit by pseudo-likelihood whatever the number of columns"
@@ -128,18 +140,24 @@ def _compared(
     arguments: argparse.Namespace,
 ) -> tuple[list[str], GroupComparison, list[ResampledTests]]:
     """Notes on the table, the comparison, and its tests by draws."""
-    names = ("columns", "exclude", "missing", "threshold", "header", "drop_missing")
+    if arguments.ordinal and arguments.threshold is not None:
+        raise EbmError("--threshold is for two-valued data: leave it out beside --ordinal")
+    names = ("columns", "exclude", "missing", "threshold", "header")
     options = {name: getattr(arguments, name) for name in names}
-    try:
-        table, labels = read_labelled_table(arguments.data, arguments.by, **options)
-    except MissingValueError as error:
-        raise MissingValueError(str(error).replace(KEPT, "")) from error
+    options["drop_missing"] = "never" if arguments.missing_at_random else arguments.drop_missing
+    table, labels = read_labelled_table(arguments.data, arguments.by, **options)
     if table.doubt:
         tell(table.doubt)
-    is_exact = not arguments.pseudo_likelihood and len(table.names) <= EXACT_UNITS
-    if is_exact and len(table.names) >= _SLOW_UNITS:
+    table, labels = _labelled(table, labels)
+    kind = Spins if arguments.spins else Binary
+    coding: dict[str, Any] = {"space": kind}
+    space: FiniteSpace = kind(len(table.names))
+    if arguments.ordinal:
+        table, model = _items(table, labels, arguments)
+        coding, space = {"model": model}, model.space
+    if not arguments.pseudo_likelihood and is_summed(space) and space.size >= 2**_SLOW_UNITS:
         tell(
-            f"exact fits of {len(table.names)} columns sum over 2^{len(table.names)} states many "
+            f"exact fits of {space.n} columns sum over {space.size_as_powers} states many "
             "times and may take minutes; --pseudo-likelihood takes seconds"
         )
     comparison = compare_groups(
@@ -148,7 +166,8 @@ def _compared(
         equal=arguments.equal,
         loss=Pseudolikelihood() if arguments.pseudo_likelihood else None,
         penalty=Penalty(arguments.l2, arguments.l2_biases),
-        space=Spins if arguments.spins else Binary,
+        missing_at_random=arguments.missing_at_random,
+        **coding,
     )
     settings = {
         "rng": arguments.seed,
@@ -161,6 +180,29 @@ def _compared(
     )
     tests = [test(n_draws, **settings) for n_draws, test in kinds if n_draws]
     return list(table.notes), comparison, tests
+
+
+def _labelled(table: Table, labels: NDArray[Any]) -> tuple[Table, NDArray[Any]]:
+    """The rows that have a label, which incomplete rows may lack."""
+    lack = np.array([label is None or label != label for label in labels], dtype=bool)
+    if not lack.any():
+        return table, labels
+    note = f"{lack.sum()} of {len(lack)} rows have no label and were left out."
+    return replace(table, states=table.states[~lack], notes=(*table.notes, note)), labels[~lack]
+
+
+def _items(
+    table: Table, labels: NDArray[Any], arguments: argparse.Namespace
+) -> tuple[Table, OrdinalModel]:
+    """The levels of ordered categories in place of their codes, and their model."""
+    is_kept = arguments.missing_at_random
+    levels, ranges = as_levels(table.states, table.names, arguments.ordinal, keep_missing=is_kept)
+    if not arguments.l2_biases:
+        different, group = sorted_labels(labels)
+        for k, label in enumerate(different):
+            with of_group(label):
+                require_chosen(levels[group == k], ranges, table.names)
+    return replace(table, states=levels), flat_model(ranges, table.names)
 
 
 def _write(

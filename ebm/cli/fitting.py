@@ -80,9 +80,8 @@ _READING = (
     ("--threshold T", cut, "1 where a value is above T, 0 elsewhere; T is a number, mean or median "
      "of each column, or such for columns by name as in a=1.5,b=mean"),
 )  # fmt: skip
-DROP_MISSING = (("--drop-missing", None, "leave out incomplete rows"),)
-_INCOMPLETE = (
-    *DROP_MISSING,
+INCOMPLETE = (
+    ("--drop-missing", None, "leave out incomplete rows"),
     ("--missing-at-random", None, "keep incomplete rows: the likelihood sums over what their "
      "missing cells might hold, which is right if a cell is missing for no reason but the cells "
      f"seen in its row; up to {MAX_UNITS_EXACT} columns"),
@@ -130,15 +129,9 @@ def add_fit(commands: Any) -> None:
     )
     fit.add_argument("data", type=Path, metavar="DATA", help=".csv .tsv .txt (.gz) .npy .npz")
     add_reading(fit)
-    add_options(fit.add_mutually_exclusive_group(), _INCOMPLETE)
+    add_options(fit.add_mutually_exclusive_group(), INCOMPLETE)
     add_options(fit.add_mutually_exclusive_group(), _LAYOUTS)
-    codings = fit.add_mutually_exclusive_group()
-    codings.add_argument("--spins", action="store_true", help="data are coded -1 and 1")
-    said = (
-        "data are ordered categories: their first and last code, and those of columns with other "
-        "codes by name, as in 1-5,q3=0-3"
-    )
-    codings.add_argument("--ordinal", type=codes, metavar="1-5", help=said)
+    add_coding(fit)
     _add_settings(fit)
     fit.set_defaults(run=_fit, missing=[])
 
@@ -151,6 +144,17 @@ def add_reading(command: Any) -> None:
     headers.add_argument("--header", action="store_const", const=True, help=said)
     said = "the first line holds data"
     headers.add_argument("--no-header", action="store_const", const=False, dest="header", help=said)
+
+
+def add_coding(command: Any) -> None:
+    """Add the options that say what the numbers of a table are."""
+    codings = command.add_mutually_exclusive_group()
+    codings.add_argument("--spins", action="store_true", help="data are coded -1 and 1")
+    said = (
+        "data are ordered categories: their first and last code, and those of columns with other "
+        "codes by name, as in 1-5,q3=0-3"
+    )
+    codings.add_argument("--ordinal", type=codes, metavar="1-5", help=said)
 
 
 def add_demo(commands: Any) -> None:

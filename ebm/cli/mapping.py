@@ -29,7 +29,8 @@ from ebm.tables import read_table
 from ebm.tables.write_table import require_suffix
 
 _OPTIONS = (
-    ("--data rows.csv", Path, "rows in the order of time: time in each valley, and transitions"),
+    ("--data rows.csv", Path, "rows in the order of time: time in each valley, and transitions; "
+     "columns are taken by the names of the units, others left out"),
     ("--compare other.npz", Path, "what changed to the landscape of another model"),
     ("--figure tree.png", Path, "draw the disconnectivity tree"),
     ("--map map.png", Path, "draw a map of the valleys"),
@@ -95,11 +96,11 @@ def _made(path: Path, arguments: argparse.Namespace, seed: int) -> Landscape:
 
 
 def _rows(made: Landscape, path: Path) -> Any:
-    """Rows of a table in the order of the units; a missing cell is a gap in time."""
-    table, space = read_table(path, drop_missing="never"), made.space
+    """Rows of a table, columns by the names of the units; a missing cell is a gap in time."""
+    table = read_table(path, columns=made.space.names, drop_missing="never")
     for note in table.notes:
         tell(note)
-    return table.states[:, space.order_of(table.names)] if space.names else table.states
+    return table.states
 
 
 def _table(made: Landscape, delimiter: str) -> str:

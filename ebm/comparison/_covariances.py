@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ebm._types import Array, Flags
-from ebm.ensembles import WeightedStates
+from ebm.comparison._grouped_rows import Rows
 from ebm.errors import SingularCovarianceError
 from ebm.information._solving import scaled_root
 from ebm.inversion import Pseudolikelihood
@@ -23,7 +23,7 @@ TINY = 1e-200
 SINGULAR = 1e-12
 
 
-def of_estimates(fit: FitResult, rows: WeightedStates, penalty: Penalty) -> Array:
+def of_estimates(fit: FitResult, rows: Rows, penalty: Penalty) -> Array:
     """Covariance of the parameters of a fit, (p, p).
 
     H⁻¹ F H⁻¹ / N of a likelihood, with F the Fisher information of the model and H = F + ∂²R; of a
@@ -36,7 +36,7 @@ def of_estimates(fit: FitResult, rows: WeightedStates, penalty: Penalty) -> Arra
     return penalized(fisher, fisher + applied.hessian if applied else fisher) / rows.sample_size
 
 
-def scale_of_estimates(fit: FitResult, rows: WeightedStates, penalty: Penalty) -> Array:
+def scale_of_estimates(fit: FitResult, rows: Rows, penalty: Penalty) -> Array:
     """What the statistics of draws are divided by: the covariance, or of pseudo-likelihood H⁻¹/N.
 
     Draws have other distributions than the data, in which some events are more or less rare, and
@@ -47,7 +47,7 @@ def scale_of_estimates(fit: FitResult, rows: WeightedStates, penalty: Penalty) -
     return of_estimates(fit, rows, penalty)
 
 
-def _conditionals(fit: FitResult, rows: WeightedStates, penalty: Penalty) -> Sandwich:
+def _conditionals(fit: FitResult, rows: Rows, penalty: Penalty) -> Sandwich:
     """That of a fit by pseudo-likelihood."""
     problem: Any = Pseudolikelihood().of(fit.model, rows, penalty)
     sandwich: Sandwich = problem.at_model()
@@ -78,9 +78,14 @@ def heterogeneity(values: Array, variances: Array) -> Array:
 
     Of two groups it is |θ_1 − θ_2| / √(σ_1² + σ_2²).
     """
+    away = values - weighted_mean(values, variances)
+    return np.asarray(np.sqrt((away**2 / np.maximum(variances, TINY)).sum(axis=0)))
+
+
+def weighted_mean(values: Array, variances: Array) -> Array:
+    """θ̄ = Σ_g θ_g/σ_g² / Σ_g 1/σ_g² of each column, (G, k) -> (k,)."""
     weights = 1 / np.maximum(variances, TINY)
-    mean = (weights * values).sum(axis=0) / weights.sum(axis=0)
-    return np.asarray(np.sqrt((weights * (values - mean) ** 2).sum(axis=0)))
+    return np.asarray((weights * values).sum(axis=0) / weights.sum(axis=0))
 
 
 def strength_of(couplings: Array, covariance: Array) -> tuple[float, float]:

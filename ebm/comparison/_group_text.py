@@ -16,6 +16,7 @@ from ebm._text import (
     with_error,
     wrapped,
 )
+from ebm.ensembles import IncompleteEnsemble
 
 #: Couplings that a table shows, those of the largest differences.
 MOST_COUPLINGS = 10
@@ -28,16 +29,26 @@ def printed(comparison: Any) -> str:
     n, groups = comparison.data[0].space.n, comparison.groups
     kind = "exact likelihood" if comparison.fits[0].log_likelihood is not None else None
     title = f"{len(groups)} groups over {n} units, by {kind or 'pseudo-likelihood'}"
+    n_missing = [_n_missing(rows) for rows in comparison.data]
+    if any(n_missing):
+        title += ", cells taken as missing at random"
     lines = [*wrapped(title, ""), ""]
-    for label, rows, (size, error) in zip(
-        groups, comparison.data, comparison.strengths, strict=True
+    for label, rows, missing, (size, error) in zip(
+        groups, comparison.data, n_missing, comparison.strengths, strict=True
     ):
-        value = f"{rows.sample_size:g} rows, sum of |W| {with_error(size, error, 2)}"
+        lacking = f", {missing:g} cells missing" if any(n_missing) else ""
+        value = f"{rows.sample_size:g} rows{lacking}, sum of |W| {with_error(size, error, 2)}"
         lines.append(labelled(short(label), value))
     lines += ["", *_equalities(comparison)]
     for differences in comparison.differences:
         lines += ["", *_differences(comparison, differences)]
     return "\n".join(lines)
+
+
+def _n_missing(rows: Any) -> float:
+    """Number of missing cells in rows that show something."""
+    incomplete = isinstance(rows, IncompleteEnsemble)
+    return float((rows.counts @ rows.is_missing).sum()) if incomplete else 0.0
 
 
 def _equalities(comparison: Any) -> list[str]:

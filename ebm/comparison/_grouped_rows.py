@@ -6,13 +6,14 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebm._types import Flags
-from ebm.ensembles import Ensemble, Moments, WeightedStates
+from ebm.ensembles import Ensemble, IncompleteEnsemble, Moments, WeightedStates
 from ebm.ensembles._read_rows import table_of
 from ebm.errors import (
     MEMORY_LIMIT,
@@ -26,14 +27,16 @@ from ebm.errors import (
     warn,
 )
 from ebm.learning._batches import collected
-from ebm.spaces import StateSpace
+from ebm.spaces import FiniteSpace, StateSpace
 from ebm.spaces._labels import as_names, axis_labels, held_labels, positions, row_order, shown
 from ebm.spaces._reading import dense, readable
 
 #: More groups than this are probably a column of numbers or names.
 MOST_GROUPS = 50
 
-Groups = dict[str, WeightedStates]
+#: Rows of one group.
+Rows = WeightedStates | IncompleteEnsemble
+Groups = dict[str, Rows]
 Coding = StateSpace | type[StateSpace] | None
 
 
@@ -44,8 +47,11 @@ class _Part(NamedTuple):
     names: tuple[str, ...] | None
 
 
-def read_groups(data: Any, by: Any, space: Coding) -> Groups:
-    """The rows of each group by its label, all over the same units in the same order."""
+def read_groups(data: Any, by: Any, space: Coding, *, missing_at_random: bool = False) -> Groups:
+    """The rows of each group by its label, all over the same units in the same order.
+
+    All are rows that may lack cells if a row of some group does, and complete ones otherwise.
+    """
     parts = _as_parts(data, by)
     parts = _divided(data, by) if parts is None else parts
     if len(parts) < 2:
@@ -62,10 +68,34 @@ def read_groups(data: Any, by: Any, space: Coding) -> Groups:
     for label, part in parts.items():
         with of_group(label):
             _require_as_many(part, space)
-            groups[label] = _over(_rows_of(part, space), space, is_first=not groups)
+            rows = _rows_of(part, space, missing_at_random)
+            groups[label] = _over(rows, space, is_first=not groups)
         # The units of the first group are those of all.
         space = groups[label].space
-    return groups
+    is_missing = (
+        rows.is_missing for rows in groups.values() if isinstance(rows, IncompleteEnsemble)
+    )
+    alike = _with_levels if any(cells.any() for cells in is_missing) else _without_gaps
+    return {label: alike(rows) for label, rows in groups.items()}
+
+
+def _without_gaps(rows: Rows) -> WeightedStates:
+    """Rows that lack no cell, as complete ones."""
+    return rows.complete_rows() if isinstance(rows, IncompleteEnsemble) else rows
+
+
+def _with_levels(rows: Rows) -> IncompleteEnsemble:
+    """Rows as some of which may lack cells."""
+    if isinstance(rows, IncompleteEnsemble):
+        return rows
+    space: Any = rows.space
+    if not isinstance(space, FiniteSpace):
+        raise MissingValueError(
+            f"what missing cells might hold is summed over finitely many values, not over {space!r}"
+        )
+    levels = np.asarray(space.levels(rows.states), dtype=np.intp)
+    shared: Any = {name: getattr(rows, name) for name in ("weights", "sample_size", "n_rows")}
+    return IncompleteEnsemble(space=space, levels=levels, **shared)
 
 
 @contextmanager
@@ -120,7 +150,7 @@ def _divided(data: Any, by: Any) -> dict[str, Any]:
     else:
         whole = _Part(table_of(data), axis_labels(data, 1))
         labels = _labels_beside(by, data, len(whole.rows))
-    different, group = _sorted_labels(labels)
+    different, group = sorted_labels(labels)
     return {label: _Part(whole.rows[group == k], whole.names) for k, label in enumerate(different)}
 
 
@@ -158,7 +188,7 @@ def _labels_beside(by: Any, data: Any, n_rows: int) -> NDArray[Any]:
     return labels if order is None else labels[order]
 
 
-def _sorted_labels(labels: NDArray[Any]) -> tuple[list[str], NDArray[np.intp]]:
+def sorted_labels(labels: NDArray[Any]) -> tuple[list[str], NDArray[np.intp]]:
     """Different labels as text, numbers by size and text by the alphabet, and that of each row."""
     missing = _are_missing(labels)
     if missing.any():
@@ -208,23 +238,31 @@ def _require_same_number(n: int, wanted: int) -> None:
         )
 
 
-def _rows_of(part: Any, space: Coding) -> WeightedStates:
+def _rows_of(part: Any, space: Coding, missing_at_random: bool) -> Rows:
     """The rows of one group, in a coding that is given or that of the first group."""
     if isinstance(part, Moments):
         raise ModelError("rows are wanted, got Moments: give the samples themselves")
     if not isinstance(part, Ensemble):
         rows, names = part if isinstance(part, _Part) else (part, None)
-        return Ensemble.from_data(rows, space=space, names=names)
+        try:
+            return Ensemble.from_data(rows, space=space, names=names)
+        except MissingValueError as error:
+            if missing_at_random:
+                return IncompleteEnsemble.from_data(rows, space=space, names=names)
+            raise MissingValueError(
+                f"{error}; cells that are missing at random are summed over with "
+                "missing_at_random=True"
+            ) from error
     if not np.isfinite(part.sample_size):
         raise EbmError("a number of samples is wanted, these averages are exact: sample from them")
-    if isinstance(part, WeightedStates):
+    if isinstance(part, WeightedStates | IncompleteEnsemble):
         return part
     what = "the states of this ensemble"
     states, weights = collected(part, MEMORY_LIMIT / 4, what, "sample from it instead")
     return Ensemble.from_data(states, space=part.space, sample_weight=weights * part.sample_size)
 
 
-def _over(rows: WeightedStates, wanted: Coding, *, is_first: bool) -> WeightedStates:
+def _over(rows: Rows, wanted: Coding, *, is_first: bool) -> Rows:
     """The rows with their units in the order that is wanted, that of the first group."""
     if not isinstance(wanted, StateSpace) or rows.space == wanted:
         return rows
@@ -241,6 +279,9 @@ def _over(rows: WeightedStates, wanted: Coding, *, is_first: bool) -> WeightedSt
         raise NamesError(
             f"its units are named {shown(names)}, those of the first group have no names: name both"
         )
+    if isinstance(rows, IncompleteEnsemble):
+        space: Any = wanted
+        return replace(rows, space=space, levels=rows.levels[:, order])
     return Ensemble.from_data(
         rows.states[:, order], space=wanted, sample_weight=rows.weights * rows.sample_size
     )

@@ -19,10 +19,13 @@ from ebm._iterate import iterate
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array, Flags, Indices
 from ebm.comparison._covariances import Equalized, penalized
+from ebm.ensembles import IncompleteEnsemble
 from ebm.errors import EbmError, EbmWarning
 from ebm.information import FisherInformation, fisher_information
 from ebm.inversion import Pseudolikelihood, log_pseudolikelihood
 from ebm.learning import FitResult, Likelihood, Newton, Penalty
+from ebm.learning._incomplete_likelihood import IncompleteLikelihoodLoss
+from ebm.learning._incomplete_rows import with_assumption
 from ebm.learning._likelihood import LikelihoodLoss
 from ebm.learning.penalties import AppliedPenalty
 from ebm.model import Penalized
@@ -53,8 +56,11 @@ def tied_fits(
         ways = np.asarray(loss.gauge)
     errors = np.sqrt(((ways @ covariance) * ways).sum(axis=1)).reshape(len(fits), -1)
     steps = run.history[-1].iteration
-    return tuple(
-        FitResult(
+    found = []
+    for part, model, ensemble, error, rows in zip(
+        loss.parts, point.model, point.ensemble.of_groups, errors, data, strict=True
+    ):
+        result = FitResult(
             model=model,
             converged=True,
             message=f"converged after {steps} iterations together with the other groups",
@@ -62,13 +68,13 @@ def tied_fits(
             gradient_norm=run.history[-1].gradient_norm,
             sample_size=part.sample_size,
             ensemble=ensemble,
-            fisher=FisherInformation(fisher_information(model, ensemble).dense()),
+            fisher=FisherInformation(_information(part, model, ensemble)),
             errors=error,
         )
-        for part, model, ensemble, error in zip(
-            loss.parts, point.model, point.ensemble.of_groups, errors, strict=True
-        )
-    )
+        if isinstance(rows, IncompleteEnsemble):
+            result = with_assumption(result, model, rows)
+        found.append(result)
+    return tuple(found)
 
 
 def tied_conditionals(
@@ -76,12 +82,8 @@ def tied_conditionals(
     data: Sequence[Any],
     ties: Indices,
     penalty: Penalty,
-    absent: Flags | None = None,
 ) -> tuple[Any, ...]:
-    """The models at the common maximum Σ_g (N_g/N) L_g of pseudo-likelihoods, by Newton steps.
-
-    Parameters ``absent``, (p,), are zero.
-    """
+    """The models at the common maximum Σ_g (N_g/N) L_g of pseudo-likelihoods, by Newton steps."""
     of: Any = Pseudolikelihood().of
     problems = [of(fit.model, rows, penalty) for fit, rows in zip(fits, data, strict=True)]
     sizes = np.array([rows.sample_size for rows in data])
@@ -89,10 +91,6 @@ def tied_conditionals(
     weights = np.repeat(sizes / sizes.sum(), places.shape[1])
     own = np.concatenate([fit.model.parameters for fit in fits])
     u = np.bincount(places.ravel(), weights * own) / np.bincount(places.ravel(), weights)
-    is_free = np.ones(len(u), dtype=bool)
-    if absent is not None:
-        is_free[places[:, absent]] = False
-        u[~is_free] = 0.0
     losses = [problem.in_parameters() for problem in problems]
     each = list(zip(losses, sizes / sizes.sum(), places, strict=True))
 
@@ -105,8 +103,7 @@ def tied_conditionals(
             for loss, share, at in each:
                 slopes[at] += share * loss.point(u[at]).gradient
                 hessian[np.ix_(at, at)] += share * loss.hessians(u[at])[0]
-            step = np.zeros(len(u))
-            step[is_free] = -np.linalg.solve(hessian[np.ix_(is_free, is_free)], slopes[is_free])
+            step = -np.linalg.solve(hessian, slopes)
             decrement, before = -float(slopes @ step), value(u)
             if decrement < CONVERGED:
                 return tuple(fits[0].model.with_parameters((u + step)[at]) for at in places)
@@ -176,6 +173,13 @@ def _part(family: Any, rows: Any, penalty: Penalty) -> LikelihoodLoss:
     return loss
 
 
+def _information(part: LikelihoodLoss, model: Any, ensemble: Any) -> Array:
+    """I of one row of a group: F of complete rows, of others the observed information, (p, p)."""
+    if isinstance(part, IncompleteLikelihoodLoss):
+        return part.observed_information(model, ensemble)
+    return np.asarray(fisher_information(model, ensemble).dense())
+
+
 @dataclass(frozen=True, eq=False)
 class _Groups:
     """One family for each group, with the parameters of all of them in one vector, (G p,)."""
@@ -228,7 +232,10 @@ class JointLoss(LikelihoodLoss):
     parts: tuple[LikelihoodLoss, ...]
     shares: Array
 
-    is_convex = True
+    @property
+    def is_convex(self) -> bool:
+        """Whether no row has missing cells."""
+        return all(part.is_convex for part in self.parts)
 
     def _each(self, models: Any, ensembles: Any) -> Any:
         return zip(self.parts, self.shares, models, ensembles.of_groups, strict=True)
@@ -244,11 +251,11 @@ class JointLoss(LikelihoodLoss):
         return np.concatenate([share * part.misfit(*of) for part, share, *of in each])
 
     def fisher(self, models: Any, ensembles: Any) -> Array:
-        """Σ_g (N_g/N) D_gᵀ F_g D_g, (q, q)."""
+        """Σ_g (N_g/N) D_gᵀ I_g D_g, (q, q)."""
         ways = np.split(np.asarray(self.gauge), len(self.parts))
         total = np.zeros((self.gauge.shape[1],) * 2)
-        for way, (_, share, *of) in zip(ways, self._each(models, ensembles), strict=True):
-            total += share * (way.T @ fisher_information(*of).dense() @ way)
+        for way, (part, share, *of) in zip(ways, self._each(models, ensembles), strict=True):
+            total += share * (way.T @ _information(part, *of) @ way)
         return total
 
     def _variances(self) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ebm._arrays import as_number, read_only
+from ebm._jobs import Engine
 from ebm._randomness import RandomSource
 from ebm._types import Array, Flags
 from ebm.comparison._covariances import (
-    TINY,
     benjamini_hochberg,
     holm,
     normal_tails,
     strength_of,
 )
 from ebm.comparison._group_text import printed
+from ebm.comparison._grouped_rows import Rows
 from ebm.comparison._tied_fit import tied_conditionals, tied_fits, ties_where
 from ebm.comparison.resampled_tests import Plan, ResampledTests, resampled_tests
-from ebm.ensembles import WeightedStates
 from ebm.errors import (
     EbmError,
     require_extra,
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["EqualityTest", "GroupComparison", "GroupDifferences", "parameter_names"]
 
-#: Standard errors below which a coupling is none in the model of draws by chains.
-WEAK = 2.0
 #: Sums over all states are taken of so many two-valued units without being asked for.
 EXACT_UNITS = 24
 
@@ -168,8 +165,8 @@ class GroupComparison:
     ----------
     groups : tuple of str
         Labels of the groups; the first is the reference of differences.
-    data : tuple of WeightedStates
-        The rows of each group, over the same units.
+    data : tuple of WeightedStates or IncompleteEnsemble
+        The rows of each group, over the same units; if one lacks cells, all are incomplete rows.
     fits : tuple of FitResult
         The fit of each group by itself.
     covariances : tuple of ndarray, (p, p)
@@ -183,7 +180,7 @@ class GroupComparison:
     """
 
     groups: tuple[str, ...]
-    data: tuple[WeightedStates, ...]
+    data: tuple[Rows, ...]
     fits: tuple[FitResult, ...]
     covariances: tuple[Array, ...]
     equalities: tuple[EqualityTest, ...]
@@ -247,7 +244,7 @@ class GroupComparison:
         n_draws: int = 999,
         *,
         rng: RandomSource = None,
-        executor: Executor | None = None,
+        executor: Engine | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         max_seconds: float = 600.0,
         progress: bool = False,
@@ -257,9 +254,8 @@ class GroupComparison:
         Rows are dealt out to groups of the same sizes at random, and the groups fitted again. This
         is exact where the distributions of the groups are equal. That of couplings alone is tested
         through statistics that are divided by their standard errors: without that the test of
-        equal couplings answers to biases that differ. Strength does so even then where most
-        couplings are near zero, as Σ|W| is noise there: :meth:`parametric_tests` is for groups
-        whose biases or sizes differ much.
+        equal couplings answers to biases that differ. Rows with missing cells are dealt out as
+        they are, so that which cells are missing is the same in all groups under this hypothesis.
 
         Parameters
         ----------
@@ -267,10 +263,10 @@ class GroupComparison:
             Number of permutations.
         rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
             Source of randomness; results do not depend on the number of jobs.
-        executor : concurrent.futures.Executor, optional
-            Executor that runs permutations in parallel.
+        executor : object with submit, optional
+            Runs permutations in parallel: a pool of :mod:`concurrent.futures`, or another engine.
         checkpoint : path-like, optional
-            File to which finished permutations are written, and from which a later call with the
+            Folder to which finished permutations are written, and from which a later call with the
             same seed goes on.
         max_seconds : float
             Longest work, at the speed of the fits of the data on one processor.
@@ -297,7 +293,7 @@ class GroupComparison:
         n_draws: int = 999,
         *,
         rng: RandomSource = None,
-        executor: Executor | None = None,
+        executor: Engine | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         max_seconds: float = 600.0,
         progress: bool = False,
@@ -305,11 +301,11 @@ class GroupComparison:
         """The tests of :meth:`permutation_tests` against draws from a fit with equal couplings.
 
         Each group keeps its own biases, so that nothing but the couplings is tested. It is assumed
-        that the model holds. Up to 2²⁴ states the fit is the maximum of the likelihood, and draws
-        are exact. Beyond, it is that of the loss, in which couplings within two standard errors of
-        zero are zero, and each row of a draw is the end of a chain of its own, whose Gibbs sweeps
-        from a uniform state are 20 autocorrelation times of the slowest unit and of the energy or
-        more, at least 100.
+        that the model holds; where cells are missing, draws lack those that the rows of their
+        group lack, whatever they hold. Up to 2²⁴ states the fit is the maximum of the likelihood,
+        and draws are exact. Beyond, it is that of the loss, and each row of a draw is the end of a
+        chain of its own, whose Gibbs sweeps from a uniform state are 20 autocorrelation times of
+        the slowest unit and of the energy or more, at least 100.
 
         Parameters
         ----------
@@ -342,22 +338,9 @@ class GroupComparison:
                 return tuple(result.model for result in test.fits)
         ties = ties_where(self._couples, len(self.fits))
         if not is_summed(self.model.space) and isinstance(self.loss, Pseudolikelihood):
-            return tied_conditionals(self.fits, self.data, ties, self.penalty, self._weak)
+            return tied_conditionals(self.fits, self.data, ties, self.penalty)
         fits = tied_fits(self.fits, self.data, ties, self.penalty)
         return tuple(result.model for result in fits)
-
-    @property
-    def _weak(self) -> Flags:
-        """Couplings whose mean over the groups is within two standard errors of zero, (p,).
-
-        Drawn from a fit with the noise of all of them, strengths would be less biased by noise than
-        those of data are.
-        """
-        variances = np.array([covariance.diagonal() for covariance in self.covariances])
-        weights = 1 / np.maximum(variances, TINY)
-        values = np.array([result.model.parameters for result in self.fits])
-        mean = (weights * values).sum(axis=0) / np.sqrt(weights.sum(axis=0))
-        return np.asarray(self._couples & (np.abs(mean) < WEAK))
 
     def _plan(self, models: tuple[Any, ...]) -> Plan:
         names = self.differences[0].names

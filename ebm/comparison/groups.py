@@ -17,7 +17,7 @@ from ebm.comparison._covariances import (
     hotelling_tail,
     of_estimates,
 )
-from ebm.comparison._grouped_rows import Coding, of_group, read_groups
+from ebm.comparison._grouped_rows import Coding, Groups, Rows, of_group, read_groups
 from ebm.comparison._tied_fit import tied_fits, ties_where, weighted_fits
 from ebm.comparison.group_comparison import (
     EqualityTest,
@@ -25,11 +25,13 @@ from ebm.comparison.group_comparison import (
     is_summed,
     parameter_names,
 )
-from ebm.ensembles import WeightedStates
+from ebm.effective import CompletedRows
+from ebm.ensembles import IncompleteEnsemble
 from ebm.errors import (
     CodingError,
     EbmError,
     LimitError,
+    MissingValueError,
     ModelError,
     NamesError,
     NoMaximumWarning,
@@ -64,6 +66,7 @@ def compare_groups(
     loss: Loss | None = None,
     penalty: Penalty | float | None = None,
     space: Coding = None,
+    missing_at_random: bool = False,
 ) -> GroupComparison:
     """Compare the couplings of groups of rows: fits, tests of equality, differences.
 
@@ -97,6 +100,10 @@ def compare_groups(
         l2 and l2_biases of every fit. Penalized fits have no χ²: resampling tests them.
     space : StateSpace or class, optional
         The coding of rows, by default that of ``model``, or ``ebm.Binary``.
+    missing_at_random : bool
+        Keep rows with missing cells, whose likelihood sums over what these might hold, as that of
+        :class:`ebm.IncompleteEnsemble` does, which is taken as a group as well. They are refused
+        otherwise, and by pseudo-likelihood.
 
     Returns
     -------
@@ -112,6 +119,8 @@ def compare_groups(
         If groups have different units, or ``by`` or ``equal`` name none.
     ConstantUnitError
         If a unit never changes within a group.
+    MissingValueError
+        If cells are missing, and are not summed over.
     EbmError
         If a group has no estimate at finite parameters.
 
@@ -125,9 +134,11 @@ def compare_groups(
     >>> round(test.statistic, 3), test.degrees_of_freedom, round(test.p_value, 4)
     (9.744, 1, 0.0018)
     """
-    rows = read_groups(data, by, space if model is None else _coding_of(model, space))
+    coding = space if model is None else _coding_of(model, space)
+    rows = read_groups(data, by, coding, missing_at_random=missing_at_random)
     family = _pairwise(next(iter(rows.values()))) if model is None else model
     loss = _loss(loss, family)
+    _require_complete(rows, loss)
     strength = _strength(penalty)
     fits = tuple(_fitted(family, loss, strength, *group) for group in rows.items())
     hypotheses = _hypotheses(equal, fits[0].model)
@@ -154,7 +165,7 @@ def _coding_of(model: Any, space: Any) -> StateSpace:
     return model.space
 
 
-def _pairwise(rows: WeightedStates) -> Any:
+def _pairwise(rows: Rows) -> Any:
     """All pairs of two-valued units in the coding of the rows, with their names."""
     space = rows.space
     flat = np.zeros((space.n, space.n)), np.zeros(space.n)
@@ -182,6 +193,20 @@ def _loss(loss: Any, family: Any) -> Loss:
     )
 
 
+def _require_complete(groups: Groups, loss: Loss) -> None:
+    """Refuse missing cells where nothing sums over them."""
+    if not isinstance(loss, Pseudolikelihood):
+        return
+    for label, rows in groups.items():
+        if isinstance(rows, IncompleteEnsemble) and rows.is_missing.any():
+            size = rows.sample_size
+            raise MissingValueError(
+                f"group {label!r}: {size - rows.n_complete:g} of {size:g} rows have missing cells, "
+                "and pseudo-likelihood takes complete rows: leave the others out, or sum over what "
+                "cells might hold with loss=ebm.Likelihood(), which takes about 28 two-valued units"
+            )
+
+
 def _strength(penalty: Any) -> Penalty:
     strength = as_penalty(penalty)
     if strength.has_l1 or strength.free is not None or strength.ties is not None:
@@ -192,9 +217,7 @@ def _strength(penalty: Any) -> Penalty:
     return strength
 
 
-def _fitted(
-    family: Any, loss: Loss, penalty: Penalty, label: str, rows: WeightedStates
-) -> FitResult:
+def _fitted(family: Any, loss: Loss, penalty: Penalty, label: str, rows: Rows) -> FitResult:
     """One group by itself, or a sentence that names it."""
     with of_group(label), warnings.catch_warnings():
         warnings.simplefilter("ignore", NoMaximumWarning)
@@ -213,10 +236,11 @@ def _fitted(
     return result
 
 
-def _require_affine(family: Any, rows: WeightedStates, result: FitResult) -> None:
+def _require_affine(family: Any, rows: Rows, result: FitResult) -> None:
     """Refuse families without a Fisher information that is the curvature of the likelihood."""
     name = type(family).__name__
-    if not is_affine(family, rows):
+    whole = CompletedRows(result.model, rows) if isinstance(rows, IncompleteEnsemble) else rows
+    if not is_affine(family, whole):
         raise ModelError(
             f"groups are compared by energies that are affine in the parameters, those of {name} "
             "are not: such as with hidden units"
@@ -299,7 +323,7 @@ def _test(
     equal: Flags,
     fits: Sequence[FitResult],
     covariances: Sequence[Array],
-    data: Sequence[WeightedStates],
+    data: Sequence[Rows],
     penalty: Penalty,
     *,
     exact: bool,

@@ -7,7 +7,6 @@ import os
 import time
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._arrays import as_integer, read_only
-from ebm._checkpoints import damaged, fingerprint, fingerprints
-from ebm._jobs import Answer, loop, run_jobs
+from ebm._checkpoints import fingerprint, fingerprints
+from ebm._jobs import Answer, Engine, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._progress import ticker
 from ebm._randomness import RandomSource, generator
@@ -27,11 +26,12 @@ from ebm.comparison._covariances import (
     heterogeneity,
     holm,
     scale_of_estimates,
-    strength_of,
+    weighted_mean,
 )
 from ebm.comparison._group_text import printed_tests
-from ebm.comparison._grouped_rows import of_group
-from ebm.ensembles import Ensemble, WeightedStates
+from ebm.comparison._grouped_rows import Rows, of_group
+from ebm.ensembles import Ensemble, IncompleteEnsemble, WeightedStates
+from ebm.ensembles.incomplete import MISSING
 from ebm.enumeration import exact
 from ebm.errors import EbmError, EbmWarning, LimitError, MemoryLimitError, require_extra
 from ebm.inversion._rows import MOST_CASES, whole_counts
@@ -94,7 +94,9 @@ class ResampledTests:
     structure : GlobalTest
         Largest statistic of all couplings.
     strength : GlobalTest
-        √Q of the global strengths Σ|W|.
+        √Q of the global strengths W̄ᵀW_g, the couplings of each group along their weighted mean W̄.
+        Σ|W| of estimates is mostly noise where most couplings are near zero, and more of it in
+        groups with fewer rows.
     n_sweeps : int or None
         Gibbs sweeps of the chain at whose end each row of a draw is; None without chains.
     """
@@ -148,10 +150,11 @@ class Plan:
     """What a draw is made of: distinct rows with their counts in each group, and how to fit them.
 
     Rows change groups where ``models`` are none; otherwise each group is drawn from its model,
-    exactly, or by a chain of ``n_sweeps`` for each row.
+    exactly, or by a chain of ``n_sweeps`` for each row, and lacks the cells that its rows lack.
+    ``cells`` are states, or levels where cells are missing.
     """
 
-    states: NDArray[Any]
+    cells: NDArray[Any]
     counts: NDArray[np.int64]
     family: Any
     loss: Loss
@@ -160,11 +163,12 @@ class Plan:
     names: tuple[str, ...]
     by_chains: bool = False
     n_sweeps: int | None = None
+    is_incomplete: bool = False
 
     @staticmethod
     def of(
         groups: Sequence[str],
-        data: Sequence[WeightedStates],
+        data: Sequence[Rows],
         family: Any,
         loss: Loss,
         penalty: Penalty,
@@ -173,10 +177,13 @@ class Plan:
         by_chains: bool = False,
     ) -> Plan:
         """Equal rows of all groups together."""
-        states = np.concatenate([rows.states for rows in data])
-        different, place = np.unique(states, axis=0, return_inverse=True)
+        is_incomplete = isinstance(data[0], IncompleteEnsemble)
+        cells = [
+            rows.levels if isinstance(rows, IncompleteEnsemble) else rows.states for rows in data
+        ]
+        different, place = np.unique(np.concatenate(cells), axis=0, return_inverse=True)
         counts = np.zeros((len(data), len(different)))
-        for g, rows in enumerate(np.split(place.ravel(), np.cumsum([len(d.states) for d in data]))):
+        for g, rows in enumerate(np.split(place.ravel(), np.cumsum([len(each) for each in cells]))):
             if g < len(data):
                 counts[g, rows] = data[g].weights * data[g].sample_size
         whole = np.empty(counts.shape, dtype=np.int64)
@@ -188,33 +195,43 @@ class Plan:
                 f"permutations are drawn of fewer than {MOST_CASES:g} rows, got {whole.sum():g}: "
                 "take the tests of equality"
             )
-        return Plan(different, whole, family, loss, penalty, models, names, by_chains)
+        parts = (different, whole, family, loss, penalty, models, names, by_chains)
+        return Plan(*parts, is_incomplete=is_incomplete)
 
     @property
     def is_exact(self) -> bool:
         """Whether sums over all states are taken."""
         return isinstance(self.loss, Likelihood)
 
-    def drawn(self, random: np.random.Generator) -> list[WeightedStates]:
+    def drawn(self, random: np.random.Generator) -> list[Rows]:
         """Groups of the same sizes."""
-        sizes, space = self.counts.sum(axis=1), self.family.space
+        sizes = self.counts.sum(axis=1)
         if self.models:
             try:
                 return [
-                    Ensemble.from_data(self._states(model, int(size), random), space=space)
-                    for model, size in zip(self.models, sizes, strict=True)
+                    self._sampled(model, counts, random)
+                    for model, counts in zip(self.models, self.counts, strict=True)
                 ]
             except MemoryLimitError as error:
                 raise MemoryLimitError(
                     f"each draw has as many rows as the data, {int(sizes.max())} in a group: take "
                     "the tests of equality, or divide the frequencies by a common factor"
                 ) from error
-        left, groups = self.counts.sum(axis=0), []
+        left = self.counts.sum(axis=0)
+        groups: list[Rows] = []
         for size in sizes:
             counts = random.multivariate_hypergeometric(left, int(size))
             left = left - counts
             groups.append(self.rows(counts))
         return groups
+
+    def _sampled(self, model: Any, counts: NDArray[np.int64], random: np.random.Generator) -> Rows:
+        """Rows of a model, without the cells that the rows of a group lack."""
+        states, space = self._states(model, int(counts.sum()), random), self.family.space
+        if not self.is_incomplete:
+            return Ensemble.from_data(states, space=space)
+        is_missing = np.repeat(self.cells == MISSING, counts, axis=0)
+        return IncompleteEnsemble.from_data(np.where(is_missing, np.nan, states), space=space)
 
     def _states(self, model: Any, size: int, random: np.random.Generator) -> NDArray[Any]:
         """Independent rows of a model: exact ones, or the ends of as many chains."""
@@ -231,18 +248,16 @@ class Plan:
         n_sweeps = max(_sweeps_needed(model, random) for model in self.models)
         return replace(self, n_sweeps=n_sweeps)
 
-    def rows(self, counts: NDArray[np.int64]) -> WeightedStates:
+    def rows(self, counts: NDArray[np.int64]) -> Rows:
         """The ensemble of the rows with these counts."""
         seen, total = counts > 0, int(counts.sum())
-        return WeightedStates(
-            space=self.family.space,
-            states=self.states[seen],
-            weights=counts[seen] / total,
-            sample_size=float(total),
-            n_rows=total,
-        )
+        cells, shares = self.cells[seen], counts[seen] / total
+        shared: Any = {"space": self.family.space, "sample_size": float(total), "n_rows": total}
+        if self.is_incomplete:
+            return IncompleteEnsemble(levels=cells, weights=shares, **shared)
+        return WeightedStates(states=cells, weights=shares, **shared)
 
-    def estimates(self, groups: Sequence[WeightedStates]) -> tuple[Array, Array]:
+    def estimates(self, groups: Sequence[Rows]) -> tuple[Array, Array]:
         """Couplings of groups that are fitted anew, (G, k), and their scales, (G, k, k)."""
         couples = np.asarray(self.family.is_coupling, dtype=bool)
         couplings, scales = [], []
@@ -257,11 +272,14 @@ class Plan:
 
 
 def studentized(couplings: Array, scales: Array) -> tuple[Array, float]:
-    """√Q of each coupling, (k,), and of the strengths Σ|W|, from (G, k) and (G, k, k)."""
+    """√Q of each coupling, (k,), and of the strengths W̄ᵀW_g, from (G, k) and (G, k, k).
+
+    W̄ is the mean of all groups. Its errors and those of the differences are about independent.
+    """
     variances = np.einsum("gkk->gk", scales)
-    both = zip(couplings, scales, strict=True)
-    strengths = np.array([strength_of(*of_group) for of_group in both])
-    of_all = heterogeneity(strengths[:, :1], strengths[:, 1:])
+    mean = weighted_mean(couplings, variances)
+    of_strengths = np.einsum("k,gkl,l->g", mean, scales, mean)
+    of_all = heterogeneity((couplings @ mean)[:, None], of_strengths[:, None])
     return heterogeneity(couplings, variances), float(of_all[0])
 
 
@@ -270,7 +288,7 @@ def resampled_tests(
     n_draws: int,
     rng: RandomSource,
     *,
-    executor: Executor | None,
+    executor: Engine | None,
     checkpoint: str | os.PathLike[str] | None,
     max_seconds: float,
     progress: bool = False,
@@ -286,7 +304,8 @@ def resampled_tests(
         plan.drawn(np.random.default_rng(0))
         seconds = n_draws * (time.perf_counter() - began)
         if not seconds <= max_seconds:
-            faster = " loss=ebm.inversion.Pseudolikelihood()," if plan.is_exact else ""
+            is_faster = plan.is_exact and not plan.is_incomplete
+            faster = " loss=ebm.inversion.Pseudolikelihood()," if is_faster else ""
             raise LimitError(
                 f"{n_draws} draws would take about {seconds:.0f} s, the limit is max_seconds="
                 f"{max_seconds:g}: take fewer draws,{faster} or raise max_seconds and give an "
@@ -295,8 +314,9 @@ def resampled_tests(
         advance, close = ticker(progress, n_draws, "draw")
         try:
             answers = run_jobs(
-                partial(_drawn, plan),
+                _drawn,
                 seeds.tolist(),
+                shared=(plan,),
                 executor=executor,
                 checkpoint=checkpoint,
                 settings=_settings(plan, seeds),
@@ -305,8 +325,6 @@ def resampled_tests(
         finally:
             close()
     drawn = [answer for answer in answers if "pairs" in answer]
-    if checkpoint is not None:
-        _require_shapes(answers, len(pairs), checkpoint)
     of_pairs = np.array([answer["pairs"] for answer in drawn]).reshape(-1, len(pairs))
     of_strengths = np.array([float(answer["strength"]) for answer in drawn])
     largest = of_pairs.max(axis=1)
@@ -361,21 +379,15 @@ def _p_value(drawn: Array, observed: Any, *, n_draws: int, n_failed: int) -> Any
 
 
 def _settings(plan: Plan, seeds: NDArray[np.int64]) -> dict[str, str]:
-    parts = (plan.states, plan.counts, *(model.parameters for model in plan.models))
+    parts = (plan.cells, plan.counts, *(model.parameters for model in plan.models))
     return {
         "null hypothesis": "equal couplings" if plan.models else "permutations",
         "data": " ".join(fingerprint(part) for part in parts),
         "model": f"{type(plan.family).__name__} over {plan.family.space!r}",
         "loss": repr(plan.loss),
+        "strength": "couplings along their mean",
         **fingerprints(plan.penalty),
         **({"sweeps": str(plan.n_sweeps)} if plan.n_sweeps else {}),
         # With more draws the first of them are the same.
         "rng": fingerprint(seeds[:2]),
     }
-
-
-def _require_shapes(answers: Sequence[Answer], k: int, checkpoint: Any) -> None:
-    for answer in answers:
-        shapes = {name: np.shape(part) for name, part in answer.items()}
-        if shapes not in ({"pairs": (k,), "strength": ()}, {"failure": ()}):
-            raise damaged(checkpoint, f"a draw has no statistics of {k} couplings")

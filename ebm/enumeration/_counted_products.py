@@ -113,7 +113,7 @@ class CountedProducts:
                 return answers
 
         with single_threaded_blas():
-            blocks = list(in_chunks(sums, self.parts.fixed.size, n_jobs))
+            blocks = list(in_chunks(sums, range(self.parts.fixed.size), n_jobs))
         totals = combine(iter([block for block, _ in blocks]))
         n_states = math.prod(float(group.size) for group in self.parts)
         if not totals.log_lost_share(n_states) < CERTIFIED:

@@ -8,30 +8,59 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.ensembles.moments import moments_of
-from ebm.enumeration._elimination import Eliminated, EliminationPlan, plan_of
 from ebm.enumeration._elimination_factors import GraphFactors, with_scopes
+from ebm.enumeration._elimination_logs import eliminate_units
+from ebm.enumeration._elimination_plan import EliminationPlan, plan_of
 from ebm.enumeration._graph_covariance import covariance_of
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._local_statistics import LocalStatistics
 from ebm.enumeration._log_weights import ORDINARY
+from ebm.enumeration._named_units import unit_numbers, unit_pairs
 from ebm.enumeration.exact_ensemble import ExactEnsemble
-from ebm.errors import ModelError, PrecisionError, ShapeError
+from ebm.errors import EnumerationLimitError, ModelError, ShapeError
 from ebm.model import EnergyModel
 from ebm.spaces import FiniteSpace
-from ebm.spaces._fixed_units import unit_position
 
 
 class EliminationEnsemble(ExactEnsemble):
-    """p(x) = exp(−E(x)) / Z of a model on a graph, its units summed out one after the other.
+    """p(x) = exp(−E(x)) / Z of a model on a graph; made by :func:`ebm.exact`.
 
-    Besides what every exact ensemble has, there are ``means``, ``covariances`` of pairs that share
-    a term, and ``marginal`` of a few units. What needs all states, such as ``expectation``, is
-    refused where there are many.
+    With −E(x) = Σ_a t_a(x_a) + c of few units in each term, units are summed out one after the
+    other, Σ_x Π_a exp(t_a(x_a)) = Σ_x₂… Π' Σ_x₁ Π_(a∋1) exp(t_a(x_a)), and averages of the terms
+    are the derivatives of ln Z :cite:`bertele1972`. What needs all states, such as ``expectation``,
+    is refused where there are many; ``route`` has the width.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        The model that was summed.
+    space : FiniteSpace
+        The space of its states.
+    factors : GraphFactors
+        The tables t_a and the units of each.
+    plan : EliminationPlan
+        The order in which units are summed out.
+    limits : Limits
+        Time and memory of this and of all later sums.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> lattice = ebm.from_graph(ebm.lattice((6, 6), periodic=False, field=0.1)).scaled(0.4)
+    >>> ensemble = ebm.exact(lattice)
+    >>> ensemble.route, round(ensemble.log_partition, 4)
+    ('elimination of width 6', 30.5237)
+    >>> ensemble.means().shape, ensemble.covariances([0, 0], [1, 35]).round(4)
+    ((36,), array([0.4053, 0.0167]))
+    >>> ensemble.marginal([0, 35]).round(4)
+    array([[0.1643, 0.2358],
+           [0.2358, 0.364 ]])
     """
 
     def __init__(
@@ -43,7 +72,7 @@ class EliminationEnsemble(ExactEnsemble):
         limits: Limits,
     ) -> None:
         self.model, self.space, self._limits = model, space, limits
-        self._factors, self._eliminated = factors, Eliminated(factors, plan)
+        self._factors, self._eliminated = factors, eliminate_units(factors, plan, limits)
         self.log_partition = self._eliminated.log_total + factors.constant
         self._resolved, self._top, self._ground = None, 0.0, 0.0
         self._log_relative = self.log_partition
@@ -64,12 +93,30 @@ class EliminationEnsemble(ExactEnsemble):
         ]
         return np.concatenate(parts)
 
-    def covariances(self, i: Indices, j: Indices) -> Array:
-        """E[x_i x_j] − E[x_i] E[x_j] of pairs of units i, j (k,) in the coding of the space, (k,).
+    def covariances(self, i: ArrayLike, j: ArrayLike) -> Array:
+        """E[x_i x_j] − E[x_i] E[x_j] of pairs of units in the coding of the space, (k,).
 
         Pairs that share a term cost nothing more; any other one costs one sum over the graph, and
         many of them are refused.
+
+        Parameters
+        ----------
+        i, j : array_like, (k,)
+            Units by number or name, the k-th pair ``(i[k], j[k])``.
+
+        Returns
+        -------
+        ndarray, (k,)
+            Covariances; variances where both units are one.
+
+        Raises
+        ------
+        ShapeError, NamesError
+            If these are no units, or not one for each pair.
+        EnumerationLimitError
+            If pairs that share no term are too many for the limits.
         """
+        i, j = unit_pairs(i, j, self.space)
         values = [self.space.values_of(unit) for unit in range(self.space.n)]
         known = self._places
         others = {pair for pair in _sorted(i, j) if pair not in known and pair[0] != pair[1]}
@@ -87,22 +134,36 @@ class EliminationEnsemble(ExactEnsemble):
         return answer
 
     def marginal(self, units: Sequence[int | str]) -> Array:
-        """The joint distribution of a few different units, by number or name, (q_1, …, q_k).
+        """The joint distribution of a few different units, (q_1, …, q_k).
 
-        Values are in increasing order. It is refused where the graph with these units joined is too
-        wide.
+        Parameters
+        ----------
+        units : sequence of int or str
+            Units by number or name.
+
+        Returns
+        -------
+        ndarray, (q_1, …, q_k)
+            Probabilities with an axis for each unit, its values in increasing order.
+
+        Raises
+        ------
+        ShapeError, NamesError
+            If these are no units, none or not all different.
+        EnumerationLimitError
+            If the graph with these units joined is too wide for the limits.
         """
-        numbers = [unit_position(unit, self.space, "units") for unit in units]
+        numbers = unit_numbers(units, self.space, "units").tolist()
         if not numbers or len(set(numbers)) < len(numbers):
             raise ShapeError(f"units must be different units, at least one, got {list(units)!r}")
         scope = tuple(numbers)
         shape = [len(self.space.values_of(unit)) for unit in numbers]
         if len(scope) == 1:
-            return self._marginals[scope[0]].copy()
+            return np.array(self._marginals[scope[0]])
         factors = with_scopes(self._factors, [scope])
         plan = plan_of(factors)
         require_affordable(plan, self._limits, f"the joint distribution of {len(scope)} units")
-        return Eliminated(factors, plan).marginals()[-1].reshape(shape)
+        return eliminate_units(factors, plan, self._limits).marginals()[-1].reshape(shape)
 
     def moments(self) -> Moments:
         """Means and covariances of all features, by one sum for each value of each unit.
@@ -138,7 +199,8 @@ class EliminationEnsemble(ExactEnsemble):
         only = np.full(len(tables[unit]), -np.inf)
         only[value] = 0.0
         tables[unit] = only
-        given = Eliminated(self._factors._replace(tables=tables), self._eliminated.plan)
+        replaced = self._factors._replace(tables=tables)
+        given = eliminate_units(replaced, self._eliminated.plan, self._limits)
         marginals = given.marginals()
         parts = [marginals[other] @ self.space.features_of(other) for other in range(self.space.n)]
         return np.concatenate(parts)
@@ -229,7 +291,7 @@ class EliminationEnsemble(ExactEnsemble):
         factors = with_scopes(self._factors, scopes)
         plan = plan_of(factors)
         require_affordable(plan, self._limits, f"averages of {len(scopes)} terms")
-        tables = Eliminated(factors, plan).marginals()[-len(scopes) :]
+        tables = eliminate_units(factors, plan, self._limits).marginals()[-len(scopes) :]
         n_values = np.asarray(factors.n_values)
         shapes = (n_values[list(scope)] for scope in scopes)
         return [table.reshape(shape) for table, shape in zip(tables, shapes, strict=True)]
@@ -274,7 +336,7 @@ def elimination_of(
     plan: EliminationPlan,
     limits: Limits,
 ) -> EliminationEnsemble | None:
-    """The ensemble by elimination; None where energies are too large for plain sums."""
+    """The ensemble by elimination; None where energies or logs of tables are too large."""
     total = sum(float(np.abs(table).max()) for table in factors.tables)
     if not math.isfinite(total):
         raise ModelError("the terms of the model must be finite")
@@ -283,5 +345,5 @@ def elimination_of(
     require_affordable(plan, limits, f"summing over {space.size_as_powers} states")
     try:
         return EliminationEnsemble(model, space, factors, plan, limits)
-    except PrecisionError:
+    except EnumerationLimitError:
         return None

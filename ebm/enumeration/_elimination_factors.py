@@ -10,7 +10,7 @@ import numpy as np
 
 from ebm._arrays import as_csr
 from ebm._types import Array, Indices
-from ebm.forms import LayeredForm, QuadraticForm, TermForm, offered_form, summable_form
+from ebm.forms import FactorForm, LayeredForm, QuadraticForm, TermForm, offered_form, summable_form
 from ebm.models._layers import are_two_valued
 from ebm.spaces import FiniteSpace
 from ebm.units import Spin
@@ -46,7 +46,7 @@ def factors_of(model: Any, space: FiniteSpace) -> GraphFactors | None:
         return _of_layers(form, space) if are_two_valued(form) else None
     if isinstance(form, TermForm) and form.count is None:
         return _of_terms(form, space)
-    return None
+    return _of_tables(form, space) if isinstance(form, FactorForm) else None
 
 
 def _of_pairs(form: QuadraticForm, space: FiniteSpace) -> GraphFactors:
@@ -102,3 +102,13 @@ def _of_terms(form: TermForm, space: FiniteSpace) -> GraphFactors:
             scopes.append(units)
             tables.append(table)
     return GraphFactors(np.asarray(space.n_values), scopes, tables, -form.constant)
+
+
+def _of_tables(form: FactorForm, space: FiniteSpace) -> GraphFactors:
+    units = range(space.n)
+    joint = {key: -table for key, table in form.tables.items() if len(key) > 1}
+    tables = [-form.tables.get((unit,), np.zeros(space.n_values[unit])) for unit in units]
+    scopes = [*((unit,) for unit in units), *joint]
+    return GraphFactors(
+        np.asarray(space.n_values), scopes, [*tables, *joint.values()], -form.constant
+    )

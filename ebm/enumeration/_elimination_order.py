@@ -8,7 +8,7 @@ through the graph (reverse Cuthill–McKee) wins on lattices, greedy choices on 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -26,7 +26,9 @@ WIDEST_GRAPH = 32.0
 #: log2 of the number of entries of the largest table that stays in a core's cache.
 IN_CACHE = 17.0
 #: Elementary operations, some nanoseconds each, and tries of the randomized greedy orders.
-EFFORT, MOST_TRIES = 2.0e7, 200
+EFFORT, TRIES = 2.0e7, ((False, "randomized greedy"), (True, "randomized greedy")) * 100
+#: Operations of the search for each entry of all tables of the best order that is known.
+SEARCH = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +75,31 @@ def best_order(
     starts: Indices, neighbors: Indices, n_values: Indices, effort: float = EFFORT
 ) -> EliminationOrder:
     """The order of least work of a graph given by the neighbors of each unit."""
-    bits = np.log2(n_values)
-    return min(
+    bits, n = np.log2(n_values), len(n_values)
+    frontier = frontier_of(starts, neighbors)
+    numbered = ("the units as numbered", np.arange(n))
+    best = min(
         (
             follow(starts, neighbors, order, bits, how)
-            for how, order in _candidates(starts, neighbors, bits, effort)
+            for how, order in (numbered, ("a frontier", frontier), ("a frontier", frontier[::-1]))
         ),
         key=lambda followed: followed.cost,
     )
+    degrees = np.diff(starts)
+    # No order is narrower than the least number of neighbors.
+    if n > MOST_GREEDY or best.width <= degrees[degrees > 0].min(initial=n) * bits.min():
+        return best
+    stream, left = np.random.default_rng(0), min(effort, SEARCH * best.work)
+    tries = ((True, "least fill"), (False, "least degree"), *TRIES)
+    for k, (by_fill, how) in enumerate(tries):
+        if left <= 0 and k > 1:
+            break
+        noise = stream.random(n) if k > 1 else np.zeros(n)
+        order, work, operations = _greedy(starts, neighbors, bits, noise, by_fill, best.cost[0])
+        left -= operations if k > 1 else 0.0
+        if work < np.inf:
+            best = min(best, follow(starts, neighbors, order, bits, how), key=lambda o: o.cost)
+    return best
 
 
 def follow(
@@ -112,32 +131,6 @@ def least_width(n: int, n_pairs: float) -> float:
     """The least width of n units with m pairs, m ≤ wn − w(w+1)/2."""
     root = max(0.0, (2 * n - 1) ** 2 - 8 * n_pairs)
     return float(2 * n - 1 - math.sqrt(root)) / 2
-
-
-def _candidates(
-    starts: Indices, neighbors: Indices, bits: Array, effort: float
-) -> Iterator[tuple[str, Indices]]:
-    """Orders that are worth following."""
-    n = len(bits)
-    frontier = frontier_of(starts, neighbors)
-    yield "the units as numbered", np.arange(n)
-    yield "a frontier", frontier
-    yield "a frontier", frontier[::-1]
-    if n > MOST_GREEDY:
-        return
-    yield "least fill", _greedy(starts, neighbors, bits, np.zeros(n), True, np.inf)[0]
-    yield "least degree", _greedy(starts, neighbors, bits, np.zeros(n), False, np.inf)[0]
-    stream, left, least = np.random.default_rng(0), effort, np.inf
-    for k in range(MOST_TRIES):
-        if left <= 0:
-            return
-        order, work, operations = _greedy(
-            starts, neighbors, bits, stream.random(n), k % 2 == 1, least
-        )
-        left -= operations
-        if work < least:
-            least = work
-            yield "randomized greedy", order
 
 
 def _greedy(

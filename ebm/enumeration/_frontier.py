@@ -20,9 +20,9 @@ from ebm.forms import QuadraticForm, energy_form
 from ebm.model import EnergyModel, checked_energy
 from ebm.spaces import Binary, Spins
 
-#: Seconds for each entry of a table of sums and each unit, the same of logarithms, seconds around
-#: these for each unit, and units of the widest frontier.
-SECONDS_BY_FRONTIER, SECONDS_BY_LOGARITHM, SECONDS_BY_UNIT = 1e-8, 6e-9, 2e-4
+#: Seconds for each entry of a table of sums and each unit, seconds around these for each unit, and
+#: units of the widest frontier.
+SECONDS_BY_FRONTIER, SECONDS_BY_UNIT = 1e-8, 2e-4
 WIDEST = 24
 #: What units to come may change of ln of an entry, so that entries below the range do not count.
 LARGEST_REACH = 650.0
@@ -52,11 +52,6 @@ class Frontier:
         """About how long the sums take."""
         n = len(self.fields)
         return n_betas * n * (SECONDS_BY_UNIT + SECONDS_BY_FRONTIER * (n + 3) * 2.0**self.width)
-
-    @property
-    def seconds_of_log_partition(self) -> float:
-        """About how long the sum for ln Z alone takes."""
-        return len(self.fields) * (SECONDS_BY_UNIT + SECONDS_BY_LOGARITHM * 2.0**self.width)
 
 
 def frontier_of(model: EnergyModel) -> Frontier | None:
@@ -89,19 +84,6 @@ def frontier_of(model: EnergyModel) -> Frontier | None:
     brought = np.abs(fields[order]) + np.bincount(rows, sizes, space.n)
     reach = float((np.cumsum(crossing) / 2 + brought).max())
     return Frontier(matrix, fields, constant, order, last, width, reach)
-
-
-def frontier_log_partition(frontier: Frontier) -> float:
-    """ln Z alone, without counts and in the log domain."""
-    table, inside = np.zeros(()), list[int]()
-    for position, unit in enumerate(frontier.order):
-        table = np.stack([table, table], axis=-1)
-        inside.append(int(unit))
-        for at, gain in _gains(frontier, inside):
-            table[at] += gain
-        for axis in _left(frontier, inside, position):
-            table = np.logaddexp(table.take(0, axis), table.take(1, axis))
-    return float(table) + frontier.constant
 
 
 def frontier_sums(frontier: Frontier, beta: float) -> tuple[Array, float, float, float]:

@@ -17,14 +17,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from ebm._types import Array, Flags, Indices
-from ebm.enumeration._elimination import Eliminated, EliminationPlan, plan_of
 from ebm.enumeration._elimination_factors import GraphFactors, with_scopes
+from ebm.enumeration._elimination_logs import eliminate_units
 from ebm.enumeration._elimination_order import (
     EliminationOrder,
     follow,
     frontier_of,
     neighborhoods,
 )
+from ebm.enumeration._elimination_plan import EliminationPlan, plan_of
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._local_statistics import LocalStatistics
 from ebm.errors import PrecisionError
@@ -49,7 +50,7 @@ def covariance_of(statistics: LocalStatistics, factors: GraphFactors, limits: Li
         min(tree.n_bytes, 1e300),
         "hold some parameters by ebm.Penalty(free=…), or resample rows, ebm.inversion.bootstrap",
     )
-    tree.weigh(factors)
+    tree.weigh(factors, limits)
     return tree.covariance()
 
 
@@ -127,12 +128,12 @@ class _Cliques:
         """Numbers of states of the units of a clique."""
         return np.asarray(self.sizes[self.members[k]])
 
-    def weigh(self, factors: GraphFactors) -> None:
+    def weigh(self, factors: GraphFactors, limits: Limits) -> None:
         """The distributions p(x_C), and p(u | x_S), zero where x_S has no probability."""
         cliques = [tuple(self.order.units[clique].tolist()) for clique in self.members]
         joined = with_scopes(factors, cliques)
-        plan = EliminationPlan(self.order, tuple(joined.scopes))
-        tables = Eliminated(joined, plan).marginals()[-len(cliques) :]
+        plan = EliminationPlan(np.asarray(factors.n_values), self.order, tuple(joined.scopes))
+        tables = eliminate_units(joined, plan, limits).marginals()[-len(cliques) :]
         self.shares = [table.reshape(self.shape(k)) for k, table in enumerate(tables)]
         self.given = [_quotient(share, share.sum(axis=0)) for share in self.shares]
         # About their means, so that no digits are lost.

@@ -13,18 +13,21 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ebm._randomness import RandomSource
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.ensembles.moments import moments_of
-from ebm.enumeration._limits import Limits
+from ebm.enumeration._limits import Limits, describe_size
+from ebm.enumeration._named_units import unit_pairs
 from ebm.enumeration._pfaffian import UNIT, PfaffianElimination
-from ebm.enumeration._planar_graph import Bonds, Drawing, bonds_of, drawing_of, work_of
+from ebm.enumeration._planar_graph import Bonds, Drawing, drawn, work_of
 from ebm.enumeration._real_ensemble import RealEnsemble
-from ebm.errors import EnumerationLimitError, PrecisionError, ShapeError
+from ebm.errors import EnumerationLimitError, PrecisionError
 from ebm.model import EnergyModel
 from ebm.spaces import FiniteSpace
+from ebm.spaces._fixed_units import unit_position
 
 __all__ = ["PlanarEnsemble", "planar_ensemble"]
 
@@ -38,7 +41,40 @@ SLOWER_IN_DECIMALS = 60
 
 
 class PlanarEnsemble(RealEnsemble):
-    """ln Z and averages of pairs from Pfaffians; there is no list of states, and no draws."""
+    """Pairs of two-valued units without field on the plane or a torus; made by :func:`ebm.exact`.
+
+    With E = −Σ_k K_k s_u s_v and t = tanh K, ``Z = 2^n Π cosh K · P``, P = Σ over even subgraphs of
+    Π t: a Pfaffian on the plane, half the sum of four signed ones on a torus. There is no list of
+    states, and there are no draws.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        The model that was summed.
+    bonds : Bonds
+        The couplings K_k and the units of each.
+    drawing : Drawing
+        The graph as it lies on the plane or the torus.
+    limits : Limits
+        Time and memory of this and of all later sums.
+
+    Attributes
+    ----------
+    log_partition_error : float
+        A bound of the error of ln Z by rounding, to first order, in nats.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> glass = ebm.from_graph(ebm.lattice((12, 12), negative=0.5, rng=1))
+    >>> torus = ebm.exact(glass)
+    >>> torus.route, round(torus.log_partition, 6), torus.log_partition_error < 1e-9
+    ('4 Pfaffians', 220.347004, True)
+    >>> torus.bonds.shape, round(torus.pair_average(0, 5), 6)
+    ((288, 2), -0.012045)
+    """
+
+    log_partition_error: float
 
     def __init__(self, model: EnergyModel, bonds: Bonds, drawing: Drawing, limits: Limits) -> None:
         sizes = np.abs(bonds.couplings)
@@ -65,8 +101,34 @@ class PlanarEnsemble(RealEnsemble):
         couplings = self._bonds.couplings
         return np.asarray(np.tanh(couplings) + self._slopes)
 
-    def pair_average(self, first: int, second: int) -> float:
-        """⟨s_i s_j⟩ in ±1 of any two units; 0 if no bonds join them."""
+    def pair_average(self, first: int | str, second: int | str) -> float:
+        """⟨s_i s_j⟩ of any two units in ±1, in which there is no mean.
+
+        Parameters
+        ----------
+        first, second : int or str
+            Units by number or name.
+
+        Returns
+        -------
+        float
+            The average: that of a bond at no cost, of another pair by a Pfaffian, 0 where no bonds
+            join the units.
+
+        Raises
+        ------
+        ShapeError, NamesError
+            If one of these is no unit.
+        PrecisionError
+            If couplings are so large that rounding hides the correlation.
+        """
+        first = unit_position(first, self.space, "first")
+        second = unit_position(second, self.space, "second")
+        if first == second:
+            return 1.0
+        bond = self._bond_of.get(frozenset((first, second)))
+        if bond is not None:
+            return float(self.bond_averages[bond])
         way = self._way(first, second)
         if way is None:
             return 0.0
@@ -84,21 +146,46 @@ class PlanarEnsemble(RealEnsemble):
             raise self._uncertain(first, second)
         return min(1.0, max(-1.0, ratio))
 
+    @cached_property
+    def _bond_of(self) -> dict[frozenset[int], int]:
+        return {frozenset(ends): k for k, ends in enumerate(self.bonds.tolist())}
+
     def _uncertain(self, first: int, second: int) -> PrecisionError:
+        pair = f"{self.space.labels[first]} and {self.space.labels[second]}"
         return PrecisionError(
-            f"at couplings this large double precision does not tell the correlation of units "
-            f"{first} and {second}: ask for bond_averages, or take chains, ebm.sample"
+            "at couplings of this size double precision does not tell the correlation of units "
+            f"{pair}: ask for bond_averages, or take chains, ebm.sample"
         )
 
     def means(self) -> Array:
         """The middle of both values, by symmetry, (n,)."""
         return np.full(self._bonds.n, sum(float(value) for value in self.space.values) / 2)
 
-    def covariances(self, i: Indices, j: Indices) -> Array:
-        """Covariances of pairs of units, (k,): of bonds at no cost, any other by a Pfaffian."""
-        known = dict(zip(map(frozenset, self.bonds.tolist()), self.bond_averages, strict=True))
-        pairs = [(int(u), int(v)) for u, v in zip(i, j, strict=True)]
-        others = sum(frozenset(pair) not in known for pair in pairs)
+    def covariances(self, i: ArrayLike, j: ArrayLike) -> Array:
+        """E[x_i x_j] − E[x_i] E[x_j] of pairs of units in the coding of the space, (k,).
+
+        Parameters
+        ----------
+        i, j : array_like, (k,)
+            Units by number or name, the k-th pair ``(i[k], j[k])``.
+
+        Returns
+        -------
+        ndarray, (k,)
+            Covariances: those of bonds at no cost, any other by a Pfaffian.
+
+        Raises
+        ------
+        ShapeError, NamesError
+            If these are no units, or not one for each pair.
+        EnumerationLimitError
+            If pairs without a bond are too many for the limits.
+        PrecisionError
+            If couplings are so large that rounding hides a correlation.
+        """
+        first, second = unit_pairs(i, j, self.space)
+        pairs = list(zip(first.tolist(), second.tolist(), strict=True))
+        others = sum(a != b and frozenset((a, b)) not in self._bond_of for a, b in pairs)
         self._limits.require(
             f"correlations of {others} pairs without a bond by Pfaffians",
             others * _seconds(self._drawing),
@@ -106,10 +193,7 @@ class PlanarEnsemble(RealEnsemble):
             "ask for bond_averages, or pair_average(i, j) of single pairs",
         )
         low, high = (float(value) for value in self.space.values)
-        averages = [
-            known[frozenset(pair)] if frozenset(pair) in known else self.pair_average(*pair)
-            for pair in pairs
-        ]
+        averages = [self.pair_average(*pair) for pair in pairs]
         return ((high - low) / 2) ** 2 * np.array(averages, dtype=np.float64)
 
     def moments(self) -> Moments:
@@ -143,7 +227,7 @@ class PlanarEnsemble(RealEnsemble):
 
     def _require_streaming(self, what: str, numbers_per_state: int) -> None:
         raise EnumerationLimitError(
-            f"the states of {self.space!r} cannot be listed: ask for bond_averages, pair_average, "
+            f"{describe_size(self.space)} cannot be listed: ask for bond_averages, pair_average, "
             "mean_energy, entropy or log_probability, and for other averages take ebm.sample"
         )
 
@@ -187,10 +271,6 @@ class PlanarEnsemble(RealEnsemble):
 
     def _way(self, first: int, second: int) -> Indices | None:
         """Bonds of a shortest way between two units; None if there is none."""
-        n = self._bonds.n
-        for unit in (first, second):
-            if not 0 <= unit < n:
-                raise ShapeError(f"a unit must be an integer from 0 to {n - 1}, got {unit!r}")
         beside: dict[int, list[tuple[int, int]]] = {}
         for k, (u, v) in enumerate(self._bonds.ends.tolist()):
             beside.setdefault(u, []).append((v, k))
@@ -215,12 +295,10 @@ def planar_ensemble(
     model: EnergyModel, space: FiniteSpace, limits: Limits
 ) -> PlanarEnsemble | None:
     """The ensemble by Pfaffians; None where there are fields or neither a plane nor a torus."""
-    bonds = bonds_of(model)
-    if isinstance(bonds, str):
+    on_the_plane = drawn(model)
+    if isinstance(on_the_plane, str):
         return None
-    drawing = drawing_of(bonds.n, bonds.ends)
-    if drawing is None:
-        return None
+    bonds, drawing = on_the_plane
     limits.require(
         f"Pfaffians of {len(bonds.couplings)} bonds",
         _seconds(drawing),
@@ -232,11 +310,9 @@ def planar_ensemble(
 
 def why_not_planar(model: EnergyModel) -> str:
     """The sentence why :func:`planar_ensemble` has nothing for a model."""
-    bonds = bonds_of(model)
-    reason = bonds if isinstance(bonds, str) else "its graph is neither planar nor such a torus"
     return (
         "pairs without field on a planar graph, or on a square or triangular lattice on the torus, "
-        f"would be summed by Pfaffians, but {reason}"
+        f"would be summed by Pfaffians, but {drawn(model)}"
     )
 
 
@@ -269,7 +345,7 @@ def _sum_of(drawing: Drawing, odd: Any, even: Any) -> tuple[int, float, Any, flo
     signed = [f * part.sign * w for f, part, w in zip(drawing.factors, parts, weights, strict=True)]
     total = sum(signed) / (2 if len(parts) > 1 else 1)
     if total == 0:
-        return 0, -np.inf, np.zeros(len(odd)), np.inf
+        return 0, -np.inf, np.zeros_like(odd), np.inf
     share = [s / total / (2 if len(parts) > 1 else 1) for s in signed]
     with np.errstate(over="ignore", invalid="ignore"):
         answers = [part.back() for part in parts]

@@ -6,8 +6,10 @@ the half-bonds 2k and 2k + 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,10 @@ from ebm._types import Array, Indices
 from ebm.forms import QuadraticForm, offered_form, summable_form
 from ebm.spaces import Binary, Spins
 
+Steps = tuple[tuple[int, int], ...]
+#: The neighbors of a site of a lattice, around it in order, as steps (rows, columns).
+SQUARE: Steps = ((0, 1), (1, 0), (0, -1), (-1, 0))
+TRIANGULAR: Steps = ((0, 1), (1, 1), (1, 0), (0, -1), (-1, -1), (-1, 0))
 #: Share of its terms below which a field is their rounding, which changes ln Z by its square only.
 ROUNDING = 1e-13
 
@@ -69,9 +75,23 @@ def bonds_of(model: Any) -> Bonds | str:
     return Bonds(space.n, ends, entries.data[upper], float(spins.constant))
 
 
-def drawing_of(n: int, ends: Indices) -> Drawing | None:
-    """A drawing of a graph on the plane, or of a lattice on the torus; None if neither is found."""
-    return _drawing(n, np.ascontiguousarray(ends, dtype=np.int64).tobytes())
+def drawn(model: Any) -> tuple[Bonds, Drawing] | str:
+    """The bonds of a model and a drawing of them, or the sentence why there is none.
+
+    Bonds that a torus lacks are drawn, too, with couplings of 0.
+    """
+    bonds = bonds_of(model)
+    if isinstance(bonds, str):
+        return bonds
+    drawing = _drawing(bonds.n, np.ascontiguousarray(bonds.ends, dtype=np.int64).tobytes())
+    if drawing is None:
+        return (
+            "its graph is neither planar nor such a torus, which is found if no bond is missing "
+            "and each side has five sites or more, or if units are numbered row by row"
+        )
+    n_missing = len(drawing.ends) - len(bonds.ends)
+    couplings = np.append(bonds.couplings, np.zeros(n_missing))
+    return replace(bonds, ends=drawing.ends, couplings=couplings), drawing
 
 
 @lru_cache(maxsize=8)
@@ -96,37 +116,85 @@ def _drawing(n: int, packed: bytes) -> Drawing | None:
             for u in embedding
             if graph.degree(u)
         }
-        return _oriented(ends, around, bridges, [])
-    for shape, neighbors in _tori(n, ends):
-        around = {u: [half(u, v) for v in around_u] for u, around_u in neighbors.items()}
-        loops = []
-        for axis in (0, 1):
-            sites = [int(x) for x in np.arange(n).reshape(shape).take(0, 1 - axis)]
-            loops.append([half(u, v) for u, v in zip(sites, sites[1:] + sites[:1], strict=True)])
-        return _oriented(ends, around, [], loops)
+        return _oriented(ends, around, bridges, None)
+    for grid, steps in _grids(n, ends):
+        beside = _neighbors(grid, steps)
+        pairs = {(min(u, v), max(u, v)) for u, others in beside.items() for v in others}
+        if len(pairs) == n * len(steps) // 2 and pairs.issuperset(number):
+            missing = sorted(pairs.difference(number))
+            ends = np.concatenate([ends, np.array(missing, dtype=np.int64).reshape(-1, 2)])
+            number |= {pair: len(number) + k for k, pair in enumerate(missing)}
+            around = {u: [half(u, v) for v in others] for u, others in beside.items()}
+            return _oriented(ends, around, [], grid)
     return None
 
 
-def _tori(n: int, ends: Indices) -> Any:
-    """Shapes whose sites, row by row, have exactly these bonds, with neighbors in cyclic order."""
-    given = {(int(u), int(v)) for u, v in ends}
-    for rows in range(3, n // 3 + 1):
-        if n % rows or len(ends) not in (2 * n, 3 * n):
-            continue
-        sites = np.arange(n).reshape(rows, n // rows)
-        steps = [(0, 1), (1, 0), (0, -1), (-1, 0)]
-        if len(ends) == 3 * n:
-            steps = [(0, 1), (1, 1), (1, 0), (0, -1), (-1, -1), (-1, 0)]
-        there = np.stack([np.roll(sites, (-a, -b), (0, 1)).ravel() for a, b in steps], axis=1)
-        pairs = {(min(u, v), max(u, v)) for u, row in enumerate(there.tolist()) for v in row}
-        if pairs == given:
-            yield sites.shape, dict(enumerate(there.tolist()))
+def _neighbors(grid: Indices, steps: Steps) -> dict[int, list[int]]:
+    """The sites around each one of a torus, in cyclic order."""
+    there = np.stack([np.roll(grid, (-a, -b), (0, 1)).ravel() for a, b in steps], axis=1)
+    return dict(zip(grid.ravel().tolist(), there.tolist(), strict=True))
+
+
+def _grids(n: int, ends: Indices) -> Iterator[tuple[Indices, Steps]]:
+    """Sites of tori that a graph may be part of, (rows, columns), and which are neighbors."""
+    for steps in (SQUARE, TRIANGULAR):
+        for rows in range(3, n // 3 + 1):
+            if n % rows == 0:
+                yield np.arange(n).reshape(rows, n // rows), steps
+    if len(ends) in (2 * n, 3 * n):
+        steps = SQUARE if len(ends) == 2 * n else TRIANGULAR
+        for grid in _walked(n, ends):
+            yield grid, steps
+
+
+def _walked(n: int, ends: Indices) -> Iterator[Indices]:
+    """Sites of a whole torus of any numbers, by walks straight on from the first one.
+
+    Two sites on a line, one between them, have no other neighbor in common; two around a corner do.
+    """
+    beside: list[set[int]] = [set() for _ in range(n)]
+    for u, v in ends.tolist():
+        beside[u].add(v)
+        beside[v].add(u)
+
+    def line(start: int, second: int) -> list[int]:
+        """The sites straight on until the walk is back at its start; none if it is lost."""
+        walk, site = [start], second
+        while site != start and len(walk) < n:
+            before = walk[-1]
+            ahead = [w for w in beside[site] if beside[before] & beside[w] == {site}]
+            if len(ahead) != 1:
+                return []
+            walk.append(site)
+            site = ahead[0]
+        return walk
+
+    for right in beside[0]:
+        row = line(0, right)
+        for down in beside[0].difference(row, beside[right]):
+            column = line(0, down)
+            if len(row) * len(column) == n and (filled := _filled(beside, row, column)):
+                yield np.array(filled)
+
+
+def _filled(beside: list[set[int]], row: list[int], column: list[int]) -> list[list[int]]:
+    """The other sites of a torus, each beside two known ones; none if it is no torus."""
+    rows = [row]
+    for first in column[1:]:
+        above, own = rows[-1], [first]
+        for corner, up in pairwise(above):
+            other = beside[up] & beside[own[-1]] - {corner}
+            if len(other) != 1:
+                return []
+            own.append(other.pop())
+        rows.append(own)
+    return rows
 
 
 def _oriented(
-    ends: Indices, around: dict[int, list[int]], bridges: list[int], loops: list[list[int]]
+    ends: Indices, around: dict[int, list[int]], bridges: list[int], grid: Indices | None
 ) -> Drawing:
-    """Signs of the bonds by a spanning tree of the faces; loops around the torus, if any."""
+    """Signs of the bonds by a spanning tree of the faces; on a torus in four sectors."""
     m = len(ends)
     following, corner = np.full(2 * m, -1), np.ones(2 * m, dtype=int)
     place = np.zeros(2 * m, dtype=int)
@@ -174,22 +242,22 @@ def _oriented(
         raise AssertionError("the faces of a drawing have no consistent orientation")
     sectors: list[Indices] = [signs]
     factors: tuple[int, ...] = (1,)
-    if loops:
-        sectors, factors = _sectors(ends, signs, place, loops), (-1, 1, 1, 1)
+    if grid is not None:
+        sectors, factors = _sectors(ends, signs, place, grid), (-1, 1, 1, 1)
     order = _order(ends, around)
     return Drawing(ends, around, faces, np.array(sectors), factors, order, np.array(bridges, int))
 
 
-def _sectors(
-    ends: Indices, signs: Indices, place: Indices, loops: list[list[int]]
-) -> list[Indices]:
+def _sectors(ends: Indices, signs: Indices, place: Indices, grid: Indices) -> list[Indices]:
     """Signs where a loop along either axis counts −1, and with seams across the axes turned."""
-    # The loops are the first column and the first row: each crosses one seam once.
-    columns = len(loops[1])
-    seams = []
-    for axis in (0, 1):
-        at = ends // columns if axis == 0 else ends % columns
+    site, half = np.argsort(grid.ravel()), {(u, v): 2 * k for k, (u, v) in enumerate(ends.tolist())}
+    loops, seams, columns = list[list[int]](), [], grid.shape[1]
+    for axis, at in enumerate((site[ends] // columns, site[ends] % columns)):
+        # The loops are the first column and the first row: each crosses one seam once.
         seams.append(np.abs(at[:, 0] - at[:, 1]) > 1)
+        units: Any = grid.take(0, 1 - axis).tolist()
+        steps = zip(units, units[1:] + units[:1], strict=True)
+        loops.append([half[u, v] if u < v else half[v, u] + 1 for u, v in steps])
     base = signs.copy()
     for loop, seam in zip(loops, seams, strict=True):
         product = 1

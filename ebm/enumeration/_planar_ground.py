@@ -16,7 +16,7 @@ import numpy as np
 
 from ebm._types import Array, Indices
 from ebm.enumeration._pfaffian import PfaffianElimination
-from ebm.enumeration._planar_graph import Bonds, Drawing, bonds_of, drawing_of
+from ebm.enumeration._planar_graph import Bonds, Drawing, drawn
 from ebm.errors import ModelError, PrecisionError
 
 #: Distance from an integer that rounding and the next level may leave.
@@ -31,7 +31,7 @@ def planar_ground(model: Any) -> tuple[float, int]:
     ModelError where the model has fields, is neither planar nor a torus, or has couplings that are
     no multiples of one unit.
     """
-    bonds, drawing = _drawn(model)
+    bonds, drawing = _required(model)
     unit, sizes = _integers(bonds.couplings)
     exponent = 50 + bonds.n // 50
     for _ in range(4):
@@ -52,7 +52,7 @@ def planar_ground_state(model: Any) -> tuple[Array, float]:
 
     ModelError as for :func:`planar_ground`, and on a torus, where no matching answers it.
     """
-    bonds, drawing = _drawn(model)
+    bonds, drawing = _required(model)
     if len(drawing.factors) > 1:
         raise ModelError("on a torus the lightest matching may wind around it: it proves no state")
     spins = _spins(bonds, _unsatisfied(bonds, drawing))
@@ -64,24 +64,21 @@ def planar_ground_state(model: Any) -> tuple[Array, float]:
     return states, energy
 
 
-def _drawn(model: Any) -> tuple[Bonds, Drawing]:
-    bonds = bonds_of(model)
-    if isinstance(bonds, str):
-        raise ModelError(f"ground states by determinants need pairs without field: {bonds}")
-    drawing = drawing_of(bonds.n, bonds.ends)
-    if drawing is None:
+def _required(model: Any) -> tuple[Bonds, Drawing]:
+    on_the_plane = drawn(model)
+    if isinstance(on_the_plane, str):
         raise ModelError(
-            "ground states by determinants need a planar graph, or a square or triangular lattice "
-            "on a torus whose units are numbered row by row; this graph is neither"
+            "ground states by determinants need pairs without field on a planar graph or on a "
+            f"square or triangular lattice on the torus: {on_the_plane}"
         )
-    return bonds, drawing
+    return on_the_plane
 
 
 def _integers(couplings: Array) -> tuple[float, Indices]:
     """A unit and the couplings in it, as integers."""
-    if not len(couplings):
-        return 1.0, np.zeros(0, dtype=int)
-    least = float(np.abs(couplings).min())
+    if not couplings.any():
+        return 1.0, np.zeros(len(couplings), dtype=int)
+    least = float(np.abs(couplings[couplings != 0]).min())
     for divisor in range(1, 13):
         ratios = couplings / (least / divisor)
         sizes = np.rint(ratios)

@@ -10,6 +10,7 @@ and the moments are sums over them.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -17,7 +18,9 @@ from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from ebm._parallel import map_blocks, single_threaded_blas
+from ebm._checkpoints import fingerprint
+from ebm._jobs import Answer, Engine, run_jobs
+from ebm._parallel import awaited, map_blocks, single_threaded_blas
 from ebm._types import Array
 from ebm.enumeration._factors import CERTIFIED, FactorMatrices, Factors, log_lost_share
 from ebm.enumeration._log_weights import Scale
@@ -29,7 +32,14 @@ MOST_CHUNKS = 16
 #: Largest group whose buffers are kept.
 MOST_IDLE = 2**9
 
+#: States of a job, about two seconds of one thread.
+STATES_OF_A_JOB = 2**33
+
 Result = TypeVar("Result")
+
+
+#: The scale, a sum of block sums, and the log of each block.
+Sum = tuple[Scale, Array, Array]
 
 
 class BlockSums(NamedTuple):
@@ -65,6 +75,17 @@ class Totals(NamedTuple):
         return log_lost_share(n_states, self.log_relative)
 
 
+class Elsewhere(NamedTuple):
+    """Where the jobs of a long sum run, and the folder of their answers."""
+
+    executor: Engine | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+
+
+#: In this process, with nothing stored.
+HERE = Elsewhere()
+
+
 def sum_by_products(
     form: QuadraticForm, parts: Split, n_jobs: int, *, with_potential: bool
 ) -> Totals:
@@ -73,22 +94,64 @@ def sum_by_products(
     To be accepted only with a certificate below ``CERTIFIED``. The order of all sums is independent
     of the number of threads.
     """
+    blocks = range(parts.fixed.size)
+    return totals_of(*_sum_over(blocks, form, parts, n_jobs, with_potential=with_potential))
+
+
+def _sum_over(
+    blocks: range, form: QuadraticForm, parts: Split, n_jobs: int, *, with_potential: bool
+) -> Sum:
+    """The sum over some of the blocks."""
     with single_threaded_blas():
         factors = Factors(form, parts, with_potential=with_potential)
 
         def sums(chunk: range) -> list[BlockSums]:
             with borrowed_buffers(parts) as buffers:
-                return [_block_sums(factors, z, buffers) for z in chunk]
+                return [_block_sums(factors, z, buffers) for z in awaited(chunk)]
 
-        return combine(in_chunks(sums, parts.fixed.size, n_jobs))
+        return added(in_chunks(sums, blocks, n_jobs))
+
+
+def is_divided(parts: Split) -> bool:
+    """Whether a sum is long enough to be divided into jobs."""
+    return parts.fixed.size > _blocks_of_a_job(parts)
+
+
+def _blocks_of_a_job(parts: Split) -> int:
+    a, b, c, _ = parts
+    return max(1, STATES_OF_A_JOB // (a.size * b.size * c.size))
+
+
+def sum_by_jobs(form: QuadraticForm, parts: Split, n_jobs: int, elsewhere: Elsewhere) -> Totals:
+    """The same in jobs of a few seconds, which do not depend on where they run."""
+    n_blocks, length = parts.fixed.size, _blocks_of_a_job(parts)
+    jobs = [(k, min(k + length, n_blocks)) for k in range(0, n_blocks, length)]
+    answers = run_jobs(
+        _job,
+        jobs,
+        shared=(form, parts, n_jobs if elsewhere.executor is None else 1),
+        executor=elsewhere.executor,
+        checkpoint=elsewhere.checkpoint,
+        settings={"energy function": fingerprint(form.matrix) + fingerprint(form.vector)},
+    )
+    sums = (BlockSums(float(answer["top"]), answer["total"]) for answer in answers)
+    top, total, _ = added(sums)
+    logs = [answer["block_logs"] + (float(answer["top"]) - top) for answer in answers]
+    return totals_of(top, total, np.concatenate(logs))
+
+
+def _job(form: QuadraticForm, parts: Split, n_jobs: int, blocks: tuple[int, int]) -> Answer:
+    """The sum over a run of blocks; with the potential, as no job knows of the others."""
+    top, total, logs = _sum_over(range(*blocks), form, parts, n_jobs, with_potential=True)
+    return {"top": np.array(float(top)), "total": total, "block_logs": logs}
 
 
 def in_chunks(
-    sums: Callable[[range], Iterable[Result]], n_blocks: int, n_jobs: int
+    sums: Callable[[range], Iterable[Result]], blocks: range, n_jobs: int
 ) -> Iterator[Result]:
     """Sums over blocks in their order, the blocks dealt to the same few tasks on any threads."""
-    length = -(-n_blocks // MOST_CHUNKS)
-    chunks = [range(k, min(k + length, n_blocks)) for k in range(0, n_blocks, length)]
+    length = -(-len(blocks) // MOST_CHUNKS)
+    chunks = [blocks[k : k + length] for k in range(0, len(blocks), length)]
     for chunk in map_blocks(sums, chunks, min(n_jobs, len(chunks))):
         yield from chunk
 
@@ -150,7 +213,12 @@ def sum_certified(form: QuadraticForm, parts: Split, n_jobs: int) -> tuple[Total
 
 
 def combine(blocks: Iterator[BlockSums]) -> Totals:
-    """Add up block sums of very different scales, in their order."""
+    """Totals of block sums of very different scales, added in their order."""
+    return totals_of(*added(blocks))
+
+
+def added(blocks: Iterator[BlockSums]) -> Sum:
+    """The largest scale, the sum of all blocks and the log of each, both counted from it."""
     scales: list[Scale] = []
     logs: list[float] = []
     total, top = np.zeros((1, 1)), cast(Scale, -math.inf)
@@ -161,11 +229,15 @@ def combine(blocks: Iterator[BlockSums]) -> Totals:
         higher = max(top, scale)
         total = math.exp(top - higher) * total + math.exp(scale - higher) * second
         top = higher
-    block_logs = np.array([float(scale - top) for scale in scales]) + np.array(logs)
+    return top, total, np.array([float(scale - top) for scale in scales]) + np.array(logs)
+
+
+def totals_of(top: Scale, total: Array, block_logs: Array) -> Totals:
+    """Means and second moments from the sum of all blocks."""
     weight = float(total[-1, -1])
     if not weight > 0:
         return Totals(-math.inf, np.empty(0), np.empty((0, 0)), block_logs, top)
-    total /= weight
+    total = total / weight
     return Totals(math.log(weight), total[:-1, -1], total[:-1, :-1], block_logs, top)
 
 

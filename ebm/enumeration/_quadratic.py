@@ -13,7 +13,7 @@ from ebm._parallel import single_threaded_blas
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.ensembles.moments import moments_of
-from ebm.enumeration._factors import Factors
+from ebm.enumeration._factors import CERTIFIED, Factors
 from ebm.enumeration._fourth_moments import MOST_BITS, fourth_moments, fourth_moments_by_halves
 from ebm.enumeration._halves import Halves, log_weights_about, sum_by_halves
 from ebm.enumeration._limits import (
@@ -22,10 +22,21 @@ from ebm.enumeration._limits import (
     SECONDS_BY_PRODUCTS,
     Limits,
     describe_size,
+    format_seconds,
     number_of_states,
 )
 from ebm.enumeration._log_weights import Cut, resolved_form
-from ebm.enumeration._products import Buffers, Totals, borrowed_buffers, sum_certified
+from ebm.enumeration._products import (
+    HERE,
+    STATES_OF_A_JOB,
+    Buffers,
+    Elsewhere,
+    Totals,
+    borrowed_buffers,
+    is_divided,
+    sum_by_jobs,
+    sum_certified,
+)
 from ebm.enumeration._splitting import GROUP_BITS, UNDIVIDED_BITS, Split, sizes_of_groups, split
 from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
 from ebm.forms import QuadraticForm
@@ -36,6 +47,8 @@ __all__ = ["PairwiseEnumeration", "require_affordable"]
 
 #: Largest space whose states are summed in the log domain, a single block of :class:`Halves`.
 SMALL = 2**12
+#: Largest space for which a cluster of processors is proposed.
+MOST_STATES_OF_A_CLUSTER = 2**50
 #: Draws whose middle group is drawn at once, to bound memory.
 DRAWS_AT_ONCE = 2**12
 
@@ -52,8 +65,10 @@ class PairwiseEnumeration(ExactEnsemble):
         cut: Cut[QuadraticForm],
         limits: Limits,
         n_jobs: int,
+        elsewhere: Elsewhere = HERE,
     ) -> None:
         self.model, self.space, self._limits, self._n_jobs = model, space, limits, n_jobs
+        self._elsewhere = elsewhere
         self._form, self._forms, self._resolution = cut
         self._resolved = resolved_form(cut, space)
         #: None where only sums in the log domain are certain.
@@ -149,7 +164,11 @@ class PairwiseEnumeration(ExactEnsemble):
 
     def _certified(self, parts: Split) -> tuple[Totals, bool] | None:
         """Totals by products, and whether they needed the potential; None if not certain."""
-        return sum_certified(self._form, parts, self._n_jobs)
+        if not is_divided(parts):
+            return sum_certified(self._form, parts, self._n_jobs)
+        totals = sum_by_jobs(self._form, parts, self._n_jobs, self._elsewhere)
+        n_states = number_of_states(self.space)
+        return (totals, True) if totals.log_lost_share(n_states) < CERTIFIED else None
 
     def _factors_of(self, block: int, parts: Split, buffers: Buffers) -> tuple[Array, Array, Array]:
         """F, G and P_ac of a block."""
@@ -185,11 +204,15 @@ def require_affordable(
     space: FiniteSpace, limits: Limits, n_jobs: int, seconds_per_state: float = SECONDS_BY_PRODUCTS
 ) -> None:
     """Refuse a pairwise model over too many states; its form need not be known."""
+    seconds = seconds_per_state * number_of_states(space)
+    divided, on_64 = "", format_seconds(seconds / 64)
+    if STATES_OF_A_JOB < number_of_states(space) <= MOST_STATES_OF_A_CLUSTER:
+        divided = f"divide them by executor= (about {on_64} on 64 cores), or "
     limits.require(
         f"enumerating {describe_size(space)}",
-        seconds_per_state * number_of_states(space) / n_jobs,
+        seconds / n_jobs,
         _memory_of_factors(space.named(None), n_jobs),
-        "take fewer units; beyond enumeration there are ebm.sample and ebm.log_partition",
+        f"{divided}take fewer units; beyond enumeration there are ebm.sample and ebm.log_partition",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ebm._parallel import single_threaded_blas
+from ebm._parallel import awaited, single_threaded_blas
 from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.enumeration._layer_sums import LayerWeights, Workspace, block_bits
@@ -94,7 +94,7 @@ class RestrictedEnumeration(ExactEnsemble):
         self._in_log_domain = SECONDS_BY_LOGS * len(forms) * self._layer.n_in_log_domain
         self._require(f"enumerating {self._what} in the log domain", self._in_log_domain)
         with self._blas():
-            self._totals = combine(in_chunks(self._sums, self._layer.n_blocks, self._n_jobs))
+            self._totals = combine(in_chunks(self._sums, range(self._layer.n_blocks), self._n_jobs))
         self._set_totals(self._totals, cut.whole.constant)
         if self._resolved is not None:
             self._require_resolution(cut.resolution)
@@ -162,13 +162,13 @@ class RestrictedEnumeration(ExactEnsemble):
     def _distribution(self, blocks: range) -> Iterator[tuple[int, Array, Array, Workspace]]:
         """Number, log weights and probabilities of blocks of the enumerated layer, and buffers."""
         work = self._layer.workspace()
-        for block in blocks:
+        for block in awaited(blocks):
             logs = self._layer.log_weights(block, work, self._totals.top_scale)
             yield block, logs, np.exp(logs - self._totals.log_relative), work
 
     def _sums(self, blocks: range) -> list[BlockSums]:
         work = self._layer.workspace()
-        return [self._layer.sums(block, work) for block in blocks]
+        return [self._layer.sums(block, work) for block in awaited(blocks)]
 
     def _averages(self, of_block: OfBlock) -> list[Array]:
         """Sums over all states from those of each block, added in one order by any threads."""
@@ -182,7 +182,7 @@ class RestrictedEnumeration(ExactEnsemble):
             ]
 
         with self._blas():
-            total, *parts = _added(in_chunks(sums, self._layer.n_blocks, self._n_jobs))
+            total, *parts = _added(in_chunks(sums, range(self._layer.n_blocks), self._n_jobs))
         # Rounding of ln Z leaves a sum of probabilities that is not quite 1.
         return [part / total for part in parts]
 

@@ -27,7 +27,7 @@ from ebm.forms import QuadraticForm
 from ebm.model import EnergyModel
 from ebm.spaces import Binary, FiniteSpace, Spins
 
-__all__ = ["UniformEnumeration", "by_classes", "may_be_uniform"]
+__all__ = ["UniformEnsemble", "by_classes", "may_be_uniform"]
 
 #: Units up to which three products take a second at most, seconds for each joint number of active
 #: units, and bytes for each of these and for each pair of units.
@@ -78,7 +78,7 @@ def by_classes(
     form: QuadraticForm,
     limits: Limits,
     potential: Array | None = None,
-) -> UniformEnumeration | None:
+) -> UniformEnsemble | None:
     """The ensemble where sums over numbers cost less than three products and are affordable."""
     if not (isinstance(space, Binary | Spins) and may_be_uniform(space, limits)):
         return None
@@ -87,7 +87,7 @@ def by_classes(
     classes = classes_of(form, space, min(seconds / SECONDS_BY_NUMBERS, room / BYTES_BY_NUMBERS))
     if classes is None:
         return None
-    return UniformEnumeration(model, space, form, classes, limits, potential)
+    return UniformEnsemble(model, space, form, classes, limits, potential)
 
 
 def classes_of(form: QuadraticForm, space: Binary | Spins, most: float) -> list[Class] | None:
@@ -120,8 +120,40 @@ def classes_of(form: QuadraticForm, space: Binary | Spins, most: float) -> list[
     return classes
 
 
-class UniformEnumeration(ExactEnsemble):
-    """ln Z, moments, P(K) and draws from the numbers of active units of each class."""
+class UniformEnsemble(ExactEnsemble):
+    """Two-valued units that are equal within classes; made by :func:`ebm.exact`.
+
+    The energy depends on the numbers k_c of active units of the classes alone, and
+    Z = Σ_k Π_c C(n_c, k_c) exp(−E(k)) has Π_c (n_c + 1) terms in place of 2^n. ``route`` has the
+    sizes of the classes; what needs all states, such as ``expectation``, is refused where there are
+    many.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        The model that was summed.
+    space : FiniteSpace
+        The space of its states.
+    form : QuadraticForm
+        Its couplings and fields.
+    classes : list of Class
+        The units of each class, with their values.
+    limits : Limits
+        Time and memory of this and of all later sums.
+    potential : ndarray, (n + 1,), optional
+        A function of the number of active units that is subtracted from the energy.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> import numpy as np
+    >>> magnet = ebm.IsingModel(1.5 / 200 * (1 - np.eye(200)), np.full(200, 0.01))
+    >>> ensemble = ebm.exact(magnet)
+    >>> ensemble.route
+    'sums over numbers of active units in classes of 200 units'
+    >>> print(ensemble.count_distribution.argmax())
+    187
+    """
 
     _resolved = None
 
@@ -190,7 +222,7 @@ class UniformEnumeration(ExactEnsemble):
 
     @cached_property
     def count_distribution(self) -> Array:
-        """P(K), (n + 1,)."""
+        """P(K) of the number K of active units, (n + 1,)."""
         active, n = self._active.ravel(), self.space.n
         return np.asarray(np.bincount(active, self._p.ravel(), n + 1), dtype=np.float64)
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
+import os
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from ebm._arrays import is_sparse
+from ebm._jobs import Engine, number_of_workers, require_engine
 from ebm._parallel import number_of_jobs
 from ebm.enumeration._blocked import BlockedEnumeration
 from ebm.enumeration._bounded_sums import ConditionalBounded
 from ebm.enumeration._count_ensemble import CountedEnumeration, Underflow, is_ordinary
 from ebm.enumeration._counted_products import CountedProducts
-from ebm.enumeration._elimination import plan_of
 from ebm.enumeration._elimination_ensemble import elimination_of
 from ebm.enumeration._elimination_factors import factors_of
 from ebm.enumeration._elimination_order import WIDEST_GRAPH, least_width
+from ebm.enumeration._elimination_plan import plan_of
 from ebm.enumeration._gaussian_layer import GaussianMixture, is_mixture
 from ebm.enumeration._independent_units import by_independent_units
 from ebm.enumeration._limits import (
@@ -30,6 +32,7 @@ from ebm.enumeration._limits import (
 from ebm.enumeration._log_weights import cut_form, cut_layers
 from ebm.enumeration._on_device import enumerated_on_device
 from ebm.enumeration._planar import planar_ensemble, why_not_planar
+from ebm.enumeration._products import Elsewhere
 from ebm.enumeration._quadratic import PairwiseEnumeration, require_affordable
 from ebm.enumeration._real_units import ConditionalGaussian, KeptUnits
 from ebm.enumeration._recoded_layers import RecodedEnumeration
@@ -37,7 +40,7 @@ from ebm.enumeration._two_layers import RestrictedEnumeration
 from ebm.enumeration._uniform_ensemble import by_classes, may_be_uniform
 from ebm.enumeration.exact_ensemble import ExactEnsemble
 from ebm.errors import EnumerationLimitError, ModelError
-from ebm.forms import LayeredForm, QuadraticForm, TermForm, offered_form, summable_form
+from ebm.forms import FactorForm, LayeredForm, QuadraticForm, TermForm, offered_form, summable_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._counts import pairs_and_count
 from ebm.models._layers import are_two_valued, pairs_of_layers
@@ -61,6 +64,8 @@ def exact(
     max_memory: float = 4 * 2.0**30,
     n_jobs: int | None = None,
     device: Any = None,
+    executor: Engine | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> ExactEnsemble:
     """The exact distribution of a finite model, p(x) = exp(−E(x))/Z with Z = Σ_x exp(−E(x)).
 
@@ -91,6 +96,13 @@ def exact(
     device : str or torch.device, optional
         Takes the matrix products of a pairwise model in torch, such as ``"cuda"`` or ``"cpu"``, in
         double precision; errors are bounded as without it.
+    executor : object with submit, optional
+        Runs the jobs of a pairwise model, of 2^33 states each: a pool of
+        :mod:`concurrent.futures`, or of another engine. The result does not depend on it. All
+        other sums are made here.
+    checkpoint : path-like, optional
+        Folder to which the sums of finished jobs are written, and from which a later call for the
+        same model goes on.
 
     Returns
     -------
@@ -128,12 +140,14 @@ def exact(
     """
     space = checked_space(model)
     limits = Limits(max_seconds, max_memory)
+    require_engine(executor)
     if device is not None:
         return enumerated_on_device(model, space, device, n_jobs, limits)
     if not isinstance(space, FiniteSpace):
         return _with_real_units(model, limits, number_of_jobs(n_jobs))
     kind = offered_form(model)
-    on_graph = _by_elimination(model, space, limits, number_of_jobs(n_jobs))
+    at_a_time = max(number_of_jobs(n_jobs), number_of_workers(executor))
+    on_graph = _by_elimination(model, space, limits, at_a_time)
     if on_graph is not None:
         return on_graph
     if kind is QuadraticForm:
@@ -148,14 +162,14 @@ def exact(
                 return independent
         # The form itself is not made before its cost is known.
         try:
-            require_affordable(space, limits, jobs)
+            require_affordable(space, limits, at_a_time)
         except EnumerationLimitError as error:
             on_the_plane = planar_ensemble(model, space, limits)
             if on_the_plane is None:
                 raise EnumerationLimitError(f"{error}; {why_not_planar(model)}") from None
             return on_the_plane
         cut = cut_form(summable_form(model))
-        return PairwiseEnumeration(model, space, cut, limits, jobs)
+        return PairwiseEnumeration(model, space, cut, limits, jobs, Elsewhere(executor, checkpoint))
     if kind is LayeredForm:
         form, jobs = summable_form(model), number_of_jobs(n_jobs)
         if form.is_binary and isinstance(space, Binary):
@@ -230,7 +244,7 @@ def _seconds_by_states(model: Any, space: FiniteSpace, n_jobs: int) -> float:
     kind, size = offered_form(model), number_of_states(space)
     if kind is QuadraticForm:
         return float(SECONDS_BY_PRODUCTS * size / n_jobs)
-    if kind is TermForm:
+    if kind in (TermForm, FactorForm):
         return SECONDS_BY_STREAMING * size
     if kind is LayeredForm:
         form = summable_form(model)

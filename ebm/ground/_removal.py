@@ -26,8 +26,8 @@ from ebm.ground._term_tables import TermTables
 SECONDS_BY_ENTRY, SECONDS_BY_COEFFICIENT = 5e-9, 3e-9
 #: Entries up to which tables of terms are joined before they meet the messages.
 JOINED = 2**12
-#: Entries that are taken together at least.
-SHORTEST_RUN = 8
+#: Entries that are taken together at least, and at most: passes over these stay in the cache.
+SHORTEST_RUN, LONGEST_RUN = 8, 2**10
 #: Largest integer of a float that holds every smaller one, and the bits of primes whose residues
 #: are multiplied in floats and in 64-bit integers.
 EXACT = 2.0**53
@@ -139,11 +139,13 @@ def least(elimination: Elimination) -> Least:
     energies = elimination.energies
     tolerance = 0.0 if energies.unit is not None else TIE * energies.size
     choices: list[Member] = []
-    total, counts, bits = _least_pass(elimination, tolerance, 0, choices)
+    total, counts = _least_pass(elimination, tolerance, 0, choices)
     levels = _traced(elimination, choices)
-    if bits == 0:
-        return Least(total, math.prod(counts), levels)
+    # What a count is made of is no larger than it: below 2⁵³ nothing of it was rounded.
+    if max(counts) < EXACT:
+        return Least(total, math.prod(map(int, counts)), levels)
     # A count may be larger than its float by rounding only.
+    bits = math.log2(max(counts)) if max(counts) < 1e299 else sum(map(math.log2, elimination.sizes))
     n_primes = int(bits + 2) // (BITS_OF_FLOATS - 1) + 1
     primes = list(islice(primes_below(2**BITS_OF_FLOATS), n_primes))
     residues = [_least_pass(elimination, tolerance, p, None)[1] for p in primes]
@@ -156,10 +158,10 @@ def _least_pass(
     tolerance: float,
     prime: int,
     choices: list[Member] | None,
-) -> tuple[float, list[int], float]:
-    """Least sum, the number of states of each component, and the bits that floats do not hold."""
+) -> tuple[float, list[float]]:
+    """Least sum, and the number of states of each component."""
     waiting: list[list[Member]] = [[] for _ in elimination.sizes]
-    total, counts, bits = elimination.empty, list[int](), 0.0
+    total, counts = elimination.empty, list[float]()
     idle: dict[int, tuple[Array, Array]] = {}
     for step, q in enumerate(elimination.sizes):
         scope, energies, numbers, chosen = _least_step(
@@ -170,16 +172,12 @@ def _least_pass(
         waiting[step] = []
         if choices is not None:
             choices.append(Member(scope, np.packbits(chosen) if q == 2 else chosen))
-        if prime == 0 and (largest := float(numbers.max())) >= EXACT:
-            bits = max(bits, math.log2(min(largest, 1e300)))
-            if largest > 1e299:
-                bits = max(bits, sum(map(math.log2, elimination.sizes)))
         if scope:
             waiting[min(scope)].append(Member(scope, (energies, numbers)))
         else:
             total += float(energies[0])
-            counts.append(int(numbers[0]) if math.isfinite(numbers[0]) else 0)
-    return total, counts, bits
+            counts.append(float(numbers[0]))
+    return total, counts
 
 
 def _least_step(
@@ -209,8 +207,10 @@ def _least_step(
     answer, q = (energies, numbers, chosen), elimination.sizes[step]
     run, n_outer = 1, len(scope)
     while n_outer and strides[0, n_outer] == run and strides[1, n_outer] == 0:
-        run *= int(sizes[n_outer - 1])
-        n_outer -= 1
+        longer = run * int(sizes[n_outer - 1])
+        if longer > LONGEST_RUN:
+            break
+        run, n_outer = longer, n_outer - 1
     if run >= SHORTEST_RUN and not others:
         least_runs(
             large.values,

@@ -25,7 +25,8 @@ def density_of_states(
     Parameters
     ----------
     model : EnergyModel
-        A model over a finite space with ``quadratic_form``, or ``term_form`` without counts.
+        A model over a finite space with ``quadratic_form``, ``factor_form``, or ``term_form``
+        without counts.
     max_seconds : float
         Work that would take more seconds is refused before it begins.
     max_memory : float

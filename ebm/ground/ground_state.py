@@ -13,7 +13,7 @@ from ebm._randomness import RandomSource
 from ebm._types import Array
 from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
 from ebm.enumeration._planar import why_not_planar
-from ebm.enumeration._planar_graph import bonds_of, drawing_of
+from ebm.enumeration._planar_graph import drawn
 from ebm.enumeration._planar_ground import planar_ground, planar_ground_state
 from ebm.errors import EbmError, EnumerationLimitError, ModelError, PrecisionError
 from ebm.forms import ROUNDING
@@ -233,10 +233,10 @@ def _by_planar(model: EnergyModel, space: FiniteSpace, limits: Limits) -> Ground
     A lightest matching of frustrated faces on a plane has a state, a Pfaffian has the degeneracy of
     couplings that are multiples of one number. On a torus the Pfaffian has the energy, no state.
     """
-    bonds = bonds_of(model)
-    drawing = None if isinstance(bonds, str) else drawing_of(bonds.n, bonds.ends)
-    if isinstance(bonds, str) or drawing is None:
+    on_the_plane = drawn(model)
+    if isinstance(on_the_plane, str):
         return None
+    bonds, drawing = on_the_plane
     limits.require(
         f"a matching and a Pfaffian of {space.n} units",
         SECONDS_BY_PAIR_OF_UNITS * space.n**2,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats, as_integer, as_number, read_only
-from ebm._checkpoints import damaged, fingerprint
-from ebm._jobs import Answer, loop, run_jobs
+from ebm._checkpoints import fingerprint
+from ebm._jobs import Answer, Engine, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
@@ -110,7 +109,7 @@ def case_dropping(
     statistic: Callable[[Any], ArrayLike] | None = None,
     n_resamples: int = 200,
     rng: RandomSource = None,
-    executor: Executor | None = None,
+    executor: Engine | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> CaseDropping:
     """Repeat an inversion on subsets of the cases, and compare a statistic with that of all.
@@ -173,8 +172,9 @@ def case_dropping(
         seeds = generator(rng).integers(0, 2**63, n_resamples * len(shares)).tolist()
         inputs = [(float(shares[k % len(shares)]), seed) for k, seed in enumerate(seeds)]
         answers = run_jobs(
-            partial(_of_subset, method, rows, counts, statistic, reference),
+            partial(_of_subset, method, statistic),
             inputs,
+            shared=(rows, counts, reference),
             executor=executor,
             checkpoint=checkpoint,
             settings={
@@ -187,11 +187,6 @@ def case_dropping(
             },
         )
     values = [answer.get("values") for answer in answers]
-    if checkpoint is not None and not all(
-        {"failure", "reason"} <= set(answer) if value is None else value.shape == of_all.shape
-        for answer, value in zip(answers, values, strict=True)
-    ):
-        raise damaged(checkpoint, "values of a subset are missing, or of another shape")
     correlations = [0.0 if value is None else _correlation(value, of_all) for value in values]
     failures = reasons_of(answer for answer in answers if "values" not in answer)
     table = np.array(correlations).reshape(n_resamples, len(shares)).T
@@ -201,9 +196,9 @@ def case_dropping(
 
 def _of_subset(
     method: Callable[[Any], Any],
+    statistic: Callable[[Any], ArrayLike] | None,
     rows: DistinctRows,
     counts: Any,
-    statistic: Callable[[Any], ArrayLike] | None,
     reference: Any,
     share_and_seed: tuple[float, int],
 ) -> Answer:

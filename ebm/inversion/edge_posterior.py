@@ -5,16 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ebm._arrays import as_integer, as_number, as_seconds, read_only
-from ebm._checkpoints import damaged, fingerprint
-from ebm._jobs import Answer, loop, run_jobs
+from ebm._checkpoints import fingerprint
+from ebm._jobs import Answer, Engine, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
@@ -193,7 +191,7 @@ def edge_posterior(
     *,
     n_draws: int = N_DRAWS,
     rng: RandomSource = None,
-    executor: Executor | None = None,
+    executor: Engine | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     max_seconds: float = 300.0,
 ) -> EdgePosterior:
@@ -218,10 +216,10 @@ def edge_posterior(
         where most proposals are accepted.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness; not used up to five units.
-    executor : concurrent.futures.Executor, optional
-        Executor that runs the chains in parallel.
+    executor : object with submit, optional
+        Runs the chains in parallel: a pool of :mod:`concurrent.futures`, or of another engine.
     checkpoint : path-like, optional
-        File to which finished chains are written, and from which a later call goes on.
+        Folder to which finished chains are written, and from which a later call goes on.
     max_seconds : float
         Work that would take more seconds is refused before it begins.
 
@@ -270,7 +268,6 @@ def edge_posterior(
             return _by_all_graphs(graphs, moments, prior)
         per_chain = -(-n_draws // N_CHAINS)
         is_exact = n <= HADAMARD_UNITS
-        chain = graphs.exact_chain if is_exact else graphs.normal_chain
         settings = {
             "data": " ".join(fingerprint(x) for x in (known.mean, known.sample_size)),
             "prior": fingerprint(prior),
@@ -278,26 +275,21 @@ def edge_posterior(
             "rng": fingerprint(np.array(seeds)),
         }
         answers = run_jobs(
-            partial(chain, per_chain),
+            _chain_of,
             seeds,
+            shared=(graphs, per_chain, is_exact),
             executor=executor,
             checkpoint=checkpoint,
             settings=settings,
         )
-        if checkpoint is not None:
-            _require_whole(answers, checkpoint, is_exact=is_exact)
         if is_exact:
             return _by_exact_chains(answers, moments, prior)
         return _by_normal_chains(answers, graphs, moments, prior)
 
 
-def _require_whole(answers: list[Answer], checkpoint: Any, *, is_exact: bool) -> None:
-    """Refuse chains of a file that lack a part."""
-    parts = {"graphs", "probabilities"}
-    if is_exact:
-        parts = {"graphs", "visited", "log_weights", "accepted"}
-    if any(set(answer) != parts or answer["graphs"].dtype != np.uint8 for answer in answers):
-        raise damaged(checkpoint, "parts of a chain over graphs are missing")
+def _chain_of(graphs: NormalGraphs, n_draws: int, is_exact: bool, seed: int) -> Answer:
+    """One chain over graphs, on their exact or their normal posterior."""
+    return (graphs.exact_chain if is_exact else graphs.normal_chain)(n_draws, seed)
 
 
 def _by_all_graphs(graphs: NormalGraphs, moments: Moments, prior: EdgePrior) -> EdgePosterior:

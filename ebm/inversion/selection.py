@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from ebm._arrays import as_integer, as_number, read_only
 from ebm._checkpoints import fingerprint, fingerprints
 from ebm._iterate import iterate
-from ebm._jobs import Answer, loop, run_jobs
+from ebm._jobs import Answer, Engine, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
@@ -230,7 +229,7 @@ def cross_validation(
     *,
     n_folds: int = 10,
     rng: RandomSource = None,
-    executor: Executor | None = None,
+    executor: Engine | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Selection:
     """Choose the strength whose models have the least loss on rows that they were not fitted to.
@@ -278,7 +277,7 @@ def cross_validation(
         drawn = random.multivariate_hypergeometric(left, size, method="marginals")
         left -= drawn
         folds.append(drawn)
-    answers = _run(partial(_held_out, path, rows, counts), folds, path, executor, checkpoint)
+    answers = _run(_held_out, folds, (path, rows, counts), executor, checkpoint)
     losses = np.array([answer["losses"] for answer in answers])
     shares = np.array([fold.sum() for fold in folds]) / total
     scores = shares @ losses
@@ -360,7 +359,7 @@ def stability_selection(
     n_halves: int = 100,
     threshold: float = 0.75,
     rng: RandomSource = None,
-    executor: Executor | None = None,
+    executor: Engine | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> StabilityResult:
     """Count in which halves of the rows each coupling is chosen :cite:`meinshausen2010`.
@@ -407,7 +406,7 @@ def stability_selection(
         random.multivariate_hypergeometric(counts, size, method="marginals")
         for _ in range(n_halves)
     ]
-    answers = _run(partial(_chosen, path, rows), halves, path, executor, checkpoint)
+    answers = _run(_chosen, halves, (path, rows), executor, checkpoint)
     chosen = np.array([answer["chosen"] for answer in answers])
     n_chosen = float(chosen.any(axis=1).sum(axis=1).mean())
     return StabilityResult(path, read_only(chosen.mean(axis=0)), n_chosen, float(threshold))
@@ -466,13 +465,14 @@ def _problem_on(path: RegularizationPath, data: Any) -> SparseProblem:
 def _run(
     job: Any,
     draws: list[NDArray[Any]],
-    path: RegularizationPath,
-    executor: Executor | None,
+    shared: tuple[Any, ...],
+    executor: Engine | None,
     checkpoint: Any,
 ) -> list[Answer]:
-    """The jobs of all draws, in order."""
+    """The jobs of all draws, in order; what is shared begins with the path."""
+    path: RegularizationPath = shared[0]
     settings = {
-        "task": job.func.__name__,
+        "task": job.__name__,
         "data": " ".join(fingerprint(np.asarray(x)) for x in (path.data.states, path.data.weights)),
         "model": f"{type(path.family).__name__} over {path.family.space!r}",
         "loss": fingerprint(path.loss),
@@ -482,4 +482,11 @@ def _run(
         "rng": fingerprint(draws[0]),
     }
     with loop():
-        return run_jobs(job, draws, executor=executor, checkpoint=checkpoint, settings=settings)
+        return run_jobs(
+            job,
+            draws,
+            shared=shared,
+            executor=executor,
+            checkpoint=checkpoint,
+            settings=settings,
+        )

@@ -7,7 +7,6 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import as_integer, as_number, read_only
-from ebm._checkpoints import damaged, fingerprint
-from ebm._jobs import Answer, loop, run_jobs
+from ebm._checkpoints import fingerprint
+from ebm._jobs import Answer, Engine, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
@@ -110,7 +109,7 @@ def bootstrap(
     scheme: ResamplingScheme | None = None,
     n_resamples: int = 200,
     rng: RandomSource = None,
-    executor: Executor | None = None,
+    executor: Engine | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> BootstrapResult:
     """Repeat an inversion on resampled data.
@@ -135,10 +134,10 @@ def bootstrap(
         Number of resamples.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness.
-    executor : concurrent.futures.Executor, optional
-        Executor that runs resamples in parallel.
+    executor : object with submit, optional
+        Runs resamples in parallel: a pool of :mod:`concurrent.futures`, or of another engine.
     checkpoint : path-like, optional
-        File to which finished resamples are written. A later call with the same seed goes on from
+        Folder to which finished resamples are written. A later call with the same seed goes on from
         it, also to a larger number of resamples.
 
     Returns
@@ -173,7 +172,6 @@ def bootstrap(
     rows = counted_rows(data)
     with loop(), single_threaded_blas():
         reference = model_of(method(rows.resampled(rows.weights * round(rows.sample_size))))
-        job = partial(_resampled, method, scheme.of(rows, reference), reference)
         seeds = generator(rng).integers(0, 2**63, n_resamples)
         settings = {
             "method": fingerprint(method),
@@ -183,17 +181,15 @@ def bootstrap(
             "rng": fingerprint(seeds[:2]),
         }
         answers = run_jobs(
-            job, seeds.tolist(), executor=executor, checkpoint=checkpoint, settings=settings
+            partial(_resampled, method),
+            seeds.tolist(),
+            shared=(scheme.of(rows, reference), reference),
+            executor=executor,
+            checkpoint=checkpoint,
+            settings=settings,
         )
     parameters = [answer["parameters"] for answer in answers if "parameters" in answer]
     others = [answer for answer in answers if "parameters" not in answer]
-    if checkpoint is not None:
-        wanted = np.shape(reference.parameters)
-        for k, part in enumerate(parameters):
-            if part.shape != wanted:
-                raise damaged(checkpoint, f"parameters {k} have shape {part.shape}, not {wanted}")
-        if not all({"failure", "reason"} <= set(answer) for answer in others):
-            raise damaged(checkpoint, "parameters are missing")
     failures = reasons_of(others)
     if len(parameters) < 2:
         raise EbmError(

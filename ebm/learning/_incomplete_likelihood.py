@@ -250,7 +250,7 @@ class IncompleteLikelihoodProblem:
             )
         require_units(self.data, self.family.space)
         require_seen(self.family, self.data, self.penalty)
-        loss = IncompleteLikelihoodLoss(self.family, self.data, self.average, self.penalty, None)
+        loss = self._loss()
         start_notes = symmetric_start_notes(self.family, are_summed=True)
         # Exact sums of pairwise models run on threads of their own.
         with single_threaded_blas() if has_pairs(self.family) else nullcontext():
@@ -266,6 +266,9 @@ class IncompleteLikelihoodProblem:
             result = _at_a_maximum(loss, likelihood_result(loss, run))
         result = replace(result, warnings=(*result.warnings, *start_notes))
         return with_assumption(result, self.family, self.data)
+
+    def _loss(self) -> IncompleteLikelihoodLoss:
+        return IncompleteLikelihoodLoss(self.family, self.data, self.average, self.penalty, None)
 
 
 def _judged(loss: IncompleteLikelihoodLoss, run: Run) -> Run:

@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array
-from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form, offered_form
+from ebm.forms import (
+    FactorForm,
+    LayeredForm,
+    QuadraticForm,
+    TermForm,
+    as_terms,
+    energy_form,
+    offered_form,
+)
 from ebm.models.any_units import PairwiseModel
 from ebm.models.interactions import InteractionModel
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
@@ -53,6 +61,8 @@ def model_of(form: Any, space: Any) -> Any:
             )
         case TermForm() if form.count is None:
             return InteractionModel(form.terms, space, offset=form.constant)
+        case FactorForm() if isinstance(space, Binary | Spins):
+            return model_of(as_terms(form, space), space)
     return None
 
 

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_finite
 from ebm._conditioning import terms_given
+from ebm._term_keys import checked_terms
 from ebm._types import Array, Flags
 from ebm.ensembles.ensemble import require_units
 from ebm.errors import ModelError
-from ebm.forms import QuadraticForm, TermForm, checked_terms, energy_form
+from ebm.forms import QuadraticForm, TermForm, energy_form
 from ebm.model import ParametricModel, Penalized
 from ebm.models import _couplings
 from ebm.models._conversions import couplings_about_half, expanded, quadratic_of_terms

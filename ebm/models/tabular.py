@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebm._arrays import as_floats
+from ebm._arrays import as_finite, as_floats
 from ebm._types import Array
 from ebm.errors import ModelError, ShapeError
 from ebm.model import EnergyModel
@@ -67,6 +67,14 @@ class TabularModel(Frozen, EnergyModel):
             )
         table.setflags(write=False)
         object.__setattr__(self, "energies", table)
+
+    def scaled(self, beta: float) -> Self:
+        """The model with energy βE; forbidden states stay forbidden at β = 0, too."""
+        beta = as_finite(beta, "beta")
+        is_allowed = np.isfinite(self.energies)
+        return self._replaced(
+            energies=np.multiply(beta, self.energies, out=self.energies.copy(), where=is_allowed)
+        )
 
     def __repr__(self) -> str:
         return f"TabularModel({len(self.energies)} states, {self.space!r})"

@@ -67,6 +67,7 @@ def affordable_machine_of(ensemble: Ensemble, what: str) -> BoltzmannMachine | N
     if machine.n > MAX_UNITS:
         raise EnumerationLimitError(
             f"{what} of {machine.n} units would enumerate more than 2^{MAX_UNITS} states again: "
-            "draw from the ensemble instead, ebm.Ensemble.from_data(ensemble.sample(100_000))"
+            "draw from the ensemble instead, ebm.Ensemble.from_data(ensemble.sample(100_000), "
+            "space=ensemble.space), or take chains, ebm.sample(model, n_draws=…)"
         )
     return machine if resolved(model) is None else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,8 +94,9 @@ def disconnectivity_tree(landscape: Any, names: Any = None) -> Figure:
     ax.set_xticks(range(len(order)), labels=written, rotation=90, fontsize=7, **properties)
     ax.tick_params(axis="x", length=0)
     ax.set(xlim=(-0.6, len(order) - 0.4), ylabel="energy ($k_BT$)")
-    if len(shown) < len(landscape):
-        ax.set_title(f"{len(shown)} of {len(landscape)} minima", fontsize=8)
+    notes = [f"{len(shown)} of {len(landscape)} minima"] if len(shown) < len(landscape) else []
+    notes += [] if landscape.is_complete else ["dashed: upper bounds"]
+    ax.set_title("; ".join(notes), fontsize=8)
     return figure  # type: ignore[no-any-return]
 
 
@@ -116,7 +117,7 @@ def valley_map(landscape: Any, names: Any = None) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One panel, colors by energy, barriers written at the lines.
+        One panel, colors by energy, barriers written at the lines where there is room.
 
     Raises
     ------
@@ -144,6 +145,9 @@ def valley_map(landscape: Any, names: Any = None) -> Figure:
     axes_or_new(ax)
     small = {"fontsize": 6.5, "ha": "center", "va": "center"}
     halo = [require_extra("matplotlib.patheffects", "plot").withStroke(linewidth=2, foreground="w")]
+    # Numbers at lines keep away from the disks, from their labels below, and from each other.
+    below = np.array([0.0, np.ptp(places, axis=0).max() / 20])
+    written_at = [*places, *(places - below)]
     for k in shown:
         root = int(landscape.parents[k])
         if root < 0:
@@ -153,8 +157,10 @@ def valley_map(landscape: Any, names: Any = None) -> Figure:
         width = 0.5 + 2.5 / (1 + barrier)
         dash = "-" if landscape.is_complete else "--"
         ax.plot([x0, x1], [y0, y1], color="0.7", lw=width, ls=dash, zorder=1)
-        middle = 0.6 * x0 + 0.4 * x1, 0.6 * y0 + 0.4 * y1
-        ax.text(*middle, f"{barrier:.2g}", color="0.4", path_effects=halo, **small)
+        middle = _free_place(np.array([x0, y0]), np.array([x1, y1]), written_at)
+        if middle is not None:
+            written_at.append(middle)
+            ax.text(*middle, f"{barrier:.2g}", color="0.4", path_effects=halo, **small)
     disks = ax.scatter(
         *places.T,
         s=_areas(landscape.weights.value[shown]),
@@ -171,7 +177,10 @@ def valley_map(landscape: Any, names: Any = None) -> Figure:
         ax.annotate(text, place[k], (0, -down), **small, **properties)
     figure.colorbar(disks, ax=ax, label="energy ($k_BT$)", shrink=0.8)
     ax.margins(0.18)
-    ax.set(xticks=[], yticks=[], xlabel="first principal coordinate", ylabel="second")
+    ax.set(xticks=[], yticks=[])
+    ax.set(xlabel="first principal coordinate", ylabel="second principal coordinate")
+    bounds = "" if landscape.is_complete else ", upper bounds (dashed)"
+    ax.set_title(f"disks: weights of basins; lines: barriers ($k_BT$){bounds}", fontsize=7)
     return figure  # type: ignore[no-any-return]
 
 
@@ -191,8 +200,13 @@ def _labels(landscape: Any, names: Any) -> list[str]:
     if isinstance(names, Mapping):
         called: dict[int, list[str]] = {}
         for name, state in names.items():
-            called.setdefault(int(landscape.valley_of(state)), []).append(str(name))
+            valley = landscape.valley_of(state)
+            if valley.ndim:
+                raise EbmError(f"names[{name!r}] must be one state, got {valley.shape} of them")
+            called.setdefault(int(valley), []).append(str(name))
         return [", ".join(called.get(k, [label])) for k, label in enumerate(own)]
+    if not isinstance(names, Iterable):
+        raise EbmError(f"names must be a name for each minimum, or states by name, got {names!r}")
     given = [names] if isinstance(names, str) else list(map(str, names))
     if len(given) != len(own):
         raise EbmError(f"names must be one for each of {len(own)} minima, got {len(given)}")
@@ -238,6 +252,16 @@ def _principal_coordinates(states: Array) -> Array:
     leading = vectors * np.sqrt(np.clip(values, 0, None))
     coordinates[:, : len(states)] = leading[:, :-3:-1]
     return coordinates
+
+
+def _free_place(start: Array, end: Array, taken: list[Array]) -> Array | None:
+    """The place on a line that is farthest from those taken, None where all are close to one."""
+    shares = np.linspace(0.25, 0.75, 11)[:, None]
+    candidates = shares * start + (1 - shares) * end
+    distances = np.linalg.norm(candidates[:, None] - np.array(taken), axis=-1).min(axis=1)
+    span = np.ptp(np.array(taken), axis=0).max()
+    best = int(distances.argmax())
+    return candidates[best] if distances[best] > span / 25 else None
 
 
 def _apart(places: Array) -> Array:

@@ -276,6 +276,13 @@ def _minima(report: Sections) -> Lines:
         rows.append([pattern, f"{minimum.energy:.4f}", number(minimum.probability), names])
     yield f"{n_minima} local minim{plural} of the energy (changes of one unit)"
     yield from table(rows, "<>><")
+    yield from _more(n_minima)
+
+
+def _more(n: int) -> Lines:
+    """How many minima or valleys are not listed."""
+    if n > _MAX_MINIMA:
+        yield f"  … and {n - _MAX_MINIMA} more"
 
 
 def _valleys(report: Sections) -> Lines:
@@ -283,7 +290,7 @@ def _valleys(report: Sections) -> Lines:
     s = report.valleys
     if s is None or s.n_valleys == 1:
         return
-    rows = [["", "state", "basin", "weight", "joins", "over", "barrier"]]
+    rows = [["", "state", "basin", "weight", "joins", "pass", "barrier"]]
     for k, valley in enumerate(s.deepest[:_MAX_MINIMA]):
         pattern = "".join("01"[x == 1] for x in valley.state)
         joins = ["", "", ""]
@@ -295,6 +302,7 @@ def _valleys(report: Sections) -> Lines:
         )
     yield f"{s.n_valleys} valleys: basins of steepest descent, lowest passes to deeper ones"
     yield from table(rows, "><>>>>>")
+    yield from _more(s.n_valleys)
 
 
 #: How names of estimators of entropy are printed.

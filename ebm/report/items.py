@@ -258,8 +258,8 @@ def analyze_items(
     levels, ranges = as_levels(values, labels, codes, keep_missing=missing_at_random)
     l2, l2_biases = _strengths(as_penalty(penalty))
     if not l2_biases:
-        _require_chosen(levels, ranges, labels)
-    start = _flat(ranges, labels)
+        require_chosen(levels, ranges, labels)
+    start = flat_model(ranges, labels)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EbmWarning)
         kind = IncompleteEnsemble if np.isnan(levels).any() else Ensemble
@@ -304,7 +304,7 @@ def _names(data: Any, names: Sequence[str] | None) -> tuple[str, ...]:
     return default_names(shape[1]) if labels is None else tuple(labels)
 
 
-def _require_chosen(levels: NDArray[Any], ranges: NDArray[Any], names: tuple[str, ...]) -> None:
+def require_chosen(levels: NDArray[Any], ranges: NDArray[Any], names: tuple[str, ...]) -> None:
     """Refuse codes that nobody chose, by their numbers in the data."""
     unused = [
         f"{first + level} of {name!r}"
@@ -324,7 +324,7 @@ def _require_chosen(levels: NDArray[Any], ranges: NDArray[Any], names: tuple[str
         )
 
 
-def _flat(ranges: NDArray[Any], names: tuple[str, ...]) -> OrdinalModel:
+def flat_model(ranges: NDArray[Any], names: tuple[str, ...]) -> OrdinalModel:
     """All parameters zero."""
     n = len(names)
     sizes = ranges[:, 1] - ranges[:, 0] + 1

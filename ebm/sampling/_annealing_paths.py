@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._parallel import single_threaded_blas
-from ebm._types import Array
+from ebm._types import Array, Indices
 from ebm.errors import ModelError
-from ebm.forms import LayeredForm, QuadraticForm, TermForm, offered_form
+from ebm.forms import LINEAR_FORMS, LayeredForm, QuadraticForm, offered_form
 from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.models import _couplings
 from ebm.models._library import library_model
@@ -22,7 +23,7 @@ from ebm.sampling._chains import advance
 from ebm.sampling._layer_walks import LayerWalk, layer_ends
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling._tempered_models import Tempered, tempered
-from ebm.sampling.gibbs import Gibbs
+from ebm.sampling.gibbs import Gibbs, Sampler
 from ebm.sampling.samples import ChainState
 from ebm.spaces import Binary, FiniteSpace, Spins
 
@@ -117,9 +118,49 @@ class TemperedPath:
 
     def at(self, fraction: float) -> EnergyModel:
         """A model with a form scaled, which keeps its sweeps; of any other the scaled energy."""
-        if offered_form(self.model) in (QuadraticForm, TermForm):
+        if offered_form(self.model) in LINEAR_FORMS:
             return tempered(self.model, fraction)
         return self.model if fraction == 1 else Tempered(self.model, fraction)
+
+
+class ModelWalk:
+    """Chains along a path by its models, with the members of a :class:`LayerWalk`."""
+
+    def __init__(
+        self, path: CouplingPath | TemperedPath, sampler: Sampler, chains: ChainState
+    ) -> None:
+        self._path, self._sampler, self.chains = path, sampler, chains
+        self._last = 0.0, path.at(0.0)
+
+    def take(self, rows: Indices) -> ModelWalk:
+        """The walk of some of the chains, on the same streams; this one stays where it is."""
+        taken = copy(self)
+        taken.chains = ChainState(self.chains.states[rows], self.chains.streams)
+        return taken
+
+    def move(self, fraction: float, n_sweeps: int) -> None:
+        """Sweeps at a fraction of the path."""
+        self.chains = advance(self._model(fraction), self._sampler, self.chains, n_sweeps)
+
+    def gains(self, before: float, after: float) -> Array:
+        """E_s(x) − E_t(x) of a fraction s and a next one t, (chains,)."""
+        states, models = self.chains.states, (self._model(before), self._model(after))
+        energy = [checked_energy(model, states) for model in models]
+        return energy[0] - energy[1]
+
+    def _model(self, fraction: float) -> EnergyModel:
+        if self._last[0] != fraction:
+            self._last = fraction, self._path.at(fraction)
+        return self._last[1]
+
+
+def walk_along(
+    path: CouplingPath | TemperedPath, sampler: Sampler, chains: ChainState
+) -> ModelWalk | LayerWalk:
+    """Chains that move, are weighed and are chosen along a path, without models where it can."""
+    if path.layers is None or type(sampler) is not Gibbs:
+        return ModelWalk(path, sampler, chains)
+    return LayerWalk(path.layers, path.model.space, chains)
 
 
 def _of_pairs(model: Any, rng: np.random.Generator) -> CouplingPath:

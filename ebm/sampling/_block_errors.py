@@ -23,5 +23,6 @@ def block_numbers(n_chains: int, n_draws: int) -> Indices:
 def jackknife_error(left_out: Array) -> Array:
     """√((B − 1)/B Σ_b (x_b − x̄)²) of values x_b without block b, (B, …) -> (…)."""
     n_blocks = len(left_out)
-    with np.errstate(invalid="ignore"):
+    # Of numbers near the end of their range the error is inf.
+    with np.errstate(invalid="ignore", over="ignore"):
         return np.asarray(np.sqrt((n_blocks - 1) * left_out.var(axis=0)))

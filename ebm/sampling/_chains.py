@@ -27,7 +27,7 @@ from ebm.sampling._ladder import LadderState, LadderSweeper
 from ebm.sampling._streams import LANES, SeededRun, block_slices, new_streams
 from ebm.sampling.gibbs import Sampler, Sweeper
 from ebm.sampling.samples import ChainState, Samples
-from ebm.sampling.sweeper import part_sweeper
+from ebm.sampling.sweeper import advanced, part_sweeper
 from ebm.spaces._fixed_units import FixedUnits
 
 #: Updates of units below which a second thread costs more than it brings.
@@ -133,7 +133,7 @@ def advance(
     jobs = min(number_of_jobs(), start.states.size * n_sweeps // UPDATES_PER_JOB)
 
     def move(work: Any, stream: Words, rows: slice) -> None:
-        sweeper.advance(work, stream, n_sweeps)
+        advanced(sweeper, work, stream, n_sweeps)
 
     return moved(sweeper, start, move, jobs)
 

@@ -17,30 +17,45 @@ from ebm.spaces import HomogeneousSpace
 
 #: Units of a class, on average, from which on their loop is longer than what is around it.
 FEWEST_UNITS = 32
-#: How many times as long tables may be as the couplings that they hold.
-MOST_PADDING = 2.0
+#: Share of the units of a class that have a neighbor at one distance for these to be a row.
+SLIDING_SHARE = 1 / 8
+#: Share of other rows, filled up, up to which their couplings are faster one by one.
+LISTED_SHARE = 0.3
+#: Time of an entry by the kind of its row, and what an update costs more where chains are side by
+#: side, of one chain; more chains share it.
+ENTRY_COSTS, UPDATE_COST = np.array([1, 6, 10]), 85
 
 
 class ColorClasses(NamedTuple):
-    """An order of units by class, ends and largest degrees of the classes, and neighbors (d, n).
+    """An order of units by class, ends of the classes, and couplings in rows of entries.
 
-    Coupling ``used[k]`` of a CSR matrix belongs at ``places[k]`` of a flat table (d, n); where
-    there is none, the neighbor is n.
+    Rows are (first entry, last, kind) as in ``sweep_colors``, with their ends for each class.
+    An entry is a unit, a source and ``used``, which coupling of a CSR matrix it is, −1 for none.
     """
 
     order: Indices
     ends: Indices
-    degrees: Indices
-    neighbors: NDArray[np.int32]
+    row_ends: Indices
+    rows: Indices
+    units: NDArray[np.int32]
+    sources: NDArray[np.int32]
     used: Indices
-    places: Indices
 
-    @property
-    def pay(self) -> bool:
-        """Whether loops over classes are long, and tables not much longer than couplings."""
-        size, n_swept = self.degrees @ np.diff(self.ends), int(self.ends[-1])
-        is_dense = size <= MOST_PADDING * (len(self.used) + n_swept)
-        return bool(is_dense and n_swept >= FEWEST_UNITS * len(self.degrees))
+    def weights(self, values: Array) -> NDArray[np.float32]:
+        """Weights of the entries by the values of the matrix, 0 where there is none."""
+        return np.append(values, 0).astype(np.float32)[self.used]
+
+
+def classes_pay(matrix: Any, n_chains: int) -> bool:
+    """Whether loops over the units of a class are long, and faster than loops over chains."""
+    n = matrix.shape[0]
+    if n_chains * matrix.nnz > UPDATE_COST * n:
+        return False
+    classes = classes_of(matrix)
+    rows = classes.rows
+    cost = int(((rows[:, 1] - rows[:, 0]) * ENTRY_COSTS[rows[:, 2]]).sum())
+    is_long = n >= FEWEST_UNITS * (len(classes.ends) - 1)
+    return is_long and n_chains * cost <= UPDATE_COST * n
 
 
 def classes_of(matrix: Any, n_swept: int | None = None) -> ColorClasses:
@@ -51,7 +66,7 @@ def classes_of(matrix: Any, n_swept: int | None = None) -> ColorClasses:
 
 @lru_cache(maxsize=8)
 def color_classes(starts: bytes, columns: bytes, kind: str, n_swept: int) -> ColorClasses:
-    """Classes for the rows of a CSR matrix as bytes of integers, kept for the next sweeper.
+    """Classes of a CSR matrix as bytes of integers, kept for the next sweeper.
 
     Colors are taken in the order of falling degree, so that units of a class have about as many
     neighbors. Units that are not swept come last.
@@ -65,21 +80,75 @@ def color_classes(starts: bytes, columns: bytes, kind: str, n_swept: int) -> Col
     n_colors = int(colors.max(initial=-1)) + 1
     order = np.argsort(np.where(colors < 0, n_colors, colors), kind="stable")
     ends = np.searchsorted(colors[order[:n_swept]], np.arange(n_colors + 1))
-    rows = np.repeat(np.arange(n), degrees)
-    used = np.flatnonzero(rows < n_swept)
-    ordinal, place = np.arange(len(rows)) - indptr[rows], np.argsort(order)
-    places = ordinal[used] * n_swept + place[rows[used]]
-    largest = np.maximum.reduceat(degrees[order[:n_swept]], ends[:-1])
+    place, units = np.argsort(order), np.repeat(np.arange(n), degrees)
+    used = np.flatnonzero(units < n_swept)
+    used = used[np.argsort(place[units[used]], kind="stable")]
+    units, sources = place[units[used]], place[indices[used]]
+    cuts = np.searchsorted(units, ends)
+    rows: list[_Row] = []
+    row_ends = [0]
+    for size, begin, end in zip(np.diff(ends), cuts[:-1], cuts[1:], strict=True):
+        rows += _rows(int(size), *(part[begin:end] for part in (units, sources, used)))
+        row_ends.append(len(rows))
+    lasts = np.cumsum([0, *(len(row.units) for row in rows)])
+    table = np.column_stack([lasts[:-1], lasts[1:], [row.kind for row in rows]]).astype(np.int64)
+    entries = np.hstack([np.empty((3, 0), dtype=np.int64), *(np.array(row[1:]) for row in rows)])
     # Half as wide as numbers of units are elsewhere: they are read for every update.
-    neighbors = np.full((int(largest.max()), n_swept), n, dtype=np.int32)
-    neighbors.ravel()[places] = place[indices[used]]
-    return ColorClasses(order, ends, largest, neighbors, used, places)
+    narrow = entries[:2].astype(np.int32)
+    return ColorClasses(order, ends, np.array(row_ends), table, *narrow, entries[2])
+
+
+class _Row(NamedTuple):
+    """Entries of one kind."""
+
+    kind: int
+    units: Indices
+    sources: Indices
+    used: Indices
+
+
+def _rows(size: int, units: Indices, sources: Indices, used: Indices) -> list[_Row]:
+    """Rows of a class of so many units, its couplings in the order of its units.
+
+    On a lattice most neighbors are at a few distances; what is left, as at its seams, is listed
+    where it is little.
+    """
+    from ebm._kernels.heat_bath import GATHERED, LISTED, SLIDING
+
+    distances, which = np.unique(sources - units, return_inverse=True)
+    often = np.bincount(which, minlength=len(distances)) >= SLIDING_SHARE * size
+    rows = [
+        _filled(SLIDING, units[at], sources[at], used[at])
+        for at in (np.flatnonzero(which == d) for d in np.flatnonzero(often))
+    ]
+    left = np.flatnonzero(~often[which])
+    if not len(left):
+        return rows
+    starts = np.flatnonzero(np.diff(units[left], prepend=-1))
+    lengths = np.diff(np.append(starts, len(left)))
+    ordinal = np.arange(len(left)) - np.repeat(starts, lengths)
+    if len(left) <= LISTED_SHARE * size * lengths.max():
+        return [*rows, _Row(LISTED, units[left], sources[left], used[left])]
+    turns = (left[ordinal == turn] for turn in range(lengths.max()))
+    return rows + [_filled(GATHERED, units[at], sources[at], used[at]) for at in turns]
+
+
+def _filled(kind: int, units: Indices, sources: Indices, used: Indices) -> _Row:
+    """A row of all units between the first and the last, with no coupling where there is none."""
+    between = np.arange(units[0], units[-1] + 1)
+    all_sources = between + (sources[0] - units[0])
+    if kind:
+        all_sources = np.zeros_like(between)
+    all_used = np.full_like(between, -1)
+    places = units - units[0]
+    all_sources[places], all_used[places] = sources, used
+    return _Row(kind, between, all_sources, all_used)
 
 
 class ColoredSweeper(TwoValued, FormSweeper):
     """Few chains of a sparse machine at center 0, in single precision, class after class.
 
-    Layout (chains, n + 1), units in the order of their classes, a column of zeros last.
+    Layout (chains, n), units in the order of their classes.
     """
 
     chains_last = False
@@ -95,14 +164,21 @@ class ColoredSweeper(TwoValued, FormSweeper):
         return classes_of(self._form.matrix, self.n_swept)
 
     @cached_property
+    def _parts(self) -> tuple[NDArray[Any], ...]:
+        """What the kernel asks for: biases, and the classes with their weights."""
+        order, ends, row_ends, rows, units, sources, _ = self._classes
+        weights = self._classes.weights(self._form.matrix.data)
+        return self._biases[order], ends, row_ends, rows, units, sources, weights
+
+    @cached_property
     def _place(self) -> Indices:
         """Where each unit is."""
         return np.argsort(self._classes.order)
 
     def load(self, states: Array) -> Work:
         """States (chains, n) of the space in the order of their classes."""
-        ordered = super().load(states[:, self._classes.order])
-        return np.concatenate([ordered, np.zeros((len(ordered), 1), ordered.dtype)], axis=1)
+        # Columns that are picked lie one after the other.
+        return np.ascontiguousarray(super().load(states[:, self._classes.order]))
 
     def read(self, work: Work) -> NDArray[np.int8]:
         """The inverse of :meth:`load`."""
@@ -112,12 +188,9 @@ class ColoredSweeper(TwoValued, FormSweeper):
         """Sweeps over the classes."""
         from ebm._kernels.heat_bath import sweep_colors
 
-        rule, (order, ends, degrees, neighbors, used, places) = self._rule(len(work)), self._classes
-        weights = np.zeros(neighbors.shape, dtype=np.float32)
-        weights.ravel()[places] = self._form.matrix.data[used]
-        parts = self._biases[order], ends, degrees, neighbors, weights
+        rule = self._rule(len(work))
         for sweeps in portions(n_sweeps, work.size):
-            sweep_colors(work, *parts, stream, sweeps, *rule, self.gains)
+            sweep_colors(work, *self._parts, stream, sweeps, *rule, self.gains)
 
     def log_weights(self, work: Work) -> Array:
         """½ xWx + b·x."""

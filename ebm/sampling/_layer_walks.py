@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebm._parallel import map_blocks, number_of_jobs
-from ebm._types import Array, Words
+from ebm._types import Array, Indices, Words
 from ebm.forms import LayeredForm, energy_form
 from ebm.model import EnergyModel
 from ebm.models._layers import are_two_valued, binary_layers
@@ -44,6 +45,13 @@ class LayerWalk:
     def chains(self) -> ChainState:
         """The states in the coding of the model, and the streams as they are."""
         return ChainState(self._sweeper.read(self._work), self._streams)
+
+    def take(self, rows: Indices) -> LayerWalk:
+        """The walk of some of the chains, on the same streams; this one stays where it is."""
+        taken = copy(self)
+        taken._work, taken._inputs = self._work[rows], self._inputs[rows]
+        taken._blocks = block_slices(len(rows))
+        return taken
 
     def renew(self) -> None:
         """The product v·U of the states as they are, also where a move was interrupted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._parallel import heed_interrupt
 from ebm._randomness import RandomSource, generator
 from ebm._types import Words
 from ebm.errors import RepeatedNumbersWarning, warn
@@ -20,8 +22,9 @@ from ebm.errors import RepeatedNumbersWarning, warn
 CHAINS_PER_BLOCK = 256
 #: Independent xoshiro256++ generators side by side in one stream.
 LANES = 32
-#: Updates of one call of a kernel, which does not hear Ctrl-C.
-UPDATES_AT_ONCE = 10**8
+#: Updates of the first call of a kernel, which does not hear Ctrl-C, and seconds from which on the
+#: next call is not longer: updates take from half a nanosecond to a microsecond.
+UPDATES_AT_ONCE, LONG_CALL = 10**6, 0.05
 
 
 def new_streams(rng: RandomSource, n_blocks: int) -> Words:
@@ -38,10 +41,15 @@ def block_slices(n_chains: int) -> list[slice]:
 
 
 def portions(n_sweeps: int, n_updates: int) -> Iterator[int]:
-    """Sweeps of so many updates in portions of about a second, between which Ctrl-C is heard."""
+    """Sweeps of so many updates in portions of about LONG_CALL, between which Ctrl-C is heard."""
     step = max(1, UPDATES_AT_ONCE // n_updates)
-    for done in range(0, n_sweeps, step):
-        yield min(step, n_sweeps - done)
+    while n_sweeps:
+        heed_interrupt()
+        step, begun = min(step, n_sweeps), time.perf_counter()
+        yield step
+        n_sweeps -= step
+        if time.perf_counter() - begun < LONG_CALL:
+            step *= 2
 
 
 #: Of how many seeds the latest run is remembered.

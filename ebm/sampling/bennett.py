@@ -276,9 +276,13 @@ def bennett(up: Array, down: Array, weights: Array) -> tuple[float, Array, Array
     n_up, n_down = len(up), float(1 / (weights @ weights))
     m = math.log(n_up / n_down)
     finite = up[np.isfinite(up)]
+    # Counted from a work, f keeps its digits where ln Z is large.
+    origin = float(finite.max())
+    up, down, finite = up - origin, down - origin, finite - origin
     low = float(min(finite.min(), down.min())) - 50
     high = float(max(finite.max(), down.max())) + 50
-    while high - low > 1e-12 * max(1.0, abs(high)):
+    f = high
+    while high - low > 1e-12 * max(1.0, abs(high)) and low < (low + high) / 2 < high:
         f = (low + high) / 2
         balance = expit(up - f - m).sum() - n_down * (weights @ expit(f + m - down))
         low, high = (f, high) if balance > 0 else (low, f)
@@ -288,4 +292,4 @@ def bennett(up: Array, down: Array, weights: Array) -> tuple[float, Array, Array
     parts = n_up * (a - a.mean()), -n_down * len(down) * weights * (b - weights @ b)
     shares = a / a.sum(), weights * b / (weights @ b)
     size = min(float(1 / (share @ share)) for share in shares)
-    return f, parts[0] / slope, parts[1] / slope, size
+    return origin + f, parts[0] / slope, parts[1] / slope, size

@@ -12,11 +12,11 @@ from ebm._arrays import is_sparse
 from ebm._conditioning import form_in_order
 from ebm._types import Array, Indices, Words
 from ebm.errors import ModelError
-from ebm.forms import LayeredForm, QuadraticForm, TermForm, energy_form
+from ebm.forms import FactorForm, LayeredForm, QuadraticForm, TermForm, as_terms, energy_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._layers import are_two_valued, binary_layers
 from ebm.sampling._by_energy import EnergySweeper, MetropolisSweeper
-from ebm.sampling._colored_sweeps import ColoredSweeper, classes_of
+from ebm.sampling._colored_sweeps import ColoredSweeper, classes_pay
 from ebm.sampling._count_sweeps import counted_sweeper
 from ebm.sampling._form_sweepers import FormSweeper, TwoValued, Work
 from ebm.sampling._item_sweeps import item_sweeper
@@ -33,10 +33,6 @@ __all__ = ["Gibbs", "Metropolis", "Sampler", "Sweeper", "uniforms"]
 SITES = 32
 #: Up to so many chains, fields that change only with a flip are faster than matrix products.
 FEW_CHAINS = 16
-#: Up to so many, units that are not coupled are updated side by side, and beyond, chains.
-FEW_COLORED_CHAINS = 12
-#: Sweeps after which fields that change with flips are made anew.
-SWEEPS = 100
 #: How often Metropolis offers a unit another value. Offers of equal energy are always taken, so if
 #: none were left out, units in a fixed order could visit a part of the states only, or return to
 #: each after an even number of sweeps.
@@ -182,8 +178,9 @@ def form_sweeper(form: Any, space: FiniteSpace, n_chains: int) -> FormSweeper | 
         return pair_sweeper(form, space, n_chains)
     if isinstance(form, QuadraticForm) and isinstance(space, Levels):
         return level_sweeper(form, space, n_chains)
-    if isinstance(form, TermForm) and isinstance(space, Binary | Spins):
-        return counted_sweeper(form, space) or TermSweeper(form, space)
+    if isinstance(form, TermForm | FactorForm) and isinstance(space, Binary | Spins):
+        terms = as_terms(form, space)
+        return counted_sweeper(terms, space) or TermSweeper(terms, space)
     return item_sweeper(form, space) if isinstance(form, QuadraticForm) else None
 
 
@@ -198,8 +195,9 @@ def pair_sweeper(
             require_sums(form.matrix, form.vector, name="the model")
             return PairSweeper(form, space, np.float64)
     if is_sparse(origin.matrix):
-        is_colored = n_chains <= FEW_COLORED_CHAINS and classes_of(origin.matrix).pay
-        return (ColoredSweeper if is_colored else SparseSweeper)(origin, space)
+        return (ColoredSweeper if classes_pay(origin.matrix, n_chains) else SparseSweeper)(
+            origin, space
+        )
     return (FewChainsSweeper if n_chains <= FEW_CHAINS else PairSweeper)(origin, space)
 
 
@@ -281,11 +279,12 @@ class FewChainsSweeper(PairSweeper):
         from ebm._kernels.heat_bath import sweep_dense_few
 
         n = self.n_swept or work.shape[1]
-        # Made anew at each call: rounding errors do not add up, and nothing need be kept.
-        fields = work @ self._weights[:, :n] + self._biases[:n]
         among, swept = (np.ascontiguousarray(part) for part in (self._weights[:n, :n], work[:, :n]))
         rule = self._rule(len(work))
-        sweep_dense_few(swept, fields, among, stream, n_sweeps, *rule, self.gains)
+        # Made anew at each call: rounding errors do not add up, and nothing need be kept.
+        fields = work @ self._weights[:, :n] + self._biases[:n]
+        for sweeps in portions(n_sweeps, work.size * n):
+            sweep_dense_few(swept, fields, among, stream, sweeps, *rule, self.gains)
         work[:, :n] = swept
 
 
@@ -505,13 +504,11 @@ class FewChainsLevelsSweeper(LevelsSweeper):
         q, heat, n = self._couplings.q, self._heat(len(work)), self.n_swept or work.shape[1]
         d = n * self._couplings.kept
         among, swept = (np.ascontiguousarray(part) for part in (self._weights[:d, :d], work[:, :n]))
-        for done in range(0, n_sweeps, SWEEPS):
-            # Made anew before rounding errors add up.
-            indicators = self._indicators(np.ascontiguousarray(work.T)).T
-            fields = indicators @ self._weights[:, :d] + self._biases[:d]
-            sweeps = min(SWEEPS, n_sweeps - done)
+        indicators = self._indicators(np.ascontiguousarray(work.T)).T
+        fields = indicators @ self._weights[:, :d] + self._biases[:d]
+        for sweeps in portions(n_sweeps, work.size * d):
             sweep_few_chains(swept, q, fields, among, stream, sweeps, self.offered, heat)
-            work[:, :n] = swept
+        work[:, :n] = swept
 
 
 class SparseLevelsSweeper(LevelsSweeper):

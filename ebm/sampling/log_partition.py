@@ -11,7 +11,6 @@ from ebm._arrays import as_number
 from ebm._randomness import RandomSource
 from ebm.ensembles import Estimate
 from ebm.enumeration import exact
-from ebm.enumeration._frontier import frontier_log_partition, frontier_of
 from ebm.enumeration._limits import describe_size
 from ebm.errors import LimitError, ModelError, NormalizationError
 from ebm.forms import LayeredForm, energy_form
@@ -39,8 +38,8 @@ def log_partition(
         Over a finite space, or a machine with Gaussian visible units. Another temperature is
         another model: ``model.scaled(beta)``.
     method : str, object or callable
-        With ``"auto"`` exact sums where they take less than five seconds, by :func:`ebm.exact` or,
-        for pairs on a graph such as a narrow lattice, over the states of a frontier; elsewhere
+        With ``"auto"`` exact sums by :func:`ebm.exact` where they take less than five seconds, over
+        states or on a graph such as a narrow lattice; elsewhere
         ``ebm.sampling.BennettRatio()``, 100 chains and 500 steps each way; the answer says which.
         Or one of ``ebm.sampling.BennettRatio(…)``,
         ``ebm.sampling.ThermodynamicIntegration(…)``, ``ebm.Annealing(…)`` and
@@ -88,10 +87,6 @@ def log_partition(
             # Real units have no sums; a finite model that is refused has no ln Z either.
             if isinstance(problem, ModelError) and isinstance(model.space, FiniteSpace):
                 raise
-            frontier = frontier_of(model)
-            if frontier is not None and frontier.seconds_of_log_partition < AFFORDABLE:
-                how = f"sums over a frontier of {frontier.width} units"
-                return _exactly(frontier_log_partition(frontier), how)
             method = BennettRatio()
     if callable(getattr(method, "log_partition", None)):
         answer = method.log_partition(model, rng, progress=progress)

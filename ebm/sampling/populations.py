@@ -18,9 +18,8 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
 from ebm.errors import MEMORY_LIMIT, ModelError, PoorWeightsWarning, require_memory, warn
-from ebm.model import EnergyModel, checked_energy
-from ebm.sampling._annealing_paths import path_to
-from ebm.sampling._chains import advance
+from ebm.model import EnergyModel
+from ebm.sampling._annealing_paths import path_to, walk_along
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling.annealing import checked_schedule, positions_of, warn_of_short_path
 from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
@@ -211,34 +210,35 @@ class PopulationAnnealing:
         tick, close = ticker(progress, len(schedule) - 1, "step")
         streams = new_streams(source, len(block_slices(n_all)))
         chains = ChainState(path.draw(n_all, source), streams)
+        walk = walk_along(path, self.sampler or Gibbs(), chains)
         log_partitions = np.full(self.n_populations, path.log_partition)
         families = np.tile(np.arange(self.n_members), (self.n_populations, 1))
 
-        def step(reached: Any, fraction: float) -> Any:
-            chains, log_partitions, families, before = reached
-            now = path.at(fraction)
-            with single_threaded_blas():
-                gains = checked_energy(before, chains.states) - checked_energy(now, chains.states)
-            chosen, log_means = resampled(gains.reshape(families.shape), source)
+        def step(reached: Any, fraction: float, sweeps: int) -> Any:
+            walk, log_partitions, families, last = reached
+            gains = walk.gains(last, fraction).reshape(families.shape)
+            chosen, log_means = resampled(gains, source)
             families = np.take_along_axis(families, chosen, axis=1)
             places = chosen + self.n_members * np.arange(self.n_populations)[:, None]
-            chains = ChainState(chains.states[places.ravel()], chains.streams)
-            chains = advance(now, self.sampler or Gibbs(), chains, self.sweeps)
+            walk = walk.take(places.ravel())
+            walk.move(fraction, sweeps)
             tick()
-            return chains, log_partitions + log_means, families, now
+            return walk, log_partitions + log_means, families, fraction
 
         # One name for all, so that Ctrl-C leaves them together.
-        reached: Any = chains, log_partitions, families, path.at(schedule[0])
+        reached: Any = walk, log_partitions, families, schedule[0]
         n_done = 0
-        with interruptible():
-            for fraction in schedule[1:]:
-                reached, n_done = step(reached, fraction), n_done + 1
-        if n_done < len(schedule) - 1:
-            warn_of_short_path(n_done, len(schedule) - 1)
-            reached = step(reached, 1.0)
+        with single_threaded_blas():
+            with interruptible():
+                for fraction in schedule[1:]:
+                    reached, n_done = step(reached, fraction, self.sweeps), n_done + 1
+            if n_done < len(schedule) - 1:
+                warn_of_short_path(n_done, len(schedule) - 1)
+                # Weights need no sweeps, for which nobody waits after Ctrl-C.
+                reached = step(reached, 1.0, 0)
         close()
-        chains, log_partitions, families, _ = reached
-        states = chains.states.reshape(*families.shape, -1)
+        walk, log_partitions, families, _ = reached
+        states = walk.chains.states.reshape(*families.shape, -1)
         samples = PopulationSamples(model.space, states, log_partitions, families)
         if not samples.is_trusted and self.n_populations >= FEWEST_POPULATIONS:
             warn(

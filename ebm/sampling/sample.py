@@ -31,7 +31,7 @@ from ebm.sampling.samples import (
     SamplingRun,
     require_some,
 )
-from ebm.sampling.sweeper import part_sweeper
+from ebm.sampling.sweeper import advanced, part_sweeper
 from ebm.sampling.tempered_samples import TemperedSamples
 from ebm.spaces._fixed_units import fixed_units
 
@@ -217,11 +217,11 @@ def _swept(
 
     def move(work: Any, stream: Words, rows: slice) -> None:
         if not n_done and burn_in:
-            sweeper.advance(work, stream, burn_in)
+            advanced(sweeper, work, stream, burn_in)
         if counts is not None:
             work.forget_counts()
         for draw in range(n_done, n_done + portion):
-            sweeper.advance(work, stream, run.thin)
+            advanced(sweeper, work, stream, run.thin)
             states = sweeper.read(work)
             if sweeper.n_copies:
                 slots[:, rows, draw] = np.swapaxes(states, 0, 1)

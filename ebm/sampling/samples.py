@@ -29,6 +29,8 @@ from ebm.spaces import StateSpace
 __all__ = ["ChainState", "ContinuousChains", "ContinuousSamples", "Samples", "SamplingRun"]
 
 
+#: Draws of a chain that can be cut in half.
+FEWEST_IN_HALVES = 4
 #: Draws of a chain from which a split R̂ tells whether chains disagree.
 FEWEST_DRAWS = 100
 
@@ -168,26 +170,35 @@ class Samples(Ensemble):
 
     @property
     def r_hat(self) -> Array:
-        """Split R̂ of each unit, (n,); NaN for a unit that never changes."""
+        """Split R̂ of each unit, (n,); NaN for one that never changes, and below four draws."""
         self._warn_of_stuck_units()
         return self._r_hat
 
     @cached_property
     def _r_hat(self) -> Array:
+        if self.chains.shape[1] < FEWEST_IN_HALVES:
+            return np.full(self.space.n, np.nan)
         if self.clamped:
             return np.asarray(mean_of_chains(self.chains, own_means=True).r_hat)
         return split_r_hat(self.chains)
 
     @cached_property
     def ess(self) -> Array:
-        """Effective number of draws for the mean of each unit, (n,); NaN if it never changes."""
+        """Effective number of draws for the mean of each unit, (n,); NaN as :attr:`r_hat` is."""
+        if self.chains.shape[1] < FEWEST_IN_HALVES:
+            return np.full(self.space.n, np.nan)
         self._warn_of_stuck_units()
         series = about_own_means(self.chains) if self.clamped else self.chains
         return effective_sample_size(series)
 
     @property
     def sample_size(self) -> float:  # type: ignore[override]
-        """The smallest effective number of draws over the units that change."""
+        """The smallest effective number of draws over the units that change.
+
+        Of chains of fewer than four draws, whose dependence nothing tells, the number of chains.
+        """
+        if self.chains.shape[1] < FEWEST_IN_HALVES:
+            return float(len(self.chains))
         sizes = self.ess[np.isfinite(self.ess)]
         # Chains that never move are worth one draw.
         return float(sizes.min()) if len(sizes) else 1.0

@@ -12,12 +12,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._parallel import heed_interrupt
 from ebm._types import Array, Indices, Words
 from ebm.errors import ModelError
 from ebm.model import EnergyModel
 from ebm.sampling._streams import LANES
 
 __all__ = ["Sampler", "Sweeper", "uniforms"]
+
+#: Sweeps of one call, between which Ctrl-C is heard, and fields that follow flips are made anew.
+SWEEPS = 100
 
 
 class Sampler(Protocol):
@@ -115,6 +119,13 @@ class Ordered(Sweeper):
     def advance(self, work: Any, stream: Words, n_sweeps: int) -> None:
         """The sweeps of the inner sweeper."""
         self._sweeper.advance(work, stream, n_sweeps)
+
+
+def advanced(sweeper: Sweeper, work: Any, stream: Words, n_sweeps: int) -> None:
+    """Whole sweeps, SWEEPS of them at a time."""
+    for done in range(0, n_sweeps, SWEEPS):
+        heed_interrupt()
+        sweeper.advance(work, stream, min(SWEEPS, n_sweeps - done))
 
 
 def part_sweeper(model: EnergyModel, sampler: Any, n_chains: int, units: Indices) -> Sweeper:

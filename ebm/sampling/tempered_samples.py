@@ -37,6 +37,8 @@ __all__ = ["ReweightedSamples", "TemperedSamples"]
 FEWEST_DRAWS = 50
 #: Rejection from which on two temperatures do not exchange states.
 LARGEST_REJECTION = 0.98
+#: Fewer round trips than this are no evidence that all valleys were visited.
+FEWEST_ROUND_TRIPS = 10
 #: Digits, counted from the largest energy, in which energies are equal.
 DIGITS = 13
 
@@ -152,7 +154,8 @@ class TemperedSamples(Samples):
         PoorWeightsWarning
             If the weights are worth fewer than 50 draws.
         PoorMixingWarning
-            Once, if neighboring temperatures exchange next to no states.
+            Once, if neighboring temperatures exchange next to no states, or if states made fewer
+            than ten round trips between the ends of the ladder.
         """
         beta = as_finite(beta, "beta")
         if not self.betas[-1] <= beta <= 1:
@@ -179,15 +182,24 @@ class TemperedSamples(Samples):
         return ensemble
 
     def _warn_of_gaps(self) -> None:
+        if self.__dict__.get("_said_gaps"):
+            return
+        object.__setattr__(self, "_said_gaps", True)
         poor = np.flatnonzero(self.rejection > LARGEST_REJECTION)
-        if len(poor) and not self.__dict__.get("_said_gaps"):
-            object.__setattr__(self, "_said_gaps", True)
+        if len(poor):
             k = int(poor[0])
             warn(
                 f"states hardly pass between beta={self.betas[k]:.4g} and {self.betas[k + 1]:.4g}: "
                 f"{self.rejection[k]:.1%} of the swaps are rejected, so that their free energies "
                 "cannot be compared; take more temperatures, "
                 "ebm.ParallelTempering.for_model(model) finds them",
+                PoorMixingWarning,
+            )
+        elif self.round_trips < FEWEST_ROUND_TRIPS:
+            warn(
+                f"the chains made {self.round_trips} round trips between the ends of the ladder, "
+                f"fewer than {FEWEST_ROUND_TRIPS}, so that valleys may have been missed and errors "
+                "are not to be trusted: raise n_draws or n_chains",
                 PoorMixingWarning,
             )
 

@@ -13,8 +13,9 @@ from ebm._arrays import as_floats
 from ebm._randomness import RandomSource
 from ebm._types import Array, Indices, Words
 from ebm.errors import EbmError
-from ebm.forms import QuadraticForm, TermForm, offered_form
+from ebm.forms import LINEAR_FORMS, offered_form
 from ebm.model import EnergyModel, checked_energy
+from ebm.sampling._chains import is_allowed
 from ebm.sampling._form_sweepers import FormSweeper
 from ebm.sampling._ladder import SCANS, LadderState, LadderSweeper, LadderWork
 from ebm.sampling._precision import ROUNDING
@@ -150,7 +151,7 @@ class ParallelTempering:
     def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
         """Sweeps of all copies."""
         sampler, n_states = self.sampler or Gibbs(), n_chains * (1 + len(self.betas))
-        if offered_form(model) in (QuadraticForm, TermForm):
+        if offered_form(model) in LINEAR_FORMS:
             moving, exact = (each.sweeper(model, n_states) for each in (sampler, Gibbs()))
             # A sampler of a user's own may have other states, or none but its own temperature.
             if isinstance(exact, FormSweeper) and type(moving) is type(exact):
@@ -236,7 +237,11 @@ class TemperingSweeper(LadderSweeper):
         self.n_copies = len(models) - 1
 
     def take_up(self, states: Array, memory: LadderState) -> LadderWork:
-        """States in slots."""
+        """States in slots; one that its slot forbids, of β = 0 perhaps, is that of the coldest."""
+        states = states.copy()
+        for k, model in enumerate(self._models[1:], 1):
+            forbidden = ~is_allowed(model, states[:, k])
+            states[forbidden, k] = states[forbidden, 0]
         layout = [sweeper.load(states[:, k]) for k, sweeper in enumerate(self._sweepers)]
         return LadderWork(layout, memory)
 

@@ -17,7 +17,7 @@ from ebm.ensembles import Estimate
 from ebm.ensembles.ensemble import Observable
 from ebm.enumeration._frontier import frontier_of
 from ebm.enumeration._limits import Limits, describe_size
-from ebm.errors import EbmError, ModelError, PoorMixingWarning, ShapeError, require_extra, warn
+from ebm.errors import EbmError, ModelError, ShapeError, require_extra
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling import ParallelTempering, TemperedSamples, sample
 from ebm.sampling._block_errors import N_BLOCKS, jackknife_error
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["Thermodynamics", "thermodynamics"]
 
 METHODS = ("auto", "exact", "tempering")
-#: Fewer round trips than this are no evidence that all valleys were visited.
-FEWEST_ROUND_TRIPS = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -284,13 +282,6 @@ def _by_tempering(
     samples: Any = sample(
         cold, ladder, n_draws=n_draws, n_chains=n_chains, burn_in=n_draws // 5, rng=drawing
     )
-    if samples.round_trips < FEWEST_ROUND_TRIPS:
-        warn(
-            f"the chains made {samples.round_trips} round trips between the ends of the ladder, "
-            f"fewer than {FEWEST_ROUND_TRIPS}, so that valleys may have been missed and errors are "
-            "not to be trusted: raise n_draws or n_chains",
-            PoorMixingWarning,
-        )
     draws = samples.slots.reshape(-1, model.space.n).astype(np.float64)
     energies = samples.energies.ravel() / largest if values.is_linear else None
     if energies is not None:
@@ -317,8 +308,8 @@ def _by_tempering(
         found.append(rows[0])
         errors.append([jackknife_error(np.array(column)) for column in zip(*rows[1:], strict=True)])
     method = (
-        f"tempering: {len(samples.betas)} temperatures, {n_chains} chains of {n_draws} draws, "
-        f"{samples.round_trips} round trips"
+        f"tempering: {len(samples.betas)} temperatures, {n_chains} chains of "
+        f"{samples.chains.shape[1]} draws, {samples.round_trips} round trips"
     )
     return Thermodynamics(
         betas,

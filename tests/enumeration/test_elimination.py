@@ -8,10 +8,12 @@ import pytest
 import scipy.sparse
 
 import ebm
-from ebm.enumeration import _elimination
-from ebm.enumeration._elimination import Eliminated, plan_of
+from ebm.enumeration import _elimination, _elimination_plan
+from ebm.enumeration._elimination import Eliminated
 from ebm.enumeration._elimination_ensemble import elimination_of
 from ebm.enumeration._elimination_factors import factors_of
+from ebm.enumeration._elimination_logs import EliminatedInLogs
+from ebm.enumeration._elimination_plan import EliminationPlan, plan_of
 from ebm.enumeration._limits import Limits
 
 
@@ -72,6 +74,20 @@ def test_marginals_of_units_that_share_no_term_are_exact(model):
     expected = np.zeros(model.space.n_values[list(units)])
     np.add.at(expected, tuple(levels[:, list(units)].T), ebm.exact(model).weights)
     np.testing.assert_allclose(graph.marginal(units), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("model", list(models()))
+def test_messages_that_are_made_again_on_the_way_back_are_the_same(model, monkeypatch):
+    graph = eliminated(model)
+    monkeypatch.setattr(_elimination_plan, "ONE_SEGMENT", 0)
+    plan = graph._eliminated.plan
+    cut = Eliminated(graph._factors, EliminationPlan(plan.n_values, plan.order, plan.scopes))
+    assert len(cut.plan.steps) > 1
+    assert cut.log_total == graph._eliminated.log_total
+    for own, other in zip(cut.marginals(), graph._marginals, strict=True):
+        np.testing.assert_array_equal(own, other)
+    draws = [each.draw(50, np.random.default_rng(0)) for each in (cut, graph._eliminated)]
+    np.testing.assert_array_equal(*draws)
 
 
 def test_draws_have_the_exact_probabilities():
@@ -167,6 +183,37 @@ def test_underflow_that_matters_is_refused(monkeypatch):
     assert _elimination.LARGEST_REACH < 708 - 40
 
 
+@pytest.mark.parametrize("model", list(models()))
+def test_sums_of_logs_equal_linear_ones(model):
+    graph = eliminated(model)
+    logs = EliminatedInLogs(graph._factors, graph._eliminated.plan)
+    assert logs.log_total == pytest.approx(graph._eliminated.log_total, abs=1e-12)
+    for own, other in zip(logs.marginals(), graph._marginals, strict=True):
+        np.testing.assert_allclose(own, other, atol=1e-13)
+    levels = logs.draw(20_000, np.random.default_rng(0))
+    for unit, expected in enumerate(graph._marginals[: model.space.n]):
+        shares = np.bincount(levels[:, unit], minlength=len(expected)) / len(levels)
+        np.testing.assert_allclose(shares, expected, atol=0.02)
+
+
+def test_what_underflows_is_summed_in_logs():
+    model = on_graph(nx.path_graph(40), np.random.default_rng(0), 400.0)
+    ensemble = ebm.exact(model)
+    assert ensemble.route == "elimination of width 1"
+    spins, logs = np.array([-1.0, 1.0]), np.zeros(2)
+    couplings, biases = model.couplings.toarray(), model.parameters[:40]
+    for k in range(40):
+        logs = logs + biases[k] * spins
+        if k < 39:
+            logs = np.logaddexp(*(logs[:, None] + couplings[k, k + 1] * np.outer(spins, spins)))
+    assert ensemble.log_partition == pytest.approx(np.logaddexp(*logs), rel=1e-14)
+    ground = ebm.ground_state(model)
+    # 1 − 2 p where a unit differs in another state of probability p.
+    others = ensemble.log_partition + ground.energy
+    np.testing.assert_allclose(ensemble.means(), ground.states[0], atol=2.001 * others)
+    assert (ensemble.sample(3, rng=0) == ground.states[0]).all()
+
+
 def test_a_fit_on_a_sparse_graph_is_exact_maximum_likelihood():
     graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 14), ordering="sorted")
     truth = on_graph(graph, np.random.default_rng(5), 0.4)
@@ -179,10 +226,8 @@ def test_a_fit_on_a_sparse_graph_is_exact_maximum_likelihood():
     np.testing.assert_allclose(*averages, atol=1e-6)
 
 
-@pytest.mark.parametrize("coupling", [0.2, 0.44, 0.7])
-def test_a_torus_of_100_sites_equals_kaufman(coupling):
-    # Four products over momenta, even ones weighing cosh and odd ones sinh.
-    length = 10
+def kaufman(length, coupling):
+    """ln Z of a torus: four products over momenta, even ones weighing cosh and odd ones sinh."""
     energy = np.arccosh(
         np.cosh(2 * coupling) / np.tanh(2 * coupling)
         - np.cos(np.pi * np.arange(2 * length) / length)
@@ -191,10 +236,56 @@ def test_a_torus_of_100_sites_equals_kaufman(coupling):
     half = length / 2 * energy
     odd, even = half[1::2], half[::2]
     products = sum((2 * f(part)).prod() for part in (odd, even) for f in (np.cosh, np.sinh))
-    known = np.log(products / 2) + length**2 / 2 * np.log(2 * np.sinh(2 * coupling))
+    return np.log(products / 2) + length**2 / 2 * np.log(2 * np.sinh(2 * coupling))
+
+
+@pytest.mark.parametrize(("length", "coupling"), [(8, 0.44), (10, 0.2), (10, 0.44), (10, 0.7)])
+def test_tori_equal_kaufman(length, coupling):
     model = uniform_lattice(length, coupling, periodic=True)
+    known = kaufman(length, coupling)
     assert eliminated(model).log_partition == pytest.approx(known, abs=1e-10)
-    assert eliminated(model).log_partition == eliminated(model).log_partition
+
+
+def with_fields(length, stream):
+    """An open lattice of couplings ±.5 and normal fields."""
+    matrix = 0.5 * nx.to_scipy_sparse_array(nx.grid_2d_graph(length, length), dtype=float)
+    upper = scipy.sparse.triu(matrix).tocoo()
+    signs = stream.choice([-1.0, 1.0], upper.nnz)
+    upper = scipy.sparse.csr_array((signs * upper.data, (upper.row, upper.col)), matrix.shape)
+    return ebm.IsingModel(scipy.sparse.csr_array(upper + upper.T), stream.normal(size=length**2))
+
+
+def transferred(model, length):
+    """ln Z of an open lattice, a vector over the states of a row, one site after the other."""
+    couplings, fields = scipy.sparse.csr_array(model.couplings), model.parameters[: length**2]
+    spins, scale = np.array([-1.0, 1.0]), 0.0
+    vector = np.ones((2,) * length)
+    for site in range(length**2):
+        row, column = divmod(site, length)
+        if row:
+            old = np.exp(couplings[site, site - length] * np.outer(spins, spins))
+            vector = np.moveaxis(np.tensordot(old, vector, (1, column)), 0, column)
+        weights = np.exp(fields[site] * spins).reshape((2,) + (1,) * (length - column - 1))
+        vector = vector * weights
+        if column:
+            pair = np.exp(couplings[site, site - 1] * np.outer(spins, spins))
+            vector = vector * pair.reshape((2, 2) + (1,) * (length - column - 1))
+        scale, vector = scale + np.log(vector.max()), vector / vector.max()
+    return scale + np.log(vector.sum())
+
+
+def test_an_open_lattice_with_fields_equals_a_transfer_by_rows():
+    model = with_fields(9, np.random.default_rng(2))
+    ensemble = eliminated(model)
+    assert ensemble.log_partition == pytest.approx(transferred(model, 9), abs=1e-11)
+    wrong = with_fields(9, np.random.default_rng(2))
+    wrong = wrong.with_parameters(wrong.parameters + 1e-8 * np.arange(len(wrong.parameters)))
+    assert abs(transferred(wrong, 9) - ensemble.log_partition) > 1e-9
+    i, j = model.pairs
+    pairs = ensemble.covariances(i, j) + ensemble.means()[i] * ensemble.means()[j]
+    averages = np.concatenate([ensemble.means(), pairs])
+    slope = 1e-8 * np.arange(len(averages)) @ averages
+    assert transferred(wrong, 9) - ensemble.log_partition == pytest.approx(slope, rel=1e-3)
 
 
 def plus_minus_lattice(length, seed, beta):

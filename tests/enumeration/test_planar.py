@@ -276,3 +276,56 @@ def test_a_ring_and_isolated_units_count_their_ground_states():
     bonds = [(u, v, -1.0) for u, v in ring.edges]
     assert planar_ground(spins(7, bonds)) == (-3, 10 * 4)
     assert planar_ground(spins(3, [])) == (0, 8)
+
+
+def relabelled(model, rng):
+    """The same energy of the same units in another order, and the order."""
+    order = rng.permutation(model.space.n)
+    matrix = model.quadratic_form().dense().matrix[np.ix_(order, order)]
+    return ebm.IsingModel(matrix, np.zeros(model.space.n)), order
+
+
+@pytest.mark.parametrize(
+    ("shape", "triangular"), [((5, 5), False), ((6, 9), False), ((5, 7), True), ((6, 5), True)]
+)
+def test_tori_are_found_whatever_their_units_are_called(shape, triangular):
+    rng = np.random.default_rng(0)
+    graph = ebm.lattice(shape, triangular=triangular, negative=0.5, coupling=0.4, rng=2)
+    model = ebm.from_graph(graph)
+    moved, order = relabelled(model, rng)
+    ensembles = by_pfaffians(model), by_pfaffians(moved)
+    sums = [ensemble.log_partition for ensemble in ensembles]
+    assert sums[0] == pytest.approx(sums[1], rel=1e-13)
+    i, j = 0, int(np.flatnonzero(order == order[0] ^ 1)[0])
+    pair = ensembles[0].pair_average(int(order[i]), int(order[j]))
+    assert ensembles[1].pair_average(i, j) == pytest.approx(pair, abs=1e-12)
+    if not triangular:
+        assert planar_ground(moved) == planar_ground(model)
+
+
+@pytest.mark.parametrize("triangular", [False, True])
+def test_tori_that_lack_bonds_equal_enumeration(triangular):
+    graph = ebm.lattice((4, 4), triangular=triangular, negative=0.5, rng=5)
+    for bond in [(0, 1), (5, 9), (3, 15), (10, 11)]:
+        graph.remove_edge(*bond)
+    model = ebm.from_graph(graph)
+    assert not networkx.check_planarity(graph)[0]
+    ensemble, second = require_equal(model)
+    np.testing.assert_allclose(ensemble.moments().second, second, atol=1e-10)
+    energies = model.energy(ebm.exact(model).states)
+    lowest = energies.min()
+    assert planar_ground(model) == (lowest, np.isclose(energies, lowest).sum())
+
+
+def test_other_graphs_of_four_neighbors_are_no_tori():
+    bonds = random_bonds(
+        networkx.random_regular_graph(4, 36, seed=0).edges, np.random.default_rng(0)
+    )
+    assert by_pfaffians(spins(36, bonds)) is None
+    # A torus whose rows are joined shifted by one is another graph.
+    twisted = networkx.circulant_graph(35, [1, 6])
+    assert by_pfaffians(spins(35, [(u, v, 1.0) for u, v in twisted.edges])) is None
+    diluted = ebm.lattice((6, 6))
+    diluted.remove_edge(0, 1)
+    moved, _ = relabelled(ebm.from_graph(diluted), np.random.default_rng(1))
+    assert "if no bond is missing" in _planar.why_not_planar(moved)

@@ -11,7 +11,7 @@ import pytest
 import ebm
 from ebm.enumeration import _uniform_ensemble
 from ebm.enumeration._limits import Limits
-from ebm.enumeration._uniform_ensemble import UniformEnumeration, classes_of
+from ebm.enumeration._uniform_ensemble import UniformEnsemble, classes_of
 from ebm.errors import EnumerationLimitError, PrecisionError
 from ebm.forms import summable_form
 from tests import oracles
@@ -31,7 +31,7 @@ def in_classes(labels, kind, seed=0, center=None):
 def by_numbers(model):
     form = summable_form(model)
     classes = classes_of(form, model.space, 1e6)
-    return UniformEnumeration(model, model.space, form, classes, Limits())
+    return UniformEnsemble(model, model.space, form, classes, Limits())
 
 
 def check(model):
@@ -88,7 +88,7 @@ def test_a_thousand_units_take_no_time_and_curie_weiss_orders():
     n, coupling, field = 3000, 1.3, 0.01
     model = ebm.IsingModel(coupling / n * (1 - np.eye(n)), np.full(n, field))
     ensemble = ebm.exact(model)
-    assert isinstance(ensemble, UniformEnumeration)
+    assert isinstance(ensemble, UniformEnsemble)
     assert "3000 units" in ensemble.route
     m = np.linspace(-3, 3, 200001)
     logs = -0.5 * n * coupling * m**2 + n * np.logaddexp(
@@ -112,7 +112,7 @@ def test_exact_chooses_classes_where_they_cost_less_and_keeps_the_names():
     np.fill_diagonal(weights, 0)
     model = ebm.IsingModel(weights, 0.1 * rng.normal(size=3)[labels], names=names)
     ensemble = ebm.exact(model)
-    assert isinstance(ensemble, UniformEnumeration)
+    assert isinstance(ensemble, UniformEnsemble)
     assert ensemble.moments().space.names == model.space.names
     draws = ensemble.sample(20000, rng=2)
     np.testing.assert_allclose(draws.mean(axis=0), ensemble.moments().mean, atol=0.04)
@@ -130,7 +130,7 @@ def test_a_function_of_the_count_joins_in():
 
     form, count = pairs_and_count(summable_form(small), n)
     classes = classes_of(form, small.space, 1e6)
-    ensemble = UniformEnumeration(small, small.space, form, classes, Limits(), count)
+    ensemble = UniformEnsemble(small, small.space, form, classes, Limits(), count)
     log_z, _ = oracles.distribution(small)
     assert ensemble.log_partition == pytest.approx(log_z, rel=1e-13)
     np.testing.assert_allclose(ensemble.moments().covariance, oracles.moments(small)[1], atol=1e-13)
@@ -165,14 +165,14 @@ def test_too_many_numbers_are_refused_as_before():
 MUTANTS = [
     (_uniform_ensemble.Class, "own_log_weights", "- squares)", ")"),
     (_uniform_ensemble, "log_binomials", "(n - k)", "(n - k + 1)"),
-    (UniformEnumeration, "_moments", "(m * (m - 1))", "(m * m)"),
+    (UniformEnsemble, "_moments", "(m * (m - 1))", "(m * m)"),
 ]
 
 
 @pytest.mark.parametrize(("owner", "name", "right", "wrong"), MUTANTS, ids=[m[1] for m in MUTANTS])
 def test_a_wrong_formula_is_found(monkeypatch, owner, name, right, wrong):
     function = getattr(owner, name)
-    if owner is UniformEnumeration:
+    if owner is UniformEnsemble:
         function = vars(owner)[name].func
     source = textwrap.dedent(inspect.getsource(function))
     assert right in source
@@ -180,7 +180,7 @@ def test_a_wrong_formula_is_found(monkeypatch, owner, name, right, wrong):
     source = "from __future__ import annotations\n" + source.replace(right, wrong)
     exec(source, vars(sys.modules[_uniform_ensemble.__name__]), names)
     changed = names[name]
-    if owner is UniformEnumeration:
+    if owner is UniformEnsemble:
         changed.__set_name__(owner, name)
     monkeypatch.setattr(owner, name, changed)
     with pytest.raises(AssertionError):

@@ -218,6 +218,23 @@ def test_a_number_beyond_double_precision_is_found_by_residues():
     assert ground.energy == -k
 
 
+def test_numbers_that_no_ground_state_is_made_of_may_be_rounded(monkeypatch):
+    """A hub that frees 60 spins, 2^60 states, where it is not in its own ground state."""
+    couplings = np.zeros((61, 61))
+    couplings[0, 1:] = couplings[1:, 0] = 1
+    model = ebm.IsingModel(couplings, np.ones(61))
+    passes, least_pass = [], _removal._least_pass
+    monkeypatch.setattr(
+        _removal, "_least_pass", lambda *call: passes.append(call) or least_pass(*call)
+    )
+    assert ebm.ground_state(model).degeneracy == 1
+    assert len(passes) == 1
+    assert ebm.ground_state(ebm.IsingModel(couplings, [0.0, *np.ones(60)])).degeneracy == 1
+    # A field against it makes them the ground states, which residues then count.
+    assert ebm.ground_state(ebm.IsingModel(couplings, [-200.0, *np.ones(60)])).degeneracy == 2**60
+    assert len(passes) > 3
+
+
 def test_many_levels_and_ties_within_rounding():
     """Couplings of .1 are no binary fractions: energies that are equal stay so."""
     model = graph_model(12, [0.1, -0.1, 0.3], 20, 3)

@@ -183,7 +183,7 @@ class TestTheWalk:
         alone = run()
         with ThreadPoolExecutor(2) as pool:
             np.testing.assert_array_equal(run(executor=pool), alone)
-        path = tmp_path / "chains.npz"
+        path = tmp_path / "chains"
         np.testing.assert_array_equal(run(checkpoint=path), alone)
         np.testing.assert_array_equal(run(checkpoint=path), alone)
         with pytest.raises(EbmError, match="prior"):

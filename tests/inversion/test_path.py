@@ -302,7 +302,7 @@ class TestCheckpoints:
             ({"strengths": 9}, "strengths: their number, the largest or the smallest differs"),
             ({"solver": ebm.ProximalNewton(1e-8)}, "tolerance"),
         ]:
-            with pytest.raises(EbmError, match=f"belongs to a fit with another {said}"):
+            with pytest.raises(EbmError, match=f"belongs to a run with another {said}"):
                 self.of(family, loss, checkpoint=file, **other)
         another = ebm.Likelihood() if isinstance(loss, Pseudolikelihood) else Pseudolikelihood()
         with pytest.raises(EbmError, match=rf"another loss: {type(loss).__name__}\("):

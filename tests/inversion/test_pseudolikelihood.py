@@ -520,7 +520,7 @@ class TestCheckpoints:
     def test_another_fit_is_refused(self, tmp_path, change, said):
         path = tmp_path / "fit.npz"
         self.fit(path)
-        with pytest.raises(EbmError, match=f"belongs to a fit with {said}"):
+        with pytest.raises(EbmError, match=f"belongs to a run with {said}"):
             self.fit(path, **change)
 
     def test_another_loss_is_refused_by_its_solver(self, tmp_path):

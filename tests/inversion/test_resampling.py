@@ -156,7 +156,7 @@ def test_what_is_no_scheme_is_refused(scheme):
 
 
 def test_a_checkpoint_belongs_to_one_scheme(tmp_path):
-    path = tmp_path / "answers.npz"
+    path = tmp_path / "answers"
     bootstrap(tap, ROWS, n_resamples=4, rng=1, checkpoint=path)
     with pytest.raises(EbmError, match="scheme"):
         bootstrap(tap, ROWS, scheme=BlockResampling(5), n_resamples=4, rng=1, checkpoint=path)

@@ -239,7 +239,7 @@ class TestDivisions:
         np.testing.assert_array_equal(one.frequencies, other.frequencies)
         again = stability_selection(path, n_halves=6, rng=5, checkpoint=file)
         np.testing.assert_array_equal(one.frequencies, again.frequencies)
-        with pytest.raises(EbmError, match="belongs to a fit with another rng"):
+        with pytest.raises(EbmError, match="belongs to a run with another rng"):
             stability_selection(path, n_halves=6, rng=6, checkpoint=file)
 
     def test_stable_couplings_are_those_of_the_ring(self):
@@ -295,10 +295,10 @@ class TestDivisions:
             tmp_path / "folds.npz",
         )
         cross_validation(path, n_folds=2, rng=0, checkpoint=file)
-        with pytest.raises(EbmError, match="belongs to a fit with another task"):
+        with pytest.raises(EbmError, match="belongs to a run with another task"):
             stability_selection(path, n_halves=2, rng=0, checkpoint=file)
         other = replace(path, penalty=ebm.Penalty(l2=0.1))
-        with pytest.raises(EbmError, match="belongs to a fit with another l2"):
+        with pytest.raises(EbmError, match="belongs to a run with another l2"):
             cross_validation(other, n_folds=2, rng=0, checkpoint=file)
 
     def test_a_half_without_a_minimum_is_said(self):

@@ -288,7 +288,7 @@ class TestZeros:
             resumed = ebm.fit(flat(BINARY), TABLE, solver=PRECISE, **how)
             np.testing.assert_array_equal(resumed.model.parameters, whole.model.parameters)
             assert resumed.history == whole.history
-        with pytest.raises(EbmError, match="belongs to a fit with another l1"):
+        with pytest.raises(EbmError, match="belongs to a run with another l1"):
             ebm.fit(flat(BINARY), TABLE, solver=PRECISE, **{**how, "penalty": penalty_of(0.02)})
 
     def test_rows_are_counts(self, loss):

@@ -240,7 +240,7 @@ class TestCheckpointsOfABootstrap:
     ROWS = np.random.default_rng(4).integers(0, 2, (60, 3))
 
     def test_more_resamples_go_on(self, tmp_path):
-        path = tmp_path / "answers.npz"
+        path = tmp_path / "answers"
         bootstrap(tap, self.ROWS, n_resamples=5, rng=3, checkpoint=path)
         longer = bootstrap(tap, self.ROWS, n_resamples=9, rng=3, checkpoint=path)
         fresh = bootstrap(tap, self.ROWS, n_resamples=9, rng=3)
@@ -256,7 +256,7 @@ class TestCheckpointsOfABootstrap:
         ],
     )
     def test_answers_of_another_bootstrap_are_refused(self, tmp_path, method, rows, rng, said):
-        path = tmp_path / "answers.npz"
+        path = tmp_path / "answers"
         first = partial(mean_field, pseudocount=1)
         bootstrap(first, self.ROWS, n_resamples=3, rng=3, checkpoint=path)
         with pytest.raises(EbmError, match=said):
@@ -264,14 +264,16 @@ class TestCheckpointsOfABootstrap:
 
     @pytest.mark.parametrize("checkpoint", ["", 1, b"a.npz", object()])
     def test_a_checkpoint_is_a_path(self, checkpoint):
-        with pytest.raises(EbmError, match="checkpoint must be the path of a file"):
+        with pytest.raises(EbmError, match="checkpoint must be the path of a folder"):
             bootstrap(tap, self.ROWS, n_resamples=3, checkpoint=checkpoint)
 
-    def test_a_folder_is_none(self, tmp_path):
-        with pytest.raises(EbmError, match="is a folder"):
-            bootstrap(tap, self.ROWS, n_resamples=3, checkpoint=tmp_path)
+    def test_a_file_is_none_and_its_parent_must_be_there(self, tmp_path):
+        file = tmp_path / "a.npz"
+        file.write_bytes(b"")
+        with pytest.raises(EbmError, match="is a file"):
+            bootstrap(tap, self.ROWS, n_resamples=3, checkpoint=file)
         with pytest.raises(FileNotFoundError, match="no such folder"):
-            bootstrap(tap, self.ROWS, n_resamples=3, checkpoint=tmp_path / "none" / "a.npz")
+            bootstrap(tap, self.ROWS, n_resamples=3, checkpoint=tmp_path / "none" / "answers")
 
 
 class TestWhatResamplesGive:
@@ -279,7 +281,7 @@ class TestWhatResamplesGive:
 
     @pytest.mark.parametrize("executor", ["threads", 1, ThreadPoolExecutor, []])
     def test_an_executor_is_an_object_of_its_kind(self, executor):
-        with pytest.raises(EbmError, match=r"executor must be one of concurrent\.futures"):
+        with pytest.raises(EbmError, match="executor must have submit"):
             bootstrap(tap, self.ROWS, n_resamples=3, executor=executor)
 
     def test_what_cannot_go_to_other_processes_is_said(self):

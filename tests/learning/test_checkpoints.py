@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm._checkpoints import fingerprint
+from ebm._checkpoints import _digest_of, fingerprint
 from ebm.errors import EbmError, FileFormatError
 from ebm.learning import Decay
 from tests.learning.stepping import fit
@@ -47,6 +47,14 @@ def train(model=None, rows=ROWS, **changes):
         "rng": 7,
     } | changes
     return fit(start() if model is None else model, rows, **settings)
+
+
+def write_signed(path, arrays):
+    """Write the arrays of a checkpoint after an edit, as a run in which they are so would."""
+    header = json.loads(str(arrays["ebm_checkpoint"]))
+    of_state = {name: array for name, array in arrays.items() if name.startswith("state")}
+    header["digest"] = _digest_of(header["settings"], of_state)
+    np.savez(path, **of_state | {"ebm_checkpoint": np.array(json.dumps(header))})
 
 
 def check_same(first, second):
@@ -123,7 +131,7 @@ def test_a_checkpoint_of_another_fit_is_refused_by_name(tmp_path, change, name):
     path = tmp_path / "run.npz"
     train(n_epochs=1, checkpoint=path)
     before = path.read_bytes()
-    with pytest.raises(EbmError, match=f"belongs to a fit with another {name}: "):
+    with pytest.raises(EbmError, match=f"belongs to a run with another {name}: "):
         train(n_epochs=2, checkpoint=path, **change)
     assert path.read_bytes() == before
 
@@ -272,7 +280,7 @@ def test_a_history_that_is_no_table_is_damage(tmp_path):
     path = tmp_path / "run.npz"
     train(n_epochs=1, checkpoint=path)
     arrays = dict(np.load(path))
-    np.savez(path, **arrays | {"state.history": np.array("x")})
+    write_signed(path, arrays | {"state.history": np.array("x")})
     with pytest.raises(FileFormatError, match="damaged checkpoint"):
         train(checkpoint=path)
 
@@ -318,22 +326,26 @@ def test_an_array_of_another_shape_is_named_with_its_file(name, edit, tmp_path):
         edited = {name: x for name, x in whole.items() if name != field}
         if edit != "none":
             edited[field] = array[..., :-1] if edit == "shorter" else array[None]
-        np.savez(path, **edited)
+        write_signed(path, edited)
         name_of_field = field.removeprefix("state.").removeprefix("state.")
         with pytest.raises(FileFormatError, match=rf"run\.npz is a damaged.*{name_of_field}"):
             ebm.fit(PAIRS, ROWS, checkpoint=path, **SOLVERS[name](3))
 
 
 def test_an_edited_file_of_resamples_is_named(tmp_path):
-    path = tmp_path / "answers.npz"
-    ebm.inversion.bootstrap(ebm.inversion.tap, ROWS, n_resamples=3, rng=0, checkpoint=path)
-    whole = dict(np.load(path))
-    field = next(name for name in whole if name.endswith("1.parameters"))
+    path = tmp_path / "answers"
+
+    def again():
+        ebm.inversion.bootstrap(ebm.inversion.tap, ROWS, n_resamples=3, rng=0, checkpoint=path)
+
+    again()
+    file = path / "000001.npz"
+    whole = dict(np.load(file))
     for edited in (
-        whole | {field: whole[field][:-1]},
-        {k if k != field else "state.one.parameters": x for k, x in whole.items()},
-        {k if k != field else "state.1.something": x for k, x in whole.items()},
+        whole | {"state.parameters": whole["state.parameters"][:-1]},
+        whole | {"state.parameters": whole["state.parameters"] + 1e-9},
+        {name: array for name, array in whole.items() if name != "state.parameters"},
     ):
-        np.savez(path, **edited)
-        with pytest.raises(FileFormatError, match=r"damaged checkpoint.*parameters"):
-            ebm.inversion.bootstrap(ebm.inversion.tap, ROWS, n_resamples=3, rng=0, checkpoint=path)
+        np.savez(file, **edited)
+        with pytest.raises(FileFormatError, match=r"000001\.npz is a damaged checkpoint"):
+            again()

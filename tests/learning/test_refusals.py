@@ -40,7 +40,9 @@ class TestExactFits:
             (bare_potts(53, 21), level_rows(53, 21)),
             (
                 # Triples that couple every two units: a graph no order makes narrow.
-                ebm.InteractionModel(dict.fromkeys(combinations(range(60), 3), 0.0), ebm.Binary(60)),
+                ebm.InteractionModel(
+                    dict.fromkeys(combinations(range(60), 3), 0.0), ebm.Binary(60)
+                ),
                 level_rows(60, 2),
             ),
             (ebm.BoltzmannMachine(np.zeros((60, 60)), np.zeros(60)), level_rows(60, 2)),

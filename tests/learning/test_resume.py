@@ -190,12 +190,12 @@ def test_a_run_of_another_solver_is_refused(tmp_path):
     ebm.fit(PAIRS, ROWS, solver=ebm.Newton(), checkpoint=path)
     assert path.exists()
     for solver in (ebm.LBFGS(), ebm.GradientSteps()):
-        with pytest.raises(ebm.EbmError, match="belongs to a fit with another"):
+        with pytest.raises(ebm.EbmError, match="belongs to a run with another"):
             ebm.fit(PAIRS, ROWS, solver=solver, checkpoint=path)
     with pytest.raises(ebm.EbmError, match="another tolerance"):
         ebm.fit(PAIRS, ROWS, solver=ebm.Newton(tolerance=1e-5), checkpoint=path)
     for penalty in (ebm.Penalty(l2=0.1), ebm.Penalty(free=np.arange(10) != 3), TIED):
-        with pytest.raises(ebm.EbmError, match="belongs to a fit with another"):
+        with pytest.raises(ebm.EbmError, match="belongs to a run with another"):
             ebm.fit(PAIRS, ROWS, penalty=penalty, solver=ebm.Newton(), checkpoint=path)
 
 

@@ -240,9 +240,8 @@ ALWAYS_DOUBLE = {"ebm.sampling._precision.LARGEST_SUM": 0.0}
 ALWAYS_SPARSE = {"ebm.sampling._rows.SPARSE": 1.0}
 FEW = {"ebm.sampling.gibbs.FEW_CHAINS": 10**9}
 COLORED = {
-    "ebm.sampling.gibbs.FEW_COLORED_CHAINS": 10**9,
+    "ebm.sampling._colored_sweeps.UPDATE_COST": 10**9,
     "ebm.sampling._colored_sweeps.FEWEST_UNITS": 0,
-    "ebm.sampling._colored_sweeps.MOST_PADDING": 1e9,
 }
 BETAS = (0.6, 0.2)
 TEMPERING = ebm.ParallelTempering(BETAS)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ebm
+from ebm._kernels.heat_bath import LISTED, SLIDING
 from ebm.sampling._colored_sweeps import ColoredSweeper, classes_of
 from ebm.sampling.gibbs import SparseSweeper
 from tests.statistical import check_mean
@@ -36,17 +37,29 @@ def test_no_two_units_of_a_class_are_coupled_and_each_has_its_neighbors(name, n_
     classes = classes_of(matrix, n_swept)
     assert sorted(classes.order) == list(range(n))
     assert sorted(classes.order[: n_swept or n]) == list(range(n_swept or n))
-    weights = np.zeros(classes.neighbors.shape)
-    weights.ravel()[classes.places] = matrix.data[classes.used]
-    dense = matrix.toarray()
+    weights, dense = classes.weights(matrix.data), matrix.toarray()
+    assert (classes.rows[:, 0] < classes.rows[:, 1]).all()
     for k, (start, stop) in enumerate(zip(classes.ends[:-1], classes.ends[1:], strict=True)):
         own = classes.order[start:stop]
         assert not dense[np.ix_(own, own)].any()
-        for place, unit in enumerate(own, start):
-            row = np.zeros(n + 1)
-            degree = classes.degrees[k]
-            np.add.at(row, classes.neighbors[:degree, place], weights[:degree, place])
-            assert np.array_equal(row[:n], dense[unit][classes.order])
+        found = np.zeros((n, n))
+        for first, last, kind in classes.rows[classes.row_ends[k] : classes.row_ends[k + 1]]:
+            units, sources = classes.units[first:last], classes.sources[first:last]
+            assert ((units >= start) & (units < stop)).all()
+            assert (np.diff(units) == 1).all() or kind == LISTED
+            assert (np.diff(sources) == 1).all() or kind != SLIDING
+            np.add.at(found, (units, sources), weights[first:last])
+        assert np.array_equal(found[start:stop], np.float32(dense[np.ix_(own, classes.order)]))
+
+
+def test_neighbors_on_a_lattice_are_at_a_few_distances_but_for_its_seams():
+    matrix = ebm.from_graph(ebm.lattice((32, 32), coupling=0.3)).quadratic_form().matrix
+    classes = classes_of(matrix)
+    kinds, sizes = classes.rows[:, 2], classes.rows[:, 1] - classes.rows[:, 0]
+    assert list(kinds) == [*[SLIDING] * 5, LISTED] * 2
+    assert list(sizes[kinds == LISTED]) == [64, 64]
+    # Neighbors to the left and to the right are in turn at two distances.
+    assert sizes.sum() < 1.3 * matrix.nnz
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,10 @@
 """Ctrl-C during chains, and memory that does not grow with their sweeps."""
 
+import os
+import signal
+import subprocess
 import sys
+import time
 import tracemalloc
 from dataclasses import dataclass, field
 
@@ -149,3 +153,99 @@ def test_an_interrupt_of_both_ways_is_raised():
     settings = ebm.Annealing(n_chains=50, n_steps=40, sampler=Interrupted(30))
     with pytest.raises(KeyboardInterrupt):
         ebm.log_partition(kernels.pairs(), ebm.sampling.BennettRatio(settings), rng=0)
+
+
+def run_and_interrupt(call, seconds):
+    """Seconds from SIGINT to the end of a call in a process of two threads."""
+    code = (
+        "import signal, sys, time, numpy as np, ebm\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "model = ebm.from_graph(ebm.lattice((16, 16), coupling=0.4))\n"
+        "run = lambda sampler, burn_in: ebm.sample(\n"
+        "    model, sampler, n_draws=1, n_chains=520, burn_in=burn_in, rng=1)\n"
+        f"sampler = {call}\n"
+        "run(sampler, 1)\n"
+        "print('ready', flush=True)\n"
+        "try:\n"
+        "    run(sampler, 10**6)\n"
+        "except KeyboardInterrupt:\n"
+        "    print(time.time(), flush=True)\n"
+        "    run(sampler, 1)\n"
+        "    print('again', flush=True)\n"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(seconds)
+        sent = time.time()
+        process.send_signal(signal.SIGINT)
+        # A thread that does not hear it would take minutes.
+        output = process.communicate(timeout=60)[0].split()
+    assert output[1:] == ["again"]
+    return float(output[0]) - sent
+
+
+@pytest.mark.parametrize("sampler", ["ebm.Gibbs()", "ebm.SwendsenWang()", "ebm.Wolff(64)"])
+def test_an_interrupt_is_heard_by_all_threads_between_portions_of_sweeps(sampler):
+    """Not at the end of a long burn-in, and the next call is right."""
+    assert run_and_interrupt(sampler, 0.5) < 5
+
+
+@pytest.mark.parametrize(
+    ("model", "kernel"),
+    [
+        (kernels.pairs(), "ebm._kernels.heat_bath.sweep_dense_few"),
+        (kernels.levels(), "ebm._kernels.levels.sweep_few_chains"),
+    ],
+)
+def test_fields_that_follow_flips_are_made_anew_every_hundred_sweeps(model, kernel, monkeypatch):
+    """Else their rounding errors would add up along a burn-in, or between thinned draws."""
+    home, name = kernel.rsplit(".", 1)
+    original, fields, calls = getattr(sys.modules[home], name), [], []
+
+    def counted(*parts):
+        place = 1 if name == "sweep_dense_few" else 2
+        if not fields or parts[place] is not fields[-1]:
+            fields.append(parts[place])
+            calls.append(0)
+        calls[-1] += parts[place + 3]
+        return original(*parts)
+
+    monkeypatch.setattr(kernel, counted)
+    run = SamplingRun(thin=150)
+    ebm.sample(model, n_draws=2, burn_in=250, rng=1, run=run)
+    assert calls == [100, 100, 50, 100, 50, 100, 50]
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys, threading, time
+import ebm
+
+def interrupt():
+    # As soon as the import has begun.
+    while {first!r} not in sys.modules:
+        time.sleep(0.0005)
+    time.sleep({delay})
+    os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Thread(target=interrupt, daemon=True).start()
+machine = ebm.BoltzmannMachine([[0, 1], [1, 0]], [0, 0])
+try:
+    {work}
+    time.sleep(1)
+except KeyboardInterrupt:
+    print("interrupted")
+{work}
+print("works")
+"""
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.03, 0.1])
+def test_an_interrupt_in_the_first_import_of_numba_leaves_a_session_that_works(delay):
+    script = INTERRUPTED_IMPORT.format(
+        first="numba.core", delay=delay, work="ebm.sample(machine, n_draws=10, rng=0)"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.stdout.split() == ["interrupted", "works"], run.stderr

@@ -106,3 +106,37 @@ def test_an_interrupt_within_a_move_leaves_one_step_to_the_model(monkeypatch):
 
 def test_weights_that_single_precision_would_round_take_the_other_way():
     assert path_to(machine(6, 4, 1e5), np.random.default_rng(0)).layers is None
+
+
+def test_chains_that_are_taken_weigh_and_move_as_chains_that_stand_there():
+    """The walk that they are taken from stays, as Ctrl-C may come before the next step."""
+    model, rows = machine(8, 5, 1.0), np.array([3, 3, 0, 7, 7])
+    path = path_to(model, np.random.default_rng(0))
+    walk = walk_of(model, path, model.space.random(9, 1))
+    states = walk.chains.states
+    taken = walk.take(rows)
+    np.testing.assert_array_equal(taken.chains.states, states[rows])
+    np.testing.assert_array_equal(taken.gains(0.2, 0.7), walk.gains(0.2, 0.7)[rows])
+    fresh = walk_of(model, path, states[rows])
+    taken.move(0.7)
+    fresh.move(0.7)
+    np.testing.assert_array_equal(taken.chains.states, fresh.chains.states)
+    np.testing.assert_array_equal(walk.chains.states, states)
+
+
+def test_populations_of_two_valued_layers_make_no_model_a_step(monkeypatch):
+    made, original = [], ebm.RestrictedBoltzmannMachine.with_parameters
+
+    def counted(self, parameters):
+        made.append(1)
+        return original(self, parameters)
+
+    monkeypatch.setattr(ebm.RestrictedBoltzmannMachine, "with_parameters", counted)
+    model, counts = machine(8, 5, 0.4), []
+    for n_steps in (5, 30):
+        made.clear()
+        samples = ebm.PopulationAnnealing(n_members=400, n_steps=n_steps).run(model, rng=0)
+        counts.append(len(made))
+    assert counts[0] == counts[1]
+    off = samples.log_partition - ebm.exact(model).log_partition
+    assert abs(off) < 4 * samples.log_partition_error

@@ -258,3 +258,15 @@ def test_intervals_of_populations_are_those_of_their_number_and_refusals_say_why
     assert "families of equal size hold a population" in poor.note
     few = ebm.log_partition(model, ebm.PopulationAnnealing(400, 2, n_steps=20), rng=0)
     assert "raise n_populations" in few.note
+
+
+@pytest.mark.parametrize("origin", [0.0, 1e6, 1e12, 1e15])
+def test_bennetts_ratio_keeps_its_digits_where_ln_z_is_large(origin):
+    """By bisection of f itself none is left at 1e12, and no step taken at 1e15."""
+    rng = np.random.default_rng(0)
+    up, down = np.round(rng.normal(-2, 2, 200)), np.round(rng.normal(2, 2, 200))
+    weights = np.full(200, 1 / 200)
+    plain = bennett(up, down, weights)
+    found = bennett(up + origin, down + origin, weights)
+    assert abs(found[0] - origin - plain[0]) <= np.spacing(max(origin, 1))
+    np.testing.assert_array_equal(found[1], plain[1])

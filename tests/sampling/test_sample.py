@@ -242,3 +242,14 @@ def test_a_continuum_is_refused():
 
     with pytest.raises(ebm.EbmError, match="finite space"):
         ebm.sample(Well(), n_draws=1)
+
+
+@pytest.mark.parametrize("n_draws", [1, 3])
+def test_few_draws_of_many_chains_have_moments(n_draws):
+    """What halves of chains would tell is unknown; the chains are independent."""
+    samples = ebm.sample(kernels.pairs(), n_draws=n_draws, n_chains=500, rng=0)
+    moments = samples.moments()
+    np.testing.assert_allclose(moments.mean, samples.chains.mean(axis=(0, 1)))
+    assert moments.sample_size == 500
+    assert np.isnan(samples.r_hat).all()
+    assert np.isnan(samples.ess).all()

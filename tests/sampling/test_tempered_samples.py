@@ -347,12 +347,12 @@ def test_weights_sum_to_one_beside_large_energies():
 
 
 def test_intervals_of_log_partition_have_nineteen_degrees_of_freedom():
-    samples = ebm.sample(torus(3), ebm.ParallelTempering([0.5, 0]), n_draws=100, rng=0)
+    samples = ebm.sample(torus(3), ebm.ParallelTempering([0.5, 0]), n_draws=1000, rng=0)
     assert samples.at(0.5).log_partition.degrees_of_freedom == 19
 
 
 def test_what_is_no_function_is_refused():
-    samples = ebm.sample(torus(3), ebm.ParallelTempering([0.5, 0]), n_draws=100, rng=0).at(0.5)
+    samples = ebm.sample(torus(3), ebm.ParallelTempering([0.5, 0]), n_draws=1000, rng=0).at(0.5)
     with pytest.raises(ModelError, match="an observable must be a function"):
         samples.estimate(3)
     for of in (3, lambda mean: "a"):
@@ -379,3 +379,13 @@ def test_notes_of_tempered_chains_do_not_advise_tempering():
         )
     assert "for_model(model)" in note
     assert "ebm.ParallelTempering()" not in note
+
+
+def test_few_round_trips_are_said_where_states_are_weighted():
+    """Chains that never came from the hottest slot may all have missed a valley."""
+    rng = np.random.default_rng(0)
+    couplings = np.triu(rng.normal(size=(6, 6)), 1) * 1000
+    glass = ebm.IsingModel(couplings + couplings.T, rng.normal(size=6))
+    samples = ebm.sample(glass, ebm.ParallelTempering([0.5, 0.1, 0.0]), n_draws=50, rng=0)
+    with pytest.warns(PoorMixingWarning, match=r"made \d round trips|states hardly pass"):
+        samples.at(1.0)

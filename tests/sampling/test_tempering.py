@@ -1,10 +1,12 @@
 """Parallel tempering: exact copies stay exact at every temperature, hidden layers included."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import ebm
-from ebm.errors import EbmError, ModelError, ShapeError
+from ebm.errors import EbmError, ModelError, NormalizationError, ShapeError
 from ebm.sampling import ChainState
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling._tempered_models import tempered
@@ -15,6 +17,7 @@ from tests.sampling.kernels import Still
 from tests.sampling.test_annealing import diagonal, potts, restricted
 from tests.sampling.test_no_drift import Frustrated, frustrated_ring, machine
 from tests.statistical import FALSE_FAIL_RATE, check_distribution, distribution_p_value
+from tests.user_models import HardCore
 
 BETAS = (0.6, 0.35, 0.0)
 N_CHAINS = 20_000
@@ -123,7 +126,7 @@ def test_swaps_that_are_always_taken_are_caught(model, monkeypatch):
 def test_log_weights_that_follow_flips_are_those_of_the_states(model, few, inner, monkeypatch):
     """Swaps are decided by them, and they are summed anew only once in a hundred scans."""
     monkeypatch.setattr("ebm.sampling.gibbs.FEW_CHAINS", 10**9 if few else 0)
-    monkeypatch.setattr("ebm.sampling.gibbs.FEW_COLORED_CHAINS", 10**9 if few else 0)
+    monkeypatch.setattr("ebm.sampling._colored_sweeps.UPDATE_COST", 10**9 if few else 0)
     sampler = ebm.ParallelTempering([0.5, 0.2], inner)
     final = ebm.sample(model, sampler, n_draws=37, n_chains=5, burn_in=0, rng=2).final
     states = np.concatenate([final.states[:, None], final.copies], axis=1)
@@ -191,3 +194,27 @@ def test_ladders_fall_from_below_1(betas):
 def test_other_settings_are_named(settings, match):
     with pytest.raises(ModelError, match=match):
         ebm.ParallelTempering(**settings)
+
+
+def test_a_ladder_to_beta_zero_of_units_that_need_their_precision_is_a_sentence():
+    machine = kernels.layers_of(ebm.units.Gaussian(1.3), ebm.units.Spin(), 0.5)()
+    for run in (
+        lambda: ebm.ParallelTempering.for_model(machine, rng=0),
+        lambda: ebm.sample(machine, ebm.ParallelTempering([0.5, 0.0]), n_draws=1, rng=0),
+    ):
+        with pytest.raises(NormalizationError, match="at beta=0 this model has no distribution"):
+            run()
+
+
+def test_slots_do_not_go_on_from_states_that_they_forbid():
+    """A new ladder may have a colder slot where there was β = 0, at which all states are alike."""
+    model = HardCore([0.5, 1.0, -0.3, 0.8, 0.2])
+    blocked = np.tile([1.0, 1, 1, 0, 0], (4, 1))
+    warm = ebm.sample(model, ebm.ParallelTempering([0.5, 0.0]), n_draws=1, n_chains=4, rng=0).final
+    chains = replace(warm, copies=np.stack([warm.states, blocked], axis=1))
+    samples = ebm.sample(model, ebm.ParallelTempering([0.5, 0.1]), n_draws=20, initial=chains)
+    assert np.isfinite(samples.energies).all()
+    assert np.isfinite(samples.rejection).all()
+    # At β = 0 the same copies stay where they are.
+    again = ebm.sample(model, ebm.ParallelTempering([0.5, 0.0]), n_draws=20, initial=chains)
+    assert np.isinf(again.energies).any()

@@ -10,7 +10,7 @@ import numpy as np
 
 from ebm._types import Array, Indices
 from ebm.errors import ModelError
-from ebm.forms import TermForm, offered_form
+from ebm.forms import FactorForm, TermForm, offered_form
 from ebm.models._couplings import at_pairs, diagonal, free_pairs
 from ebm.models._library import joint_machine, library_model
 from ebm.spaces import FiniteSpace
@@ -113,7 +113,7 @@ def coupling_graph(model: Any) -> tuple[CouplingGraph, FiniteSpace]:
     Of any center and diagonal; a restricted machine is taken with both its layers.
     """
     machine = joint_machine(model)
-    if machine is None and offered_form(model) is TermForm:
+    if machine is None and offered_form(model) in (TermForm, FactorForm):
         # Says which term is of more than two units.
         machine = library_model(model) and library_model(model).to_ising()
     if machine is None:

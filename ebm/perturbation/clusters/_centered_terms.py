@@ -22,12 +22,12 @@ import numpy as np
 from ebm._types import Array, Indices
 from ebm.enumeration._limits import format_seconds
 from ebm.errors import ConvergenceError, LimitError, ModelError
-from ebm.forms import QuadraticForm, TermForm, energy_form, offered_form
+from ebm.forms import FactorForm, QuadraticForm, TermForm, as_terms, energy_form, offered_form
 from ebm.models._library import library_model
 from ebm.perturbation._fixed_point import DampedSteps, damped
 from ebm.perturbation.cumulants import cumulants_of_log_odds
 from ebm.perturbation.joint_cumulants import moments_of_cumulants
-from ebm.spaces import HomogeneousSpace, Levels
+from ebm.spaces import Binary, HomogeneousSpace, Levels, Spins
 
 #: Rounds of the mean field, and the change of a probability at which it is found.
 ROUNDS, TOLERANCE = 5000, 1e-14
@@ -207,9 +207,9 @@ def centered_terms(model: Any, max_seconds: float = math.inf) -> CenteredTerms |
     kind, space = offered_form(model), getattr(model, "space", None)
     if kind is QuadraticForm and isinstance(space, Levels):
         return _centered_pairs(library_model(model))
-    form = energy_form(model) if kind is TermForm else None
-    if not isinstance(form, TermForm) or not isinstance(space, HomogeneousSpace):
+    if kind not in (TermForm, FactorForm) or not isinstance(space, Binary | Spins):
         return None
+    form = as_terms(energy_form(model), space)  # type: ignore[arg-type]
     if form.count is not None:
         raise ModelError(
             f"{type(model).__name__} has an energy of the number of active units, which couples "
